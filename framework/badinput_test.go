@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -76,15 +75,52 @@ func TestBadInput(t *testing.T) {
 			return err
 		}
 	}
-	get := func(opts ...framework.GetOption) func(context.Context, *framework.Framework) error {
+	exists := func(opts ...framework.ReadOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error {
+			_, err := f.Exists(ctx, "/x", opts...)
+			return err
+		}
+	}
+	children := func(opts ...framework.ReadOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error {
+			_, err := f.Children(ctx, "/x", opts...)
+			return err
+		}
+	}
+	getACL := func(opts ...framework.ReadOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error {
+			_, err := f.GetACL(ctx, "/x", opts...)
+			return err
+		}
+	}
+	setACL := func(opts ...framework.SetOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error {
+			return f.SetACL(ctx, "/x", creatorOnly(), opts...)
+		}
+	}
+	follow := func(opts ...framework.ReadOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) (err error) {
+			for _, err = range f.Follow(ctx, "/x", opts...) {
+				break
+			}
+			return err
+		}
+	}
+	pipeline := func(reads ...framework.Read) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error { return f.Pipeline(ctx, reads...) }
+	}
+	remove := func(opts ...framework.DeleteOption) func(context.Context, *framework.Framework) error {
+		return func(ctx context.Context, f *framework.Framework) error { return f.Delete(ctx, "/x", opts...) }
+	}
+	get := func(opts ...framework.ReadOption) func(context.Context, *framework.Framework) error {
 		return func(ctx context.Context, f *framework.Framework) error {
 			_, err := f.Get(ctx, "/x", opts...)
 			return err
 		}
 	}
-	reconfig := func(opts ...framework.ReconfigOption) func(context.Context, *framework.Framework) error {
+	reconfig := func(change framework.Reconfiguration) func(context.Context, *framework.Framework) error {
 		return func(ctx context.Context, f *framework.Framework) error {
-			_, err := f.Reconfig(ctx, opts...)
+			_, err := f.Reconfig(ctx, change)
 			return err
 		}
 	}
@@ -93,37 +129,53 @@ func TestBadInput(t *testing.T) {
 	f := zktest.Client(t, server.Addr())
 	requests := countRequests(server)
 	for says, call := range map[string]func(context.Context, *framework.Framework) error{
-		"create /x: invalid option: a nil option":                        create(nil),
-		"create mode 99, expected one of the seven":                      create(framework.WithMode(99)),
-		"create mode -1, expected one of the seven":                      create(framework.WithMode(-1)),
-		"create mode 0 with time to live 1s":                             create(framework.WithTTL(time.Second)),
-		"create mode 5 with time to live 0s":                             create(withTTL),
-		"time to live 0s, expected 1ms to":                               create(withTTL, framework.WithTTL(0)),
-		"time to live -1s, expected 1ms to":                              create(withTTL, framework.WithTTL(-time.Second)),
-		"time to live 2562047h47m16.854775807s, expected 1ms to":         create(withTTL, framework.WithTTL(math.MaxInt64)),
-		"WithACL(), expected one entry or more":                          create(framework.WithACL()),
-		"InSession(nil), expected a session":                             create(framework.InSession(nil)),
-		"ListingSiblingsIn(nil), expected a place for the names":         create(framework.ListingSiblingsIn(nil)),
-		"create /x: invalid option: StoringStatIn(nil), expected":        create(framework.StoringStatIn(nil)),
-		"Idempotent with WithProtection or a sequential mode":            create(framework.Idempotent(), sequential),
-		"OrSetData with WithProtection or a sequential mode":             create(framework.OrSetData(), framework.WithProtection()),
-		"ApplyingACLToParents without WithACL":                           create(framework.ApplyingACLToParents()),
-		"get /x: invalid option: a nil option":                           get(nil),
-		"Watched(nil), expected a place for the *Watch":                  get(framework.Watched(nil)),
-		"get /x: invalid option: StoringStatIn(nil), expected":           get(framework.StoringStatIn(nil)),
-		"transact: invalid option: the zero Op as operation 1, expected": transact(framework.CheckOp("/a"), framework.Op{}),
-		"transact /x: set, operation 0: invalid option: a nil option":    transact(framework.SetDataOp("/x", nil, nil)),
-		"transact /x: delete, operation 0: invalid option: not possible": transact(framework.DeleteOp("/x", framework.Quietly())),
-		"Reconfig without Joining, Leaving or WithNewMembers":            reconfig(),
-		"WithNewMembers together with Joining or Leaving":                reconfig(framework.Joining("a"), framework.WithNewMembers("b")),
-		`server "", expected one server without a comma`:                 reconfig(framework.Joining("")),
-		`server "1,2", expected one server without a comma`:              reconfig(framework.Leaving("1,2")),
-		"pipeline: invalid option: the zero Read, expected one of ":      func(ctx context.Context, f *framework.Framework) error { return f.Pipeline(ctx, framework.Read{}) },
-		"delete /x: invalid option: a nil option":                        func(ctx context.Context, f *framework.Framework) error { return f.Delete(ctx, "/x", nil) },
-		"set /x: invalid option: a nil option":                           func(ctx context.Context, f *framework.Framework) error { return f.Set(ctx, "/x", nil, nil) },
-		"set ACL /x: invalid option: a nil option": func(ctx context.Context, f *framework.Framework) error {
-			return f.SetACL(ctx, "/x", zk.WorldACL(zk.PermAll), nil)
-		},
+		"create /x: invalid option: a nil option":                               create(nil),
+		"create mode 99, expected one of the seven":                             create(framework.WithMode(99)),
+		"create mode -1, expected one of the seven":                             create(framework.WithMode(-1)),
+		"WithTTL(1s) with mode 0, expected WithMode(PersistentWithTTL)":         create(framework.WithTTL(time.Second)),
+		"WithMode(5) without WithTTL, expected both":                            create(withTTL),
+		"time to live 0s, expected 1ms to":                                      create(withTTL, framework.WithTTL(0)),
+		"time to live -1s, expected 1ms to":                                     create(withTTL, framework.WithTTL(-time.Second)),
+		"time to live 2562047h47m16.854775807s, expected 1ms to":                create(withTTL, framework.WithTTL(math.MaxInt64)),
+		"WithACL(), expected one entry or more":                                 create(framework.WithACL()),
+		"InSession(nil), expected a session":                                    create(framework.InSession(nil)),
+		"ListingSiblingsIn(nil), expected a place for the names":                create(framework.ListingSiblingsIn(nil)),
+		"create /x: invalid option: StoringStatIn(nil), expected":               create(framework.StoringStatIn(nil)),
+		"Idempotent with WithMode(2), which is sequential: the name is":         create(framework.Idempotent(), sequential),
+		"OrSetData with WithProtection: the name is always new":                 create(framework.OrSetData(), framework.WithProtection()),
+		"ApplyingACLToParents without WithACL, expected both":                   create(framework.ApplyingACLToParents()),
+		"ApplyingACLToParents without CreatingParentsIfNeeded or":               create(framework.ApplyingACLToParents(), framework.WithACL(creatorOnly()...)),
+		"Compressed and Uncompressed, expected one of them":                     create(framework.Compressed(), framework.Uncompressed()),
+		"Decompressed and Undecompressed, expected one of them":                 get(framework.Decompressed(), framework.Undecompressed()),
+		"CreatingParentsIfNeeded and CreatingParentContainersIfNeeded":          create(framework.CreatingParentsIfNeeded(), framework.CreatingParentContainersIfNeeded()),
+		"get /x: invalid option: WithReplyLimit at Get, which takes":            get(framework.WithReplyLimit(1 << 20)),
+		"get /x: invalid option: CreatingParentsIfNeeded at Get, which":         get(framework.CreatingParentsIfNeeded()),
+		"exists /x: invalid option: StoringStatIn at Exists, which":             exists(framework.StoringStatIn(new(framework.Stat))),
+		"exists /x: invalid option: Decompressed at Exists, which":              exists(framework.Decompressed()),
+		"exists /x: invalid option: CreatingParentsIfNeeded at ReadStat":        pipeline(framework.ReadStat("/x", new(*framework.Stat), framework.CreatingParentsIfNeeded())),
+		"children /x: invalid option: StoringAbsenceIn at Children":             children(framework.StoringAbsenceIn(new(bool))),
+		"get ACL /x: invalid option: Watched at GetACL, which takes":            getACL(framework.Watched(new(*framework.Watch))),
+		"set ACL /x: invalid option: Idempotent at SetACL, which takes":         setACL(framework.Idempotent()),
+		"set ACL /x: invalid option: Compressed at SetACL, which takes":         setACL(framework.Compressed()),
+		"follow /x: invalid option: WithRetry at Follow, which takes":           follow(framework.WithRetry(retry.None())),
+		"InSession in a pipeline of several reads, expected":                    pipeline(framework.ReadData("/x", nil), framework.ReadData("/x", nil, framework.InSession(f.Session()))),
+		"retry: invalid option: a nil option":                                   func(ctx context.Context, f *framework.Framework) error { return f.Retry(ctx, nil, nil) },
+		"WithRetry with InBackground, which goes on until it has":               remove(framework.InBackground(), framework.WithRetry(retry.None())),
+		"get /x: invalid option: a nil option":                                  get(nil),
+		"Watched(nil), expected a place for the *Watch":                         get(framework.Watched(nil)),
+		"get /x: invalid option: StoringStatIn(nil), expected":                  get(framework.StoringStatIn(nil)),
+		"transact: invalid option: the zero Op as operation 1, expected":        transact(framework.CheckOp("/a", framework.AnyVersion), framework.Op{}),
+		"transact /x: set, operation 0: invalid option: a nil option":           transact(framework.SetDataOp("/x", nil, nil)),
+		"transact /x: delete, operation 0: invalid option: Quietly at DeleteOp": transact(framework.DeleteOp("/x", framework.Quietly())),
+		"a Reconfiguration without Joining, Leaving or Members":                 reconfig(framework.Reconfiguration{From: 1}),
+		"a Reconfiguration with Members together with Joining or":               reconfig(framework.Reconfiguration{Joining: []string{"a"}, Members: []string{"b"}}),
+		"a Reconfiguration from version -1, expected a version, or 0":           reconfig(framework.Reconfiguration{Leaving: []string{"a"}, From: -1}),
+		`server "", expected one server without a comma`:                        reconfig(framework.Reconfiguration{Joining: []string{""}}),
+		`server "1,2", expected one server without a comma`:                     reconfig(framework.Reconfiguration{Leaving: []string{"1,2"}}),
+		"pipeline: invalid option: the zero Read, expected one of ":             func(ctx context.Context, f *framework.Framework) error { return f.Pipeline(ctx, framework.Read{}) },
+		"delete /x: invalid option: a nil option":                               remove(nil),
+		"set /x: invalid option: a nil option":                                  func(ctx context.Context, f *framework.Framework) error { return f.Set(ctx, "/x", nil, nil) },
+		"set ACL /x: invalid option: a nil option":                              setACL(nil),
 		"watch mode 7, expected WatchPersistent or": func(ctx context.Context, f *framework.Framework) error {
 			_, err := f.AddWatch(ctx, "/x", 7)
 			return err
@@ -140,6 +192,9 @@ func TestBadInput(t *testing.T) {
 		require.False(t, framework.Retryable(err), says)
 		require.False(t, framework.OutcomeUnknown(err), says)
 	}
+	_, err := f.UsingNamespace("a", framework.WithCompression(), framework.WithReadOnly())
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	require.EqualError(t, err, `framework: namespace "a": invalid option: WithReadOnly is an option of clients, expected one of views: WithCompression`)
 	for _, namespace := range []string{"", "/a", "a/", "a//b", "..", "\x00", "zookeeper"} {
 		_, err := f.UsingNamespace(namespace)
 		require.ErrorIs(t, err, framework.ErrInvalidPath, "%q", namespace)
@@ -166,7 +221,7 @@ func TestBadInputNilContexts(t *testing.T) {
 			return err
 		},
 		"reconfig": func(ctx context.Context, f *framework.Framework, _ string) error {
-			_, err := f.Reconfig(ctx, framework.Leaving("1"))
+			_, err := f.Reconfig(ctx, framework.Reconfiguration{Leaving: []string{"1"}})
 			return err
 		},
 		"containers": func(ctx context.Context, f *framework.Framework, path string) error {

@@ -32,7 +32,7 @@ type BulkResult struct {
 }
 
 // BulkGet is [Framework.Get] within a bulk.
-func BulkGet(path string, opts ...GetOption) BulkOp {
+func BulkGet(path string, opts ...ReadOption) BulkOp {
 	return BulkOp{path: path, read: func(r *BulkResult) Read {
 		return ReadData(path, &r.Data, append(slices.Clip(opts), newStatOption{&r.Stat})...)
 	}}
@@ -71,7 +71,7 @@ func BulkDelete(path string, opts ...DeleteOption) BulkOp {
 // newStatOption stores a pointer to a new Stat, beside what StoringStatIn of the caller stores.
 type newStatOption struct{ into **Stat }
 
-func (o newStatOption) applyGet(c *readConfig) error      { c.newStat = o.into; return nil }
+func (o newStatOption) applyRead(c *readConfig) error     { c.newStat = o.into; return nil }
 func (o newStatOption) applyCreate(c *createConfig) error { c.newStat = o.into; return nil }
 func (o newStatOption) applySet(c *setConfig) error       { c.newStat = o.into; return nil }
 

@@ -383,9 +383,6 @@ func (e *events) Notified(n conduit.Notification) { e.watches.OnNotified(n) }
 
 var errView = errors.New("it is a view: the client that it was made from is started and closed")
 
-// ViewOption is an option of [Framework.UsingNamespace].
-type ViewOption interface{ applyView(*Framework) error }
-
 // UsingNamespace returns a view of this client whose paths are all below
 // /namespace, in arguments, results and events: the view's /a is the client's
 // /namespace/a. A namespace may contain slashes. It is Curator's usingNamespace. As
@@ -396,8 +393,10 @@ type ViewOption interface{ applyView(*Framework) error }
 // accept a view like any client.
 //
 // UsingNamespace sends nothing. The namespace's znodes are created, as containers, with
-// the first znode directly below, and by [CreatingParentsIfNeeded].
-func (f *Framework) UsingNamespace(namespace string, opts ...ViewOption) (*Framework, error) {
+// the first znode directly below, and by [CreatingParentsIfNeeded]. It takes the option
+// [WithCompression], and refuses all others with [ErrInvalidOption], since they are settings of
+// the client.
+func (f *Framework) UsingNamespace(namespace string, opts ...Option) (*Framework, error) {
 	path := "/" + namespace
 	if err := ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
@@ -410,10 +409,18 @@ func (f *Framework) UsingNamespace(namespace string, opts ...ViewOption) (*Frame
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}
 	view := &Framework{f.client, f.cfg.root + chroot(path), f.base.compressed}
-	if err := applyAll(opts, func(o ViewOption) error { return o.applyView(view) }); err != nil {
+	if err := applyAll(opts, func(o Option) error { return view.apply(o) }); err != nil {
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}
 	return view, nil
+}
+
+// apply sets what an option says of a view.
+func (f *Framework) apply(o Option) error {
+	if ofViews, ok := o.(interface{ applyView(f *Framework) error }); ok {
+		return ofViews.applyView(f)
+	}
+	return fmt.Errorf("%s is an option of clients, expected one of views: WithCompression", o.name())
 }
 
 // WithoutNamespace returns the client that a view was made from, or f itself if it is not

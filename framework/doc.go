@@ -42,8 +42,10 @@
 // # Create, read, change, delete
 //
 // Every verb takes a context, its arguments, and then options named after Curator's builder
-// methods. An option that makes no sense for a verb does not compile. Transactions and
-// pipelines refuse some options of their verbs, with [ErrInvalidOption]: see OPTIONS.md.
+// methods. An option that makes no sense for a create, a read, a set or a delete does not
+// compile there. An option that makes no sense for one of the reads, such as [Watched] for
+// [Framework.GetACL], fails with [ErrInvalidOption] before anything is sent, and so do some
+// options within transactions and pipelines: see OPTIONS.md.
 //
 //	path, err := client.Create(ctx, "/jobs/job-", data,
 //		framework.CreatingParentContainersIfNeeded(),
@@ -65,7 +67,7 @@
 // # All or nothing
 //
 //	results, err := client.Transact(ctx,
-//		framework.CheckOp("/leader", framework.WithVersion(7)),
+//		framework.CheckOp("/leader", 7),
 //		framework.SetDataOp("/report", data),
 //		framework.DeleteOp("/todo/1"))
 //
@@ -386,8 +388,8 @@
 //	createContainers, EnsureContainers          Framework.CreateContainers
 //	getACL(), setACL()                          Framework.GetACL, SetACL
 //	getConfig(), reconfig()                     Framework.Config, Reconfig
-//	  .joining, .leaving                        Joining, Leaving
-//	  .withNewMembers, .fromConfig              WithNewMembers, FromConfig
+//	  .joining, .leaving, .withNewMembers,      Reconfiguration
+//	  .fromConfig
 //	getEphemerals, getAllChildrenNumber (Java)  Framework.Ephemerals, AllChildrenNumber
 //	whoAmI (Java)                               Framework.WhoAmI; Health has it with WithSASL
 //	compressed(), decompressed()                Compressed, Decompressed,

@@ -262,13 +262,13 @@ func (p *DynamicEnsembleProvider) OnChange(fn func()) *listen.Registration {
 // WithEnsembleProvider sets the provider of the servers' addresses. The connection string
 // given to [New] must then be empty. Default: [FixedEnsembleProvider] of that string.
 func WithEnsembleProvider(p EnsembleProvider) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithEnsembleProvider", func(c *config) error {
 		if p == nil {
 			return errors.New("ensemble provider nil, expected one such as FixedEnsembleProvider")
 		}
 		c.ensemble = p
 		return nil
-	})
+	}}
 }
 
 // findEnsemble asks the provider for the first time.

@@ -229,7 +229,7 @@ func TestEnsembleTrackerFollowsAReconfiguration(t *testing.T) {
 	require.NoError(t, err, "the servers have written it")
 	require.Equal(t, before, same)
 	id := strconv.Itoa(leaving.ID())
-	after, err := f.Reconfig(t.Context(), framework.Leaving(id))
+	after, err := f.Reconfig(t.Context(), framework.Reconfiguration{Leaving: []string{id}})
 	require.NoError(t, err)
 	require.NotContains(t, string(after), "server."+id+"=")
 	told.expect(t, framework.Suspended, framework.Reconnected)
@@ -241,10 +241,10 @@ func TestEnsembleTrackerFollowsAReconfiguration(t *testing.T) {
 
 	// It comes back, and the connection stays.
 	line := serverLine(t, string(before), id)
-	_, err = f.Reconfig(t.Context(), framework.Joining(line), framework.FromConfig(configVersion(t, string(after))))
+	_, err = f.Reconfig(t.Context(), framework.Reconfiguration{Joining: []string{line}, From: configVersion(t, string(after))})
 	require.NoError(t, err)
 	require.Eventually(t, func() bool { return len(f.Servers()) == 3 }, patience, time.Millisecond)
-	_, err = f.Reconfig(t.Context(), framework.Leaving(id), framework.FromConfig(1))
+	_, err = f.Reconfig(t.Context(), framework.Reconfiguration{Leaving: []string{id}, From: 1})
 	require.ErrorIs(t, err, framework.ErrBadVersion)
 	told.none(t)
 	require.Equal(t, framework.Reconnected, f.State())

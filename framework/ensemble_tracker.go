@@ -27,7 +27,7 @@ import (
 // Tracking costs a read and a watch per connection. It cannot be combined with [WithTLS],
 // because the configuration names plain ports.
 func WithEnsembleTracker() Option {
-	return optionFunc(func(c *config) error { c.tracksEnsemble = true; return nil })
+	return clientOption{"WithEnsembleTracker", func(c *config) error { c.tracksEnsemble = true; return nil }}
 }
 
 // trackEnsemble reads the configuration on every connection and after every change.

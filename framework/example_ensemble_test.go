@@ -54,7 +54,7 @@ func ExampleFramework_Retry() {
 		}
 		names, err = client.Children(ctx, "/jobs")
 		return err
-	}, framework.WithRetry(retry.NTimes(3, retry.MinWait)), framework.Idempotent())
+	}, framework.WithRetry(retry.NTimes(3, retry.MinWait)))
 	fmt.Println(names, err)
 	// Output: [done] <nil>
 }

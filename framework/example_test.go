@@ -120,7 +120,7 @@ func ExampleFramework_Transact() {
 
 	_, err = client.Transact(ctx,
 		framework.SetDataOp("/accounts/ann", []byte("0")),
-		framework.CheckOp("/accounts/bob"))
+		framework.CheckOp("/accounts/bob", framework.AnyVersion))
 	fmt.Println(err)
 	data, err := client.Get(ctx, "/accounts/ann")
 	fmt.Printf("%s %v\n", data, err)

@@ -13,10 +13,10 @@ func ClientAddresses(config string) []string { return clientAddresses(config) }
 // SuspendedFor makes the client believe that the machine has been suspended for as long as fn
 // says.
 func SuspendedFor(fn func() time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"SuspendedFor", func(c *config) error {
 		c.suspended = fn
 		return nil
-	})
+	}}
 }
 
 // ForeseeAfter is how many missing parents make a client expect another one.

@@ -40,17 +40,6 @@ type Folder struct {
 // Exists reports whether there was a znode.
 func (f Folder) Exists() bool { return f.Stat != nil }
 
-// FollowOption is an option of [Framework.Follow].
-type FollowOption interface{ applyFollow(*followConfig) error }
-
-type followConfig struct{ opts []GetOption }
-
-//nolint:unparam // other options can fail
-func (o DecompressedOption) applyFollow(c *followConfig) error {
-	c.opts = append(c.opts, o)
-	return nil
-}
-
 // Follow yields the current state of a znode and then each new state, including that the
 // znode is missing, was created, or changed while the connection was lost.
 //
@@ -74,18 +63,18 @@ func (o DecompressedOption) applyFollow(c *followConfig) error {
 // invalid path or option. So a loop may return at the first error, or continue after each.
 // A lost connection alone is no error: see [Framework.OnConnectionState].
 //
-// Follow sends nothing before the loop begins. When the loop ends, in whatever way, no watch
+// Follow takes the options [Decompressed] and [Undecompressed]. It sends nothing before the
+// loop begins. When the loop ends, in whatever way, no watch
 // and no goroutine is left. Follow uses a persistent watch, or one-shot watches if the
 // server has no persistent ones.
-func (f *Framework) Follow(ctx context.Context, path string, opts ...FollowOption) iter.Seq2[Node, error] {
+func (f *Framework) Follow(ctx context.Context, path string, opts ...ReadOption) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
-		var cfg followConfig
-		if err := applyAll(opts, func(o FollowOption) error { return o.applyFollow(&cfg) }); err != nil {
+		if _, err := newReadConfig(opts, ofFollow, "Follow"); err != nil {
 			yield(Node{Path: path}, followError(path, err))
 			return
 		}
 		follow(ctx, f, path, yield, Node{Path: path}, isSameNode, func(ctx context.Context, into **Watch) (Node, revision, error) {
-			return f.readNode(ctx, path, cfg, into)
+			return f.readNode(ctx, path, opts, into)
 		})
 	}
 }
@@ -143,11 +132,11 @@ func isSameStat(a, b *Stat, without func(*Stat)) bool {
 
 // readNode reads the data of a znode. When into is not nil it sets a one-shot watch first,
 // which also sees the creation of a znode that is not there.
-func (f *Framework) readNode(ctx context.Context, path string, cfg followConfig, into **Watch) (Node, revision, error) {
+func (f *Framework) readNode(ctx context.Context, path string, opts []ReadOption, into **Watch) (Node, revision, error) {
 	node := Node{Path: path, History: f.History()}
 	var stat Stat
 	var absent bool
-	opts := append([]GetOption{StoringStatIn(&stat), StoringAbsenceIn(&absent)}, cfg.opts...)
+	opts = append([]ReadOption{StoringStatIn(&stat), StoringAbsenceIn(&absent)}, opts...)
 	// An error of the data alone, or the watch of the Stat would go with it.
 	var failure error
 	reads := []Read{ReadData(path, &node.Data, opts...).StoringErrorIn(&failure)}
@@ -175,7 +164,7 @@ func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (
 	folder := Folder{Path: path, History: f.History()}
 	none := revision{history: folder.History}
 	var stat Stat
-	opts := []ChildrenOption{StoringStatIn(&stat)}
+	opts := []ReadOption{StoringStatIn(&stat)}
 	if into != nil {
 		opts = append(opts, Watched(into))
 	}

@@ -99,7 +99,7 @@ var hardshipCalls = []hardship.Call{
 		return err
 	}),
 	verbRow("Reconfig", 1, func(ctx context.Context, f *framework.Framework, _ string) error {
-		_, err := f.Reconfig(ctx, framework.Leaving("9"))
+		_, err := f.Reconfig(ctx, framework.Reconfiguration{Leaving: []string{"9"}})
 		if errors.Is(err, framework.ServerError(-123)) {
 			return nil // this server answers so
 		}
@@ -115,7 +115,7 @@ var hardshipCalls = []hardship.Call{
 		return err
 	}),
 	verbRow("Transact", 1, func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.Transact(ctx, framework.CheckOp(path), framework.SetDataOp(path, nil))
+		_, err := f.Transact(ctx, framework.CheckOp(path, framework.AnyVersion), framework.SetDataOp(path, nil))
 		return err
 	}),
 	verbRow("Retry", 1, func(ctx context.Context, f *framework.Framework, path string) error {

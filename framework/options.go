@@ -38,12 +38,21 @@ const (
 	maxSessionTimeout = 24 * time.Hour
 )
 
-// Option is a setting of a client, for [New] and [Connect].
-type Option interface{ apply(*config) error }
+// Option is a setting of a client, for [New] and [Connect]. [Framework.UsingNamespace] takes
+// [WithCompression] only.
+type Option interface {
+	name() string
+	apply(*config) error
+}
 
-type optionFunc func(*config) error
+// clientOption is an option of clients, not of views.
+type clientOption struct {
+	as  string
+	set func(*config) error
+}
 
-func (f optionFunc) apply(c *config) error { return f(c) }
+func (o clientOption) name() string          { return o.as }
+func (o clientOption) apply(c *config) error { return o.set(c) }
 
 // Dialer connects to a server; (*net.Dialer).DialContext is a Dialer. The context bounds
 // the attempt.
@@ -145,48 +154,48 @@ func applyAll[O any](opts []O, apply func(O) error) error {
 // WithSessionTimeout requests a session timeout from 100 ms to 24 h. The server may grant
 // another, see [Session.Timeout]. Default: 60 s.
 func WithSessionTimeout(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithSessionTimeout", func(c *config) error {
 		if d < minSessionTimeout || d > maxSessionTimeout {
 			return fmt.Errorf("session timeout %v, expected %v to %v", d, minSessionTimeout, maxSessionTimeout)
 		}
 		c.sessionTimeout = d
 		return nil
-	})
+	}}
 }
 
 // WithConnectionTimeout bounds how long one try of a request waits for a connection before
 // it fails with [ErrNotConnected], which the retry policy may retry. It also bounds one
 // attempt to connect. Default: 15 s.
 func WithConnectionTimeout(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithConnectionTimeout", func(c *config) error {
 		if d <= 0 {
 			return fmt.Errorf("connection timeout %v, expected more than 0", d)
 		}
 		c.connectionTimeout = d
 		return nil
-	})
+	}}
 }
 
 // WithRetryPolicy sets the policy that determines whether and when a request that failed
 // with a [Retryable] error is repeated. Default: exponential backoff from 100 ms, five
 // retries.
 func WithRetryPolicy(p retry.Policy) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithRetryPolicy", func(c *config) error {
 		if p == nil {
 			return fmt.Errorf("retry policy nil, expected a policy such as retry.None()")
 		}
 		c.retry = p
 		return nil
-	})
+	}}
 }
 
 // WithErrorPolicy sets which trouble ends the holds of recipes. Default:
 // [StandardErrorPolicy].
 func WithErrorPolicy(p ErrorPolicy) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithErrorPolicy", func(c *config) error {
 		c.errorPolicy = p
 		return p.validate()
-	})
+	}}
 }
 
 // The keys of log records are shared with telemetry, so that the two can be joined.
@@ -210,13 +219,13 @@ const (
 // the end of a hold. Lost records are counted, and reported when the handler works again.
 // [Framework.Close] waits at most half a second for the queue.
 func WithLogger(log *slog.Logger) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithLogger", func(c *config) error {
 		if log == nil {
 			return fmt.Errorf("logger nil, expected a *slog.Logger")
 		}
 		c.log = log
 		return nil
-	})
+	}}
 }
 
 // dialTCP connects to the server's address that the attempt is for, if one was looked up.
@@ -237,7 +246,7 @@ func lookUpHost(ctx context.Context, host string) ([]string, error) {
 // client looks host names up at every attempt, and tries their addresses one by one in
 // random order.
 func WithDialer(dial Dialer) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithDialer", func(c *config) error {
 		if dial == nil {
 			return fmt.Errorf("dialer nil, expected a function")
 		}
@@ -255,7 +264,7 @@ func WithDialer(dial Dialer) Option {
 			return conn, err
 		}
 		return nil
-	})
+	}}
 }
 
 // WithMaxRequestSize sets the largest request in bytes. A larger one fails with
@@ -263,13 +272,13 @@ func WithDialer(dial Dialer) Option {
 // requests under way. Raise the limit only together with jute.maxbuffer at every server.
 // The client keeps to it in requests of its own. Default: [DefaultMaxRequestSize].
 func WithMaxRequestSize(n int) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithMaxRequestSize", func(c *config) error {
 		if n < 1<<10 {
 			return fmt.Errorf("maximal request size %d, expected 1024 or more", n)
 		}
 		c.maxRequest = n
 		return nil
-	})
+	}}
 }
 
 // WithMaxReplySize sets the largest reply in bytes. The call of a larger one fails with
@@ -277,11 +286,11 @@ func WithMaxRequestSize(n int) Option {
 // larger than both this limit and 64 MiB. [WithReplyLimit] accepts a longer list from one
 // read. Default: [DefaultMaxReplySize].
 func WithMaxReplySize(n int) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithMaxReplySize", func(c *config) error {
 		if n < 1<<10 {
 			return fmt.Errorf("maximal reply size %d, expected 1024 or more", n)
 		}
 		c.maxReply = n
 		return nil
-	})
+	}}
 }

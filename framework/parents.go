@@ -22,8 +22,8 @@ func (c *creation) createParents(ctx context.Context) error {
 }
 
 func (c *creation) parents() *parents {
-	p := &parents{f: c.f, mode: c.cfg.parentsAs}
-	if c.cfg.aclParents {
+	p := &parents{f: c.f, mode: c.cfg.parentsAs()}
+	if c.cfg.has(applyingACLToParents) {
 		p.acl = c.cfg.acl
 	}
 	return p
@@ -125,7 +125,7 @@ func (f *Framework) Mkdirs(ctx context.Context, path string, opts ...CallOption)
 }
 
 func (f *Framework) createAll(ctx context.Context, mode CreateMode, path string, opts []CallOption) error {
-	cfg, err := newCallConfig(opts)
+	cfg, err := newCommon(opts)
 	full := ""
 	if err == nil {
 		full, err = f.root.writable(path)
@@ -137,7 +137,7 @@ func (f *Framework) createAll(ctx context.Context, mode CreateMode, path string,
 		}
 		return p.create(ctx, full)
 	}
-	return f.run(ctx, opCreate, path, plan{common: cfg.common, attempt: attempt}, err)
+	return f.run(ctx, opCreate, path, plan{common: cfg, attempt: attempt}, err)
 }
 
 // create makes sure that the znode with this path at the server exists, and those above
@@ -196,7 +196,7 @@ func (f *Framework) foundInstead(ctx context.Context, full string, err error) er
 // deleted. It is Curator's dontUseContainerParents. Default: containers, until a server
 // answers that it does not know them.
 func WithoutContainerParents() Option {
-	return optionFunc(func(c *config) error { c.noContainers = true; return nil })
+	return clientOption{"WithoutContainerParents", func(c *config) error { c.noContainers = true; return nil }}
 }
 
 // avoidContainers makes all further parents persistent nodes.

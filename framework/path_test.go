@@ -114,7 +114,7 @@ func TestPathsOnEachBackend(t *testing.T) {
 // case, so that nothing is created.
 func checkPathWith(t *testing.T, client *framework.Framework, path string) {
 	t.Helper()
-	_, err := client.Transact(t.Context(), framework.CreateOp(path, nil), framework.CheckOp("/none"))
+	_, err := client.Transact(t.Context(), framework.CreateOp(path, nil), framework.CheckOp("/none", framework.AnyVersion))
 	switch {
 	case path == "/" || strings.HasPrefix(path+"/", "/zookeeper/"), framework.ValidatePath(path) != nil:
 		require.ErrorIs(t, err, framework.ErrInvalidPath, "%q", path)

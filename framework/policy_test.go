@@ -136,7 +136,7 @@ func TestInSessionBindsEveryVerb(t *testing.T) {
 				},
 				"transact": func() error {
 					return f.Retry(t.Context(), func(ctx context.Context) error {
-						_, err := f.Transact(ctx, framework.CheckOp("/a"))
+						_, err := f.Transact(ctx, framework.CheckOp("/a", framework.AnyVersion))
 						return err
 					}, in)
 				},

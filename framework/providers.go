@@ -40,13 +40,13 @@ type ACLProvider interface {
 // WithACLProvider sets the provider of the access control lists of new znodes without
 // [WithACL]. Default: every client may do everything.
 func WithACLProvider(p ACLProvider) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithACLProvider", func(c *config) error {
 		if p == nil {
 			return errors.New("ACL provider nil, expected one")
 		}
 		c.acl = p
 		return nil
-	})
+	}}
 }
 
 // worldACL is shared: it is only encoded, or copied.
@@ -171,18 +171,18 @@ func sizeHint(compressed []byte, limit int) int {
 // WithCompressionProvider sets the provider that [Compressed], [Decompressed] and [WithCompression] use.
 // Default: [GzipCompressionProvider].
 func WithCompressionProvider(p CompressionProvider) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithCompressionProvider", func(c *config) error {
 		if p == nil {
 			return errors.New("compression provider nil, expected one")
 		}
 		c.compression = p
 		return nil
-	})
+	}}
 }
 
 // stored returns the data as it will be sent.
-func (f *Framework) stored(path string, data []byte, c *compression) ([]byte, error) {
-	if !c.or(f.compressed) {
+func (f *Framework) stored(path string, data []byte, c *common) ([]byte, error) {
+	if !c.given.chooses(compressed, uncompressed, f.compressed) {
 		return data, nil
 	}
 	out, err := f.cfg.compression.Compress(path, data)
@@ -203,64 +203,47 @@ func (c *config) decompress(path string, data []byte) ([]byte, error) {
 	return out, nil
 }
 
-// compression is what the options of one call say, with the client's default when they say nothing.
-type compression int8
-
-const (
-	byDefault compression = iota
-	switchedOn
-	switchedOff
-)
-
-// choose sets what an option says. both names it and its opposite.
-func (c *compression) choose(off bool, both string) error {
-	choice := switchedOn
-	if off {
-		choice = switchedOff
-	}
-	if *c != byDefault && *c != choice {
-		return fmt.Errorf("%s, expected one of them", both)
-	}
-	*c = choice
-	return nil
-}
-
-func (c *compression) or(enabled bool) bool { return *c == switchedOn || *c == byDefault && enabled }
-
-// CompressedOption is returned by [Compressed] and [Uncompressed].
-type CompressedOption struct{ off bool }
+type compressedOption optionSet
 
 // Compressed stores the data compressed. The size limit of requests applies to the
 // compressed data. It is Curator's compressed().
-func Compressed() CompressedOption { return CompressedOption{} }
+func Compressed() interface {
+	CreateOption
+	SetOption
+} {
+	return compressedOption(compressed)
+}
 
 // Uncompressed stores the data as it is, despite [WithCompression]. It is Curator's uncompressed().
-func Uncompressed() CompressedOption { return CompressedOption{off: true} }
-
-func (o CompressedOption) applyCreate(c *createConfig) error {
-	return c.compression.choose(o.off, "Compressed and Uncompressed")
+func Uncompressed() interface {
+	CreateOption
+	SetOption
+} {
+	return compressedOption(uncompressed)
 }
 
-func (o CompressedOption) applySet(c *setConfig) error {
-	return c.compression.choose(o.off, "Compressed and Uncompressed")
+func (o compressedOption) add(c *common) error {
+	return c.choose(optionSet(o), (compressed|uncompressed)&^optionSet(o))
 }
 
-// DecompressedOption is returned by [Decompressed] and [Undecompressed].
-type DecompressedOption struct{ off bool }
+func (o compressedOption) applyCreate(c *createConfig) error { return o.add(&c.common) }
+func (o compressedOption) applySet(c *setConfig) error       { return o.add(&c.common) }
+
+type decompressedOption optionSet
 
 // Decompressed returns data that was stored with [Compressed], here or in Java. The read
 // fails with [ErrCompression] if the data was stored otherwise, is damaged, or is too large
 // when decompressed. A znode without data, such as a parent, yields nil. The limit is the
 // provider's, for each znode: many such reads at once take so many times the memory. See
 // [Framework.Decompress]. It is Curator's decompressed().
-func Decompressed() DecompressedOption { return DecompressedOption{} }
+func Decompressed() ReadOption { return decompressedOption(decompressed) }
 
 // Undecompressed returns the data as it is stored, despite [WithCompression]. It is Curator's
 // undecompressed().
-func Undecompressed() DecompressedOption { return DecompressedOption{off: true} }
+func Undecompressed() ReadOption { return decompressedOption(undecompressed) }
 
-func (o DecompressedOption) applyGet(c *readConfig) error {
-	return c.compression.choose(o.off, "Decompressed and Undecompressed")
+func (o decompressedOption) applyRead(c *readConfig) error {
+	return c.choose(optionSet(o), (decompressed|undecompressed)&^optionSet(o))
 }
 
 // Decompress returns the data of a znode that was read without [Decompressed], as that option
@@ -269,9 +252,6 @@ func (o DecompressedOption) applyGet(c *readConfig) error {
 func (f *Framework) Decompress(path string, stored []byte) ([]byte, error) {
 	return f.cfg.decompress(path, stored)
 }
-
-// CompressionOption is returned by [WithCompression].
-type CompressionOption struct{}
 
 // WithCompression stores the data of all znodes compressed and decompresses all data, as with
 // [Compressed] and [Decompressed] at each call; [Uncompressed] and [Undecompressed] are the
@@ -283,13 +263,18 @@ type CompressionOption struct{}
 // then read and write all data compressed, even data that is empty. So all programs that share
 // such znodes must have it, or none. What ZooKeeper itself writes, such as [Framework.Config], and
 // parents that are created on the way are not compressed.
-func WithCompression() CompressionOption { return CompressionOption{} }
+func WithCompression() Option { return compressionOption{} }
+
+// compressionOption is an option of clients and of views.
+type compressionOption struct{}
+
+func (compressionOption) name() string { return "WithCompression" }
 
 //nolint:unparam // other options can fail
-func (CompressionOption) apply(c *config) error { c.compressed = true; return nil }
+func (compressionOption) apply(c *config) error { c.compressed = true; return nil }
 
 //nolint:unparam // other options can fail
-func (CompressionOption) applyView(f *Framework) error { f.compressed = true; return nil }
+func (compressionOption) applyView(f *Framework) error { f.compressed = true; return nil }
 
 // CompressionEnabled reports whether [WithCompression] is on.
 func (f *Framework) CompressionEnabled() bool { return f.compressed }
@@ -308,13 +293,13 @@ const closeNotifyLimit = 100 * time.Millisecond
 // error. [errors.As] finds it there, for instance a [*tls.CertificateVerificationError].
 // With [WithDialer], TLS runs on the dialer's connections.
 func WithTLS(cfg *tls.Config) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithTLS", func(c *config) error {
 		if cfg == nil {
 			return errors.New("TLS configuration nil, expected a *tls.Config")
 		}
 		c.tls = cfg.Clone()
 		return nil
-	})
+	}}
 }
 
 // overTLS returns a dialer that makes TLS connections on top of another dialer's.
@@ -374,13 +359,13 @@ func (c tlsConn) Close() error {
 // refuses a scheme without a provider, but never a digest: a wrong password shows only as
 // an [ErrNoAuth] from a znode that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithAuth", func(c *config) error {
 		if scheme == "" {
 			return errors.New(`auth scheme "", expected one such as "digest"`)
 		}
 		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: conduit.Hide(credential)})
 		return nil
-	})
+	}}
 }
 
 // awaitAccess waits for a connection whose server has accepted the credentials.

@@ -99,7 +99,7 @@ var idempotentWrites = map[string]struct {
 		return err
 	}, "old", 0},
 	"create or set": {func(ctx context.Context, f *framework.Framework) error {
-		_, err := f.Create(ctx, "/a", []byte("new"), framework.OrSetData(framework.WithVersion(0)), framework.Idempotent())
+		_, err := f.Create(ctx, "/a", []byte("new"), framework.OrSetData(0), framework.Idempotent())
 		return err
 	}, "new", 1},
 	"set": {func(ctx context.Context, f *framework.Framework) error {
@@ -210,7 +210,7 @@ func TestOrSetData(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
 		var stat framework.Stat
-		put := func(path, data string, version ...framework.VersionOption) error {
+		put := func(path, data string, version ...int32) error {
 			created, err := f.Create(ctx, path, []byte(data), framework.OrSetData(version...),
 				framework.CreatingParentsIfNeeded(), framework.StoringStatIn(&stat))
 			if err == nil {
@@ -218,13 +218,13 @@ func TestOrSetData(t *testing.T) {
 			}
 			return err
 		}
-		require.NoError(t, put("/x/y", "one", framework.WithVersion(7)))
+		require.NoError(t, put("/x/y", "one", 7))
 		require.Zero(t, stat.Version, "a version is for a znode that exists")
 		require.NoError(t, put("/x/y", "two"))
 		require.EqualValues(t, 1, stat.Version)
-		require.NoError(t, put("/x/y", "three", framework.WithVersion(1)))
+		require.NoError(t, put("/x/y", "three", 1))
 		require.EqualValues(t, 2, stat.Version)
-		err := put("/x/y", "four", framework.WithVersion(1))
+		err := put("/x/y", "four", 1)
 		require.ErrorIs(t, err, framework.ErrBadVersion)
 		require.False(t, framework.OutcomeUnknown(err))
 		data, err := f.Get(ctx, "/x/y")

@@ -16,6 +16,7 @@ import (
 
 // common is what the options of all verbs set.
 type common struct {
+	given   optionSet
 	retry   retry.Policy // nil for the policy of the surrounding Retry, or the client's
 	session *Session     // the only one to run in, nil for any
 }

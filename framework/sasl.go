@@ -70,7 +70,7 @@ type SASLExchange interface {
 // to 30 s. A server that does not know SASL costs its connection, and ends a client, and Connect,
 // only when no server of the ensemble does. Each reason is logged once, and never a secret.
 func WithSASL(mechanism SASLMechanism) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithSASL", func(c *config) error {
 		switch {
 		case mechanism == nil:
 			return errors.New("SASL mechanism nil, expected one such as framework.DigestMD5(user, password)")
@@ -84,7 +84,7 @@ func WithSASL(mechanism SASLMechanism) Option {
 		}
 		c.sasl = &conduit.SASL{Mechanism: mechanism.Name(), Renews: mechanism.Renews(), Start: startSASL(mechanism)}
 		return nil
-	})
+	}}
 }
 
 // startSASL adapts a mechanism to the conduit.

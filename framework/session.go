@@ -199,13 +199,13 @@ const (
 // also determine what a heartbeat under [QuorumErrorPolicy] confirms: too long a tick costs
 // time, too short a tick costs safety. Default: [DefaultTickTime] and [DefaultSyncLimit].
 func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithServerTiming", func(c *config) error {
 		if tickTime < time.Millisecond || syncLimit < 1 {
 			return fmt.Errorf("server timing %v and %d ticks, expected 1ms or more and 1 or more", tickTime, syncLimit)
 		}
 		c.tick, c.syncLimit = tickTime, syncLimit
 		return nil
-	})
+	}}
 }
 
 // safeTimeout is the shortest session timeout T with which StandardErrorPolicy is safe

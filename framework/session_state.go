@@ -362,7 +362,7 @@ func (t *tracker) whenConnected() <-chan struct{} {
 // new session, even if the servers keep the old one, and its ephemeral nodes, until it times
 // out.
 func WithReadOnly() Option {
-	return optionFunc(func(c *config) error { c.readOnly = true; return nil })
+	return clientOption{"WithReadOnly", func(c *config) error { c.readOnly = true; return nil }}
 }
 
 // ErrorPolicy determines which trouble ends a client's holds, such as locks and

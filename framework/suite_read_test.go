@@ -191,17 +191,17 @@ var readRows = []row{
 		_, err = s.f.Config(s.ctx, framework.Watched(&changed))
 		s.done(err)
 		changed.Cancel()
-		reconfigure := func(opts ...framework.ReconfigOption) {
-			s.data(s.f.Reconfig(s.ctx, opts...))
+		reconfigure := func(change framework.Reconfiguration) {
+			s.data(s.f.Reconfig(s.ctx, change))
 		}
-		reconfigure(framework.Joining("5=127.0.0.1:1:2:observer;3"))
-		reconfigure(framework.Leaving("4"), framework.FromConfig(7))
-		reconfigure(framework.WithNewMembers("1=127.0.0.1:1:2:participant;3"))
-		reconfigure()
-		reconfigure(framework.FromConfig(7))
-		reconfigure(framework.WithNewMembers("1=a"), framework.Leaving("2"))
-		reconfigure(framework.Joining("1=a,2=b"))
-		reconfigure(framework.Leaving(""))
+		reconfigure(framework.Reconfiguration{Joining: []string{"5=127.0.0.1:1:2:observer;3"}})
+		reconfigure(framework.Reconfiguration{Leaving: []string{"4"}, From: 7})
+		reconfigure(framework.Reconfiguration{Members: []string{"1=127.0.0.1:1:2:participant;3"}})
+		reconfigure(framework.Reconfiguration{})
+		reconfigure(framework.Reconfiguration{From: 7})
+		reconfigure(framework.Reconfiguration{Members: []string{"1=a"}, Leaving: []string{"2"}})
+		reconfigure(framework.Reconfiguration{Joining: []string{"1=a,2=b"}})
+		reconfigure(framework.Reconfiguration{Leaving: []string{""}})
 	}},
 }
 

@@ -81,7 +81,7 @@ var sessionRows = []row{
 		}
 		twice := framework.WithRetry(retry.NTimes(2, time.Millisecond))
 		for _, err := range []error{framework.ErrConnectionLost, framework.ErrNoNode} {
-			for _, opts := range [][]framework.LoopOption{{twice}, {twice, framework.Idempotent()}, {once}} {
+			for _, opts := range [][]framework.CallOption{{twice}, {once}} {
 				tries = 0
 				s.done(s.f.Retry(s.ctx, op(err), opts...))
 				s.sayf("%d tries", tries)

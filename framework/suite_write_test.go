@@ -142,8 +142,8 @@ var transactionRows = []row{
 		var stat framework.Stat
 		s.results(s.f.Transact(s.ctx))
 		s.results(s.f.Transact(s.ctx,
-			framework.CheckOp("/node"),
-			framework.CheckOp("/node", framework.WithVersion(0)),
+			framework.CheckOp("/node", framework.AnyVersion),
+			framework.CheckOp("/node", 0),
 			framework.CreateOp("/a", []byte("data")),
 			framework.SetDataOp("/a", []byte("more"), framework.WithVersion(0), framework.StoringStatIn(&stat)),
 			framework.CreateOp("/gone", nil),
@@ -175,11 +175,11 @@ var transactionRows = []row{
 	{"transact/nothing", func(s *script) {
 		create := framework.CreateOp("/a", nil)
 		for _, ops := range [][]framework.Op{
-			{framework.CheckOp("/none"), create},
-			{create, framework.CheckOp("/node", framework.WithVersion(3))},
+			{framework.CheckOp("/none", framework.AnyVersion), create},
+			{create, framework.CheckOp("/node", 3)},
 			{create, framework.DeleteOp("/none")},
 			{create, framework.SetDataOp("/node", nil, framework.WithVersion(9)), framework.DeleteOp("/a")},
-			{create, framework.CreateOp("/node", nil), framework.CheckOp("/none")},
+			{create, framework.CreateOp("/node", nil), framework.CheckOp("/none", framework.AnyVersion)},
 			{create, framework.CreateOp("/none/c", nil, framework.WithMode(framework.Container))},
 			{create, create},
 			{create, framework.CreateOp("/a/b", nil), framework.DeleteOp("/a")},
@@ -206,12 +206,12 @@ var transactionRows = []row{
 			framework.DeleteOp("/a", framework.DeletingChildrenIfNeeded()),
 			framework.DeleteOp("/a", framework.Quietly()),
 			framework.DeleteOp("/a", framework.Idempotent()),
-			framework.CheckOp("a"),
-			framework.CheckOp("/a", nil),
+			framework.CheckOp("a", framework.AnyVersion),
+			framework.SetDataOp("/a", nil, nil),
 			framework.CreateOp("/", nil),
 			framework.DeleteOp("/"),
 		} {
-			s.results(s.f.Transact(s.ctx, framework.CheckOp("/node"), op))
+			s.results(s.f.Transact(s.ctx, framework.CheckOp("/node", framework.AnyVersion), op))
 		}
 	}},
 }

@@ -41,26 +41,26 @@ const (
 // documentation lists them. Default: no spans. OpenTelemetry's global provider is used only
 // if it is given here.
 func WithTracerProvider(p trace.TracerProvider) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithTracerProvider", func(c *config) error {
 		if p == nil {
 			return errors.New("tracer provider nil, expected a trace.TracerProvider")
 		}
 		c.tracers = p
 		return nil
-	})
+	}}
 }
 
 // WithMeterProvider makes the client and its recipes record metrics; the package
 // documentation lists the instruments. Default: no metrics. OpenTelemetry's global provider
 // is used only if it is given here.
 func WithMeterProvider(p metric.MeterProvider) Option {
-	return optionFunc(func(c *config) error {
+	return clientOption{"WithMeterProvider", func(c *config) error {
 		if p == nil {
 			return errors.New("meter provider nil, expected a metric.MeterProvider")
 		}
 		c.meters = p
 		return nil
-	})
+	}}
 }
 
 // WithPathAttribute adds the attribute curator.path to all spans, and to the metrics of
@@ -68,7 +68,7 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 // have it, because sequential names are unbounded. Default: off, because paths may be
 // confidential and each path is a time series of its own.
 func WithPathAttribute() Option {
-	return optionFunc(func(c *config) error { c.pathAttribute = true; return nil })
+	return clientOption{"WithPathAttribute", func(c *config) error { c.pathAttribute = true; return nil }}
 }
 
 // telemetry records the spans and metrics of a client. It is nil without a provider, so

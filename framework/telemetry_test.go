@@ -135,7 +135,7 @@ func TestTelemetryOfVerbs(t *testing.T) {
 			{"children", "list children", "", func() error { _, err := f.Children(ctx, "/"); return err }},
 			{"sync", "sync znode", "", func() error { return f.Sync(ctx, "/") }},
 			{"transact", "transact operations", "", func() error {
-				_, err := f.Transact(ctx, framework.CheckOp("/start"))
+				_, err := f.Transact(ctx, framework.CheckOp("/start", framework.AnyVersion))
 				return err
 			}},
 			{"pipeline", "pipeline reads", "no_node", func() error {

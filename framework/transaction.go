@@ -30,23 +30,13 @@ type OpResult struct {
 	Stat *Stat
 }
 
-// A transaction refuses options that need more than one request, or a Stat that the server
-// does not send.
-var (
-	errCreateInTransaction = errors.New("not possible within a transaction: " +
-		"protection, parents, OrSetData, Idempotent, InSession, StoringStatIn, ListingSiblingsIn, WithRetry")
-	errSetInTransaction    = errors.New("not possible within a transaction: Idempotent, InSession, WithRetry")
-	errDeleteInTransaction = errors.New("not possible within a transaction: " +
-		"Guaranteed, InBackground, DeletingChildrenIfNeeded, Quietly, Idempotent, InSession, WithRetry")
+// The options that operations of a transaction take: none that needs more than one request,
+// or a Stat that the server does not send.
+const (
+	ofCreateOp  = withMode | withTTL | withACL | compressed | uncompressed
+	ofSetDataOp = withVersion | storingStatIn | compressed | uncompressed
+	ofDeleteOp  = withVersion
 )
-
-func (c *createConfig) isOneRequest() bool {
-	return !c.protected && !c.parents && !c.orSet && !c.idempotent && c.session == nil && c.stat == nil && c.siblings == nil && c.retry == nil
-}
-
-func (c *deleteConfig) isOneRequest() bool {
-	return !c.guaranteed && !c.children && !c.quietly && !c.idempotent && c.common == (common{})
-}
 
 // opCreateInTransaction is the request with which a server accepts the ordinary modes in a
 // transaction. Its result has no Stat.
@@ -59,8 +49,8 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	op := Op{operation: opCreate, path: path}
 	var cfg createConfig
 	err := cfg.apply(opts)
-	if err == nil && !cfg.isOneRequest() {
-		err = fmt.Errorf("%w: %w", ErrInvalidOption, errCreateInTransaction)
+	if err == nil {
+		err = cfg.given.only(ofCreateOp, "CreateOp in a transaction")
 	}
 	if op.operation = cfg.mode.operation(); op.operation == opCreate {
 		op.operation = opCreateInTransaction
@@ -76,7 +66,7 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		if cfg.acl == nil {
 			cfg.acl = f.cfg.defaultACL(full)
 		}
-		data, err := f.stored(path, data, &cfg.compression)
+		data, err := f.stored(path, data, &cfg.common)
 		if err != nil {
 			return err
 		}
@@ -96,8 +86,8 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 // are refused.
 func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	cfg, err := newSetConfig(opts)
-	if err == nil && (cfg.idempotent || cfg.common != (common{})) {
-		err = fmt.Errorf("%w: %w", ErrInvalidOption, errSetInTransaction)
+	if err == nil {
+		err = cfg.given.only(ofSetDataOp, "SetDataOp in a transaction")
 	}
 	return Op{
 		operation: opSet, path: path,
@@ -105,11 +95,11 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 			if err != nil {
 				return err
 			}
-			data, err := f.stored(path, data, &cfg.compression)
+			data, err := f.stored(path, data, &cfg.common)
 			if err != nil {
 				return err
 			}
-			s := setting{f: f, path: path, data: data, cfg: cfg}
+			s := setting{f: f, path: path, data: data, cfg: *cfg}
 			return s.encode(e)
 		},
 		decode: func(_ *Framework, d *wire.Decoder, r *OpResult) {
@@ -132,8 +122,8 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 			if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
 				return err
 			}
-			if !cfg.isOneRequest() {
-				return fmt.Errorf("%w: %w", ErrInvalidOption, errDeleteInTransaction)
+			if err := cfg.given.only(ofDeleteOp, "DeleteOp in a transaction"); err != nil {
+				return err
 			}
 			full, err := f.deletable(path)
 			if err != nil {
@@ -146,21 +136,12 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 	}
 }
 
-// CheckOption is an option of [CheckOp].
-type CheckOption interface{ applyCheck(*int32) error }
-
-func (o VersionOption) applyCheck(version *int32) error { *version = int32(o); return nil }
-
-// CheckOp makes a transaction fail unless the znode exists and, with
-// [WithVersion], its data has that version.
-func CheckOp(path string, opts ...CheckOption) Op {
+// CheckOp makes a transaction fail unless the znode exists and its data has this version,
+// which may be [AnyVersion].
+func CheckOp(path string, version int32) Op {
 	return Op{
 		operation: opCheck, path: path,
 		encode: func(f *Framework, e *wire.Encoder) error {
-			version := AnyVersion
-			if err := applyAll(opts, func(o CheckOption) error { return o.applyCheck(&version) }); err != nil {
-				return err
-			}
 			if err := ValidatePath(path); err != nil {
 				return err
 			}

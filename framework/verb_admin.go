@@ -11,18 +11,12 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// GetACLOption is an option of [Framework.GetACL].
-type GetACLOption interface{ applyGetACL(*readConfig) error }
-
-func (o StatOption) applyGetACL(c *readConfig) error { return o.store(&c.stat) }
-
 // GetACL returns the access control list of a znode. It needs permission to read or to
 // administer the znode; the server shows password hashes only with the latter.
-func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOption) ([]ACL, error) {
+func (f *Framework) GetACL(ctx context.Context, path string, opts ...ReadOption) ([]ACL, error) {
 	var acl []ACL
-	var cfg readConfig
 	var calls []*call
-	err := applyAll(opts, func(o GetACLOption) error { return o.applyGetACL(&cfg) })
+	cfg, err := newReadConfig(opts, ofGetACL, "GetACL")
 	if err == nil {
 		calls, err = pathCall(f.root, opGetACL, path, func(d *wire.Decoder) error {
 			acl = d.ACL()
@@ -35,20 +29,19 @@ func (f *Framework) GetACL(ctx context.Context, path string, opts ...GetACLOptio
 	return acl, err
 }
 
-// SetACLOption is an option of [Framework.SetACL]. Its [WithVersion] compares the version of
-// the list, Stat.Aversion, not the version of the data.
-type SetACLOption interface{ applySetACL(*setConfig) error }
-
-//nolint:unparam // other options of SetACL can fail
-func (o VersionOption) applySetACL(c *setConfig) error { c.version = int32(o); return nil }
-func (o StatOption) applySetACL(c *setConfig) error    { return o.store(&c.stat) }
+// ofSetACL are the options that SetACL takes.
+const ofSetACL = ofEveryCall | withVersion | storingStatIn
 
 // SetACL replaces the access control list of a znode. It needs permission to administer the
-// znode. It is not repeated after a try whose outcome is unknown.
-func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...SetACLOption) error {
-	cfg := setConfig{version: AnyVersion}
+// znode. [WithVersion] compares the version of the list, Stat.Aversion, not the version of
+// the data. [Idempotent] and [Compressed] are refused. It is not repeated after a try whose
+// outcome is unknown.
+func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...SetOption) error {
 	full := ""
-	err := applyAll(opts, func(o SetACLOption) error { return o.applySetACL(&cfg) })
+	cfg, err := newSetConfig(opts)
+	if err == nil {
+		err = cfg.given.only(ofSetACL, "SetACL")
+	}
 	if err == nil {
 		full, err = f.root.writable(path)
 	}
@@ -72,7 +65,7 @@ const configPath = reserved + "/config"
 // "server.1=host:port:port:participant;port" for each server, and a last line
 // "version=" with a number in hexadecimal. A standalone server has none, or an empty
 // one. Config takes the options of Get. It is Curator's getConfig().
-func (f *Framework) Config(ctx context.Context, opts ...GetOption) ([]byte, error) {
+func (f *Framework) Config(ctx context.Context, opts ...ReadOption) ([]byte, error) {
 	var data []byte
 	read := ReadData(configPath, &data, opts...)
 	build := read.build
@@ -81,94 +74,78 @@ func (f *Framework) Config(ctx context.Context, opts ...GetOption) ([]byte, erro
 	return data, err
 }
 
-// reconfigConfig is what the options of Reconfig set.
-type reconfigConfig struct {
-	common
-	joining, leaving, members []string
-	from                      int64
-}
+// Reconfiguration is a change of the servers of an ensemble, for [Framework.Reconfig]. It
+// has Members, or Joining and Leaving, or one of these two.
+type Reconfiguration struct {
+	// Joining are servers to add, each in the form "5=host:2888:3888:observer;2181". A server
+	// with the number of another one replaces it.
+	Joining []string
 
-// ReconfigOption is an option of [Framework.Reconfig].
-type ReconfigOption interface{ applyReconfig(*reconfigConfig) error }
+	// Leaving are the numbers of servers to remove.
+	Leaving []string
 
-type reconfigOption func(*reconfigConfig) error
+	// Members replace all servers.
+	Members []string
 
-func (o reconfigOption) applyReconfig(c *reconfigConfig) error { return o(c) }
-
-// Joining adds servers, each in the form "5=host:2888:3888:observer;2181", or changes the
-// servers with the same numbers.
-func Joining(servers ...string) ReconfigOption {
-	return reconfigOption(func(c *reconfigConfig) error { return appendServers(&c.joining, servers) })
-}
-
-// Leaving removes the servers with these numbers.
-func Leaving(ids ...string) ReconfigOption {
-	return reconfigOption(func(c *reconfigConfig) error { return appendServers(&c.leaving, ids) })
-}
-
-// WithNewMembers replaces all servers; not together with [Joining] or [Leaving].
-func WithNewMembers(servers ...string) ReconfigOption {
-	return reconfigOption(func(c *reconfigConfig) error { return appendServers(&c.members, servers) })
-}
-
-// FromConfig makes the change only if the current configuration has this version.
-// Default: any.
-func FromConfig(version int64) ReconfigOption {
-	return reconfigOption(func(c *reconfigConfig) error { c.from = version; return nil })
-}
-
-func appendServers(into *[]string, servers []string) error {
-	for _, s := range servers {
-		// The servers go out as one list with commas, where a slip would name another server.
-		if s == "" || strings.ContainsAny(s, ",\n") {
-			return fmt.Errorf("server %q, expected one server without a comma", s)
-		}
-	}
-	*into = append(*into, servers...)
-	return nil
+	// From is the version that the current configuration must have. 0 is any: the
+	// configuration of a running ensemble has a version above it.
+	From int64
 }
 
 // Reconfig changes the servers of the ensemble and returns the new configuration. It needs
 // servers with reconfigEnabled=true and permission to write /zookeeper/config. It is not
 // repeated after a try whose outcome is unknown. It is Curator's reconfig().
-func (f *Framework) Reconfig(ctx context.Context, opts ...ReconfigOption) ([]byte, error) {
+func (f *Framework) Reconfig(ctx context.Context, change Reconfiguration, opts ...CallOption) ([]byte, error) {
 	var data []byte
-	cfg, err := newReconfigConfig(opts)
+	cfg, err := newCommon(opts)
+	if err == nil {
+		err = change.validate()
+	}
 	calls := []*call{{
-		operation: opReconfig, path: configPath, body: cfg.encode(),
+		operation: opReconfig, path: configPath, body: change.encode(),
 		decode: func(d *wire.Decoder) error {
 			data = d.Buffer()
 			d.Stat()
 			return nil
 		},
 	}}
-	err = f.run(ctx, opReconfig, configPath, plan{common: cfg.common, calls: calls}, err)
+	err = f.run(ctx, opReconfig, configPath, plan{common: cfg, calls: calls}, err)
 	return data, err
 }
 
-func newReconfigConfig(opts []ReconfigOption) (reconfigConfig, error) {
-	cfg := reconfigConfig{from: -1}
-	err := applyAll(opts, func(o ReconfigOption) error { return o.applyReconfig(&cfg) })
-	switch changes := len(cfg.joining) + len(cfg.leaving); {
-	case err != nil:
-	case changes == 0 && len(cfg.members) == 0:
-		err = fmt.Errorf("%w: Reconfig without Joining, Leaving or WithNewMembers", ErrInvalidOption)
-	case changes > 0 && len(cfg.members) > 0:
-		err = fmt.Errorf("%w: WithNewMembers together with Joining or Leaving", ErrInvalidOption)
+func (c *Reconfiguration) validate() error {
+	for _, s := range slices.Concat(c.Joining, c.Leaving, c.Members) {
+		// The servers go out as one list with commas, where a slip would name another server.
+		if s == "" || strings.ContainsAny(s, ",\n") {
+			return fmt.Errorf("%w: server %q, expected one server without a comma", ErrInvalidOption, s)
+		}
 	}
-	return cfg, err
+	switch changes := len(c.Joining) + len(c.Leaving); {
+	case c.From < 0:
+		return fmt.Errorf("%w: a Reconfiguration from version %d, expected a version, or 0 for any", ErrInvalidOption, c.From)
+	case changes == 0 && len(c.Members) == 0:
+		return fmt.Errorf("%w: a Reconfiguration without Joining, Leaving or Members", ErrInvalidOption)
+	case changes > 0 && len(c.Members) > 0:
+		return fmt.Errorf("%w: a Reconfiguration with Members together with Joining or Leaving", ErrInvalidOption)
+	default:
+		return nil
+	}
 }
 
-func (c *reconfigConfig) encode() []byte {
+func (c *Reconfiguration) encode() []byte {
 	var e wire.Encoder
-	for _, servers := range [][]string{c.joining, c.leaving, c.members} {
-		if servers == nil {
+	for _, servers := range [][]string{c.Joining, c.Leaving, c.Members} {
+		if len(servers) == 0 {
 			e.Int32(-1) // the null string
 			continue
 		}
 		e.String(strings.Join(servers, ","))
 	}
-	e.Int64(c.from)
+	from := c.From
+	if from == 0 {
+		from = -1 // any
+	}
+	e.Int64(from)
 	return e.Bytes()
 }
 
@@ -176,12 +153,12 @@ func (c *reconfigConfig) encode() []byte {
 // path, sorted. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older server.
 func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOption) ([]string, error) {
 	var found []string
-	cfg, err := newCallConfig(opts)
+	cfg, err := newCommon(opts)
 	var calls []*call
 	if err == nil {
 		calls, err = pathCall(f.root, opEphemerals, path, func(d *wire.Decoder) error { found = d.Strings(); return nil })
 	}
-	if err := f.run(ctx, opEphemerals, path, plan{common: cfg.common, attempt: f.newer(calls)}, err); err != nil {
+	if err := f.run(ctx, opEphemerals, path, plan{common: cfg, attempt: f.newer(calls)}, err); err != nil {
 		return nil, err
 	}
 	// The server compares prefixes of strings: /a also finds /ab.
@@ -199,12 +176,12 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 // server.
 func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...CallOption) (int, error) {
 	var n int
-	cfg, err := newCallConfig(opts)
+	cfg, err := newCommon(opts)
 	var calls []*call
 	if err == nil {
 		calls, err = pathCall(f.root, opAllChildrenNumber, path, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
 	}
-	err = f.run(ctx, opAllChildrenNumber, path, plan{common: cfg.common, attempt: f.newer(calls)}, err)
+	err = f.run(ctx, opAllChildrenNumber, path, plan{common: cfg, attempt: f.newer(calls)}, err)
 	return n, err
 }
 
@@ -224,14 +201,14 @@ func (i Identity) String() string { return i.Scheme + ":" + i.ID }
 // report its version. It is Java's whoAmI.
 func (f *Framework) WhoAmI(ctx context.Context, opts ...CallOption) ([]Identity, error) {
 	var found []Identity
-	cfg, err := newCallConfig(opts)
+	cfg, err := newCommon(opts)
 	attempt := func(ctx context.Context) error {
 		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, cfg.session); err != nil {
 			return err
 		}
-		return f.askWho(ctx, &found, cfg.common)
+		return f.askWho(ctx, &found, cfg)
 	}
-	if err := f.run(ctx, opWhoAmI, "", plan{common: cfg.common, attempt: attempt}, err); err != nil {
+	if err := f.run(ctx, opWhoAmI, "", plan{common: cfg, attempt: attempt}, err); err != nil {
 		return nil, err
 	}
 	return found, nil

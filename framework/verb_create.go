@@ -102,7 +102,7 @@ func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (
 		err = f.creatable(path, c.cfg.mode)
 	}
 	if err == nil {
-		c.data, err = f.stored(path, data, &c.cfg.compression)
+		c.data, err = f.stored(path, data, &c.cfg.common)
 	}
 	if err == nil && c.cfg.acl == nil {
 		c.cfg.acl = f.cfg.defaultACL(f.root.below(path))
@@ -111,10 +111,10 @@ func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (
 }
 
 func (c *creation) plan() plan {
-	if c.cfg.protected {
+	if c.cfg.has(withProtection) {
 		return plan{common: c.cfg.common, attempt: c.protect, settle: c.settle, repeatable: true}
 	}
-	return plan{common: c.cfg.common, attempt: c.attempt, repeatable: c.cfg.idempotent}
+	return plan{common: c.cfg.common, attempt: c.attempt, repeatable: c.cfg.has(idempotent)}
 }
 
 func (f *Framework) creatable(path string, mode CreateMode) error {
@@ -174,7 +174,7 @@ func (c *creation) attempt(ctx context.Context) error {
 // is the view's namespace.
 func (c *creation) makesParents() bool {
 	parent, _ := SplitPath(c.target)
-	return c.cfg.parents || parent == "/" && c.f != c.f.base
+	return c.cfg.has(creatingParents|creatingParentContainers) || parent == "/" && c.f != c.f.base
 }
 
 // listAfter fills in the siblings of a znode that was created along with its parent. A new
@@ -271,30 +271,24 @@ func appendCreate(e *wire.Encoder, full string, data []byte, cfg *createConfig) 
 // createConfig is what the options of Create set.
 type createConfig struct {
 	common
-	mode        CreateMode
-	ttl         time.Duration
-	acl         []ACL // nil for the list of the client's ACLProvider
-	aclParents  bool
-	parents     bool
-	parentsAs   CreateMode
-	protected   bool
-	orSet       bool
-	setVersion  int32
-	idempotent  bool
-	compression compression
-	stat        *Stat
-	newStat     **Stat // of a bulk
-	siblings    *[]string
+	mode       CreateMode
+	ttl        time.Duration
+	acl        []ACL // nil for the list of the client's ACLProvider
+	setVersion int32
+	stat       *Stat
+	newStat    **Stat // of a bulk
+	siblings   *[]string
 }
-
-// CreateOption is an option of [Framework.Create] and [CreateOp].
-type CreateOption interface{ applyCreate(*createConfig) error }
 
 type createOption func(*createConfig) error
 
 func (o createOption) applyCreate(c *createConfig) error { return o(c) }
 
-func (o StatOption) applyCreate(c *createConfig) error { return o.store(&c.stat) }
+// createFlag is an option that says nothing but its name.
+type createFlag optionSet
+
+//nolint:unparam // other options can fail
+func (o createFlag) applyCreate(c *createConfig) error { c.given |= optionSet(o); return nil }
 
 // WithMode sets the kind of the znode. Default: [Persistent].
 func WithMode(mode CreateMode) CreateOption {
@@ -302,6 +296,7 @@ func WithMode(mode CreateMode) CreateOption {
 		if mode < Persistent || mode > PersistentSequentialWithTTL {
 			return fmt.Errorf("create mode %d, expected one of the seven", mode)
 		}
+		c.given |= withMode
 		c.mode = mode
 		return nil
 	})
@@ -315,6 +310,7 @@ func WithTTL(ttl time.Duration) CreateOption {
 		if ttl < time.Millisecond || ttl > maxTTL {
 			return fmt.Errorf("time to live %v, expected 1ms to %v", ttl, maxTTL)
 		}
+		c.given |= withTTL
 		c.ttl = ttl
 		return nil
 	})
@@ -328,6 +324,7 @@ func WithACL(acl ...ACL) CreateOption {
 		if len(acl) == 0 {
 			return errors.New("WithACL(), expected one entry or more")
 		}
+		c.given |= withACL
 		c.acl = acl
 		return nil
 	})
@@ -337,26 +334,43 @@ func WithACL(acl ...ACL) CreateOption {
 // are created with the znode as well. Deleting a znode requires permission on its parent, so
 // without this option the list protects only the data. It is Curator's withACL(list, true).
 func ApplyingACLToParents() CreateOption {
-	return createOption(func(c *createConfig) error { c.aclParents = true; return nil })
+	return createFlag(applyingACLToParents)
 }
 
-// ParentsOption is returned by [CreatingParentsIfNeeded] and
-// [CreatingParentContainersIfNeeded].
-type ParentsOption struct{ mode CreateMode }
+type parentsOption optionSet
 
 // CreatingParentsIfNeeded creates missing parents as persistent znodes without data. With
-// [Framework.Exists] it creates the parents of a missing znode.
-func CreatingParentsIfNeeded() ParentsOption { return ParentsOption{Persistent} }
+// [Framework.Exists] it creates the parents of a missing znode. The other reads refuse it.
+func CreatingParentsIfNeeded() interface {
+	CreateOption
+	ReadOption
+} {
+	return parentsOption(creatingParents)
+}
 
 // CreatingParentContainersIfNeeded creates missing parents as containers, which
 // the server deletes some time after their last child. It is what all recipes
 // use.
-func CreatingParentContainersIfNeeded() ParentsOption { return ParentsOption{Container} }
+func CreatingParentContainersIfNeeded() interface {
+	CreateOption
+	ReadOption
+} {
+	return parentsOption(creatingParentContainers)
+}
 
-//nolint:unparam // other options can fail
-func (o ParentsOption) applyCreate(c *createConfig) error {
-	c.parents, c.parentsAs = true, o.mode
-	return nil
+func (o parentsOption) add(c *common) error {
+	return c.choose(optionSet(o), (creatingParents|creatingParentContainers)&^optionSet(o))
+}
+
+func (o parentsOption) applyCreate(c *createConfig) error { return o.add(&c.common) }
+func (o parentsOption) applyRead(c *readConfig) error     { return o.add(&c.common) }
+
+// parentsAs returns the mode of the parents that a call creates.
+func (c *common) parentsAs() CreateMode {
+	if c.has(creatingParentContainers) {
+		return Container
+	}
+	return Persistent
 }
 
 // WithProtection makes the create safe against a lost reply, which would otherwise hide the
@@ -369,23 +383,24 @@ func (o ParentsOption) applyCreate(c *createConfig) error {
 // The create waits for up to a second while 32 or more background deletions are pending
 // below the same parent.
 func WithProtection() CreateOption {
-	return createOption(func(c *createConfig) error { c.protected = true; return nil })
+	return createFlag(withProtection)
 }
 
-// OrSetData sets the data of an existing znode instead of failing; with [WithVersion] only
-// if its data has that version. The existing znode keeps its mode and its access control
+// OrSetData sets the data of an existing znode instead of failing; with a version only if
+// its data has that version. The existing znode keeps its mode and its access control
 // list, and StoringStatIn stores its new Stat. If other clients create or delete the znode
 // during the call, the call continues until the create or the set succeeds (CURATOR-719).
 // OrSetData is refused for sequential modes and [WithProtection], whose names are always
 // new.
-func OrSetData(version ...VersionOption) CreateOption {
+func OrSetData(version ...int32) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if len(version) > 1 {
 			return fmt.Errorf("OrSetData with %d versions, expected one or none", len(version))
 		}
-		c.orSet, c.setVersion = true, AnyVersion
+		c.given |= orSetData
+		c.setVersion = AnyVersion
 		if len(version) == 1 {
-			c.setVersion = int32(version[0])
+			c.setVersion = version[0]
 		}
 		return nil
 	})
@@ -406,6 +421,7 @@ func (o siblingsOption) applyCreate(c *createConfig) error {
 	if o.names == nil {
 		return errors.New("ListingSiblingsIn(nil), expected a place for the names")
 	}
+	c.given |= listingSiblingsIn
 	c.siblings = o.names
 	return nil
 }
@@ -422,17 +438,25 @@ func (c *createConfig) apply(opts []CreateOption) error {
 }
 
 func (c *createConfig) validate() error {
-	newName := c.protected || c.mode.isSequential()
+	newName := ""
+	switch {
+	case c.has(withProtection):
+		newName = "WithProtection"
+	case c.mode.isSequential():
+		newName = fmt.Sprintf("WithMode(%d), which is sequential", c.mode)
+	}
 	switch {
 	// Either alone is a mistake: a mode without its time, or a time without its mode.
-	case c.mode.hasTTL() != (c.ttl != 0):
-		return fmt.Errorf("create mode %d with time to live %v", c.mode, c.ttl)
-	case newName && c.orSet:
-		return errors.New("OrSetData with WithProtection or a sequential mode, whose name is always new")
-	case newName && c.idempotent:
-		return errors.New("Idempotent with WithProtection or a sequential mode, whose name is always new")
-	case c.aclParents && (c.acl == nil || !c.parents):
-		return errors.New("ApplyingACLToParents without WithACL or without CreatingParentsIfNeeded")
+	case c.mode.hasTTL() && c.ttl == 0:
+		return fmt.Errorf("WithMode(%d) without WithTTL, expected both", c.mode)
+	case c.ttl != 0 && !c.mode.hasTTL():
+		return fmt.Errorf("WithTTL(%v) with mode %d, expected WithMode(PersistentWithTTL) or WithMode(PersistentSequentialWithTTL)", c.ttl, c.mode)
+	case newName != "" && c.has(orSetData|idempotent):
+		return fmt.Errorf("%v with %s: the name is always new", c.given&(orSetData|idempotent), newName)
+	case c.has(applyingACLToParents) && !c.has(withACL):
+		return errors.New("ApplyingACLToParents without WithACL, expected both")
+	case c.has(applyingACLToParents) && !c.has(creatingParents|creatingParentContainers):
+		return errors.New("ApplyingACLToParents without CreatingParentsIfNeeded or CreatingParentContainersIfNeeded, expected one of them")
 	default:
 		return nil
 	}

@@ -14,23 +14,17 @@ import (
 // deleteConfig is what the options of Delete set.
 type deleteConfig struct {
 	common
-	version    int32
-	guaranteed bool
-	background bool
-	children   bool
-	quietly    bool
-	idempotent bool
+	version int32
 }
 
-// DeleteOption is an option of [Framework.Delete] and [DeleteOp].
-type DeleteOption interface{ applyDelete(*deleteConfig) error }
+// isGuaranteed reports whether the deletion goes on in the background.
+func (c *deleteConfig) isGuaranteed() bool { return c.has(guaranteed | inBackground) }
+
+// deleteFlag is an option that says nothing but its name.
+type deleteFlag optionSet
 
 //nolint:unparam // other options can fail
-func (o VersionOption) applyDelete(c *deleteConfig) error { c.version = int32(o); return nil }
-
-type deleteOption func(*deleteConfig)
-
-func (o deleteOption) applyDelete(c *deleteConfig) error { o(c); return nil }
+func (o deleteFlag) applyDelete(c *deleteConfig) error { c.given |= optionSet(o); return nil }
 
 // Guaranteed makes a delete that could not be completed go on in the background, until it
 // succeeds or the client is closed. The call then returns an error that matches
@@ -40,31 +34,23 @@ func (o deleteOption) applyDelete(c *deleteConfig) error { o(c); return nil }
 //
 // A late delete hits any znode that has the path by then: use it for names that are never
 // reused, such as the names made by [WithProtection].
-func Guaranteed() DeleteOption {
-	return deleteOption(func(c *deleteConfig) { c.guaranteed = true })
-}
+func Guaranteed() DeleteOption { return deleteFlag(guaranteed) }
 
 // InBackground makes Delete return at once, and delete in the background as with
 // [Guaranteed]. Delete then fails only if an argument is invalid, or the client is not
 // started or closed. It is Curator's guaranteed().inBackground().
-func InBackground() DeleteOption {
-	return deleteOption(func(c *deleteConfig) { c.guaranteed, c.background = true, true })
-}
+func InBackground() DeleteOption { return deleteFlag(inBackground) }
 
 // DeletingChildrenIfNeeded deletes a znode that has children together with all znodes below
 // it, the deepest first. It is not atomic: a call that fails may have deleted some
 // of them, which [OutcomeUnknown] does not report. Znodes that other clients delete during
 // the call count as deleted, including the znode itself; znodes that they create are deleted
 // too. A version that does not match is noticed before anything is deleted.
-func DeletingChildrenIfNeeded() DeleteOption {
-	return deleteOption(func(c *deleteConfig) { c.children = true })
-}
+func DeletingChildrenIfNeeded() DeleteOption { return deleteFlag(deletingChildren) }
 
 // Quietly makes the delete of a missing znode succeed. Unlike [Idempotent] it does not make
 // Delete repeat a try whose outcome is unknown.
-func Quietly() DeleteOption {
-	return deleteOption(func(c *deleteConfig) { c.quietly = true })
-}
+func Quietly() DeleteOption { return deleteFlag(quietly) }
 
 // Delete removes a znode. The error matches [ErrNoNode] if there is no znode, and
 // [ErrNotEmpty] if it has children and [DeletingChildrenIfNeeded] is not given. Without
@@ -75,11 +61,11 @@ func Quietly() DeleteOption {
 func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
 	d, err := f.newDeletion(path, opts)
 	// Nothing is sent within the call: the first try is the janitor's.
-	if err == nil && ctx != nil && d.cfg.background {
+	if err == nil && ctx != nil && d.cfg.has(inBackground) {
 		return failed(opDelete, path, d.later())
 	}
-	p := plan{common: d.cfg.common, attempt: d.attempt, repeatable: d.cfg.idempotent || d.cfg.guaranteed}
-	if d.cfg.guaranteed {
+	p := plan{common: d.cfg.common, attempt: d.attempt, repeatable: d.cfg.has(idempotent) || d.cfg.isGuaranteed()}
+	if d.cfg.isGuaranteed() {
 		p.settle = d.guarantee
 	}
 	return f.run(ctx, opDelete, path, p, err)
@@ -92,10 +78,10 @@ func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, er
 	}
 	// The janitor outlives the call, so it cannot follow the call's policy or session.
 	switch {
-	case d.cfg.background && d.cfg.retry != nil:
+	case d.cfg.has(inBackground) && d.cfg.has(withRetry):
 		return d, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption)
-	case d.cfg.guaranteed && d.cfg.session != nil:
-		return d, fmt.Errorf("%w: InSession with Guaranteed or InBackground, which go on in any session", ErrInvalidOption)
+	case d.cfg.isGuaranteed() && d.cfg.has(inSession):
+		return d, fmt.Errorf("%w: InSession with %v, which goes on in any session", ErrInvalidOption, d.cfg.given&(guaranteed|inBackground))
 	}
 	full, err := f.deletable(path)
 	if err != nil {
@@ -111,12 +97,12 @@ func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, er
 // will, and is repeated after a try whose outcome is unknown. It is Curator's
 // ZKPaths.deleteChildren.
 func (f *Framework) DeleteChildren(ctx context.Context, path string, opts ...CallOption) error {
-	cfg, err := newCallConfig(opts)
+	cfg, err := newCommon(opts)
 	if err == nil {
 		_, err = f.root.writable(path)
 	}
 	attempt := func(ctx context.Context) error { return f.deleteBelow(ctx, path) }
-	return f.run(ctx, opDelete, path, plan{common: cfg.common, attempt: attempt}, err)
+	return f.run(ctx, opDelete, path, plan{common: cfg, attempt: attempt}, err)
 }
 
 func (f *Framework) deleteCall(path string, version int32) (*call, error) {
@@ -161,9 +147,9 @@ func (d *deletion) attempt(ctx context.Context) error {
 		err := d.f.exchange(ctx, &d.call)
 		switch {
 		// An earlier try may have deleted it, or its absence is what was asked for.
-		case isReply(err, ErrNoNode) && (d.seen || d.inDoubt || d.cfg.quietly || d.cfg.idempotent):
+		case isReply(err, ErrNoNode) && (d.seen || d.inDoubt || d.cfg.has(quietly|idempotent)):
 			return nil
-		case !d.cfg.children || !isReply(err, ErrNotEmpty):
+		case !d.cfg.has(deletingChildren) || !isReply(err, ErrNotEmpty):
 			d.inDoubt = d.inDoubt || OutcomeUnknown(err)
 			return err
 		}

@@ -70,18 +70,18 @@ func TestConfigAndReconfig(t *testing.T) {
 		var stat framework.Stat
 		_, err := f.Config(t.Context(), framework.StoringStatIn(&stat))
 		require.NoError(t, err, "whatever the chroot")
-		_, err = f.Reconfig(t.Context(), framework.Joining("5=127.0.0.1:1:2:observer;3"), framework.Leaving("4"), framework.FromConfig(7))
+		_, err = f.Reconfig(t.Context(), framework.Reconfiguration{Joining: []string{"5=127.0.0.1:1:2:observer;3"}, Leaving: []string{"4"}, From: 7})
 		require.ErrorIs(t, err, framework.ServerError(-123), "reconfiguration is disabled by default")
 		require.False(t, framework.OutcomeUnknown(err))
 	})
 	f := unstarted(t)
-	for name, opts := range map[string][]framework.ReconfigOption{
-		"nothing":       {framework.FromConfig(1)},
-		"contradiction": {framework.WithNewMembers("1=a"), framework.Leaving("2")},
-		"a list":        {framework.Joining("1=a,2=b")},
-		"empty":         {framework.Joining("")},
+	for name, change := range map[string]framework.Reconfiguration{
+		"nothing":       {From: 1},
+		"contradiction": {Members: []string{"1=a"}, Leaving: []string{"2"}},
+		"a list":        {Joining: []string{"1=a,2=b"}},
+		"empty":         {Joining: []string{""}},
 	} {
-		_, err := f.Reconfig(t.Context(), opts...)
+		_, err := f.Reconfig(t.Context(), change)
 		require.ErrorIs(t, err, framework.ErrInvalidOption, name)
 	}
 }

@@ -13,8 +13,6 @@ import (
 )
 
 var (
-	errRetryInPipeline = errors.New("WithRetry or InSession in a pipeline of several reads, expected Framework.Retry around it")
-
 	errNilAbsent = errors.New("StoringAbsenceIn(nil), expected a *bool")
 	errNilWatch  = errors.New("Watched(nil), expected a place for the *Watch")
 )
@@ -27,54 +25,58 @@ type readConfig struct {
 	watch   **Watch
 	absent  *bool
 
-	compression compression
-	maxReply    int // of this read, 0 for the client's limit
-
-	parents   bool // create the parents of a missing znode
-	parentsAs CreateMode
+	maxReply int // of this read, 0 for the client's limit
 }
 
-// GetOption is an option of [Framework.Get].
-type GetOption interface{ applyGet(*readConfig) error }
+// The options that each read takes.
+const (
+	ofGet      = ofEveryCall | storingStatIn | storingAbsenceIn | watched | decompressed | undecompressed
+	ofExists   = ofReadStat | creatingParents | creatingParentContainers
+	ofReadStat = ofEveryCall | watched
+	ofChildren = ofEveryCall | storingStatIn | watched | withReplyLimit
+	ofGetACL   = ofEveryCall | storingStatIn
+	ofFollow   = decompressed | undecompressed
+)
 
-// ExistsOption is an option of [Framework.Exists].
-type ExistsOption interface{ applyExists(*readConfig) error }
+// newReadConfig returns what the options of a read set. It refuses those that the call does not take.
+func newReadConfig(opts []ReadOption, takes optionSet, call string) (*readConfig, error) {
+	cfg := new(readConfig)
+	err := applyAll(opts, func(o ReadOption) error { return o.applyRead(cfg) })
+	if err == nil {
+		err = cfg.given.only(takes, call)
+	}
+	return cfg, err
+}
 
-// ChildrenOption is an option of [Framework.Children].
-type ChildrenOption interface{ applyChildren(*readConfig) error }
-
-func (o StatOption) applyGet(c *readConfig) error      { return o.store(&c.stat) }
-func (o StatOption) applyChildren(c *readConfig) error { return o.store(&c.stat) }
-
-// AbsentOption is returned by [StoringAbsenceIn].
-type AbsentOption struct{ absent *bool }
+type absentOption struct{ absent *bool }
 
 // StoringAbsenceIn treats a missing znode as an answer rather than an error, and sets
 // *absent to whether it was missing. For a missing znode there is no data, and [Watched] and
 // [StoringStatIn] store nothing. The other reads of a [Framework.Pipeline] keep their
 // results.
-func StoringAbsenceIn(absent *bool) AbsentOption { return AbsentOption{absent} }
+func StoringAbsenceIn(absent *bool) ReadOption { return absentOption{absent} }
 
-func (o AbsentOption) applyGet(c *readConfig) error {
+func (o absentOption) applyRead(c *readConfig) error {
 	if o.absent == nil {
 		return errNilAbsent
 	}
+	c.given |= storingAbsenceIn
 	c.absent = o.absent
 	return nil
 }
 
-// ReplyLimitOption is returned by [WithReplyLimit].
-type ReplyLimitOption int
+type replyLimitOption int
 
 // WithReplyLimit accepts a list of up to n bytes from this read, even if the client's limit
 // is lower, see [WithMaxReplySize]. It is for the occasional list of very many children: a
 // name takes 4 bytes and its length. The list takes memory only as it comes.
-func WithReplyLimit(n int) ReplyLimitOption { return ReplyLimitOption(n) }
+func WithReplyLimit(n int) ReadOption { return replyLimitOption(n) }
 
-func (o ReplyLimitOption) applyChildren(c *readConfig) error {
+func (o replyLimitOption) applyRead(c *readConfig) error {
 	if o < 1 {
 		return fmt.Errorf("reply limit %d, expected 1 byte or more", o)
 	}
+	c.given |= withReplyLimit
 	c.maxReply = int(o)
 	return nil
 }
@@ -83,30 +85,24 @@ func (o ReplyLimitOption) applyChildren(c *readConfig) error {
 // The error matches [ErrNoNode] if there is no znode. Get blocks until the reply or the end of
 // the context, and retries as the policy says. Goroutines that call Get at the same time
 // share requests, see [Framework.Pipeline].
-func (f *Framework) Get(ctx context.Context, path string, opts ...GetOption) ([]byte, error) {
+func (f *Framework) Get(ctx context.Context, path string, opts ...ReadOption) ([]byte, error) {
 	var data []byte
 	err := f.Pipeline(ctx, ReadData(path, &data, opts...))
 	return data, err
 }
 
-//nolint:unparam // other options of Exists can fail
-func (o ParentsOption) applyExists(c *readConfig) error {
-	c.parents, c.parentsAs = true, o.mode
-	return nil
-}
-
 // Exists returns the Stat of a znode, or nil if it is missing. With
 // [CreatingParentsIfNeeded] the parents of a missing znode exist when Exists returns.
-func (f *Framework) Exists(ctx context.Context, path string, opts ...ExistsOption) (*Stat, error) {
-	var cfg readConfig
-	if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
+func (f *Framework) Exists(ctx context.Context, path string, opts ...ReadOption) (*Stat, error) {
+	cfg, err := newReadConfig(opts, ofExists, "Exists")
+	if err != nil {
 		return nil, failed(opExists, path, err)
 	}
-	if cfg.parents {
-		return f.existsWithParents(ctx, path, cfg)
+	if cfg.has(creatingParents | creatingParentContainers) {
+		return f.existsWithParents(ctx, path, *cfg)
 	}
 	var stat *Stat
-	err := f.Pipeline(ctx, readExists(path, &stat, cfg))
+	err = f.Pipeline(ctx, readExists(path, &stat, *cfg))
 	return stat, err
 }
 
@@ -122,7 +118,7 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 		read, err = readExists(path, &stat, cfg).build(f)
 	}
 	parent, _ := SplitPath(full)
-	p := parents{f: f, mode: cfg.parentsAs}
+	p := parents{f: f, mode: cfg.parentsAs()}
 	attempt := func(ctx context.Context) error {
 		if err := f.exchange(ctx, read); err != nil || stat != nil || parent == "/" {
 			return err
@@ -143,7 +139,7 @@ func (f *Framework) existsWithParents(ctx context.Context, path string, cfg read
 // Children returns the names of a znode's children, in no particular order. The error matches
 // [ErrNoNode] if there is no znode. The names share memory: use strings.Clone to keep a few
 // names of a long list.
-func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenOption) ([]string, error) {
+func (f *Framework) Children(ctx context.Context, path string, opts ...ReadOption) ([]string, error) {
 	var names []string
 	err := f.Pipeline(ctx, ReadChildren(path, &names, opts...))
 	return names, err
@@ -153,12 +149,12 @@ func (f *Framework) Children(ctx context.Context, path string, opts ...ChildrenO
 // next request. It does not make a read linearizable: a leader without outstanding
 // proposals answers without asking its quorum.
 func (f *Framework) Sync(ctx context.Context, path string, opts ...CallOption) error {
-	cfg, err := newCallConfig(opts)
+	cfg, err := newCommon(opts)
 	var calls []*call
 	if err == nil {
 		calls, err = pathCall(f.root, opSync, path, nil)
 	}
-	return f.run(ctx, opSync, path, plan{common: cfg.common, calls: calls}, err)
+	return f.run(ctx, opSync, path, plan{common: cfg, calls: calls}, err)
 }
 
 // Read is one read of a [Framework.Pipeline].
@@ -173,13 +169,13 @@ type Read struct {
 
 // ReadData is [Framework.Get] as part of a pipeline. It stores the data in *into; into may be
 // nil.
-func ReadData(path string, into *[]byte, opts ...GetOption) Read {
+func ReadData(path string, into *[]byte, opts ...ReadOption) Read {
 	return Read{operation: opGet, path: path, build: func(f *Framework) (*call, error) {
-		var cfg readConfig
-		if err := applyAll(opts, func(o GetOption) error { return o.applyGet(&cfg) }); err != nil {
+		cfg, err := newReadConfig(opts, ofGet, "Get")
+		if err != nil {
 			return nil, err
 		}
-		c, err := f.readCall(opGet, path, &cfg, watching.Data)
+		c, err := f.readCall(opGet, path, cfg, watching.Data)
 		if err != nil {
 			return nil, err
 		}
@@ -194,7 +190,7 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 				*cfg.absent = false
 			}
 			cfg.storeStat(d, stat)
-			if cfg.compression.or(f.compressed) && into != nil {
+			if cfg.given.chooses(decompressed, undecompressed, f.compressed) && into != nil {
 				data, err = f.cfg.decompress(path, data)
 			}
 			if into != nil {
@@ -210,13 +206,13 @@ func ReadData(path string, into *[]byte, opts ...GetOption) Read {
 }
 
 // ReadChildren is [Framework.Children] as part of a pipeline.
-func ReadChildren(path string, into *[]string, opts ...ChildrenOption) Read {
+func ReadChildren(path string, into *[]string, opts ...ReadOption) Read {
 	return Read{operation: opChildren, path: path, build: func(f *Framework) (*call, error) {
-		var cfg readConfig
-		if err := applyAll(opts, func(o ChildrenOption) error { return o.applyChildren(&cfg) }); err != nil {
+		cfg, err := newReadConfig(opts, ofChildren, "Children")
+		if err != nil {
 			return nil, err
 		}
-		c, err := f.readCall(opChildren, path, &cfg, watching.Children)
+		c, err := f.readCall(opChildren, path, cfg, watching.Children)
 		if err != nil {
 			return nil, err
 		}
@@ -302,8 +298,8 @@ func (r Read) call(f *Framework, several bool) (*call, error) {
 		return nil, err
 	}
 	// They leave in one write, so none of them can have a policy or session of its own.
-	if several && c.common != (common{}) {
-		return nil, fmt.Errorf("%w: %w", ErrInvalidOption, errRetryInPipeline)
+	if several && c.has(ofEveryCall) {
+		return nil, fmt.Errorf("%w: %v in a pipeline of several reads, expected Framework.Retry around it", ErrInvalidOption, c.given&ofEveryCall)
 	}
 	c.errInto = r.errInto
 	return c, nil
@@ -332,19 +328,16 @@ func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind wa
 
 // ReadStat is [Framework.Exists] as part of a pipeline: *into is nil if there is no znode.
 // CreatingParentsIfNeeded is refused.
-func ReadStat(path string, into **Stat, opts ...ExistsOption) Read {
+func ReadStat(path string, into **Stat, opts ...ReadOption) Read {
 	return Read{operation: opExists, path: path, build: func(f *Framework) (*call, error) {
-		var cfg readConfig
-		if err := applyAll(opts, func(o ExistsOption) error { return o.applyExists(&cfg) }); err != nil {
+		cfg, err := newReadConfig(opts, ofReadStat, "ReadStat")
+		if err != nil {
 			return nil, err
 		}
-		switch {
-		case into == nil:
+		if into == nil {
 			return nil, fmt.Errorf("%w: ReadStat into nil, expected a place for the *Stat", ErrInvalidOption)
-		case cfg.parents:
-			return nil, fmt.Errorf("%w: CreatingParentsIfNeeded in a pipeline, expected Framework.Exists", ErrInvalidOption)
 		}
-		return readExists(path, into, cfg).build(f)
+		return readExists(path, into, *cfg).build(f)
 	}}
 }
 

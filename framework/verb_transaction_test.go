@@ -17,7 +17,7 @@ func TestTransactAppliesAll(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		var stat framework.Stat
 		results, err := f.Transact(t.Context(),
-			framework.CheckOp("/start", framework.WithVersion(0)),
+			framework.CheckOp("/start", 0),
 			framework.CreateOp("/a", []byte("data")),
 			framework.SetDataOp("/a", []byte("more"), framework.WithVersion(0), framework.StoringStatIn(&stat)),
 			framework.CreateOp("/a/s-", nil, framework.WithMode(framework.EphemeralSequential)),
@@ -54,14 +54,14 @@ func TestTransactAppliesNothing(t *testing.T) {
 			op   string
 			err  error
 		}{
-			"first": {[]framework.Op{framework.CheckOp("/none"), create}, "/none", "check", framework.ErrNoNode},
+			"first": {[]framework.Op{framework.CheckOp("/none", framework.AnyVersion), create}, "/none", "check", framework.ErrNoNode},
 			"last":  {[]framework.Op{create, framework.DeleteOp("/none")}, "/none", "delete", framework.ErrNoNode},
 			"middle": {
 				[]framework.Op{create, framework.SetDataOp("/start", nil, framework.WithVersion(9)), framework.DeleteOp("/a")},
 				"/start", "set", framework.ErrBadVersion,
 			},
 			"two fail": {
-				[]framework.Op{create, framework.CreateOp("/start", nil), framework.CheckOp("/none")},
+				[]framework.Op{create, framework.CreateOp("/start", nil), framework.CheckOp("/none", framework.AnyVersion)},
 				"/start", "create", framework.ErrNodeExists,
 			},
 			"container": {
@@ -99,11 +99,11 @@ func TestTransactRefusesLocally(t *testing.T) {
 		"guaranteed": {framework.DeleteOp("/a", framework.Guaranteed()), framework.ErrInvalidOption},
 		"background": {framework.DeleteOp("/a", framework.InBackground()), framework.ErrInvalidOption},
 		"nil stat":   {framework.SetDataOp("/a", nil, framework.StoringStatIn(nil)), framework.ErrInvalidOption},
-		"path":       {framework.CheckOp("a"), framework.ErrInvalidPath},
+		"path":       {framework.CheckOp("a", framework.AnyVersion), framework.ErrInvalidPath},
 		"root":       {framework.CreateOp("/", nil), framework.ErrInvalidPath},
 		"reserved":   {framework.DeleteOp("/zookeeper/quota"), framework.ErrInvalidPath},
 	} {
-		_, err := f.Transact(t.Context(), framework.CheckOp("/fine"), c.op)
+		_, err := f.Transact(t.Context(), framework.CheckOp("/fine", framework.AnyVersion), c.op)
 		require.ErrorIs(t, err, c.err, name)
 	}
 	results, err := f.Transact(t.Context())

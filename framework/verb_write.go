@@ -13,19 +13,10 @@ import (
 // setConfig is what the options of Set set.
 type setConfig struct {
 	common
-	version     int32
-	stat        *Stat
-	newStat     **Stat // of a bulk
-	idempotent  bool
-	compression compression
+	version int32
+	stat    *Stat
+	newStat **Stat // of a bulk
 }
-
-// SetOption is an option of [Framework.Set] and [SetDataOp].
-type SetOption interface{ applySet(*setConfig) error }
-
-//nolint:unparam // other options of Set can fail
-func (o VersionOption) applySet(c *setConfig) error { c.version = int32(o); return nil }
-func (o StatOption) applySet(c *setConfig) error    { return o.store(&c.stat) }
 
 // storeStat stores the Stat where the options say, unless the reply is malformed.
 func (c *setConfig) storeStat(d *wire.Decoder, stat Stat) {
@@ -34,9 +25,9 @@ func (c *setConfig) storeStat(d *wire.Decoder, stat Stat) {
 	}
 }
 
-func newSetConfig(opts []SetOption) (setConfig, error) {
-	cfg := setConfig{version: AnyVersion}
-	err := applyAll(opts, func(o SetOption) error { return o.applySet(&cfg) })
+func newSetConfig(opts []SetOption) (*setConfig, error) {
+	cfg := &setConfig{version: AnyVersion}
+	err := applyAll(opts, func(o SetOption) error { return o.applySet(cfg) })
 	return cfg, err
 }
 
@@ -47,10 +38,10 @@ func newSetConfig(opts []SetOption) (setConfig, error) {
 func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...SetOption) error {
 	cfg, err := newSetConfig(opts)
 	if err == nil {
-		data, err = f.stored(path, data, &cfg.compression)
+		data, err = f.stored(path, data, &cfg.common)
 	}
-	s := setting{f: f, path: path, data: data, cfg: cfg}
-	err = f.run(ctx, opSet, path, plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.idempotent}, err)
+	s := setting{f: f, path: path, data: data, cfg: *cfg}
+	err = f.run(ctx, opSet, path, plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.has(idempotent)}, err)
 	if err == nil {
 		storeStat(s.cfg.stat, s.cfg.newStat, s.stat)
 	}
@@ -75,7 +66,7 @@ func (s *setting) attempt(ctx context.Context) error {
 		return err
 	}
 	refused := s.f.exchange(ctx, c)
-	if !s.cfg.idempotent || !isReply(refused, ErrBadVersion) {
+	if !s.cfg.has(idempotent) || !isReply(refused, ErrBadVersion) {
 		return refused
 	}
 	data, stat, err := s.f.readForComparison(ctx, s.path)
@@ -114,47 +105,14 @@ func (s *setting) encode(e *wire.Encoder) error {
 	return nil
 }
 
-// IdempotentOption is returned by [Idempotent].
-type IdempotentOption struct{}
-
-// Idempotent treats a write as successful when the server refuses it because its effect is
-// already there. So the write can be repeated after a try whose outcome is unknown. It
-// accepts:
-//
-//   - a create of a znode that exists with version 0 and the same data; an
-//     ephemeral znode must also belong to this client's session;
-//   - a set [WithVersion] n of a znode that has version n+1 and the same data;
-//   - a delete of a znode that does not exist.
-//
-// The comparison needs permission to read the znode: without it the call fails with
-// [ErrNoAuth].
-//
-// Idempotent does not check which client made the change. Between two tries of one call
-// other clients may read, change or delete the value of the first try, and the second try
-// writes it again. Use it for values that every client would write alike, or that have one
-// writer.
-//
-// It is refused for a create in a sequential mode or [WithProtection], and within a
-// transaction. It is Curator's idempotent().
-func Idempotent() IdempotentOption { return IdempotentOption{} }
-
-//nolint:unparam // other options can fail
-func (IdempotentOption) applyCreate(c *createConfig) error { c.idempotent = true; return nil }
-
-//nolint:unparam // other options can fail
-func (IdempotentOption) applySet(c *setConfig) error { c.idempotent = true; return nil }
-
-//nolint:unparam // other options can fail
-func (IdempotentOption) applyDelete(c *deleteConfig) error { c.idempotent = true; return nil }
-
 // onExisting returns the outcome of a create that found an existing znode. refused is the
 // server's error. The result errAgain means that the znode has vanished in between.
 func (c *creation) onExisting(ctx context.Context, refused error) error {
 	var err error
 	switch {
-	case c.cfg.orSet:
+	case c.cfg.has(orSetData):
 		err = c.setExisting(ctx)
-	case c.cfg.idempotent:
+	case c.cfg.has(idempotent):
 		err = c.takeExisting(ctx, refused)
 	default:
 		return refused
@@ -175,7 +133,7 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 func (c *creation) setExisting(ctx context.Context) error {
 	s := setting{
 		f: c.f, path: c.path, data: c.data,
-		cfg: setConfig{version: c.cfg.setVersion, idempotent: c.cfg.idempotent},
+		cfg: setConfig{version: c.cfg.setVersion, common: common{given: c.cfg.given & idempotent}},
 	}
 	err := s.attempt(ctx)
 	c.stat = s.stat

@@ -180,7 +180,7 @@ var verbs = map[string]func(ctx context.Context, f *framework.Framework, path st
 		return f.Pipeline(ctx, framework.ReadData(path, nil), framework.ReadChildren(path, nil))
 	},
 	"transact": func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.Transact(ctx, framework.CheckOp(path))
+		_, err := f.Transact(ctx, framework.CheckOp(path, framework.AnyVersion))
 		return err
 	},
 }

@@ -103,24 +103,20 @@ func (w *Watch) Cancel() {
 	}
 }
 
-// WatchedOption is returned by [Watched].
-type WatchedOption struct{ into **Watch }
+type watchedOption struct{ into **Watch }
 
 // Watched sets a watch together with the read: on the data of the znode for Get and
 // Exists, on the list of its children for Children. Exists also watches a path without a
 // znode; Get and Children then fail and leave no watch. When the read succeeds the watch is
 // stored in *into, and the caller must Cancel it when it is no longer needed; when the read
 // fails, *into is not changed.
-func Watched(into **Watch) WatchedOption { return WatchedOption{into} }
+func Watched(into **Watch) ReadOption { return watchedOption{into} }
 
-func (o WatchedOption) applyGet(c *readConfig) error      { return o.set(c) }
-func (o WatchedOption) applyExists(c *readConfig) error   { return o.set(c) }
-func (o WatchedOption) applyChildren(c *readConfig) error { return o.set(c) }
-
-func (o WatchedOption) set(c *readConfig) error {
+func (o watchedOption) applyRead(c *readConfig) error {
 	if o.into == nil {
 		return errNilWatch
 	}
+	c.given |= watched
 	c.watch = o.into
 	return nil
 }

@@ -63,7 +63,7 @@ type PersistentWatch struct {
 // answer comes within a sixth of the session timeout, AddWatch sends its request all the
 // same, and remembers a server that does not know it until that server reports another version.
 func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, opts ...CallOption) (*PersistentWatch, error) {
-	cfg, err := newCallConfig(opts)
+	cfg, err := newCommon(opts)
 	if err != nil {
 		return nil, failed(opAddWatch, path, err)
 	}
@@ -77,7 +77,7 @@ func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, o
 	full := f.root.full(path)
 	w := f.newPersistentWatch(full, path, mode)
 	attempt := func(ctx context.Context) error { return f.addWatch(ctx, w, full, mode) }
-	if err := f.run(ctx, opAddWatch, path, plan{common: cfg.common, attempt: attempt}, nil); err != nil {
+	if err := f.run(ctx, opAddWatch, path, plan{common: cfg, attempt: attempt}, nil); err != nil {
 		w.Cancel() // even if the answer is still to come
 		return nil, err
 	}

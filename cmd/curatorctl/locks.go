@@ -278,7 +278,7 @@ func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
 		}
 		// The names of contenders are never used again, so the version says that it is this node.
 		_, err = c.client.Transact(ctx,
-			framework.CheckOp(node, framework.WithVersion(stat.Version)), framework.DeleteOp(node, framework.WithVersion(stat.Version)))
+			framework.CheckOp(node, stat.Version), framework.DeleteOp(node, framework.WithVersion(stat.Version)))
 		if errors.Is(err, framework.ErrNoNode) {
 			return fmt.Errorf("%s has gone by itself: %w", node, err)
 		}

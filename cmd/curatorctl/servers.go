@@ -95,18 +95,18 @@ func (c *call) writeConfig(data []byte) error {
 
 // verbReconfig changes the servers of the ensemble.
 func verbReconfig(fs *flag.FlagSet) func(context.Context, *call) error {
-	var opts []framework.ReconfigOption
-	add := func(option func(...string) framework.ReconfigOption) func(string) error {
-		return func(server string) error { opts = append(opts, option(server)); return nil }
+	var change framework.Reconfiguration
+	add := func(to *[]string) func(string) error {
+		return func(server string) error { *to = append(*to, server); return nil }
 	}
-	fs.Func("add", "`server` to add or change, such as 5=host:2888:3888:observer;2181; may be repeated", add(framework.Joining))
-	fs.Func("remove", "`number` of a server to remove; may be repeated", add(framework.Leaving))
+	fs.Func("add", "`server` to add or change, such as 5=host:2888:3888:observer;2181; may be repeated", add(&change.Joining))
+	fs.Func("remove", "`number` of a server to remove; may be repeated", add(&change.Leaving))
 	fs.Func("version", "`version` in hexadecimal that the configuration must have, as config has it", func(text string) error {
 		version, err := strconv.ParseInt(strings.TrimPrefix(text, "0x"), 16, 64)
-		if err != nil {
-			return errors.New("expected hexadecimal digits")
+		if err != nil || version <= 0 {
+			return errors.New("expected hexadecimal digits of a number above 0")
 		}
-		opts = append(opts, framework.FromConfig(version))
+		change.From = version
 		return nil
 	})
 	yes := fs.Bool("yes", false, "do it")
@@ -114,7 +114,7 @@ func verbReconfig(fs *flag.FlagSet) func(context.Context, *call) error {
 		if !*yes {
 			return usage("reconfig: nothing was done: -yes is missing")
 		}
-		data, err := c.client.Reconfig(ctx, opts...)
+		data, err := c.client.Reconfig(ctx, change)
 		if err != nil {
 			return err
 		}

@@ -197,7 +197,7 @@ func (b *DistributedDoubleBarrier) look(ctx context.Context, m *member, ready *f
 		// All members of that round have died before they could remove it.
 		now, err := b.snapshot(ctx)
 		if err == nil && now.isOpenBy(ready.Czxid) {
-			_, err = b.close(ctx, now, framework.CheckOp(m.path)) // which pins the folder
+			_, err = b.close(ctx, now, framework.CheckOp(m.path, framework.AnyVersion)) // which pins the folder
 		}
 		return false, err
 	}

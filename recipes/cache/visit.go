@@ -43,21 +43,21 @@ func (v *visit) appendReads(reads []framework.Read, oneShot bool) []framework.Re
 	n, w := v.n, v.task.work
 	armData := oneShot && n.armed.data() == nil
 	if w.asksStat(n, oneShot) {
-		var opts []framework.ExistsOption
+		var opts []framework.ReadOption
 		if armData {
 			opts = append(opts, framework.Watched(&v.dataWatch))
 		}
 		reads = append(reads, framework.ReadStat(n.path, &v.stat, opts...).StoringErrorIn(&v.statErr))
 	}
 	if w&readData != 0 {
-		opts := []framework.GetOption{framework.StoringStatIn(&v.dataStat), framework.StoringAbsenceIn(&v.absent), framework.Undecompressed()}
+		opts := []framework.ReadOption{framework.StoringStatIn(&v.dataStat), framework.StoringAbsenceIn(&v.absent), framework.Undecompressed()}
 		if armData {
 			opts = append(opts, framework.Watched(&v.dataWatch))
 		}
 		reads = append(reads, framework.ReadData(n.path, &v.data, opts...).StoringErrorIn(&v.dataErr))
 	}
 	if w&list != 0 {
-		opts := []framework.ChildrenOption{framework.StoringStatIn(&v.listStat)}
+		opts := []framework.ReadOption{framework.StoringStatIn(&v.listStat)}
 		if oneShot && n.armed.children() == nil {
 			opts = append(opts, framework.Watched(&v.childWatch))
 		}

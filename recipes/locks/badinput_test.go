@@ -115,7 +115,7 @@ func TestBadInput(t *testing.T) {
 	check(nilContext, err)
 	check(nilContext, lease.Release(none))
 	require.NoError(t, lease.Err(), "what is refused changes nothing")
-	_, err = lease.Transact(none, framework.CheckOp("/"))
+	_, err = lease.Transact(none, framework.CheckOp("/", framework.AnyVersion))
 	require.ErrorContains(t, err, nilContext)
 	require.PanicsWithValue(t, "locks: Context of a lease and a nil context", func() { lease.Context(none) })
 	release(t, lease)

@@ -283,7 +283,7 @@ func (s signalCount) MaxLeases(ctx context.Context) (int, <-chan struct{}, error
 // held and the number is unchanged since it was read.
 func (c *Condition) change(ctx context.Context, lock string, was waiting, signals int, more ...framework.Op) error {
 	_, err := c.client.Transact(ctx, append([]framework.Op{
-		framework.CheckOp(lock),
+		framework.CheckOp(lock, framework.AnyVersion),
 		framework.SetDataOp(c.path, strconv.AppendInt(nil, int64(signals), 10), framework.WithVersion(was.version)),
 	}, more...)...)
 	var failed *framework.OpError

@@ -125,7 +125,7 @@ func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.
 	if err := l.Err(); err != nil {
 		return nil, fmt.Errorf("locks: transact under %s: %w", l.Path(), err)
 	}
-	guarded := append([]framework.Op{framework.CheckOp(l.Path())}, ops...)
+	guarded := append([]framework.Op{framework.CheckOp(l.Path(), framework.AnyVersion)}, ops...)
 	results, err := l.via.client.Transact(ctx, guarded...)
 	if err != nil {
 		return nil, err

@@ -353,7 +353,7 @@ func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 			}
 		}
 		require.NoError(t, lease.Err())
-		_, err := lease.Transact(withLimit(t), framework.CheckOp("/"))
+		_, err := lease.Transact(withLimit(t), framework.CheckOp("/", framework.AnyVersion))
 		require.NoError(t, err)
 
 		// While the link is cut the node is deleted: no watch can tell.

@@ -154,7 +154,7 @@ func (c *contender) participant(in queued) Participant {
 
 // Queue returns the names of the contenders in the order of the queue, without
 // reading their nodes. A lock that was never used has none.
-func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ChildrenOption) ([]string, error) {
+func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ReadOption) ([]string, error) {
 	children, err := l.client.Children(ctx, l.path, opts...)
 	if absent(err) != nil {
 		return nil, fmt.Errorf("locks: queue of %s: %w", l.path, err)
@@ -165,7 +165,7 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ChildrenOpt
 // Participant reads the node of one contender, by its name in the queue. It is for code that
 // follows a queue, and leaves out Position, Holds and WaitsFor. When the contender is gone
 // the error matches [framework.ErrNoNode].
-func (l *LockInternals) Participant(ctx context.Context, name string, opts ...framework.GetOption) (Participant, error) {
+func (l *LockInternals) Participant(ctx context.Context, name string, opts ...framework.ReadOption) (Participant, error) {
 	path, stat := framework.JoinPath(l.path, name), framework.Stat{}
 	data, err := l.client.Get(ctx, path, append(opts, framework.StoringStatIn(&stat))...)
 	if err != nil {

@@ -44,7 +44,7 @@ func TestOutageRollingRestartCostsNoLock(t *testing.T) {
 	for i, lease := range leases {
 		require.NoError(t, lease.Err(), "lock %d", i)
 		require.Empty(t, waiting[i], "lock %d", i)
-		_, err := lease.Transact(withLimit(t), framework.CheckOp("/"))
+		_, err := lease.Transact(withLimit(t), framework.CheckOp("/", framework.AnyVersion))
 		require.NoError(t, err, "lock %d", i)
 		release(t, lease)
 		o := await(t, waiting[i])

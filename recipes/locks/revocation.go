@@ -28,9 +28,7 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 		return fmt.Errorf("locks: revoke %s: expected the path of a contender's node, which ends in a name such as %s",
 			participantPath, "_c_<uuid>-lock-0000000000")
 	}
-	err := client.Retry(ctx, func(ctx context.Context) error {
-		return client.Set(ctx, participantPath, []byte(revokeMessage))
-	}, framework.Idempotent()) // asking twice does no harm
+	err := client.Set(ctx, participantPath, []byte(revokeMessage), framework.Idempotent()) // asking twice does no harm
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return fmt.Errorf("locks: revoke %s: %w", participantPath, err)
 	}

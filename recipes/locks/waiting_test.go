@@ -105,7 +105,7 @@ func TestWaitHoldersNodeIsMadeUnreadable(t *testing.T) {
 		require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
 		next := acquire(t, newMutex(t, admin, "/locks/denied"))
 		require.Greater(t, next.Token(), lease.Token())
-		_, err = lease.Transact(withLimit(t), framework.CheckOp("/"))
+		_, err = lease.Transact(withLimit(t), framework.CheckOp("/", framework.AnyVersion))
 		require.Error(t, err)
 		var lost *locks.LostError
 		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)

@@ -245,7 +245,7 @@ func (s *state) removal(at layout) []framework.Op {
 	if !s.exists {
 		return nil
 	}
-	ops := []framework.Op{framework.CheckOp(at.plan(), framework.WithVersion(s.version))}
+	ops := []framework.Op{framework.CheckOp(at.plan(), s.version)}
 	for id := range s.shares {
 		ops = append(ops, framework.DeleteOp(at.share(id)))
 	}

@@ -132,7 +132,7 @@ func (d *delivery) transact(ctx context.Context, index int, ops []framework.Op) 
 		all = slices.Concat([]framework.Op{framework.DeleteOp(t.claimOf(d.path))}, all, []framework.Op{framework.DeleteOp(d.lock)})
 		err = t.do(ctx, all...)
 	default:
-		all = slices.Concat([]framework.Op{framework.CheckOp(t.claimOf(d.path))}, all)
+		all = slices.Concat([]framework.Op{framework.CheckOp(t.claimOf(d.path), framework.AnyVersion)}, all)
 		err = t.do(ctx, all...)
 	}
 	switch {

@@ -32,7 +32,7 @@ func wrap(what string, err error) error {
 // list returns the names of the items below path, none if it does not exist.
 // With into it sets a watch that ends when the list changes.
 func list(
-	ctx context.Context, client *framework.Framework, path, prefix string, into **framework.Watch, opts ...framework.ChildrenOption,
+	ctx context.Context, client *framework.Framework, path, prefix string, into **framework.Watch, opts ...framework.ReadOption,
 ) ([]string, error) {
 	for {
 		opts := slices.Clone(opts)

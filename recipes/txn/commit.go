@@ -46,13 +46,13 @@ func (tx *Tx) commit() error {
 func (tx *Tx) operations() ([]framework.Op, error) {
 	var ops []framework.Op
 	if tx.cfg.lease != nil {
-		ops = append(ops, framework.CheckOp(tx.cfg.lease.Path()))
+		ops = append(ops, framework.CheckOp(tx.cfg.lease.Path(), framework.AnyVersion))
 	}
 	ops = append(ops, tx.folderChecks()...)
 	for _, path := range slices.Sorted(maps.Keys(tx.nodes)) {
 		n := tx.nodes[path]
 		if _, written := tx.writes[path]; n.exists && !written {
-			ops = append(ops, framework.CheckOp(path, framework.WithVersion(n.stat.Version)))
+			ops = append(ops, framework.CheckOp(path, n.stat.Version))
 		}
 		if n.exists && n.stat.Version == framework.AnyVersion {
 			return nil, fmt.Errorf("%s: %w", path, errVersionExhausted)
@@ -84,7 +84,7 @@ func (tx *Tx) folderChecks() (ops []framework.Op) {
 		switch f := tx.folders[path]; {
 		case !f.exists: // the count of its own folder shows that
 		case f.ephemeral():
-			ops = append(ops, framework.CheckOp(path))
+			ops = append(ops, framework.CheckOp(path, framework.AnyVersion))
 		default:
 			prefix := framework.JoinPath(path, probePrefix)
 			ops = append(ops,
@@ -94,7 +94,7 @@ func (tx *Tx) folderChecks() (ops []framework.Op) {
 		for _, name := range tx.lists[path] {
 			child := framework.JoinPath(path, name)
 			if !tx.nodes[child].exists { // otherwise it is checked, or written on its version
-				ops = append(ops, framework.CheckOp(child))
+				ops = append(ops, framework.CheckOp(child, framework.AnyVersion))
 			}
 		}
 	}

@@ -43,7 +43,7 @@ func Overtaken(err error) bool {
 // InSession binds a write on condition of a version to the session of the read that has shown the
 // version, which is nil before the first. In a later session the servers may be restored ones,
 // where other data has this version. See [framework.Framework.History].
-func InSession(client *framework.Framework, session *framework.Session) framework.SessionOption {
+func InSession(client *framework.Framework, session *framework.Session) framework.CallOption {
 	if session == nil {
 		session = client.Session() // the read was made in the first one
 	}

@@ -128,7 +128,7 @@ func TestDataTransactions(t *testing.T) {
 		require.Equal(t, "final", string(data))
 
 		_, err = client.Transact(ctx,
-			framework.CheckOp("/report", framework.WithVersion(1)),
+			framework.CheckOp("/report", 1),
 			framework.SetDataOp("/report", []byte("corrected")),
 			framework.CreateOp("/archive", []byte("final")))
 		require.NoError(t, err)
@@ -136,7 +136,7 @@ func TestDataTransactions(t *testing.T) {
 		require.Equal(t, "final", java.do(t, "get", "/archive")[0])
 
 		// All or nothing, on either side.
-		_, err = client.Transact(ctx, framework.DeleteOp("/archive"), framework.CheckOp("/report", framework.WithVersion(1)))
+		_, err = client.Transact(ctx, framework.DeleteOp("/archive"), framework.CheckOp("/report", 1))
 		require.ErrorIs(t, err, framework.ErrBadVersion)
 		_, err = java.Do(ctx, "transact", "delete", "/archive", "check", "/report", "1")
 		require.ErrorContains(t, err, "BadVersion")

@@ -30,7 +30,7 @@ func create(t *testing.T, f *framework.Framework, path, data string, opts ...fra
 	return created
 }
 
-func get(t *testing.T, f *framework.Framework, path string, opts ...framework.GetOption) string {
+func get(t *testing.T, f *framework.Framework, path string, opts ...framework.ReadOption) string {
 	t.Helper()
 	data, err := f.Get(zktest.Context(t), path, opts...)
 	require.NoError(t, err)
@@ -170,7 +170,7 @@ func TestVerbsResultsOfTransactions(t *testing.T) {
 			"create", "/java/a", "x", "create-sequential", "/java/s-", "x", "create-sequential", "/java/s-", "x",
 			"set", "/java/a", "y", "set", "/java", "z", "delete", "/java/a")
 		sequential := framework.WithMode(framework.PersistentSequential)
-		ours, err := client.Transact(zktest.Context(t), framework.CheckOp("/go", framework.WithVersion(0)),
+		ours, err := client.Transact(zktest.Context(t), framework.CheckOp("/go", 0),
 			framework.CreateOp("/go/a", []byte("x")),
 			framework.CreateOp("/go/s-", []byte("x"), sequential), framework.CreateOp("/go/s-", []byte("x"), sequential),
 			framework.SetDataOp("/go/a", []byte("y")), framework.SetDataOp("/go", []byte("z")), framework.DeleteOp("/go/a"))

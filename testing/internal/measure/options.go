@@ -101,8 +101,12 @@ func (p pack) makesOption(maker *types.Func, option string) bool {
 	if signature.Results().Len() != 1 || signature.TypeParams().Len() > 0 {
 		return false
 	}
-	result, ok := signature.Results().At(0).Type().(*types.Named)
-	if !ok || !strings.HasSuffix(result.Obj().Name(), "Option") {
+	result := signature.Results().At(0).Type()
+	if named, ok := result.(*types.Named); ok {
+		if !strings.HasSuffix(named.Obj().Name(), "Option") {
+			return false
+		}
+	} else if _, ok := result.(*types.Interface); !ok { // which embeds the options that it is
 		return false
 	}
 	wanted, _ := p.types.Scope().Lookup(option).(*types.TypeName)

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"errors"
+	"fmt"
+	"math/bits"
+	"strings"
+
+	"github.com/gocurator/curator/retry"
+)
+
+// CreateOption is an option of [Framework.Create] and [CreateOp].
+type CreateOption interface{ applyCreate(*createConfig) error }
+
+// ReadOption is an option of [Framework.Get], [Framework.Exists] and the other reads, and of
+// their counterparts in a [Framework.Pipeline]. A read refuses an option that makes no sense
+// for it with [ErrInvalidOption], before anything is sent; see OPTIONS.md.
+type ReadOption interface{ applyRead(*readConfig) error }
+
+// SetOption is an option of [Framework.Set], [SetDataOp] and [Framework.SetACL].
+type SetOption interface{ applySet(*setConfig) error }
+
+// DeleteOption is an option of [Framework.Delete] and [DeleteOp].
+type DeleteOption interface{ applyDelete(*deleteConfig) error }
+
+// CallOption is an option of every call: [WithRetry] or [InSession].
+type CallOption interface {
+	CreateOption
+	ReadOption
+	SetOption
+	DeleteOption
+	applyCall(*common) error
+}
+
+// optionSet is a set of options: those that a call was given, or those that it takes.
+type optionSet uint32
+
+const (
+	withRetry optionSet = 1 << iota
+	inSession
+	withVersion
+	storingStatIn
+	storingAbsenceIn
+	watched
+	withReplyLimit
+	decompressed
+	undecompressed
+	compressed
+	uncompressed
+	creatingParents
+	creatingParentContainers
+	idempotent
+	withMode
+	withTTL
+	withACL
+	applyingACLToParents
+	withProtection
+	orSetData
+	listingSiblingsIn
+	guaranteed
+	inBackground
+	deletingChildren
+	quietly
+)
+
+// optionNames are the names of the options, in the order of the constants.
+var optionNames = [...]string{
+	"WithRetry", "InSession", "WithVersion", "StoringStatIn", "StoringAbsenceIn", "Watched", "WithReplyLimit",
+	"Decompressed", "Undecompressed", "Compressed", "Uncompressed",
+	"CreatingParentsIfNeeded", "CreatingParentContainersIfNeeded", "Idempotent",
+	"WithMode", "WithTTL", "WithACL", "ApplyingACLToParents", "WithProtection", "OrSetData", "ListingSiblingsIn",
+	"Guaranteed", "InBackground", "DeletingChildrenIfNeeded", "Quietly",
+}
+
+// ofEveryCall are the options that belong to the whole call, not to one request of several.
+const ofEveryCall = withRetry | inSession
+
+// String lists the names.
+func (s optionSet) String() string {
+	var names []string
+	for ; s != 0; s &= s - 1 {
+		names = append(names, optionNames[bits.TrailingZeros32(uint32(s))])
+	}
+	return strings.Join(names, ", ")
+}
+
+// has reports whether the call was given one of these options.
+func (c *common) has(options optionSet) bool { return c.given&options != 0 }
+
+// only refuses the options that a call does not take.
+func (s optionSet) only(takes optionSet, call string) error {
+	if other := s &^ takes; other != 0 {
+		return fmt.Errorf("%w: %v at %s, which takes %v", ErrInvalidOption, other, call, takes)
+	}
+	return nil
+}
+
+// chooses reports what the options say of two opposites, or the default if they say nothing.
+func (s optionSet) chooses(on, off optionSet, byDefault bool) bool {
+	return s&on != 0 || byDefault && s&off == 0
+}
+
+// choose adds an option that contradicts another one.
+func (c *common) choose(option, opposite optionSet) error {
+	if c.given&opposite != 0 {
+		return fmt.Errorf("%v and %v, expected one of them", opposite, option)
+	}
+	c.given |= option
+	return nil
+}
+
+type retryOption struct{ policy retry.Policy }
+
+// WithRetry sets the retry policy of this one call, instead of the policy of the client or
+// of a [Framework.Retry] around it. It does not change which calls may be repeated. With
+// retry.None() there is one try.
+//
+// A [Framework.Pipeline] of several reads and a transaction refuse WithRetry: they are
+// repeated as a whole, see Framework.Retry.
+func WithRetry(policy retry.Policy) CallOption { return retryOption{policy} }
+
+func (o retryOption) applyCall(c *common) error {
+	if o.policy == nil {
+		return errors.New("WithRetry(nil), expected a policy such as retry.None()")
+	}
+	c.given |= withRetry
+	c.retry = o.policy
+	return nil
+}
+
+func (o retryOption) applyCreate(c *createConfig) error { return o.applyCall(&c.common) }
+func (o retryOption) applyRead(c *readConfig) error     { return o.applyCall(&c.common) }
+func (o retryOption) applySet(c *setConfig) error       { return o.applyCall(&c.common) }
+func (o retryOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.common) }
+
+type sessionOption struct{ session *Session }
+
+// InSession binds the call to this session: once the session has ended, even while the call
+// waits for a connection, the call fails with [ErrSessionEnded] and sends nothing. Given to
+// [Framework.Retry], it binds all calls within, including [Framework.Pipeline] and
+// [Framework.Transact].
+func InSession(s *Session) CallOption { return sessionOption{s} }
+
+func (o sessionOption) applyCall(c *common) error {
+	if o.session == nil {
+		return errors.New("InSession(nil), expected a session")
+	}
+	c.given |= inSession
+	c.session = o.session
+	return nil
+}
+
+func (o sessionOption) applyCreate(c *createConfig) error { return o.applyCall(&c.common) }
+func (o sessionOption) applyRead(c *readConfig) error     { return o.applyCall(&c.common) }
+func (o sessionOption) applySet(c *setConfig) error       { return o.applyCall(&c.common) }
+func (o sessionOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.common) }
+
+// newCommon returns what the options of a call set that has no others.
+func newCommon(opts []CallOption) (common, error) {
+	var c common
+	err := applyAll(opts, func(o CallOption) error { return o.applyCall(&c) })
+	return c, err
+}
+
+type statOption struct{ stat *Stat }
+
+// StoringStatIn stores the znode's Stat at the time the request was applied. It is
+// Curator's storingStatIn. [Framework.Exists], which returns the Stat, refuses it.
+func StoringStatIn(stat *Stat) interface {
+	CreateOption
+	ReadOption
+	SetOption
+} {
+	return statOption{stat}
+}
+
+func (o statOption) store(c *common, into **Stat) error {
+	if o.stat == nil {
+		return errors.New("StoringStatIn(nil), expected a *Stat")
+	}
+	c.given |= storingStatIn
+	*into = o.stat
+	return nil
+}
+
+func (o statOption) applyCreate(c *createConfig) error { return o.store(&c.common, &c.stat) }
+func (o statOption) applyRead(c *readConfig) error     { return o.store(&c.common, &c.stat) }
+func (o statOption) applySet(c *setConfig) error       { return o.store(&c.common, &c.stat) }
+
+type versionOption int32
+
+// WithVersion applies the write only to a znode whose data has this version, and fails with
+// [ErrBadVersion] otherwise. For [Framework.SetACL] it is the version of the list,
+// Stat.Aversion. Default: [AnyVersion].
+func WithVersion(version int32) interface {
+	SetOption
+	DeleteOption
+} {
+	return versionOption(version)
+}
+
+//nolint:unparam // other options can fail
+func (o versionOption) applySet(c *setConfig) error {
+	c.given |= withVersion
+	c.version = int32(o)
+	return nil
+}
+
+//nolint:unparam // other options can fail
+func (o versionOption) applyDelete(c *deleteConfig) error {
+	c.given |= withVersion
+	c.version = int32(o)
+	return nil
+}
+
+type idempotentOption struct{}
+
+// Idempotent treats a write as successful when the server refuses it because its effect is
+// already there. So the write can be repeated after a try whose outcome is unknown. It
+// accepts:
+//
+//   - a create of a znode that exists with version 0 and the same data; an
+//     ephemeral znode must also belong to this client's session;
+//   - a set [WithVersion] n of a znode that has version n+1 and the same data;
+//   - a delete of a znode that does not exist.
+//
+// The comparison needs permission to read the znode: without it the call fails with
+// [ErrNoAuth].
+//
+// Idempotent does not check which client made the change. Between two tries of one call
+// other clients may read, change or delete the value of the first try, and the second try
+// writes it again. Use it for values that every client would write alike, or that have one
+// writer.
+//
+// It is refused for a create in a sequential mode or [WithProtection], for
+// [Framework.SetACL], and within a transaction. It is Curator's idempotent().
+func Idempotent() interface {
+	CreateOption
+	SetOption
+	DeleteOption
+} {
+	return idempotentOption{}
+}
+
+//nolint:unparam // other options can fail
+func (idempotentOption) applyCreate(c *createConfig) error { c.given |= idempotent; return nil }
+
+//nolint:unparam // other options can fail
+func (idempotentOption) applySet(c *setConfig) error { c.given |= idempotent; return nil }
+
+//nolint:unparam // other options can fail
+func (idempotentOption) applyDelete(c *deleteConfig) error { c.given |= idempotent; return nil }
