@@ -361,18 +361,18 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 func (a *acquisition) leave(ctx context.Context, cause error) error {
 	a.self.leave() // first, as waiters of this process need not wait for the deletion
 	defer a.own.Cancel()
-	ctx, done := patient(ctx, a.session)
+	ctx, done := a.leaving(ctx)
 	defer done()
 	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
 }
 
-// patient returns a context for the deletion of a node: ctx or, for a caller that waits even when
-// that ends, one that ends with the session. See [attempt.Patiently].
-func patient(ctx context.Context, session *framework.Session) (context.Context, context.CancelFunc) {
-	limit := attempt.Patience(ctx)
+// leaving returns a context for the deletion of the node: ctx or, with a leave timeout, one
+// that ends with the session.
+func (a *acquisition) leaving(ctx context.Context) (context.Context, context.CancelFunc) {
+	limit := a.l.cfg.leaveTimeout
 	if limit == 0 {
 		return ctx, func() {}
 	}
-	timed, done := context.WithTimeout(session.LossContext(), limit)
+	timed, done := context.WithTimeout(a.session.LossContext(), limit)
 	return withValues(timed, ctx), done
 }

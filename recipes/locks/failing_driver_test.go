@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -30,10 +29,10 @@ func (d failingDriver) GetsTheLock([]string, string, int) (locks.PredicateResult
 	return locks.PredicateResults{}, d.fail()
 }
 
-func newFailing(t *testing.T, client *framework.Framework, path string, fail func() error) *locks.LockInternals {
+func newFailing(t *testing.T, client *framework.Framework, path string, fail func() error, opts ...locks.Option) *locks.LockInternals {
 	t.Helper()
 	driver := failingDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, fail}
-	internals, err := locks.NewLockInternals(client, driver, path, "lock-", 1)
+	internals, err := locks.NewLockInternals(client, driver, path, "lock-", 1, opts...)
 	require.NoError(t, err)
 	return internals
 }
@@ -84,7 +83,7 @@ func TestDriverPatientCallerWaitsForTheDeletion(t *testing.T) {
 		w.server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.HoldUntil(answer)))
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		result := acquireLater(attempt.Patiently(ctx, 10*time.Second), newFailing(t, w.waiter, "/lock", func() error { return trouble }))
+		result := acquireLater(ctx, newFailing(t, w.waiter, "/lock", func() error { return trouble }, locks.WithLeaveTimeout(10*time.Second)))
 		time.Sleep(time.Second)
 		cancel()
 		time.Sleep(time.Second)

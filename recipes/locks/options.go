@@ -5,6 +5,7 @@ package locks
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -30,6 +31,7 @@ type settings struct {
 	data         []byte
 	onRevocation func(*Lease) // may be nil
 	noReentry    bool
+	leaveTimeout time.Duration
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
@@ -93,6 +95,19 @@ func WithLockData(data []byte) Option {
 			return fmt.Errorf("lock data %s, which asks for the lock to be given back, expected other data", data)
 		}
 		c.data = append([]byte{}, data...)
+		return nil
+	})
+}
+
+// WithLeaveTimeout makes an acquisition that fails wait up to limit for the deletion of its
+// node, even after the end of its context: the caller then knows that no node is left. Default: the
+// end of the context leaves the deletion to the background.
+func WithLeaveTimeout(limit time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if limit <= 0 {
+			return fmt.Errorf("leave timeout %v, expected more than 0", limit)
+		}
+		c.leaveTimeout = limit
 		return nil
 	})
 }
