@@ -89,7 +89,7 @@ func TestCompressionByDefault(t *testing.T) {
 		require.NoError(t, value.Start(withLimit(t)))
 		require.Equal(t, "from Java", string(value.Value()))
 		require.NoError(t, value.SetValue(withLimit(t), []byte("from Go")))
-		value.Close()
+		require.NoError(t, value.Close())
 		require.Equal(t, []string{"from Go"}, java.do(t, "get-compressed", "/value"))
 	})
 }
