@@ -114,6 +114,9 @@ func (c *ServiceCache[T]) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("discovery: cache of %s: %w", c.name, attempt.ErrNilContext)
 	}
+	if err := c.cache.Err(); errors.Is(err, ErrNotStarted) {
+		return fmt.Errorf("discovery: cache of %s: %w", c.name, err)
+	}
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
 	forget := context.AfterFunc(c.filled, stop) // instances are read after the picture is full
