@@ -218,11 +218,12 @@ var newcomers = []newcomer{
 		provider, err := d.NewProvider("search", discovery.ProviderConfig[string]{})
 		require.NoError(t, err)
 		closing(t, provider)
+		require.NoError(t, provider.Start())
 		begin := func(ctx context.Context) error {
 			if err := d.Register(ctx, discovery.NewInstance[string]("search", "a", 80)); err != nil {
 				return err
 			}
-			return provider.Start(ctx)
+			return provider.Wait(ctx)
 		}
 		result := make(chan error, 1)
 		go func() { result <- begin(t.Context()) }()
@@ -376,14 +377,14 @@ var newcomers = []newcomer{
 		t.Helper()
 		n, err := shared.NewSharedCount(c, "/count", 1)
 		require.NoError(t, err)
-		t.Cleanup(n.Close)
+		closing(t, n)
 		return calling(func(ctx context.Context, _ *framework.Framework) error { return n.Start(ctx) })(t, c)
 	}},
 	{"shared.NewSharedValue", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
 		v, err := shared.NewSharedValue(c, "/value", nil)
 		require.NoError(t, err)
-		t.Cleanup(v.Close)
+		closing(t, v)
 		return calling(func(ctx context.Context, _ *framework.Framework) error { return v.Start(ctx) })(t, c)
 	}},
 	{"migration.NewManager", calling(func(ctx context.Context, c *framework.Framework) error {

@@ -126,7 +126,7 @@ var keepers = []keeper{
 		v, err := shared.NewSharedValue(c, "/value", nil)
 		require.NoError(t, err)
 		require.NoError(t, v.Start(t.Context()))
-		return func() error { v.Close(); return nil }
+		return v.Close
 	}},
 }
 

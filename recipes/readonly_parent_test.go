@@ -38,7 +38,7 @@ type tenant struct {
 // started starts what use begins, and closes it.
 func started(c interface {
 	Start(ctx context.Context) error
-	Close()
+	Close() error
 }, err error,
 ) func(context.Context, func() error) error {
 	return func(ctx context.Context, use func() error) error {
@@ -48,8 +48,7 @@ func started(c interface {
 		if err := c.Start(ctx); err != nil {
 			return err
 		}
-		defer c.Close()
-		return use()
+		return errors.Join(use(), c.Close())
 	}
 }
 

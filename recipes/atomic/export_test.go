@@ -10,7 +10,7 @@ func (v *DistributedAtomicValue) SetVersion(ctx context.Context, data []byte, ve
 }
 
 // Waiting returns how many additions wait for the next write.
-func (n *number[T]) Waiting() int {
+func (n *DistributedAtomicNumber[T]) Waiting() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return len(n.waiting)

@@ -76,19 +76,19 @@ var hardshipCalls = []hardship.Call{
 		_, err := n.TrySet(ctx, 0)
 		return err
 	}),
-	countRow("Add", []string{"number.Add", "number.Increment"}, 2, 1, func(s *hardship.Stage) func(context.Context) error {
+	countRow("Add", []string{"DistributedAtomicNumber.Add", "DistributedAtomicNumber.Increment"}, 2, 1, func(s *hardship.Stage) func(context.Context) error {
 		long := longAt(s, s.Ours)
 		return func(ctx context.Context) error { _, err := long.Increment(ctx); return err }
 	}),
-	promotedRow("Add under the lock", []string{"number.Add"}, 8, 1, func(s *hardship.Stage) func(context.Context) error {
+	promotedRow("Add under the lock", []string{"DistributedAtomicNumber.Add"}, 8, 1, func(s *hardship.Stage) func(context.Context) error {
 		long := longAt(s, s.Ours, atomic.WithPromotedToLock(s.Path+"-lock", 0))
 		return func(ctx context.Context) error { _, err := long.Add(ctx, 1); return err }
 	}),
-	countRow("Subtract", []string{"number.Subtract", "number.Decrement"}, 2, -1, func(s *hardship.Stage) func(context.Context) error {
+	countRow("Subtract", []string{"DistributedAtomicNumber.Subtract", "DistributedAtomicNumber.Decrement"}, 2, -1, func(s *hardship.Stage) func(context.Context) error {
 		long := longAt(s, s.Ours)
 		return func(ctx context.Context) error { _, err := long.Decrement(ctx); return err }
 	}),
-	countRow("Next", []string{"cached.Next"}, 2, 1, func(s *hardship.Stage) func(context.Context) error {
+	countRow("Next", []string{"CachedAtomicNumber.Next"}, 2, 1, func(s *hardship.Stage) func(context.Context) error {
 		cached, err := atomic.NewCachedAtomicLong(longAt(s, s.Ours), 1)
 		require.NoError(s.T, err)
 		return func(ctx context.Context) error { _, err := cached.Next(ctx); return err }
@@ -116,7 +116,7 @@ func valueRow(method string, requests int, made func(context.Context, *atomic.Di
 
 // numberRow is a call of a counter that the rival has set to zero, and that leaves it so.
 func numberRow(method string, requests int, made func(context.Context, *atomic.DistributedAtomicLong) error) hardship.Call {
-	return countRow(method, []string{"number." + method}, requests, 0, func(s *hardship.Stage) func(context.Context) error {
+	return countRow(method, []string{"DistributedAtomicNumber." + method}, requests, 0, func(s *hardship.Stage) func(context.Context) error {
 		long := longAt(s, s.Ours)
 		return func(ctx context.Context) error { return made(ctx, long) }
 	})

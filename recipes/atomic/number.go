@@ -17,8 +17,15 @@ import (
 // integer is the type of a counter.
 type integer interface{ int32 | int64 }
 
-// number is a counter of either size. Curator's are big-endian.
-type number[T integer] struct {
+// DistributedAtomicNumber is a counter that many processes share: a [DistributedAtomicLong] or a
+// [DistributedAtomicInteger]. It shares its znode with Curator's classes of those names.
+//
+// Layout: a persistent znode at path, below container nodes, whose data is the number,
+// big-endian, as eight bytes or four. No znode, and no data, is 0.
+//
+// It is safe for concurrent use. Goroutines combine their additions best when they share one
+// DistributedAtomicNumber.
+type DistributedAtomicNumber[T int32 | int64] struct {
 	value *DistributedAtomicValue
 
 	mu      sync.Mutex
@@ -49,9 +56,12 @@ type outcome[T integer] struct {
 	panicked any // what user code, such as an ACL provider, has panicked with
 }
 
-func newNumber[T integer](client *framework.Framework, path string, opts []Option) (*number[T], error) {
+func newNumber[T integer](client *framework.Framework, path string, opts []Option) (*DistributedAtomicNumber[T], error) {
 	value, err := NewDistributedAtomicValue(client, path, opts...)
-	return &number[T]{value: value}, err
+	if err != nil {
+		return nil, err
+	}
+	return &DistributedAtomicNumber[T]{value: value}, nil
 }
 
 // encode writes the number as Curator does.
@@ -79,11 +89,11 @@ func decode[T integer](data []byte) (T, error) {
 }
 
 // Path returns the path of the znode.
-func (n *number[T]) Path() string { return n.value.Path() }
+func (n *DistributedAtomicNumber[T]) Path() string { return n.value.Path() }
 
 // Get returns the number, 0 if it was never set. It may be older than a change
 // that another client has made; a change never is.
-func (n *number[T]) Get(ctx context.Context) (T, error) {
+func (n *DistributedAtomicNumber[T]) Get(ctx context.Context) (T, error) {
 	data, _, err := n.value.read(ctx)
 	if err != nil {
 		return 0, wrap("get", err)
@@ -94,20 +104,20 @@ func (n *number[T]) Get(ctx context.Context) (T, error) {
 
 // ForceSet sets the number whatever it is. An addition of another client may
 // be lost with it. See [DistributedAtomicValue.ForceSet] for its errors.
-func (n *number[T]) ForceSet(ctx context.Context, value T) error {
+func (n *DistributedAtomicNumber[T]) ForceSet(ctx context.Context, value T) error {
 	return n.value.ForceSet(ctx, encode(value))
 }
 
 // Initialize sets the number if it was never set, and reports whether it did.
 // See [DistributedAtomicValue.Initialize] for its errors.
-func (n *number[T]) Initialize(ctx context.Context, value T) (bool, error) {
+func (n *DistributedAtomicNumber[T]) Initialize(ctx context.Context, value T) (bool, error) {
 	return n.value.Initialize(ctx, encode(value))
 }
 
 // CompareAndSet sets the number if it is expected, and reports whether it was.
 // A number that was never set is not expected by any call; use Initialize. See
 // [DistributedAtomicValue.CompareAndSet] for its errors.
-func (n *number[T]) CompareAndSet(ctx context.Context, expected, value T) (bool, error) {
+func (n *DistributedAtomicNumber[T]) CompareAndSet(ctx context.Context, expected, value T) (bool, error) {
 	_, _, err := n.value.change(ctx, func(pre []byte, exists bool) ([]byte, error) {
 		have, err := decode[T](pre)
 		if err == nil && (!exists || have != expected) {
@@ -124,19 +134,23 @@ func (n *number[T]) CompareAndSet(ctx context.Context, expected, value T) (bool,
 // TrySet sets the number and returns the one that it replaces. Unlike ForceSet
 // it loses no addition of another client. If [framework.OutcomeUnknown] is true
 // for its error, the number may be set; it is set at most once.
-func (n *number[T]) TrySet(ctx context.Context, value T) (Value[T], error) {
+func (n *DistributedAtomicNumber[T]) TrySet(ctx context.Context, value T) (Value[T], error) {
 	outcome := n.change(ctx, func(T) T { return value })
 	return outcome.value, wrap("set "+n.Path(), outcome.err)
 }
 
 // Increment adds one.
-func (n *number[T]) Increment(ctx context.Context) (Value[T], error) { return n.Add(ctx, 1) }
+func (n *DistributedAtomicNumber[T]) Increment(ctx context.Context) (Value[T], error) {
+	return n.Add(ctx, 1)
+}
 
 // Decrement subtracts one.
-func (n *number[T]) Decrement(ctx context.Context) (Value[T], error) { return n.Add(ctx, -1) }
+func (n *DistributedAtomicNumber[T]) Decrement(ctx context.Context) (Value[T], error) {
+	return n.Add(ctx, -1)
+}
 
 // Subtract subtracts delta.
-func (n *number[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
+func (n *DistributedAtomicNumber[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
 	return n.Add(ctx, -delta)
 }
 
@@ -151,7 +165,7 @@ func (n *number[T]) Subtract(ctx context.Context, delta T) (Value[T], error) {
 // it ends later, Add leaves the write, and [framework.OutcomeUnknown] is true for
 // the error unless the write is known to have failed. The same holds when the reply
 // to the write is lost: the addition may have been made, at most once.
-func (n *number[T]) Add(ctx context.Context, delta T) (Value[T], error) {
+func (n *DistributedAtomicNumber[T]) Add(ctx context.Context, delta T) (Value[T], error) {
 	what := "add to " + n.Path()
 	if ctx == nil {
 		return Value[T]{}, wrap(what, attempt.ErrNilContext)
@@ -180,7 +194,7 @@ func (n *number[T]) Add(ctx context.Context, delta T) (Value[T], error) {
 }
 
 // leave returns the outcome of an addition whose context has ended.
-func (n *number[T]) leave(a *addition[T]) outcome[T] {
+func (n *DistributedAtomicNumber[T]) leave(a *addition[T]) outcome[T] {
 	n.mu.Lock()
 	written, last := a.in != nil, false
 	if written {
@@ -220,14 +234,14 @@ func interrupted(ctx context.Context, err error) error {
 }
 
 // run makes writes until no addition waits.
-func (n *number[T]) run() {
+func (n *DistributedAtomicNumber[T]) run() {
 	for b := n.next(); b != nil; b = n.next() {
 		n.write(b)
 	}
 }
 
 // next takes all additions that wait. If there is none it ends the run.
-func (n *number[T]) next() *batch[T] {
+func (n *DistributedAtomicNumber[T]) next() *batch[T] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.running = len(n.waiting) > 0; !n.running {
@@ -246,7 +260,7 @@ func (n *number[T]) next() *batch[T] {
 // write makes one change of a batch of additions and gives each its part. In
 // the order of the batch, each begins with the number that the one before it
 // has left.
-func (n *number[T]) write(b *batch[T]) {
+func (n *DistributedAtomicNumber[T]) write(b *batch[T]) {
 	defer b.cancel(nil)
 	var sum T
 	for _, a := range b.additions {
@@ -266,7 +280,7 @@ func (n *number[T]) write(b *batch[T]) {
 }
 
 // changeOrPanic is change on a goroutine that has no caller to panic to.
-func (n *number[T]) changeOrPanic(ctx context.Context, next func(T) T) (o outcome[T]) {
+func (n *DistributedAtomicNumber[T]) changeOrPanic(ctx context.Context, next func(T) T) (o outcome[T]) {
 	err := attempt.Guard(n.value.cfg.client, func() error {
 		o = n.change(ctx, next)
 		return nil
@@ -278,7 +292,7 @@ func (n *number[T]) changeOrPanic(ctx context.Context, next func(T) T) (o outcom
 }
 
 // change changes the number to what next makes of it.
-func (n *number[T]) change(ctx context.Context, next func(T) T) outcome[T] {
+func (n *DistributedAtomicNumber[T]) change(ctx context.Context, next func(T) T) outcome[T] {
 	var o outcome[T]
 	_, o.value.Stats, o.err = n.value.change(ctx, func(data []byte, _ bool) ([]byte, error) {
 		pre, err := decode[T](data)

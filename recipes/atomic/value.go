@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"sync/atomic"
 	"time"
 
@@ -230,12 +229,8 @@ func (v *DistributedAtomicValue) tries(ctx context.Context, next next, tries *in
 			return value, err
 		}
 		// Those that have collided must not meet again.
-		timer := time.NewTimer(rand.N(pause))
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return value, fmt.Errorf("%w: %w", attempt.Interrupted(ctx), err)
+		if interrupted := attempt.Part(ctx, pause); interrupted != nil {
+			return value, fmt.Errorf("%w: %w", interrupted, err)
 		}
 	}
 }

@@ -5,8 +5,8 @@ package cache
 import (
 	"context"
 	"errors"
-	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
@@ -25,7 +25,7 @@ func (e *engine) run(ctx context.Context) error {
 		e.drain()
 		e.progress.endEras(e.applied)
 		e.issue(ctx)
-		e.settle()
+		e.endSweep()
 		var err error
 		select {
 		case <-e.inbox.wake:
@@ -82,55 +82,37 @@ func (e *engine) ended() <-chan struct{} {
 
 // arm sets the persistent watch, or finds that the server has none, and begins a sweep.
 func (e *engine) arm(ctx context.Context) error {
-	e.progress.hold() // no caller of Fresh may pass before the sweep
+	e.progress.block() // no caller of Fresh may pass before the sweep
 	e.unwatch()
 	mode := framework.WatchPersistentRecursive
 	if e.limits.depth == 0 {
 		mode = framework.WatchPersistent
 	}
-	for failed := false; ; failed = true {
-		var watch *framework.PersistentWatch
-		err := attempt.Guard(e.client, func() (err error) {
-			watch, err = e.client.AddWatch(ctx, e.path, mode)
-			return err
-		})
-		switch {
-		case err == nil:
-			e.watch = watch
-			// Before the first read: each change after a read then has an event.
-			e.listener = watch.OnEvent(e.inbox.addEvent)
-			e.inbox.feedFrom(watch)
-		case ctx.Err() != nil:
-			return ErrClosed
-		case errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrAuthFailed):
-			return err
-		case framework.Retryable(err), errors.Is(err, framework.ErrNotStarted), errors.As(err, new(*attempt.PanicError)):
-			if !failed { // an outage of an hour is one line of the log
-				e.log.Warn("cache cannot watch yet", logPath, e.path, logError, err)
-			}
-			if !rest(ctx) {
-				return ErrClosed
-			}
-			continue
-		default:
-			e.log.Info("cache uses one-shot watches", logPath, e.path, logError, err)
-			e.oneShot = true
+	var watch *framework.PersistentWatch
+	loop := attempt.Loop{Client: e.client, Path: e.path, Warning: "cache cannot watch yet", Longest: pause}
+	err := loop.Do(ctx, func(ctx context.Context) (err error) {
+		watch, err = e.client.AddWatch(ctx, e.path, mode)
+		if err != nil && !framework.Retryable(err) && !errors.Is(err, framework.ErrNotStarted) {
+			return backoff.Permanent(err)
 		}
-		e.beginSweep()
-		return nil
+		return err
+	})
+	switch {
+	case err == nil:
+		e.watch = watch
+		// Before the first read: each change after a read then has an event.
+		e.listener = watch.OnEvent(e.inbox.addEvent)
+		e.inbox.feedFrom(watch)
+	case ctx.Err() != nil:
+		return ErrClosed
+	case attempt.ClientEnded(err):
+		return err
+	default:
+		e.log.Info("cache uses one-shot watches", logPath, e.path, logError, err)
+		e.oneShot = true
 	}
-}
-
-// rest waits for the length of a pause and reports whether the context has not ended.
-func rest(ctx context.Context) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
+	e.beginSweep()
+	return nil
 }
 
 // drain turns news into work.
@@ -175,7 +157,7 @@ func (e *engine) changed(path string) {
 func (e *engine) holdIfUnwatched() {
 	select {
 	case <-e.ended():
-		e.progress.hold()
+		e.progress.block()
 	default:
 	}
 }

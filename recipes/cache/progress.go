@@ -28,8 +28,8 @@ type barrier struct {
 
 func newProgress() progress { return progress{tasks: make(map[uint64]int)} }
 
-// hold keeps the present era open until a sweep is done.
-func (p *progress) hold() {
+// block keeps the present era open until a sweep is done.
+func (p *progress) block() {
 	if p.sweeping {
 		return
 	}
@@ -42,7 +42,7 @@ func (p *progress) hold() {
 // beginSweep numbers a new sweep and returns its first task. A sweep that is under way ends
 // without a word: the tasks it has left count no longer.
 func (p *progress) beginSweep() task {
-	p.hold()
+	p.block()
 	p.sweep++
 	p.left = 0
 	return task{era: p.era, sweep: p.sweep}

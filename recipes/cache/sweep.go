@@ -161,8 +161,8 @@ func (e *engine) visitChildren(v *visit, stat *framework.Stat) {
 	}
 }
 
-// settle ends what has no work left: the sweep, and the wait of callers of Fresh.
-func (e *engine) settle() {
+// endSweep ends what has no work left: the sweep, and the wait of callers of Fresh.
+func (e *engine) endSweep() {
 	if e.progress.sweeping && e.progress.left == 0 {
 		e.telemetry.resynced(e.progress.began)
 		e.progress.endSweep()

@@ -101,7 +101,7 @@ func (e *engine) land() error {
 	case b.err == nil:
 		e.applyAll(b)
 		return nil
-	case errors.Is(b.err, framework.ErrClosed), errors.Is(b.err, framework.ErrAuthFailed):
+	case attempt.ClientEnded(b.err):
 		return b.err
 	}
 	// Without the read to blame the next try may succeed at once.

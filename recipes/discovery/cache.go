@@ -79,10 +79,9 @@ func (d *ServiceDiscovery[T]) NewCache(name string, filters ...func(*ServiceInst
 	return c, nil
 }
 
-// Start begins to follow the service and blocks until its instances are known.
-// A Start whose ctx ends fails, and the cache goes on: see [ServiceCache.Wait].
-// A cache is started once.
-func (c *ServiceCache[T]) Start(ctx context.Context) error {
+// Start begins to follow the service and returns at once. No server need be reachable.
+// [ServiceCache.Wait] waits until the instances are known. A second Start fails.
+func (c *ServiceCache[T]) Start() error {
 	c.mu.Lock()
 	switch {
 	case c.life.Err() != nil:
@@ -106,14 +105,17 @@ func (c *ServiceCache[T]) Start(ctx context.Context) error {
 	if err := c.cache.Start(); err != nil {
 		return fmt.Errorf("discovery: start cache of %s: %w", c.name, err)
 	}
-	return c.Wait(ctx)
+	return nil
 }
 
 // Wait blocks until the instances are known for the first time. It fails when
-// ctx ends, and when the cache or the client is closed before that.
+// ctx ends, and when the cache is not started, or it or the client is closed before that.
 func (c *ServiceCache[T]) Wait(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("discovery: cache of %s: %w", c.name, attempt.ErrNilContext)
+	}
+	if err := c.cache.Err(); errors.Is(err, ErrNotStarted) {
+		return fmt.Errorf("discovery: cache of %s: %w", c.name, err)
 	}
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()

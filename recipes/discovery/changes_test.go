@@ -58,7 +58,8 @@ func TestChangesSlowListenerGetsTheNewestInstances(t *testing.T) {
 			<-goOn
 		})
 		defer listener.Remove()
-		require.NoError(t, c.Start(t.Context()))
+		require.NoError(t, c.Start())
+		require.NoError(t, c.Wait(t.Context()))
 		require.Empty(t, <-lists, "the first picture")
 		for n := range 50 {
 			write(t, writer, fmt.Sprintf("%02d", n), 1)
@@ -87,7 +88,8 @@ func TestAgeCountsWhatIsNotRead(t *testing.T) {
 		p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, p.Close()) }()
-		require.NoError(t, p.Start(t.Context()))
+		require.NoError(t, p.Start())
+		require.NoError(t, p.Wait(t.Context()))
 		require.Zero(t, p.Age())
 		write(t, writer, "a", 1)
 		<-reads
@@ -151,7 +153,8 @@ func TestChangesBurstCostsWhatHasChanged(t *testing.T) {
 			close(done)
 		}
 	})
-	require.NoError(t, c.Start(zktest.Context(t)))
+	require.NoError(t, c.Start())
+	require.NoError(t, c.Wait(zktest.Context(t)))
 	require.Equal(t, int64(2*n), reads.Load(), "of a cache and a provider")
 
 	replace(t, writer, n, 1)
@@ -195,7 +198,8 @@ func TestChangesOneBadInstance(t *testing.T) {
 			p := newProvider(t, d, discovery.ProviderConfig[string]{Filters: test.filters})
 			another, err := d.NewCache("orders", test.filters...)
 			require.NoError(t, err)
-			require.NoError(t, another.Start(zktest.Context(t)))
+			require.NoError(t, another.Start())
+			require.NoError(t, another.Wait(zktest.Context(t)))
 			require.NoError(t, another.Close())
 			awaitIDs(t, p, "a")
 
@@ -276,7 +280,8 @@ func TestChangesListenerThatPanicsIsToldInTheClientsLog(t *testing.T) {
 			panic("no instances")
 		}
 	})
-	require.NoError(t, c.Start(zktest.Context(t)))
+	require.NoError(t, c.Start())
+	require.NoError(t, c.Wait(zktest.Context(t)))
 	require.Zero(t, zktest.Await(t, called, "the first call"))
 	write(t, client, "a", 1)
 	require.Equal(t, 1, zktest.Await(t, called, "the next call"))
@@ -314,7 +319,8 @@ func TestChangesWhatIsClosedSaysSo(t *testing.T) {
 		p := newProvider(t, d, discovery.ProviderConfig[string]{})
 		c, err := d.NewCache("orders")
 		require.NoError(t, err)
-		require.NoError(t, c.Start(t.Context()))
+		require.NoError(t, c.Start())
+		require.NoError(t, c.Wait(t.Context()))
 		require.Len(t, p.Instances(), 1)
 		require.Len(t, c.Instances(), 1)
 
@@ -330,7 +336,7 @@ func TestChangesWhatIsClosedSaysSo(t *testing.T) {
 			require.Equal(t, time.Minute, p.Age())
 			require.Equal(t, time.Minute, c.Age())
 			require.ErrorIs(t, c.Wait(context.Background()), discovery.ErrClosed)
-			require.ErrorIs(t, c.Start(context.Background()), discovery.ErrClosed)
+			require.ErrorIs(t, c.Start(), discovery.ErrClosed)
 			require.NoError(t, p.Close())
 			require.NoError(t, c.Close())
 		}
@@ -362,7 +368,8 @@ func TestChangesListsAreTheCallers(t *testing.T) {
 			lists <- told
 		})
 	}
-	require.NoError(t, c.Start(zktest.Context(t)))
+	require.NoError(t, c.Start())
+	require.NoError(t, c.Wait(zktest.Context(t)))
 	clear(c.Instances())
 	clear(p.Instances())
 	for range 2 {

@@ -11,11 +11,15 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/nodes"
 )
 
 var (
+	// ErrNotStarted reports a wait for a cache or provider before Start.
+	ErrNotStarted = cache.ErrNotStarted
+
 	// ErrClosed reports a call on a discovery, cache or provider that is closed.
 	ErrClosed = errors.New("closed")
 
@@ -55,9 +59,9 @@ type leaving struct {
 
 // registration is an instance that is kept at the server.
 type registration[T any] struct {
-	turn     chan struct{} // has room for one: held over a change of the instance
+	busy     chan struct{} // has room for one: held over a change of the instance
 	node     *nodes.PersistentNode
-	instance ServiceInstance[T] // guarded by turn
+	instance ServiceInstance[T] // guarded by busy
 	removal  *removal           // nil while it is kept; guarded by the mutex of the discovery
 }
 
@@ -143,9 +147,9 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 	if err != nil {
 		return err
 	}
-	entry := &registration[T]{turn: make(chan struct{}, 1), node: node, instance: instance}
-	entry.turn <- struct{}{}
-	defer func() { <-entry.turn }()
+	entry := &registration[T]{busy: make(chan struct{}, 1), node: node, instance: instance}
+	entry.busy <- struct{}{}
+	defer func() { <-entry.busy }()
 	switch kept, err := d.claim(ctx, path, entry); {
 	case err != nil:
 		return err
@@ -265,11 +269,11 @@ func (d *ServiceDiscovery[T]) update(ctx context.Context, instance ServiceInstan
 		return ErrNotRegistered
 	}
 	select {
-	case entry.turn <- struct{}{}:
+	case entry.busy <- struct{}{}:
 	case <-ctx.Done():
 		return attempt.Interrupted(ctx)
 	}
-	defer func() { <-entry.turn }()
+	defer func() { <-entry.busy }()
 	if entry.instance.Type != instance.Type {
 		return fmt.Errorf("service type %s, expected %s as registered", instance.Type, entry.instance.Type)
 	}

@@ -59,7 +59,8 @@ func newProvider(tb testing.TB, d *services, cfg discovery.ProviderConfig[string
 	p, err := d.NewProvider("orders", cfg)
 	require.NoError(tb, err)
 	tb.Cleanup(func() { require.NoError(tb, p.Close()) })
-	require.NoError(tb, p.Start(zktest.Context(tb)))
+	require.NoError(tb, p.Start())
+	require.NoError(tb, p.Wait(zktest.Context(tb)))
 	return p
 }
 
@@ -164,8 +165,10 @@ func TestDiscoveryCacheWhoseClientIsClosedBeforeItIsFullFails(t *testing.T) {
 		p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
 		require.NoError(t, err)
 		results := make(chan error, 2)
-		for _, start := range []func(context.Context) error{c.Start, p.Start} {
-			go func() { results <- start(zktest.Context(t)) }()
+		require.NoError(t, c.Start())
+		require.NoError(t, p.Start())
+		for _, wait := range []func(context.Context) error{c.Wait, p.Wait} {
+			go func() { results <- wait(zktest.Context(t)) }()
 		}
 		synctest.Wait()
 
@@ -345,8 +348,9 @@ func TestDiscoveryOutageDuringTheFirstPictureCounts(t *testing.T) {
 				c, err := d.NewCache("orders")
 				require.NoError(t, err)
 				defer func() { require.NoError(t, c.Close()) }()
+				require.NoError(t, c.Start())
 				started := make(chan error, 1)
-				go func() { started <- c.Start(t.Context()) }()
+				go func() { started <- c.Wait(t.Context()) }()
 				synctest.Wait()
 				allow()
 				<-reads

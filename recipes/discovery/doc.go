@@ -20,7 +20,7 @@
 // # Find
 //
 //	provider, err := services.NewProvider("orders", discovery.ProviderConfig[any]{})
-//	err = provider.Start(ctx)
+//	err = provider.Start() // returns at once; provider.Wait(ctx) waits for the instances
 //	defer provider.Close()
 //	instance, err := provider.Instance() // sends nothing, allocates nothing
 //

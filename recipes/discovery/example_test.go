@@ -70,7 +70,8 @@ func ExampleServiceProvider() {
 		Down: discovery.DownInstancePolicy{Threshold: 1},
 	})
 	check(err)
-	check(provider.Start(ctx))
+	check(provider.Start())
+	check(provider.Wait(ctx))
 	for range 2 {
 		instance, err := provider.Instance() // sends nothing
 		check(err)
@@ -97,7 +98,8 @@ func ExampleServiceCache() {
 	check(err)
 	cache, err := services.NewCache("orders")
 	check(err)
-	check(cache.Start(ctx))
+	check(cache.Start())
+	check(cache.Wait(ctx))
 	fmt.Println("instances:", len(cache.Instances()), "age:", cache.Age())
 	changed := make(chan int, 10)
 	cache.OnChange(func(instances []*discovery.ServiceInstance[string]) { changed <- len(instances) })
@@ -130,7 +132,8 @@ func ExampleTransport() {
 
 	provider, err := services.NewProvider("orders", discovery.ProviderConfig[string]{})
 	check(err)
-	check(provider.Start(ctx))
+	check(provider.Start())
+	check(provider.Wait(ctx))
 	base := &http.Transport{}
 	response, err := (&http.Client{Transport: discovery.NewTransport(provider, base)}).Get("http://orders/v1/open")
 	check(err)

@@ -181,7 +181,8 @@ func asking(ask func(ctx context.Context, d *services, i instance) (found bool, 
 
 // follower is a cache or a provider.
 type follower interface {
-	Start(ctx context.Context) error
+	Start() error
+	Wait(ctx context.Context) error
 	Close() error
 }
 
@@ -206,11 +207,8 @@ func following(open opener) func(*hardship.Stage) func(context.Context) error {
 					s.T.Errorf("%s: close: %v", s.Name, err)
 				}
 			}()
-			err = f.Start(ctx)
-			if cache, ok := f.(*discovery.ServiceCache[string]); ok && err == nil {
-				err = cache.Wait(ctx)
-			}
-			return err
+			require.NoError(s.T, f.Start())
+			return f.Wait(ctx)
 		}
 	}
 }
@@ -221,7 +219,8 @@ func unfollowing(open opener) func(*hardship.Stage) func(context.Context) error 
 		c.registered(c.theirs)
 		f, err := open(c.ours)
 		require.NoError(s.T, err)
-		require.NoError(s.T, f.Start(context.Background()), s.Name)
+		require.NoError(s.T, f.Start(), s.Name)
+		require.NoError(s.T, f.Wait(context.Background()), s.Name)
 		end, rival := s.End, s.Rival
 		s.End = func(err error) {
 			require.NoError(s.T, f.Close(), s.Name)
@@ -265,7 +264,7 @@ func hardshipCalls() []hardship.Call {
 		},
 		{Name: "Start and Wait of a cache", Of: []string{"ServiceCache.Start", "ServiceCache.Wait"}, Requests: 4, Prepare: following(openCache)},
 		{Name: "Close of a cache", Of: []string{"ServiceCache.Close"}, Requests: 1, Prepare: unfollowing(openCache)},
-		{Name: "Start of a provider", Of: []string{"ServiceProvider.Start"}, Requests: 4, Prepare: following(openProvider)},
+		{Name: "Start and Wait of a provider", Of: []string{"ServiceProvider.Start", "ServiceProvider.Wait"}, Requests: 4, Prepare: following(openProvider)},
 		{Name: "Close of a provider", Of: []string{"ServiceProvider.Close"}, Requests: 1, Prepare: unfollowing(openProvider)},
 	}
 }

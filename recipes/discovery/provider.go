@@ -178,9 +178,11 @@ func (d *ServiceDiscovery[T]) NewProvider(name string, cfg ProviderConfig[T]) (*
 
 func isEnabled[T any](instance *ServiceInstance[T]) bool { return !instance.Disabled }
 
-// Start begins to follow the service and blocks until its instances are known;
-// see [ServiceCache.Start].
-func (p *ServiceProvider[T]) Start(ctx context.Context) error { return p.cache.Start(ctx) }
+// Start begins to follow the service and returns at once, as [ServiceCache.Start] does.
+func (p *ServiceProvider[T]) Start() error { return p.cache.Start() }
+
+// Wait blocks until the instances are known; see [ServiceCache.Wait].
+func (p *ServiceProvider[T]) Wait(ctx context.Context) error { return p.cache.Wait(ctx) }
 
 // Instance chooses an instance among those that this process knows. It sends
 // nothing, and allocates nothing but for the first call after a change. It fails with

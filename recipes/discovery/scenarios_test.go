@@ -89,7 +89,8 @@ func noServerOnStart(t *testing.T, server zktest.Backend) {
 	defer func() { require.NoError(t, p.Close()) }()
 	registered, started := make(chan error, 1), make(chan error, 1)
 	go func() { registered <- d.Register(zktest.Context(t), newInstance("a")) }()
-	go func() { started <- p.Start(zktest.Context(t)) }()
+	require.NoError(t, p.Start())
+	go func() { started <- p.Wait(zktest.Context(t)) }()
 	require.Eventually(t, func() bool { begun, _ := d.Registered(newInstance("a")); return begun }, limit, time.Millisecond)
 	require.Nil(t, client.Session(), "there was never a server")
 	require.Empty(t, registered)
@@ -98,7 +99,7 @@ func noServerOnStart(t *testing.T, server zktest.Backend) {
 	link.Refuse(false)
 
 	require.NoError(t, zktest.Await(t, registered, "the registration"))
-	require.NoError(t, zktest.Await(t, started, "the start of the provider"))
+	require.NoError(t, zktest.Await(t, started, "the instances of the provider"))
 	awaitIDs(t, p, "a")
 	found, err := d.Instances(zktest.Context(t), "orders")
 	require.NoError(t, err)

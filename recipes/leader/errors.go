@@ -15,7 +15,7 @@ var (
 	// Run, even with [WithAutoRequeue]. Run then returns nil.
 	ErrStop = errors.New("stop standing for election")
 
-	// ErrInterrupted is the cause with which the context of a term ends when
+	// ErrInterrupted is the cause with which the context of a leadership ends when
 	// [LeaderSelector.InterruptLeadership] is called.
 	ErrInterrupted = errors.New("leadership interrupted")
 

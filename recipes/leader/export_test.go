@@ -34,7 +34,7 @@ func (o *Once) NotDue() *Once {
 // ObserveAfter observes as an observer does that has reported a leader with this
 // term.
 func (l *LeaderLatch) ObserveAfter(ctx context.Context, term int64, yield func(*locks.Participant, error) bool) error {
-	o := observer{client: l.client, internals: l.internals, history: l.client.History(), began: true, leads: place{token: term}, newest: term}
+	o := observer{client: l.client, internals: l.internals, history: l.client.History(), began: true, leads: identity{token: term}, newest: term}
 	return o.run(ctx, yield)
 }
 
@@ -47,7 +47,7 @@ func (l *LeaderLatch) ObserveAgain(ctx context.Context, term, newest int64, yiel
 	}
 	o := observer{
 		client: l.client, internals: l.internals, history: l.client.History(),
-		began: true, leads: place{leader.Path, term}, newest: newest, synced: true,
+		began: true, leads: identity{leader.Path, term}, newest: newest, synced: true,
 	}
 	return o.run(ctx, yield)
 }

@@ -124,7 +124,7 @@ func (l *LeaderLatch) Start() error {
 	case l.closed:
 		return fmt.Errorf("leader: start %s: %w", l.Path(), ErrClosed)
 	case l.stop != nil:
-		return fmt.Errorf("leader: start %s: the latch is started already", l.Path())
+		return fmt.Errorf("leader: start %s: started already", l.Path())
 	}
 	var ctx context.Context
 	ctx, l.stop = context.WithCancelCause(context.Background())
@@ -133,39 +133,23 @@ func (l *LeaderLatch) Start() error {
 	return nil
 }
 
-// standing is how long an attempt takes at least that has stood in the queue and was not just
-// refused.
-const standing = time.Minute
-
-// stand joins the election again and again until the latch is closed.
+// stand joins the election again and again until the latch or the client is closed.
 func (l *LeaderLatch) stand(ctx context.Context) {
 	defer close(l.stopped)
-	var p attempt.Pause
-	for ctx.Err() == nil {
-		l.noteFailure(nil)
-		began := time.Now()
+	loop := attempt.Loop{
+		Client: l.client, Path: l.Path(), Warning: "cannot join the election, trying again", Failed: l.noteFailure,
+	}
+	for {
 		var lease *locks.Lease
-		err := attempt.Guard(l.client, func() (err error) {
+		err := loop.Do(ctx, func(ctx context.Context) (err error) {
+			l.noteFailure(nil)
 			lease, err = l.internals.Acquire(ctx)
 			return err
 		})
-		switch {
-		case err == nil:
-			p.Reset()
-			l.lead(ctx, lease)
-		case errors.Is(err, framework.ErrClosed):
-			l.noteFailure(err)
-			return // the client will never have a session again
-		case ctx.Err() == nil:
-			l.noteFailure(err)
-			if time.Since(began) > standing {
-				p.Reset()
-			}
-			if p == 0 { // the first of a row
-				l.client.Logger().Warn("cannot join the election, trying again", logPath, l.Path(), "error", err)
-			}
-			attempt.Sleep(ctx, p.Next())
+		if err != nil {
+			return
 		}
+		l.lead(ctx, lease)
 	}
 }
 
@@ -274,7 +258,7 @@ func (l *LeaderLatch) leave(mode *CloseMode) {
 
 // Await blocks until this latch leads, and returns the leadership: what is
 // done under [locks.Lease.Context] ends before another candidate can lead, and
-// [locks.Lease.Token] is the term. All callers during one term get the same
+// [locks.Lease.Token] is the term. All callers during one leadership get the same
 // lease; releasing it resigns.
 //
 // Await fails when ctx ends, when the latch is closed or was not started, and
@@ -299,7 +283,7 @@ func (l *LeaderLatch) await(ctx context.Context) (*locks.Lease, error) {
 		l.mu.Unlock()
 		switch {
 		case ctx.Err() != nil: // first, or a loop around Await would never see the end
-			return nil, interrupted(ctx, failure)
+			return nil, attempt.InterruptedAfter(ctx, failure)
 		case closed:
 			return nil, ErrClosed
 		case !started:
@@ -312,19 +296,9 @@ func (l *LeaderLatch) await(ctx context.Context) (*locks.Lease, error) {
 		select {
 		case <-changed:
 		case <-ctx.Done():
-			return nil, interrupted(ctx, failure)
+			return nil, attempt.InterruptedAfter(ctx, failure)
 		}
 	}
-}
-
-// interrupted is the error of a wait that its context has ended. It names the
-// reason why the latch has not even joined, if there is one.
-func interrupted(ctx context.Context, failure error) error {
-	err := attempt.Interrupted(ctx)
-	if failure != nil {
-		err = fmt.Errorf("%w (could not join: %w)", err, failure)
-	}
-	return err
 }
 
 // HasLeadership reports whether this latch leads now. It asks the clock, so it

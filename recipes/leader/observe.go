@@ -36,14 +36,14 @@ type observer struct {
 	queue     []string // known, in order
 	history   int64    // in which queue and newest count, see framework.Framework.History
 	began     bool     // something was reported
-	leads     place    // of the leader that was reported last
+	leads     identity // of the leader that was reported last
 	newest    int64    // the greatest token that was reported
 	synced    bool     // what is read next is no older than what was reported
 }
 
-// place is a place in the queue. The zero value is none. In another history another candidate
+// identity is a leader. The zero value is none. In another history another candidate
 // may have the same token.
-type place struct {
+type identity struct {
 	path  string
 	token int64
 }
@@ -77,13 +77,13 @@ func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error
 		case errors.Is(err, errDone):
 			return nil
 		case ctx.Err() != nil:
-			return interrupted(ctx, nil)
-		case err != nil && !mayPass(err):
-			return err
-		case err != nil:
-			attempt.Sleep(ctx, p.Next())
-		default:
+			return attempt.Interrupted(ctx)
+		case err == nil:
 			p.Reset()
+		case !mayPass(err):
+			return err
+		default:
+			attempt.Sleep(ctx, p.Next())
 		}
 	}
 }
@@ -99,9 +99,9 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 	if err != nil || o.client.History() != o.history {
 		return err // or look again: the reply may be of either history
 	}
-	var leads place
+	var leads identity
 	if leader != nil {
-		leads = place{leader.Path, leader.Token}
+		leads = identity{leader.Path, leader.Token}
 	}
 	if !o.began || leads != o.leads {
 		if leader != nil && leader.Token < o.newest && !o.synced {

@@ -82,7 +82,7 @@ func WithCloseMode(mode CloseMode) Option {
 }
 
 // WithAutoRequeue makes [LeaderSelector.Run] stand for election again after
-// each term, until its context ends or the function returns [ErrStop].
+// each leadership, until its context ends or the function returns [ErrStop].
 func WithAutoRequeue() Option {
 	return optionFunc(func(c *config) error {
 		c.autoRequeue = true

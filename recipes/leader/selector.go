@@ -35,8 +35,8 @@ type LeaderSelector struct { //nolint:revive // Curator's name
 	mu        sync.Mutex
 	running   bool
 	requeued  bool
-	lease     *locks.Lease            // of the term that is under way, or nil
-	interrupt context.CancelCauseFunc // ends that term
+	lease     *locks.Lease            // of the leadership that is under way, or nil
+	interrupt context.CancelCauseFunc // ends that leadership
 }
 
 // NewLeaderSelector returns a candidate of the election at path. It checks its
@@ -71,10 +71,10 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 // server to confirm that the candidate has left, and not at all while there is no connection: the error
 // then matches [framework.ErrCleanupPending], and the deletion goes on in the background. After a call of
 // [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands again
-// instead. Then the errors of lead are logged and end only their term; pauses of
+// instead. Then the errors of lead are logged and end only their leadership; pauses of
 // up to 30 s lie between terms that fail. It ends when lead returns [ErrStop],
 // with nil, when the client is closed, or when ctx ends. When ctx ends, Run returns
-// the error of the last term, or the error of ctx if lead returned nil.
+// the error of the last leadership, or the error of ctx if lead returned nil.
 //
 // A panic of lead gives the leadership up, ends Run, and reaches its caller, even
 // under [WithAutoRequeue]. So does a panic of user code that requests call, such as
@@ -100,7 +100,7 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 	}()
 	var p attempt.Pause
 	for {
-		err := s.term(ctx, lead)
+		err := s.standOnce(ctx, lead)
 		switch {
 		case errors.Is(err, ErrStop):
 			return nil
@@ -114,25 +114,25 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 		case err == nil:
 			p.Reset()
 		default:
-			s.client.Logger().Warn("a term has failed, standing again", logPath, s.Path(), "error", err)
+			s.client.Logger().Warn("a leadership has failed, standing again", logPath, s.Path(), "error", err)
 			attempt.Sleep(ctx, p.Next())
 		}
 	}
 }
 
-// isClosed reports whether a term has failed because the client is closed. The function of
-// the term may have returned the error of another client.
+// isClosed reports whether a leadership has failed because the client is closed. Its
+// function may have returned the error of another client.
 func (s *LeaderSelector) isClosed(err error) bool {
 	return errors.Is(err, framework.ErrClosed) && errors.Is(s.client.Health().Err, framework.ErrClosed)
 }
 
-// term stands for election once.
-func (s *LeaderSelector) term(ctx context.Context, lead func(context.Context) error) error {
+// standOnce stands for election once.
+func (s *LeaderSelector) standOnce(ctx context.Context, lead func(context.Context) error) error {
 	return locks.Do(ctx, s.internals, func(ctx context.Context) (err error) {
 		lease := locks.LeaseFrom(ctx)
 		defer func() {
 			if lease.Err() == nil && !s.client.State().IsConnected() {
-				err = afterTerm(err, resign(ctx, s.client, lease)) // the release of Do would wait for the end of the outage
+				err = withEnd(err, resign(ctx, s.client, lease)) // the release of Do would wait for the end of the outage
 			}
 		}()
 		ctx, cancel := context.WithCancelCause(ctx)
@@ -148,12 +148,12 @@ func (s *LeaderSelector) term(ctx context.Context, lead func(context.Context) er
 	})
 }
 
-// afterTerm joins the errors of a term and of its end.
-func afterTerm(term, end error) error {
-	if term == nil {
+// withEnd joins the errors of a leadership and of its end.
+func withEnd(err, end error) error {
+	if err == nil {
 		return end
 	}
-	return errors.Join(term, end)
+	return errors.Join(err, end)
 }
 
 func (s *LeaderSelector) enter() error {
@@ -194,7 +194,7 @@ func (s *LeaderSelector) again() bool {
 }
 
 // Requeue makes the Run that is under way stand for election once more after
-// its present term. It reports whether there is such a Run and no earlier
+// its present leadership. It reports whether there is such a Run and no earlier
 // Requeue has asked for that already. A Run that ends with its context, with
 // [ErrStop] or with its client does not stand again even so.
 func (s *LeaderSelector) Requeue() bool {
@@ -207,7 +207,7 @@ func (s *LeaderSelector) Requeue() bool {
 	return true
 }
 
-// InterruptLeadership ends the context of the term that is under way, with
+// InterruptLeadership ends the context of the leadership that is under way, with
 // [ErrInterrupted] as its cause, and reports whether there is one. The
 // leadership is given up when the function has returned.
 func (s *LeaderSelector) InterruptLeadership() bool {

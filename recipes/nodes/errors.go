@@ -3,9 +3,7 @@
 package nodes
 
 import (
-	"context"
 	"errors"
-	"fmt"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -34,7 +32,7 @@ var (
 // mayPass reports whether a failed attempt may succeed without a change at the
 // server that no event reports. A missing permission does not pass by itself.
 func mayPass(err error) bool {
-	if errors.Is(err, framework.ErrClosed) {
+	if attempt.ClientEnded(err) {
 		return false // even when a write was under way
 	}
 	var panicked *attempt.PanicError
@@ -50,14 +48,4 @@ func reason(err error) string {
 		return op.Path + ": " + op.Err.Error()
 	}
 	return err.Error()
-}
-
-// interrupted is the error of a wait that its context has ended. It names what
-// has kept the wait from its end, if that is known.
-func interrupted(ctx context.Context, failure error) error {
-	err := attempt.Interrupted(ctx)
-	if failure != nil {
-		err = fmt.Errorf("%w (the newest attempt: %w)", err, failure)
-	}
-	return err
 }

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/retry"
@@ -50,12 +52,12 @@ func (k *keeper) run(ctx context.Context, stopped chan<- struct{}) {
 // keep keeps the znode until ctx ends or the client is closed.
 func (k *keeper) keep(ctx context.Context) {
 	for ctx.Err() == nil {
-		switch err := attempt.Guard(k.client, func() error { return k.turn(ctx) }); {
+		switch err := attempt.Guard(k.client, func() error { return k.step(ctx) }); {
 		case err == nil:
 			if k.Err() == nil {
 				k.pause.Reset()
 			}
-		case errors.Is(err, framework.ErrClosed):
+		case attempt.ClientEnded(err):
 			k.fail(err)
 			return // the client will never have a session again
 		case ctx.Err() != nil:
@@ -94,9 +96,9 @@ func (k *keeper) wait(ctx context.Context, watch *framework.Watch) {
 	}
 }
 
-// turn makes one step towards the znode that must be, or waits for a change if
+// step makes one step towards the znode that must be, or waits for a change if
 // that is what there is.
-func (k *keeper) turn(ctx context.Context) error {
+func (k *keeper) step(ctx context.Context) error {
 	path := k.name()
 	if path == "" || !k.attempted {
 		return k.create(ctx, path)
@@ -291,15 +293,14 @@ func (k *keeper) exchange(ctx context.Context, path string, deletion framework.O
 // remove deletes the znode and confirms that it is gone, however long that
 // takes. It leaves what another client has put there.
 func (k *keeper) remove(ctx context.Context) {
-	var pause attempt.Pause
-	for {
-		err := attempt.Guard(k.client, func() error { return k.removeOnce(ctx) })
-		k.remains(err)
-		if err == nil || !mayPass(err) {
-			return
+	loop := attempt.Loop{Client: k.client}
+	k.remains(loop.Do(ctx, func(ctx context.Context) error {
+		err := k.removeOnce(ctx)
+		if err != nil && !mayPass(err) {
+			return backoff.Permanent(err)
 		}
-		attempt.Sleep(ctx, pause.Next())
-	}
+		return err
+	}))
 }
 
 // remains notes why the removal has failed. An ephemeral znode goes with the

@@ -213,7 +213,7 @@ func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	}
 	n.data = slices.Clone(data)
 	n.newest++
-	if !errors.Is(n.failure, framework.ErrClosed) { // after that there is no keeper
+	if !attempt.ClientEnded(n.failure) { // after that there is no keeper
 		n.failure = nil // it was about older data
 	}
 	version := n.newest
@@ -248,7 +248,7 @@ func (n *PersistentNode) await(ctx context.Context, done func() bool) error {
 		n.mu.Unlock()
 		switch {
 		case ctx.Err() != nil:
-			return interrupted(ctx, failure)
+			return attempt.InterruptedAfter(ctx, failure)
 		case closed:
 			return ErrClosed
 		case !started:
@@ -273,7 +273,7 @@ func (n *PersistentNode) nudge() {
 	}
 }
 
-// wakeLocked wakes all waiters. The caller holds mu.
+// wakeLocked wakes all calls that wait. The caller holds mu.
 func (n *PersistentNode) wakeLocked() {
 	close(n.changed)
 	n.changed = make(chan struct{})

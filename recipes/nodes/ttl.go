@@ -75,31 +75,23 @@ func (n *PersistentTtlNode) Start() error {
 // after a pause, and so is one that comes before the znode.
 func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 	defer close(n.stopped)
-	var pause attempt.Pause
-	refused := false
-	for ctx.Err() == nil {
-		err := attempt.Guard(n.node.client, func() error { return n.touchOnce(ctx) })
+	loop, refused := attempt.Loop{Client: n.node.client, Longest: n.ttl / 2}, false
+	loop.Failed = func(err error) {
 		switch {
-		case err == nil:
-			pause.Reset()
-			if refused {
-				n.node.nudge() // the keeper sees that the znode stands, and says so
-				refused = false
-			}
-			attempt.Sleep(ctx, n.ttl/2)
-		case errors.Is(err, framework.ErrClosed) || errors.Is(err, ErrClosed):
-			return
-		case errors.Is(err, errNoZnode): // the keeper says why
-			attempt.Sleep(ctx, min(pause.Next(), n.ttl/2))
-		case ctx.Err() == nil:
-			if mayPass(err) {
-				n.node.client.Logger().Debug("a node with a time to live was not touched", logPath, n.touch, "error", err)
-			} else {
-				refused = true
-				n.node.fail(err)
-			}
-			attempt.Sleep(ctx, min(pause.Next(), n.ttl/2))
+		case ctx.Err() != nil, errors.Is(err, errNoZnode), attempt.ClientEnded(err): // the keeper says why
+		case mayPass(err):
+			n.node.client.Logger().Debug("a node with a time to live was not touched", logPath, n.touch, "error", err)
+		default:
+			refused = true
+			n.node.fail(err)
 		}
+	}
+	for loop.Do(ctx, n.touchOnce) == nil {
+		if refused {
+			n.node.nudge() // the keeper sees that the znode stands, and says so
+			refused = false
+		}
+		attempt.Sleep(ctx, n.ttl/2)
 	}
 }
 

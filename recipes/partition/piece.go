@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
@@ -73,22 +75,23 @@ func (p *piece) notify() {
 
 // run acquires the partition and runs its function, for as long as this member is to have it.
 func (p *piece) run() {
-	var pause attempt.Pause
+	loop := attempt.Loop{
+		Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be acquired, trying again",
+	}
 	for p.goesOn() {
 		var lease *locks.Lease
-		err := attempt.Guard(p.r.client, func() (err error) {
+		err := loop.Do(p.r.ctx, func(context.Context) (err error) {
 			lease, err = p.acquire()
+			if errors.Is(err, errUnwanted) || errors.Is(err, framework.ErrInvalidOption) {
+				err = backoff.Permanent(err)
+			}
 			return err
 		})
 		switch {
 		case err == nil:
-			pause.Reset()
 			p.hold(lease)
-		case errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrInvalidOption): // nothing that passes
+		case !errors.Is(err, errUnwanted):
 			p.r.cancel(err)
-		case p.r.ctx.Err() == nil && !errors.Is(err, errUnwanted):
-			p.r.client.Logger().Warn("a partition could not be acquired, trying again", logPath, p.r.at.lock(p.name), "error", err)
-			attempt.Sleep(p.r.ctx, pause.Next())
 		}
 	}
 }
@@ -167,15 +170,8 @@ func (p *piece) ask(names []string) {
 }
 
 func (p *piece) askUntilHeard(ctx context.Context, contender string) {
-	var pause attempt.Pause
-	for ctx.Err() == nil {
-		err := attempt.Guard(p.r.client, func() error { return locks.AttemptRevoke(ctx, p.r.client, contender) })
-		if err == nil || ctx.Err() != nil {
-			return
-		}
-		p.r.client.Logger().Warn("a partition could not be asked for, trying again", logPath, contender, "error", err)
-		attempt.Sleep(ctx, pause.Next())
-	}
+	loop := attempt.Loop{Client: p.r.client, Path: contender, Warning: "a partition could not be asked for, trying again"}
+	_ = loop.Do(ctx, func(ctx context.Context) error { return locks.AttemptRevoke(ctx, p.r.client, contender) }) // or the wait is over
 }
 
 // hold runs the function until it must end, and releases the partition.

@@ -5,7 +5,6 @@ package partition
 import (
 	"context"
 	"encoding/json"
-	"math/rand/v2"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -115,9 +114,8 @@ func (r *run) plan(rebalance bool) error {
 			return err
 		}
 		// Members that plan at the same time keep apart.
-		attempt.Sleep(r.ctx, rand.N(20*time.Millisecond))
-		if r.ctx.Err() != nil {
-			return attempt.Interrupted(r.ctx)
+		if err := attempt.Part(r.ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
@@ -167,9 +165,8 @@ func (r *run) cleanUp(ctx context.Context) error {
 		if err == nil || !isOvertaken(err) {
 			return err
 		}
-		attempt.Sleep(ctx, rand.N(20*time.Millisecond))
-		if ctx.Err() != nil {
-			return attempt.Interrupted(ctx)
+		if err := attempt.Part(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }

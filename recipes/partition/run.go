@@ -63,7 +63,7 @@ type run struct {
 type event struct {
 	path string
 	node framework.Node
-	err  error // the client is closed
+	err  error // the client has ended
 }
 
 func newRun(ctx context.Context, m *Member, fn func(context.Context, Partition) error) (*run, error) {
@@ -238,32 +238,11 @@ func (r *run) refollow(f *follower, path string) {
 // follow sends the states of a znode to events, until ctx ends.
 func (r *run) follow(ctx context.Context, path string) {
 	r.others.Go(func() {
-		var pause attempt.Pause
-		for ctx.Err() == nil {
-			err := r.followOnce(ctx, path, &pause)
-			if errors.Is(err, framework.ErrClosed) {
-				r.send(ctx, event{path: path, err: err})
-				return
-			}
-			if ctx.Err() == nil {
-				r.client.Logger().Error("a znode of the partitions cannot be followed, trying again", logPath, path, "error", err)
-				attempt.Sleep(ctx, pause.Next())
-			}
+		loop := attempt.Loop{Client: r.client, Path: path, Warning: "a znode of the partitions cannot be followed, trying again"}
+		err := loop.Follow(ctx, func(node framework.Node) { r.send(ctx, event{path: path, node: node}) })
+		if ctx.Err() == nil {
+			r.send(ctx, event{path: path, err: err})
 		}
-	})
-}
-
-// followOnce returns when the znode cannot be followed any more.
-func (r *run) followOnce(ctx context.Context, path string, pause *attempt.Pause) (last error) {
-	return attempt.Guard(r.client, func() error {
-		for node, err := range r.client.Follow(ctx, path) {
-			if last = err; err != nil {
-				continue
-			}
-			pause.Reset()
-			r.send(ctx, event{path: path, node: node})
-		}
-		return last
 	})
 }
 
@@ -284,7 +263,7 @@ func (r *run) step() {
 	case err == nil:
 		r.retry.Reset()
 		r.retryAt = time.Time{}
-	case errors.Is(err, framework.ErrClosed):
+	case attempt.ClientEnded(err):
 		r.cancel(err)
 	case r.ctx.Err() == nil:
 		r.retryAt = time.Now().Add(r.retry.Next())

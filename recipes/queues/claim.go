@@ -19,16 +19,16 @@ import (
 // its transactions have done.
 const witnessPrefix = "_consumer-"
 
-// errOver says that the term of a consumer has ended with its session.
+// errOver says that the locks of a consumer have ended with its session.
 var errOver = fmt.Errorf("the consumer's locks are gone: %w", framework.ErrSessionEnded)
 
-// term is what a consumer that takes locks has of one session.
+// locker is what a consumer that takes locks has of one session.
 //
 // All its writes are transactions that also write its witness, an ephemeral
 // znode with a name of its own, on condition of its version. So a transaction
 // whose reply was lost is repeated without being applied twice, its outcome is
 // known afterwards, and it is not applied after the session has ended.
-type term struct {
+type locker struct {
 	client  *framework.Framework
 	session *framework.Session
 	held    context.Context //nolint:containedctx // of the session: when it ends, so may the locks
@@ -40,43 +40,43 @@ type term struct {
 	inDoubt bool   // a transaction that was to write this version has got no reply
 }
 
-// newTerm blocks until there is a session, and makes a witness in it.
-func newTerm(ctx context.Context, q *queue) (*term, error) {
+// newLocker blocks until there is a session, and makes a witness in it.
+func newLocker(ctx context.Context, q *queue) (*locker, error) {
 	if err := q.client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
 	}
 	name := witnessPrefix + uuid.NewString()
-	t := &term{
+	l := &locker{
 		client: q.client, session: q.client.Session(),
 		witness: framework.JoinPath(q.cfg.lockPath, name), claim: name,
 	}
 	var err error
-	if t.held, t.release, err = t.session.Hold(ctx, q.client.ErrorPolicy()); err != nil {
+	if l.held, l.release, err = l.session.Hold(ctx, q.client.ErrorPolicy()); err != nil {
 		return nil, err
 	}
 	for {
-		_, err = t.client.Create(ctx, t.witness, nil, framework.WithMode(framework.Ephemeral),
-			framework.InSession(t.session), framework.Idempotent())
+		_, err = l.client.Create(ctx, l.witness, nil, framework.WithMode(framework.Ephemeral),
+			framework.InSession(l.session), framework.Idempotent())
 		if !errors.Is(err, framework.ErrNoNode) {
 			break
 		}
-		if err = ensure(ctx, t.client, q.cfg.lockPath); err != nil {
+		if err = ensure(ctx, l.client, q.cfg.lockPath); err != nil {
 			break
 		}
 	}
 	if err != nil {
-		t.leave()
+		l.leave()
 		return nil, err
 	}
-	return t, nil
+	return l, nil
 }
 
-// leave ends the term. It does not block.
-func (t *term) leave() {
-	t.release()
+// leave gives up the locks. It does not block.
+func (l *locker) leave() {
+	l.release()
 	// The name is never used again. A closed client has closed the session as well.
-	if err := t.client.Delete(context.Background(), t.witness, framework.InBackground()); err != nil && !errors.Is(err, framework.ErrClosed) {
-		t.client.Logger().Warn("the znode of a consumer stays until its session ends", logPath, t.witness, "error", err)
+	if err := l.client.Delete(context.Background(), l.witness, framework.InBackground()); err != nil && !errors.Is(err, framework.ErrClosed) {
+		l.client.Logger().Warn("the znode of a consumer stays until its session ends", logPath, l.witness, "error", err)
 	}
 }
 
@@ -84,32 +84,32 @@ func (t *term) leave() {
 // outcome is unknown. If that is so even afterwards, inDoubt is set, and the next
 // call must be the same one. If the session has ended with the outcome, nothing is
 // left to be repeated, and [framework.OutcomeUnknown] is true for the error.
-func (t *term) do(ctx context.Context, ops ...framework.Op) (err error) {
-	ops = append([]framework.Op{framework.SetDataOp(t.witness, nil, framework.WithVersion(t.version))}, ops...)
+func (l *locker) do(ctx context.Context, ops ...framework.Op) (err error) {
+	ops = append([]framework.Op{framework.SetDataOp(l.witness, nil, framework.WithVersion(l.version))}, ops...)
 	var doubt error
 	defer func() {
-		if doubt != nil && (t.inDoubt || errors.Is(err, errOver)) && !framework.OutcomeUnknown(err) {
+		if doubt != nil && (l.inDoubt || errors.Is(err, errOver)) && !framework.OutcomeUnknown(err) {
 			err = fmt.Errorf("%w (and then %w)", doubt, err)
 		}
 	}()
 	for {
-		_, err := t.client.Transact(ctx, ops...)
+		_, err := l.client.Transact(ctx, ops...)
 		switch {
 		case framework.OutcomeUnknown(err):
-			t.inDoubt, doubt = true, err
+			l.inDoubt, doubt = true, err
 			if framework.Retryable(err) {
 				continue
 			}
 			return err
-		case err == nil, t.inDoubt && errors.Is(err, framework.ErrBadVersion) && failedAt(err, t.witness):
-			t.version++ // now or before: only this consumer writes the witness
-			t.inDoubt = false
+		case err == nil, l.inDoubt && errors.Is(err, framework.ErrBadVersion) && failedAt(err, l.witness):
+			l.version++ // now or before: only this consumer writes the witness
+			l.inDoubt = false
 			return nil
-		case attempt.Overtaken(err) && failedAt(err, t.witness):
-			t.inDoubt = false
+		case attempt.Overtaken(err) && failedAt(err, l.witness):
+			l.inDoubt = false
 			return errors.Join(errOver, err)
-		case !failedAt(err, t.witness), errors.Is(err, framework.ErrNoAuth):
-			t.inDoubt = false // the witness has still had its old version
+		case !failedAt(err, l.witness), errors.Is(err, framework.ErrNoAuth):
+			l.inDoubt = false // the witness has still had its old version
 			return err
 		default:
 			return err // it was not sent, or refused as a whole
@@ -126,66 +126,66 @@ func failedAt(err error, path string) bool {
 
 // claimOf returns the path of the child that an item has while this consumer has locked it.
 // An item of the same name in a folder that was cleared and used again does not have it.
-func (t *term) claimOf(item string) string { return framework.JoinPath(item, t.claim) }
+func (l *locker) claimOf(item string) string { return framework.JoinPath(item, l.claim) }
 
 // lock locks an item, if it is still there and no other consumer has locked it.
 // Otherwise the error matches [attempt.Overtaken].
-func (t *term) lock(ctx context.Context, item, lock string) error {
-	return t.do(ctx, framework.CreateOp(t.claimOf(item), nil, framework.WithMode(framework.Ephemeral)),
-		framework.CreateOp(lock, []byte(t.claim), framework.WithMode(framework.Ephemeral)))
+func (l *locker) lock(ctx context.Context, item, lock string) error {
+	return l.do(ctx, framework.CreateOp(l.claimOf(item), nil, framework.WithMode(framework.Ephemeral)),
+		framework.CreateOp(lock, []byte(l.claim), framework.WithMode(framework.Ephemeral)))
 }
 
 // unlock leaves the item where it is.
-func (t *term) unlock(ctx context.Context, item, lock string) error {
-	_, err := t.finish(ctx, item, lock)
+func (l *locker) unlock(ctx context.Context, item, lock string) error {
+	_, err := l.finish(ctx, item, lock)
 	return err
 }
 
 // finish applies ops to the item and unlocks it, and reports whether it has applied them. If the
 // item is gone, or ops are refused, it only unlocks it. Without a lock of its own it leaves
 // another consumer's alone.
-func (t *term) finish(ctx context.Context, item, lock string, ops ...framework.Op) (applied bool, err error) {
-	claim := t.claimOf(item)
-	err = t.do(ctx, slices.Concat([]framework.Op{framework.DeleteOp(claim)}, ops, []framework.Op{framework.DeleteOp(lock)})...)
+func (l *locker) finish(ctx context.Context, item, lock string, ops ...framework.Op) (applied bool, err error) {
+	claim := l.claimOf(item)
+	err = l.do(ctx, slices.Concat([]framework.Op{framework.DeleteOp(claim)}, ops, []framework.Op{framework.DeleteOp(lock)})...)
 	switch {
 	case err == nil:
 		return true, nil
-	case t.inDoubt || mayPass(ctx, err) || errors.Is(err, errOver):
+	case l.inDoubt || mayPass(ctx, err) || errors.Is(err, errOver):
 		return false, err
 	case errors.Is(err, framework.ErrNoNode) && failedAt(err, lock):
 		// Deleted by hand. Who has locked the item since has a claim of its own.
-		return false, t.give(ctx, claim)
+		return false, l.give(ctx, claim)
 	case errors.Is(err, framework.ErrNotEmpty):
 		// The child is of another consumer, if our lock was deleted by hand, or was created by hand.
-		if ours, lookErr := t.owns(ctx, lock); lookErr != nil {
+		if ours, lookErr := l.owns(ctx, lock); lookErr != nil {
 			return false, lookErr
 		} else if !ours {
-			t.client.Logger().Error("an item was consumed while another consumer had it, and stays", logPath, item, "error", err)
-			return false, t.give(ctx, claim)
+			l.client.Logger().Error("an item was consumed while another consumer had it, and stays", logPath, item, "error", err)
+			return false, l.give(ctx, claim)
 		}
 	case errors.Is(err, framework.ErrNoNode) && failedAt(err, claim):
 		// The item was deleted. One that has its name by now is another item.
-		t.client.Logger().Warn("an item was deleted while it was consumed", logPath, item)
-		return false, t.give(ctx, lock)
+		l.client.Logger().Warn("an item was deleted while it was consumed", logPath, item)
+		return false, l.give(ctx, lock)
 	case len(ops) == 0:
 		return false, err
 	}
-	t.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
-	return false, t.unlock(ctx, item, lock)
+	l.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
+	return false, l.unlock(ctx, item, lock)
 }
 
 // owns reports whether a lock is of this consumer: it has its name as data.
-func (t *term) owns(ctx context.Context, lock string) (bool, error) {
-	data, err := t.client.Get(ctx, lock)
+func (l *locker) owns(ctx context.Context, lock string) (bool, error) {
+	data, err := l.client.Get(ctx, lock)
 	if errors.Is(err, framework.ErrNoNode) {
 		return false, nil
 	}
-	return err == nil && string(data) == t.claim, err
+	return err == nil && string(data) == l.claim, err
 }
 
 // give deletes what is left of a lock.
-func (t *term) give(ctx context.Context, path string) error {
-	err := t.do(ctx, framework.DeleteOp(path))
+func (l *locker) give(ctx context.Context, path string) error {
+	err := l.do(ctx, framework.DeleteOp(path))
 	if errors.Is(err, framework.ErrNoNode) && failedAt(err, path) {
 		return nil
 	}
@@ -197,28 +197,25 @@ func mayPass(ctx context.Context, err error) bool {
 	return framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly) || ctx.Err() != nil
 }
 
-// Pauses after a failure, the first and the longest.
-const (
-	minPause = 10 * time.Millisecond
-	maxPause = time.Second
-)
+// maxPause bounds the pauses of consumers: an item waits for their end.
+const maxPause = time.Second
 
 // settle calls work until its outcome is known, and reports whether it is. It
 // gives up when ctx ends.
-func (t *term) settle(ctx context.Context, work func(context.Context) error) bool {
-	for pause := minPause; ; pause = min(2*pause, maxPause) {
+func (l *locker) settle(ctx context.Context, work func(context.Context) error) bool {
+	loop := attempt.Loop{Client: l.client, Longest: maxPause}
+	err := loop.Do(ctx, func(ctx context.Context) error {
 		err := work(ctx)
 		switch {
 		// Only the server knows that the session is over, and its locks are gone. To the client it
 		// ends with its lease, but servers that come back go on with it.
-		case err == nil, errors.Is(err, errOver), errors.Is(err, framework.ErrClosed):
-			return true
-		case ctx.Err() != nil:
-			return false
-		case !t.inDoubt && !mayPass(ctx, err) && !attempt.RefusedForNow(err):
-			t.client.Logger().Error("an item stays locked until the session ends", "error", err)
-			return true
+		case errors.Is(err, errOver):
+			return nil
+		case err != nil && !l.inDoubt && !mayPass(ctx, err) && !attempt.RefusedForNow(err):
+			l.client.Logger().Error("an item stays locked until the session ends", "error", err)
+			return nil
 		}
-		attempt.Sleep(ctx, pause)
-	}
+		return err
+	})
+	return err == nil || attempt.ClientEnded(err)
 }

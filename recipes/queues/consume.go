@@ -88,10 +88,10 @@ type consumer struct {
 	changed framework.WatchQueue        // of leftOut
 	unsure  bool                        // whether the item that was chosen is the first
 
-	term *term // nil without a lock path, and before the first item
+	locker *locker // nil without a lock path, and before the first item
 
 	rests bool          // an item has failed, so the next one comes after a pause
-	rest  time.Duration // the last pause, 0 after an item that has not failed
+	rest  attempt.Pause // since an item that has not failed
 }
 
 // ahead is an item that was read before it was the next one. The zero value is none.
@@ -106,7 +106,7 @@ type ahead struct {
 // run yields items until the loop is left, which is no error, or ctx ends.
 func (c *consumer) run(ctx context.Context, yield func(*Item, error) bool) error {
 	for {
-		left, err := c.turn(ctx, yield)
+		left, err := c.step(ctx, yield)
 		switch {
 		case left:
 			return nil
@@ -129,8 +129,7 @@ func (c *consumer) run(ctx context.Context, yield func(*Item, error) bool) error
 // pause waits after a failure, each time for longer.
 func (c *consumer) pause(ctx context.Context) {
 	c.rests = false
-	c.rest = min(max(2*c.rest, minPause), maxPause)
-	attempt.Sleep(ctx, c.rest)
+	attempt.Sleep(ctx, min(c.rest.Next(), maxPause))
 }
 
 // end gives back what a loop has at the server.
@@ -138,9 +137,9 @@ func (c *consumer) end() {
 	c.watch.Cancel()
 	c.watch, c.names = nil, nil
 	c.forgetLeftOut()
-	if c.term != nil {
-		c.term.leave()
-		c.term = nil
+	if c.locker != nil {
+		c.locker.leave()
+		c.locker = nil
 	}
 }
 
@@ -152,9 +151,9 @@ func (c *consumer) forgetLeftOut() {
 	clear(c.leftOut)
 }
 
-// turn waits for a znode that can be tried, and yields its items if they are
+// step waits for a znode that can be tried, and yields its items if they are
 // this consumer's.
-func (c *consumer) turn(ctx context.Context, yield func(*Item, error) bool) (left bool, err error) {
+func (c *consumer) step(ctx context.Context, yield func(*Item, error) bool) (left bool, err error) {
 	name, err := c.next(ctx)
 	if err != nil || name == "" {
 		return false, err
@@ -449,7 +448,7 @@ func (c *consumer) lookAgain() {
 // note takes down how an item has ended.
 func (c *consumer) note(path string, failure error) {
 	if failure == nil {
-		c.rest = 0
+		c.rest.Reset()
 		return
 	}
 	c.q.client.Logger().Warn("an item was not consumed", logPath, path, "error", failure)
@@ -464,15 +463,15 @@ func (c *consumer) forgetList() {
 
 // consumeLocked locks an item, yields it, and deletes it or puts it back.
 func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*Item, error) bool) (left bool, err error) {
-	if c.term != nil && c.term.held.Err() != nil {
+	if c.locker != nil && c.locker.held.Err() != nil {
 		return false, errOver
 	}
-	if c.term == nil {
-		if c.term, err = newTerm(ctx, c.q); err != nil {
+	if c.locker == nil {
+		if c.locker, err = newLocker(ctx, c.q); err != nil {
 			return false, err
 		}
 	}
-	t, path, lock := c.term, framework.JoinPath(c.q.path, name), c.q.lockOf(name)
+	l, path, lock := c.locker, framework.JoinPath(c.q.path, name), c.q.lockOf(name)
 	if ok, err := c.lock(ctx, path, lock); !ok {
 		return false, err
 	}
@@ -480,7 +479,7 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 	defer func() {   // however the loop is left
 		took := false
 		known := c.settle(ctx, func(ctx context.Context) (err error) {
-			took, err = d.finishLocked(ctx, t, path, lock)
+			took, err = d.finishLocked(ctx, l, path, lock)
 			return err
 		})
 		switch {
@@ -497,20 +496,20 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 	read, err := c.deliver(ctx, name, node)
 	if read != nil {
 		d = read
-		d.term, d.lock = t, lock
+		d.locker, d.lock = l, lock
 	}
 	switch {
 	case !first:
 		return false, c.renew(ctx)
 	case read == nil:
 		return false, err
-	case t.held.Err() != nil:
+	case l.held.Err() != nil:
 		return false, errOver // the connection was lost in between
 	}
 	if c.unsure {
 		c.tried = 1
 	}
-	held, cancel := while(ctx, t.held)
+	held, cancel := while(ctx, l.held)
 	defer cancel()
 	return d.give(held, yield), nil
 }
@@ -542,18 +541,18 @@ func (c *consumer) consumeUnlocked(ctx context.Context, name string, yield func(
 
 // lock locks an item, and reports whether it did.
 func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
-	t := c.term
+	l := c.locker
 	bounded, cancel := graceful(ctx)
 	defer cancel()
-	err := t.lock(bounded, path, lock)
+	err := l.lock(bounded, path, lock)
 	switch {
 	case err == nil:
 		return true, nil
-	case t.inDoubt:
+	case l.inDoubt:
 		locked := false
 		c.settle(ctx, func(ctx context.Context) error {
 			if !locked {
-				if err := t.lock(ctx, path, lock); err != nil {
+				if err := l.lock(ctx, path, lock); err != nil {
 					if attempt.Overtaken(err) {
 						return nil
 					}
@@ -561,7 +560,7 @@ func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
 				}
 				locked = true
 			}
-			return t.unlock(ctx, path, lock)
+			return l.unlock(ctx, path, lock)
 		})
 		return false, err
 	case errors.Is(err, errOver):
@@ -571,7 +570,7 @@ func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
 		return false, nil
 	case attempt.Overtaken(err):
 		return false, nil // the item is gone
-	case failedAt(err, t.claimOf(path)) && isOfElement(err):
+	case failedAt(err, l.claimOf(path)) && isOfElement(err):
 		_, name := framework.SplitPath(path)
 		return false, c.leaveOut(ctx, name, err)
 	default:
@@ -580,22 +579,18 @@ func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
 }
 
 // settle has work done, in the background if it takes longer than the context
-// and a grace allow. Then this consumer goes on with another term, and settle returns false.
+// and a grace allow. Then this consumer goes on with another locker, and settle returns false.
 func (c *consumer) settle(ctx context.Context, work func(context.Context) error) bool {
-	t := c.term
+	l := c.locker
 	bounded, cancel := graceful(ctx)
 	defer cancel()
-	if t.settle(bounded, work) {
+	if l.settle(bounded, work) {
 		return true
 	}
-	c.term = nil
+	c.locker = nil
 	go func() {
-		defer t.leave()
-		// After a panic the lock stays until the session ends. Guard has logged it.
-		_ = attempt.Guard(t.client, func() error {
-			t.settle(context.Background(), work)
-			return nil
-		})
+		defer l.leave()
+		l.settle(context.Background(), work)
 	}()
 	return false
 }

@@ -21,8 +21,8 @@ type delivery struct {
 	notes      notes
 	stat       framework.Stat // with the version that this consumer has written last
 
-	term *term // nil without a lock
-	lock string
+	locker *locker // nil without a lock
+	lock   string
 
 	begun   bool           // the loop gets the items
 	given   int            // the items before it were given to the loop
@@ -44,7 +44,7 @@ func (d *delivery) claims() int {
 // attempt is how many times an item was given, if it is given now.
 func (d *delivery) attempt(index int) int {
 	n := d.notes.attempts(index) + d.claims()
-	if d.term == nil {
+	if d.locker == nil {
 		n++ // this consumer has no lock that would count
 	}
 	return n
@@ -122,18 +122,18 @@ func (d *delivery) transact(ctx context.Context, index int, ops []framework.Op) 
 	}
 	all := slices.Concat([]framework.Op{removal}, ops)
 	var err error
-	switch t := d.term; {
-	case t == nil:
+	switch l := d.locker; {
+	case l == nil:
 		err = unchanged(ctx, d.c.q.client, d.path, &d.stat, func() error {
 			_, err := d.c.q.client.Transact(ctx, all...)
 			return err
 		})
 	case last:
-		all = slices.Concat([]framework.Op{framework.DeleteOp(t.claimOf(d.path))}, all, []framework.Op{framework.DeleteOp(d.lock)})
-		err = t.do(ctx, all...)
+		all = slices.Concat([]framework.Op{framework.DeleteOp(l.claimOf(d.path))}, all, []framework.Op{framework.DeleteOp(d.lock)})
+		err = l.do(ctx, all...)
 	default:
-		all = slices.Concat([]framework.Op{framework.CheckOp(t.claimOf(d.path), framework.AnyVersion)}, all)
-		err = t.do(ctx, all...)
+		all = slices.Concat([]framework.Op{framework.CheckOp(l.claimOf(d.path), framework.AnyVersion)}, all)
+		err = l.do(ctx, all...)
 	}
 	switch {
 	case err == nil:
@@ -155,13 +155,13 @@ func (d *delivery) transacted(index int) {
 func (d *delivery) isGone() bool { return d.kept > 0 && d.kept == len(d.items) }
 
 // settled repeats a Transact whose outcome is unknown until it is known, or fails.
-func (d *delivery) settled(ctx context.Context, t *term) error {
-	err := t.do(ctx, d.pending...)
+func (d *delivery) settled(ctx context.Context, l *locker) error {
+	err := l.do(ctx, d.pending...)
 	switch {
 	case err == nil:
 		d.transacted(d.given - 1)
 		return nil
-	case t.inDoubt, mayPass(ctx, err), errors.Is(err, errOver):
+	case l.inDoubt, mayPass(ctx, err), errors.Is(err, errOver):
 		return err
 	default: // it was not applied, the item has failed
 		d.pending = nil
@@ -171,9 +171,9 @@ func (d *delivery) settled(ctx context.Context, t *term) error {
 
 // finishLocked does what has to be done with the znode and unlocks it. It reports whether it took the
 // znode out of the list and changed nothing else there. It is repeated until it returns no error.
-func (d *delivery) finishLocked(ctx context.Context, t *term, path, lock string) (took bool, err error) {
+func (d *delivery) finishLocked(ctx context.Context, l *locker, path, lock string) (took bool, err error) {
 	if d.pending != nil {
-		if err := d.settled(ctx, t); err != nil {
+		if err := d.settled(ctx, l); err != nil {
 			return false, err
 		}
 	}
@@ -184,7 +184,7 @@ func (d *delivery) finishLocked(ctx context.Context, t *term, path, lock string)
 	if err != nil {
 		return false, err
 	}
-	applied, err := t.finish(ctx, path, lock, ops...)
+	applied, err := l.finish(ctx, path, lock, ops...)
 	return applied && takes, err
 }
 
@@ -266,7 +266,7 @@ func (d *delivery) ending(ctx context.Context) (ops []framework.Op, takes bool, 
 			framework.DeleteOp(d.path, version),
 			framework.CreateOp(framework.JoinPath(q.path, prefix), d.data(d.from, all, 0, d.failure), sequential),
 		}, false, nil
-	case d.from > d.kept, d.term != nil && d.given < all && d.isShort():
+	case d.from > d.kept, d.locker != nil && d.given < all && d.isShort():
 		return []framework.Op{keep(d.from)}, false, nil // the lock does not count for items that were not given
 	default:
 		d.stays = true

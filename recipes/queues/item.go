@@ -158,8 +158,8 @@ func (i *Item) transact(ctx context.Context, ops []framework.Op) error {
 // mayTouch returns an error for a path that a transaction of the item must not name.
 func (d *delivery) mayTouch(path string) error {
 	own := []string{d.path}
-	if d.term != nil {
-		own = append(own, d.lock, d.term.witness)
+	if d.locker != nil {
+		own = append(own, d.lock, d.locker.witness)
 	}
 	if path == "" {
 		return errors.New("no path, expected one of CreateOp, SetDataOp, DeleteOp or CheckOp with a path")

@@ -19,6 +19,14 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 )
 
+var (
+	// ErrNotStarted reports a call that needs a sharder that is started.
+	ErrNotStarted = errors.New("not started")
+
+	// ErrClosed reports a call on a sharder that is closed.
+	ErrClosed = errors.New("closed")
+)
+
 // Sharded is a queue that a [QueueSharder] can have several of. All kinds of
 // queue of this package but the simple one implement it.
 type Sharded interface {
@@ -197,7 +205,7 @@ func (s *QueueSharder[Q]) startable() error {
 func (s *QueueSharder[Q]) startableLocked() error {
 	switch {
 	case s.closed:
-		return errSharderClosed
+		return ErrClosed
 	case s.stop != nil:
 		return errors.New("started already")
 	default:
@@ -205,15 +213,13 @@ func (s *QueueSharder[Q]) startableLocked() error {
 	}
 }
 
-var errSharderClosed = errors.New("the sharder is closed")
-
 // runningLocked returns an error before Start and after Close.
 func (s *QueueSharder[Q]) runningLocked() error {
 	switch {
 	case s.closed:
-		return errSharderClosed
+		return ErrClosed
 	case s.stop == nil:
-		return errors.New("the sharder is not started")
+		return ErrNotStarted
 	default:
 		return nil
 	}
@@ -231,7 +237,7 @@ func (s *QueueSharder[Q]) run(ctx context.Context) {
 		switch {
 		case err == nil || ctx.Err() != nil:
 			continue
-		case errors.Is(err, framework.ErrClosed):
+		case attempt.ClientEnded(err):
 			return // the client will never have a session again
 		}
 		s.client.Logger().Warn("cannot check the sizes of queues, trying again", logPath, s.path, "error", err)
@@ -253,7 +259,7 @@ func (s *QueueSharder[Q]) check(ctx context.Context) error {
 		s.note(shard, n)
 		full = full || n >= s.cfg.threshold
 	}
-	// A leader that does not yet know that its term is over may add one queue too many, which does no harm.
+	// A leader that does not yet know that its leadership is over may add one queue too many, which does no harm.
 	if !full || len(all) >= s.cfg.most || !s.leadership.HasLeadership() {
 		return nil
 	}

@@ -64,7 +64,7 @@ func (c *SharedCount) Start(ctx context.Context) error {
 }
 
 // Close is [SharedValue.Close].
-func (c *SharedCount) Close() { c.value.Close() }
+func (c *SharedCount) Close() error { return c.value.Close() }
 
 // Err is [SharedValue.Err].
 func (c *SharedCount) Err() error { return c.value.Err() }

@@ -36,7 +36,7 @@ func ExampleSharedCount() {
 	limit, err := shared.NewSharedCount(client, "/limits/orders", 10)
 	check(err)
 	check(limit.Start(ctx))
-	defer limit.Close()
+	defer func() { check(limit.Close()) }()
 
 	now, err := limit.VersionedCount()
 	check(err)

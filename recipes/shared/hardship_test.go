@@ -4,6 +4,7 @@ package shared_test
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"testing"
 
@@ -59,7 +60,7 @@ var hardshipCalls = []hardship.Call{
 
 type startable interface {
 	Start(ctx context.Context) error
-	Close()
+	Close() error
 }
 
 // starting is a call of Start of a new value each time. What is started is closed in the end.
@@ -72,7 +73,7 @@ func starting(s *hardship.Stage, open func() startable) func(context.Context) er
 		mu.Lock()
 		defer mu.Unlock()
 		for _, each := range all {
-			each.Close()
+			require.NoError(s.T, each.Close())
 		}
 	}
 	s.Rival = func() { s.End(nil) }
@@ -101,7 +102,7 @@ func setRow(method string, made func(context.Context, *shared.SharedValue, *shar
 			c, err := shared.NewSharedCount(s.Ours, s.Path, 1)
 			require.NoError(s.T, err)
 			require.NoError(s.T, c.Start(context.Background()))
-			s.End = func(error) { v.Close(); c.Close() }
+			s.End = func(error) { require.NoError(s.T, errors.Join(v.Close(), c.Close())) }
 			s.Rival = func() { s.End(nil) }
 			return func(ctx context.Context) error { return made(ctx, v, c) }
 		},

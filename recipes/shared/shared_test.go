@@ -30,7 +30,7 @@ func started(tb testing.TB, client *framework.Framework, seed int32) *shared.Sha
 	c, err := shared.NewSharedCount(client, path, seed)
 	require.NoError(tb, err)
 	require.NoError(tb, c.Start(zktest.Context(tb)))
-	tb.Cleanup(c.Close)
+	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
 	return c
 }
 
@@ -183,8 +183,8 @@ func TestCloseLeavesNothing(t *testing.T) {
 		require.NoError(t, c.Start(zktest.Context(t)))
 		require.ErrorContains(t, c.Start(zktest.Context(t)), "started already")
 
-		c.Close()
-		c.Close()
+		require.NoError(t, c.Close())
+		require.NoError(t, c.Close())
 
 		server.AwaitCounts(t, before, limit)
 		require.ErrorIs(t, c.SetCount(zktest.Context(t), 2), shared.ErrClosed)
@@ -226,7 +226,7 @@ func TestSharedOlderValueNeverReplacesANewerOne(t *testing.T) {
 	v, err := shared.NewSharedValue(zktest.Client(t, zktest.NewServer(t)), path, nil)
 	require.NoError(t, err)
 	require.NoError(t, v.Start(zktest.Context(t)))
-	t.Cleanup(v.Close)
+	t.Cleanup(func() { require.NoError(t, v.Close()) })
 	newest := v.VersionedValue() // of this history
 	newest.Value, newest.Version, newest.Zxid = []byte("new"), 1, math.MaxInt64
 	v.Learn(newest)
@@ -249,7 +249,7 @@ func TestSharedCountThatWasNoneCanBeStartedLater(t *testing.T) {
 
 	require.NoError(t, c.Start(zktest.Context(t)))
 
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	n, err := c.Count()
 	require.NoError(t, err)
 	require.Equal(t, int32(5), n)
@@ -270,7 +270,7 @@ func TestSharedStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
 	close(release)
 
 	require.NoError(t, zktest.Await(t, started, "the start"))
-	t.Cleanup(c.Close)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	n, err := c.Count()
 	require.NoError(t, err)
 	require.Equal(t, int32(7), n)
@@ -316,12 +316,12 @@ func TestSharedWhatIsClosedSaysSo(t *testing.T) {
 	for _, one := range []interface {
 		Start(ctx context.Context) error
 		Err() error
-		Close()
+		Close() error
 	}{value, count} {
 		require.ErrorIs(t, one.Err(), shared.ErrNotStarted)
 		require.NoError(t, one.Start(t.Context()))
 		require.NoError(t, one.Err())
-		one.Close()
+		require.NoError(t, one.Close())
 		require.ErrorIs(t, one.Err(), shared.ErrClosed)
 	}
 	require.Nil(t, value.Value())
@@ -334,7 +334,7 @@ func TestSharedWhatIsClosedSaysSo(t *testing.T) {
 	another, err := shared.NewSharedValue(client, "/value", nil)
 	require.NoError(t, err)
 	require.NoError(t, another.Start(t.Context()))
-	defer another.Close()
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, another.Err(), framework.ErrClosed)
+	require.NoError(t, another.Close())
 }

@@ -163,34 +163,16 @@ func versioned(data []byte, stat *framework.Stat, history int64) VersionedValue 
 	return VersionedValue{Value: data, Version: stat.Version, Zxid: stat.Mzxid, history: history}
 }
 
-// follow keeps the copy current until ctx ends or the client is closed.
+// follow keeps the copy current until ctx or the client ends. When the znode is deleted the copy
+// keeps the last value.
 func (v *SharedValue) follow(ctx context.Context) {
 	defer close(v.stopped)
-	var pause attempt.Pause
-	for ctx.Err() == nil {
-		err := attempt.Guard(v.client, func() error { return v.followOnce(ctx, &pause) })
-		if errors.Is(err, framework.ErrClosed) {
-			return
-		}
-		// What has ended it, such as a lack of rights, may not last.
-		attempt.Sleep(ctx, pause.Next())
-	}
-}
-
-// followOnce follows the znode until that fails.
-func (v *SharedValue) followOnce(ctx context.Context, pause *attempt.Pause) (last error) {
-	for node, err := range v.client.Follow(ctx, v.path) {
-		last = err
-		switch {
-		case err != nil && ctx.Err() == nil:
-			v.client.Logger().Warn("a shared value may be out of date", logPath, v.path, "error", err)
-		case err == nil && node.Exists():
-			pause.Reset()
+	loop := attempt.Loop{Client: v.client, Path: v.path, Warning: "a shared value may be out of date"}
+	_ = loop.Follow(ctx, func(node framework.Node) { // ended by Close or with the client, see Err
+		if node.Exists() {
 			v.learn(versioned(node.Data, node.Stat, node.History))
 		}
-		// When the znode is deleted the copy keeps the last value.
-	}
-	return last
+	})
 }
 
 // learn takes a value that is newer than the copy.
@@ -227,8 +209,9 @@ func (v *SharedValue) learnOwn(ctx context.Context, data []byte, stat *framework
 }
 
 // Close stops following the znode, and does not delete it. It blocks until its goroutine has
-// ended. The value is unknown from then on, see [SharedValue.Err]. A second Close does nothing.
-func (v *SharedValue) Close() {
+// ended. The value is unknown from then on, see [SharedValue.Err]. Close may be called more than
+// once. The error is always nil.
+func (v *SharedValue) Close() error {
 	v.mu.Lock()
 	v.closed = true
 	stop, stopped := v.stop, v.stopped
@@ -237,6 +220,7 @@ func (v *SharedValue) Close() {
 		stop()
 		<-stopped
 	}
+	return nil
 }
 
 // Value returns a copy of the newest value that this process knows, nil before

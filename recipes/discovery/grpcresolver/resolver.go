@@ -135,7 +135,11 @@ type serviceResolver[T any] struct {
 // connection.
 func (r *serviceResolver[T]) start(ctx context.Context) {
 	defer close(r.stopped)
-	if err := r.cache.Start(ctx); err != nil && ctx.Err() == nil {
+	err := r.cache.Start()
+	if err == nil {
+		err = r.cache.Wait(ctx)
+	}
+	if err != nil && ctx.Err() == nil {
 		r.conn.ReportError(err)
 	}
 }

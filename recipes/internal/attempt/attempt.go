@@ -5,10 +5,8 @@
 package attempt
 
 import (
-	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -61,16 +59,6 @@ func RefusedForNow(err error) bool {
 	return errors.As(err, new(framework.ServerError)) && !errors.Is(err, framework.ErrUnsupported)
 }
 
-// Interrupted returns the error of a wait that ctx has ended. It matches the
-// context's error and, where the context was given one, its cause.
-func Interrupted(ctx context.Context) error {
-	err, cause := ctx.Err(), context.Cause(ctx)
-	if errors.Is(cause, err) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", err, cause)
-}
-
 // InDoubt returns err as one for which [framework.OutcomeUnknown] is true: the
 // caller leaves while a write is under way.
 func InDoubt(err error) error { return inDoubtError{err} }
@@ -85,16 +73,6 @@ func (e inDoubtError) Unwrap() error { return e.error }
 
 // Is matches what framework.OutcomeUnknown looks for.
 func (inDoubtError) Is(target error) bool { return framework.OutcomeUnknown(target) }
-
-// Sleep waits for d, or until ctx ends.
-func Sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
-}
 
 // ErrNilContext is what calls with a nil context return.
 var ErrNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)

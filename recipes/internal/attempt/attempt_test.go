@@ -72,7 +72,11 @@ func TestInterruptedMatchesErrorAndCause(t *testing.T) {
 	require.ErrorIs(t, attempt.Interrupted(ctx), reason)
 	plain, end := context.WithCancel(t.Context())
 	end()
-	require.Equal(t, context.Canceled, attempt.Interrupted(plain))
+	require.EqualError(t, attempt.Interrupted(plain), context.Canceled.Error())
+	require.Equal(t, attempt.Interrupted(plain), attempt.InterruptedAfter(plain, nil))
+	after := attempt.InterruptedAfter(ctx, framework.ErrNoAuth)
+	require.ErrorIs(t, after, framework.ErrNoAuth)
+	require.ErrorIs(t, after, reason)
 }
 
 func TestAttemptCallerThatLeavesAWriteIsInDoubt(t *testing.T) {

@@ -160,7 +160,7 @@ func (f *fleet) watch(ctx context.Context, at servers, l load, path string) erro
 		}
 		w.cache.OnChange(func(all []*discovery.ServiceInstance[any]) { w.sees(len(all)) })
 		f.open, f.watchers = append(f.open, w.cache.Close), append(f.watchers, w)
-		if err := w.cache.Start(ctx); err != nil {
+		if err := errors.Join(w.cache.Start(), w.cache.Wait(ctx)); err != nil {
 			return err
 		}
 	}
@@ -252,7 +252,7 @@ func (f *fleet) lookUp(ctx context.Context, at servers, path string, r *result) 
 	if err != nil {
 		return err
 	}
-	if err := provider.Start(ctx); err != nil {
+	if err := errors.Join(provider.Start(), provider.Wait(ctx)); err != nil {
 		return errors.Join(err, provider.Close())
 	}
 	f.open = append(f.open, provider.Close)

@@ -146,7 +146,8 @@ func TestServicesOfBothSides(t *testing.T) {
 			name := "of-" + strings.ToLower(string(kind))
 			provider, err := ours.NewProvider(name, discovery.ProviderConfig[string]{})
 			require.NoError(t, err)
-			require.NoError(t, provider.Start(zktest.Context(t)))
+			require.NoError(t, provider.Start())
+			require.NoError(t, provider.Wait(zktest.Context(t)))
 			sees := func(port int) {
 				t.Helper()
 				require.Eventually(t, func() bool {
@@ -225,7 +226,8 @@ func TestServicesProvidersOfBothSides(t *testing.T) {
 		require.Equal(t, byTurns, slices.Sorted(slices.Values(java.do(t, "service-provide", servicesPath, name, strconv.Itoa(rounds*len(want))))))
 		provider, err := ours.NewProvider(name, discovery.ProviderConfig[string]{})
 		require.NoError(t, err)
-		require.NoError(t, provider.Start(zktest.Context(t)))
+		require.NoError(t, provider.Start())
+		require.NoError(t, provider.Wait(zktest.Context(t)))
 		defer func() { require.NoError(t, provider.Close()) }()
 		got := []string{}
 		for range rounds * len(want) {

@@ -244,7 +244,8 @@ func TestStrategiesOfBothSides(t *testing.T) {
 						Strategy: newStrategy(), Down: discovery.DownInstancePolicy{Threshold: 2, Timeout: time.Hour},
 					})
 					require.NoError(t, err)
-					require.NoError(t, provider.Start(zktest.Context(t)))
+					require.NoError(t, provider.Start())
+					require.NoError(t, provider.Wait(zktest.Context(t)))
 					defer func() { require.NoError(t, provider.Close()) }()
 					p.chooser = ourChooser{t, provider}
 				}
@@ -270,7 +271,8 @@ func TestStrategiesDownInstancesOfBothSides(t *testing.T) {
 	const timeout = 2 * time.Second
 	provider, err := newServices(t, client).NewProvider("go", discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: 1, Timeout: timeout}})
 	require.NoError(t, err)
-	require.NoError(t, provider.Start(zktest.Context(t)))
+	require.NoError(t, provider.Start())
+	require.NoError(t, provider.Wait(zktest.Context(t)))
 	defer func() { require.NoError(t, provider.Close()) }()
 	java.do(t, "service-open", servicesPath, "java", "round robin", "1", strconv.FormatInt(timeout.Milliseconds(), 10))
 	for _, p := range []*played{

@@ -89,7 +89,7 @@ func TestVerbsCompressionByDefault(t *testing.T) {
 		require.NoError(t, value.Start(zktest.Context(t)))
 		require.Equal(t, "from Java", string(value.Value()))
 		require.NoError(t, value.SetValue(zktest.Context(t), []byte("from Go")))
-		value.Close()
+		require.NoError(t, value.Close())
 		require.Equal(t, []string{"from Go"}, java.do(t, "get-compressed", "/value"))
 	})
 }

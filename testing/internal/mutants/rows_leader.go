@@ -23,7 +23,7 @@ var leaderRows = []row{
 	},
 	{
 		name: "term-begins-after-its-end", breaks: oneHolder,
-		in:     "recipes/leader.(*LeaderSelector).term",
+		in:     "recipes/leader.(*LeaderSelector).standOnce",
 		change: drop("return", "Cause()"),
 		test:   "^TestLatchRaceTermDoesNotBeginWithAnEndedContext$", flags: []string{"-short"},
 	},

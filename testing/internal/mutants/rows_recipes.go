@@ -114,7 +114,7 @@ var queuesRows = []row{
 	},
 	{
 		name: "transaction-without-its-witness", breaks: atMostOnce,
-		in:     "recipes/queues.(*term).do",
+		in:     "recipes/queues.(*locker).do",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
 		test:   "^TestFaultsEveryLostRequestOfALockedConsumer$/^transaction_1,_LoseReply$",
 	},
@@ -126,7 +126,7 @@ var queuesRows = []row{
 	},
 	{
 		name: "lock-of-an-item-left", breaks: nothingLeft,
-		in:     "recipes/queues.(*term).settle",
+		in:     "recipes/queues.(*locker).settle",
 		change: become("$0, $r.session.Err() != nil", "Is()", "errOver"),
 		test:   "^TestFaultsConsumerWhoseServersRestartLeavesNoLock$",
 	},
@@ -148,7 +148,7 @@ var valuesRows = []row{
 	},
 	{
 		name: "number-given-twice", breaks: atMostOnce,
-		in:     "recipes/atomic.(*number).write",
+		in:     "recipes/atomic.(*DistributedAtomicNumber).write",
 		change: drop("Pre=", "Post="),
 		test:   "^TestNumberAdditionsOfManyClients$", flags: []string{"-short"},
 	},

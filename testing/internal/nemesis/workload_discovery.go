@@ -324,12 +324,7 @@ func (i *instances) watch() (err error) {
 	if i.watcher, err = i.services.NewCache(serviceName); err != nil {
 		return err
 	}
-	over, cancel := context.WithCancel(context.Background())
-	cancel()
-	if err := i.watcher.Start(over); !errors.Is(err, context.Canceled) {
-		return err
-	}
-	return nil
+	return i.watcher.Start()
 }
 
 func (i *instances) watchAgain(ctx context.Context) error {
@@ -341,7 +336,10 @@ func (i *instances) watchAgain(ctx context.Context) error {
 		return err
 	}
 	i.watcher = next
-	return next.Start(ctx)
+	if err := next.Start(); err != nil {
+		return err
+	}
+	return next.Wait(ctx)
 }
 
 func (i *instances) join(ctx context.Context, name, text string) (pending bool, err error) {

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attempt
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+)
+
+// Between failed attempts there are pauses, each twice the one before.
+const (
+	minPause = 100 * time.Millisecond
+	maxPause = 30 * time.Second
+)
+
+// Pause is how long to wait before the next attempt. The zero value is ready
+// for use.
+type Pause time.Duration
+
+// Next returns the pause to make now. It doubles the one after it.
+func (p *Pause) Next() time.Duration {
+	d := min(max(time.Duration(*p), minPause), maxPause)
+	*p = Pause(2 * d)
+	return d
+}
+
+// Reset makes the next pause the shortest one.
+func (p *Pause) Reset() { *p = 0 }
+
+// Loop is how a goroutine of a recipe tries until it succeeds. Each request has its retry policy;
+// a Loop goes on after that, for as long as there is a client.
+type Loop struct {
+	Client *framework.Framework
+	Path   string // for the log
+
+	Warning string        // logged with the first failure and when its reason changes; "" for no log
+	Failed  func(error)   // called after each failure, before the pause; may be nil
+	Longest time.Duration // bounds the pauses; 0 for 30 s
+
+	pause    Pause
+	failures int    // in a row
+	logged   string // the reason of the last one
+}
+
+// Do calls work until it returns nil. A panic of user code counts as a failure. Do gives up when ctx
+// or the client ends, and after an error that is marked with backoff.Permanent. Then it returns the
+// reason. After an attempt that has lasted, the pauses begin with the shortest again.
+func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) error {
+	l.reset()
+	next := func(int, time.Duration, error) (time.Duration, bool) {
+		return min(l.pause.Next(), cmp.Or(l.Longest, maxPause)), true
+	}
+	return retry.Do(ctx, retry.PolicyFunc(next), func(ctx context.Context) error {
+		began := time.Now()
+		err := Guard(l.Client, func() error { return work(ctx) })
+		if err == nil {
+			return nil
+		}
+		if l.Failed != nil {
+			l.Failed(err)
+		}
+		if ClientEnded(err) {
+			return backoff.Permanent(err)
+		}
+		if time.Since(began) > maxPause {
+			l.reset()
+		}
+		l.log(ctx, err)
+		return err
+	})
+}
+
+func (l *Loop) reset() { l.pause, l.failures, l.logged = 0, 0, "" }
+
+// log logs a failure, unless the one before it had the same reason.
+func (l *Loop) log(ctx context.Context, err error) {
+	l.failures++
+	if reason := err.Error(); l.Warning != "" && ctx.Err() == nil && reason != l.logged {
+		l.logged = reason
+		l.Client.Logger().Warn(l.Warning, "curator.path", l.Path, "failures", l.failures, "error", err)
+	}
+}
+
+// Follow calls fn with each state of the znode at Path, until ctx or the client ends. Where
+// [framework.Framework.Follow] gives up, as for a missing permission, it begins again.
+func (l *Loop) Follow(ctx context.Context, fn func(framework.Node)) error {
+	return l.Do(ctx, func(ctx context.Context) (last error) {
+		for node, err := range l.Client.Follow(ctx, l.Path) {
+			if last = err; err != nil {
+				l.log(ctx, err)
+				continue
+			}
+			l.reset()
+			fn(node)
+		}
+		return last
+	})
+}
+
+// ClientEnded reports whether a request has failed because its client is closed, or has no
+// credentials that a server takes. No later request of this client can succeed.
+func ClientEnded(err error) bool {
+	return errors.Is(err, framework.ErrClosed) || errors.Is(err, framework.ErrAuthFailed)
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// Part waits for a random part of d, so that callers that have collided do not meet again. It
+// fails when ctx ends.
+func Part(ctx context.Context, d time.Duration) error {
+	Sleep(ctx, rand.N(d))
+	if ctx.Err() != nil {
+		return Interrupted(ctx)
+	}
+	return nil
+}
+
+// Interrupted returns the error of a wait that ctx has ended. It matches the context's error
+// and its cause.
+func Interrupted(ctx context.Context) error {
+	return &framework.InterruptedError{Err: ctx.Err(), Cause: context.Cause(ctx)}
+}
+
+// InterruptedAfter is [Interrupted] with the error that has kept the wait from its end, if
+// there is one.
+func InterruptedAfter(ctx context.Context, last error) error {
+	if last == nil {
+		return Interrupted(ctx)
+	}
+	return fmt.Errorf("%w; last error: %w", Interrupted(ctx), last)
+}

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package attempt_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// client is never connected: a Loop takes no more than a logger from it.
+func client(t *testing.T, opts ...framework.Option) *framework.Framework {
+	t.Helper()
+	f, err := framework.New("127.0.0.1:1", opts...)
+	require.NoError(t, err)
+	return f
+}
+
+// times returns work that succeeds the nth time, and when it was called.
+func times(n int, failure func(i int) error) (work func(context.Context) error, at *[]time.Duration) {
+	began, calls := time.Now(), []time.Duration{}
+	return func(context.Context) error {
+		calls = append(calls, time.Since(began))
+		if len(calls) == n {
+			return nil
+		}
+		return failure(len(calls))
+	}, &calls
+}
+
+func TestLoopPauses(t *testing.T) {
+	refused := func(int) error { return framework.ErrNoAuth }
+	for _, c := range []struct {
+		name    string
+		longest time.Duration
+		failure func(int) error
+		calls   []time.Duration // in ms
+	}{
+		{"each twice the one before", 0, refused, []time.Duration{0, 100, 300, 700, 1500}},
+		{"up to a bound", 200 * time.Millisecond, refused, []time.Duration{0, 100, 300, 500, 700}},
+		{"up to half a minute", 0, refused, []time.Duration{0, 100, 300, 700, 1500, 3100, 6300, 12700, 25500, 51100, 81100, 111100}},
+		{"from the shortest after an attempt that has lasted", 0, func(i int) error {
+			if i == 3 {
+				time.Sleep(31 * time.Second)
+			}
+			return framework.ErrNoAuth
+		}, []time.Duration{0, 100, 300, 31400, 31600}},
+		{"after a panic", 0, func(int) error { panic("boom") }, []time.Duration{0, 100, 300}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				work, at := times(len(c.calls), c.failure)
+				loop := attempt.Loop{Client: client(t), Longest: c.longest}
+
+				require.NoError(t, loop.Do(t.Context(), work))
+
+				for i := range c.calls {
+					c.calls[i] *= time.Millisecond
+				}
+				require.Equal(t, c.calls, *at)
+				closeClient(t, loop.Client)
+			})
+		})
+	}
+}
+
+func closeClient(t *testing.T, f *framework.Framework) {
+	t.Helper()
+	require.NoError(t, f.Close())
+}
+
+func TestLoopEnds(t *testing.T) {
+	why := errors.New("why")
+	for _, c := range []struct {
+		name       string
+		fails      error
+		told, want error
+		calls      int
+	}{
+		{"with the client", framework.ErrClosed, framework.ErrClosed, framework.ErrClosed, 1},
+		{"without credentials", framework.ErrAuthFailed, framework.ErrAuthFailed, framework.ErrAuthFailed, 1},
+		{"with a permanent error", backoff.Permanent(why), why, why, 1},
+		{"with the context", framework.ErrNoAuth, framework.ErrNoAuth, context.DeadlineExceeded, 10},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				defer cancel()
+				var told []error
+				loop := attempt.Loop{Client: client(t), Failed: func(err error) { told = append(told, err) }}
+
+				err := loop.Do(ctx, func(context.Context) error { return c.fails })
+
+				require.ErrorIs(t, err, c.want)
+				require.ErrorIs(t, told[0], c.told)
+				require.Len(t, told, c.calls)
+				closeClient(t, loop.Client)
+			})
+		})
+	}
+}
+
+func TestLoopLogsEachReasonOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		f := client(t, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		work, _ := times(7, func(i int) error {
+			if i > 4 {
+				return framework.ErrNoAuth
+			}
+			return framework.ErrNotEmpty
+		})
+		loop := attempt.Loop{Client: f, Path: "/a", Warning: "cannot do it"}
+
+		require.NoError(t, loop.Do(t.Context(), work))
+
+		synctest.Wait()
+		closeClient(t, f)
+		require.Equal(t, 2, strings.Count(log.String(), "cannot do it"), log.String())
+		require.Contains(t, log.String(), "curator.path=/a failures=5")
+	})
+}
