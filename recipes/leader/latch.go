@@ -131,8 +131,8 @@ func (l *LeaderLatch) Start() error {
 	return nil
 }
 
-// standing is how long an attempt takes at least that has stood in the queue and was not just
-// refused.
+// standing separates attempts that failed at once from attempts that stood in the queue. A
+// longer attempt resets the pause before the next one.
 const standing = time.Minute
 
 // stand joins the election again and again until the latch is closed.
