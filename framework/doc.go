@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package framework is a ZooKeeper client modeled on Apache Curator's CuratorFramework:
-// one long-lived client that keeps a session, retries by policy, reports its state to
-// listeners, and carries the recipes.
+// Package framework is a ZooKeeper client modeled on Apache Curator's CuratorFramework. A
+// program makes one client, passes it to the recipes, and closes it at its end. The client
+// keeps a session, repeats requests by a retry policy, and reports its state to listeners.
+//
+// The first four sections are what a program needs in its first hour.
 //
 // # Connect
 //
-// [New] checks its arguments and sends nothing; [Framework.Start] connects in the
-// background; [Connect] does both and waits for the first connection:
+// [Connect] makes a client and waits for its first connection. While no server can be
+// reached it waits until ctx ends, and logs a warning with the reason:
 //
 //	client, err := framework.Connect(ctx, "zk1:2181,zk2:2181,zk3:2181/orders",
 //		framework.WithSessionTimeout(30*time.Second),
@@ -17,35 +19,22 @@
 //	}
 //	defer client.Close()
 //
-// The path at the end of the connection string is a chroot: every path of the client is
-// below it, in arguments, results and events. The first create [CreatingParentsIfNeeded]
-// creates the chroot as well. One client serves a whole process; it is safe for concurrent
-// use.
+// One client serves a whole process, and is safe for concurrent use. Without options it asks
+// for a session of 60 s and repeats a request up to five times.
 //
-// # When the servers move
+// The path at the end of the connection string is a chroot. All paths of the client, in
+// arguments, results and events, are relative to it. The first create
+// [CreatingParentsIfNeeded] creates the chroot as well.
 //
-// The client resolves host names at every attempt to connect. If the names themselves can
-// change, give it an [EnsembleProvider] instead of a connection string:
-//
-//	provider, err := framework.NewDynamicEnsembleProvider("zk1:2181,zk2:2181/orders")
-//	client, err := framework.Connect(ctx, "", framework.WithEnsembleProvider(provider))
-//	...
-//	err = provider.SetConnectionString("zk2:2181,zk3:2181")
-//
-// [WithEnsembleTracker] makes the client follow the configuration that the servers keep in
-// /zookeeper/config, as [Framework.Reconfig] changes it.
-//
-// Servers that come back empty, or from a backup, number their transactions again. Recipes and
-// [Framework.Follow] then take what they read for new. Code that compares numbers of Stats, such
-// as versions, asks [Framework.History] whether they can be compared.
+// [New] makes a client that is not connected, and [Framework.Start] connects it in the
+// background.
 //
 // # Create, read, change, delete
 //
-// Every verb takes a context, its arguments, and then options named after Curator's builder
-// methods. An option that makes no sense for a create, a read, a set or a delete does not
-// compile there. An option that makes no sense for one of the reads, such as [Watched] for
-// [Framework.GetACL], fails with [ErrInvalidOption] before anything is sent, and so do some
-// options within transactions and pipelines: see OPTIONS.md.
+// A verb takes a context, its arguments, and then options. The options have the names of
+// Curator's builder methods. An option that makes no sense for a create, a read, a set or a
+// delete does not compile there. A read, a transaction or a pipeline refuses an option that it
+// cannot follow with [ErrInvalidOption], before anything is sent. OPTIONS.md has the list.
 //
 //	path, err := client.Create(ctx, "/jobs/job-", data,
 //		framework.CreatingParentContainersIfNeeded(),
@@ -64,6 +53,63 @@
 //	orders, err := client.UsingNamespace("orders")
 //	data, err := orders.Get(ctx, "/1") // of /orders/1
 //
+// # Follow a znode
+//
+// [Framework.Follow] yields the state of a znode, and then each new state. It continues after
+// a lost connection, and leaves nothing behind when the loop ends:
+//
+//	for node, err := range client.Follow(ctx, "/config") {
+//		if err != nil {
+//			log.Print(err) // node is the last known state
+//			continue
+//		}
+//		if node.Exists() { apply(node.Data) }
+//	}
+//
+// [Framework.FollowChildren] does the same for a list of children. To follow a tree, use
+// package recipes/cache.
+//
+// # When a call fails
+//
+// Verbs return an [*OpError] with the verb and the path. errors.Is finds what went wrong, such
+// as [ErrNoNode], [ErrNodeExists], [ErrBadVersion] or [ErrNotConnected]. Two questions decide
+// what to do about it:
+//
+//   - [Retryable]: may the same call succeed later? The retry policy decides about these
+//     errors.
+//   - [OutcomeUnknown]: may the write have been applied although it failed? A write
+//     that fails with any other error has certainly not been applied.
+//
+// The client repeats reads as the policy says, and writes that have certainly not reached a
+// server. It repeats a write whose outcome is unknown only if that can do no harm. That is so
+// for a create [WithProtection], which looks for the znode first, for a [Guaranteed] delete,
+// and for a write marked [Idempotent]. All other writes return the error.
+//
+// [WithRetry] sets another policy for one call. [Framework.Retry] repeats several calls
+// together; they share one budget of retries:
+//
+//	err := client.Retry(ctx, func(ctx context.Context) error {
+//		if err := client.Sync(ctx, "/config"); err != nil {
+//			return err
+//		}
+//		data, err = client.Get(ctx, "/config")
+//		return err
+//	}, framework.WithRetry(retry.UntilElapsed(time.Minute, time.Second)))
+//
+// A call whose context ends fails with an [*InterruptedError]. The error matches
+// context.Canceled or context.DeadlineExceeded, whatever the context's cause is. Its field
+// Cause has the cause. errors.As finds a [*LostError] in the cause; other errors of this
+// package there belong to other calls and do not match.
+//
+// If the write of such a call had been sent, OutcomeUnknown is true. If not, it will never be
+// sent. A create with protection and a guaranteed delete then clean up in the background and
+// return [ErrCleanupPending].
+//
+// A request runs only in the session in which it was sent. With [InSession] it runs only in
+// the session that the option names. All verbs accept InSession; a pipeline and a transaction
+// take it from a Retry around them. The policy retry.SessionFailed binds a call to the session
+// in which it begins. The call fails with [ErrSessionExpired] when that session has ended.
+//
 // # All or nothing
 //
 //	results, err := client.Transact(ctx,
@@ -71,7 +117,7 @@
 //		framework.SetDataOp("/report", data),
 //		framework.DeleteOp("/todo/1"))
 //
-// If the server refuses one operation, the error names it, and none is applied.
+// If the server refuses one operation, it applies none, and the error names that operation.
 //
 // # Watch
 //
@@ -89,9 +135,9 @@
 //	}
 //	... // read again, even when event.Err is not nil
 //
-// To select on other channels as well, use [Watch.Fired]; call [Watch.Cancel] when you stop
-// waiting. The server keeps at most one watch of each kind for a path, however many watches
-// the client has, and none once the last of them is cancelled.
+// To select on other channels as well, use [Watch.Fired], and call [Watch.Cancel] when you
+// stop waiting. A client's watches of one kind for a path share one watch at the server. The
+// client removes it there when the last of them is cancelled.
 //
 // A persistent watch survives events, lost connections and new sessions. It needs ZooKeeper
 // 3.6. When events may have been missed, its listeners get an [EventResync]:
@@ -102,22 +148,6 @@
 //	watch.OnEvent(func(e framework.Event) {
 //		if e.Type == framework.EventResync { ... } // read again: changes may have been missed
 //	})
-//
-// # Follow a znode
-//
-// [Framework.Follow] yields the states of a znode and sets the watches itself. It continues
-// after a lost connection, and leaves nothing behind when the loop ends:
-//
-//	for node, err := range client.Follow(ctx, "/config") {
-//		if err != nil {
-//			log.Print(err) // node is the last known state
-//			continue
-//		}
-//		if node.Exists() { apply(node.Data) }
-//	}
-//
-// [Framework.FollowChildren] does the same for a list of children. To follow a tree, use
-// package recipes/cache.
 //
 // # Many paths
 //
@@ -135,15 +165,16 @@
 //	registration := client.OnConnectionState(func(s framework.ConnectionState) { ... })
 //	defer registration.Remove()
 //
-// Listeners receive [Connected] once, then [Suspended], [Reconnected] and [Lost] as the
-// connection comes and goes; package listen documents the order of calls. [WithReadOnly]
-// adds [ReadOnly]: the client is connected to a server without a quorum, which answers reads.
-// To shield a listener from a flapping connection, wrap it in a
-// [NewCircuitBreakingConnectionStateListener]. [Framework.Health] and
-// [Framework.HealthHandler] report the current state, and the reason for it, on demand.
+// Listeners receive [Connected] once, and then [Suspended], [Reconnected] and [Lost] as the
+// connection comes and goes. Package listen documents the order of calls. With [WithReadOnly]
+// a listener may also receive [ReadOnly]: the client is connected to a server without a
+// quorum, which answers reads. To shield a listener from a flapping connection, wrap it in a
+// [NewCircuitBreakingConnectionStateListener].
 //
-// Bind work that must stop together with the session to a context instead: it ends without
-// any goroutine having to run first.
+// [Framework.Health] and [Framework.HealthHandler] report the current state and its reason.
+//
+// Work that must stop when the session ends takes a context of the session instead of a
+// listener. The context ends without any goroutine having to run first:
 //
 //	ctx = client.Session().Context(framework.StandardErrorPolicy)
 //
@@ -157,10 +188,27 @@
 //	defer release()
 //
 // A [Session] ends for its client at its [Session.Deadline] at the latest, even when no
-// server can be reached to confirm it. The deadline is the send time of the newest
-// acknowledged request plus the session timeout that the server has granted. If the server
-// turns out to have kept a session that the client gave up, the client continues with a new
-// Session value of the same id.
+// server can be reached to confirm it. The deadline is the time at which the newest
+// acknowledged request was sent, plus the session timeout that the server has granted. The
+// server may still have a session that the client gave up. Then the client continues with a
+// new Session value of the same id.
+//
+// # When the servers move
+//
+// The client resolves host names at every attempt to connect. If the names themselves can
+// change, give it an [EnsembleProvider] instead of a connection string:
+//
+//	provider, err := framework.NewDynamicEnsembleProvider("zk1:2181,zk2:2181/orders")
+//	client, err := framework.Connect(ctx, "", framework.WithEnsembleProvider(provider))
+//	...
+//	err = provider.SetConnectionString("zk2:2181,zk3:2181")
+//
+// [WithEnsembleTracker] makes the client follow the configuration that the servers keep in
+// /zookeeper/config, as [Framework.Reconfig] changes it.
+//
+// Servers that come back empty, or from a backup, number their transactions again. Recipes and
+// [Framework.Follow] then treat everything that they read as new. Code that compares numbers of
+// Stats, such as versions, asks [Framework.History] whether they can be compared.
 //
 // # Callbacks
 //
@@ -178,9 +226,9 @@
 //	Dialer, EnsembleProvider              the connecting goroutine        the next connection
 //	SASLMechanism                         a goroutine of its own          the connection, for 2/3 of the session timeout
 //
-// All of them may call the client, and all but those in the last three rows may close it. The
-// client recovers and logs a panic in the first three rows and the last one. It does not recover
-// other panics.
+// All callbacks may call the client. Callbacks in the last three rows must not close it. The
+// client recovers and logs a panic in the first three rows and in the last one. It does not
+// recover other panics.
 //
 // # Authentication and TLS
 //
@@ -204,44 +252,6 @@
 // If a server refuses a credential, the client ends: its state is [Lost], and every call
 // fails with [ErrAuthFailed]. Secrets never appear in logs or errors.
 //
-// # When a call fails
-//
-// Verbs return an [*OpError] with the verb and the path. Two questions decide what to do
-// about it:
-//
-//   - [Retryable]: may the same call succeed later? The retry policy decides about these
-//     errors.
-//   - [OutcomeUnknown]: may the write have been applied although it failed? A write
-//     that fails with any other error has certainly not been applied.
-//
-// The client repeats reads, and writes that have certainly not reached a server, as the
-// policy says. It repeats a write whose outcome is unknown only if that can do no harm: a
-// create [WithProtection], which looks for the znode first, a [Guaranteed] delete, and a
-// write marked [Idempotent]. All other writes return the error.
-//
-// [WithRetry] sets another policy for one call. [Framework.Retry] repeats several calls
-// together; they share one budget of retries:
-//
-//	err := client.Retry(ctx, func(ctx context.Context) error {
-//		if err := client.Sync(ctx, "/config"); err != nil {
-//			return err
-//		}
-//		data, err = client.Get(ctx, "/config")
-//		return err
-//	}, framework.WithRetry(retry.UntilElapsed(time.Minute, time.Second)))
-//
-// A call whose context ends fails with an [*InterruptedError]. It matches context.Canceled or
-// context.DeadlineExceeded, whatever the context's cause is. Its field Cause has the cause,
-// in which errors.As finds a [*LostError]; other errors of this package in the cause belong
-// to other calls and do not match. If a write had been sent, OutcomeUnknown is true; if not,
-// it will never be sent. A create with protection and a guaranteed delete then clean up in
-// the background and return [ErrCleanupPending].
-//
-// A request runs only in the session it was sent in; with [InSession], only in the session
-// it names. All verbs accept InSession; a pipeline and a transaction take it from a Retry
-// around them. The policy retry.SessionFailed binds a call to the session in which it
-// begins; the call fails with [ErrSessionExpired] when that session has ended.
-//
 // # Metrics and traces
 //
 // A client made [WithMeterProvider] or [WithTracerProvider] reports what it does through
@@ -258,8 +268,8 @@
 //	curator.cleanup.pending             updowncounter {deletion}
 //	curator.cleanup.oldest.age          gauge s
 //
-// The session state is the number of a [ConnectionState]; curator.state is the name of the
-// state that was entered. An operation is a call of a verb with all its retries: create,
+// The session state is the number of a [ConnectionState]. The attribute curator.state is the
+// name of the state that was entered. An operation is a call of a verb with all its retries: create,
 // delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL, set
 // ACL, reconfig, ephemerals, all children number, identities, or pipeline for several reads in one
 // write. Calls refused for their arguments are not measured, and
@@ -300,15 +310,16 @@
 //
 //   - A read may be behind the newest write of another client, even after
 //     [Framework.Sync].
-//   - No event does not mean no change: the end of a connection ends its watches.
+//   - A watch that has not fired does not prove that nothing has changed. The end of a
+//     connection ends its watches.
 //   - The deadline of a session is safe with a standalone server, and with an ensemble
 //     as long as the client's server is not cut off from the others. A server that is cut
 //     off, follower or leader, acknowledges pings for a while: see [StandardErrorPolicy],
 //     and [QuorumErrorPolicy], which counts only committed writes.
-//   - A process that is paused past its deadline cannot notice. Fence its actions where
-//     they take effect, for instance with the czxid of a znode.
-//   - Background deletions end with the client. An ephemeral znode that they have not
-//     deleted by then goes with the session.
+//   - A process that is paused past the deadline of its session cannot notice. Fence its
+//     actions where they take effect, for example with the czxid of a znode.
+//   - Background deletions end with the client. The servers delete the ephemeral znodes among
+//     the rest when the session ends.
 //   - Servers before ZooKeeper 3.5 lack requests that this package uses. Servers before 3.6
 //     also lack persistent watches, [Framework.Ephemerals] and
 //     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there. So does

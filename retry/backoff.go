@@ -9,12 +9,16 @@ import (
 )
 
 // FromBackOff returns the policy that waits as the BackOffs made by factory do. A BackOff counts its own calls and serves one caller
-// at a time, so factory must return a new one each time and may be called by several goroutines at once; it must not block.
+// at a time. So factory must return a new one each time. It must not block, and several goroutines may call it at once.
 //
-// Each call under the policy, a [Do] for instance, takes one BackOff from factory as it begins and follows it; a limit of elapsed time
-// counts from there. Next called directly is pure: it takes a new BackOff and replays it up to attempt, so its cost grows with
-// attempt, and random waits are drawn again. It ignores elapsed, except for the limit of a plain *backoff.ExponentialBackOff. To put a policy of
-// your own in front of this one, use [Wrap], which passes on the BackOff of the call; a struct that embeds the policy calls Next.
+// Each call under the policy, such as a [Do], takes one BackOff from factory when it begins, and follows it. A limit of elapsed time
+// counts from that moment.
+//
+// A program rarely calls Next itself. Then Next takes a new BackOff and calls it attempt times, so its cost grows with attempt, and
+// random waits are drawn again. It ignores elapsed, except for the limit of a plain *backoff.ExponentialBackOff.
+//
+// To put a policy of your own in front of this one, use [Wrap], which passes on the BackOff of the call. A struct that embeds the
+// policy calls Next instead.
 //
 // backoff.Stop means give up. Any other wait is moved into the range from [MinWait] to [MaxWait], so that a backoff.ZeroBackOff
 // does not spin. A context attached with backoff.WithContext is checked between waits, but only the context given to Do ends a wait.

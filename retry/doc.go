@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package retry decides whether to repeat an operation that may fail temporarily, and how long to wait before it: a ZooKeeper
-// server restarts, a connection breaks, a leader is elected.
+// Package retry has policies that decide whether a failed operation is repeated, and after which pause.
+//
+// # In the first hour
+//
+// You need nothing of this package to begin. A client repeats its requests by itself, up to five times, with pauses that grow from
+// 100 ms. Change that when calls should give up sooner, or go on through a longer restart of the servers:
+//
+//	client, err := framework.Connect(ctx, servers,
+//		framework.WithRetryPolicy(retry.ExponentialBackoff(100*time.Millisecond, 9)))
+//
+// A policy repeats calls. It does not bound how long a caller waits: a deadline in the context does.
 //
 // # Choosing a policy
 //
-// A [Policy] is a pure function of how many retries were made, how much time has passed and what went wrong. It has no state, so
-// one value serves any number of goroutines and lives as long as the program. The named policies are Apache Curator's, with
-// Curator's meaning:
+// The named policies are Apache Curator's, with Curator's meaning:
 //
 //	retry.ExponentialBackoff(100*time.Millisecond, 5)                       // ExponentialBackoffRetry: the usual choice
 //	retry.BoundedExponentialBackoff(100*time.Millisecond, 5*time.Second, 9) // BoundedExponentialBackoffRetry
@@ -18,9 +25,13 @@
 //	retry.SessionFailed(policy)                                             // SessionFailedRetryPolicy
 //	retry.None()                                                            // one try, no retry
 //
-// No parameter makes these policies spin: every wait that they return lies between [MinWait] and [MaxWait], and a parameter
-// outside of that range is moved to its nearer end. Where many clients fail together, as when a server restarts, prefer the exponential
-// policies: their jitter keeps the clients from coming back all at once.
+// Where many clients fail together, as when a server restarts, prefer the exponential policies. Their jitter keeps the clients
+// from coming back all at once.
+//
+// No policy spins. Every wait lies between [MinWait] and [MaxWait]; a parameter outside of that range is moved to its nearer end.
+//
+// A [Policy] is a function of how many retries were made, how much time has passed and what went wrong. It has no state, so one
+// value serves all goroutines of a program.
 //
 // Any backoff.BackOff of github.com/cenkalti/backoff/v4 becomes a policy through [FromBackOff], and any function through
 // [PolicyFunc]:
@@ -40,17 +51,17 @@
 //		return err
 //	})
 //
-// Only the operation knows what is worth another try, so Do retries after every error that is not marked. A write that is not
-// idempotent must not be retried after an error that leaves its outcome open, such as a broken connection: check first whether it
-// was applied.
+// Do retries after every error that is not marked, because only the operation knows what is worth another try. Do not retry a
+// write that is not idempotent after an error that leaves its outcome open, such as a broken connection. Check first whether the
+// write was applied. The verbs of a client do that by themselves, and need no Do.
 //
 // # Nesting
 //
-// A Do inside the operation of another Do multiplies: five tries of five tries are twenty-five, and the waits add up the same way.
+// A Do inside the operation of another Do multiplies: five tries of five tries are twenty-five, and the waits multiply too.
 // Retry at one level and give the inner level [None], or give both the same [Budget].
 //
 // # What is not promised
 //
-// A policy bounds the waits, not the tries: only its context ends an operation that hangs. [UntilElapsed] may start its last
-// try up to one wait after its limit.
+// A policy does not end an operation that hangs. Only its context does. [UntilElapsed] may start its last try up to one wait
+// after its limit.
 package retry

@@ -6,13 +6,11 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"flag"
 	"io"
 	"log/slog"
 	"net"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -27,25 +25,51 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// asProgram makes this test binary the program.
+const asProgram = "CURATOR_TEST_DEVSERVER"
+
 func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		main()
+		return
+	}
 	goleak.VerifyTestMain(m)
 }
 
-func TestProgram(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "devserver.bin")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput()
-	require.NoError(t, err, "go build: %s", out)
+// program returns the program with these arguments. The end of the test asks it to end.
+func program(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	self, err := os.Executable()
+	require.NoError(t, err)
+	cmd := exec.CommandContext(t.Context(), self, args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	return cmd
+}
 
-	t.Run("wrong flags", func(t *testing.T) {
-		out, err := exec.CommandContext(t.Context(), bin, "-tick", "0").CombinedOutput()
+// refused runs the program, which must end with this status and print nothing to its
+// standard output, and returns what it prints to standard error.
+func refused(t *testing.T, status int, args ...string) string {
+	t.Helper()
+	cmd := program(t, args...)
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	stdout, err := cmd.Output()
+	if status != 0 {
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit)
-		require.Equal(t, 2, exit.ExitCode())
-		require.Contains(t, string(out), "devserver: zkserver: tick of 0s: at least 1ms expected\n")
-	})
+		require.Equal(t, status, exit.ExitCode())
+	} else {
+		require.NoError(t, err)
+	}
+	require.Empty(t, string(stdout))
+	return stderr.String()
+}
+
+func TestProgram(t *testing.T) {
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run("serves until "+sig.String(), func(t *testing.T) {
-			cmd := exec.CommandContext(t.Context(), bin, "-addr", "127.0.0.1:0", "-tick", "100ms", "-version", "3.6.3")
+			cmd := program(t, "-addr", "127.0.0.1:0", "-tick", "100ms", "-version", "3.6.3")
 			var stderr bytes.Buffer
 			cmd.Stderr = &stderr
 			stdout, err := cmd.StdoutPipe()
@@ -105,8 +129,8 @@ func TestWrongFlags(t *testing.T) {
 	}{
 		"unknown flag":        {[]string{"-port", "2181"}, "flag provided but not defined: -port"},
 		"argument":            {[]string{"127.0.0.1:2181"}, `unexpected argument "127.0.0.1:2181", expected flags only`},
-		"address, no port":    {[]string{"-addr", "127.0.0.1"}, `-addr "127.0.0.1", expected host:port`},
-		"port out of range":   {[]string{"-addr", ":70000"}, `-addr ":70000", expected host:port`},
+		"address, no port":    {[]string{"-addr", "127.0.0.1"}, "address 127.0.0.1: missing port in address"},
+		"port out of range":   {[]string{"-addr", ":70000"}, "address 70000: invalid port"},
 		"tick without a unit": {[]string{"-tick", "500"}, `invalid value "500" for flag -tick`},
 		"no container check":  {[]string{"-container-check", "0"}, "container check interval of 0s: more than 0 expected"},
 		"tick too short":      {[]string{"-tick", "10us"}, "tick of 10µs: at least 1ms expected"},
@@ -120,62 +144,36 @@ func TestWrongFlags(t *testing.T) {
 		"negative clients": {[]string{"-max-client-connections", "-1"}, "-1 connections from one address: 0 or more expected"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var stdout bytes.Buffer
-			err := run(t.Context(), test.args, &stdout)
-			require.Equal(t, 2, exitStatus(err))
-			require.ErrorContains(t, err, test.says)
-			require.ErrorContains(t, err, "-addr host:port", "the usage follows")
-			require.Empty(t, stdout.String())
+			said := refused(t, 2, test.args...)
+			require.Contains(t, said, test.says)
+			require.Contains(t, said, "-addr host:port", "the usage follows")
 		})
 	}
 }
 
 func TestHelpIsNoFailure(t *testing.T) {
-	err := run(t.Context(), []string{"-help"}, io.Discard)
-	require.ErrorIs(t, err, flag.ErrHelp)
-	require.ErrorContains(t, err, "-addr host:port")
-	require.Zero(t, exitStatus(err))
-}
-
-func TestRunEndsWithItsContext(t *testing.T) {
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	var stdout bytes.Buffer
-	require.NoError(t, run(ctx, []string{"-addr", "127.0.0.1:0"}, &stdout))
-	require.True(t, strings.HasPrefix(stdout.String(), "listening on 127.0.0.1:"), stdout.String())
+	require.Contains(t, refused(t, 0, "-help"), "-addr host:port")
 }
 
 func TestAddressThatIsTaken(t *testing.T) {
-	server := zktest.NewServer(t)
-	var stdout bytes.Buffer
-	err := run(t.Context(), []string{"-addr", server.Addr()}, &stdout)
-	require.ErrorIs(t, err, syscall.EADDRINUSE)
-	require.Equal(t, 1, exitStatus(err))
-	require.Empty(t, stdout.String(), "it does not claim to listen")
+	require.Contains(t, refused(t, 1, "-addr", zktest.NewServer(t).Addr()), "address already in use")
 }
 
-// serve runs the program with these flags until the test ends, and returns its address.
-func serve(t *testing.T, args ...string) (addr string) {
+// start starts the program with these flags until the test ends, and returns its address.
+func start(t *testing.T, args ...string) (addr string) {
 	t.Helper()
-	ctx, stop := context.WithCancel(t.Context())
-	stdout, into := io.Pipe()
-	ended := make(chan error, 1)
-	go func() { ended <- run(ctx, append([]string{"-addr", "127.0.0.1:0"}, args...), into) }()
-	t.Cleanup(func() {
-		stop()
-		require.NoError(t, <-ended)
-	})
-	lines := bufio.NewReader(stdout)
-	addr = listeningOn(t, lines)
-	_, err := lines.ReadString('\n') // the second line
+	cmd := program(t, append([]string{"-addr", "127.0.0.1:0"}, args...)...)
+	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	return addr
+	require.NoError(t, cmd.Start())
+	t.Cleanup(func() { require.ErrorIs(t, cmd.Wait(), context.Canceled, "status 0") })
+	return listeningOn(t, stdout)
 }
 
 // TestNewcomerIsNotWarned connects a client as the documents do it: none of its options is about the server.
 func TestNewcomerIsNotWarned(t *testing.T) {
 	var log bytes.Buffer
-	client, err := framework.Connect(t.Context(), serve(t),
+	client, err := framework.Connect(t.Context(), start(t),
 		framework.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 	require.NoError(t, err)
 	timeout := client.Session().Timeout()
@@ -186,7 +184,7 @@ func TestNewcomerIsNotWarned(t *testing.T) {
 
 // TestSettings starts the program with every flag that changes what clients see.
 func TestSettings(t *testing.T) {
-	addr := serve(t, "-min-session-timeout", "30s", "-max-session-timeout", "40s", "-max-request", "2000000", "-reconfig",
+	addr := start(t, "-min-session-timeout", "30s", "-max-session-timeout", "40s", "-max-request", "2000000", "-reconfig",
 		"-max-client-connections", "2", "-container-check", "10ms", "-super-digest", zkserver.SuperDigest("secret"))
 	client := zktest.Client(t, addr, framework.WithSessionTimeout(time.Minute), framework.WithMaxRequestSize(2_000_000))
 	require.Equal(t, 40*time.Second, client.Session().Timeout())

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -29,12 +28,12 @@ func (o output) Write(line []byte) (int, error) {
 }
 
 // start starts a replica whose job runs every few milliseconds.
-func start(t *testing.T, connect, name, by string) (out output, stop func()) {
+func start(t *testing.T, connect, name string) (out output, stop func()) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	out = make(output, 10)
 	ended := make(chan error, 1)
-	go func(out output) { ended <- run(ctx, out, connect, name, by, 5*time.Millisecond) }(out)
+	go func(out output) { ended <- run(ctx, out, connect, name, 5*time.Millisecond) }(out)
 	return out, func() {
 		cancel()
 		require.NoError(t, zktest.Await(t, ended, "the end of "+name))
@@ -44,9 +43,9 @@ func start(t *testing.T, connect, name, by string) (out output, stop func()) {
 func TestTheLeaderRunsTheJobs(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	a, stopA := start(t, server.Addr(), "a", "election")
+	a, stopA := start(t, server.Addr(), "a")
 	require.Equal(t, "a writes the report", zktest.Await(t, a, "a run of a"))
-	b, stopB := start(t, server.Addr(), "b", "election")
+	b, stopB := start(t, server.Addr(), "b")
 	for range cap(a) + 1 {
 		zktest.Await(t, a, "a run of a")
 	}
@@ -54,30 +53,4 @@ func TestTheLeaderRunsTheJobs(t *testing.T) {
 	stopA()
 	require.Equal(t, "b writes the report", zktest.Await(t, b, "a run of b"))
 	stopB()
-}
-
-func TestAReplicaWithTheLockRunsTheJob(t *testing.T) {
-	server := zktest.NewServer(t)
-	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	held := locker{zktest.Client(t, server), "/examples/gocron/jobs"}
-	lock, err := held.Lock(t.Context(), "report")
-	require.NoError(t, err)
-	other := locker{zktest.Client(t, server), "/examples/gocron/jobs"}
-	_, err = other.Lock(t.Context(), "report")
-	require.ErrorIs(t, err, locks.ErrNotAcquired)
-	another, err := other.Lock(t.Context(), "cleanup")
-	require.NoError(t, err, "each job has a lock of its own")
-	require.NoError(t, another.Unlock(t.Context()))
-
-	ended, end := context.WithCancel(t.Context())
-	end()
-	require.NoError(t, lock.Unlock(ended), "the scheduler was shut down")
-	a, stop := start(t, server.Addr(), "a", "lock")
-	require.Equal(t, "a writes the report", zktest.Await(t, a, "a run of a"))
-	stop()
-}
-
-func TestAnotherWayToChoose(t *testing.T) {
-	server := zktest.NewServer(t)
-	require.ErrorContains(t, run(t.Context(), make(output), server.Addr(), "a", "dice", time.Second), `by "dice", expected election or lock`)
 }

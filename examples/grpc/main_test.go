@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -19,10 +20,19 @@ import (
 
 const callers = 8
 
-// start starts a server in a process of its own, and waits until it serves.
-func start(t *testing.T, bin, connect, id string) *exec.Cmd {
+// build builds a program of this folder.
+func build(t *testing.T, folder string) (bin string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), bin, "-connect", connect, "-serve", id)
+	bin = filepath.Join(t.TempDir(), "program")
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, folder).CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return bin
+}
+
+// start starts a program in a process of its own, and returns its first line.
+func start(t *testing.T, bin, connect string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), bin, "-connect", connect)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr
@@ -30,8 +40,23 @@ func start(t *testing.T, bin, connect, id string) *exec.Cmd {
 	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() }) // it may have ended
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	require.NoError(t, err)
-	require.Equal(t, "serving "+id+"\n", line)
-	return cmd
+	return cmd, strings.TrimSpace(line)
+}
+
+// startServer starts a server, and returns the address where it serves.
+func startServer(t *testing.T, bin, connect string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd, line := start(t, bin, connect)
+	address, found := strings.CutPrefix(line, "serving at ")
+	require.True(t, found, line)
+	return cmd, address
+}
+
+func TestTheClientShowsWhoAnswers(t *testing.T) {
+	zookeeper := zktest.NewServer(t)
+	_, address := startServer(t, build(t, "./server"), zookeeper.Addr())
+	_, line := start(t, build(t, "."), zookeeper.Addr())
+	require.Equal(t, address+" <nil>", line)
 }
 
 // await waits until the counts of a load are accepted.
@@ -41,12 +66,12 @@ func await(t *testing.T, l *load, what string, accept func(answered map[string]i
 }
 
 // more waits until each of these servers has answered a good number of calls more.
-func more(t *testing.T, l *load, ids ...string) {
+func more(t *testing.T, l *load, servers ...string) {
 	t.Helper()
 	before, _ := l.counts()
 	await(t, l, "calls", func(answered map[string]int, _ int) bool {
-		for _, id := range ids {
-			if answered[id] < before[id]+50 {
+		for _, server := range servers {
+			if answered[server] < before[server]+50 {
 				return false
 			}
 		}
@@ -56,15 +81,13 @@ func more(t *testing.T, l *load, ids ...string) {
 
 // TestServersComeAndGoUnderLoad stops one server in order and kills another.
 func TestServersComeAndGoUnderLoad(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "grpc")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
+	bin := build(t, "./server")
 	zookeeper := zktest.NewServer(t)
-	stopping, killed := start(t, bin, zookeeper.Addr(), "stopping"), start(t, bin, zookeeper.Addr(), "killed")
-	start(t, bin, zookeeper.Addr(), "staying")
-	client, services, err := connected(t.Context(), zookeeper.Addr())
-	require.NoError(t, err)
-	conn, err := dial(services)
+	stopping, first := startServer(t, bin, zookeeper.Addr())
+	killed, second := startServer(t, bin, zookeeper.Addr())
+	_, staying := startServer(t, bin, zookeeper.Addr())
+	client := zktest.Client(t, zookeeper)
+	conn, err := dial(client)
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan struct{})
@@ -77,28 +100,27 @@ func TestServersComeAndGoUnderLoad(t *testing.T) {
 		stop()
 		<-ended
 		require.NoError(t, conn.Close())
-		require.NoError(t, client.Close())
 	})
-	more(t, &l, "stopping", "killed", "staying")
+	more(t, &l, first, second, staying)
 
 	require.NoError(t, stopping.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, stopping.Wait(), "an orderly end")
-	more(t, &l, "killed", "staying")
+	more(t, &l, second, staying)
 	_, failed := l.counts()
 	require.Zero(t, failed, "calls failed while a server stopped in order: %v", l.errors())
 	t.Log("a server has stopped in order: " + l.report())
 
 	require.NoError(t, killed.Process.Kill())
 	began := time.Now()
-	for node, err := range client.Follow(t.Context(), "/examples/grpc/"+service+"/killed") {
+	for children, err := range client.FollowChildren(t.Context(), "/examples/grpc/health") {
 		require.NoError(t, err)
-		if node.Stat == nil {
+		if len(children.Names) == 1 {
 			break
 		}
 	}
 	t.Logf("its registration has gone with its session after %v", time.Since(began).Round(time.Millisecond))
 	_, failed = l.counts()
-	more(t, &l, "staying")
+	more(t, &l, staying)
 	_, later := l.counts()
 	require.Equal(t, failed, later, "no call fails after that: %v", l.errors())
 	require.LessOrEqual(t, failed, 2*callers, "those that were under way, and no more than as many again")

@@ -5,44 +5,35 @@
 //
 //	go run ./examples/devserver &
 //	java -cp /usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar examples/java-and-go/Draw.java 127.0.0.1:2181 20 &
-//	go run ./examples/java-and-go -turns 20
+//	go run ./examples/java-and-go
 //
-// The class path is Debian's: apt-get install default-jdk-headless libcurator-recipes-java.
-//
-// Recipe and path must be the same on both sides, and nothing else is needed: the znodes of
-// the lock are Curator's. Both wait in one queue, in the order of their arrival.
+// The class path is of Debian's packages default-jdk-headless and libcurator-recipes-java.
+// Recipe and path must be the same on both sides. Both programs wait in one queue.
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// Draw.java has the same paths.
-const (
+const ( // as in Draw.java
 	lockPath   = "/examples/invoices/lock"
 	numberPath = "/examples/invoices/number"
 )
 
 func main() {
 	connect := flag.String("connect", "127.0.0.1:2181", "`servers` of ZooKeeper, host:port,...")
-	turns := flag.Int("turns", 20, "how many numbers to draw")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := run(ctx, os.Stdout, *connect, *turns)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "java-and-go:", err)
-		os.Exit(1)
+	if err := run(context.Background(), os.Stdout, *connect, 20); err != nil {
+		panic(err)
 	}
 }
 
@@ -59,10 +50,9 @@ func run(ctx context.Context, w io.Writer, connect string, turns int) error {
 	for range turns {
 		err := mutex.Do(ctx, func(ctx context.Context) error {
 			number, err := next(ctx, client)
-			if err != nil {
-				return err
+			if err == nil {
+				_, err = fmt.Fprintf(w, "go draws %d\n", number)
 			}
-			_, err = fmt.Fprintf(w, "go draws %d\n", number)
 			return err
 		})
 		if err != nil {
@@ -74,15 +64,11 @@ func run(ctx context.Context, w io.Writer, connect string, turns int) error {
 
 // next reads the number and writes the next one, in two steps that only the lock makes one.
 func next(ctx context.Context, client *framework.Framework) (int, error) {
-	if stat, err := client.Exists(ctx, numberPath); err != nil {
-		return 0, err
-	} else if stat == nil {
-		_, err := client.Create(ctx, numberPath, []byte("0"), framework.CreatingParentsIfNeeded())
-		if err != nil {
-			return 0, err
-		}
-	}
 	data, err := client.Get(ctx, numberPath)
+	if errors.Is(err, framework.ErrNoNode) {
+		_, err := client.Create(ctx, numberPath, []byte("1"))
+		return 1, err
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -90,6 +76,5 @@ func next(ctx context.Context, client *framework.Framework) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", numberPath, err)
 	}
-	number++
-	return number, client.Set(ctx, numberPath, []byte(strconv.Itoa(number)))
+	return number + 1, client.Set(ctx, numberPath, []byte(strconv.Itoa(number+1)))
 }

@@ -17,20 +17,18 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 )
 
-var servers = "127.0.0.1:2181"
-
 func main() {
-	client, err := framework.Connect(context.Background(), servers)
+	client, err := framework.Connect(context.Background(), "127.0.0.1:2181")
 	if err != nil {
 		panic(err)
 	}
 	defer client.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	defer stop()
 	selector, err := leader.NewLeaderSelector(client, "/leaders/orders", leader.WithAutoRequeue())
 	if err != nil {
 		panic(err)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
 	err = selector.Run(ctx, func(ctx context.Context) error { // called each time this replica leads
 		fmt.Println("leading")
 		<-ctx.Done() // work until the leadership ends

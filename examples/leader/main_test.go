@@ -4,6 +4,8 @@ package main
 
 import (
 	"bufio"
+	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"syscall"
@@ -13,6 +15,19 @@ import (
 
 	"github.com/gocurator/curator/testing/zktest"
 )
+
+// built returns the program for a server at another address.
+func built(t *testing.T, server string) string {
+	t.Helper()
+	source, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	source = bytes.Replace(source, []byte("127.0.0.1:2181"), []byte(server), 1)
+	bin := filepath.Join(t.TempDir(), "leader")
+	require.NoError(t, os.WriteFile(bin+".go", source, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, bin+".go").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return bin
+}
 
 // replica starts the program and returns the lines that it prints.
 func replica(t *testing.T, bin string) (*exec.Cmd, <-chan string) {
@@ -34,10 +49,7 @@ func replica(t *testing.T, bin string) (*exec.Cmd, <-chan string) {
 func TestTheSecondLeadsWhenTheFirstEnds(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	bin := filepath.Join(t.TempDir(), "leader")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.servers="+server.Addr(), "-o", bin, ".").CombinedOutput()
-	require.NoError(t, err, "%s", out)
-
+	bin := built(t, server.Addr())
 	first, ofFirst := replica(t, bin)
 	require.Equal(t, "leading", zktest.Await(t, ofFirst, "the first one's line"))
 	second, ofSecond := replica(t, bin)

@@ -14,11 +14,9 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-var servers = "127.0.0.1:2181" // or zk1:2181,zk2:2181,zk3:2181
-
 func main() {
 	ctx := context.Background()
-	client, err := framework.Connect(ctx, servers)
+	client, err := framework.Connect(ctx, "127.0.0.1:2181") // or zk1:2181,zk2:2181,zk3:2181
 	if err != nil {
 		panic(err)
 	}

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -12,11 +14,15 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// built returns the program for a server.
+// built returns the program for a server at another address.
 func built(t *testing.T, server string) string {
 	t.Helper()
+	source, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	source = bytes.Replace(source, []byte("127.0.0.1:2181"), []byte(server), 1)
 	bin := filepath.Join(t.TempDir(), "mutex")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.servers="+server, "-o", bin, ".").CombinedOutput()
+	require.NoError(t, os.WriteFile(bin+".go", source, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, bin+".go").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return bin
 }

@@ -18,20 +18,19 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 )
 
-var servers = "127.0.0.1:2181"
-
 func main() {
-	client, err := framework.Connect(context.Background(), servers)
+	ctx := context.Background()
+	client, err := framework.Connect(ctx, "127.0.0.1:2181")
 	if err != nil {
 		panic(err)
 	}
 	defer client.Close()
-	once, err := leader.NewOnce(client, "/jobs/report")
+	once, err := leader.NewOnce(client, "/jobs/report") // a lock would let every replica run it, in turn
 	if err != nil {
 		panic(err)
 	}
 	today := time.Now().UTC().Format(time.DateOnly)
-	ran, err := once.Do(context.Background(), today, func(ctx context.Context) error {
+	ran, err := once.Do(ctx, today, func(ctx context.Context) error {
 		fmt.Println("writing the report") // if it fails, another replica may run it
 		return ctx.Err()
 	})

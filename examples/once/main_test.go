@@ -3,6 +3,8 @@
 package main
 
 import (
+	"bytes"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -13,14 +15,25 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestTheJobRunsOncePerDay(t *testing.T) {
+// built returns the program for a server at another address.
+func built(t *testing.T, server string) string {
+	t.Helper()
+	source, err := os.ReadFile("main.go")
+	require.NoError(t, err)
+	source = bytes.Replace(source, []byte("127.0.0.1:2181"), []byte(server), 1)
 	bin := filepath.Join(t.TempDir(), "once")
+	require.NoError(t, os.WriteFile(bin+".go", source, 0o600))
+	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, bin+".go").CombinedOutput()
+	require.NoError(t, err, "%s", out)
+	return bin
+}
+
+func TestTheJobRunsOncePerDay(t *testing.T) {
 	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
 	for before := ""; before != today(); { // again if the day ends in between
 		before = today()
 		server := zktest.NewServer(t)
-		out, err := exec.CommandContext(t.Context(), "go", "build", "-ldflags", "-X main.servers="+server.Addr(), "-o", bin, ".").CombinedOutput()
-		require.NoError(t, err, "%s", out)
+		bin := built(t, server.Addr())
 		first, err := exec.CommandContext(t.Context(), bin).Output()
 		require.NoError(t, err)
 		second, err := exec.CommandContext(t.Context(), bin).Output()

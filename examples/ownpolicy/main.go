@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ownpolicy has a retry policy of its own, a circuit breaker. When several calls in a
-// row have failed with all their retries, the next calls get one try each, until one of them
-// succeeds:
+// Command ownpolicy has a retry policy of its own, a circuit breaker. When three calls in a row
+// have failed with all their retries, the next calls get one try each, until one succeeds:
 //
 //	go run ./examples/devserver &
 //	go run ./examples/ownpolicy
 //
-// Stop the first program, and the calls of the second fail: three of them after some seconds
-// of retries, and the next ones quickly. Start the first again, and the breaker closes.
+// Stop the first program and start it again, and watch the calls of the second.
 package main
 
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -28,36 +25,28 @@ import (
 )
 
 func main() {
-	connect := flag.String("connect", "127.0.0.1:2181", "`servers` of ZooKeeper, host:port,...")
-	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := run(ctx, os.Stdout, *connect, time.Second)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "ownpolicy:", err)
-		os.Exit(1)
+	defer stop()
+	if err := run(ctx, os.Stdout, "127.0.0.1:2181", time.Second); err != nil {
+		panic(err)
 	}
 }
 
 // run makes a call in each interval until ctx ends, and says how it went.
 func run(ctx context.Context, w io.Writer, connect string, interval time.Duration) error {
 	policy := &breaker{closed: retry.ExponentialBackoff(200*time.Millisecond, 3), limit: 3}
-	client, err := framework.Connect(ctx, connect,
-		framework.WithRetryPolicy(policy), framework.WithConnectionTimeout(500*time.Millisecond))
+	client, err := framework.Connect(ctx, connect, framework.WithRetryPolicy(policy), framework.WithConnectionTimeout(time.Second))
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	for tick := time.NewTicker(interval); ; {
+	for ctx.Err() == nil {
 		began := time.Now()
 		_, err := client.Children(ctx, "/")
 		fmt.Fprintf(w, "open=%t after %v: %v\n", policy.isOpen(), time.Since(began), err)
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return nil
-		}
+		<-time.After(interval)
 	}
+	return nil
 }
 
 // breaker is a retry.Policy and a retry.Observer. One value serves all goroutines.

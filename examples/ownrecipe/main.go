@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command ownrecipe composes a lock of its own, a pool of workers that tenants share. At most
-// two jobs run at a time, and at most one of each tenant:
+// Command ownrecipe has a lock of its own, a pool of workers that tenants share. At most two
+// jobs run at a time, and at most one of each tenant:
 //
 //	go run ./examples/devserver &
 //	go run ./examples/ownrecipe -tenant blue &
@@ -9,9 +9,8 @@
 //	go run ./examples/ownrecipe -tenant green &
 //
 // The second job of blue waits although a worker is free, and green enters before it. The
-// driver below decides that. Waiting, loss, cancellation and cleanup come from
-// locks.LockInternals, as for every lock of the library. The test checks the driver with
-// locktest.CheckDriver.
+// driver in pool.go decides that. Waiting, loss, cancellation and cleanup come from
+// locks.LockInternals. The test checks the driver with locktest.CheckDriver.
 package main
 
 import (
@@ -21,8 +20,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"regexp"
-	"slices"
 	"syscall"
 	"time"
 
@@ -31,16 +28,12 @@ import (
 )
 
 func main() {
-	connect := flag.String("connect", "127.0.0.1:2181", "`servers` of ZooKeeper, host:port,...")
 	tenant := flag.String("tenant", "blue", "`name` of the tenant that the job is for")
-	takes := flag.Duration("takes", 3*time.Second, "how `long` the job takes")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := run(ctx, os.Stdout, *connect, *tenant, *takes)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "ownrecipe:", err)
-		os.Exit(1)
+	defer stop()
+	if err := run(ctx, os.Stdout, "127.0.0.1:2181", *tenant, 3*time.Second); err != nil {
+		panic(err)
 	}
 }
 
@@ -57,69 +50,7 @@ func run(ctx context.Context, w io.Writer, connect, tenant string, takes time.Du
 	}
 	return locks.Do(ctx, worker, func(ctx context.Context) error {
 		fmt.Fprintf(w, "%s works, token %d\n", tenant, locks.LeaseFrom(ctx).Token())
-		select {
-		case <-time.After(takes):
-			return nil
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+		<-time.After(takes)
+		return ctx.Err()
 	})
 }
-
-// newPool returns the lock that a job of the tenant must hold to run in a pool of workers.
-func newPool(client *framework.Framework, path, tenant string, workers int) (*locks.LockInternals, error) {
-	return locks.NewLockInternals(client, newDriver(), path, tenant+separator, workers, locks.WithRecipeName("pool"))
-}
-
-// separator stands in the name of a contender between its tenant and its number.
-const separator = "-job-"
-
-// contender matches _c_, the id of a protected znode, the tenant, and the server's number.
-var contender = regexp.MustCompile(`^_c_[-0-9a-f]{36}-(.+)` + separator + `-?[0-9]{9,10}$`)
-
-// driver admits the contenders in the order of their arrival, and passes over tenants that
-// work already. It creates and orders the znodes as a mutex does.
-type driver struct {
-	locks.StandardLockInternalsDriver
-}
-
-func newDriver() driver {
-	return driver{locks.StandardLockInternalsDriver{
-		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: separator},
-	}}
-}
-
-// Contends reports whether the znode belongs to a tenant.
-func (driver) Contends(name string) bool { return contender.MatchString(name) }
-
-func tenantOf(name string) string { return contender.FindStringSubmatch(name)[1] }
-
-// GetsTheLock decides from the names alone, so that all clients decide alike. No newcomer
-// changes what was decided about the contenders before it.
-func (d driver) GetsTheLock(contenders []string, ours string, workers int) (locks.PredicateResults, error) {
-	if _, err := d.StandardLockInternalsDriver.GetsTheLock(contenders, ours, workers); err != nil {
-		return locks.PredicateResults{}, err // ours is not listed, or has the last number
-	}
-	ahead := contenders[:slices.Index(contenders, ours)]
-	nearest := make(map[string]string) // by tenant, its last contender ahead of ours
-	var working []string               // the first contender of each tenant, no more than there are workers
-	for _, name := range ahead {
-		tenant := tenantOf(name)
-		if nearest[tenant] == "" && len(working) < workers {
-			working = append(working, name)
-		}
-		nearest[tenant] = name
-	}
-	switch before := nearest[tenantOf(ours)]; {
-	case before != "":
-		return locks.PredicateResults{PathsToWatch: []string{before}}, nil
-	case len(working) == workers:
-		return locks.PredicateResults{PathsToWatch: working}, nil
-	default:
-		return locks.PredicateResults{GetsTheLock: true}, nil
-	}
-}
-
-// Shrinks makes the driver a locks.ShrinkingQueue: a waiter need not list again when a
-// contender leaves.
-func (driver) Shrinks(string) bool { return true }

@@ -193,11 +193,11 @@ func TestInterruptEndsTheProgramCleanly(t *testing.T) {
 // TestProgramFailsWithoutMutualExclusion gives each replica a lock of its own: the check
 // of the program must see it.
 func TestProgramFailsWithoutMutualExclusion(t *testing.T) {
-	const honest = "locks.NewInterProcessMutex(client, lockPath)"
+	const honest = `locks.NewInterProcessMutex(client, "/quickstart/nightly-report")`
 	source, err := os.ReadFile("main.go")
 	require.NoError(t, err)
 	require.Contains(t, string(source), honest)
-	broken := strings.Replace(string(source), honest, `locks.NewInterProcessMutex(client, lockPath+"/"+r.name)`, 1)
+	broken := strings.Replace(string(source), honest, `locks.NewInterProcessMutex(client, "/quickstart/"+r.name)`, 1)
 
 	dir := t.TempDir()
 	file, overlay := filepath.Join(dir, "main.go"), filepath.Join(dir, "overlay.json")

@@ -11,7 +11,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/recipes/fence"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -67,7 +66,7 @@ func TestReplicaGivesUpWithoutAServer(t *testing.T) {
 	require.NoError(t, server.Stop())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	r := &replica{servers: server.Addr(), rounds: 1, archive: new(fence.Register), story: new(story)}
+	r := &replica{servers: server.Addr(), rounds: 1, story: new(story)}
 	err := r.run(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
 	require.ErrorContains(t, err, server.Addr())

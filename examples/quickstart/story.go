@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/fence"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -84,11 +83,10 @@ func play(ctx context.Context, cfg config, out io.Writer) (err error) {
 
 	running, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	archive := new(fence.Register)
 	failures := make(chan error, cfg.replicas)
 	var group sync.WaitGroup
 	for i := range cfg.replicas {
-		r := &replica{name: fmt.Sprintf("replica-%d", i+1), servers: cfg.connect, rounds: cfg.rounds, archive: archive, story: s}
+		r := &replica{name: fmt.Sprintf("replica-%d", i+1), servers: cfg.connect, rounds: cfg.rounds, story: s}
 		group.Go(func() {
 			if err := r.run(running); err != nil && running.Err() == nil {
 				failures <- fmt.Errorf("%s: %w", r.name, err)

@@ -77,11 +77,11 @@ func TestHandOverAtSIGTERM(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	a := start(t, bin, server.Addr(), "a")
-	require.True(t, strings.HasPrefix(zktest.Await(t, a.lines, "a's leadership"), "a leads, term "))
+	require.Equal(t, "a leads", zktest.Await(t, a.lines, "a's leadership"))
 	b := start(t, bin, server.Addr(), "b")
 	candidates := 0
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
-		if e.Kind == zkserver.Served && e.Request.Op == zkserver.OpCreate2 && strings.Contains(e.Request.Path, "latch-") {
+		if e.Kind == zkserver.Served && e.Request.Op == zkserver.OpCreate2 && strings.Contains(e.Request.Path, "lock-") {
 			candidates++
 		}
 		return candidates == 2
@@ -91,7 +91,7 @@ func TestHandOverAtSIGTERM(t *testing.T) {
 
 	require.NoError(t, a.cmd.Process.Signal(os.Interrupt))
 
-	require.True(t, strings.HasPrefix(zktest.Await(t, b.lines, "b's leadership"), "b leads, term "))
+	require.Equal(t, "b leads", zktest.Await(t, b.lines, "b's leadership"))
 	require.True(t, strings.HasPrefix(zktest.Await(t, a.lines, "a's end"), "a no longer leads"))
 	require.NoError(t, a.cmd.Wait())
 	require.Equal(t, http.StatusOK, b.status(t))

@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command testing is an application with tests, main_test.go, which show how to test what a
-// program does when its connection or its session is lost:
+// Command testing strikes the time, from one replica at a time. Its tests show how to test what
+// a program does when its connection or its session is lost:
 //
 //	go test ./examples/testing
-//
-// The application strikes the time, from one replica at a time:
-//
-//	go run ./examples/devserver &
-//	go run ./examples/testing -name a &
-//	go run ./examples/testing -name b
 package main
 
 import (
@@ -32,11 +26,9 @@ func main() {
 	name := flag.String("name", "clock", "`name` of this replica")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	err := run(ctx, os.Stdout, *connect, *name)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "testing:", err)
-		os.Exit(1)
+	defer stop()
+	if err := run(ctx, os.Stdout, *connect, *name); err != nil {
+		panic(err)
 	}
 }
 

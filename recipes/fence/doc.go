@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fence is the receiving end of fencing tokens: it refuses the requests of a holder
-// that has lost its lock and does not know.
+// Package fence refuses the writes of a holder that has lost its lock and does not know.
 //
-// No lock service can stop a process that was paused for longer than its session and goes
-// on with its next statement. The resource that it writes to can: each write carries the
-// token of its lease (Token of a lease of package locks), and the receiver remembers the
-// newest token that it has accepted and refuses older ones. The tokens of one exclusive
-// lock rise from holder to holder.
+// A process may be paused for longer than its session, and then go on with its next statement.
+// No lock service can stop it, but the resource that it writes to can. Each write carries the
+// token of its lease (Token of a lease of package locks). The tokens of one exclusive lock
+// rise from holder to holder. The receiver remembers the newest token that it has accepted,
+// and refuses older ones.
 //
 // # In memory
 //
@@ -20,12 +19,18 @@
 //
 // Where the token is a column, one statement checks and writes:
 //
-//	UPDATE reports SET body = ?, fence = ? WHERE id = ? AND fence <= ?
+//	INSERT INTO reports (id, body, fence) VALUES ($1, $2, $3)
+//	    ON CONFLICT (id) DO UPDATE SET body = excluded.body, fence = excluded.fence
+//	     WHERE reports.fence <= excluded.fence
+//
+// A database without ON CONFLICT takes an UPDATE of a row that exists:
+//
+//	UPDATE reports SET body = $2, fence = $3 WHERE id = $1 AND fence <= $3
 //
 // If the statement has changed no row, the token was older. [CheckUpdated] returns that as
 // an error:
 //
-//	result, err := db.ExecContext(ctx, update, body, token, id, token)
+//	result, err := db.ExecContext(ctx, statement, id, body, token)
 //	if err == nil {
 //		err = fence.CheckUpdated(result, token)
 //	}
@@ -45,11 +50,11 @@
 // Fencing needs a lock that one owner holds at a time: a mutex, a write lock, or the
 // leadership of an election. Several read leases, or several permits of a semaphore, are
 // valid at once. A register would refuse the older of their tokens although its holder has
-// lost nothing, so they must not meet in one register. [SetHeader] and [Transport] refuse
-// such a lease with [ErrShared].
+// lost nothing. So never use their tokens with one register. [SetHeader] and [Transport]
+// refuse such a lease with [ErrShared].
 //
-// Holds in a row under locks.WithLocalHandoff have one token. The receiver cannot tell
-// them apart: a goroutine of that process that goes on after its release is not refused.
+// Holds in a row under locks.WithLocalHandoff have one token, and the receiver cannot tell
+// them apart. It does not refuse a goroutine of that process that goes on after its release.
 //
 // One register belongs to one resource and one lock. Tokens are transaction numbers of a
 // ZooKeeper ensemble. Tokens of another ensemble cannot be compared with them: reset the
@@ -57,12 +62,12 @@
 //
 // # When the servers are restored
 //
-// The upper 32 bits of a token are the epoch, the number of the leader that has made the
-// transaction. The lower 32 bits count its transactions. What tokens come after a restore
-// depends on the servers:
+// The upper 32 bits of a token are the epoch, which numbers the leaders of the ensemble. The
+// lower 32 bits count the transactions of that leader. The tokens after a restore depend on
+// the servers:
 //
 //   - An ensemble begins the epoch after the one in its backup. If the leader has not changed
-//     since the backup, all later tokens are greater than all before, and nothing must be done.
+//     since the backup, all later tokens are greater than all before. Nothing must be done.
 //   - If the leader has changed since, the ensemble uses an epoch again. Tokens may be lower
 //     than those before, or equal to them.
 //   - A standalone server has no epochs and goes on counting from the backup. So its tokens are
@@ -74,8 +79,7 @@
 // number. With equal tokens it cannot tell two holders apart, which is unsafe. So the operator
 // must, before the restored servers serve clients:
 //
-//  1. stop every process that may still act for a lease from before the restore, as only the
-//     receiver would refuse it;
+//  1. stop every process that may still act for a lease from before the restore;
 //  2. make the tokens greater than every stored number, or reset the stored numbers.
 //
 // An ensemble gives greater tokens if the files acceptedEpoch and currentEpoch, in the folder
@@ -85,26 +89,26 @@
 //
 // # Whom to trust
 //
-// Fencing stops holders that are late, not clients that lie. A receiver believes the token
-// that it is given: a client that sends 9223372036854775807 once has locked all later
-// holders out, until the stored number is reset by hand. So accept tokens only from clients
-// that may take the lock, and authenticate them before the token is looked at.
+// Fencing stops holders that are late, not clients that lie. A client that sends the token
+// 9223372036854775807 once locks all later holders out, until the stored number is reset by
+// hand. So accept tokens only from clients that may take the lock. Authenticate a client before
+// you look at its token.
 //
-// Where other clients can reach the receiver, it checks with ZooKeeper. [Handler.Verify] is
-// asked about each token that is newer than all before it. The tokens of a lock that is held
-// are the Token of its Participants; a fixed limit would not do, as tokens rise with every
-// transaction of the ensemble and have no end that could be known before.
+// Where other clients can reach the receiver, let it check tokens with ZooKeeper.
+// [Handler.Verify] is called for each token that is newer than all before it. The valid tokens
+// are those of the Participants of the lock. A fixed limit would not do, because tokens rise
+// with every transaction of the ensemble.
 //
 // # What the receiver has to keep
 //
-// The newest token must be as durable as what it protects, and be written together with
-// it: in the same row, transaction, file or object. A receiver that forgets the token,
-// after a restart or a failover to a replica that is behind, accepts an older one again. A
-// Register keeps it in memory, which is enough for data that ends with the process too. For
-// other data give [NewRegister] the number that was stored.
+// The newest token must be as durable as what it protects. Write both together, in the same
+// row, transaction, file or object. A receiver that forgets the token, after a restart or a
+// failover to a replica that is behind, accepts an older one again. A Register keeps the token
+// in memory, which is enough for data that ends with the process. For other data give
+// [NewRegister] the number that was stored.
 //
 // # What it does not promise
 //
-// The holder of the newest token may have lost its lock too, as long as no client with a
-// newer token has come. That is harmless: no other holder has written in the meantime.
+// The holder of the newest token may have lost its lock too, until a client with a newer token
+// comes. That is harmless: no other holder has written in the meantime.
 package fence

@@ -157,9 +157,11 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // matches [*locks.LostError] if the lock was lost.
 //
 // When fn returns an error, Do returns true and the error, and the key is free for
-// another run, except under [NeverAgain]. There Do returns false and an error if the
-// marker cannot be confirmed: fn has not run, and if [framework.OutcomeUnknown] is
-// true for the error, the key may be marked, so that fn never runs.
+// another run, except under [NeverAgain].
+//
+// [NeverAgain] marks the key before fn runs. If the marker cannot be confirmed, fn does
+// not run, and Do returns false and an error. If [framework.OutcomeUnknown] is true for the
+// error, the key may be marked, and then fn never runs.
 //
 // The marker does not end with ctx: Do waits for it for up to 30 s. Do does not wait
 // for the purge of old markers that it may begin.

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package locks has Curator's lock recipes: processes that share only ZooKeeper
-// exclude each other, take turns in order, and learn in time when a lock is lost.
+// Package locks has Curator's lock recipes. Processes that share only ZooKeeper exclude each
+// other, take turns in order, and learn in time when a lock is lost.
+//
+// The first five sections are what a program needs in its first hour.
 //
 // # Which lock do I need
 //
@@ -29,6 +31,8 @@
 //		return writeReport(ctx) // ctx ends when the lock is lost
 //	})
 //
+// All clients that use the path share the lock. Its folder need not exist.
+//
 // [InterProcessMutex.Acquire] gives more control. It returns a [Lease]:
 //
 //	lease, err := mutex.Acquire(ctx)   // ctx bounds the wait, and nothing else does
@@ -41,10 +45,10 @@
 // Inside Do, [LeaseFrom] returns the lease.
 //
 // A context that carries ownership re-enters the lock. Any other context is another owner,
-// even in the same process. There is no thread or goroutine identity, so goroutines that
-// share the context of one lease are all inside at once: the lock excludes them from
-// other owners, not from each other. Give each a context that carries no lease, such as
-// the one that Do was called with. [WithoutReentry] makes the mistake an error.
+// even in the same process. Goroutines that share the context of one lease are all inside at
+// once, because a lock knows contexts and no goroutines. To exclude goroutines from each
+// other, give each a context that carries no lease, such as the one that Do was called with.
+// [WithoutReentry] makes the mistake an error.
 //
 // # Once is not a lock
 //
@@ -64,15 +68,78 @@
 //	})
 //
 // Once of package leader does that. TryAcquire does not replace the marker: a replica that
-// comes a moment after the release finds a free lock. If a process dies between its work and
-// the marker, another replica does the work again, so make the work repeatable, or part of
-// the transaction.
+// comes a moment after the release finds a free lock. A process may die between its work and
+// the marker, and then another replica does the work again. So make the work repeatable, or
+// part of the transaction.
+//
+// # What a lease promises
+//
+// While a lease is valid, no other client, in Go or Java, holds the lock. The lease ends
+// when it is released or lost. When it is lost, its contexts end with a [*LostError] as their
+// cause, Done is closed, and Release returns the error. In these cases the holder learns of
+// the loss before the next waiter can enter:
+//
+//   - The connection is lost, in either direction. Under the default
+//     [framework.StandardErrorPolicy] the lease ends when the client notices the silence, at
+//     the latest two thirds of the session timeout after the last sign of life.
+//   - No server can be reached. The lease ends by the client's own monotonic clock, before
+//     any server can expire the session.
+//   - The client is closed.
+//
+// Under [framework.QuorumErrorPolicy] this holds in every partition, also among the servers,
+// and with any session timeout. The price is a write for each quarter of that timeout.
+// [framework.StandardErrorPolicy] says which policy is safe with which timeout.
+//
+// The contexts end in time, but a goroutine that waits for one of them runs only when it is
+// scheduled. On a busy machine that may be after the next holder has entered. [Lease.Err] asks
+// the clock and needs no other goroutine. Call it right before a step that cannot be taken
+// back, or fence the step with the token.
+//
+// In one case the holder may learn of the loss later than the next waiter: another client
+// deletes the node of the hold, or closes its session. The server then notifies the holder and
+// the waiter of the same transaction, and the client with the faster link learns first. To
+// save requests, a lock watches its node only when it has held for 1 ms or waited for 20 ms.
+// It notices an earlier deletion when it begins to watch. A client that may change the access
+// control list of the node can make it unreadable first. Then the server tells the holder
+// nothing (since the fix of CVE-2024-23944). [framework.WithACLProvider] can leave the nodes
+// of locks to their creators.
+//
+// [Lease.Release] waits ten seconds at most when its context has no deadline, or has ended.
+// Its error is a [*ReleaseError]. If the error of [Do] contains one, fn has run.
+//
+// # Failover time
+//
+// When a process releases its lock or closes its client, the next waiter enters about one
+// round trip later. When a process is killed, or its machine or link fails, its session lives
+// on at the servers, and the next waiter waits for the rest of the session timeout.
+//
+// A client asks for 60 s. Servers grant at most 20 ticks, which are 40 s with the usual tick
+// of 2 s. [framework.WithSessionTimeout] sets the timeout. A shorter one makes failover
+// quicker, but a process or network that stalls for that long loses its session. Below 18 s,
+// with usual servers, only [framework.QuorumErrorPolicy] is safe in a partition.
+//
+// Locks have no time limit: a holder that hangs keeps its lock as long as its client's session
+// lives. Bound the work with a context, or ask for the lock with [AttemptRevoke].
+//
+// # What it does not promise
+//
+// A debugger, a hypervisor or the operating system may pause a process for longer than its
+// session. The process then goes on with its next statement as if nothing had happened. No
+// lock service can stop it; only the resource can. Send [Lease.Token] to the resource, and let
+// it refuse a token below the greatest that it has seen. Package fence does so in memory, in
+// SQL and over HTTP, and [Lease.Transact] does it for znodes.
+//
+// The server notifies a client only about nodes that it may read. A waiter needs the node
+// before it, or the folder of an [InterProcessSemaphoreV2]'s leases. If it may not read them
+// when it starts to wait, it fails with [framework.ErrNoAuth]. If the permission is taken away
+// during the wait, it may miss its turn until its connection changes or its context ends. So
+// let all clients that share the lock read its nodes.
 //
 // # Readers and writers
 //
 // An [InterProcessReadWriteLock] is two locks with one queue. Readers share the lock, a
-// writer has it alone, and neither overtakes the other. A writer becomes a reader without a
-// gap: it acquires the read lock with the context of its write lease, and then releases that
+// writer has it alone, and neither overtakes the other. To become a reader without a gap, a
+// writer acquires the read lock with the context of its write lease, and then releases that
 // lease:
 //
 //	reader, err := lock.ReadLock().Acquire(writer.Context(ctx))
@@ -107,93 +174,28 @@
 //
 // # Holders and waiters
 //
-// Every recipe has Participants. It returns the holders and the waiters, with their tokens,
-// hosts and processes, since when they are there, and which contenders they wait for.
-// [WithLabel] adds a name. The call takes one round trip for the list, one for each 256
-// contenders, and no lock, so it can be made often:
+// Every recipe has Participants. It returns the holders and the waiters. Each has its token,
+// its host and process, the time of its arrival, and the contenders that it waits for.
+// [WithLabel] adds a name. The call takes no lock. It makes one request for the list, and one
+// for each 256 contenders, so a program can make it often:
 //
 //	participants, err := mutex.Participants(ctx)
 //	for _, p := range participants {
 //		fmt.Println(p.Position, p.Holds, p.Host, p.PID, p.Label, time.Since(p.Since), p.WaitsFor)
 //	}
 //
-// # What a lease promises
-//
-// While a lease is valid, no other client, in Go or Java, holds the lock. The lease ends
-// when it is released or lost. The holder learns of the loss before the next in the queue
-// can enter, in these cases:
-//
-//   - The connection is lost, in either direction. Under the default
-//     [framework.StandardErrorPolicy] the lease ends when the silence is noticed, at the
-//     latest two thirds of the session timeout after the last sign of life.
-//   - No server can be reached. The lease ends by the client's own monotonic clock, before
-//     any server can expire the session.
-//   - The client is closed.
-//
-// Under [framework.QuorumErrorPolicy] this holds in every partition, including partitions
-// among the servers, and with any session timeout. It costs a write for each quarter of
-// that timeout. [framework.StandardErrorPolicy] says which policy is safe with which
-// timeout.
-//
-// The contexts end in time, but a goroutine that waits for one of them runs only when it is
-// scheduled, which on a busy machine may be after the next holder has entered. [Lease.Err]
-// asks the clock and needs no other goroutine: call it right before a step that cannot be
-// taken back, or fence the step with the token.
-//
-// In one case the holder may learn of the loss later than the next in the queue: another
-// client ends the hold at the server, by deleting its node or closing its session. The
-// server then notifies the holder and the next waiter of the same transaction, and the one
-// with the faster link learns first. To save requests, a node is watched only once it has
-// been held for 1 ms or has waited for 20 ms; a deletion before that is noticed
-// correspondingly later. A client that may change the node's access control list can make
-// the node unreadable first, and then the server tells the holder nothing (since the fix
-// of CVE-2024-23944). [framework.WithACLProvider] can leave the nodes of locks to their
-// creators.
-//
-// The contexts of a lost lease end with a [*LostError] as their cause, Done is closed, and
-// Release returns the error. [Lease.Release] waits ten seconds at most when its context has
-// no deadline, or has ended. Its error is a [*ReleaseError]. If the error of [Do] contains
-// one, fn has run.
-//
-// # Failover time
-//
-// When a process releases its lock or closes its client, the next in the queue enters about
-// one round trip later. When it is killed, or its machine or link fails, its session lives
-// on at the servers, and the next in the queue waits for the rest of the session timeout.
-// The default is 60 s. Servers grant at most 20 ticks, which are 40 s with the usual tick of
-// 2 s. [framework.WithSessionTimeout] sets it. A shorter timeout makes failover quicker, but
-// a process or network that stalls for that long loses its session. Below 18 s, with usual
-// servers, it takes [framework.QuorumErrorPolicy] to be safe in a partition.
-//
-// A holder that hangs keeps its lock as long as its client's session lives: locks here have
-// no time limit. Bound the work with a context, or ask for the lock with [AttemptRevoke].
-//
-// # What it does not promise
-//
-// No lock service can stop a process that was paused for longer than its session, by a
-// debugger, a hypervisor or the operating system, and goes on with its next statement as if
-// nothing had happened. Only the resource can: send it [Lease.Token], and let it refuse a
-// token below the greatest it has seen. Package fence does so in memory, in SQL and over
-// HTTP, and [Lease.Transact] for resources in ZooKeeper.
-//
-// Like a holder, a waiter is not notified about nodes that it may not read: the node before
-// it, or the folder of an [InterProcessSemaphoreV2]'s leases. If it may not read them when
-// it starts to wait, it fails with [framework.ErrNoAuth]. If the permission is taken away
-// during the wait, it may miss its turn until its connection changes or its context ends.
-// So let all clients that share the lock read its nodes.
-//
 // # A lock that is hot within one process
 //
 // With [WithLocalHandoff] goroutines that share a mutex pass it on in memory, several holds
-// in a row under one node. It saves round trips, makes other clients wait longer, and gives
-// the row one token:
+// in a row under one node. That saves round trips, and other clients wait longer. The holds of
+// a row have one token:
 //
 //	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLocalHandoff(10))
 //
 // # Asking for a lock that is held
 //
 // [AttemptRevoke] asks a contender to give its lock back, as Curator's Revoker does. The
-// owner learns of it from the lease, or from a listener of the lock, and decides:
+// owner learns of the request from the lease, or from a listener of the lock, and decides:
 //
 //	select {
 //	case <-lease.Revoked(): // finish what is begun, then release
@@ -206,14 +208,14 @@
 //
 // # Nothing is left behind
 //
-// However an acquisition or a release ends, its znode is deleted, in the background if need
-// be. If the reply to its creation was lost, the znode is found by its UUID. Watches are
-// shared and removed.
+// However an acquisition or a release ends, the client deletes its znode, in the background
+// if need be. If the reply to the creation was lost, the client finds the znode by its UUID.
+// Watches are shared and removed.
 //
 // # Metrics and traces
 //
 // On a client made with framework.WithMeterProvider or framework.WithTracerProvider every
-// lock measures how long it is waited for and held, and how that ends:
+// lock measures waits and holds, and how they end:
 //
 //	instrument                      kind, unit               attributes
 //	curator.lock.acquire.duration   histogram s              curator.recipe, curator.outcome, error.type
@@ -236,10 +238,10 @@
 //
 // The span "acquire lock" is around the requests of an acquisition. It has these
 // attributes, and curator.fence (the token), curator.session, server.address and
-// server.port. Its events are queued, each time the number of contenders ahead
-// (curator.position) has changed; suspended; and granted. A re-entry is not measured. A hold
-// is measured up to the end of its release, because other clients wait until then.
-// framework.WithPathAttribute adds the path of the lock to all of them.
+// server.port. It has the event "queued" each time the number of contenders ahead
+// (curator.position) has changed, and the events "suspended" and "granted". A re-entry is not
+// measured. A hold is measured up to the end of its release, because other clients wait until
+// then. framework.WithPathAttribute adds the path of the lock.
 //
 // # Composing
 //

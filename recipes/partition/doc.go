@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package partition divides a set of work among the live members of a group. Each partition has
-// at most one holder, with a lease and a fencing token. When members come and go, as few
-// partitions move as balance permits.
+// at most one holder, with a lease and a fencing token. When a member joins or leaves, only as
+// many partitions move as balance needs.
 //
 // # Share work
 //
@@ -14,9 +14,9 @@
 //		return consume(ctx, p.Name, p.Lease.Token()) // ctx ends when the partition must go
 //	})
 //
-// Each replica runs the same program. The function runs once for each partition that the replica
-// has, on a goroutine of its own. When ctx ends it should return soon, because the next replica
-// waits for that.
+// Each replica runs the same program. The function runs on a goroutine of its own for each
+// partition that the replica has. When ctx ends the function should return soon, because the
+// next replica waits for its return.
 //
 // # A set that changes
 //
@@ -27,9 +27,9 @@
 //
 // # Many leaderships
 //
-// A partition is an election that the group keeps balanced. A service that has a leader for each
-// of many tenants, and wants the leaders spread over its replicas, uses the tenants as partitions.
-// With a LeaderLatch of package leader for each tenant the first replica would lead them all:
+// A partition is an election that the group keeps balanced. Say that a service has a leader for
+// each of many tenants. With a LeaderLatch of package leader for each tenant, the first replica
+// would lead them all. With the tenants as partitions the leaders are spread over the replicas:
 //
 //	member, err := partition.New(client, "/tenants/leaders", partition.Stored("/tenants/names"))
 //	err = member.Run(ctx, func(ctx context.Context, tenant partition.Partition) error {
@@ -38,8 +38,8 @@
 //
 // # Members that differ
 //
-// [WithCapacity] gives a member more than others. It is relative, and no limit: while a member
-// lives, each partition has a holder.
+// [WithCapacity] gives a member more partitions than its neighbors. A capacity is relative, and
+// no limit: while a member lives, each partition has a holder.
 //
 // # How a partition moves
 //
@@ -48,8 +48,8 @@
 // and the new owner has it a round trip later. A function that does not return within the time of
 // [WithGrace] is reported as [Overdue], and the partition stays with it.
 //
-// A join moves partitions when the group has been at rest for the time of [WithSettle], so that a
-// deployment moves them once. Partitions without a holder are placed at once.
+// A join moves partitions when no member has come or gone for the time of [WithSettle]. So a
+// deployment of many replicas moves them once. Partitions without a holder are placed at once.
 //
 // # See the assignment
 //
@@ -63,25 +63,24 @@
 //
 // # What is promised
 //
-//   - A partition has one holder at a time, under each error policy as far as that policy
-//     promises it for a lock; see package locks. A late write of a holder that was paused is
-//     what the token is for.
-//   - While a member lives, each partition has a holder at most one session timeout after the
-//     last change, as the servers count it, and a few round trips after an orderly one. A
-//     function that does not return delays that.
+//   - A partition has one holder at a time, as a lock has; package locks says what each error
+//     policy promises. Against late writes of a holder that was paused, use the token.
+//   - While a member lives, each partition has a holder soon: a few round trips after a member
+//     has left, and a session timeout after a member was killed. A function that does not return
+//     delays that.
 //   - The members have as many partitions as their capacities ask for, rounded up or down. Members
 //     of equal capacity differ by one at most.
 //   - A join or a leave of one of N members of equal capacity moves at most ceil(P/N) of P
-//     partitions, and none between members that stay. With capacities balance may demand that a
-//     few more move: as few as possible.
+//     partitions, and none between members that stay. With different capacities a few more may
+//     have to move for balance.
 //
 // # What is not promised
 //
 // Which member has which partition follows no order. A member that has left and returns is a
 // newcomer. The members of one group must be given one set: see [Fixed].
 //
-// A program that may connect and not work, such as one with a broken database, should end its
-// Run: a member that lives is given partitions.
+// A member whose program is connected but cannot work, for example because its database is
+// down, still gets partitions. Such a program should end its Run.
 //
 // # What it costs
 //
@@ -102,10 +101,10 @@
 //	curator.partition.moves               counter {partition}
 //	curator.partition.takeover.duration   histogram s
 //
-// Wanted are the partitions that the plan gives to this process, held those that it has: the
-// difference is on its way. Moves counts the partitions that plans of this process have taken from
-// a member that stays. A takeover lasts from the plan until this process has the partition. The
-// locks of the partitions have the metrics of package locks, with the recipe name "partition".
+// Wanted counts the partitions that the plan gives to this process, and held the partitions that
+// it has. Moves counts the partitions that plans of this process have taken from a member that
+// stays. A takeover lasts from the plan until this process has the partition. The locks of the
+// partitions have the metrics of package locks, with the recipe name "partition".
 //
 // # Coming from kazoo
 //

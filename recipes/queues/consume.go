@@ -257,7 +257,7 @@ func (c *consumer) readLocked(ctx context.Context, path string) (item ahead, fir
 	return item, first, err
 }
 
-// untilDue returns how long it is until an item is due, if no other comes.
+// untilDue returns the time until the first known item is due.
 func (c *consumer) untilDue() time.Duration {
 	if len(c.names) == 0 {
 		return math.MaxInt64

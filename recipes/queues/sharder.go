@@ -280,8 +280,8 @@ func (s *QueueSharder[Q]) note(shard Q, n int) {
 	}
 }
 
-// add creates a shard and opens it, whatever becomes of its znode meanwhile, and then those that
-// others have added.
+// add creates a shard and opens it, even if its znode is deleted in between. Then it opens the
+// shards that other processes have added.
 func (s *QueueSharder[Q]) add(ctx context.Context) error {
 	path := framework.JoinPath(s.path, itemPrefix+uuid.NewString())
 	if err := ensure(ctx, s.client, path); err != nil {

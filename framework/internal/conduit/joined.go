@@ -23,12 +23,12 @@ const (
 )
 
 // Reads of data that leave in one write share a request, the multiRead of ZooKeeper 3.6, if the
-// server is known to have it. A server does that in about a fifth of the time. It does not matter
-// whether one caller has sent them or many have. Each keeps a result of its own.
+// server is known to have it. A server answers them in about a fifth of the time. One caller may
+// have sent them, or many. Each read keeps a result of its own.
 //
-// A multiRead has no exists, but a read of data comes with the Stat. So while znodes that are asked
-// about have little data, as the Stats of late say, their exists are made as such reads. If one turns out not
-// to be allowed, it is made again as what it is, and so are all later ones of the connection.
+// A multiRead has no exists, but the reply to a read of data has the Stat. So while recent Stats
+// show little data, an exists is sent as such a read. If the server refuses it, it is sent again as
+// a plain exists, and the connection joins no later ones.
 //
 // A multiRead sets no watches and has no place for a list's Stat, so other reads stay what
 // they are.

@@ -152,6 +152,22 @@ func TestDocumentsCommands(t *testing.T) {
 	require.NotZero(t, programs)
 }
 
+// TestFirstPagesAreShort: the README and the programs of examples/ stay short, and the list of
+// the examples has each program.
+func TestFirstPagesAreShort(t *testing.T) {
+	require.LessOrEqual(t, strings.Count(content(t, "README.md"), "\n"), 150)
+	list := content(t, "examples/README.md")
+	programs := 0
+	for _, name := range repository(t).files {
+		if strings.HasPrefix(name, "examples/") && path.Base(name) == "main.go" {
+			programs++
+			require.LessOrEqual(t, strings.Count(content(t, name), "\n"), 80, name)
+			require.Contains(t, list, "]("+strings.TrimPrefix(path.Dir(name), "examples/")+"/main", name)
+		}
+	}
+	require.Greater(t, programs, 10)
+}
+
 // tree is what the module consists of: paths relative to its root.
 type tree struct{ files, folders []string }
 

@@ -12,13 +12,13 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 )
 
 // load calls a service and counts.
 type load struct {
 	mu       sync.Mutex
-	answered map[string]int // calls by the id of the server
+	answered map[string]int // calls by the address of the server
 	failures []error
 }
 
@@ -37,9 +37,9 @@ func (l *load) run(ctx context.Context, conn *grpc.ClientConn, callers int) {
 
 // one makes a call. A call that ctx has ended does not count.
 func (l *load) one(ctx context.Context, conn *grpc.ClientConn) {
-	var header metadata.MD
+	var server peer.Peer
 	_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, new(grpc_health_v1.HealthCheckRequest),
-		grpc.Header(&header), grpc.WaitForReady(true))
+		grpc.Peer(&server), grpc.WaitForReady(true))
 	if ctx.Err() != nil {
 		return
 	}
@@ -52,7 +52,7 @@ func (l *load) one(ctx context.Context, conn *grpc.ClientConn) {
 	if l.answered == nil {
 		l.answered = map[string]int{}
 	}
-	l.answered[strings.Join(header.Get("id"), ",")]++
+	l.answered[server.Addr.String()]++
 }
 
 // counts returns how many calls each server has answered, and how many failed.

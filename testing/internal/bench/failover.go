@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bsm/redislock"
+	"github.com/go-redsync/redsync/v4"
+	"github.com/go-redsync/redsync/v4/redis/goredis/v9"
+	"github.com/go-zookeeper/zk"
+	redisclient "github.com/redis/go-redis/v9"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.etcd.io/etcd/client/v3/concurrency"
+
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+//go:embed external/BenchFailover.java
+var javaFailoverSource []byte
+
+// taken is a lock that a contender has got. lost is closed when the contender is told that it
+// is lost; nil stands for a lock that tells nothing.
+type taken struct {
+	lost <-chan struct{}
+	open closers
+}
+
+// takers acquire a lock of each peer at a server, and return when they have it.
+var takers = []struct {
+	peer string
+	take func(ctx context.Context, addr, path string) (taken, error)
+}{
+	{"self", takeSelf},
+	{"zklock", takeZKLock},
+	{"curator", takeJava},
+	{"etcd", takeEtcd},
+	{"redsync", takeRedsync},
+	{"redislock", takeRedislock},
+}
+
+// failOver cuts a holder off from its server, as the server sees a kill -9 of it, while another
+// contender waits. It writes a line for each peer: until the other one had the lock, and in how
+// many rounds the holder, which goes on, had been told before that.
+func failOver(ctx context.Context, rounds int, out io.Writer) (err error) {
+	at, err := start(ctx, []peer{{store: zookeeper}, {store: etcd}, {store: redis}}, 1, false)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, at.close()) }()
+	addresses := map[string]string{"etcd": strings.TrimPrefix(at.etcd, "http://"), "redsync": at.redis, "redislock": at.redis}
+	for _, p := range takers {
+		addr, other := addresses[p.peer]
+		if !other {
+			addr = at.zookeeper
+		}
+		var waited []float64
+		told := 0
+		for round := range rounds {
+			seconds, before, err := failOne(ctx, p.take, addr, fmt.Sprintf("/failover-%s-%d", p.peer, round))
+			if err != nil {
+				return fmt.Errorf("%s: %w", p.peer, err)
+			}
+			waited = append(waited, seconds)
+			if before {
+				told++
+			}
+		}
+		slices.Sort(waited)
+		sayf(out, "peer=%s timeout=%v next_holder_s=%.1f to %.1f told_before=%d of %d\n",
+			p.peer, sessionTimeout, waited[0], waited[len(waited)-1], told, rounds)
+	}
+	return nil
+}
+
+// failOne returns the seconds from the cut until the next contender has the lock, and whether
+// the holder was told before that.
+func failOne(
+	ctx context.Context, take func(ctx context.Context, addr, path string) (taken, error), addr, path string,
+) (seconds float64, told bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, runLimit)
+	defer cancel()
+	way, err := newRelay(ctx, addr)
+	if err != nil {
+		return 0, false, err
+	}
+	open := closers{way.close}
+	defer func() { err = errors.Join(err, open.close()) }()
+	holder, err := take(ctx, way.addr(), path)
+	open = append(open, holder.open...)
+	if err != nil {
+		return 0, false, err
+	}
+	type outcome struct {
+		taken
+		err error
+	}
+	next := make(chan outcome, 1)
+	go func() {
+		t, err := take(ctx, addr, path)
+		next <- outcome{t, err}
+	}()
+	select { // a waiter that has just come, and a holder that has shown signs of life since
+	case <-time.After(sessionTimeout / 5):
+	case early := <-next:
+		open = append(open, early.open...)
+		return 0, false, errors.Join(errors.New("the lock was not held"), early.err)
+	}
+	began := time.Now()
+	way.cut()
+	entered := <-next
+	seconds = time.Since(began).Seconds()
+	open = append(open, entered.open...)
+	select {
+	case <-holder.lost:
+		told = true
+	default:
+	}
+	return seconds, told, entered.err
+}
+
+func takeSelf(ctx context.Context, addr, path string) (t taken, err error) {
+	client, err := connectSelf(ctx, servers{zookeeper: addr})
+	if err != nil {
+		return t, err
+	}
+	t.open = closers{func() error {
+		_ = client.Close() // a client that is cut off cannot end its session
+		return nil
+	}}
+	mutex, err := locks.NewInterProcessMutex(client, path)
+	if err != nil {
+		return t, err
+	}
+	lease, err := mutex.Acquire(ctx)
+	if err == nil {
+		t.lost = lease.Done()
+	}
+	return t, err
+}
+
+func takeZKLock(ctx context.Context, addr, path string) (t taken, err error) {
+	conn, err := connect(ctx, servers{zookeeper: addr})
+	if err != nil {
+		return t, err
+	}
+	t.open = closers{func() error { conn.Close(); return nil }}
+	return t, zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)).Lock()
+}
+
+// takeJava has a process of Curator acquire the lock.
+func takeJava(ctx context.Context, addr, path string) (t taken, err error) {
+	if err := javaMissing(); err != nil {
+		return t, err
+	}
+	folder, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return t, err
+	}
+	t.open = closers{func() error { return os.RemoveAll(folder) }}
+	source := filepath.Join(folder, "BenchFailover.java")
+	if err := os.WriteFile(source, javaFailoverSource, 0o600); err != nil {
+		return t, err
+	}
+	command := append(java(), source, addr, path, strconv.FormatInt(sessionTimeout.Milliseconds(), 10))
+	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return t, err
+	}
+	if err := cmd.Start(); err != nil {
+		return t, err
+	}
+	t.open = append(t.open, func() error {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // it was killed
+		return nil
+	})
+	lines := bufio.NewReader(stdout)
+	if line, err := lines.ReadString('\n'); err != nil || line != "held\n" {
+		return t, fmt.Errorf("java says %q, expected that it holds the lock: %w", line, err)
+	}
+	lost := make(chan struct{})
+	t.lost = lost
+	go func() {
+		if line, _ := lines.ReadString('\n'); line == "lost\n" {
+			close(lost)
+		}
+	}()
+	return t, nil
+}
+
+func takeEtcd(ctx context.Context, addr, path string) (t taken, err error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{"http://" + addr}, DialTimeout: sessionTimeout})
+	if err != nil {
+		return t, err
+	}
+	t.open = closers{client.Close}
+	session, err := concurrency.NewSession(client, concurrency.WithTTL(int(sessionTimeout/time.Second)))
+	if err != nil {
+		return t, err
+	}
+	t.lost = session.Done()
+	return t, concurrency.NewMutex(session, path).Lock(ctx)
+}
+
+// takeRedsync tries again every tenth of a second; the key has no renewal, which is the program's task.
+func takeRedsync(ctx context.Context, addr, path string) (t taken, err error) {
+	client := redisclient.NewClient(&redisclient.Options{Addr: addr})
+	t.open = closers{client.Close}
+	mutex := redsync.New(goredis.NewPool(client)).NewMutex(path,
+		redsync.WithExpiry(sessionTimeout), redsync.WithTries(1000), redsync.WithRetryDelay(100*time.Millisecond))
+	return t, mutex.LockContext(ctx)
+}
+
+func takeRedislock(ctx context.Context, addr, path string) (t taken, err error) {
+	client := redisclient.NewClient(&redisclient.Options{Addr: addr})
+	t.open = closers{client.Close}
+	_, err = redislock.New(client).Obtain(ctx, path, sessionTimeout,
+		&redislock.Options{RetryStrategy: redislock.LinearBackoff(100 * time.Millisecond)})
+	return t, err
+}
