@@ -135,3 +135,32 @@ func TestAnErrorInsideTheServerIsNoStateOfAZnode(t *testing.T) {
 		heard.expect(t, "NODE_CHANGED /tree -old +new")
 	})
 }
+
+// Lag counts from the event to the read, and news that follow do not add up.
+func TestLagIsOfTheOldestChangeThatIsNotRead(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		writer, client := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/tree/a", "1")
+		c := started(t, client, "/tree")
+		require.Zero(t, c.Lag())
+		stop := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == client.Session().ID() && (r.Op == zkserver.OpGetData || r.Op == zkserver.OpMultiRead) {
+				return zkserver.Delay(3 * time.Second)
+			}
+			return zkserver.Pass
+		})
+		for n := range 4 { // a change each two seconds, and reads of three: the cache is never without one
+			set(t, writer, "/tree/a", fmt.Sprint(n))
+			synctest.Wait()
+			require.NotZero(t, c.Lag())
+			require.LessOrEqual(t, c.Lag(), 5*time.Second)
+			time.Sleep(2 * time.Second)
+			require.GreaterOrEqual(t, c.Lag(), time.Second)
+		}
+		time.Sleep(time.Minute)
+		require.Zero(t, c.Lag())
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "3"}, picture(c))
+		stop()
+		require.NoError(t, c.Close())
+	})
+}
