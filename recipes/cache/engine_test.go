@@ -567,12 +567,12 @@ func TestPersistentWatchesComeBack(t *testing.T) {
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
 		create(t, writer, "/tree/a/b", "1")
-		const unimplemented = -6
+		const noAuth = -102
 		asked := 0
 		allow := server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpAddWatch {
 				asked++
-				return zkserver.FailWith(unimplemented)
+				return zkserver.FailWith(noAuth)
 			}
 			return zkserver.Pass
 		})

@@ -29,6 +29,7 @@ func (e *engine) run(ctx context.Context) error {
 			}
 		}
 		e.progress.endEras(e.applied)
+		e.settle() // before more is sent, which would make followers of what is read now wait for it
 		e.issue(ctx)
 		e.settle()
 		var err error
