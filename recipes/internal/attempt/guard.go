@@ -3,6 +3,7 @@
 package attempt
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // PanicError is a panic of user code, such as a retry policy, that ran on a
-// goroutine of a recipe.
+// goroutine of a recipe. A call of [runtime.Goexit] counts as a panic.
 type PanicError struct {
 	Value any
 	Stack string // of the goroutine
@@ -29,13 +30,28 @@ func Guard(client *framework.Framework, fn func() error) error {
 	return err
 }
 
+// errExited stands for the value of a panic when user code has ended its goroutine.
+var errExited = errors.New("runtime.Goexit was called")
+
 // Catch calls fn and returns its error, or its panic as a [*PanicError], which
-// the caller logs.
+// the caller logs. It calls fn on a goroutine of its own, because fn may end that with
+// [runtime.Goexit], as testing.T.FailNow does. The goroutine of a recipe must go on.
 func Catch(fn func() error) (err error) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			err = &PanicError{Value: recovered, Stack: string(debug.Stack())}
-		}
+	done := make(chan struct{})
+	go func() {
+		returned := false
+		defer close(done)
+		defer func() {
+			switch recovered := recover(); {
+			case recovered != nil:
+				err = &PanicError{Value: recovered, Stack: string(debug.Stack())}
+			case !returned:
+				err = &PanicError{Value: errExited, Stack: string(debug.Stack())}
+			}
+		}()
+		err = fn()
+		returned = true
 	}()
-	return fn()
+	<-done
+	return err
 }
