@@ -8,8 +8,12 @@ import (
 	"unicode/utf8"
 )
 
-// reserved is ZooKeeper's own tree: readable, never written through this client.
-const reserved = "/zookeeper"
+// reserved is ZooKeeper's own tree: readable, never written through this client. Below its
+// quotas clients write, as ZooKeeper's own command does.
+const (
+	reserved = "/zookeeper"
+	quotas   = "/zookeeper/quota/"
+)
 
 // ValidatePath returns nil for a path that a ZooKeeper server accepts. Otherwise the error
 // matches [ErrInvalidPath] and names the fault and its place. The rules come from
@@ -140,7 +144,7 @@ func (c chroot) writable(path string) (string, error) {
 }
 
 func isReserved(full string) bool {
-	return full == reserved || strings.HasPrefix(full, reserved+"/")
+	return full == reserved || strings.HasPrefix(full, reserved+"/") && !strings.HasPrefix(full, quotas)
 }
 
 // isBelow reports whether a path equals ancestor or is below it.

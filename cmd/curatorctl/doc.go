@@ -78,7 +78,7 @@
 //
 // # Changing things
 //
-// Verbs are read-only unless their names say otherwise; acl changes a list if it is given one.
+// Verbs are read-only unless their names say otherwise; acl changes a list and quota a limit if it is given one.
 // Those that destroy, rm -r, lock break, acl -r, reconfig and import -overwrite, need -yes. lock revoke
 // replaces the data of the holder's node, as Curator does, so the name of the holder is gone after it.
 //

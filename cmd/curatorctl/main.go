@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -135,7 +136,7 @@ func (p program) run(ctx context.Context, args []string) int {
 	var with *exit
 	isSilent := errors.As(err, &with) && with.err == nil
 	if err != nil && !isSilent {
-		p.complainf("curatorctl: %s\n", inFlags.Replace(oneLine(err.Error())))
+		p.complainf("curatorctl: %s\n", inFlags.Replace(packages.ReplaceAllString(oneLine(err.Error()), "$1")))
 	}
 	return statusOf(err)
 }
@@ -149,6 +150,9 @@ var inFlags = strings.NewReplacer(
 	"WithMaxLeases", "-permits", "WithSessionTimeout", "-session-timeout", "WithConnectionTimeout", "-timeout",
 	"WithLabel", "-label", "WithErrorPolicy", "-policy", "WithTLS", "-tls", "Joining", "-add", "Leaving", "-remove",
 )
+
+// packages are the names of the library's packages in its errors. They say nothing to the user of a command.
+var packages = regexp.MustCompile(`(^|: )(?:(?:framework|inspect|leader|page|partition): )+`)
 
 func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
 

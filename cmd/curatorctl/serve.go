@@ -26,11 +26,7 @@ func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 		if err != nil {
 			return err
 		}
-		server := &http.Server{
-			Handler: page.Handler(c.client, c.arg(0, "/"), hosts...), MaxHeaderBytes: 16 << 10,
-			// The page refuses bodies and limits its writes. A ReadTimeout would end its streams.
-			ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		}
+		server := newPageServer(page.Handler(c.client, c.arg(0, "/"), hosts...))
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(listener) }()
 		if err := c.println("listening on http://" + listener.Addr().String()); err != nil {
@@ -42,5 +38,13 @@ func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 		case <-ctx.Done():
 			return errors.Join(context.Cause(ctx), server.Close())
 		}
+	}
+}
+
+// newPageServer bounds what a client can make the server wait for and keep. The page itself refuses bodies and
+// limits the time of its answers. A ReadTimeout would end its streams.
+func newPageServer(handler http.Handler) *http.Server {
+	return &http.Server{
+		Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
 	}
 }

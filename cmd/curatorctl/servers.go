@@ -121,27 +121,3 @@ func verbReconfig(fs *flag.FlagSet) func(context.Context, *call) error {
 		return c.writeConfig(data)
 	}
 }
-
-// quotas is where servers keep quotas, outside of any chroot.
-const quotas = "/zookeeper/quota"
-
-// verbQuota shows the quota of a subtree, and what counts for it.
-func verbQuota(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		said := make(map[string]string)
-		for _, part := range []string{"limits", "stats"} {
-			data, err := c.client.Get(ctx, framework.JoinPath(quotas, strings.Trim(c.args[0], "/"), "zookeeper_"+part))
-			if errors.Is(err, framework.ErrNoNode) {
-				return fmt.Errorf("%s has no quota: %w", c.args[0], err)
-			}
-			if err != nil {
-				return err
-			}
-			said[part] = string(data)
-		}
-		if c.output == "json" {
-			return c.json(said)
-		}
-		return c.table([][]string{{"limits", printable(said["limits"])}, {"used", printable(said["stats"])}})
-	}
-}

@@ -16,7 +16,7 @@ func verbs() []*verb {
 		{name: "sessions", about: "list the sessions, where they come from and what they own", flags: verbSessions},
 		{name: "config", about: "show the configuration of the ensemble", flags: verbConfig},
 		{name: "reconfig", about: "change the servers of the ensemble", flags: verbReconfig},
-		{name: "quota", args: "PATH", least: 1, most: 1, about: "show the quota of a subtree", flags: verbQuota},
+		{name: "quota", args: "PATH", least: 1, most: 1, about: "show or set the quota of a subtree", flags: verbQuota},
 		{name: "whoami", about: "list what a server takes this command for", flags: verbWhoAmI},
 		{name: "ls", args: "[PATH]", most: 1, about: "list the children of a znode", flags: verbLs},
 		{name: "tree", args: "[PATH]", most: 1, lasts: true, about: "list a subtree", flags: verbTree},

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -37,7 +36,7 @@ func TestVerbsOfZnodes(t *testing.T) {
 $ create -p /t/a hello
 /t/a
 $ create /t/a again
-[1] curatorctl: framework: create /t/a: *
+[1] curatorctl: create /t/a: *
 $ create /t/b -
 < first
 < second
@@ -52,7 +51,7 @@ $ set /t/empty -
 $ get /t/empty
 from the input
 $ set -version 7 /t/empty no
-[1] curatorctl: framework: set /t/empty: *
+[1] curatorctl: set /t/empty: *
 $ create -s /t/seq- x
 /t/seq-0000000003
 $ create -container /t/box
@@ -75,7 +74,7 @@ box *persistent  0      0         0        20*Z
 empty *persistent  15     0         1        20*Z
 seq-0000000003  persistent  1      0         0        20*Z
 $ get /missing
-[1] curatorctl: framework: get /missing: *
+[1] curatorctl: get /missing: *
 $ get -o json /t/a
 {"path":"/t/a","data":"aGVsbG8=","version":0,"aclVersion":0,"childVersion":0,"children":0,"czxid":"0x*","mzxid":"0x*","pzxid":"0x*","created":"20*Z","changed":"20*Z","ephemeralOwner":"0x0"}
 $ stat /t/a
@@ -127,7 +126,7 @@ $ cp -r /t /t/inside
 [64] curatorctl: cp: /t/inside is at /t or below, expected another place
 $ rm /t/copy /t/b
 $ rm /t
-[1] curatorctl: framework: delete /t: *
+[1] curatorctl: delete /t: *
 $ rm -r -yes -version 7 /t
 [64] curatorctl: rm: -r together with -version, expected one of them: *
 $ rm -r /t
@@ -290,7 +289,7 @@ $ locks -waiting-longer 1ns
 PATH           KIND   HOLDER*HELD  WAITERS  WAITING
 /locks/report  mutex  nightly (*/*)*s    1*s
 $ locks /missing
-[1] curatorctl: inspect: framework: *
+[1] curatorctl: *
 $ lock show /locks/report
 /locks/report: mutex, 1 hold, 1 wait
   holds nightly (*/*) for *s, token <TOKEN>
@@ -376,7 +375,7 @@ bills      worker-1  ?*s     1        moving, asked for
 $ partitions -o json /work
 {"members":[{"id":"worker-1","capacity":3,"alive":true,"wanted":2,"held":1}],"partitions":[{"name":"bills",*"asked":true,"waiting":1},{"name":"orders",*}],"balanced":true}
 $ partitions /missing
-[1] curatorctl: partition: /missing: framework: *
+[1] curatorctl: /missing: *
 `)
 		require.NoError(t, stuck.Release(ctx))
 		require.Equal(t, "bills", zktest.Await(t, held, "the partition that is free now"))
@@ -618,7 +617,7 @@ $ lock brake /a
 $ frobnicate
 [64] curatorctl: unknown verb "frobnicate"; see curatorctl help
 $ create /no/such/parent
-[1] curatorctl: framework: *: its parent /no/such is missing, expected it or -p
+[1] curatorctl: create *: its parent /no/such is missing, expected it or -p
 $ get
 [64] curatorctl: get: 0 arguments, expected PATH
 $ get /a /b
@@ -630,7 +629,7 @@ $ -x get /a
 $ ls -o yaml
 [64] curatorctl: ls: -o "yaml", expected table, wide or json
 $ ls -servers http://zk1
-[64] curatorctl: framework: *
+[64] curatorctl: *
 $ ls -ca /no/such/file
 [64] curatorctl: -ca: open /no/such/file: *
 $ ls -tls=maybe
@@ -737,12 +736,54 @@ $ acl /a/b
 world:anyone:ra
 $ acl /a
 world:anyone:ra
-$ quota /a
-[1] curatorctl: /a has no quota: *
 $ reconfig -remove 5
 [64] curatorctl: reconfig: nothing was done: -yes is missing
 `)
 		require.Contains(t, curatorctl(t, server.ConnectString(), "", "whoami").stdout, "ip:127.0.0.1\n")
+	})
+}
+
+// TestQuotas are set, changed and deleted, as ZooKeeper's own command sets them.
+func TestQuotas(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		servers, chroot, _ := strings.Cut(server.ConnectString(), "/")
+		root := "/" + chroot + "/q"
+		play(t, servers, strings.ReplaceAll(`
+$ create -p ROOT/a/b
+ROOT/a/b
+$ quota ROOT/a
+[1] curatorctl: ROOT/a has no quota: *
+$ quota -delete ROOT/a
+[1] curatorctl: ROOT/a has no quota: *
+$ quota -count 10 ROOT/missing
+[1] curatorctl: ROOT/missing: *
+$ quota -count -2 ROOT/a
+[64] curatorctl: quota: invalid value "-2" for flag -count: expected -1 or more; see curatorctl help quota
+$ quota -count 10 -delete ROOT/a
+[64] curatorctl: quota: -delete together with a limit, expected one of them
+$ quota -count 10 /zookeeper/config
+[64] curatorctl: quota: /zookeeper/config, expected a path outside of /zookeeper and not the root
+$ quota -count 10 ROOT/a
+limits  count=10,bytes=-1
+used    count=*,bytes=*
+$ quota -bytes 1000 -hard-count 20 -hard-bytes 2000 ROOT/a
+limits  count=10,bytes=1000;byteHardLimit=2000;countHardLimit=20
+used    count=*,bytes=*
+$ quota -count 10 ROOT/a/b
+[1] curatorctl: ROOT/a, which is above, has a quota, expected none
+$ quota -count 10 ROOT
+[1] curatorctl: ROOT/a, which is below, has a quota, expected none
+$ quota ROOT/a -o json
+{"limits":"count=10,bytes=1000;byteHardLimit=2000;countHardLimit=20","stats":"count=*"}
+$ quota -delete ROOT/a
+$ quota ROOT/a
+[1] curatorctl: ROOT/a has no quota: *
+`, "ROOT", root))
+		got := curatorctl(t, servers+root, "", "quota", "/a")
+		require.Equal(t, exitUsage, got.status)
+		require.Contains(t, got.stderr, "has the chroot "+root)
+		left := curatorctl(t, servers, "", "ls", "/zookeeper/quota").stdout
+		require.NotContains(t, left, strings.Split(root, "/")[1], "the folders of a quota go with it")
 	})
 }
 
@@ -858,26 +899,4 @@ func TestTerminalsObeyNothing(t *testing.T) {
 		require.Contains(t, got.stdout, `"\x1b[2J\r evil\n"`)
 		require.NotContains(t, got.stdout, "\x1b")
 	}
-}
-
-// TestServe: the page is there until the program is stopped.
-func TestServe(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"))
-	require.NoError(t, err)
-	holdLock(t, mutex)
-	r := begin(t, server.Addr(), "serve", "-listen", "127.0.0.1:0")
-	r.out.await(t, "listening on http://")
-	url := strings.TrimSpace(strings.TrimPrefix(r.out.text.String(), "listening on "))
-	request, err := http.NewRequestWithContext(withLimit(t), http.MethodGet, url, http.NoBody)
-	require.NoError(t, err)
-	request.Close = true
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	body, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
-	require.NoError(t, answer.Body.Close())
-	require.Contains(t, string(body), "nightly (")
-	r.end(t)
 }

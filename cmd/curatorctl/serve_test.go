@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// serving starts serve with a lock that is held, and returns the address.
+func serving(t *testing.T, args ...string) (r *running, addr string) {
+	t.Helper()
+	server := zktest.NewServer(t)
+	mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report", locks.WithLabel("nightly"))
+	require.NoError(t, err)
+	holdLock(t, mutex)
+	r = begin(t, server.Addr(), append([]string{"serve", "-listen", "127.0.0.1:0"}, args...)...)
+	r.out.await(t, "listening on http://")
+	return r, strings.TrimSpace(strings.TrimPrefix(r.out.text.String(), "listening on http://"))
+}
+
+// ask sends one request and returns status and body of the answer.
+func ask(t *testing.T, addr, host, target string, body io.Reader) (status int, text string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(withLimit(t), http.MethodGet, "http://"+addr+target, body)
+	require.NoError(t, err)
+	request.Close = true
+	if host != "" {
+		request.Host = host
+	}
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	read, err := io.ReadAll(answer.Body)
+	require.NoError(t, err)
+	return answer.StatusCode, string(read)
+}
+
+// TestServe: the page is there until the program is stopped, also for a viewer that follows changes.
+func TestServe(t *testing.T) {
+	r, addr := serving(t)
+	status, body := ask(t, addr, "", "/", http.NoBody)
+	require.Equal(t, http.StatusOK, status)
+	require.Contains(t, body, "nightly (")
+	conn, err := new(net.Dialer).DialContext(withLimit(t), "tcp", addr)
+	require.NoError(t, err)
+	defer conn.Close()
+	_, err = fmt.Fprintf(conn, "GET /?events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, err)
+	follower := bufio.NewReader(conn)
+	line, err := follower.ReadString('\n')
+	require.NoError(t, err)
+	require.Contains(t, line, "200 OK")
+	r.end(t)
+	_, err = io.Copy(io.Discard, follower)
+	if err != nil { // the connection is cut
+		require.NotErrorIs(t, err, context.DeadlineExceeded)
+	}
+	_, err = new(net.Dialer).DialContext(withLimit(t), "tcp", addr)
+	require.Error(t, err, "its port is free again")
+}
+
+// TestServeAnswersItsOwnNames only: a web site may have its name point at this machine.
+func TestServeAnswersItsOwnNames(t *testing.T) {
+	r, addr := serving(t, "-host", "locks.example")
+	for host, status := range map[string]int{"": 200, "localhost": 200, "locks.example:80": 200, "attacker.example": 421, "locks.example.attacker.example": 421} {
+		got, body := ask(t, addr, host, "/?format=json", http.NoBody)
+		require.Equal(t, status, got, host)
+		require.Equal(t, status == 200, strings.Contains(body, "nightly"), host)
+	}
+	r.end(t)
+}
+
+// TestServeLimitsRequests in size: headers, queries and bodies.
+func TestServeLimitsRequests(t *testing.T) {
+	r, addr := serving(t)
+	status, _ := ask(t, addr, "", "/", strings.NewReader("a body"))
+	require.Equal(t, http.StatusRequestEntityTooLarge, status)
+	status, _ = ask(t, addr, "", "/?q="+strings.Repeat("x", 10_000), http.NoBody)
+	require.Equal(t, http.StatusRequestURITooLong, status)
+	status, _ = ask(t, addr, "", "/?q="+strings.Repeat("x", 40_000), http.NoBody)
+	require.Equal(t, http.StatusRequestHeaderFieldsTooLarge, status)
+	r.end(t)
+}
+
+// pipes is a listener in memory.
+type pipes chan net.Conn
+
+func (p pipes) Accept() (net.Conn, error) {
+	conn, ok := <-p
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return conn, nil
+}
+func (p pipes) Close() error   { close(p); return nil }
+func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
+
+// TestServeLimitsTime: a client that does not finish its request, or sends none, is let go.
+func TestServeLimitsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPageServer(http.NotFoundHandler())
+		listener := make(pipes)
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(listener) }()
+		for _, test := range []struct {
+			text  string
+			after time.Duration
+		}{
+			{"GET / HTTP/1.1\r\nHost: local", 10 * time.Second},
+			{"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", time.Minute},
+		} {
+			conn, theirs := net.Pipe()
+			listener <- theirs
+			began := time.Now()
+			go func() {
+				_, err := io.WriteString(conn, test.text)
+				assert.NoError(t, err)
+			}()
+			_, err := io.Copy(io.Discard, conn)
+			require.NoError(t, err)
+			require.InDelta(t, test.after, time.Since(began), float64(2*time.Second), test.text)
+			require.NoError(t, conn.Close())
+		}
+		require.NoError(t, server.Close())
+		require.ErrorIs(t, <-served, http.ErrServerClosed)
+	})
+}
