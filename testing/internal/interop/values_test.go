@@ -75,7 +75,7 @@ func TestCountsOfBothSides(t *testing.T) {
 		count, err := values.NewSharedCount(zktest.Client(t, server), path, 7)
 		require.NoError(t, err)
 		require.NoError(t, count.Start(withLimit(t)))
-		t.Cleanup(count.Close)
+		t.Cleanup(func() { require.NoError(t, count.Close()) })
 		heard := make(chan int32, 100)
 		count.OnChange(func(v values.VersionedCount) { heard <- v.Count })
 		java.do(t, "set-count", path, "-8")
