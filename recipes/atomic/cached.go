@@ -26,7 +26,7 @@ type CachedAtomicNumber[T int32 | int64] struct {
 	left T
 }
 
-// CachedAtomicLong hands out numbers of 64 bits.
+// CachedAtomicLong hands out numbers of 64 bits; see [CachedAtomicNumber].
 type CachedAtomicLong = CachedAtomicNumber[int64]
 
 // NewCachedAtomicLong returns numbers of counter in blocks of size, which is 1 or more.
@@ -34,7 +34,7 @@ func NewCachedAtomicLong(counter *DistributedAtomicLong, size int64) (*CachedAto
 	return newCached(counter, size)
 }
 
-// CachedAtomicInteger hands out numbers of 32 bits.
+// CachedAtomicInteger hands out numbers of 32 bits; see [CachedAtomicNumber].
 type CachedAtomicInteger = CachedAtomicNumber[int32]
 
 // NewCachedAtomicInteger returns numbers of counter in blocks of size, which is 1 or more.

@@ -4,7 +4,8 @@ package atomic
 
 import "github.com/gocurator/curator/framework"
 
-// DistributedAtomicLong is a 64-bit counter that many processes share.
+// DistributedAtomicLong is a 64-bit counter that many processes share; see
+// [DistributedAtomicNumber] for its methods.
 type DistributedAtomicLong = DistributedAtomicNumber[int64]
 
 // NewDistributedAtomicLong returns the counter at path. It checks its arguments
@@ -13,7 +14,8 @@ func NewDistributedAtomicLong(client *framework.Framework, path string, opts ...
 	return newNumber[int64](client, path, opts)
 }
 
-// DistributedAtomicInteger is a 32-bit counter that many processes share.
+// DistributedAtomicInteger is a 32-bit counter that many processes share; see
+// [DistributedAtomicNumber] for its methods.
 type DistributedAtomicInteger = DistributedAtomicNumber[int32]
 
 // NewDistributedAtomicInteger returns the counter at path. It checks its

@@ -131,7 +131,8 @@ func TestAgeCountsWhatWasHeardOf(t *testing.T) {
 		p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
 		require.NoError(t, err)
 		defer func() { require.NoError(t, p.Close()) }()
-		require.NoError(t, p.Start(t.Context()))
+		require.NoError(t, p.Start())
+		require.NoError(t, p.Wait(t.Context()))
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.SessionID == client.Session().ID() && r.Op == zkserver.OpGetData {
 				return zkserver.Delay(2 * time.Second)

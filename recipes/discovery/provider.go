@@ -31,14 +31,14 @@ type Candidates interface {
 }
 
 // Strategy chooses an instance. It is called by any number of goroutines. When it panics, the
-// instances go by turns; the log has the panic once for each list of instances.
+// instances go one after the other; the log has the panic once for each list of instances.
 type Strategy interface {
 	// Choose returns the index of an instance, -1 for none.
 	Choose(from Candidates) int
 }
 
-// RoundRobin returns a strategy that takes the instances by turns. It is the
-// default. The turns of an instance that is down are shared by all others.
+// RoundRobin returns a strategy that takes the instances one after the other. It is the
+// default. All others share the calls of an instance that is down.
 func RoundRobin() Strategy { return new(roundRobin) }
 
 type roundRobin struct{ next atomic.Uint64 }
@@ -217,7 +217,7 @@ func (p *ServiceProvider[T]) ask(from *candidates[T]) (chosen *ServiceInstance[T
 			return
 		}
 		if !from.told.Swap(true) {
-			p.cache.discovery.client.Logger().Error("a strategy panicked, and instances go by turns", logPath, p.cache.cache.Path(),
+			p.cache.discovery.client.Logger().Error("a strategy panicked, and instances go one after the other", logPath, p.cache.cache.Path(),
 				"panic", recovered, "stack", string(debug.Stack()))
 		}
 		if index := p.byTurns.Choose(from); index >= 0 {

@@ -53,7 +53,7 @@ func ParseUriSpec(template string) (*UriSpec, error) { //nolint:revive // Curato
 			break
 		}
 		if opens := template[end] == '{'; opens == variable {
-			return nil, fmt.Errorf("discovery: brace %q, expected { and } by turns", template[end:end+1])
+			return nil, fmt.Errorf("discovery: brace %q, expected { and } alternating", template[end:end+1])
 		}
 		variable = !variable
 		template = template[end+1:]

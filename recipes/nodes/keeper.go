@@ -16,8 +16,8 @@ import (
 )
 
 // keeper is the goroutine of a [PersistentNode]: it alone asks the server. Each
-// turn compares the znode with what it must be, makes one step, and waits when
-// there is none to make.
+// step compares the znode with what it must be, and makes one change, or waits
+// when there is none to make.
 type keeper struct {
 	*PersistentNode
 
@@ -96,7 +96,7 @@ func (k *keeper) wait(ctx context.Context, watch *framework.Watch) {
 	}
 }
 
-// step makes one step towards the znode that must be, or waits for a change if
+// step makes one change towards the znode that must be, or waits for a change if
 // that is what there is.
 func (k *keeper) step(ctx context.Context) error {
 	path := k.name()
@@ -141,7 +141,7 @@ func (k *keeper) step(ctx context.Context) error {
 	if written != newest {
 		if err := k.client.Set(ctx, path, data, framework.Idempotent()); err != nil {
 			if errors.Is(err, framework.ErrNoNode) {
-				return nil // deleted in between, which the next turn sees
+				return nil // deleted in between, which the next step sees
 			}
 			k.stands(path, written)
 			if !mayPass(err) {
@@ -224,7 +224,7 @@ func (k *keeper) create(ctx context.Context, path string) error {
 	created, err := k.client.Create(ctx, path, data, k.outside(opts)...)
 	k.attempted = true
 	if errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
-		return nil // the next turn looks at it
+		return nil // the next step looks at it
 	}
 	if err != nil {
 		return err

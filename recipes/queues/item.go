@@ -24,23 +24,23 @@ type Item struct {
 	failed  error
 	refused error // of the last Transact
 
-	// turn is held while a Transact is under way. It is a channel because its holder makes a request.
-	turn chan struct{}
+	// busy is held while a Transact is under way. It is a channel because its holder makes a request.
+	busy chan struct{}
 	live context.Context //nolint:containedctx // ends when the loop goes on
 	end  context.CancelCauseFunc
 }
 
 func newItem(ctx context.Context, of *delivery, index int, data []byte) *Item {
 	live, end := context.WithCancelCause(context.Background())
-	return &Item{Data: data, path: of.path, ctx: ctx, of: of, index: index, turn: make(chan struct{}, 1), live: live, end: end}
+	return &Item{Data: data, path: of.path, ctx: ctx, of: of, index: index, busy: make(chan struct{}, 1), live: live, end: end}
 }
 
 // give yields the item, and ends what it has been given for.
 func (i *Item) give(yield func(*Item, error) bool) (goesOn bool) {
 	defer func() {
 		i.end(errGoneOn)
-		i.turn <- struct{}{} // a Transact that is under way ends first
-		<-i.turn
+		i.busy <- struct{}{} // a Transact that is under way ends first
+		<-i.busy
 	}()
 	return yield(i, nil)
 }
@@ -108,8 +108,8 @@ var errGoneOn = errors.New("the loop has gone on, the item is no longer its own"
 func (i *Item) Transact(ctx context.Context, ops ...framework.Op) error {
 	what := "transact " + i.path
 	select {
-	case i.turn <- struct{}{}:
-		defer func() { <-i.turn }()
+	case i.busy <- struct{}{}:
+		defer func() { <-i.busy }()
 	case <-i.live.Done():
 		return wrap(what, errGoneOn)
 	}

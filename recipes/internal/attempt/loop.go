@@ -74,6 +74,7 @@ func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) err
 		if time.Since(began) > maxPause {
 			l.reset()
 		}
+		l.failures++
 		l.log(ctx, err)
 		return err
 	})
@@ -83,10 +84,9 @@ func (l *Loop) reset() { l.pause, l.failures, l.logged = 0, 0, "" }
 
 // log logs a failure, unless the one before it had the same reason.
 func (l *Loop) log(ctx context.Context, err error) {
-	l.failures++
 	if reason := err.Error(); l.Warning != "" && ctx.Err() == nil && reason != l.logged {
 		l.logged = reason
-		l.Client.Logger().Warn(l.Warning, "curator.path", l.Path, "failures", l.failures, "error", err)
+		l.Client.Logger().Warn(l.Warning, "curator.path", l.Path, "failures", max(l.failures, 1), "error", err)
 	}
 }
 
