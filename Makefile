@@ -97,7 +97,7 @@ bench-readme: ## measure what the tables of one lock and of single requests show
 		-scenario get,exists,set,create,bulk-get,bulk-exists,bulk-set
 
 bench-growth: deps ## measure what sessions, locks, waiters, instances, cache nodes and watches cost a server, with charts
-	$(GO) -C $(WORKSHOP)/bench run . -growth 100,1000,3000 -out growth
+	$(GO) -C $(WORKSHOP)/bench run . -growth 10,100,1000,3000,5000 -out growth
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
 	$(GO) -C $(WORKSHOP) run ./mutants $(MUTANTS)

@@ -14,6 +14,7 @@ import (
 // TestFailOne has the next contender enter when the connection of the holder ends. One lock
 // tells its holder of that, and another does not.
 func TestFailOne(t *testing.T) {
+	t.Parallel()
 	for name, tells := range map[string]bool{"a lock that tells": true, "a lock that does not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
