@@ -15,10 +15,10 @@ import (
 const patience = time.Minute
 
 // Context returns a context that ends with the test, or after three minutes: a call of a test
-// that needs all of them has failed.
+// that needs all of them has failed. A function that the test has given to Cleanup may call it too.
 func Context(tb testing.TB) context.Context {
 	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), 3*patience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), 3*patience)
 	tb.Cleanup(cancel)
 	return ctx
 }

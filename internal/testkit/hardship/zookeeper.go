@@ -14,12 +14,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 // patience bounds what takes real time, generously: a call that needs it has failed.
 const patience = 2 * time.Minute
+
+// fewRequests is how many a call may have so that each has every ending. Those of other calls take turns,
+// unless the run is long.
+const fewRequests = 8
 
 // endings are what becomes of a request of a call at the moment at which its context ends.
 var endings = []struct {
@@ -46,13 +51,14 @@ func OnZooKeeper(t *testing.T, server zktest.Backend, calls []Call) (cells int) 
 	for _, call := range calls {
 		t.Run(call.Name, func(t *testing.T) {
 			a := address{call: call, backend: server}
-			a.T, a.Link = t, zktest.NewProxy(t, server.Addr())
-			a.Ours = zktest.Client(t, server.ConnectStringVia(a.Link.Addr()),
-				framework.WithServerTiming(framework.DefaultTickTime, 2), framework.WithLogger(slog.New(slog.DiscardHandler)))
-			a.Theirs = zktest.Client(t, server.ConnectString())
-			met := 0
+			a.T, a.Theirs = t, zktest.Client(t, server.ConnectString())
+			met, most := 0, 0
 			for k := range call.Requests {
 				for n, ending := range endings {
+					if call.Requests > fewRequests && n != k%len(endings) && !seeds.Long() {
+						continue
+					}
+					most++
 					a.Path = fmt.Sprintf("/call-%d-%d", k+1, n)
 					a.Name = fmt.Sprintf("%s: request %d %s, and the context ends", call.Name, k+1, ending.name)
 					if a.end(k+1, ending.direction, ending.verdict) {
@@ -60,8 +66,8 @@ func OnZooKeeper(t *testing.T, server zktest.Backend, calls []Call) (cells int) 
 					}
 				}
 			}
-			// A server that is busy may answer in another order than the embedded one.
-			require.GreaterOrEqual(t, met, len(endings), "requests of %d", call.Requests)
+			// A call may make fewer requests than by the fake clock, where all that waits is ready at once.
+			require.GreaterOrEqual(t, 2*met, most, "requests at which the context ended, of %d", most)
 			cells += met
 		})
 	}
@@ -76,11 +82,19 @@ type address struct {
 	backend zktest.Backend
 }
 
+// connect gives the caller a client of its own: one that has often lost its connection waits longer
+// and longer before it connects again.
+func (a *address) connect() {
+	a.Link = zktest.NewProxy(a.T, a.backend.Addr())
+	a.Ours = zktest.Client(a.T, a.backend.ConnectStringVia(a.Link.Addr()),
+		framework.WithServerTiming(framework.DefaultTickTime, 2), framework.WithLogger(slog.New(slog.DiscardHandler)))
+}
+
 // end makes the call, ends its context at the k-th request, and reports whether there was one.
 func (a *address) end(k int, direction zkproxy.Direction, verdict zkproxy.Verdict) (met bool) {
 	a.Later, a.Rival, a.Returned, a.End = func() {}, func() {}, func(error) {}, func(error) {}
-	a.sync()
 	before := a.backend.Counts(a.T)
+	a.connect()
 	made := a.call.Prepare(&a.Stage)
 	a.sync()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -113,6 +127,7 @@ func (a *address) end(k int, direction zkproxy.Direction, verdict zkproxy.Verdic
 	a.sync() // a reply that never comes is noticed with the next one
 	a.Returned(err)
 	a.End(err)
+	require.NoError(a.T, a.Ours.Close(), a.Name)
 	a.backend.AwaitCounts(a.T, before, patience)
 	select {
 	case <-struck:

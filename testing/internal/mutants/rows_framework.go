@@ -121,7 +121,7 @@ var frameworkRows = []row{
 		name: "password-in-messages", breaks: secretsKept,
 		in:     "framework.(*Session).Format",
 		change: become("$0+string($r.password)", "String()"),
-		test:   "^TestSecretsAreToldToNobody$",
+		test:   "^TestBadInputSecretsAreToldToNobody$",
 	},
 	{
 		name: "credential-in-errors", breaks: secretsKept,
