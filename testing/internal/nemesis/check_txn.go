@@ -31,13 +31,13 @@ func (r *roundReport) txnRunsOf(client string, spec lockSpec) (all []*txnRun, er
 		switch {
 		case e.Lock != spec.Name:
 		case e.Kind == planned:
-			t := &txnRun{client: client, name: e.Hold, outcome: unknown, at: e.At, first: r.eraAt(e.At), last: len(r.eras) - 1}
+			t := &txnRun{client: client, name: e.Owner, outcome: unknown, at: e.At, first: r.eraAt(e.At), last: len(r.eras) - 1}
 			if err := json.Unmarshal([]byte(e.Value), &t.program); err != nil {
 				return nil, fmt.Errorf("has recorded a program that cannot be read: %w", err)
 			}
-			byName[e.Hold], all = t, append(all, t)
-		case e.Kind == transacted && byName[e.Hold] != nil:
-			t := byName[e.Hold]
+			byName[e.Owner], all = t, append(all, t)
+		case e.Kind == transacted && byName[e.Owner] != nil:
+			t := byName[e.Owner]
 			t.outcome, t.read, t.at, t.last = e.Outcome, e.Value, e.At, r.eraAt(e.At)
 		}
 	}

@@ -24,7 +24,7 @@ var txnWorkloads = []workload{{
 }}
 
 const (
-	planned    eventKind = "planned"    // a transaction begins; Hold is its name, and Value its program
+	planned    eventKind = "planned"    // a transaction begins; Owner is its name, and Value its program
 	transacted eventKind = "transacted" // it has ended; Value is what it has read
 )
 
@@ -137,12 +137,12 @@ func (w *worker) runProgram(ctx context.Context, name string, p program) error {
 	if err != nil {
 		return err
 	}
-	w.client.history.add(event{Kind: planned, Hold: name, Lock: w.spec.Name, Value: string(plan)})
+	w.client.history.add(event{Kind: planned, Owner: name, Lock: w.spec.Name, Value: string(plan)})
 	var read string
 	err = txn.Do(ctx, w.client.framework, func(tx *txn.Tx) (err error) {
 		read, err = p.in(tx, root, name)
 		return err
 	})
-	w.client.history.add(event{Kind: transacted, Hold: name, Lock: w.spec.Name, Value: read, Outcome: changed(err), Error: text(err)})
+	w.client.history.add(event{Kind: transacted, Owner: name, Lock: w.spec.Name, Value: read, Outcome: changed(err), Error: text(err)})
 	return err
 }

@@ -33,11 +33,12 @@ func TestTxnWorkload(t *testing.T) {
 	for _, e := range events {
 		switch e.Kind {
 		case planned:
+			p = program{}
 			require.NoError(t, json.Unmarshal([]byte(e.Value), &p))
 		case transacted:
 			require.Equal(t, accepted, e.Outcome, e.Error)
 			var read string
-			read, state = p.on(state, e.Hold)
+			read, state = p.on(state, e.Owner)
 			require.Equal(t, read, e.Value, "%+v", p)
 			done++
 		}
@@ -55,9 +56,9 @@ func (p *plan) runIn(client, name string, program program, result outcome, read 
 	if err != nil {
 		panic(err)
 	}
-	p.add(client, event{At: at(began), Kind: planned, Hold: name, Lock: txnSpec.Name, Value: string(text)})
+	p.add(client, event{At: at(began), Kind: planned, Owner: name, Lock: txnSpec.Name, Value: string(text)})
 	if result != "" {
-		p.add(client, event{At: at(ended), Kind: transacted, Hold: name, Lock: txnSpec.Name, Value: read, Outcome: result})
+		p.add(client, event{At: at(ended), Kind: transacted, Owner: name, Lock: txnSpec.Name, Value: read, Outcome: result})
 	}
 }
 
