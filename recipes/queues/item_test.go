@@ -141,10 +141,12 @@ func TestTransactRefusesBadInput(t *testing.T) {
 		_, name := framework.SplitPath(item.Path())
 		sent := len(server.Log())
 		for text, call := range map[string]func() error{
-			"context nil":          func() error { return item.Transact(nilContext) },
-			"context canceled":     func() error { return item.Transact(ended) },
-			"the item":             func() error { return item.Transact(withLimit(t), framework.DeleteOp(item.Path())) },
-			"operation 1":          func() error { return item.Transact(withLimit(t), result(item), framework.CheckOp(item.Path(), framework.AnyVersion)) },
+			"context nil":      func() error { return item.Transact(nilContext) },
+			"context canceled": func() error { return item.Transact(ended) },
+			"the item":         func() error { return item.Transact(withLimit(t), framework.DeleteOp(item.Path())) },
+			"operation 1": func() error {
+				return item.Transact(withLimit(t), result(item), framework.CheckOp(item.Path(), framework.AnyVersion))
+			},
 			item.Path() + "/x":     func() error { return item.Transact(withLimit(t), framework.CreateOp(item.Path()+"/x", nil)) },
 			lockPath + "/" + name:  func() error { return item.Transact(withLimit(t), framework.DeleteOp(lockPath+"/"+name)) },
 			"no path":              func() error { return item.Transact(withLimit(t), framework.Op{}) },
