@@ -164,7 +164,7 @@ func TestBadInput(t *testing.T) {
 		"get /x: invalid option: a nil option":                                  get(nil),
 		"Watched(nil), expected a place for the *Watch":                         get(framework.Watched(nil)),
 		"get /x: invalid option: StoringStatIn(nil), expected":                  get(framework.StoringStatIn(nil)),
-		"transact: invalid option: the zero Op as operation 1, expected":        transact(framework.CheckOp("/a", framework.AnyVersion), framework.Op{}),
+		"transact: operation 1: invalid option: the zero Op, expected":          transact(framework.CheckOp("/a", framework.AnyVersion), framework.Op{}),
 		"transact /x: set, operation 0: invalid option: a nil option":           transact(framework.SetDataOp("/x", nil, nil)),
 		"transact /x: delete, operation 0: invalid option: Quietly at DeleteOp": transact(framework.DeleteOp("/x", framework.Quietly())),
 		"a Reconfiguration without Joining, Leaving or Members":                 reconfig(framework.Reconfiguration{From: 1}),

@@ -151,14 +151,15 @@
 //
 // # Many paths
 //
-// [Framework.ChildrenData] reads the children of a znode with their data and Stats.
+// [Framework.ChildrenData] reads the children of a znode with their data and Stats, and
+// [Framework.Pipeline] makes any number of reads.
 //
-// [Framework.Bulk] runs many operations, a bounded number at a time, and returns a result and
-// an error for each:
+// [Framework.Bulk] runs many operations of any kind, a bounded number at a time, and returns a
+// result and an error for each:
 //
-//	results, err := client.Bulk(ctx, []framework.BulkOp{
-//		framework.BulkGet("/jobs/1"), framework.BulkSet("/jobs/2", data), ...
-//	}, framework.WithWindow(256), framework.WithProgress(func(done, total int) { ... }))
+//	results, err := client.Bulk(ctx, []framework.Op{
+//		framework.SetDataOp("/jobs/1", data), framework.DeleteOp("/jobs/2", framework.Quietly()), ...
+//	})
 //
 // # The state of the connection
 //

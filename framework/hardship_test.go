@@ -109,8 +109,8 @@ var hardshipCalls = []hardship.Call{
 		return f.Pipeline(ctx, framework.ReadData(path, nil), framework.ReadChildren(path, nil))
 	}),
 	verbRow("Bulk", 3, func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.Bulk(ctx, []framework.BulkOp{
-			framework.BulkGet(path), framework.BulkSet(path, nil), framework.BulkGet(path + "/old"),
+		_, err := f.Bulk(ctx, []framework.Op{
+			framework.CheckOp(path, framework.AnyVersion), framework.SetDataOp(path, nil), framework.CheckOp(path+"/old", framework.AnyVersion),
 		})
 		return err
 	}),

@@ -55,10 +55,10 @@ const short = 20 // bytes of data
 // createFolder creates a folder with n nodes whose data tells their number, and returns the paths.
 func createFolder(t *testing.T, f *framework.Framework, n int) []string {
 	t.Helper()
-	ops, paths := make([]framework.BulkOp, n), make([]string, n)
+	ops, paths := make([]framework.Op, n), make([]string, n)
 	for i := range n {
 		paths[i] = fmt.Sprintf("/folder/%d", i)
-		ops[i] = framework.BulkCreate(paths[i], numbered(i, short), framework.CreatingParentsIfNeeded())
+		ops[i] = framework.CreateOp(paths[i], numbered(i, short), framework.CreatingParentsIfNeeded())
 	}
 	_, err := f.Bulk(t.Context(), ops)
 	require.NoError(t, err)

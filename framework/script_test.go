@@ -141,7 +141,7 @@ func (s *script) results(results []framework.OpResult, err error) {
 	for i, r := range results {
 		line := fmt.Sprintf("result %d", i)
 		if r.Path != "" {
-			line += " created " + r.Path
+			line += " " + r.Path
 		}
 		if r.Stat != nil {
 			line += " stat " + s.normal(*r.Stat)

@@ -19,11 +19,6 @@ import (
 // elsewhere are the exported names that no row of the suite uses, with a test that they
 // have and the reason.
 var elsewhere = map[string]string{
-	"BulkCreate":                 "TestBulk: it is many calls",
-	"BulkDelete":                 "TestBulk: it is many calls",
-	"BulkExists":                 "TestBulk: it is many calls",
-	"BulkGet":                    "TestBulk: it is many calls",
-	"BulkSet":                    "TestBulk: it is many calls",
 	"CompareSequence":            "TestSequenceNumbersInOrder: it asks no server",
 	"DigestMD5":                  "TestSASL: it takes a server with users",
 	"DigestMD5Func":              "TestSASLRotatedPassword: it takes a server with users",
@@ -66,14 +61,12 @@ var elsewhere = map[string]string{
 	"WithLogger":                 "TestAuthCredentialThatIsRefusedLater: a log is no outcome",
 	"WithMeterProvider":          "TestTelemetryOfVerbs: measurements are no outcome",
 	"WithPathAttribute":          "TestTelemetryPathAttributeIsOptIn: spans are no outcome",
-	"WithProgress":               "TestBulk: it is many calls",
 	"WithReadOnly":               "TestReadOnlyMode: it takes several servers",
 	"WithReplyLimit":             "TestWithReplyLimit: it takes a client with a small limit",
 	"WithSASL":                   "TestSASL: it takes a server with users",
 	"WithServerTiming":           "TestQuorumServerTimingIsChecked: it is for a warning",
 	"WithTLS":                    "TestTLS: it takes a server with a certificate",
 	"WithTracerProvider":         "TestTelemetryOfVerbs: spans are no outcome",
-	"WithWindow":                 "TestBulkKeepsToItsWindow: it is many calls",
 	"WithoutContainerParents":    "TestCreateOnServersWithoutContainers: it is for servers that have none",
 
 	"NewCircuitBreakingConnectionStateListener": "TestCircuitBreakerOnAClient: it takes outages",

@@ -10,24 +10,36 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// Op is one operation of a transaction.
+// Op is one operation of a [Framework.Transact] or a [Framework.Bulk], made by [CreateOp],
+// [SetDataOp], [DeleteOp] or [CheckOp].
 type Op struct {
 	operation
-	path   string
-	encode func(*Framework, *wire.Encoder) error // the record, without its header
+	path string
+	err  error // of the options
+
+	// In a transaction: the record, without its header, and the result.
+	encode func(*Framework, *wire.Encoder) error
 	decode func(*Framework, *wire.Decoder, *OpResult)
+
+	alone func(context.Context, *Framework, *OpResult) error // as a call of its own
 }
+
+var errZeroOp = fmt.Errorf("%w: the zero Op, expected one of CreateOp, SetDataOp, DeleteOp or CheckOp", ErrInvalidOption)
 
 // Path returns the path that the operation names, "" for the zero Op.
 func (op Op) Path() string { return op.path }
 
-// OpResult is the result of an operation of a transaction.
+// OpResult is the result of one operation of a [Framework.Transact] or a [Framework.Bulk].
 type OpResult struct {
-	// Path is the path of a created znode.
+	// Path is the path of the operation; after a create, the path of the created znode.
 	Path string
 
-	// Stat is the znode's Stat after a set; nil for other operations.
+	// Stat is the znode's Stat after a set, and after a create in a bulk; nil otherwise.
 	Stat *Stat
+
+	// Err is the error of an operation in a bulk, as the verb returns it. A transaction fails
+	// as a whole.
+	Err error
 }
 
 // The options that operations of a transaction take: none that needs more than one request,
@@ -42,21 +54,26 @@ const (
 // transaction. Its result has no Stat.
 var opCreateInTransaction = operation{wire.OpCreate, "create", true}
 
-// CreateOp is [Framework.Create] within a transaction. The options that need more
-// than one request, or a Stat, are refused. Without permission to create, it fails with
+// CreateOp is [Framework.Create] as an operation. A transaction refuses the options that need
+// more than one request, or a Stat. Without permission to create, it fails there with
 // [ErrNoAuth] even if the znode exists: a transaction does not look.
 func CreateOp(path string, data []byte, opts ...CreateOption) Op {
-	op := Op{operation: opCreate, path: path}
 	var cfg createConfig
-	err := cfg.apply(opts)
-	if err == nil {
-		err = cfg.given.only(ofCreateOp, "CreateOp in a transaction")
-	}
+	op := Op{path: path, err: cfg.apply(opts)}
 	if op.operation = cfg.mode.operation(); op.operation == opCreate {
 		op.operation = opCreateInTransaction
 	}
+	op.alone = func(ctx context.Context, f *Framework, r *OpResult) error {
+		c := &creation{f: f, cfg: cfg, path: path, target: path, data: data}
+		created, err := c.run(ctx, nil)
+		if err == nil {
+			stat := c.stat // so that the creation is not kept
+			r.Path, r.Stat = created, &stat
+		}
+		return err
+	}
 	op.encode = func(f *Framework, e *wire.Encoder) error {
-		if err != nil {
+		if err := cfg.given.only(ofCreateOp, "CreateOp in a transaction"); err != nil {
 			return err
 		}
 		if err := f.creatable(path, cfg.mode); err != nil {
@@ -82,24 +99,30 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	return op
 }
 
-// SetDataOp is [Framework.Set] within a transaction. [Idempotent], [InSession] and [WithRetry]
-// are refused.
+// SetDataOp is [Framework.Set] as an operation. A transaction refuses [Idempotent],
+// [InSession] and [WithRetry].
 func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	cfg, err := newSetConfig(opts)
-	if err == nil {
-		err = cfg.given.only(ofSetDataOp, "SetDataOp in a transaction")
-	}
 	return Op{
-		operation: opSet, path: path,
+		operation: opSet, path: path, err: err,
+		alone: func(ctx context.Context, f *Framework, r *OpResult) error {
+			s := setting{f: f, path: path, data: data, cfg: cfg}
+			err := s.run(ctx, nil)
+			if err == nil {
+				stat := s.stat
+				r.Stat = &stat
+			}
+			return err
+		},
 		encode: func(f *Framework, e *wire.Encoder) error {
-			if err != nil {
+			if err := cfg.given.only(ofSetDataOp, "SetDataOp in a transaction"); err != nil {
 				return err
 			}
 			data, err := f.stored(path, data, &cfg.common)
 			if err != nil {
 				return err
 			}
-			s := setting{f: f, path: path, data: data, cfg: *cfg}
+			s := setting{f: f, path: path, data: data, cfg: cfg}
 			return s.encode(e)
 		},
 		decode: func(_ *Framework, d *wire.Decoder, r *OpResult) {
@@ -112,16 +135,14 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	}
 }
 
-// DeleteOp is [Framework.Delete] within a transaction. The options that need more
-// than one request are refused.
+// DeleteOp is [Framework.Delete] as an operation. A transaction refuses the options that need
+// more than one request.
 func DeleteOp(path string, opts ...DeleteOption) Op {
+	cfg, err := newDeleteConfig(opts)
 	return Op{
-		operation: opDelete, path: path,
+		operation: opDelete, path: path, err: err,
+		alone: func(ctx context.Context, f *Framework, _ *OpResult) error { return f.remove(ctx, path, cfg, nil) },
 		encode: func(f *Framework, e *wire.Encoder) error {
-			cfg := deleteConfig{version: AnyVersion}
-			if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&cfg) }); err != nil {
-				return err
-			}
 			if err := cfg.given.only(ofDeleteOp, "DeleteOp in a transaction"); err != nil {
 				return err
 			}
@@ -136,10 +157,10 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 	}
 }
 
-// CheckOp makes a transaction fail unless the znode exists and its data has this version,
-// which may be [AnyVersion].
+// CheckOp fails, and with it its transaction, unless the znode exists and its data has this
+// version, which may be [AnyVersion].
 func CheckOp(path string, version int32) Op {
-	return Op{
+	op := Op{
 		operation: opCheck, path: path,
 		encode: func(f *Framework, e *wire.Encoder) error {
 			if err := ValidatePath(path); err != nil {
@@ -150,6 +171,12 @@ func CheckOp(path string, version int32) Op {
 			return nil
 		},
 	}
+	// ZooKeeper has no request for a check alone.
+	op.alone = func(ctx context.Context, f *Framework, _ *OpResult) error {
+		_, err := f.Transact(ctx, op)
+		return err
+	}
+	return op
 }
 
 // Transact applies all operations or none, in order and as one transaction of the
@@ -180,8 +207,10 @@ func (f *Framework) encodeTransaction(ops []Op) ([]byte, error) {
 	var e wire.Encoder
 	for i, op := range ops {
 		if op.encode == nil {
-			return nil, &OpError{opTransact.name, "", fmt.Errorf(
-				"%w: the zero Op as operation %d, expected one of CreateOp, SetDataOp, DeleteOp or CheckOp", ErrInvalidOption, i)}
+			return nil, &OpError{opTransact.name, "", fmt.Errorf("operation %d: %w", i, errZeroOp)}
+		}
+		if op.err != nil {
+			return nil, op.failed(i, op.err)
 		}
 		e.MultiOp(op.code)
 		if err := op.encode(f, &e); err != nil {
@@ -238,6 +267,7 @@ func (t *transaction) needsNamespace() bool {
 func (t *transaction) decode(d *wire.Decoder) error {
 	t.results = make([]OpResult, len(t.ops))
 	for i, op := range t.ops {
+		t.results[i].Path = op.path
 		failed := d.MultiResult()
 		switch {
 		case d.Err() != nil:

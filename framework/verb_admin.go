@@ -51,7 +51,9 @@ func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...
 	e.Int32(cfg.version)
 	decode := func(d *wire.Decoder) error {
 		stat := d.Stat()
-		cfg.storeStat(d, stat)
+		if d.Err() == nil && cfg.stat != nil {
+			*cfg.stat = stat
+		}
 		return nil
 	}
 	calls := []*call{{operation: opSetACL, path: path, body: e.Bytes(), decode: decode}}

@@ -6,9 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -22,57 +22,45 @@ func TestBulk(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		f := zktest.Client(t, server)
-		_, err := f.Create(t.Context(), "/tree", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
 		const n = 1000
 		path := func(i int) string { return fmt.Sprintf("/tree/%d", i) }
-		var ops []framework.BulkOp
+		var ops []framework.Op
 		for i := range n {
-			ops = append(ops, framework.BulkCreate(path(i), fmt.Appendf(nil, "%d", i)))
+			ops = append(ops, framework.CreateOp(path(i), fmt.Appendf(nil, "%d", i), framework.CreatingParentsIfNeeded()))
 		}
-		var seen []int
-		results, err := f.Bulk(t.Context(), ops, framework.WithProgress(func(done, total int) {
-			require.Equal(t, n, total)
-			seen = append(seen, done)
-		}))
+		results, err := f.Bulk(t.Context(), ops)
 		require.NoError(t, err)
 		require.Len(t, results, n)
-		require.IsIncreasing(t, seen)
-		require.Equal(t, n, seen[len(seen)-1])
 
 		ops = nil
 		for i := range n + 1 {
-			ops = append(ops, framework.BulkGet(path(i)), framework.BulkExists(path(i)),
-				framework.BulkSet(path(i), []byte("x"), framework.WithVersion(int32(i%2))))
+			ops = append(ops, framework.CheckOp(path(i), framework.AnyVersion),
+				framework.SetDataOp(path(i), []byte("x"), framework.WithVersion(int32(i%2))))
 		}
-		results, err = f.Bulk(t.Context(), ops, framework.WithWindow(10))
-		require.ErrorContains(t, err, fmt.Sprintf("%d of %d have failed", n/2+2, 3*(n+1)))
+		results, err = f.Bulk(t.Context(), ops)
+		require.ErrorContains(t, err, fmt.Sprintf("%d of %d have failed", n/2+2, 2*(n+1)))
 		require.ErrorIs(t, err, framework.ErrBadVersion)
 		for i := range n {
-			get, exists, set := results[3*i], results[3*i+1], results[3*i+2]
-			require.NoError(t, get.Err)
-			require.Equal(t, path(i), get.Path)
-			require.NotNil(t, exists.Stat)
+			check, set := results[2*i], results[2*i+1]
+			require.Equal(t, framework.OpResult{Path: path(i)}, check)
+			require.Equal(t, path(i), set.Path)
 			if i%2 == 1 {
 				require.ErrorIs(t, set.Err, framework.ErrBadVersion)
 				require.Nil(t, set.Stat)
-				require.Equal(t, fmt.Sprint(i), string(get.Data))
 			} else {
 				require.NoError(t, set.Err)
 				require.Equal(t, int32(1), set.Stat.Version)
 			}
 		}
-		get, exists, set := results[3*n], results[3*n+1], results[3*n+2]
-		require.ErrorIs(t, get.Err, framework.ErrNoNode)
-		require.Nil(t, get.Stat)
-		require.NoError(t, exists.Err)
-		require.Nil(t, exists.Stat)
+		check, set := results[2*n], results[2*n+1]
+		require.ErrorIs(t, check.Err, framework.ErrNoNode)
 		require.ErrorIs(t, set.Err, framework.ErrNoNode)
 
 		ops = nil
 		for i := range n {
-			ops = append(ops, framework.BulkDelete(path(i)))
+			ops = append(ops, framework.DeleteOp(path(i)))
 		}
+		ops = append(ops, framework.DeleteOp("/none", framework.Quietly())) // which a transaction refuses
 		_, err = f.Bulk(t.Context(), ops)
 		require.NoError(t, err)
 		names, err := f.Children(t.Context(), "/tree")
@@ -81,20 +69,17 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// No more requests than the window are under way.
+// No more requests than the window are under way, and none begins after the end of the context.
 func TestBulkKeepsToItsWindow(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)
 	mustCreate(t, f, "/node")
-	const window = 7
-	proxy := zktest.NewProxy(t, server)
-	through := zktest.Client(t, proxy)
-	var flying, most atomic.Int32
+	var flying atomic.Int32
 	release := make(chan struct{})
 	held := make(chan struct{}, 1)
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpGetData && r.SessionID == through.Session().ID() {
-			most.Store(max(most.Load(), flying.Add(1)))
+		if r.Op == zkserver.OpSetData {
+			flying.Add(1)
 			select {
 			case held <- struct{}{}:
 			default:
@@ -103,31 +88,37 @@ func TestBulkKeepsToItsWindow(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	ops := make([]framework.BulkOp, 100)
+	ops := make([]framework.Op, 1000)
 	for i := range ops {
-		ops[i] = framework.BulkGet("/node")
+		ops[i] = framework.SetDataOp("/node", nil)
 	}
 	done := make(chan error, 1)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	defer cancel(nil)
-	var results []framework.BulkResult
+	var results []framework.OpResult
 	go func() {
 		var err error
-		results, err = through.Bulk(ctx, ops, framework.WithWindow(window))
+		results, err = f.Bulk(ctx, ops)
 		done <- err
 	}()
-	zktest.Await(t, held, "the first read")
+	zktest.Await(t, held, "the first set")
 	why := errors.New("enough")
 	cancel(why)
 	require.ErrorIs(t, zktest.Await(t, done, "the end of the bulk"), why)
 	close(release)
-	require.LessOrEqual(t, int(most.Load()), window)
+	require.NoError(t, f.Sync(t.Context(), "/")) // after all that was sent
+	require.LessOrEqual(t, int(flying.Load()), 128)
+	inDoubt := 0
 	for _, r := range results {
 		require.ErrorIs(t, r.Err, why)
+		if framework.OutcomeUnknown(r.Err) {
+			inDoubt++
+		}
 		var of *framework.OpError
 		require.ErrorAs(t, r.Err, &of)
-		require.Equal(t, "get", of.Op)
+		require.Equal(t, "set", of.Op)
 	}
+	require.LessOrEqual(t, inDoubt, 128)
 }
 
 // A write whose outcome is unknown says so at its place, and the others go on.
@@ -143,41 +134,67 @@ func TestBulkTellsOfUnknownOutcomes(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	var ops []framework.BulkOp
+	var ops []framework.Op
 	for i := range 3 {
-		ops = append(ops, framework.BulkSet(fmt.Sprintf("/node-%d", i), []byte("x"), framework.Idempotent(), framework.WithRetry(retry.NTimes(2, 0))))
+		ops = append(ops, framework.SetDataOp(fmt.Sprintf("/node-%d", i), []byte("x"), framework.Idempotent(), framework.WithRetry(retry.NTimes(9, 0))))
 	}
-	results, err := f.Bulk(t.Context(), ops, framework.WithWindow(1))
+	results, err := f.Bulk(t.Context(), ops)
 	require.ErrorContains(t, err, "1 of 3")
 	require.NoError(t, results[0].Err)
 	require.True(t, framework.OutcomeUnknown(results[1].Err))
 	require.NoError(t, results[2].Err)
 }
 
-// A reply that is too large is the trouble of its own path.
-func TestBulkWithAReplyThatIsTooLarge(t *testing.T) {
-	server := zktest.NewServer(t)
-	writer := zktest.Client(t, server)
-	f := zktest.Client(t, server, framework.WithMaxReplySize(2000))
-	mustCreate(t, writer, "/large")
-	require.NoError(t, writer.Set(t.Context(), "/large", []byte(strings.Repeat("x", 3000))))
-	mustCreate(t, writer, "/small")
-	results, err := f.Bulk(t.Context(), []framework.BulkOp{
-		framework.BulkGet("/small"), framework.BulkGet("/large"), framework.BulkGet("/small"),
+// TestPipelineInParts: a long list of reads is not sent in one write, and continues after a lost
+// connection.
+func TestPipelineInParts(t *testing.T) {
+	const n = 2500
+	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10")) // where each read is a request
+	f := zktest.Client(t, server, framework.WithRetryPolicy(retry.NTimes(3, 0)))
+	var ops []framework.Op
+	for i := range n {
+		ops = append(ops, framework.CreateOp(fmt.Sprintf("/long/%d", i), fmt.Appendf(nil, "%d", i), framework.CreatingParentsIfNeeded()))
+	}
+	_, err := f.Bulk(t.Context(), ops)
+	require.NoError(t, err)
+	var lost, first, last atomic.Int32
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		switch {
+		case r.Op != zkserver.OpGetData:
+		case r.Path == "/long/0":
+			first.Add(1)
+		case r.Path == "/long/1500" && lost.Add(1) == 1:
+			return zkserver.LoseReply
+		case r.Path == fmt.Sprintf("/long/%d", n-1):
+			last.Add(1)
+		}
+		return zkserver.Pass
 	})
-	require.ErrorIs(t, err, framework.ErrTooLarge)
-	require.NoError(t, results[0].Err)
-	require.ErrorIs(t, results[1].Err, framework.ErrTooLarge)
-	require.NoError(t, results[2].Err)
+	reads, data := make([]framework.Read, n), make([][]byte, n)
+	for i := range reads {
+		reads[i] = framework.ReadData(fmt.Sprintf("/long/%d", i), &data[i])
+	}
+	require.NoError(t, f.Pipeline(t.Context(), reads...))
+	require.EqualValues(t, 1, first.Load(), "the part before the loss is not read again")
+	require.EqualValues(t, 2, lost.Load())
+	require.EqualValues(t, 1, last.Load(), "it was not sent before the part in front of it was answered")
+	for i := range data {
+		require.Equal(t, fmt.Sprint(i), string(data[i]))
+	}
+	reads[7] = framework.ReadData("/none", nil)
+	err = f.Pipeline(t.Context(), reads...)
+	require.ErrorIs(t, err, framework.ErrNoNode)
+	require.ErrorContains(t, err, "/none")
+	require.EqualValues(t, 1, last.Load(), "what follows the part that failed is not read")
 }
 
 // One read may accept more than the client does.
 func TestWithReplyLimit(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server, framework.WithMaxReplySize(2000))
-	ops := make([]framework.BulkOp, 500)
+	ops := make([]framework.Op, 500)
 	for i := range ops {
-		ops[i] = framework.BulkCreate(fmt.Sprintf("/long/%d", i), nil, framework.CreatingParentsIfNeeded())
+		ops[i] = framework.CreateOp(fmt.Sprintf("/long/%d", i), nil, framework.CreatingParentsIfNeeded())
 	}
 	_, err := f.Bulk(t.Context(), ops)
 	require.NoError(t, err)
@@ -197,17 +214,20 @@ func TestBulkRefusesBadInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)
 	before := len(server.Log())
-	ops := []framework.BulkOp{framework.BulkExists("/node")}
-	for name, try := range map[string]func() error{
-		"context":  func() error { _, err := f.Bulk(nil, ops); return err }, //nolint:staticcheck // what a mistake does
-		"zero":     func() error { _, err := f.Bulk(t.Context(), []framework.BulkOp{ops[0], {}}); return err },
-		"window":   func() error { _, err := f.Bulk(t.Context(), ops, framework.WithWindow(0)); return err },
-		"progress": func() error { _, err := f.Bulk(t.Context(), ops, framework.WithProgress(nil)); return err },
-		"option":   func() error { _, err := f.Bulk(t.Context(), ops, nil); return err },
+	good := framework.CreateOp("/node", nil)
+	for says, ops := range map[string][]framework.Op{
+		"bulk: operation 1: invalid option: the zero Op, expected one of CreateOp": {good, {}},
+		"bulk: operation 1: invalid option: a nil option":                          {good, framework.SetDataOp("/node", nil, nil)},
+		"bulk: operation 0: invalid option: WithTTL(1s) with mode 0":               {framework.CreateOp("/node", nil, framework.WithTTL(time.Second))},
+		"bulk: operation 0: invalid option: InSession(nil)":                        {framework.DeleteOp("/node", framework.InSession(nil)), good},
 	} {
-		require.ErrorIs(t, try(), framework.ErrInvalidOption, name)
+		_, err := f.Bulk(t.Context(), ops)
+		require.ErrorIs(t, err, framework.ErrInvalidOption, says)
+		require.ErrorContains(t, err, says)
 	}
-	_, err := f.Bulk(t.Context(), []framework.BulkOp{ops[0], framework.BulkGet("none")})
+	_, err := f.Bulk(nil, []framework.Op{good}) //nolint:staticcheck // what a mistake does
+	require.ErrorIs(t, err, framework.ErrInvalidOption)
+	_, err = f.Bulk(t.Context(), []framework.Op{good, framework.DeleteOp("none")})
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
 	results, err := f.Bulk(t.Context(), nil)
 	require.NoError(t, err)
@@ -215,33 +235,21 @@ func TestBulkRefusesBadInput(t *testing.T) {
 	for _, event := range server.Log()[before:] {
 		require.NotEqual(t, zkserver.Served, event.Kind, "%v", event)
 	}
-	require.PanicsWithValue(t, "progress", func() {
-		_, _ = f.Bulk(t.Context(), ops, framework.WithProgress(func(int, int) { panic("progress") }))
-	})
 }
 
 // TestBulkStoresStats in its results, and where the caller wants them.
 func TestBulkStoresStats(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t))
-	var created, set, got, missing framework.Stat
-	var here, absent bool
-	results, err := f.Bulk(t.Context(), []framework.BulkOp{framework.BulkCreate("/a", []byte("x"), framework.StoringStatIn(&created))})
+	var created, set framework.Stat
+	results, err := f.Bulk(t.Context(), []framework.Op{
+		framework.CreateOp("/a-", []byte("x"), framework.WithMode(framework.PersistentSequential), framework.StoringStatIn(&created)),
+	})
 	require.NoError(t, err)
+	require.Equal(t, "/a-0000000000", results[0].Path)
 	require.Equal(t, created, *results[0].Stat)
 	require.NotZero(t, created.Czxid)
-	results, err = f.Bulk(t.Context(), []framework.BulkOp{framework.BulkSet("/a", []byte("y"), framework.StoringStatIn(&set))})
+	results, err = f.Bulk(t.Context(), []framework.Op{framework.SetDataOp("/a-0000000000", []byte("y"), framework.StoringStatIn(&set))})
 	require.NoError(t, err)
 	require.Equal(t, set, *results[0].Stat)
 	require.EqualValues(t, 1, set.Version)
-	results, err = f.Bulk(t.Context(), []framework.BulkOp{
-		framework.BulkGet("/a", framework.StoringStatIn(&got), framework.StoringAbsenceIn(&here)),
-		framework.BulkGet("/b", framework.StoringStatIn(&missing), framework.StoringAbsenceIn(&absent)),
-	})
-	require.NoError(t, err)
-	require.Equal(t, set, got)
-	require.Equal(t, set, *results[0].Stat)
-	require.False(t, here)
-	require.Equal(t, framework.BulkResult{Path: "/b"}, results[1])
-	require.Zero(t, missing)
-	require.True(t, absent)
 }

@@ -60,9 +60,9 @@ func TestChildrenDataInParts(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	require.NoError(t, other.Mkdirs(t.Context(), "/folder"))
-	ops := make([]framework.BulkOp, n)
+	ops := make([]framework.Op, n)
 	for i := range ops {
-		ops[i] = framework.BulkCreate(fmt.Sprintf("/folder/%05d", i), nil)
+		ops[i] = framework.CreateOp(fmt.Sprintf("/folder/%05d", i), nil)
 	}
 	_, err := other.Bulk(t.Context(), ops)
 	require.NoError(t, err)

@@ -57,11 +57,21 @@ func (m CreateMode) operation() operation {
 // Without WithProtection or [Idempotent], Create is not repeated after a try whose outcome
 // is unknown, see [OutcomeUnknown].
 func (f *Framework) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
-	c, err := f.newCreation(path, data, opts)
-	if err := f.run(ctx, opCreate, path, c.plan(), err); err != nil {
+	c := &creation{f: f, path: path, target: path, data: data}
+	return c.run(ctx, c.cfg.apply(opts))
+}
+
+// run creates the znode, unless there is an error in the options.
+func (c *creation) run(ctx context.Context, err error) (string, error) {
+	if err == nil {
+		err = c.prepare()
+	}
+	if err := c.f.run(ctx, opCreate, c.path, c.plan(), err); err != nil {
 		return "", err
 	}
-	storeStat(c.cfg.stat, c.cfg.newStat, c.stat)
+	if c.cfg.stat != nil {
+		*c.cfg.stat = c.stat
+	}
 	return c.created, nil
 }
 
@@ -95,19 +105,16 @@ const (
 	parentThere
 )
 
-func (f *Framework) newCreation(path string, data []byte, opts []CreateOption) (*creation, error) {
-	c := &creation{f: f, path: path, target: path}
-	err := c.cfg.apply(opts)
+// prepare checks the path, and completes what is sent.
+func (c *creation) prepare() error {
+	err := c.f.creatable(c.path, c.cfg.mode)
 	if err == nil {
-		err = f.creatable(path, c.cfg.mode)
-	}
-	if err == nil {
-		c.data, err = f.stored(path, data, &c.cfg.common)
+		c.data, err = c.f.stored(c.path, c.data, &c.cfg.common)
 	}
 	if err == nil && c.cfg.acl == nil {
-		c.cfg.acl = f.cfg.defaultACL(f.root.below(path))
+		c.cfg.acl = c.f.cfg.defaultACL(c.f.root.below(c.path))
 	}
-	return c, err
+	return err
 }
 
 func (c *creation) plan() plan {
@@ -276,7 +283,6 @@ type createConfig struct {
 	acl        []ACL // nil for the list of the client's ACLProvider
 	setVersion int32
 	stat       *Stat
-	newStat    **Stat // of a bulk
 	siblings   *[]string
 }
 

@@ -59,7 +59,16 @@ func Quietly() DeleteOption { return deleteFlag(quietly) }
 // The root cannot be deleted, and neither can a chroot. The / of a view is its namespace,
 // which can be deleted.
 func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
-	d, err := f.newDeletion(path, opts)
+	cfg, err := newDeleteConfig(opts)
+	return f.remove(ctx, path, cfg, err)
+}
+
+// remove deletes the znode, unless there is an error in the options.
+func (f *Framework) remove(ctx context.Context, path string, cfg deleteConfig, err error) error {
+	d := &deletion{f: f, cfg: cfg}
+	if err == nil {
+		err = d.prepare(path)
+	}
 	// Nothing is sent within the call: the first try is the janitor's.
 	if err == nil && ctx != nil && d.cfg.has(inBackground) {
 		return failed(opDelete, path, d.later())
@@ -71,24 +80,28 @@ func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOptio
 	return f.run(ctx, opDelete, path, p, err)
 }
 
-func (f *Framework) newDeletion(path string, opts []DeleteOption) (*deletion, error) {
-	d := &deletion{f: f, cfg: deleteConfig{version: AnyVersion}}
-	if err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&d.cfg) }); err != nil {
-		return d, err
-	}
+func newDeleteConfig(opts []DeleteOption) (deleteConfig, error) {
+	c := deleteConfig{version: AnyVersion}
+	err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&c) })
 	// The janitor outlives the call, so it cannot follow the call's policy or session.
 	switch {
-	case d.cfg.has(inBackground) && d.cfg.has(withRetry):
-		return d, fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption)
-	case d.cfg.isGuaranteed() && d.cfg.has(inSession):
-		return d, fmt.Errorf("%w: InSession with %v, which goes on in any session", ErrInvalidOption, d.cfg.given&(guaranteed|inBackground))
+	case err != nil:
+	case c.has(inBackground) && c.has(withRetry):
+		err = fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption)
+	case c.isGuaranteed() && c.has(inSession):
+		err = fmt.Errorf("%w: InSession with %v, which goes on in any session", ErrInvalidOption, c.given&(guaranteed|inBackground))
 	}
-	full, err := f.deletable(path)
+	return c, err
+}
+
+// prepare checks the path and builds the request.
+func (d *deletion) prepare(path string) error {
+	full, err := d.f.deletable(path)
 	if err != nil {
-		return d, err
+		return err
 	}
 	d.call = deleteCall(full, path, d.cfg.version)
-	return d, nil
+	return nil
 }
 
 // DeleteChildren deletes all znodes below a znode, the deepest first, and keeps the znode

@@ -20,10 +20,9 @@ var (
 // readConfig is what the options of the reading verbs set.
 type readConfig struct {
 	common
-	stat    *Stat
-	newStat **Stat // of a bulk
-	watch   **Watch
-	absent  *bool
+	stat   *Stat
+	watch  **Watch
+	absent *bool
 
 	maxReply int // of this read, 0 for the client's limit
 }
@@ -248,8 +247,8 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 
 // storeStat stores the Stat where the options say, unless the reply is malformed.
 func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
-	if d.Err() == nil {
-		storeStat(c.stat, c.newStat, stat)
+	if d.Err() == nil && c.stat != nil {
+		*c.stat = stat
 	}
 }
 
@@ -257,6 +256,10 @@ func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
 // server answers them in order, but for the exception below; writes of other clients may come
 // between them. If a read fails, Pipeline returns the error of the first that failed, which
 // names it. The other reads have stored their results then, but their watches are cancelled.
+//
+// More than 1024 reads leave in several writes if none of them sets a watch, each write after the
+// replies to the one before, so that other requests of the client get in between. If a read fails,
+// the reads of later writes are not made.
 //
 // Reads of data, and of Stats by ReadStat, that set no watch may share a request, also with reads of
 // other goroutines, if recent data was short and the server is known to be ZooKeeper 3.6 or later.
@@ -282,7 +285,23 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 		}
 		p.calls[i], p.common = c, c.common
 	}
+	if len(reads) > maxReadsAtOnce && !slices.ContainsFunc(p.calls, func(c *call) bool { return c.follower != nil }) {
+		parts := slices.Collect(slices.Chunk(p.calls, maxReadsAtOnce))
+		p.attempt = func(ctx context.Context) error { return f.exchangeParts(ctx, &parts) }
+	}
 	return f.run(ctx, op, reads[0].path, p, nil)
+}
+
+// exchangeParts sends the parts one after the other. It takes from the list those that have succeeded, so
+// the next try begins where this one has ended.
+func (r *requests) exchangeParts(ctx context.Context, parts *[][]*call) error {
+	for len(*parts) > 0 {
+		if err := r.exchange(ctx, (*parts)[0]...); err != nil {
+			return err
+		}
+		*parts = (*parts)[1:]
+	}
+	return nil
 }
 
 // call builds the request of a read, which may be one of several.
@@ -352,9 +371,9 @@ func (r Read) StoringErrorIn(into *error) Read {
 	return r
 }
 
-// maxChildrenAtOnce is how many children are read in one write. More are read in parts, so that a
-// large folder does not hold up the requests of other goroutines.
-const maxChildrenAtOnce = 1024
+// maxReadsAtOnce is how many reads leave in one write. More are made in parts, so that a large
+// folder does not hold up the requests of other goroutines.
+const maxReadsAtOnce = 1024
 
 // Child is a znode in a folder, as [Framework.ChildrenData] reads it.
 type Child struct {
@@ -380,7 +399,7 @@ func (f *Framework) ChildrenData(ctx context.Context, path string, choose func(n
 		names = choose(names)
 	}
 	children := make([]Child, 0, len(names))
-	for part := range slices.Chunk(names, maxChildrenAtOnce) {
+	for part := range slices.Chunk(names, maxReadsAtOnce) {
 		if children, err = f.appendChildren(ctx, children, path, part); err != nil {
 			return nil, err
 		}

@@ -28,7 +28,7 @@ func TestTransactAppliesAll(t *testing.T) {
 		)
 		require.NoError(t, err)
 		require.Len(t, results, 8)
-		require.Equal(t, framework.OpResult{}, results[0])
+		require.Equal(t, framework.OpResult{Path: "/start"}, results[0])
 		require.Equal(t, "/a", results[1].Path)
 		require.EqualValues(t, 1, results[2].Stat.Version)
 		require.Equal(t, stat, *results[2].Stat)

@@ -15,14 +15,6 @@ type setConfig struct {
 	common
 	version int32
 	stat    *Stat
-	newStat **Stat // of a bulk
-}
-
-// storeStat stores the Stat where the options say, unless the reply is malformed.
-func (c *setConfig) storeStat(d *wire.Decoder, stat Stat) {
-	if d.Err() == nil {
-		storeStat(c.stat, c.newStat, stat)
-	}
 }
 
 func newSetConfig(opts []SetOption) (*setConfig, error) {
@@ -37,13 +29,19 @@ func newSetConfig(opts []SetOption) (*setConfig, error) {
 // [OutcomeUnknown].
 func (f *Framework) Set(ctx context.Context, path string, data []byte, opts ...SetOption) error {
 	cfg, err := newSetConfig(opts)
+	s := setting{f: f, path: path, data: data, cfg: cfg}
+	return s.run(ctx, err)
+}
+
+// run sets the data, unless there is an error in the options.
+func (s *setting) run(ctx context.Context, err error) error {
 	if err == nil {
-		data, err = f.stored(path, data, &cfg.common)
+		s.data, err = s.f.stored(s.path, s.data, &s.cfg.common)
 	}
-	s := setting{f: f, path: path, data: data, cfg: *cfg}
-	err = f.run(ctx, opSet, path, plan{common: cfg.common, attempt: s.attempt, repeatable: cfg.has(idempotent)}, err)
-	if err == nil {
-		storeStat(s.cfg.stat, s.cfg.newStat, s.stat)
+	p := plan{common: s.cfg.common, attempt: s.attempt, repeatable: s.cfg.has(idempotent)}
+	err = s.f.run(ctx, opSet, s.path, p, err)
+	if err == nil && s.cfg.stat != nil {
+		*s.cfg.stat = s.stat
 	}
 	return err
 }
@@ -53,7 +51,7 @@ type setting struct {
 	f    *Framework
 	path string
 	data []byte // as it is sent
-	cfg  setConfig
+	cfg  *setConfig
 
 	stat Stat
 }
@@ -133,7 +131,7 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 func (c *creation) setExisting(ctx context.Context) error {
 	s := setting{
 		f: c.f, path: c.path, data: c.data,
-		cfg: setConfig{version: c.cfg.setVersion, common: common{given: c.cfg.given & idempotent}},
+		cfg: &setConfig{version: c.cfg.setVersion, common: common{given: c.cfg.given & idempotent}},
 	}
 	err := s.attempt(ctx)
 	c.stat = s.stat

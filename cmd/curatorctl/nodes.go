@@ -74,22 +74,21 @@ func verbLs(*flag.FlagSet) func(context.Context, *call) error {
 			}
 			return nil
 		}
-		ops := make([]framework.BulkOp, len(names))
+		reads, stats := make([]framework.Read, len(names)), make([]*framework.Stat, len(names))
 		for i, name := range names {
-			ops[i] = framework.BulkExists(framework.JoinPath(parent, name))
+			reads[i] = framework.ReadStat(framework.JoinPath(parent, name), &stats[i])
 		}
-		results, err := c.client.Bulk(ctx, ops)
-		if err != nil {
+		if err := c.client.Pipeline(ctx, reads...); err != nil {
 			return err
 		}
 		rows := [][]string{{"NAME", "MODE", "BYTES", "CHILDREN", "VERSION", "CHANGED"}}
-		for i, r := range results {
-			if r.Stat == nil {
+		for i, stat := range stats {
+			if stat == nil {
 				continue
 			}
 			rows = append(rows, []string{
-				printable(names[i]), modeOf(*r.Stat), strconv.Itoa(int(r.Stat.DataLength)), strconv.Itoa(int(r.Stat.NumChildren)),
-				strconv.Itoa(int(r.Stat.Version)), time.UnixMilli(r.Stat.Mtime).UTC().Format(time.RFC3339),
+				printable(names[i]), modeOf(*stat), strconv.Itoa(int(stat.DataLength)), strconv.Itoa(int(stat.NumChildren)),
+				strconv.Itoa(int(stat.Version)), time.UnixMilli(stat.Mtime).UTC().Format(time.RFC3339),
 			})
 		}
 		return c.table(rows)
@@ -238,13 +237,13 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 	if path == "/" {
 		return c.client.Delete(ctx, path) // which refuses it
 	}
-	var levels [][]framework.BulkOp
+	var levels [][]framework.Op
 	for _, z := range nodes {
 		depth := len(framework.PathNames(z.Path)) - len(framework.PathNames(path))
 		for len(levels) <= depth {
 			levels = append(levels, nil)
 		}
-		levels[depth] = append(levels[depth], framework.BulkDelete(z.Path, framework.Quietly()))
+		levels[depth] = append(levels[depth], framework.DeleteOp(z.Path, framework.Quietly()))
 	}
 	progress := c.newProgress("deleted", len(nodes))
 	for _, level := range slices.Backward(levels) {

@@ -378,11 +378,11 @@ func TestInspectWhatALongWalkCosts(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10")) // where each read is a request
 	client := zktest.Client(t, server)
 	const folders, each = 300, 5
-	var ops []framework.BulkOp
+	var ops []framework.Op
 	for i := range folders {
 		for k := range each {
 			name := fmt.Sprintf("_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3%d-lock-%010d", k, k)
-			ops = append(ops, framework.BulkCreate(fmt.Sprintf("/locks/l%d/%s", i, name), nil, framework.CreatingParentsIfNeeded()))
+			ops = append(ops, framework.CreateOp(fmt.Sprintf("/locks/l%d/%s", i, name), nil, framework.CreatingParentsIfNeeded()))
 		}
 	}
 	_, err := client.Bulk(t.Context(), ops)

@@ -28,9 +28,9 @@ func doKey(t *testing.T, once *leader.Once, key string) {
 // createMarkers creates n markers without a run.
 func createMarkers(t *testing.T, client *framework.Framework, n int) {
 	t.Helper()
-	ops := make([]framework.BulkOp, n)
+	ops := make([]framework.Op, n)
 	for i := range ops {
-		ops[i] = framework.BulkCreate(fmt.Sprintf("/jobs/report/done/key-%d", i), []byte("1"), framework.CreatingParentsIfNeeded())
+		ops[i] = framework.CreateOp(fmt.Sprintf("/jobs/report/done/key-%d", i), []byte("1"), framework.CreatingParentsIfNeeded())
 	}
 	_, err := client.Bulk(zktest.Context(t), ops)
 	require.NoError(t, err)

@@ -159,9 +159,11 @@ func afterWork(work, release error) error {
 	return joined(work, release)
 }
 
+// releasesAtOnce is how many deletions of ReleaseAll are under way at a time.
+const releasesAtOnce = 128
+
 // ReleaseAll releases leases, such as the thousands that a process holds when it hands its
-// work over. The deletions share writes: up to [framework.DefaultBulkWindow] of them are under
-// way at a time, in reverse order of the leases. The deletion of one does not wait for the
+// work over. The deletions share writes: up to 128 of them are under way at a time, in reverse order of the leases. The deletion of one does not wait for the
 // next.
 //
 // The contract is of [Lease.Release], for each of the leases; the bound of ten seconds is for
@@ -178,7 +180,7 @@ func ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	bound, done := boundBy(ctx, context.WithoutCancel(ctx))
 	defer done()
 	errs := make([]error, len(leases))
-	slots := make(chan struct{}, framework.DefaultBulkWindow)
+	slots := make(chan struct{}, releasesAtOnce)
 	var all sync.WaitGroup
 	for i, lease := range slices.Backward(leases) {
 		if lease == nil {

@@ -166,6 +166,9 @@ func (q queue) state(sessions map[int64]string) State {
 	return p
 }
 
+// queuesAtOnce is how many queues are read together. A holder is read right after its queue.
+const queuesAtOnce = 128
+
 // readQueues reads the queues of the partitions in the plan and of all that have a folder.
 func readQueues(ctx context.Context, client *framework.Framework, at layout, planned []string) ([]queue, error) {
 	folders, err := client.Children(ctx, at.locks())
@@ -177,8 +180,8 @@ func readQueues(ctx context.Context, client *framework.Framework, at layout, pla
 	names = slices.Compact(names)
 	queues := make([]queue, len(names))
 	sorter := locks.StandardLockInternalsSorter{LockName: lockName}
-	for from := 0; from < len(names); from += framework.DefaultBulkWindow {
-		to := min(from+framework.DefaultBulkWindow, len(names))
+	for from := 0; from < len(names); from += queuesAtOnce {
+		to := min(from+queuesAtOnce, len(names))
 		if err := readQueueBatch(ctx, client, at, names[from:to], queues[from:to], sorter); err != nil {
 			return nil, err
 		}
@@ -238,24 +241,20 @@ func readSessions(
 	if !slices.ContainsFunc(queues, func(q queue) bool { return q.holder != nil && q.holder.Label == "" }) {
 		return sessions, nil
 	}
-	var ids []string
-	var ops []framework.BulkOp
+	stats := make(map[string]**framework.Stat)
+	var reads []framework.Read
 	for id, m := range members {
 		if m.Alive {
-			ids = append(ids, id)
-			ops = append(ops, framework.BulkExists(at.member(id)))
+			stats[id] = new(*framework.Stat)
+			reads = append(reads, framework.ReadStat(at.member(id), stats[id]))
 		}
 	}
-	if len(ops) == 0 {
-		return sessions, nil
-	}
-	results, err := client.Bulk(ctx, ops)
-	if err != nil {
+	if err := client.Pipeline(ctx, reads...); err != nil {
 		return nil, err
 	}
-	for i, r := range results {
-		if r.Stat != nil {
-			sessions[r.Stat.EphemeralOwner] = ids[i]
+	for id, stat := range stats {
+		if *stat != nil {
+			sessions[(*stat).EphemeralOwner] = id
 		}
 	}
 	return sessions, nil

@@ -140,22 +140,15 @@ func (s *state) readMembers(ctx context.Context, client *framework.Framework, at
 func readAll(
 	ctx context.Context, client *framework.Framework, names []string, path func(string) string, visit func(name string, data []byte, found bool) error,
 ) error {
-	ops := make([]framework.BulkOp, len(names))
+	reads, data, absent := make([]framework.Read, len(names)), make([][]byte, len(names)), make([]bool, len(names))
 	for i, name := range names {
-		ops[i] = framework.BulkGet(path(name))
+		reads[i] = framework.ReadData(path(name), &data[i], framework.StoringAbsenceIn(&absent[i]))
 	}
-	if len(ops) == 0 {
-		return nil
-	}
-	results, err := client.Bulk(ctx, ops)
-	if results == nil && err != nil {
+	if err := client.Pipeline(ctx, reads...); err != nil {
 		return err
 	}
-	for i, r := range results {
-		if r.Err != nil && !errors.Is(r.Err, framework.ErrNoNode) {
-			return r.Err
-		}
-		if err := visit(names[i], r.Data, r.Err == nil); err != nil {
+	for i, name := range names {
+		if err := visit(name, data[i], !absent[i]); err != nil {
 			return err
 		}
 	}

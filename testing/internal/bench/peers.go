@@ -99,7 +99,7 @@ var peers = []peer{
 	{"etcd-txn", etcd, []string{txns}, runEtcdTxn, etcdMissing},
 	{"self-folder", zookeeper, []string{wholeFolder}, runSelfFolder, nil},
 	{"list-and-get", zookeeper, []string{wholeFolder}, runListAndGet, nil},
-	{"list-and-bulk", zookeeper, []string{wholeFolder}, runListAndBulk, nil},
+	{"list-and-bulk", zookeeper, []string{wholeFolder}, runListAndPipeline, nil},
 	{"self-values", zookeeper, valueKinds, runValues, nil},
 	{"curator-values", zookeeper, valueKinds, runJavaValues, javaMissing},
 	{"self-discovery", zookeeper, []string{services}, runServices, nil},

@@ -271,19 +271,18 @@ func runListAndGet(ctx context.Context, at servers, l load, path string) (result
 	})
 }
 
-// runListAndBulk measures a list, and then all reads with as many under way as a bulk has.
-func runListAndBulk(ctx context.Context, at servers, l load, path string) (result, error) {
+// runListAndPipeline measures a list, and then all reads in a pipeline.
+func runListAndPipeline(ctx context.Context, at servers, l load, path string) (result, error) {
 	return runFolder(ctx, at, l, path, func(ctx context.Context, client *framework.Framework) (int, error) {
 		names, err := client.Children(ctx, path)
 		if err != nil {
 			return 0, err
 		}
-		ops := make([]framework.BulkOp, len(names))
+		reads, data := make([]framework.Read, len(names)), make([][]byte, len(names))
 		for i, name := range names {
-			ops[i] = framework.BulkGet(framework.JoinPath(path, name))
+			reads[i] = framework.ReadData(framework.JoinPath(path, name), &data[i])
 		}
-		_, err = client.Bulk(ctx, ops)
-		return len(names), err
+		return len(names), client.Pipeline(ctx, reads...)
 	})
 }
 

@@ -82,22 +82,38 @@ func runSelfVerb(ctx context.Context, at servers, l load, path string) (_ result
 		})
 	default:
 		return driveBulk(ctx, l, paths, func(ctx context.Context, paths []string) error {
-			ops := make([]framework.BulkOp, len(paths))
-			for i, path := range paths {
-				switch l.Verb {
-				case bulkGet:
-					ops[i] = framework.BulkGet(path)
-				case bulkExists:
-					ops[i] = framework.BulkExists(path)
-				default:
-					ops[i] = framework.BulkSet(path, verbPayload)
-				}
+			if l.Verb == bulkSet {
+				return setAll(ctx, client, paths)
 			}
-			_, err := client.Bulk(ctx, ops)
-			return err
+			return readAll(ctx, client, l.Verb, paths)
 		})
 	}
 }
+
+func setAll(ctx context.Context, client *framework.Framework, paths []string) error {
+	ops := make([]framework.Op, len(paths))
+	for i, path := range paths {
+		ops[i] = framework.SetDataOp(path, verbPayload)
+	}
+	_, err := client.Bulk(ctx, ops)
+	return err
+}
+
+// readAll reads the data of all paths, or their Stats.
+func readAll(ctx context.Context, client *framework.Framework, verb string, paths []string) error {
+	reads, data, stats := make([]framework.Read, len(paths)), make([][]byte, len(paths)), make([]*framework.Stat, len(paths))
+	for i, path := range paths {
+		if verb == bulkGet {
+			reads[i] = framework.ReadData(path, &data[i])
+		} else {
+			reads[i] = framework.ReadStat(path, &stats[i])
+		}
+	}
+	return client.Pipeline(ctx, reads...)
+}
+
+// bulkWindow is how many requests of a bulk are under way at a time.
+const bulkWindow = 128
 
 // runRawVerb measures the same requests of go-zookeeper. It has no bulk, so as many
 // goroutines share the paths as a bulk of ours has requests under way.
@@ -130,7 +146,7 @@ func runRawVerb(ctx context.Context, at servers, l load, path string) (result, e
 		defer cancel(nil)
 		var next atomic.Int64
 		var wg sync.WaitGroup
-		for range framework.DefaultBulkWindow {
+		for range bulkWindow {
 			wg.Go(func() {
 				for i := int(next.Add(1)) - 1; i < len(paths) && ctx.Err() == nil; i = int(next.Add(1)) - 1 {
 					if err := one(paths[i]); err != nil {
@@ -166,10 +182,10 @@ func makePaths(ctx context.Context, at servers, l load, folder string) (_ []stri
 	if err := client.Mkdirs(ctx, folder); err != nil {
 		return nil, err
 	}
-	paths, ops := make([]string, l.Paths), make([]framework.BulkOp, l.Paths)
+	paths, ops := make([]string, l.Paths), make([]framework.Op, l.Paths)
 	for i := range paths {
 		paths[i] = fmt.Sprintf("%s/%d", folder, i)
-		ops[i] = framework.BulkCreate(paths[i], verbPayload)
+		ops[i] = framework.CreateOp(paths[i], verbPayload)
 	}
 	_, err = client.Bulk(ctx, ops)
 	return paths, err
