@@ -288,9 +288,8 @@
 // # Recipes and tools
 //
 // A recipe takes a [*Framework] and reads its user's settings from it:
-// [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger], and for telemetry
-// [Framework.HasTelemetry], [Framework.TracerProvider], [Framework.MeterProvider],
-// [Framework.HasPathAttribute] and [Framework.ServerAttributes]. The recipes of this module
+// [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger] and
+// [Framework.Telemetry]. The recipes of this module
 // use only exported names: [SequenceNumber], [CompareSequence], [IsProtectedName] and
 // [ListingSiblingsIn] for sequential and protected znodes, [Watch.EndOnDeletion] and
 // [WatchQueue] for watches that act in stream order, [ErrorType] for telemetry. A tool that

@@ -45,14 +45,15 @@ type telemetry struct {
 }
 
 func newTelemetry(client *framework.Framework, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
 	t := new(telemetry)
-	if client.HasPathAttribute() {
+	if reports.PathAttribute {
 		t.cache = append(t.cache, keyPath.String(path))
 	}
-	meter := client.MeterProvider().Meter(telemetryScope)
+	meter := reports.MeterProvider.Meter(telemetryScope)
 	var errs [4]error
 	t.events, errs[0] = meter.Int64Counter("curator.cache.events",
 		metric.WithUnit("{event}"), metric.WithDescription("Changes of the pictures of caches."))

@@ -41,14 +41,15 @@ type telemetry struct {
 }
 
 func newTelemetry(client *framework.Framework, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
 	t := &telemetry{ages: map[any]func() time.Duration{}, attributes: metric.WithAttributes()}
-	if client.HasPathAttribute() {
+	if reports.PathAttribute {
 		t.attributes = metric.WithAttributes(keyPath.String(path))
 	}
-	t.meter = client.MeterProvider().Meter(telemetryScope)
+	t.meter = reports.MeterProvider.Meter(telemetryScope)
 	var errs [4]error
 	t.registrations, errs[0] = t.meter.Int64UpDownCounter("curator.discovery.registrations",
 		metric.WithUnit("{instance}"), metric.WithDescription("Instances that this process keeps registered."))

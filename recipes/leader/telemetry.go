@@ -38,15 +38,16 @@ type telemetry struct {
 }
 
 func newTelemetry(client *framework.Framework, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
 	var attributes []attribute.KeyValue
-	if client.HasPathAttribute() {
+	if reports.PathAttribute {
 		attributes = append(attributes, keyPath.String(path))
 	}
 	t := &telemetry{election: metric.WithAttributes(attributes...)}
-	meter := client.MeterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
+	meter := reports.MeterProvider.Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
 	var errs [2]error
 	t.changes, errs[0] = meter.Int64Counter("curator.leader.changes",
 		metric.WithUnit("{change}"), metric.WithDescription("Leaders that observers have seen."))

@@ -63,18 +63,19 @@ type telemetry struct {
 }
 
 func newTelemetry(client *framework.Framework, recipe, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
 	t := &telemetry{
 		client: client,
 		lock:   []attribute.KeyValue{keyRecipe.String(recipe)},
-		tracer: client.TracerProvider().Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())),
+		tracer: reports.TracerProvider.Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())),
 	}
-	if client.HasPathAttribute() {
+	if reports.PathAttribute {
 		t.lock = append(t.lock, keyPath.String(path))
 	}
-	meter := client.MeterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
+	meter := reports.MeterProvider.Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
 	var errs [5]error
 	t.acquire, errs[0] = meter.Float64Histogram("curator.lock.acquire.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time from the call to acquire to its result."),
@@ -197,7 +198,8 @@ func (a *acquireSpan) finish(ctx context.Context, outcome, errorType string) {
 		told = append(told, keyErrorType.String(errorType))
 	}
 	a.span.SetAttributes(told...)
-	a.span.SetAttributes(a.t.client.ServerAttributes()...)
+	reports, _ := a.t.client.Telemetry()
+	a.span.SetAttributes(reports.Server...)
 	if outcome == outcomeLost || outcome == outcomeError {
 		a.span.SetStatus(codes.Error, errorType) // not the text of the error, which has the path in it
 	}

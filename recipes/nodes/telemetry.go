@@ -33,14 +33,15 @@ type telemetry struct {
 }
 
 func newTelemetry(client *framework.Framework, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
 	t := &telemetry{attributes: metric.WithAttributes()}
-	if client.HasPathAttribute() {
+	if reports.PathAttribute {
 		t.attributes = metric.WithAttributes(keyPath.String(path))
 	}
-	meter := client.MeterProvider().Meter(telemetryScope)
+	meter := reports.MeterProvider.Meter(telemetryScope)
 	var errs [3]error
 	t.kept, errs[0] = meter.Int64UpDownCounter("curator.nodes.kept",
 		metric.WithUnit("{node}"), metric.WithDescription("Nodes that this process keeps."))

@@ -40,14 +40,15 @@ type telemetry struct {
 }
 
 func newTelemetry(client *framework.Framework, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
 	t := &telemetry{attributes: metric.WithAttributes()}
-	if client.HasPathAttribute() {
+	if reports.PathAttribute {
 		t.attributes = metric.WithAttributes(keyPath.String(path))
 	}
-	meter := client.MeterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
+	meter := reports.MeterProvider.Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
 	var errs [5]error
 	t.wanted, errs[0] = meter.Int64UpDownCounter("curator.partition.wanted",
 		metric.WithUnit("{partition}"), metric.WithDescription("Partitions that the plan gives to this process."))

@@ -23,16 +23,17 @@ type telemetry struct {
 }
 
 func newTelemetry(client *framework.Framework, path string) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
-	unusable, err := client.MeterProvider().Meter(telemetryScope).Int64Counter("curator.queues.left_out",
+	unusable, err := reports.MeterProvider.Meter(telemetryScope).Int64Counter("curator.queues.left_out",
 		metric.WithUnit("{znode}"), metric.WithDescription("Znodes of queues that were left out: their items cannot be read."))
 	if err != nil {
 		return nil, fmt.Errorf("telemetry: %w", err)
 	}
 	t := &telemetry{unusable: unusable, attributes: metric.WithAttributes()}
-	if client.HasPathAttribute() {
+	if reports.PathAttribute {
 		t.attributes = metric.WithAttributes(attribute.String(logPath, path))
 	}
 	t.leftOut(0) // a counter that exists from the start shows that nothing has happened yet

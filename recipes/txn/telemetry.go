@@ -19,10 +19,11 @@ const telemetryScope = "github.com/gocurator/curator/recipes/txn"
 type telemetry struct{ commits, conflicts metric.Int64Counter }
 
 func newTelemetry(client *framework.Framework) (*telemetry, error) {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
 	}
-	meter := client.MeterProvider().Meter(telemetryScope)
+	meter := reports.MeterProvider.Meter(telemetryScope)
 	commits, err1 := meter.Int64Counter("curator.txn.commits",
 		metric.WithUnit("{transaction}"), metric.WithDescription("Transactions that have succeeded."))
 	conflicts, err2 := meter.Int64Counter("curator.txn.conflicts",
