@@ -190,7 +190,7 @@
 //	client, err := framework.Connect(ctx, servers,
 //		framework.WithAuth("digest", []byte("user:"+password)))
 //	_, err = client.Create(ctx, "/mine", nil,
-//		framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
+//		framework.WithACL(framework.CreatorAllACL()...))
 //
 // [WithTLS] encrypts the connections and authenticates the servers and, with a client
 // certificate, the client:
@@ -357,6 +357,8 @@
 //	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string
 //	  getNamespace, usingNamespace(null)        Framework.Namespace, WithoutNamespace; FullPath for messages
 //	aclProvider                                 WithACLProvider
+//	ZooDefs.Perms, ZooDefs.Ids                  PermRead and others; OpenACL, ReadACL, CreatorAllACL
+//	generateDigest                              DigestACL
 //	schemaSet                                   none, see below
 //	defaultData                                 the data argument; nil is no data
 //	create()                                    Framework.Create

@@ -19,6 +19,8 @@ import (
 // have and the reason.
 var elsewhere = map[string]string{
 	"CompareSequence":            "TestSequenceNumbersInOrder: it asks no server",
+	"CreatorAllACL":              "TestACLs: it asks no server",
+	"DigestACL":                  "TestACLs: it asks no server",
 	"DigestMD5":                  "TestSASL: it takes a server with users",
 	"DigestMD5Func":              "TestARotatedPassword: it takes a server with users",
 	"ErrMalformedReply":          "TestGarbageInPlaceOfAReply: no server sends one",
@@ -41,9 +43,11 @@ var elsewhere = map[string]string{
 	"Framework.WhoAmI":           "TestWhoAmI: it takes a server with users",
 	"JoinPath":                   "TestJoinAndSplit: it asks no server",
 	"NewDynamicEnsembleProvider": "TestAProviderIsAskedBeforeEachRound: it takes several servers",
+	"OpenACL":                    "TestACLs: it asks no server",
 	"OutcomeUnknown":             "TestErrors: script.failed asks it about every error",
 	"PathNames":                  "TestPathNames: it asks no server",
 	"PersistentWatch.Flush":      "TestFlushOfAPersistentWatch: it is about listeners",
+	"ReadACL":                    "TestACLs: it asks no server",
 	"Retryable":                  "TestErrors: script.failed asks it about every error",
 	"SequenceNumber":             "TestSequenceNumbers: it asks no server",
 	"Session.Format":             "TestThePasswordIsToldToNobody: it asks no server",

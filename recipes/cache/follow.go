@@ -7,8 +7,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
@@ -189,13 +187,13 @@ func (e *engine) watchEnded(w *framework.Watch) {
 	}
 	era := e.progress.era
 	switch ofData, ofChildren := n.armed.forget(w); {
-	case ofData && event.Type == zk.EventNotWatching: // the connection was lost
+	case ofData && event.Type == framework.EventNotWatching: // the connection was lost
 		e.add(n, task{work: compare, era: era})
 	case ofData && e.isListedOnly(n.path):
 		e.add(n, task{work: compare, era: era})
 	case ofData:
 		e.add(n, task{work: readData, era: era})
-	case ofChildren && event.Type != zk.EventNodeDeleted: // the watch on the data reports that
+	case ofChildren && event.Type != framework.EventNodeDeleted: // the watch on the data reports that
 		e.add(n, task{work: list, era: era})
 	}
 }

@@ -5,8 +5,6 @@ package cache
 import (
 	"sync"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 )
 
@@ -43,7 +41,7 @@ func (i *inbox) addEvent(e framework.Event) {
 	switch e.Type {
 	case framework.EventResync:
 		i.add(message{resync: true})
-	case zk.EventNodeCreated, zk.EventNodeDataChanged, zk.EventNodeDeleted:
+	case framework.EventNodeCreated, framework.EventNodeDataChanged, framework.EventNodeDeleted:
 		i.add(message{path: e.Path})
 	default: // new children have events of their own
 	}
