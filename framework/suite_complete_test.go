@@ -43,7 +43,6 @@ var elsewhere = map[string]string{
 	"Framework.WhoAmI":           "TestWhoAmI: it takes a server with users",
 	"JoinPath":                   "TestJoinAndSplit: it asks no server",
 	"NewDynamicEnsembleProvider": "TestAProviderIsAskedBeforeEachRound: it takes several servers",
-	"OpenACL":                    "TestACLs: it asks no server",
 	"OutcomeUnknown":             "TestErrors: script.failed asks it about every error",
 	"PathNames":                  "TestPathNames: it asks no server",
 	"PersistentWatch.Flush":      "TestFlushOfAPersistentWatch: it is about listeners",
