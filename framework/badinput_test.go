@@ -383,7 +383,8 @@ func TestBadInputSecretsAreToldToNobody(t *testing.T) {
 	_, refusal := framework.Connect(t.Context(), server.Addr(), framework.WithLogger(log),
 		framework.WithAuth("nosuchscheme", []byte(secret)), framework.WithRetryPolicy(retry.None()))
 	require.ErrorIs(t, refusal, framework.ErrAuthFailed)
-	tell(f, *f, session, f.Health(), auth, framework.SetDataOp("/a", data), f.ServerAttributes(),
+	reports, _ := f.Telemetry()
+	tell(f, *f, session, f.Health(), auth, framework.SetDataOp("/a", data), reports,
 		exists, tooLarge, transaction, inDoubt, noScheme, tooLong, refusal, session.Context(framework.StandardErrorPolicy))
 	require.NoError(t, f.Close())
 	tell(f, session, session.Err())

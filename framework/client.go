@@ -122,33 +122,30 @@ func (f *Framework) OnConnectionState(fn func(ConnectionState)) *listen.Registra
 	return f.tracker.listeners.Add(fn)
 }
 
-// TracerProvider returns the provider given to [WithTracerProvider], or one that does
-// nothing, for recipes on the client. It is never nil.
-func (f *Framework) TracerProvider() trace.TracerProvider {
-	return f.cfg.tracerProvider()
+// Telemetry is how a client reports what it does, for recipes that report as it does.
+type Telemetry struct {
+	// TracerProvider and MeterProvider are those of the options, or ones that do nothing.
+	TracerProvider trace.TracerProvider
+	MeterProvider  metric.MeterProvider
+
+	// PathAttribute says that the client was made with WithPathAttribute.
+	PathAttribute bool
+
+	// Server has the attributes server.address and server.port of the newest connection, for
+	// spans. It is empty before the first connection.
+	Server []attribute.KeyValue
 }
 
-// MeterProvider returns the provider given to [WithMeterProvider], or one that does
-// nothing, for recipes on the client. It is never nil.
-func (f *Framework) MeterProvider() metric.MeterProvider {
-	return f.cfg.meterProvider()
-}
-
-// HasTelemetry reports whether the client has a tracer or meter provider. Without one,
-// recipes need not measure anything.
-func (f *Framework) HasTelemetry() bool { return f.telemetry != nil }
-
-// HasPathAttribute reports whether the client was made [WithPathAttribute].
-func (f *Framework) HasPathAttribute() bool { return f.cfg.pathAttribute }
-
-// ServerAttributes returns the attributes server.address and server.port of the
-// newest connection, for spans of recipes; nil for a client without telemetry, and
-// before the first connection.
-func (f *Framework) ServerAttributes() []attribute.KeyValue {
+// Telemetry returns how the client reports now. It returns false for a client without
+// [WithTracerProvider] and [WithMeterProvider]: then there is nothing to measure.
+func (f *Framework) Telemetry() (Telemetry, bool) {
 	if f.telemetry == nil {
-		return nil
+		return Telemetry{}, false
 	}
-	return slices.Clone(*f.telemetry.server.Load())
+	return Telemetry{
+		TracerProvider: f.cfg.tracerProvider(), MeterProvider: f.cfg.meterProvider(),
+		PathAttribute: f.cfg.pathAttribute, Server: slices.Clone(*f.telemetry.server.Load()),
+	}, true
 }
 
 // logFlushLimit bounds how long Close waits for a log handler.

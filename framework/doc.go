@@ -238,7 +238,7 @@
 //	client, err := framework.Connect(ctx, servers,
 //		framework.WithAuth("digest", []byte("user:"+password)))
 //	_, err = client.Create(ctx, "/mine", nil,
-//		framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
+//		framework.WithACL(framework.CreatorAllACL()...))
 //
 // [WithTLS] encrypts the connections and authenticates the servers and, with a client
 // certificate, the client:
@@ -298,9 +298,8 @@
 // # Recipes and tools
 //
 // A recipe takes a [*Framework] and reads its user's settings from it:
-// [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger], and for telemetry
-// [Framework.HasTelemetry], [Framework.TracerProvider], [Framework.MeterProvider],
-// [Framework.HasPathAttribute] and [Framework.ServerAttributes]. The recipes of this module
+// [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger] and
+// [Framework.Telemetry]. The recipes of this module
 // use only exported names: [SequenceNumber], [CompareSequence], [IsProtectedName] and
 // [ListingSiblingsIn] for sequential and protected znodes, [Watch.EndOnDeletion] and
 // [WatchQueue] for watches that act in stream order, [ErrorType] for telemetry. A tool that
@@ -369,6 +368,8 @@
 //	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string
 //	  getNamespace, usingNamespace(null)        Framework.Namespace, WithoutNamespace; FullPath for messages
 //	aclProvider                                 WithACLProvider
+//	ZooDefs.Perms, ZooDefs.Ids                  PermRead and others; OpenACL, ReadACL, CreatorAllACL
+//	generateDigest                              DigestACL
 //	schemaSet                                   none, see below
 //	defaultData                                 the data argument; nil is no data
 //	create()                                    Framework.Create

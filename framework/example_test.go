@@ -10,8 +10,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -168,7 +166,7 @@ func ExampleWatched() {
 		return
 	}
 	event, err := watch.Wait(ctx)
-	fmt.Println(event.Type == zk.EventNodeDataChanged, event.Path, event.Err, err)
+	fmt.Println(event.Type == framework.EventNodeDataChanged, event.Path, event.Err, err)
 	// Output:
 	// old
 	// true /config <nil> <nil>
@@ -279,7 +277,7 @@ func ExampleWithSASL() {
 	defer func() { _ = client.Close() }() // without confirmation the session times out
 
 	path, err := client.Create(ctx, "/mine", nil,
-		framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "alice"}))
+		framework.WithACL(framework.ACL{Perms: framework.PermAll, Scheme: "sasl", ID: "alice"}))
 	fmt.Println(path, err)
 	identities, err := client.WhoAmI(ctx)
 	fmt.Println(slices.Contains(identities, framework.Identity{Scheme: "sasl", ID: "alice"}), err)

@@ -17,8 +17,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
@@ -50,7 +48,7 @@ func WithACLProvider(p ACLProvider) Option {
 }
 
 // worldACL is shared: it is only encoded, or copied.
-var worldACL = zk.WorldACL(zk.PermAll)
+var worldACL = OpenACL()
 
 // defaultACL returns the list for a new znode without one of its own, given its path at the
 // server.
@@ -67,7 +65,7 @@ func (c *config) defaultACL(full string) []ACL {
 		acl = c.acl.DefaultACL()
 	}
 	if len(acl) == 0 {
-		acl = zk.WorldACL(zk.PermAll)
+		acl = OpenACL()
 	}
 	return acl
 }

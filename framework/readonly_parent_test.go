@@ -5,7 +5,6 @@ package framework_test
 import (
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -21,7 +20,7 @@ func TestReadOnlyParentWhatExistsIsUsed(t *testing.T) {
 		for _, path := range []string{"/team/app/folder/leaf", "/team/app/empty"} {
 			require.NoError(t, admin.Mkdirs(t.Context(), path))
 		}
-		readOnly := zk.WorldACL(zk.PermRead)
+		readOnly := framework.ReadACL()
 		for _, path := range []string{"/team", "/team/app", "/team/app/folder"} {
 			require.NoError(t, admin.SetACL(t.Context(), path, readOnly))
 		}

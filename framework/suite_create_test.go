@@ -149,7 +149,7 @@ var creationRows = []row{
 		s.done(s.f.CreateContainers(s.ctx, "c"))
 	}},
 	{"create/acl", func(s *script) {
-		readable := framework.WithACL(zk.WorldACL(zk.PermRead | zk.PermCreate)...)
+		readable := framework.WithACL(zk.WorldACL(framework.PermRead | framework.PermCreate)...)
 		s.created(s.f.Create(s.ctx, "/open/q", nil, framework.CreatingParentsIfNeeded(), readable))
 		s.acl(s.f.GetACL(s.ctx, "/open"))
 		s.acl(s.f.GetACL(s.ctx, "/open/q"))
@@ -158,11 +158,11 @@ var creationRows = []row{
 		s.acl(s.f.GetACL(s.ctx, "/closed"))
 		s.done(s.f.Delete(s.ctx, "/closed/q"))
 		s.created(s.f.Create(s.ctx, "/several", nil, framework.WithACL(
-			framework.ACL{Perms: zk.PermRead, Scheme: "world", ID: "anyone"},
-			framework.ACL{Perms: zk.PermAll, Scheme: "digest", ID: "alice:hash"},
-			framework.ACL{Perms: zk.PermWrite, Scheme: "ip", ID: "127.0.0.1"})))
+			framework.ACL{Perms: framework.PermRead, Scheme: "world", ID: "anyone"},
+			framework.ACL{Perms: framework.PermAll, Scheme: "digest", ID: "alice:hash"},
+			framework.ACL{Perms: framework.PermWrite, Scheme: "ip", ID: "127.0.0.1"})))
 		s.done(s.f.Set(s.ctx, "/several", nil))
-		s.done(s.f.SetACL(s.ctx, "/several", zk.WorldACL(zk.PermAll)))
+		s.done(s.f.SetACL(s.ctx, "/several", framework.OpenACL()))
 	}},
 	{"create/or set data", func(s *script) {
 		put := func(path, data string, opts ...framework.CreateOption) {

@@ -18,14 +18,14 @@ func TestGetAndSetACL(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
 		ctx := t.Context()
-		open := zk.WorldACL(zk.PermAll)
+		open := framework.OpenACL()
 		var stat framework.Stat
 		acl, err := f.GetACL(ctx, "/start", framework.StoringStatIn(&stat))
 		require.NoError(t, err)
 		require.Equal(t, open, acl)
 		require.Zero(t, stat.Aversion)
 
-		closed := zk.WorldACL(zk.PermRead | zk.PermAdmin)
+		closed := zk.WorldACL(framework.PermRead | framework.PermAdmin)
 		require.ErrorIs(t, f.SetACL(ctx, "/start", closed, framework.WithVersion(3)), framework.ErrBadVersion)
 		require.NoError(t, f.SetACL(ctx, "/start", closed, framework.WithVersion(0), framework.StoringStatIn(&stat)))
 		require.EqualValues(t, 1, stat.Aversion)
@@ -54,14 +54,16 @@ type lists struct {
 	asked []string
 }
 
-func (l *lists) DefaultACL() []framework.ACL { return zk.WorldACL(zk.PermAll &^ zk.PermAdmin) }
+func (l *lists) DefaultACL() []framework.ACL {
+	return zk.WorldACL(framework.PermAll &^ framework.PermAdmin)
+}
 
 func (l *lists) ACLForPath(path string) []framework.ACL {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.asked = append(l.asked, path)
 	if strings.HasPrefix(path, "/readable") {
-		return zk.WorldACL(zk.PermRead | zk.PermCreate)
+		return zk.WorldACL(framework.PermRead | framework.PermCreate)
 	}
 	return nil
 }
@@ -76,15 +78,15 @@ func TestACLProvider(t *testing.T) {
 			framework.WithMode(framework.EphemeralSequential))
 		view, err := f.UsingNamespace("readable")
 		require.NoError(t, err)
-		mustCreate(t, view, "/y", framework.WithACL(zk.WorldACL(zk.PermAll)...))
+		mustCreate(t, view, "/y", framework.WithACL(framework.OpenACL()...))
 		mustCreate(t, view, "/z")
 		_, err = f.Transact(t.Context(), framework.CreateOp("/readable/t", nil), framework.CreateOp("/plain", nil))
 		require.NoError(t, err)
 		for path, want := range map[string]framework.ACL{
-			"/readable": {Perms: zk.PermRead | zk.PermCreate}, "/readable/x": {Perms: zk.PermRead | zk.PermCreate},
-			"/readable/t": {Perms: zk.PermRead | zk.PermCreate}, "/readable/z": {Perms: zk.PermRead | zk.PermCreate},
-			"/readable/y": {Perms: zk.PermAll}, "/": {Perms: zk.PermAll &^ zk.PermAdmin},
-			"/plain": {Perms: zk.PermAll &^ zk.PermAdmin},
+			"/readable": {Perms: framework.PermRead | framework.PermCreate}, "/readable/x": {Perms: framework.PermRead | framework.PermCreate},
+			"/readable/t": {Perms: framework.PermRead | framework.PermCreate}, "/readable/z": {Perms: framework.PermRead | framework.PermCreate},
+			"/readable/y": {Perms: framework.PermAll}, "/": {Perms: framework.PermAll &^ framework.PermAdmin},
+			"/plain": {Perms: framework.PermAll &^ framework.PermAdmin},
 		} {
 			acl, err := f.GetACL(t.Context(), path)
 			require.NoError(t, err, path)
@@ -107,7 +109,7 @@ func TestACLForbiddenAncestors(t *testing.T) {
 		ctx := t.Context()
 		parents := framework.CreatingParentsIfNeeded()
 		mustCreate(t, f, "/locked/open", parents)
-		require.NoError(t, f.SetACL(ctx, "/locked", zk.DigestACL(zk.PermAll, "alice", "x")))
+		require.NoError(t, f.SetACL(ctx, "/locked", framework.DigestACL(framework.PermAll, "alice", "x")))
 		_, err := f.Children(ctx, "/locked")
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 
@@ -142,4 +144,15 @@ func TestACLForbiddenAncestors(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestACLs compares the lists with ZooKeeper's ZooDefs.Ids, and the digest with the server's.
+func TestACLs(t *testing.T) {
+	require.Equal(t, []framework.ACL{{Perms: 31, Scheme: "world", ID: "anyone"}}, framework.OpenACL())
+	require.Equal(t, []framework.ACL{{Perms: 1, Scheme: "world", ID: "anyone"}}, framework.ReadACL())
+	require.Equal(t, []framework.ACL{{Perms: 31, Scheme: "auth"}}, framework.CreatorAllACL())
+	require.Equal(t, []framework.ACL{{Perms: 2, Scheme: "digest", ID: "super:D/InIHSb7yEEbrWz8b9l71RjZJU="}},
+		framework.DigestACL(framework.PermWrite, "super", "test"))
+	framework.OpenACL()[0].Perms = 0
+	require.EqualValues(t, framework.PermAll, framework.OpenACL()[0].Perms, "each caller has a list of its own")
 }

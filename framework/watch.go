@@ -14,10 +14,17 @@ import (
 	"github.com/gocurator/curator/framework/internal/watching"
 )
 
-// EventType is the type of an event. It is go-zookeeper's type, with zk.EventNodeCreated,
-// EventNodeDeleted, EventNodeDataChanged, EventNodeChildrenChanged, and EventNotWatching
-// when the connection was lost.
+// EventType is the type of an event. It is go-zookeeper's type.
 type EventType = zk.EventType
+
+// The types of events. [EventResync] is another one, of persistent watches.
+const (
+	EventNodeCreated         = zk.EventNodeCreated
+	EventNodeDeleted         = zk.EventNodeDeleted
+	EventNodeDataChanged     = zk.EventNodeDataChanged
+	EventNodeChildrenChanged = zk.EventNodeChildrenChanged
+	EventNotWatching         = zk.EventNotWatching // the connection was lost
+)
 
 // Event ends a [Watch], or is reported by a [PersistentWatch].
 type Event struct {

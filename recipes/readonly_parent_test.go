@@ -266,7 +266,7 @@ var tenants = []tenant{
 // A server checks the permission to create before it looks whether the znode exists.
 func TestReadonlyParentRecipesUseWhatAnAdministratorHasMade(t *testing.T) {
 	// The administrator may take away what the test has made.
-	readOnly := zk.WorldACL(zk.PermRead | zk.PermDelete | zk.PermAdmin)
+	readOnly := zk.WorldACL(framework.PermRead | framework.PermDelete | framework.PermAdmin)
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		admin, client := zktest.Client(t, server), zktest.Client(t, server)
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -18,9 +17,9 @@ import (
 // TestACLsSurviveAsTextAndJSON, whatever their ids contain.
 func TestACLsSurviveAsTextAndJSON(t *testing.T) {
 	list := acl{
-		{Scheme: "x509", ID: `CN=a\,b,O="c",C=de`, Perms: zk.PermRead | zk.PermAdmin},
+		{Scheme: "x509", ID: `CN=a\,b,O="c",C=de`, Perms: framework.PermRead | framework.PermAdmin},
 		{Scheme: "x509", ID: `ends with a backslash\`, Perms: 0},
-		{Scheme: "ip", ID: "::1/128", Perms: zk.PermAll},
+		{Scheme: "ip", ID: "::1/128", Perms: framework.PermAll},
 	}
 	read, err := parseACL(list.String())
 	require.NoError(t, err)
@@ -41,7 +40,7 @@ func TestACLsSurviveAsTextAndJSON(t *testing.T) {
 func TestMaskedDigestsAreNotCopied(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	list := append(zk.DigestACL(zk.PermAll, "us,er", "password"), zk.WorldACL(zk.PermRead)...)
+	list := append(framework.DigestACL(framework.PermAll, "us,er", "password"), framework.ReadACL()...)
 	_, err := client.Create(t.Context(), "/from/a", []byte("data"), framework.WithACL(list...), framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
 	play(t, server.Addr(), `

@@ -170,7 +170,7 @@ func TestExportImportDiff(t *testing.T) {
 			_, err := client.Create(t.Context(), path, []byte(path), framework.WithMode(mode), framework.CreatingParentsIfNeeded())
 			require.NoError(t, err)
 		}
-		require.NoError(t, client.SetACL(t.Context(), "/from/a", zk.WorldACL(zk.PermRead|zk.PermAdmin)))
+		require.NoError(t, client.SetACL(t.Context(), "/from/a", zk.WorldACL(framework.PermRead|framework.PermAdmin)))
 		file := filepath.Join(t.TempDir(), "export")
 		exported := curatorctl(t, server.ConnectString(), "", "export", "/from")
 		require.Equal(t, "exported 3 znodes, left out 1 ephemeral ones\n", exported.stderr)
@@ -866,7 +866,7 @@ func (r slowReader) Read([]byte) (int, error) {
 func TestNoPermission(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	_, err := client.Create(t.Context(), "/secret", nil, framework.WithACL(zk.DigestACL(zk.PermAll, "user", "password")...))
+	_, err := client.Create(t.Context(), "/secret", nil, framework.WithACL(framework.DigestACL(framework.PermAll, "user", "password")...))
 	require.NoError(t, err)
 	require.Equal(t, exitNoPerm, curatorctl(t, server.Addr(), "", "get", "/secret").status)
 	play(t, server.Addr(), `

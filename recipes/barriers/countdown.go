@@ -9,8 +9,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
@@ -156,7 +154,7 @@ func (l *CountDownLatch) awaitOnce(ctx context.Context) (opened bool, err error)
 	defer again.Stop()
 	select {
 	case <-watch.Fired():
-		return watch.Event().Type == zk.EventNodeCreated, nil
+		return watch.Event().Type == framework.EventNodeCreated, nil
 	case <-again.C:
 		return false, nil
 	case <-ctx.Done():

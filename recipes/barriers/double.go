@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/google/uuid"
 
 	"github.com/gocurator/curator/framework"
@@ -213,7 +212,7 @@ func (b *DistributedDoubleBarrier) look(ctx context.Context, m *member, ready *f
 		return b.open(ctx, m)
 	}
 	event, err := b.await(ctx, m, watch)
-	m.told = err == nil && event.Type == zk.EventNodeCreated
+	m.told = err == nil && event.Type == framework.EventNodeCreated
 	return false, err
 }
 

@@ -7,7 +7,6 @@ import (
 	"errors"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -206,20 +205,20 @@ func (e *engine) holdIfUnwatched() {
 // watchEnded deals with the end of a one-shot watch.
 func (e *engine) watchEnded(w *framework.Watch) {
 	event := w.Event()
-	e.moved = e.moved || e.oneShot && event.Type == zk.EventNotWatching
+	e.moved = e.moved || e.oneShot && event.Type == framework.EventNotWatching
 	n := e.nodes[event.Path]
 	if n == nil {
 		return // the list of its parent finds the path again
 	}
 	era := e.progress.era
 	switch ofData, ofChildren := n.armed.forget(w); {
-	case ofData && event.Type == zk.EventNotWatching: // the connection was lost
+	case ofData && event.Type == framework.EventNotWatching: // the connection was lost
 		e.add(n, task{work: compare, era: era})
 	case ofData && e.isListedOnly(n.path):
 		e.add(n, task{work: compare, era: era})
 	case ofData:
 		e.add(n, task{work: readData, era: era})
-	case ofChildren && event.Type != zk.EventNodeDeleted: // the watch on the data reports that
+	case ofChildren && event.Type != framework.EventNodeDeleted: // the watch on the data reports that
 		e.add(n, task{work: list, era: era})
 	}
 }

@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 )
 
@@ -51,7 +49,7 @@ func (i *inbox) addEvent(e framework.Event) {
 	switch e.Type {
 	case framework.EventResync:
 		i.add(message{resync: true})
-	case zk.EventNodeCreated, zk.EventNodeDataChanged, zk.EventNodeDeleted:
+	case framework.EventNodeCreated, framework.EventNodeDataChanged, framework.EventNodeDeleted:
 		i.add(message{path: e.Path})
 	default: // new children have events of their own
 	}

@@ -161,7 +161,7 @@ func TestContendersOfOtherClients(t *testing.T) {
 		for range events { // closed when its goroutines are done
 		}
 	})
-	lock := zk.NewLock(conn, "/locks/old", zk.WorldACL(zk.PermAll))
+	lock := zk.NewLock(conn, "/locks/old", framework.OpenACL())
 	require.NoError(t, lock.Lock())
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/old")
 	require.NoError(t, err)
@@ -353,7 +353,7 @@ func TestInspectWhatMayNotBeRead(t *testing.T) {
 	mutex, err := locks.NewInterProcessMutex(owner, "/locks/report")
 	require.NoError(t, err)
 	lease := hold(t, mutex)
-	none := framework.ACL{Perms: zk.PermAll, Scheme: "auth"}
+	none := framework.ACL{Perms: framework.PermAll, Scheme: "auth"}
 	put(t, client, "/secret/inside")
 	require.NoError(t, owner.SetACL(t.Context(), lease.Path(), []framework.ACL{none}))
 	require.NoError(t, owner.SetACL(t.Context(), "/secret", []framework.ACL{none}))
@@ -467,7 +467,7 @@ func TestTree(t *testing.T) {
 		require.Equal(t, "data", string(nodes[2].Data))
 		require.EqualValues(t, 1, nodes[2].Stat.Version)
 
-		require.NoError(t, client.SetACL(t.Context(), "/a/b", []framework.ACL{{Perms: zk.PermAdmin, Scheme: "world", ID: "anyone"}}))
+		require.NoError(t, client.SetACL(t.Context(), "/a/b", []framework.ACL{{Perms: framework.PermAdmin, Scheme: "world", ID: "anyone"}}))
 		nodes, err = inspect.Tree(t.Context(), client, "/a")
 		require.NoError(t, err)
 		require.Len(t, nodes, 5)

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -524,7 +523,7 @@ func (p *panicsOnce) DefaultACL() []framework.ACL {
 	if !p.done.Swap(true) {
 		panic("the user's own fault")
 	}
-	return zk.WorldACL(zk.PermAll)
+	return framework.OpenACL()
 }
 
 func (*panicsOnce) ACLForPath(string) []framework.ACL { return nil }

@@ -9,8 +9,6 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -76,10 +74,7 @@ func Example_answers() {
 type onlyCreator struct{}
 
 func (onlyCreator) DefaultACL() []framework.ACL {
-	return []framework.ACL{
-		{Perms: zk.PermAll, Scheme: "auth"},
-		{Perms: zk.PermRead, Scheme: "world", ID: "anyone"},
-	}
+	return append(framework.CreatorAllACL(), framework.ReadACL()...)
 }
 
 func (onlyCreator) ACLForPath(string) []framework.ACL { return nil }

@@ -159,7 +159,8 @@ func (a *acquireSpan) finish(ctx context.Context, outcome, errorType string) {
 		told = append(told, keyErrorType.String(errorType))
 	}
 	a.span.SetAttributes(told...)
-	a.span.SetAttributes(a.t.client.ServerAttributes()...)
+	reports, _ := a.t.client.Telemetry()
+	a.span.SetAttributes(reports.Server...)
 	if outcome == outcomeLost || outcome == outcomeError {
 		a.span.SetStatus(codes.Error, errorType) // not the text of the error, which has the path in it
 	}

@@ -11,7 +11,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -302,7 +301,7 @@ func TestNodeRefusedWriteIsTriedAgainAfterAPause(t *testing.T) {
 
 func TestNodeMissingPermissionToCreateIsReportedOnce(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
-		protectedFolder(t, client, zk.PermRead|zk.PermAdmin)
+		protectedFolder(t, client, framework.PermRead|framework.PermAdmin)
 		node := newNode(t, client, framework.Ephemeral)
 		changes := changesOf(t, node)
 		creations := countRequests(t, server, zkserver.OpCreate2)
@@ -315,7 +314,7 @@ func TestNodeMissingPermissionToCreateIsReportedOnce(t *testing.T) {
 		require.Equal(t, int64(1), creations.Load(), "it is not tried again and again")
 		require.Empty(t, changes)
 
-		require.NoError(t, client.SetACL(t.Context(), "/nodes", []framework.ACL{{Perms: zk.PermAll, Scheme: "world", ID: "anyone"}}))
+		require.NoError(t, client.SetACL(t.Context(), "/nodes", []framework.ACL{{Perms: framework.PermAll, Scheme: "world", ID: "anyone"}}))
 		server.Cut(client.Session().ID(), 1)
 		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the creation after the reconnect"))
 		require.NoError(t, node.Err())
@@ -325,7 +324,7 @@ func TestNodeMissingPermissionToCreateIsReportedOnce(t *testing.T) {
 func TestNodeMissingPermissionToWriteIsReportedAndTheNodeKept(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	readOnly := nodes.WithACL(framework.ACL{Perms: zk.PermRead | zk.PermDelete, Scheme: "world", ID: "anyone"})
+	readOnly := nodes.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermDelete, Scheme: "world", ID: "anyone"})
 	node := started(t, client, framework.Ephemeral, readOnly)
 	changes := changesOf(t, node)
 

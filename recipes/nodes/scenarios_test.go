@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -169,7 +168,7 @@ func protectedNameStays(t *testing.T, server zktest.Backend) {
 
 func noCreatePermission(t *testing.T, server zktest.Backend) {
 	client := zktest.Client(t, server)
-	protectedFolder(t, client, zk.PermRead|zk.PermAdmin)
+	protectedFolder(t, client, framework.PermRead|framework.PermAdmin)
 	node := newNode(t, client, framework.Ephemeral)
 	changes := changesOf(t, node)
 	require.NoError(t, node.Start())
@@ -182,7 +181,7 @@ func noCreatePermission(t *testing.T, server zktest.Backend) {
 func noWritePermission(t *testing.T, server zktest.Backend) {
 	client := zktest.Client(t, server)
 	_, err := client.Create(zktest.Context(t), path, []byte("theirs"), framework.CreatingParentsIfNeeded(),
-		framework.WithACL(framework.ACL{Perms: zk.PermRead | zk.PermAdmin, Scheme: "world", ID: "anyone"}))
+		framework.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermAdmin, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 	node := newNode(t, client, framework.Persistent)
 	changes := changesOf(t, node)
@@ -309,7 +308,7 @@ func ttlTouchDeleted(t *testing.T, server zktest.Backend) {
 func ttlNeverTouched(t *testing.T, server zktest.Backend) {
 	client := zktest.Client(t, sweeping(t, server))
 	node, err := nodes.NewPersistentTtlNode(client, path, ttlOfScenarios, nil,
-		nodes.WithACL(framework.ACL{Perms: zk.PermRead | zk.PermWrite | zk.PermDelete, Scheme: "world", ID: "anyone"}))
+		nodes.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermWrite | framework.PermDelete, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 	require.NoError(t, node.Start())
 	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))

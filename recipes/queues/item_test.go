@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -508,7 +507,7 @@ func TestItemLargeItemIsMoved(t *testing.T) {
 func TestItemThatCannotBeMovedStays(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	_, err := client.Create(withLimit(t), deadLetters, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(zk.WorldACL(zk.PermRead)...))
+	_, err := client.Create(withLimit(t), deadLetters, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.ReadACL()...))
 	require.NoError(t, err)
 	q := newQueue(t, client, withLock, queues.WithMaxAttempts(1, deadLetters))
 	require.NoError(t, q.Put(withLimit(t), []byte("a")))

@@ -28,8 +28,7 @@ var Durations = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5
 
 // Set makes the instruments of one recipe.
 type Set struct {
-	client *framework.Framework
-	scope  string
+	tracer trace.Tracer
 	meter  metric.Meter
 	base   []attribute.KeyValue
 	errs   []error
@@ -37,24 +36,26 @@ type Set struct {
 
 // New returns the set of a recipe at path. The last element of its package names its scope.
 func New(client *framework.Framework, recipe, path string, base ...attribute.KeyValue) *Set {
-	if !client.HasTelemetry() {
+	reports, enabled := client.Telemetry()
+	if !enabled {
 		return nil
 	}
-	if path != "" && client.HasPathAttribute() {
+	if path != "" && reports.PathAttribute {
 		base = append(base, Path.String(path))
 	}
 	scope := "github.com/gocurator/curator/recipes/" + recipe
-	meter := client.MeterProvider().Meter(scope, metric.WithInstrumentationVersion(module.Version()))
-	return &Set{client: client, scope: scope, meter: meter, base: base}
+	return &Set{
+		tracer: reports.TracerProvider.Tracer(scope, trace.WithInstrumentationVersion(module.Version())),
+		meter:  reports.MeterProvider.Meter(scope, metric.WithInstrumentationVersion(module.Version())),
+		base:   base,
+	}
 }
 
 // Attributes returns what everything of the recipe has.
 func (s *Set) Attributes() []attribute.KeyValue { return s.base }
 
 // Tracer returns the tracer of the recipe.
-func (s *Set) Tracer() trace.Tracer {
-	return s.client.TracerProvider().Tracer(s.scope, trace.WithInstrumentationVersion(module.Version()))
-}
+func (s *Set) Tracer() trace.Tracer { return s.tracer }
 
 // Err returns why an instrument could not be made, or nil.
 func (s *Set) Err() error {
