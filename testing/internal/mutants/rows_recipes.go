@@ -161,7 +161,7 @@ var valuesRows = []row{
 	{
 		name: "transaction-on-what-has-changed", breaks: atMostOnce,
 		in:     "recipes/txn.(*Tx).operations",
-		change: drop("CheckOp()", "n.stat.Version"),
+		change: drop("CheckOp()", "Version"),
 		test:   "^TestConflicts$",
 	},
 	{
