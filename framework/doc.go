@@ -295,16 +295,21 @@
 // instruments and spans of their own, listed in their packages. Log records have the same
 // keys, see [WithLogger].
 //
-// # Recipes and tools
+// # For recipes of one's own
 //
-// A recipe takes a [*Framework] and reads its user's settings from it:
-// [Framework.RetryPolicy], [Framework.ErrorPolicy], [Framework.Logger] and
-// [Framework.Telemetry]. The recipes of this module
-// use only exported names: [SequenceNumber], [CompareSequence], [IsProtectedName] and
-// [ListingSiblingsIn] for sequential and protected znodes, [Watch.EndOnDeletion] and
-// [WatchQueue] for watches that act in stream order, [ErrorType] for telemetry. A tool that
-// queries servers directly finds them with [Framework.Servers], and connects with
-// [Framework.Dialer].
+// The recipes of this module use only exported names. A recipe takes a [*Framework] and reads its
+// user's settings from it. Programs that use recipes need none of these:
+//
+//	Framework.RetryPolicy, ErrorPolicy, Logger, Telemetry    the settings of the client
+//	Framework.MaxRequestSize                                 how much fits one request
+//	Framework.Decompress                                     data that was read Undecompressed
+//	Session.Hold, HoldDeadline, LossContext                  what a session guarantees to a holder
+//	SequenceNumber, CompareSequence, IsProtectedName         names of sequential and protected znodes
+//	ListingSiblingsIn                                        a create and the list of its folder in one round trip
+//	WatchData, Watch.OnFired, Watch.EndOnDeletion            watches on many znodes, and what ends with them
+//	WatchQueue, PersistentWatch.Flush                        watches that act in stream order
+//	ErrorType                                                the attribute error.type of telemetry
+//	Framework.Servers, Framework.Dialer                      for tools that query servers directly
 //
 // # What is not promised
 //

@@ -59,7 +59,9 @@ func (e *ensemble) follow(ctx context.Context, connection leaver) {
 	if e.fixed {
 		return // nothing can change, so no goroutine has to wait for it
 	}
-	if notifier, ok := e.provider.(EnsembleNotifier); ok {
+	if notifier, ok := e.provider.(interface {
+		OnChange(fn func()) *listen.Registration
+	}); ok {
 		registration := notifier.OnChange(e.look)
 		defer registration.Remove()
 		e.look() // it may have changed before
@@ -181,13 +183,17 @@ func (e *ensemble) isGone(ctx context.Context, servers []string, server string, 
 // EnsembleProvider returns the addresses of the servers. It is Curator's EnsembleProvider.
 //
 // [New] calls it once. The client calls it again before each round of attempts to connect,
-// after each notification of an [EnsembleNotifier], and after it has connected to a server
+// after each notification of the provider, and after it has connected to a server
 // that is not in the list. A round tries each address of each server once; a lost connection
 // begins a new round. The answer is a connection string as for New. The first answer
 // determines the chroot: a later answer must have the same chroot, or none.
 //
 // A later answer that does not parse, or that has another chroot, is logged and otherwise
-// ignored. A change that an [EnsembleNotifier] reports takes effect at once: if the server
+// ignored.
+//
+// A provider may also have a method OnChange(fn func()) *listen.Registration, as
+// [DynamicEnsembleProvider] has: it adds a function that is called after every change. The client
+// removes its function when it is closed. A change that is reported takes effect at once: if the server
 // of the connection is certainly gone, by name and by address, the client cuts the
 // connection and makes another in the same session. Otherwise the connection stays; unlike
 // Java's client, this one does not move it to spread the load.
@@ -195,15 +201,6 @@ type EnsembleProvider interface {
 	// ConnectionString returns the current connection string. It is called from several
 	// goroutines, must not block and must not use the client. Do slow lookups in advance.
 	ConnectionString() string
-}
-
-// EnsembleNotifier is an [EnsembleProvider] that reports changes.
-type EnsembleNotifier interface {
-	EnsembleProvider
-
-	// OnChange adds a function that is called after every change. A client removes its
-	// function when it is closed.
-	OnChange(fn func()) *listen.Registration
 }
 
 // FixedEnsembleProvider is a connection string that never changes. [New] uses it for its

@@ -19,6 +19,13 @@ func SuspendedFor(fn func() time.Duration) Option {
 	}}
 }
 
+// Defaults and a name that programs need not know.
+const (
+	DefaultMaxRequestSize      = defaultMaxRequestSize
+	DefaultMaxDecompressedSize = defaultMaxDecompressedSize
+	HeartbeatPrefix            = heartbeatPrefix
+)
+
 // ForeseeAfter is how many missing parents make a client expect another one.
 const ForeseeAfter = foreseeAfter
 

@@ -22,17 +22,17 @@ import (
 
 // Limits and defaults. The timeouts are Curator's.
 const (
-	DefaultSessionTimeout    = 60 * time.Second
-	DefaultConnectionTimeout = 15 * time.Second
+	defaultSessionTimeout    = 60 * time.Second
+	defaultConnectionTimeout = 15 * time.Second
 
-	// DefaultMaxRequestSize leaves a kilobyte of ZooKeeper's jute.maxbuffer of
+	// defaultMaxRequestSize leaves a kilobyte of ZooKeeper's jute.maxbuffer of
 	// 1,048,575 bytes for the server's own additions.
-	DefaultMaxRequestSize = 1_047_552
+	defaultMaxRequestSize = 1_047_552
 
-	// DefaultMaxReplySize bounds what a server can make the client allocate at
+	// defaultMaxReplySize bounds what a server can make the client allocate at
 	// once. It is above ZooKeeper's own limit because a list of many children may be
 	// longer than any request.
-	DefaultMaxReplySize = 16 << 20
+	defaultMaxReplySize = 16 << 20
 
 	minSessionTimeout = 100 * time.Millisecond
 	maxSessionTimeout = 24 * time.Hour
@@ -92,16 +92,16 @@ type config struct {
 
 func newConfig(connectString string, opts []Option) (config, error) {
 	c := config{
-		sessionTimeout:    DefaultSessionTimeout,
-		connectionTimeout: DefaultConnectionTimeout,
-		maxRequest:        DefaultMaxRequestSize,
-		maxReply:          DefaultMaxReplySize,
+		sessionTimeout:    defaultSessionTimeout,
+		connectionTimeout: defaultConnectionTimeout,
+		maxRequest:        defaultMaxRequestSize,
+		maxReply:          defaultMaxReplySize,
 		retry:             retry.ExponentialBackoff(100*time.Millisecond, 5),
 		dial:              dialTCP,
 		lookup:            lookUpHost,
 		compression:       GzipCompressionProvider{},
-		tick:              DefaultTickTime,
-		syncLimit:         DefaultSyncLimit,
+		tick:              defaultTickTime,
+		syncLimit:         defaultSyncLimit,
 	}
 	if err := applyAll(opts, func(o Option) error { return o.apply(&c) }); err != nil {
 		return config{}, fmt.Errorf("framework: %w", err)
@@ -270,7 +270,7 @@ func WithDialer(dial Dialer) Option {
 // WithMaxRequestSize sets the largest request in bytes. A larger one fails with
 // [ErrTooLarge] and is not sent: a server would cut the connection, and with it all other
 // requests under way. Raise the limit only together with jute.maxbuffer at every server.
-// The client keeps to it in requests of its own. Default: [DefaultMaxRequestSize].
+// The client keeps to it in requests of its own. Default: 1,047,552.
 func WithMaxRequestSize(n int) Option {
 	return clientOption{"WithMaxRequestSize", func(c *config) error {
 		if n < 1<<10 {
@@ -284,7 +284,7 @@ func WithMaxRequestSize(n int) Option {
 // WithMaxReplySize sets the largest reply in bytes. The call of a larger one fails with
 // [ErrTooLarge], and the client skips the reply. It cuts the connection if the reply is
 // larger than both this limit and 64 MiB. [WithReplyLimit] accepts a longer list from one
-// read. Default: [DefaultMaxReplySize].
+// read. Default: 16 MiB.
 func WithMaxReplySize(n int) Option {
 	return clientOption{"WithMaxReplySize", func(c *config) error {
 		if n < 1<<10 {

@@ -70,9 +70,9 @@ func (c *config) defaultACL(full string) []ACL {
 	return acl
 }
 
-// DefaultMaxDecompressedSize bounds the size of one znode's data after decompression: a
+// defaultMaxDecompressedSize bounds the size of one znode's data after decompression: a
 // thousand bytes of gzip can expand to a million.
-const DefaultMaxDecompressedSize = 16 << 20
+const defaultMaxDecompressedSize = 16 << 20
 
 // ErrCompression reports data that could not be compressed or decompressed, or that
 // would become larger than the provider allows.
@@ -94,7 +94,7 @@ type CompressionProvider interface {
 // writes a gzip stream (RFC 1952). The zero value is ready to use.
 type GzipCompressionProvider struct {
 	// MaxSize is the largest result of Decompress in bytes. 0 means
-	// DefaultMaxDecompressedSize. Decompress fails if MaxSize is negative.
+	// 16 MiB. Decompress fails if MaxSize is negative.
 	MaxSize int
 }
 
@@ -130,7 +130,7 @@ func (p GzipCompressionProvider) Decompress(_ string, compressed []byte) ([]byte
 	case limit < 0:
 		return nil, fmt.Errorf("gzip: MaxSize %d, expected 0 or more", limit)
 	case limit == 0:
-		limit = DefaultMaxDecompressedSize
+		limit = defaultMaxDecompressedSize
 	case limit == math.MaxInt:
 		limit-- // so that one byte more can be asked for
 	}

@@ -189,15 +189,16 @@ func (s *Session) end(reason LostReason) {
 
 // The servers' timing as ZooKeeper's sample configuration has it.
 const (
-	DefaultTickTime  = 2 * time.Second
-	DefaultSyncLimit = 5
+	defaultTickTime  = 2 * time.Second
+	defaultSyncLimit = 5
 )
 
 // WithServerTiming sets the tickTime and syncLimit (in ticks) of the servers, which the
 // client cannot ask them for. The two determine which session timeouts are safe under
 // [StandardErrorPolicy]; the first hold in a shorter one logs a warning, once for each process. They
 // also determine what a heartbeat under [QuorumErrorPolicy] confirms: too long a tick costs
-// time, too short a tick costs safety. Default: [DefaultTickTime] and [DefaultSyncLimit].
+// time, too short a tick costs safety. Default: 2 s
+// and 5 ticks, as in ZooKeeper's sample configuration.
 func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 	return clientOption{"WithServerTiming", func(c *config) error {
 		if tickTime < time.Millisecond || syncLimit < 1 {

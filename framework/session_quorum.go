@@ -17,11 +17,11 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// HeartbeatPrefix is the first part of the name of a session's heartbeat znode. By writing
+// heartbeatPrefix is the first part of the name of a session's heartbeat znode. By writing
 // to it the session confirms that a majority of the servers keeps it. The znode is an
 // ephemeral child of the client's root, named after the session. It exists only while
 // something is held under [QuorumErrorPolicy].
-const HeartbeatPrefix = "_curator_heartbeat_"
+const heartbeatPrefix = "_curator_heartbeat_"
 
 // heartbeatMinPause is the pause between a failed heartbeat and the next.
 const heartbeatMinPause = 20 * time.Millisecond
@@ -32,7 +32,7 @@ const heartbeatMinPause = 20 * time.Millisecond
 //
 // Under [QuorumErrorPolicy] the first hold of a session blocks for a round trip, which
 // ctx bounds. The client then writes a heartbeat every quarter of the session timeout, to
-// one znode for all holds of the session (see [HeartbeatPrefix]), and deletes the znode in
+// one znode for all holds of the session (see heartbeatPrefix), and deletes the znode in
 // the background after the last hold. It needs permission to create children of its root.
 //
 // The deadline counts from the send time of the newest request acknowledged at least one
@@ -190,7 +190,7 @@ func (h *heartbeat) join() *term {
 	}
 	t := &term{
 		h: h, ready: make(chan struct{}),
-		path: fmt.Sprintf("/%s%x_%d", HeartbeatPrefix, uint64(h.s.id), h.terms.Add(1)),
+		path: fmt.Sprintf("/%s%x_%d", heartbeatPrefix, uint64(h.s.id), h.terms.Add(1)),
 	}
 	t.ctx, t.end = context.WithCancelCause(h.s.alive)
 	t.timer = time.AfterFunc(time.Hour, t.watchDeadline)

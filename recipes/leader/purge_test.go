@@ -117,7 +117,7 @@ func TestPurgeRunDoesNotWaitForThePurge(t *testing.T) {
 // One transaction deletes many markers, so that a round trip is paid for all of them. The
 // names do not fit one request of this client.
 func TestPurgeDeletesInBatches(t *testing.T) {
-	for limit, most := range map[int]int64{framework.DefaultMaxRequestSize: 20, 2000: 160} {
+	for limit, most := range map[int]int64{1 << 20: 20, 2000: 160} {
 		server := zktest.NewServer(t)
 		client := zktest.Client(t, server, framework.WithMaxRequestSize(limit))
 		createMarkers(t, client, 2000)

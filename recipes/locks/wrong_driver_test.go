@@ -165,7 +165,7 @@ func TestDriverMoreWatchesThanOneRequestTakes(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
 		const permits = 300
 		path := "/" + strings.Repeat("x", 5000)
-		require.Greater(t, permits*len(path), framework.DefaultMaxRequestSize)
+		require.Greater(t, permits*len(path), 1<<20)
 		open := func(client *framework.Framework) *locks.InterProcessSemaphore {
 			s, err := locks.NewInterProcessSemaphore(client, path, locks.FixedLeases(permits))
 			require.NoError(t, err)

@@ -601,7 +601,7 @@ func TestDataThatCanNeverBeWritten(t *testing.T) {
 	node := started(t, client, framework.Ephemeral)
 	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
 	require.NoError(t, node.SetData(zktest.Context(t), []byte("good")))
-	large := make([]byte, framework.DefaultMaxRequestSize)
+	large := make([]byte, client.MaxRequestSize())
 
 	err := node.SetData(zktest.Context(t), large)
 

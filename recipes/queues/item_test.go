@@ -149,12 +149,12 @@ func TestTransactRefusesBadInput(t *testing.T) {
 			"operation 1": func() error {
 				return item.Transact(withLimit(t), result(item), framework.CheckOp(item.Path(), framework.AnyVersion))
 			},
-			item.Path() + "/x":     func() error { return item.Transact(withLimit(t), framework.CreateOp(item.Path()+"/x", nil)) },
-			lockPath + "/" + name:  func() error { return item.Transact(withLimit(t), framework.DeleteOp(lockPath+"/"+name)) },
-			"no path":              func() error { return item.Transact(withLimit(t), framework.Op{}) },
-			"invalid path":         func() error { return item.Transact(withLimit(t), framework.CreateOp("results", nil)) },
-			"too large":            func() error { return item.Transact(withLimit(t), framework.SetDataOp(results, make([]byte, 2<<20))) },
-			"within a transaction": func() error { return item.Transact(withLimit(t), framework.DeleteOp(results, framework.Quietly())) },
+			item.Path() + "/x":    func() error { return item.Transact(withLimit(t), framework.CreateOp(item.Path()+"/x", nil)) },
+			lockPath + "/" + name: func() error { return item.Transact(withLimit(t), framework.DeleteOp(lockPath+"/"+name)) },
+			"no path":             func() error { return item.Transact(withLimit(t), framework.Op{}) },
+			"invalid path":        func() error { return item.Transact(withLimit(t), framework.CreateOp("results", nil)) },
+			"too large":           func() error { return item.Transact(withLimit(t), framework.SetDataOp(results, make([]byte, 2<<20))) },
+			"in a transaction":    func() error { return item.Transact(withLimit(t), framework.DeleteOp(results, framework.Quietly())) },
 		} {
 			require.ErrorContains(t, call(), text)
 		}

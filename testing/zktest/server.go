@@ -30,7 +30,7 @@ const (
 
 	// maxSessionTimeout is the longest that servers grant: a client that is given no option
 	// asks for it.
-	maxSessionTimeout = framework.DefaultSessionTimeout
+	maxSessionTimeout = 60 * time.Second
 )
 
 // NewServer starts an embedded server, which is closed when the test ends. It

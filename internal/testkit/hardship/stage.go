@@ -82,7 +82,7 @@ func connect(t *testing.T, link *zkproxy.Proxy, more func(framework.Dialer) []fr
 	opts := []framework.Option{
 		framework.WithEnsembleProvider(framework.FixedEnsembleProvider(servers)), framework.WithDialer(link.Dial),
 		framework.WithSessionTimeout(10 * time.Second), framework.WithLogger(slog.New(slog.DiscardHandler)),
-		framework.WithServerTiming(framework.DefaultTickTime, 2), // or the first hold asks whether the timeout is safe
+		framework.WithServerTiming(2*time.Second, 2), // or the first hold asks whether the timeout is safe
 	}
 	if more != nil {
 		opts = append(opts, more(link.Dial)...)

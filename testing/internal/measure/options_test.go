@@ -95,5 +95,5 @@ func TestOptionsThatMakeNoSenseDoNotCompile(t *testing.T) {
 			require.ErrorContains(t, err, "does not implement", "%s at %s", option, verb)
 		}
 	}
-	require.Equal(t, 37, compiled)
+	require.Equal(t, 40, compiled)
 }

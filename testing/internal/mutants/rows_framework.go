@@ -65,7 +65,7 @@ var frameworkRows = []row{
 	},
 	{
 		name: "delete-repeated-in-doubt", breaks: atMostOnce,
-		in:     "framework.(*Framework).Delete",
+		in:     "framework.(*Framework).remove",
 		change: always("idempotent"),
 		test:   "^TestDeleteQuietDeleteIsNotRepeatedInDoubt$",
 	},

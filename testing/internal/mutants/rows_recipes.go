@@ -155,14 +155,14 @@ var valuesRows = []row{
 	{
 		name: "transaction-on-what-has-changed", breaks: atMostOnce,
 		in:     "recipes/txn.(*Tx).operations",
-		change: drop("CheckOp()", "n.stat.Version"),
+		change: drop("CheckOp()", "Version"),
 		test:   "^TestTxnConflicts$",
 	},
 	{
 		name: "transaction-beside-a-new-znode", breaks: atMostOnce,
 		in:     "recipes/txn.(*Tx).operations",
 		change: drop("folderChecks()"),
-		test:   "^TestConflicts$",
+		test:   "^TestTxnConflicts$",
 	},
 	{
 		name: "late-close-of-the-next-round", breaks: atMostOnce,
