@@ -21,6 +21,7 @@ import (
 // connected to it at first, or come to it when an election has disconnected them; and
 // they have to go on to another before their sessions are over.
 func TestPausedServerCostsNoSession(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Log("three real servers are left to the full run")
 		return

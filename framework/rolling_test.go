@@ -18,6 +18,7 @@ import (
 //
 // Curator: TestWithCluster.testSessionSurvives; TestWithCluster.testSplitBrain.
 func TestServersGoOneByOne(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs three ZooKeeper servers")
 	}

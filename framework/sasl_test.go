@@ -102,6 +102,7 @@ func TestSASL(t *testing.T) {
 
 // TestSASLOverTLS: the identity comes beside the one of the client's certificate.
 func TestSASLOverTLS(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts Java")
 	}
@@ -171,6 +172,7 @@ func TestSASLWhereItIsUnknown(t *testing.T) {
 
 // TestSASLRotatedPassword: the client goes on with the password that is valid when it connects, and waits for it if it is late.
 func TestSASLRotatedPassword(t *testing.T) {
+	t.Parallel()
 	eachSASLServer(t, func(t *testing.T, server saslServer) {
 		ctx := t.Context()
 		proxy := zktest.NewProxy(t, server.addr)
@@ -203,6 +205,7 @@ func TestSASLRotatedPassword(t *testing.T) {
 
 // TestSASLOverThreeServers: a client that moves proves its identity to each.
 func TestSASLOverThreeServers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts Java")
 	}
@@ -395,6 +398,7 @@ func (m slowMechanism) Start(ctx context.Context, server framework.SASLServer) (
 // TestSASLSlowMechanism: one that takes longer than the time between pings connects to servers that take no ping before the end of
 // the exchange.
 func TestSASLSlowMechanism(t *testing.T) {
+	t.Parallel()
 	eachSASLServer(t, func(t *testing.T, server saslServer) {
 		const timeout = 1500 * time.Millisecond
 		f := zktest.Client(t, server.addr, framework.WithSessionTimeout(timeout),

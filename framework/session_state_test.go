@@ -239,6 +239,7 @@ func TestSessionEndsTheCallsBoundToIt(t *testing.T) {
 
 // Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
 func TestSessionRealServerRestarts(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs a ZooKeeper server")
 	}

@@ -51,6 +51,7 @@ func linked(t *testing.T, link *zkproxy.Proxy, timeout time.Duration) (*framewor
 // TestBulkDoesNotCostTheSession: more than the link carries in a session timeout is
 // asked for at once.
 func TestBulkDoesNotCostTheSession(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		timeout time.Duration
 		rate    int // bytes a second
@@ -100,6 +101,7 @@ func TestBulkDoesNotCostTheSession(t *testing.T) {
 // TestSlowLinkManyPersistentWatchesSurviveACut: to set them again takes longer than the session
 // timeout over this link, and other requests are answered meanwhile.
 func TestSlowLinkManyPersistentWatchesSurviveACut(t *testing.T) {
+	t.Parallel()
 	onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
 		const timeout = 3 * time.Second
 		watches, rate := 20_000, 400_000

@@ -57,6 +57,7 @@ func refused(t *testing.T, addr string, opts ...framework.Option) error {
 // TestTLS connects to ZooKeeper's secure port in all ways that must work, and in
 // those that must not.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Log("ZooKeeper's secure port is left to the full run")
 		return

@@ -23,6 +23,7 @@ const freshEnv = "CURATOR_FRESH_WRITES"
 // One client writes at one server of an ensemble. After each write, Fresh of a cache at another
 // server shows it.
 func TestFreshOverTwoServers(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("three real servers take seconds; without -short")
 	}

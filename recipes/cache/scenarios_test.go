@@ -266,6 +266,7 @@ func serverLoss(t *testing.T, client *framework.Framework, stop, restart func() 
 // Ten clients run random operations while servers die, and each has a cache. At the end every
 // picture equals the tree, and so does what every listener was told.
 func TestCuratorCacheConsistency_testConsistencyAfterSimulation(t *testing.T) {
+	t.Parallel()
 	t.Run("zkserver", func(t *testing.T) {
 		server := zktest.NewServer(t)
 		simulate(t, server.Addr(), func(round int) {

@@ -219,6 +219,7 @@ func outageUnderEachPolicy(t *testing.T, client *framework.Framework, link *zkpr
 //
 // CURATOR-724: the path of the election vanishes.
 func TestOutageElectionStartsAgainOnAnEmptyServer(t *testing.T) {
+	t.Parallel()
 	server, empty := zktest.NewServer(t), zktest.NewServer(t)
 	link := zktest.NewProxy(t, server)
 	short := framework.WithSessionTimeout(shortSession) // a server that knows nothing of a session refuses its client until it has ended

@@ -94,6 +94,7 @@ func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 //
 // See kazoo#170.
 func TestSemaphoreWaitersForAPermitKeepTheirPlace(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"first semaphore", "semaphore", "semaphore mutex"} {
 		t.Run(kind, func(t *testing.T) {
 			tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {

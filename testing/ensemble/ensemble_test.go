@@ -95,6 +95,7 @@ func TestEnsembleStandalone(t *testing.T) {
 }
 
 func TestEnsembleQuorumHasOneLeaderAndTwoFollowers(t *testing.T) {
+	t.Parallel()
 	e := start(t, ensemble.WithSize(3))
 	addrs := strings.Split(e.ConnectString(), ",")
 	require.Len(t, addrs, 3)
@@ -121,6 +122,7 @@ func TestEnsembleQuorumHasOneLeaderAndTwoFollowers(t *testing.T) {
 }
 
 func TestEnsembleSurvivorsElectAnotherLeader(t *testing.T) {
+	t.Parallel()
 	e := start(t, ensemble.WithSize(3))
 	first, err := e.Leader(t.Context())
 	require.NoError(t, err)
@@ -141,6 +143,7 @@ func TestEnsembleSurvivorsElectAnotherLeader(t *testing.T) {
 }
 
 func TestEnsembleNoLeaderWithoutQuorum(t *testing.T) {
+	t.Parallel()
 	e := start(t, ensemble.WithSize(3))
 	require.NoError(t, e.Server(0).Kill())
 	require.NoError(t, e.Server(1).Kill())
@@ -157,6 +160,7 @@ func TestEnsembleNoLeaderWithoutQuorum(t *testing.T) {
 }
 
 func TestEnsembleContainersAndTTLNodesVanish(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	conn := connect(t, e.ConnectString())
 	acl := zk.WorldACL(zk.PermAll)
@@ -214,6 +218,7 @@ func entries(t *testing.T, dir string) []string {
 }
 
 func TestEnsembleDataGoesToDirAndWithoutOneToMemory(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
 		require.True(t, strings.HasPrefix(e.Server(0).DataDir(), "/dev/shm/"), e.Server(0).DataDir())
@@ -225,6 +230,7 @@ func TestEnsembleDataGoesToDirAndWithoutOneToMemory(t *testing.T) {
 }
 
 func TestEnsembleFailedStartShowsOutputAndLeavesNothing(t *testing.T) {
+	t.Parallel()
 	needsServers(t)
 	parent := t.TempDir()
 	_, err := ensemble.Start(t.Context(), ensemble.WithDir(parent), ensemble.WithConfig("initLimit", "many"))
@@ -243,6 +249,7 @@ func TestEnsembleFailedStartShowsOutputAndLeavesNothing(t *testing.T) {
 }
 
 func TestEnsembleOptionsReachTheServer(t *testing.T) {
+	t.Parallel()
 	e := start(t, ensemble.WithTick(250*time.Millisecond), ensemble.WithConfig("maxSessionTimeout", "1234"),
 		ensemble.WithProperty("zookeeper.snapCount", "4321"), ensemble.WithJVMFlags("-Xmx80m"))
 	conf, err := e.Server(0).FourLetterWord(t.Context(), "conf")

@@ -72,6 +72,7 @@ func connectFrom(t *testing.T, host *ensemble.Host, server *ensemble.Server) *zk
 
 // TestCutLinksLoseInSilence tries what can happen to one link.
 func TestCutLinksLoseInSilence(t *testing.T) {
+	t.Parallel()
 	e, host := startNetwork(t)
 	network, server, other := e.Network(), e.Server(0), e.Server(1)
 	require.Equal(t, "192.0.2.1:2181", server.Addr())
@@ -170,6 +171,7 @@ func TestCutLinksLoseInSilence(t *testing.T) {
 
 // TestNetworkIsolatedLeaderIsReplaced, is served by nobody else, and follows when it is back.
 func TestNetworkIsolatedLeaderIsReplaced(t *testing.T) {
+	t.Parallel()
 	e, host := startNetwork(t)
 	first, err := e.Leader(t.Context())
 	require.NoError(t, err)
@@ -194,6 +196,7 @@ func TestNetworkIsolatedLeaderIsReplaced(t *testing.T) {
 // TestInside runs a command on a host, in its own folder and environment and under the id that it was given, and by its path
 // whatever it is called.
 func TestInside(t *testing.T) {
+	t.Parallel()
 	e := start(t, ensemble.WithNetwork())
 	host, err := e.Network().Join("client")
 	require.NoError(t, err)

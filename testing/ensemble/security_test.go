@@ -14,6 +14,7 @@ import (
 )
 
 func TestSecuritySuperDigest(t *testing.T) {
+	t.Parallel()
 	server := start(t, ensemble.WithSuperDigest("super", "secret")).Server(0)
 	require.Empty(t, server.SecureAddr(), "which only WithTLS gives")
 	owner := connect(t, server.Addr())

@@ -34,6 +34,7 @@ func commandLine(t *testing.T, pid int) string {
 }
 
 func TestServerKilledServerKeepsAddressAndData(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	server := e.Server(0)
 	addr, pid := server.Addr(), server.PID()
@@ -62,6 +63,7 @@ func TestServerKilledServerKeepsAddressAndData(t *testing.T) {
 }
 
 func TestServerPowerCutKeepsAcknowledgedData(t *testing.T) {
+	t.Parallel()
 	e := start(t, ensemble.WithSize(3))
 	_, err := connect(t, e.Server(2).Addr()).Create("/a", []byte("data"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
@@ -77,6 +79,7 @@ func TestServerPowerCutKeepsAcknowledgedData(t *testing.T) {
 }
 
 func TestStopEndsServer(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	server := e.Server(0)
 	for _, paused := range []bool{false, true} {
@@ -92,6 +95,7 @@ func TestStopEndsServer(t *testing.T) {
 }
 
 func TestServerPausedServerAcceptsAndSaysNothing(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	server := e.Server(0)
 	require.NoError(t, server.Pause())
@@ -115,6 +119,7 @@ func TestServerPausedServerAcceptsAndSaysNothing(t *testing.T) {
 }
 
 func TestServerPausedLeaderIsReplacedAndFollowsWhenResumed(t *testing.T) {
+	t.Parallel()
 	e := start(t, ensemble.WithSize(3))
 	first, err := e.Leader(t.Context())
 	require.NoError(t, err)
@@ -130,6 +135,7 @@ func TestServerPausedLeaderIsReplacedAndFollowsWhenResumed(t *testing.T) {
 }
 
 func TestPauseNeedsRunningServer(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	server := e.Server(0)
 	require.NoError(t, server.Pause())
@@ -142,6 +148,7 @@ func TestPauseNeedsRunningServer(t *testing.T) {
 }
 
 func TestMntrTellsWhatTheServerHolds(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	conn := connect(t, e.ConnectString())
 	before, err := e.Server(0).Mntr(t.Context())
@@ -165,6 +172,7 @@ func TestMntrTellsWhatTheServerHolds(t *testing.T) {
 }
 
 func TestServerWithoutQuorumIsNotServing(t *testing.T) {
+	t.Parallel()
 	e := start(t, ensemble.WithSize(3))
 	require.NoError(t, e.Server(0).Kill())
 	require.NoError(t, e.Server(1).Kill())
@@ -194,6 +202,7 @@ func TestFourLetterWordRefusesOtherWords(t *testing.T) {
 }
 
 func TestRestartReportsTakenPort(t *testing.T) {
+	t.Parallel()
 	e := start(t)
 	server := e.Server(0)
 	require.NoError(t, server.Kill())

@@ -127,7 +127,7 @@ var frameworkRows = []row{
 		name: "credential-in-errors", breaks: secretsKept,
 		in:     "framework.WithAuth",
 		change: become("errors.New(string($2))", "New()"),
-		test:   "^TestSecretsAreToldToNobody$",
+		test:   "^TestBadInputSecretsAreToldToNobody$",
 	},
 	{
 		name: "gap-in-the-events-untold", breaks: cacheConverges,
