@@ -101,7 +101,7 @@ var lives = []life{
 		thing, err := queues.NewQueueSharder(c, func(path string) (*queues.DistributedQueue, error) {
 			return queues.NewDistributedQueue(c, path)
 		}, "/queues", "/leader")
-		return asking(thing, func(ctx context.Context) error {
+		return asking(thing, func(context.Context) error {
 			_, err := thing.Queue()
 			return err
 		}, err)

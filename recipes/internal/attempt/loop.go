@@ -86,6 +86,7 @@ func (l *Loop) reset() { l.pause, l.failures, l.logged = 0, 0, "" }
 func (l *Loop) log(ctx context.Context, err error) {
 	if reason := err.Error(); l.Warning != "" && ctx.Err() == nil && reason != l.logged {
 		l.logged = reason
+		//nolint:sloglint // each loop has its constant
 		l.Client.Logger().Warn(l.Warning, "curator.path", l.Path, "failures", max(l.failures, 1), "error", err)
 	}
 }
