@@ -82,10 +82,11 @@
 //  1. stop every process that may still act for a lease from before the restore;
 //  2. make the tokens greater than every stored number, or reset the stored numbers.
 //
-// An ensemble gives greater tokens if the files acceptedEpoch and currentEpoch, in the folder
-// version-2 of the data of each stopped server, both have a number that is no less than the
-// upper half of the greatest stored number (that is, the number shifted right by 32 bits).
-// For a standalone server, and where the files cannot be changed, set the stored numbers to 0.
+// An ensemble gives greater tokens after its epoch was raised. To raise it, write a number into
+// the files acceptedEpoch and currentEpoch of each stopped server, in the folder version-2 of
+// its data. The number must be no less than the upper half of the greatest stored number, which
+// is that number shifted right by 32 bits. For a standalone server, and where the files cannot
+// be changed, set the stored numbers to 0.
 //
 // # Whom to trust
 //

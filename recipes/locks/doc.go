@@ -253,8 +253,8 @@
 //   - The node is protected and bound to the session: use CreatesTheLock of
 //     [StandardLockInternalsDriver]. A node that is not ephemeral is a [LockNode] that says
 //     so.
-//   - The decision follows from the names alone. They do not show which contender holds the
-//     lock, so a newcomer must not be let in before a holder.
+//   - The decision follows from the names alone. The names do not show which contender holds
+//     the lock, so the decision must never admit a newcomer before a holder.
 //   - A waiter's turn never comes before a contender in its PathsToWatch has left. Other
 //     changes need not wake a waiter.
 //   - If no newcomer can stand before a contender that is there already, the driver can be a
@@ -299,9 +299,9 @@
 // An [InterProcessMutex] and go-zookeeper's zk.Lock on one path share a queue. A program
 // can therefore move from zk.Lock replica by replica: old and new replicas exclude each
 // other and take turns in order. Participants lists both; a contender with zk.Lock shows no
-// host, process or label. A holder with zk.Lock does not learn that it has lost the lock, so
+// host, process or label. A holder with zk.Lock does not learn that it has lost the lock. So
 // the promises about leases are for the new replicas only. zk.Lock creates the folder as a
-// persistent znode, this package as a container; each works with the other's.
+// persistent znode, and this package as a container. Both work in either.
 //
 // # With Python
 //
@@ -314,9 +314,9 @@
 //   - An [InterProcessMutex] and kazoo's Lock do not exclude each other on one path. With
 //     extra_lock_patterns kazoo sees a mutex, but a mutex ignores names that are not its
 //     own. Java takes every child for a contender, but puts kazoo's in the wrong order.
-//   - kazoo's Semaphore has its own layout: each child of the folder is a lease, the folder's
-//     data is the number of leases as text, and the holder of a Lock at <path>-__lock__ may
-//     add a lease. Two LockInternals make a semaphore that shares it, as
+//   - kazoo's Semaphore has its own layout. Each child of the folder is a lease, and the
+//     folder's data is the number of leases as text. The holder of a Lock at <path>-__lock__
+//     may add a lease. Two LockInternals make a semaphore that shares it, as
 //     testing/internal/interop does.
 //   - kazoo's ReadLock and WriteLock have no counterpart. Their names differ from Curator's,
 //     and a reader may wait for a writer that came after it and that waits for the reader
