@@ -57,7 +57,7 @@ func (r *room) readLists(ctx context.Context, client *framework.Framework, paths
 		lists[i].path = path
 	}
 	if r == nil {
-		return lists, readListed(ctx, client, lists, nil)
+		return lists, readListed(ctx, client, lists, make([]bool, len(lists)))
 	}
 	stats := make([]*framework.Stat, len(paths))
 	reads := make([]framework.Read, len(paths))
@@ -99,7 +99,7 @@ func (r *room) readLists(ctx context.Context, client *framework.Framework, paths
 func readListed(ctx context.Context, client *framework.Framework, lists []list, isLeaf []bool) error {
 	var reads []framework.Read
 	for i := range lists {
-		if l := &lists[i]; l.err == nil && (isLeaf == nil || !isLeaf[i]) {
+		if l := &lists[i]; l.err == nil && !isLeaf[i] {
 			reads = append(reads, framework.ReadChildren(l.path, &l.names).StoringErrorIn(&l.err))
 		}
 	}
@@ -123,7 +123,7 @@ func (r *room) readNodes(ctx context.Context, client *framework.Framework, nodes
 	if err := readAll(ctx, client, reads); err != nil {
 		return err
 	}
-	reads = reads[:0]
+	var small []framework.Read
 	for i, n := range nodes {
 		switch {
 		case n.err != nil:
@@ -134,8 +134,8 @@ func (r *room) readNodes(ctx context.Context, client *framework.Framework, nodes
 		}
 		n.stat = *stats[i]
 		if length := int(n.stat.DataLength); length > 0 && length <= longData && r.takes(length) {
-			reads = append(reads, framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat)).StoringErrorIn(&n.err))
+			small = append(small, framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat)).StoringErrorIn(&n.err))
 		}
 	}
-	return readAll(ctx, client, reads)
+	return readAll(ctx, client, small)
 }

@@ -47,7 +47,7 @@ func Example() {
 		check(err)
 		body, err := io.ReadAll(answer.Body)
 		check(errors.Join(err, answer.Body.Close()))
-		fmt.Println(answer.StatusCode, string(body))
+		fmt.Println(strings.TrimSpace(fmt.Sprint(answer.StatusCode, " ", string(body))))
 	}
 	// Output:
 	// 201

@@ -197,7 +197,7 @@ func (b *browser) checkRoles(at string) {
 		assert.Positive(b.t, count["row"], at)
 		assert.Positive(b.t, count["cell"], "%s: %v", at, count)
 	}
-	require.Equal(b.t, 1.0, b.evaluate(`document.querySelectorAll("h1").length`), at)
+	require.EqualValues(b.t, 1, b.evaluate(`document.querySelectorAll("h1").length`), at)
 	require.Equal(b.t, true, b.evaluate(`!document.querySelector("main table") || document.querySelectorAll("main [role=table]").length > 0`), at)
 }
 

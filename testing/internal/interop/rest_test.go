@@ -3,6 +3,7 @@
 package interop_test
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -33,7 +34,7 @@ func TestTheResourceOfBothSides(t *testing.T) {
 			i := randomInstance(t, r)
 			i.Type, i.URI, i.Disabled = []discovery.ServiceType{discovery.Static, discovery.Permanent}[n%2], nil, false
 			plain := func(text string) string { return strings.ReplaceAll(text, "\u2028", "") } // which Go escapes
-			i.Name, i.ID, i.Address = plain(i.Name), plain(i.ID), plain(i.Address)
+			i.Name, i.ID, i.Address = fmt.Sprintf("service <&> %d", n), fmt.Sprintf("id ä %d", n), plain(i.Address)
 			if i.Payload != nil {
 				payload := plain(*i.Payload)
 				i.Payload = &payload
