@@ -54,7 +54,7 @@ func parseLimits(text string) (limits, error) {
 		name, value, _ := strings.Cut(pair, "=")
 		n, err := strconv.ParseInt(value, 10, 64)
 		if err != nil {
-			return nil, fmt.Errorf("quota %q, expected name=number,...", text)
+			return nil, fmt.Errorf("quota %q, expected name=number and commas", text)
 		}
 		l[name] = n
 	}

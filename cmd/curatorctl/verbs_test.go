@@ -750,7 +750,7 @@ func TestQuotas(t *testing.T) {
 		root := "/" + chroot + "/q"
 		play(t, servers, strings.ReplaceAll(`
 $ create -p ROOT/a/b
-ROOT/a/b
+*/a/b
 $ quota ROOT/a
 [1] curatorctl: ROOT/a has no quota: *
 $ quota -delete ROOT/a

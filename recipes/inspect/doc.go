@@ -20,7 +20,8 @@
 //	survey, err := inspect.Walk(ctx, client, "/")
 //
 // Walk reads a subtree in pipelines. With [HeadsOnly] it reads, of each lock, only the nodes
-// of the holders and of the contender that has waited longest, which is enough for a list.
+// of the holders and of the contender that has waited longest, which is enough for a list. [WithMemoryLimit]
+// is for programs that must not grow with what others write into ZooKeeper.
 //
 // # What cannot be seen
 //

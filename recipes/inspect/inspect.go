@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -20,6 +21,7 @@ type Option interface{ apply(*config) error }
 type config struct {
 	heads     bool
 	maxLeases int
+	room      *room // nil without WithMemoryLimit
 }
 
 type optionFunc func(*config) error
@@ -42,6 +44,20 @@ func WithMaxLeases(n int) Option {
 			return fmt.Errorf("WithMaxLeases(%d), expected 1 or more", n)
 		}
 		c.maxLeases = n
+		return nil
+	})
+}
+
+// WithMemoryLimit bounds what At or Walk keeps, to about so many bytes, whatever is in ZooKeeper.
+// What does not fit is left out: folders, and then the [Survey] is Partial, and participants, which the
+// counts still have. Data of more than a kilobyte is not read, so its participant has no
+// Identity. The limit costs one more request for each folder and for each participant.
+func WithMemoryLimit(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 1<<20 {
+			return fmt.Errorf("WithMemoryLimit(%d), expected a megabyte (%d bytes) or more", n, 1<<20)
+		}
+		c.room = &room{left: n}
 		return nil
 	})
 }
@@ -90,7 +106,7 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 	if len(t[path].permits) > 0 && path != "/" {
 		beside = append(beside, path+kazooTurns)
 	}
-	lists, err := readLists(ctx, client, beside)
+	lists, err := cfg.room.readLists(ctx, client, beside)
 	if err != nil {
 		return nil, fmt.Errorf("inspect: %s: %w", path, err)
 	}
@@ -99,7 +115,7 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 			t[l.path] = classify(l.names)
 		}
 	}
-	recipes, err := finish(ctx, client, t.draftsAt(path, cfg.heads, cfg.maxLeases))
+	recipes, err := cfg.finish(ctx, client, t.draftsAt(path, cfg))
 	if err != nil {
 		return nil, fmt.Errorf("inspect: %s: %w", path, err)
 	}
@@ -116,74 +132,114 @@ type Survey struct {
 
 	// Nodes counts the znodes whose names were seen.
 	Nodes int `json:"nodes"`
+
+	// Partial says that [WithMemoryLimit] has left folders out, and what is below them.
+	Partial bool `json:"partial,omitempty"`
 }
 
 // Walk returns the recipes at a path and below it. It lists every folder, level by level, in
-// pipelines, and then reads the participants. The server's own nodes below /zookeeper are left
+// pipelines, and reads the participants as it goes. The server's own nodes below /zookeeper are left
 // out, unless the path is there. The error matches [framework.ErrNoNode] when there is no
 // znode at the path; znodes that go during the walk are left out.
 func Walk(ctx context.Context, client *framework.Framework, path string, opts ...Option) (Survey, error) {
-	var s Survey
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
-		return s, fmt.Errorf("inspect: %s: %w", path, err)
+		return Survey{}, fmt.Errorf("inspect: %s: %w", path, err)
 	}
-	t := make(tree)
-	var paths []string
+	w := &walk{config: cfg, client: client, root: path, later: make(tree)}
 	for level := []string{path}; len(level) > 0; {
-		lists, err := readLists(ctx, client, level)
-		if err != nil {
-			return s, fmt.Errorf("inspect: %s: %w", path, err)
+		var next []string
+		for folders := range slices.Chunk(level, walkBatch) {
+			below, err := w.visit(ctx, folders)
+			if err != nil {
+				return Survey{}, fmt.Errorf("inspect: %s: %w", path, err)
+			}
+			next = append(next, below...)
 		}
-		level = nil
-		for _, l := range lists {
-			switch {
-			case errors.Is(l.err, framework.ErrNoAuth):
-				s.Unreadable = append(s.Unreadable, l.path)
-			case l.err != nil && l.path == path:
-				return s, fmt.Errorf("inspect: %w", l.err)
-			case l.err == nil:
-				in := classify(l.names)
-				t[l.path] = in
-				paths = append(paths, l.path)
-				s.Nodes += len(l.names)
-				for _, name := range slices.Concat(in.others, in.members, in.permits) {
-					if child := framework.JoinPath(l.path, name); client.FullPath(child) != serverNodes {
-						level = append(level, child)
-					}
+		level = next
+	}
+	if err := w.end(ctx); err != nil {
+		return Survey{}, fmt.Errorf("inspect: %s: %w", path, err)
+	}
+	return w.found, nil
+}
+
+// walkBatch is how many folders are read before their recipes are. What a walk keeps of a folder is then its
+// recipe.
+const walkBatch = readBatch * readAhead
+
+// walk is a [Walk] that is under way.
+type walk struct {
+	config
+	client *framework.Framework
+	root   string
+	found  Survey
+	later  tree // folders that other folders say more of
+}
+
+// visit reads folders, and the recipes in them that need no other folder. It returns the folders below.
+func (w *walk) visit(ctx context.Context, folders []string) (below []string, err error) {
+	lists, err := w.room.readLists(ctx, w.client, folders)
+	if err != nil {
+		return nil, err
+	}
+	var drafts []*draft
+	for _, l := range lists {
+		switch {
+		case errors.Is(l.err, framework.ErrNoAuth):
+			w.found.Unreadable = append(w.found.Unreadable, l.path)
+		case errors.Is(l.err, errNoRoom):
+			w.found.Partial = true
+		case l.err != nil && l.path == w.root:
+			return nil, l.err
+		case l.err == nil:
+			in := classify(l.names)
+			w.found.Nodes += len(l.names)
+			if in.standsAlone(l.path) {
+				drafts = append(drafts, tree{l.path: in}.draftsAt(l.path, w.config)...)
+				w.room.gives(in.cost(l.path)) // of names of which no more is needed
+			} else {
+				w.later[l.path] = in
+			}
+			for _, name := range in.folders() {
+				if child := framework.JoinPath(l.path, name); w.client.FullPath(child) != serverNodes {
+					below = append(below, child)
 				}
 			}
 		}
 	}
-	slices.Sort(paths)
+	recipes, err := w.finish(ctx, w.client, drafts)
+	w.found.Recipes = append(w.found.Recipes, recipes...)
+	return below, err
+}
+
+// end reads the other recipes.
+func (w *walk) end(ctx context.Context) error {
 	var drafts []*draft
-	for _, p := range paths {
-		drafts = append(drafts, t.draftsAt(p, cfg.heads, cfg.maxLeases)...)
+	for _, path := range slices.Sorted(maps.Keys(w.later)) {
+		drafts = append(drafts, w.later.draftsAt(path, w.config)...)
 	}
-	s.Recipes, err = finish(ctx, client, drafts)
-	if err != nil {
-		return s, fmt.Errorf("inspect: %s: %w", path, err)
-	}
-	slices.Sort(s.Unreadable)
-	return s, nil
+	recipes, err := w.finish(ctx, w.client, drafts)
+	w.found.Recipes = append(w.found.Recipes, recipes...)
+	slices.SortStableFunc(w.found.Recipes, func(a, b Recipe) int { return strings.Compare(a.Path, b.Path) })
+	slices.Sort(w.found.Unreadable)
+	return err
 }
 
 // serverNodes is where the servers keep their own znodes.
 const serverNodes = "/zookeeper"
 
 // finish reads the nodes of the drafts.
-func finish(ctx context.Context, client *framework.Framework, drafts []*draft) ([]Recipe, error) {
-	var reads []framework.Read
+func (c config) finish(ctx context.Context, client *framework.Framework, drafts []*draft) ([]Recipe, error) {
 	var nodes []*node
 	for _, d := range drafts {
 		for _, n := range append(slices.Clip(d.nodes), d.folder) {
 			if n != nil && n.read {
 				nodes = append(nodes, n)
-				reads = append(reads, framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat)).StoringErrorIn(&n.err))
 			}
 		}
 	}
-	if err := readAll(ctx, client, reads); err != nil {
+	if err := c.room.readNodes(ctx, client, nodes); err != nil {
 		return nil, err
 	}
 	for _, n := range nodes {
@@ -197,26 +253,7 @@ func finish(ctx context.Context, client *framework.Framework, drafts []*draft) (
 			recipes = append(recipes, r)
 		}
 	}
-	slices.SortStableFunc(recipes, func(a, b Recipe) int { return strings.Compare(a.Path, b.Path) })
 	return recipes, nil
-}
-
-// list is the names in a folder.
-type list struct {
-	path  string
-	names []string
-	err   error
-}
-
-// readLists lists many folders. What the server says about one of them is in its err.
-func readLists(ctx context.Context, client *framework.Framework, paths []string) ([]list, error) {
-	lists := make([]list, len(paths))
-	reads := make([]framework.Read, len(paths))
-	for i, path := range paths {
-		lists[i].path = path
-		reads[i] = framework.ReadChildren(path, &lists[i].names).StoringErrorIn(&lists[i].err)
-	}
-	return lists, readAll(ctx, client, reads)
 }
 
 const (

@@ -440,6 +440,10 @@ func TestInspectBadInput(t *testing.T) {
 		"invalid path":                         func() error { _, err := inspect.Walk(t.Context(), client, "a"); return err },
 		"a nil option":                         func() error { _, err := inspect.At(t.Context(), client, "/a", nil); return err },
 		"WithMaxLeases(0), expected 1 or more": func() error { _, err := inspect.At(t.Context(), client, "/a", inspect.WithMaxLeases(0)); return err },
+		"WithMemoryLimit(1000), expected a megabyte": func() error {
+			_, err := inspect.At(t.Context(), client, "/a", inspect.WithMemoryLimit(1000))
+			return err
+		},
 	} {
 		require.ErrorContains(t, call(), says)
 	}
@@ -498,4 +502,58 @@ func TestInspectPanicOfUserCodeFailsTheWalk(t *testing.T) {
 	_, err = inspect.Walk(t.Context(), client, "/")
 
 	require.ErrorContains(t, err, "user code panicked: the user's own fault")
+}
+
+// TestAMemoryLimit leaves out what does not fit, and says so: long data, folders with very many children, participants.
+// What fits is the same as without a limit.
+func TestAMemoryLimit(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
+		require.NoError(t, err)
+		hold(t, mutex)
+		contend(t, mutex)
+		awaitChildren(t, client, "/locks/report", 2)
+		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/permits", locks.FixedLeases(2))
+		require.NoError(t, err)
+		permit, err := semaphore.Acquire(t.Context())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, permit.Release(context.Background())) }()
+		const name = "_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3%d-lock-%010d"
+		put(t, client, "/queue/queue-0000000001", "/empty")
+
+		want, err := inspect.Walk(t.Context(), client, "/")
+		require.NoError(t, err)
+		got, err := inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(16<<20))
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+
+		large := "/large/" + fmt.Sprintf(name, 0, 0)
+		_, err = client.Create(t.Context(), large, make([]byte, 500_000), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		r := only(t, client, "/large", inspect.WithMemoryLimit(1<<20))
+		require.Equal(t, 1, r.Holders)
+		require.Empty(t, r.Participants[0].Identity, "it is too long")
+		require.NotZero(t, r.Participants[0].Token)
+		require.False(t, r.Participants[0].Since.IsZero())
+
+		var ops []framework.BulkOp
+		for i := range 20_000 {
+			ops = append(ops, framework.BulkCreate(fmt.Sprintf("/many/l%d", i), nil, framework.CreatingParentsIfNeeded()))
+		}
+		for i := range 10_000 {
+			ops = append(ops, framework.BulkCreate("/herd/"+fmt.Sprintf(name, i%10, i), nil, framework.CreatingParentsIfNeeded()))
+		}
+		_, err = client.Bulk(t.Context(), ops)
+		require.NoError(t, err)
+		part, err := inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(1<<20))
+		require.NoError(t, err)
+		require.True(t, part.Partial)
+		require.Less(t, part.Nodes, 20_000)
+		r = only(t, client, "/herd", inspect.WithMemoryLimit(1<<20))
+		require.Equal(t, []int{1, 9_999}, []int{r.Holders, r.Waiters}, "the counts are complete")
+		require.Greater(t, len(r.Participants), 1000)
+		require.Less(t, len(r.Participants), 9_000)
+		require.True(t, r.Participants[0].Holds)
+	})
 }

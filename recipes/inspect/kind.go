@@ -164,6 +164,31 @@ func classify(names []string) folder {
 	return in
 }
 
+// folders returns the names of children that are read as folders.
+func (in folder) folders() []string { return slices.Concat(in.others, in.members, in.permits) }
+
+// cost returns the room that the names of the other children have taken.
+func (in folder) cost(path string) int {
+	n := 0
+	for _, q := range in.queues {
+		for _, c := range q.queue {
+			n += len(path) + nameCost + len(c.name)
+		}
+	}
+	for _, name := range in.items {
+		n += len(path) + nameCost + len(name)
+	}
+	return n
+}
+
+// standsAlone reports whether the recipes in a folder need no other folder, and no other folder needs this one.
+func (in folder) standsAlone(path string) bool {
+	_, name := framework.SplitPath(path)
+	isPart := name == leasesFolder || name == turnsFolder || name == membersFolder || isUUID(name, true) || strings.HasSuffix(path, kazooTurns)
+	return !isPart && len(in.members)+len(in.permits) == 0 &&
+		!slices.Contains(in.others, leasesFolder) && !slices.Contains(in.others, membersFolder)
+}
+
 // compare orders by the number that the server gave, as every client does. A reader with the
 // number of a writer was that writer, and comes after it.
 func compare(a, b contender) int {

@@ -69,30 +69,60 @@ type node struct {
 	holds    bool
 	waitsFor []string
 
-	read bool // to be read
-	data []byte
-	stat framework.Stat
-	err  error
+	position int
+	read     bool // to be read
+	data     []byte
+	stat     framework.Stat
+	err      error
 }
 
 func (n *node) gone() bool { return errors.Is(n.err, framework.ErrNoNode) }
 
 // draft is a recipe as the names alone show it.
 type draft struct {
+	config
 	recipe Recipe
-	nodes  []*node
-	folder *node // the znode at the path, where its data matters
+	nodes  []*node // that are read
+	folder *node   // the znode at the path, where its data matters
 	finish func(d *draft)
+
+	size                      int // of the queue
+	holding, permits, waiting int // participants: permits are waited for, and their owners wait, too
+}
+
+// add takes the next node of the queue. One that is not read, or for which there is no room, only counts; then
+// add returns nil.
+func (d *draft) add(folder, name string, n node, read bool) *node {
+	n.position = d.size
+	d.size++
+	if !read || !d.room.takes(len(folder)+len(name)+nodeCost) {
+		d.count(&n)
+		return nil
+	}
+	n.path, n.read = framework.JoinPath(folder, name), true
+	d.nodes = append(d.nodes, &n)
+	return &n
+}
+
+func (d *draft) count(n *node) {
+	switch {
+	case n.holds:
+		d.holding++
+	case n.lockName == leaseName:
+		d.permits++
+	default:
+		d.waiting++
+	}
 }
 
 // tree is what is known of the names in a subtree.
 type tree map[string]folder
 
 // draftsAt returns the recipes at a path, by the names in its folder and in those beside.
-func (t tree) draftsAt(path string, heads bool, maxLeases int) []*draft {
+func (t tree) draftsAt(path string, c config) []*draft {
 	in := t[path]
 	var drafts []*draft
-	if d := t.semaphore(path, heads, maxLeases); d != nil {
+	if d := t.semaphore(path, c); d != nil {
 		drafts = append(drafts, d)
 	}
 	for _, q := range in.queues {
@@ -100,21 +130,21 @@ func (t tree) draftsAt(path string, heads bool, maxLeases int) []*draft {
 			continue
 		}
 		if q.kind == Semaphore {
-			drafts = append(drafts, newSemaphore(path, path, q.queue, "", nil, heads, maxLeases))
+			drafts = append(drafts, newSemaphore(path, path, q.queue, "", nil, c))
 			continue
 		}
-		drafts = append(drafts, newLock(path, q, heads))
+		drafts = append(drafts, newLock(path, q, c))
 	}
 	if len(in.items) > 0 {
 		drafts = append(drafts, &draft{recipe: Recipe{Path: path, Kind: Queue, Items: len(in.items)}})
 	}
 	if len(in.permits) > 0 && len(in.queues) == 0 {
-		drafts = append(drafts, t.kazooSemaphore(path))
+		drafts = append(drafts, t.kazooSemaphore(path, c))
 	}
-	if d := t.members(path, heads); d != nil {
+	if d := t.members(path, c); d != nil {
 		drafts = append(drafts, d)
 	}
-	if d := t.group(path, heads); d != nil {
+	if d := t.group(path, c); d != nil {
 		drafts = append(drafts, d)
 	}
 	for _, d := range drafts {
@@ -156,11 +186,12 @@ func (in folder) foreignTo(kind Kind) []string {
 }
 
 // newLock is a queue in which those with the exclusive name are let in alone.
-func newLock(path string, q contenders, heads bool) *draft {
-	d := &draft{recipe: Recipe{Path: path, Kind: q.kind}}
+func newLock(path string, q contenders, cfg config) *draft {
+	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: q.kind}}
 	lastExclusive, beforeThat := -1, -1
+	added := make([]*node, len(q.queue))
 	for i, c := range q.queue {
-		n := &node{path: framework.JoinPath(path, c.name), lockName: c.lockName}
+		n := node{lockName: c.lockName}
 		waitsFor := i - 1
 		if c.shared {
 			waitsFor = lastExclusive
@@ -170,26 +201,22 @@ func newLock(path string, q contenders, heads bool) *draft {
 		} else {
 			lastExclusive, beforeThat = i, lastExclusive
 		}
-		switch {
-		case q.kind == Condition:
-		case waitsFor < 0:
-			n.holds = true
-		default:
-			n.waitsFor = []string{d.nodes[waitsFor].path}
+		n.holds = q.kind != Condition && waitsFor < 0
+		if q.kind != Condition && waitsFor >= 0 && added[waitsFor] != nil {
+			n.waitsFor = []string{added[waitsFor].path}
 		}
-		n.read = !heads || n.holds || i == 0 || d.nodes[i-1].holds
-		d.nodes = append(d.nodes, n)
+		added[i] = d.add(path, c.name, n, !cfg.heads || n.holds || i == 0 || added[i-1] != nil && added[i-1].holds)
 	}
 	return d
 }
 
 // semaphore returns the semaphore at a path, nil if there is none.
-func (t tree) semaphore(path string, heads bool, maxLeases int) *draft {
+func (t tree) semaphore(path string, c config) *draft {
 	if !t.isSemaphore(path) {
 		return nil
 	}
 	leases, turns := framework.JoinPath(path, leasesFolder), framework.JoinPath(path, turnsFolder)
-	d := newSemaphore(path, leases, t[leases].of(Semaphore), turns, t[turns].of(Mutex), heads, maxLeases)
+	d := newSemaphore(path, leases, t[leases].of(Semaphore), turns, t[turns].of(Mutex), c)
 	for _, name := range t[leases].foreignTo(Semaphore) {
 		d.recipe.Foreign = append(d.recipe.Foreign, framework.JoinPath("/"+leasesFolder, name)[1:])
 	}
@@ -239,23 +266,23 @@ func (in folder) isEmpty() bool {
 }
 
 // newSemaphore is permits, and a queue for the turn in which one acquires them.
-func newSemaphore(path, leases string, permits []contender, turnsPath string, turns []contender, heads bool, maxLeases int) *draft {
-	d := &draft{recipe: Recipe{Path: path, Kind: Semaphore, MaxLeases: maxLeases}}
+func newSemaphore(path, leases string, permits []contender, turnsPath string, turns []contender, cfg config) *draft {
+	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: Semaphore, MaxLeases: cfg.maxLeases}}
+	var last, turn *node
 	for i, c := range permits {
-		d.nodes = append(d.nodes, &node{
-			path: framework.JoinPath(leases, c.name), lockName: c.lockName, holds: maxLeases == 0 || i < maxLeases,
-			read: !heads || i == 0 || i == len(permits)-1,
-		})
+		last = d.add(leases, c.name, node{lockName: c.lockName, holds: cfg.maxLeases == 0 || i < cfg.maxLeases},
+			!cfg.heads || i == 0 || i == len(permits)-1)
 	}
 	for i, c := range turns {
-		n := &node{path: framework.JoinPath(turnsPath, c.name), lockName: c.lockName, read: !heads || i == 0}
-		if i > 0 {
+		n := node{lockName: c.lockName}
+		if i > 0 && !cfg.heads {
 			n.waitsFor = []string{framework.JoinPath(turnsPath, turns[i-1].name)}
 		}
-		d.nodes = append(d.nodes, n)
+		if added := d.add(turnsPath, c.name, n, !cfg.heads || i == 0); i == 0 {
+			turn = added
+		}
 	}
-	if len(permits) > 0 && len(turns) > 0 && maxLeases == 0 {
-		last, turn := d.nodes[len(permits)-1], d.nodes[len(permits)]
+	if last != nil && turn != nil && cfg.maxLeases == 0 {
 		d.finish = func(d *draft) {
 			// Permits are acquired one by one, so only the last one of this turn can be waited for.
 			if !last.gone() && !turn.gone() && last.stat.EphemeralOwner == turn.stat.EphemeralOwner && last.stat.Czxid > turn.stat.Czxid {
@@ -268,20 +295,26 @@ func newSemaphore(path, leases string, permits []contender, turnsPath string, tu
 }
 
 // kazooSemaphore has a node for each permit, in no order, and a lock beside it.
-func (t tree) kazooSemaphore(path string) *draft {
-	d := &draft{recipe: Recipe{Path: path, Kind: KazooSemaphore}, folder: &node{path: path, read: true}}
+func (t tree) kazooSemaphore(path string, cfg config) *draft {
+	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: KazooSemaphore}, folder: &node{path: path, read: true}}
 	for _, name := range t[path].permits {
-		d.nodes = append(d.nodes, &node{path: framework.JoinPath(path, name), holds: true, read: true})
+		d.add(path, name, node{holds: true}, true)
 	}
-	turns := newLock(path+kazooTurns, contenders{queue: t[path+kazooTurns].of(KazooLock)}, false)
-	for _, n := range turns.nodes {
-		n.holds = false
+	permits := len(d.nodes)
+	turns := t[path+kazooTurns].of(KazooLock)
+	for i, c := range turns {
+		n := node{lockName: c.lockName}
+		if i > 0 {
+			n.waitsFor = []string{framework.JoinPath(path+kazooTurns, turns[i-1].name)}
+		}
+		d.add(path+kazooTurns, c.name, n, true)
 	}
-	d.nodes = append(d.nodes, turns.nodes...)
 	d.finish = func(d *draft) {
 		d.recipe.MaxLeases = digits(d.folder.data)
-		permits := d.nodes[:len(t[path].permits)]
-		slices.SortFunc(permits, func(a, b *node) int { return cmp.Compare(a.stat.Czxid, b.stat.Czxid) })
+		slices.SortFunc(d.nodes[:permits], func(a, b *node) int { return cmp.Compare(a.stat.Czxid, b.stat.Czxid) })
+		for i, n := range d.nodes[:permits] {
+			n.position = i
+		}
 	}
 	return d
 }
@@ -300,7 +333,7 @@ func digits(data []byte) int {
 
 // members returns what has children named by UUIDs: a double barrier, or the instances of a
 // service, whose data is JSON.
-func (t tree) members(path string, heads bool) *draft {
+func (t tree) members(path string, cfg config) *draft {
 	in := t[path]
 	isOpen := slices.Contains(in.others, readyName)
 	for _, name := range in.members {
@@ -311,11 +344,14 @@ func (t tree) members(path string, heads bool) *draft {
 	if len(in.members) == 0 || len(in.others) > 1 || len(in.others) == 1 && !isOpen {
 		return nil
 	}
-	d := &draft{recipe: Recipe{Path: path, Kind: DoubleBarrier}}
+	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: DoubleBarrier}}
 	for i, name := range in.members {
-		d.nodes = append(d.nodes, &node{path: framework.JoinPath(path, name), holds: isOpen, read: !heads || i == 0})
+		d.add(path, name, node{holds: isOpen}, !cfg.heads || i == 0)
 	}
 	d.finish = func(d *draft) {
+		if len(d.nodes) == 0 {
+			return // there is no room to tell
+		}
 		first := d.nodes[0]
 		switch {
 		case strings.HasPrefix(string(first.data), "{"):
@@ -328,16 +364,16 @@ func (t tree) members(path string, heads bool) *draft {
 }
 
 // group returns the members of a group that divides partitions, nil if there is none.
-func (t tree) group(path string, heads bool) *draft {
+func (t tree) group(path string, cfg config) *draft {
 	for _, name := range []string{membersFolder, planFolder, turnsFolder} {
 		if !slices.Contains(t[path].others, name) {
 			return nil
 		}
 	}
 	members := t[framework.JoinPath(path, membersFolder)]
-	d := &draft{recipe: Recipe{Path: path, Kind: Partitions, Items: len(t[framework.JoinPath(path, turnsFolder)].names())}}
+	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: Partitions, Items: len(t[framework.JoinPath(path, turnsFolder)].names())}}
 	for _, name := range members.names() {
-		d.nodes = append(d.nodes, &node{path: framework.JoinPath(path, membersFolder, name), read: !heads})
+		d.add(framework.JoinPath(path, membersFolder), name, node{}, !cfg.heads)
 	}
 	return d
 }
@@ -356,31 +392,24 @@ func (d *draft) done() (Recipe, bool) {
 	if r.Kind == "" {
 		return r, false
 	}
-	waitsForPermit := 0 // permits that are waited for; their owner has a turn, too
-	turns := 0
-	for i, n := range d.nodes {
-		switch {
-		case n.gone():
+	for _, n := range d.nodes {
+		if n.gone() {
 			continue
-		case r.Kind == Service:
-			r.Items++
-		case r.Kind == Partitions: // its members neither hold nor wait by this
-		case n.holds:
-			r.Holders++
-		case n.lockName == leaseName:
-			waitsForPermit++
-		default:
-			turns++
 		}
-		if n.read {
-			p := locks.ParticipantOf(n.path, n.lockName, n.data, n.stat)
-			p.Position, p.Holds, p.WaitsFor = i, n.holds && r.Kind != Service, n.waitsFor
-			if n.err != nil {
-				p.Since = time.Time{} // it may not be read
-			}
-			r.Participants = append(r.Participants, p)
+		d.count(n)
+		p := locks.ParticipantOf(n.path, n.lockName, n.data, n.stat)
+		p.Position, p.Holds, p.WaitsFor = n.position, n.holds && r.Kind != Service, n.waitsFor
+		if n.stat.Czxid == 0 {
+			p.Since = time.Time{} // it may not be read
 		}
+		r.Participants = append(r.Participants, p)
 	}
-	r.Waiters = max(turns, waitsForPermit)
+	switch r.Kind {
+	case Service:
+		r.Items = d.holding + d.waiting
+	case Partitions: // its members neither hold nor wait by this
+	default:
+		r.Holders, r.Waiters = d.holding, max(d.waiting, d.permits)
+	}
 	return r, true
 }

@@ -33,7 +33,7 @@ func Tree(ctx context.Context, client *framework.Framework, path string) ([]Znod
 	}
 	var nodes []Znode
 	for level := []string{path}; len(level) > 0; {
-		lists, err := readLists(ctx, client, level)
+		lists, err := unbounded.readLists(ctx, client, level)
 		if err != nil {
 			return nil, fmt.Errorf("inspect: %s: %w", path, err)
 		}

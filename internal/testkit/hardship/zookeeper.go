@@ -87,7 +87,7 @@ type address struct {
 func (a *address) connect() {
 	a.Link = zktest.NewProxy(a.T, a.backend.Addr())
 	a.Ours = zktest.Client(a.T, a.backend.ConnectStringVia(a.Link.Addr()),
-		framework.WithServerTiming(framework.DefaultTickTime, 2), framework.WithLogger(slog.New(slog.DiscardHandler)))
+		framework.WithServerTiming(2*time.Second, 2), framework.WithLogger(slog.New(slog.DiscardHandler)))
 }
 
 // end makes the call, ends its context at the k-th request, and reports whether there was one.

@@ -20,6 +20,7 @@
 package rest
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -116,9 +117,11 @@ func write(w http.ResponseWriter, value any, err error) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	var body []byte
+	var body bytes.Buffer
 	if err == nil {
-		body, err = json.Marshal(value)
+		encoder := json.NewEncoder(&body)
+		encoder.SetEscapeHTML(false) // as Jackson
+		err = encoder.Encode(value)
 	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
@@ -126,7 +129,7 @@ func write(w http.ResponseWriter, value any, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(body) // a client that has gone needs nothing
+	_, _ = w.Write(bytes.TrimSuffix(body.Bytes(), []byte("\n"))) // a client that has gone needs nothing
 }
 
 func (s *resource[T]) names(w http.ResponseWriter, r *http.Request) {

@@ -31,6 +31,7 @@ import (
 var (
 	browserProgram = flag.String("browser", "", "show the page in this `program`, a headless Chromium")
 	picture        = flag.String("picture", "", "write a picture of the page into this `file`")
+	pictures       = flag.String("pictures", "", "write pictures of all sizes into this `folder`")
 )
 
 // browser is a tab of a headless Chromium, which is driven over a pipe by the DevTools protocol.

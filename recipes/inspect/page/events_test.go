@@ -196,10 +196,10 @@ func TestEventsPageShowsSessionsRegistrationsAndLosses(t *testing.T) {
 	_, err := other.Create(t.Context(), "/queue/queue-", []byte("work"), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.PersistentSequential))
 	require.NoError(t, err)
 	body := get(t, page.Handler(client, "/"), "/").Body.String()
-	require.Contains(t, body, `<td data-label="session">`+session+`</td><td data-label="owner">nightly (`)
+	require.Contains(t, body, `<td role="cell" data-label="session">`+session+`</td><td role="cell" data-label="owner">nightly (`)
 	require.Contains(t, body, `class="holds"><span>/locks/report</span></td>`)
 	require.Contains(t, body, "Registrations, queues and barriers")
-	require.Contains(t, body, "/queue</a></td><td data-label=\"kind\">queue</td><td data-label=\"items\">1</td>")
+	require.Contains(t, body, "/queue</a></td><td role=\"cell\" data-label=\"kind\">queue</td><td role=\"cell\" data-label=\"items\" class=\"number\">1</td>")
 
 	mutex, err := locks.NewInterProcessMutex(other, "/locks/lost")
 	require.NoError(t, err)
@@ -217,6 +217,6 @@ func TestEventsPageShowsSessionsRegistrationsAndLosses(t *testing.T) {
 	}
 	body = get(t, page.Handler(client, "/locks/report"), "/").Body.String()
 	require.Contains(t, body, "Lost by this process")
-	require.Contains(t, body, `<td data-label="node">`+lease.Path()+"</td>")
+	require.Contains(t, body, `<td role="cell" data-label="node">`+lease.Path()+"</td>")
 	require.Contains(t, body, `class="error">node_deleted</td>`)
 }

@@ -3,6 +3,7 @@
 package page
 
 import (
+	"slices"
 	"time"
 
 	"github.com/gocurator/curator/recipes/inspect"
@@ -11,6 +12,7 @@ import (
 const (
 	maxHistories = 20_000 // locks whose holds are remembered
 	maxHolds     = 20     // that are remembered of each
+	maxAllHolds  = 60_000 // that are remembered in all
 )
 
 // pastHold is one hold, as far as surveys have shown it.
@@ -24,14 +26,23 @@ type pastHold struct {
 // history remembers who held which lock. The handler's mutex guards it.
 type history struct {
 	newest time.Time // when the newest survey began that was observed
-	of     map[string][]pastHold
-	at     map[string]time.Time // when each lock was observed last
+	of     map[string]*past
+	holds  int // in all
 }
+
+// past is what is remembered of one lock.
+type past struct {
+	holds    []pastHold
+	observed time.Time // when the survey began that showed its holders last
+	listed   time.Time // when the survey began that showed it last
+}
+
+func (p *past) isHeld() bool { return len(p.holds) > 0 && p.holds[len(p.holds)-1].To.IsZero() }
 
 // observe compares a survey with what is remembered. A complete one shows that other locks have no holder.
 func (h *history) observe(recipes []inspect.Recipe, begun time.Time, complete bool) {
 	if h.of == nil {
-		h.of, h.at = make(map[string][]pastHold), make(map[string]time.Time)
+		h.of = make(map[string]*past)
 	}
 	if complete {
 		if begun.Before(h.newest) {
@@ -39,50 +50,69 @@ func (h *history) observe(recipes []inspect.Recipe, begun time.Time, complete bo
 		}
 		h.newest = begun
 	}
-	shown := make(map[string]bool, len(recipes))
-	for _, r := range recipes {
-		if !r.Kind.IsLock() || shown[r.Path] {
-			continue
+	for i := range recipes {
+		if r := &recipes[i]; r.Kind.IsLock() {
+			h.observeLock(r, begun, complete)
 		}
-		shown[r.Path] = true
-		h.observeLock(r, begun)
 	}
 	if !complete {
 		return
 	}
-	for path, holds := range h.of {
-		if !shown[path] {
-			end(holds, nil, begun)
-			h.at[path] = begun
+	isFull := len(h.of) >= maxHistories
+	for path, p := range h.of {
+		switch {
+		case !p.listed.Before(begun):
+		case isFull: // a lock without a contender makes room
+			h.drop(path)
+		default:
+			end(p.holds, nil, begun)
+			p.observed, p.listed = begun, begun
 		}
 	}
 }
 
-func (h *history) observeLock(r inspect.Recipe, begun time.Time) {
-	before, known := h.at[r.Path]
-	if !known && len(h.of) >= maxHistories && !h.forgetOne() || begun.Before(before) {
+func (h *history) observeLock(r *inspect.Recipe, begun time.Time, complete bool) {
+	p := h.of[r.Path]
+	isNew := p == nil
+	if isNew {
+		if len(h.of) >= maxHistories {
+			if complete {
+				return
+			}
+			h.forget(r.Path) // a lock that is looked at comes before those that are only listed
+		}
+		p = new(past)
+		h.of[r.Path] = p
+	} else if !begun.After(p.listed) { // by a newer survey, or by another recipe at the path
 		return
 	}
-	holders := make(map[int64]pastHold)
-	for _, p := range r.Participants {
-		if p.Holds && p.Token != 0 {
-			from := p.Since // when it joined the queue
-			if known && before.After(from) {
-				from = before
+	p.listed = begun
+	holders := make(map[int64]pastHold, 1)
+	for _, q := range r.Participants {
+		if q.Holds && q.Token != 0 {
+			from := q.Since // when it joined the queue
+			if !isNew && p.observed.After(from) {
+				from = p.observed
 			}
-			holders[p.Token] = pastHold{Name: name(p), Token: p.Token, From: from}
+			holders[q.Token] = pastHold{Name: name(q), Token: q.Token, From: from}
 		}
 	}
 	if len(holders) < r.Holders {
 		return // a semaphore, of which the list reads only the ends
 	}
-	holds := h.of[r.Path]
-	end(holds, holders, begun)
+	end(p.holds, holders, begun)
+	h.holds -= len(p.holds)
 	for _, hold := range holders {
-		holds = append(holds, hold)
+		p.holds = append(p.holds, hold)
 	}
-	h.of[r.Path] = append([]pastHold(nil), holds[max(0, len(holds)-maxHolds):]...)
-	h.at[r.Path] = begun
+	if more := len(p.holds) - maxHolds; more > 0 {
+		p.holds = slices.Clone(p.holds[more:])
+	}
+	h.holds += len(p.holds)
+	p.observed = begun
+	for h.holds > maxAllHolds && len(h.of) > 1 {
+		h.forget(r.Path)
+	}
 }
 
 // end ends the holds that are not among the holders, and takes from the holders those that last.
@@ -99,56 +129,69 @@ func end(holds []pastHold, holders map[int64]pastHold, at time.Time) {
 	}
 }
 
-// forgetOne makes room by forgetting a lock that has no holder. It reports whether there was one.
-func (h *history) forgetOne() bool {
-	tries := 0
-	for path, holds := range h.of {
-		if len(holds) == 0 || !holds[len(holds)-1].To.IsZero() {
-			delete(h.of, path)
-			delete(h.at, path)
-			return true
-		}
-		if tries++; tries == 16 {
-			break
+// forget makes room by forgetting a lock other than the one at a path, if it finds one soon, one without a holder.
+func (h *history) forget(but string) {
+	const tries = 16
+	looked := 0
+	for path, p := range h.of {
+		if looked++; path != but && (!p.isHeld() || looked > tries) {
+			h.drop(path)
+			return
 		}
 	}
-	return false
 }
 
-// timeline is holds as they are drawn, on a line of 1000 units.
+func (h *history) drop(path string) {
+	h.holds -= len(h.of[path].holds)
+	delete(h.of, path)
+}
+
+// timeline is holds as they are drawn, the newest first.
 type timeline struct {
 	From, To time.Time
 	Bars     []bar
 }
 
+// bar is a hold with its place in the picture: percents of the width, and the y of its row.
 type bar struct {
 	pastHold
-	X, Width, Y int
-	Took        time.Duration
+	X, Width float64
+	Y        int
+	Took     time.Duration
 }
 
-// Height is that of the picture.
-func (t timeline) Height() int { return 24 * len(t.Bars) }
+const (
+	barsDrawn = 10 // the table has all
+	barHeight = 36
+)
+
+// Drawn are the bars in the picture.
+func (t timeline) Drawn() []bar { return t.Bars[:min(len(t.Bars), barsDrawn)] }
+
+// Height is the height of the picture.
+func (t timeline) Height() int { return barHeight * len(t.Drawn()) }
 
 func timelineOf(holds []pastHold, now time.Time) timeline {
 	t := timeline{From: now, To: now}
-	for _, hold := range holds {
+	newest := slices.Clone(holds)
+	slices.Reverse(newest)
+	for _, hold := range newest[:min(len(newest), barsDrawn)] {
 		if hold.From.Before(t.From) {
 			t.From = hold.From
 		}
 	}
 	span := max(t.To.Sub(t.From), time.Second)
-	at := func(when time.Time) int {
-		return int(1000 * float64(max(when.Sub(t.From), 0)) / float64(span))
+	at := func(when time.Time) float64 {
+		return min(100, 100*float64(max(when.Sub(t.From), 0))/float64(span))
 	}
-	for i := range holds {
-		hold := holds[len(holds)-1-i] // the newest first
+	for i, hold := range newest {
 		to := hold.To
 		if to.IsZero() {
 			to = now
 		}
-		b := bar{pastHold: hold, X: min(at(hold.From), 996), Y: 24 * i, Took: max(to.Sub(hold.From), 0).Round(time.Second)}
-		b.Width = max(4, min(at(to), 1000)-b.X)
+		const narrowest = 0.5 // that is seen
+		b := bar{pastHold: hold, X: min(at(hold.From), 100-narrowest), Y: barHeight * i, Took: max(to.Sub(hold.From), 0).Round(time.Second)}
+		b.Width = max(narrowest, at(to)-b.X)
 		t.Bars = append(t.Bars, b)
 	}
 	return t

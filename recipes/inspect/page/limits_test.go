@@ -97,7 +97,7 @@ func TestLimitsLongListHasPages(t *testing.T) {
 	}
 	body, n := rows("/?sort=path")
 	require.Equal(t, 100, n)
-	require.Contains(t, body, "250 in all, 250 held, 0 with waiters")
+	require.Contains(t, textOf(body), "250 in all, 250 held, 0 with waiters")
 	require.Contains(t, body, "page 1 of 3")
 	body, n = rows("/?sort=path&page=3")
 	require.Equal(t, 50, n)
@@ -106,7 +106,7 @@ func TestLimitsLongListHasPages(t *testing.T) {
 	require.NotZero(t, n, body)
 	body, n = rows("/?q=" + url.QueryEscape("X24"))
 	require.Equal(t, 10, n)
-	require.Contains(t, body, "10 with “X24”")
+	require.Contains(t, textOf(body), "10 with “X24”")
 	body, _ = rows("/")
 	require.Less(t, strings.Index(body, "/locks/x000<"), strings.Index(body, "/locks/x099<"), "held longest first")
 	body, n = rows("/?q=" + url.QueryEscape(`"><script>`))
@@ -148,7 +148,7 @@ func TestLimitsOutageLeavesTheLastPicture(t *testing.T) {
 			require.Equal(t, http.StatusServiceUnavailable, w.Code)
 			require.Contains(t, w.Body.String(), "✕ Out of date")
 			require.Contains(t, w.Body.String(), `class="stale"`)
-			require.Contains(t, w.Body.String(), ">nightly<", "the last picture is kept")
+			require.Contains(t, w.Body.String(), ">● nightly<", "the last picture is kept")
 			leave()
 			<-v.ended
 			close(release)

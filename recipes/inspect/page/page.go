@@ -23,6 +23,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,7 +52,13 @@ var shape = template.Must(template.New("page").Funcs(template.FuncMap{
 	"session": func(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }, //nolint:gosec // as ZooKeeper prints it
 	"add":     func(a, b int) int { return a + b },
 	"linked":  func(path string) bool { return len(path) <= maxLink },
-}).Parse(text))
+}).Parse(roles.Replace(text)))
+
+// roles say what a table is. Browsers forget that where the style makes boxes of its rows, on narrow screens.
+var roles = strings.NewReplacer(
+	"<table>", `<table role="table">`, "<thead>", `<thead role="rowgroup">`, "<tbody>", `<tbody role="rowgroup">`,
+	"<tr", `<tr role="row"`, "<td", `<td role="cell"`, `<th scope="col"`, `<th role="columnheader" scope="col"`,
+)
 
 const (
 	maxRequests  = 32               // that are answered at a time, without streams
@@ -71,8 +78,9 @@ const (
 // waited, waiters or path, and ?page= a number. With ?lock=PATH it shows the queue of one lock
 // and its last holds, or who has which partition of a group. That path must be the handler's or
 // below it; for others the status is 404. With ?format=json it is the [inspect.Survey], or the
-// array of recipes at the path of the lock. What a znode says is cut after 160 bytes, and a
-// recipe after 1,000 participants. While no server answers the status is 503: as JSON with the
+// array of recipes at the path of the lock. What a znode says is cut after 160 bytes, data of more
+// than a kilobyte is not read, and a recipe is cut after 1,000 participants. All viewers share one picture of at most
+// about 128 MB, which has more than 200,000 locks; the page says when it shows a part. While no server answers the status is 503: as JSON with the
 // error, as a page with the last picture that was good.
 //
 // Requests for host names that may not be the page's own get the status 421, because another
@@ -139,6 +147,7 @@ type view struct {
 	Sessions int
 	Losses   []locks.Loss
 	Denied   []string
+	Partial  bool // there is more than the list has
 }
 
 // queue is a recipe at the path of one lock, as it is drawn.
@@ -255,7 +264,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
-	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'; "+
+	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'self'; "+
 		"connect-src 'self'; style-src 'nonce-%s'; script-src 'nonce-%s'", v.Nonce, v.Nonce))
 	if s != nil {
 		h.fill(&v, s, choiceOf(r))
@@ -303,6 +312,9 @@ func writeJSON(w http.ResponseWriter, status int, lock string, s *survey, err er
 			if err := encoder.Encode(s.found.Unreadable); err != nil {
 				return
 			}
+		}
+		if s.found.Partial {
+			_, _ = out.WriteString(`,"partial":true`)
 		}
 		_, _ = fmt.Fprintf(out, `,"nodes":%d}`, s.found.Nodes)
 	}
@@ -363,25 +375,20 @@ func statusOf(err error) int {
 
 // fill puts a picture into the view.
 func (h *handler) fill(v *view, s *survey, c choice) {
-	v.Taken, v.Group, v.Denied = s.begun, s.group, s.found.Unreadable
+	v.Taken, v.Group, v.Denied, v.Partial = s.begun, s.group, s.found.Unreadable, s.found.Partial
 	changed := h.changed.Load()
 	v.Again = v.Error == "" && changed != nil && s.begun.Before(*changed)
 	if v.Lock == "" {
-		v.List = c.of(s.rows)
-		for _, r := range s.found.Recipes {
-			switch {
-			case r.Kind.IsLock():
-			case len(v.Others) < maxOthers:
-				v.Others = append(v.Others, r)
-			default:
-				v.More++
-			}
-		}
-		v.Seen, v.Sessions = sessionsOf(s.found.Recipes)
+		v.List = c.of(&s.all)
+		v.Others, v.More = s.all.others, s.all.otherCount-len(s.all.others)
+		v.Seen, v.Sessions = s.all.sessions, s.all.sessionCount
 		return
 	}
 	h.mu.Lock()
-	holds := append([]pastHold(nil), h.history.of[v.Lock]...)
+	var holds []pastHold
+	if p := h.history.of[v.Lock]; p != nil {
+		holds = slices.Clone(p.holds)
+	}
 	h.mu.Unlock()
 	for _, r := range s.found.Recipes {
 		q := queue{Recipe: r, Shown: r.Participants[:min(len(r.Participants), queueShown)]}

@@ -8,17 +8,26 @@ function now() { return Date.now() + ahead; }
 function took() {
 	ahead = live().dataset.now - Date.now();
 	heard = Date.now();
-	document.body.classList.toggle("stale", live().dataset.state === "out");
+	document.body.classList.toggle("stale", live().dataset.state === "stale");
+	say(document.getElementById("state").textContent);
 	gone(false);
 	clearTimeout(timer);
 	if (live().dataset.again) {
 		timer = setTimeout(update, 1000);
 	}
 }
+
+// say tells those who do not see the page. What is told again and again is not heard.
+function say(text) {
+	const said = document.getElementById("said");
+	if (said.textContent !== text) {
+		said.textContent = text;
+	}
+}
 function gone(is) {
 	document.body.classList.toggle("gone", is);
 	document.getElementById("lost").hidden = !is;
-	document.title = (is || live().dataset.state === "out" ? "(out of date) " : "") + title;
+	document.title = (is || live().dataset.state !== "ok" ? "(out of date) " : "") + title;
 }
 
 // What is shown is loaded again when the server says that something has changed.
@@ -78,7 +87,7 @@ function grow() {
 		const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60;
 		e.textContent = (h ? h + "h" : "") + (h || m ? m + "m" : "") + seconds % 60 + "s";
 	}
-	if (Date.now() - heard > 1900 && !loading && live().dataset.state !== "out") {
+	if (Date.now() - heard > 1900 && !loading && live().dataset.state === "ok") {
 		update();
 		if (Date.now() - heard > 2900) {
 			gone(true);

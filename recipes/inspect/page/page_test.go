@@ -44,6 +44,9 @@ func get(t *testing.T, handler http.Handler, target string) *httptest.ResponseRe
 	return w
 }
 
+// textOf returns a page without its tags.
+func textOf(body string) string { return regexp.MustCompile(`<[^>]*>`).ReplaceAllString(body, "") }
+
 func hold(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
 	t.Helper()
 	mutex, err := locks.NewInterProcessMutex(client, path, opts...)
@@ -102,10 +105,10 @@ func TestPageShowsPartitions(t *testing.T) {
 	require.Equal(t, "orders", zktest.Await(t, held, "the partition that is free"))
 	zktest.Await(t, stuck.Revoked(), "the request for the other one")
 	handler := page.Handler(client, "/")
-	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fwork">/work</a></td><td data-label="kind">partitions</td>`)
+	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fwork">/work</a></td><td role="cell" data-label="kind">partitions</td>`)
 	body := get(t, handler, "/?lock=/work").Body.String()
 	require.Contains(t, body, "partitions: 2 for 1 members")
-	require.Regexp(t, `class="waits"><td data-label="member">worker-1</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
+	require.Regexp(t, `class="waits"><td role="cell" data-label="member">worker-1</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
 	require.Regexp(t, `class="holds"><td[^>]*>orders</td><td[^>]*>worker-1</td><td[^>]*>worker-1</td>.*<td[^>]*>held</td>`, body)
 	require.Regexp(t, `class="waits"><td[^>]*>bills</td><td[^>]*>worker-1</td>.*<td[^>]*>moving, asked for</td>`, body)
 	cancel()

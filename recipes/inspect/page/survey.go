@@ -7,20 +7,23 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/internal/attempt"
-	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
 )
 
 const (
 	fresh     = time.Second            // how long a survey is shown to all that ask
 	patience  = 500 * time.Millisecond // how long a viewer waits for a newer picture than the last one
-	readLimit = 30 * time.Second       // bounds one survey
+	readLimit = 2 * time.Minute        // bounds one survey: a slow one is better than none
+
+	listLimit = 128 << 20 // bytes that are kept of a list: that is more than 200,000 locks
+	lockLimit = 2 << 20   // and of the queue of one lock
 
 	maxPlaces       = 32   // locks whose pictures are kept
 	maxReads        = 4    // surveys that are under way
@@ -37,7 +40,7 @@ type survey struct {
 	took  time.Duration
 	found inspect.Survey
 	group partition.Assignment // at the path of a lock, if there are partitions
-	rows  []row                // the locks of a list
+	all   overview             // of a list
 	err   error
 }
 
@@ -139,10 +142,10 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
 	}
 	s.err = attempt.Guard(h.client, func() (err error) {
 		if lock == "" {
-			s.found, err = inspect.Walk(ctx, h.client, h.path, inspect.HeadsOnly())
+			s.found, err = inspect.Walk(ctx, h.client, h.path, inspect.HeadsOnly(), inspect.WithMemoryLimit(listLimit))
 			return err
 		}
-		s.found.Recipes, err = inspect.At(ctx, h.client, lock)
+		s.found.Recipes, err = inspect.At(ctx, h.client, lock, inspect.WithMemoryLimit(lockLimit))
 		for _, r := range s.found.Recipes {
 			if r.Kind == inspect.Partitions && err == nil {
 				s.group, err = partition.Read(ctx, h.client, lock)
@@ -163,7 +166,7 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
 	h.history.observe(s.found.Recipes, s.begun, lock == "")
 	s.shorten()
 	if lock == "" {
-		s.rows = rowsOf(s.found.Recipes)
+		s.all = overviewOf(s.found.Recipes)
 	}
 	p.last = s
 }
@@ -172,17 +175,19 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
 func (s *survey) shorten() {
 	for i := range s.found.Recipes {
 		r := &s.found.Recipes[i]
-		r.Participants = append([]locks.Participant(nil), r.Participants[:min(len(r.Participants), maxParticipants)]...)
+		if len(r.Participants) > maxParticipants {
+			r.Participants = slices.Clone(r.Participants[:maxParticipants])
+		}
 		for j := range r.Participants {
 			p := &r.Participants[j]
 			p.Identity, p.Host, p.Label = cut(p.Identity), cut(p.Host), cut(p.Label)
 			p.WaitsFor = p.WaitsFor[:min(len(p.WaitsFor), 1)]
 		}
-		r.Foreign = append([]string(nil), r.Foreign[:min(len(r.Foreign), 20)]...)
+		r.Foreign = slices.Clone(r.Foreign[:min(len(r.Foreign), 20)])
 	}
-	s.found.Unreadable = append([]string(nil), s.found.Unreadable[:min(len(s.found.Unreadable), 100)]...)
-	s.group.Partitions = append(s.group.Partitions[:0:0], s.group.Partitions[:min(len(s.group.Partitions), maxParticipants)]...)
-	s.group.Members = append(s.group.Members[:0:0], s.group.Members[:min(len(s.group.Members), maxParticipants)]...)
+	s.found.Unreadable = slices.Clone(s.found.Unreadable[:min(len(s.found.Unreadable), 100)])
+	s.group.Partitions = slices.Clone(s.group.Partitions[:min(len(s.group.Partitions), maxParticipants)])
+	s.group.Members = slices.Clone(s.group.Members[:min(len(s.group.Members), maxParticipants)])
 }
 
 // cut returns the beginning of a text, without the memory of the rest.

@@ -1,3 +1,5 @@
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -37,6 +39,7 @@ import org.apache.curator.x.discovery.strategies.StickyStrategy;
  * service-note PATH NAME ID          notes an error of one of these
  * service-write COMPATIBLE INSTANCE...   what JsonInstanceSerializer writes
  * service-read COMPATIBLE JSON       the instance that it reads
+ * rest-write INSTANCE                what a DiscoveryResource of texts writes
  *     INSTANCE: name, id, address, port, SSL port, payload, time, type, template of the URI, enabled;
  *         "-" is null
  * </pre>
@@ -57,6 +60,8 @@ final class Services {
                         serializer(args.get(0)).serialize(instance(args.subList(1, args.size()))), StandardCharsets.UTF_8));
             case "service-read":
                 return words(serializer(args.get(0)).deserialize(args.get(1).getBytes(StandardCharsets.UTF_8)));
+            case "rest-write":
+                return List.of(ofResource(instance(args)));
             case "service-register":
                 discovery(client, args.get(0)).registerService(instance(args.subList(1, args.size())));
                 return List.of();
@@ -148,6 +153,27 @@ final class Services {
             DISCOVERIES.put(key, found);
         }
         return found;
+    }
+
+    /** The fields and their order are those of JsonServiceInstanceMarshaller, which no Debian package has. */
+    private static String ofResource(ServiceInstance<String> instance) throws Exception {
+        ObjectMapper mapper = new ObjectMapper();
+        ObjectNode json = mapper.createObjectNode()
+                .put("name", instance.getName())
+                .put("id", instance.getId())
+                .put("address", instance.getAddress());
+        if (instance.getPort() != null) {
+            json.put("port", instance.getPort());
+        }
+        if (instance.getSslPort() != null) {
+            json.put("sslPort", instance.getSslPort());
+        }
+        json.put("registrationTimeUTC", instance.getRegistrationTimeUTC())
+                .put("serviceType", instance.getServiceType().name());
+        if (instance.getPayload() != null) {
+            json.put("payload", instance.getPayload());
+        }
+        return mapper.writeValueAsString(json);
     }
 
     private static String orNull(String word) {
