@@ -5,12 +5,12 @@ package cache
 import (
 	"iter"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // The keys of what is logged.
@@ -143,12 +143,14 @@ func (p *picture) full() { p.notify(Event{Type: Initialized}) }
 
 // guarded calls the storage, whose code may be the user's.
 func (p *picture) guarded(call func()) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			p.log.Error("cache storage panicked", logPath, p.path, "panic", recovered, "stack", string(debug.Stack()))
-		}
-	}()
-	call()
+	if !p.isCallers() {
+		call()
+		return
+	}
+	err := attempt.Catch(func() error { call(); return nil })
+	if panicked, ok := err.(*attempt.PanicError); ok { //nolint:errorlint // of this call
+		p.log.Error("cache storage panicked", logPath, p.path, "panic", panicked.Value, "stack", panicked.Stack)
+	}
 }
 
 func (p *picture) notify(e Event) {

@@ -4,6 +4,7 @@ package cache_test
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -18,15 +19,32 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// panickyCodec panics once.
+// misbehaving is what user code may do that must cost a call, and nothing else.
+var misbehaving = map[string]func(){
+	"panic":  func() { panic("the user's own fault") },
+	"Goexit": runtime.Goexit,
+}
+
+// eachMisbehaving runs the test in bubbles with each kind of misbehaviour.
+func eachMisbehaving(t *testing.T, test func(t *testing.T, server *zkserver.Server, misbehave func())) {
+	t.Helper()
+	for name, misbehave := range misbehaving {
+		t.Run(name, func(t *testing.T) {
+			inBubbles(t, func(t *testing.T, server *zkserver.Server) { test(t, server, misbehave) })
+		})
+	}
+}
+
+// panickyCodec misbehaves once.
 type panickyCodec struct {
 	framework.GzipCompressionProvider
-	panicked atomic.Bool
+	misbehave func()
+	panicked  atomic.Bool
 }
 
 func (c *panickyCodec) Decompress(path string, compressed []byte) ([]byte, error) {
 	if !c.panicked.Swap(true) {
-		panic("the user's own fault")
+		c.misbehave()
 	}
 	return c.GzipCompressionProvider.Decompress(path, compressed)
 }
@@ -34,8 +52,8 @@ func (c *panickyCodec) Decompress(path string, compressed []byte) ([]byte, error
 // A panic of user code on a goroutine of the cache must not end the process. It costs the
 // znode, until this changes, and no other.
 func TestAPanicOfACodecCostsTheZnode(t *testing.T) {
-	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
-		codec := new(panickyCodec)
+	eachMisbehaving(t, func(t *testing.T, server *zkserver.Server, misbehave func()) {
+		codec := &panickyCodec{misbehave: misbehave}
 		client := zktest.Client(t, server, framework.WithCompressionProvider(codec))
 		_, err := client.Create(withLimit(t), "/tree", []byte("a"), framework.Compressed())
 		require.NoError(t, err)
@@ -57,13 +75,20 @@ func TestAPanicOfARetryPolicyDelaysTheCache(t *testing.T) {
 	for _, lost := range []struct {
 		version string
 		op      zkserver.OpCode
-	}{{"3.8.0", zkserver.OpAddWatch}, {"3.8.0", zkserver.OpGetData}, {old, zkserver.OpGetData}} {
-		t.Run(fmt.Sprintf("%s/%s", lost.version, lost.op), func(t *testing.T) {
+		kind    string
+	}{
+		{"3.8.0", zkserver.OpAddWatch, "panic"},
+		{"3.8.0", zkserver.OpAddWatch, "Goexit"},
+		{"3.8.0", zkserver.OpGetData, "panic"},
+		{"3.8.0", zkserver.OpGetData, "Goexit"},
+		{old, zkserver.OpGetData, "panic"},
+	} {
+		t.Run(fmt.Sprintf("%s/%s/%s", lost.version, lost.op, lost.kind), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var panicked atomic.Bool
 				policy := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
 					if !panicked.Swap(true) {
-						panic("the user's own fault")
+						misbehaving[lost.kind]()
 					}
 					return time.Second, true
 				})

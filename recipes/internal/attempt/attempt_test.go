@@ -5,6 +5,7 @@ package attempt_test
 import (
 	"context"
 	"errors"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -81,4 +82,25 @@ func TestACallerThatLeavesAWriteIsInDoubt(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.NotErrorIs(t, err, framework.ErrNoNode)
 	require.ErrorContains(t, err, "outcome is unknown")
+}
+
+// User code that panics or ends its goroutine costs the call, and not the goroutine of a recipe.
+func TestUserCodeThatMisbehavesEndsItsCall(t *testing.T) {
+	for name, test := range map[string]struct {
+		misbehave func()
+		want      string
+	}{
+		"panic":  {func() { panic("the user's own fault") }, "user code panicked: the user's own fault"},
+		"Goexit": {runtime.Goexit, "user code panicked: runtime.Goexit was called"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := attempt.Catch(func() error { test.misbehave(); return nil })
+			var panicked *attempt.PanicError
+			require.ErrorAs(t, err, &panicked)
+			require.EqualError(t, err, test.want)
+			require.Contains(t, panicked.Stack, "TestUserCodeThatMisbehavesEndsItsCall")
+		})
+	}
+	require.NoError(t, attempt.Catch(func() error { return nil }))
+	require.ErrorIs(t, attempt.Catch(func() error { return context.Canceled }), context.Canceled)
 }

@@ -3,6 +3,7 @@
 package attempt
 
 import (
+	"errors"
 	"fmt"
 	"runtime/debug"
 
@@ -10,7 +11,7 @@ import (
 )
 
 // PanicError is a panic of user code, such as a retry policy, that ran on a
-// goroutine of a recipe.
+// goroutine of a recipe. A call of [runtime.Goexit] counts as a panic.
 type PanicError struct {
 	Value any
 	Stack string // of the goroutine
@@ -29,13 +30,26 @@ func Guard(client *framework.Framework, fn func() error) error {
 	return err
 }
 
+// errExited stands for the value of a panic when user code has ended its goroutine.
+var errExited = errors.New("runtime.Goexit was called")
+
 // Catch calls fn and returns its error, or its panic as a [*PanicError], which
-// the caller logs.
-func Catch(fn func() error) (err error) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			err = &PanicError{Value: recovered, Stack: string(debug.Stack())}
-		}
+// the caller logs. It calls fn on a goroutine of its own, because fn may end that with
+// [runtime.Goexit], as testing.T.FailNow does. The goroutine of a recipe must go on.
+func Catch(fn func() error) error {
+	result := make(chan error, 1)
+	go func() {
+		var err error = &PanicError{Value: errExited} // unless fn returns
+		defer func() { result <- err }()
+		defer func() {
+			if recovered := recover(); recovered != nil {
+				err = &PanicError{Value: recovered}
+			}
+			if panicked, ok := err.(*PanicError); ok && panicked.Stack == "" { //nolint:errorlint // of this call
+				panicked.Stack = string(debug.Stack())
+			}
+		}()
+		err = fn()
 	}()
-	return fn()
+	return <-result
 }
