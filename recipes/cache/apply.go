@@ -111,6 +111,10 @@ func (e *engine) gone(v *visit) {
 
 // keepWatches takes over the one-shot watches of a visit.
 func (e *engine) keepWatches(v *visit) {
+	if !e.oneShot { // there has been a persistent one since the read
+		v.cancelWatches()
+		return
+	}
 	v.n.armed.keep(v.dataWatch, v.childWatch)
 	for _, w := range []*framework.Watch{v.dataWatch, v.childWatch} {
 		if w != nil {

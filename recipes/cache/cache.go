@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
@@ -144,6 +145,10 @@ func (c *CuratorCache) Path() string { return c.path }
 // Get returns the state of a path in the picture, and reports whether the picture has the
 // path. It sends nothing.
 func (c *CuratorCache) Get(path string) (*ChildData, bool) { return c.picture.storage.Get(path) }
+
+// Lag returns how long ago the cache heard of the oldest change that its picture lacks, and 0 if
+// there is none. What happens while the client is cut off counts only once the client is back.
+func (c *CuratorCache) Lag() time.Duration { return c.inbox.lag() }
 
 // Size returns the number of znodes in the picture.
 func (c *CuratorCache) Size() int { return c.picture.storage.Size() }

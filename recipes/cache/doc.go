@@ -104,7 +104,7 @@
 //
 // Servers before ZooKeeper 3.6 have no persistent watches. There the cache sets one-shot
 // watches, two for each znode; Curator calls this CuratorCacheBridge. It does the same if a
-// server refuses persistent watches.
+// server refuses persistent watches, and asks the server of each new connection again.
 //
 // # Metrics
 //

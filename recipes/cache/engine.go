@@ -29,9 +29,10 @@ type engine struct {
 	queue     queue  // of nodes with work that is not under way
 	walks     []walk // of nodes that may need work; the last one goes on
 	progress  progress
-	filled    bool  // the first sweep is done
-	history   int64 // of all states of the picture, as Framework.History; 0 for unknown
-	next      int64 // at the beginning of the newest sweep, whose end makes it the picture's
+	filled    bool          // the first sweep is done
+	history   int64         // of all states of the picture, as Framework.History; 0 for unknown
+	reading   chan struct{} // closed when what the inbox calls reading is read, nil for nothing
+	next      int64         // at the beginning of the newest sweep, whose end makes it the picture's
 
 	flights []*batch // in the order in which they were sent, and are applied
 	spare   []*batch
@@ -46,6 +47,7 @@ type engine struct {
 	watch    *framework.PersistentWatch
 	listener *listen.Registration
 	oneShot  bool // there are no persistent watches
+	moved    bool // the connection of one-shot watches was lost
 	fired    framework.WatchQueue
 }
 

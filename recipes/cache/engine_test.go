@@ -451,8 +451,10 @@ func TestStreamIsASnapshot(t *testing.T) {
 type panicky struct{ cache.CuratorCacheStorage }
 
 func (p panicky) Put(data *cache.ChildData) *cache.ChildData {
-	if strings.HasSuffix(data.Path, "/bad") {
-		panic("storage")
+	for name, misbehave := range misbehaving {
+		if strings.HasSuffix(data.Path, "/"+name) {
+			misbehave()
+		}
 	}
 	return p.CuratorCacheStorage.Put(data)
 }
@@ -501,7 +503,8 @@ func TestUserCodeThatMisbehaves(t *testing.T) {
 		}
 	})
 	start(t, c)
-	create(t, client, "/tree/bad", "1")
+	create(t, client, "/tree/panic", "1")
+	create(t, client, "/tree/Goexit", "1")
 	create(t, client, "/tree/good", "2")
 	fresh(t, c)
 	require.Equal(t, map[string]string{"/tree": "", "/tree/good": "2"}, picture(c))
@@ -552,6 +555,49 @@ func TestPersistentWatchesAreRefusedLater(t *testing.T) {
 		create(t, writer, "/tree/a/b", "4")
 		fresh(t, c)
 		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "3", "/tree/a/b": "4"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
+// The server of a later connection has them, or has them again: the cache comes back from one-shot watches, and leaves
+// none of these.
+func TestPersistentWatchesComeBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/tree/a/b", "1")
+		const noAuth = -102
+		asked := 0
+		allow := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpAddWatch {
+				asked++
+				return zkserver.FailWith(noAuth)
+			}
+			return zkserver.Pass
+		})
+		c := newCache(t, client, "/tree")
+		start(t, c)
+		server.Cut(client.Session().ID(), 1)
+		set(t, writer, "/tree/a", "2")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "2", "/tree/a/b": "1"}, picture(c), "on one-shot watches still")
+		require.Equal(t, 2, asked, "once per connection")
+		allow()
+
+		server.Cut(client.Session().ID(), 1)
+		set(t, writer, "/tree/a", "3")
+		fresh(t, c)
+
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "3", "/tree/a/b": "1"}, picture(c))
+		synctest.Wait()
+		watches, err := server.FourLetterWord(t.Context(), "wchs")
+		require.NoError(t, err)
+		require.Contains(t, watches, "Total watches:1\n")
+		create(t, writer, "/tree/a/c", "4")
+		remove(t, writer, "/tree/a/b")
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "3", "/tree/a/c": "4"}, picture(c))
 		require.NoError(t, c.Close())
 	})
 }

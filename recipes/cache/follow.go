@@ -23,7 +23,13 @@ func (e *engine) run(ctx context.Context) error {
 	}
 	for {
 		e.drain()
+		if e.moved { // the server of the next connection may have persistent watches
+			if err := e.arm(ctx); err != nil {
+				return err
+			}
+		}
 		e.progress.endEras(e.applied)
+		e.settle() // before more is sent, which would make followers of what is read now wait for it
 		e.issue(ctx)
 		e.settle()
 		var err error
@@ -80,9 +86,13 @@ func (e *engine) ended() <-chan struct{} {
 	return e.watch.Done()
 }
 
-// arm sets the persistent watch, or finds that the server has none, and begins a sweep.
+// arm sets the persistent watch, or finds that the server has none, and begins a sweep. A server that
+// has none after all leaves one-shot watches as they are.
 func (e *engine) arm(ctx context.Context) error {
-	e.progress.hold() // no caller of Fresh may pass before the sweep
+	e.moved = false
+	if !e.oneShot {
+		e.progress.hold() // no caller of Fresh may pass before the sweep
+	}
 	e.unwatch()
 	mode := framework.WatchPersistentRecursive
 	if e.limits.depth == 0 {
@@ -100,6 +110,7 @@ func (e *engine) arm(ctx context.Context) error {
 			// Before the first read: each change after a read then has an event.
 			e.listener = watch.OnEvent(e.inbox.addEvent)
 			e.inbox.feedFrom(watch)
+			e.oneShot = false
 		case ctx.Err() != nil:
 			return ErrClosed
 		case errors.Is(err, framework.ErrClosed), errors.Is(err, framework.ErrAuthFailed):
@@ -112,6 +123,8 @@ func (e *engine) arm(ctx context.Context) error {
 				return ErrClosed
 			}
 			continue
+		case e.oneShot:
+			return nil
 		default:
 			e.log.Info("cache uses one-shot watches", logPath, e.path, logError, err)
 			e.oneShot = true
@@ -135,13 +148,18 @@ func rest(ctx context.Context) bool {
 
 // drain turns news into work.
 func (e *engine) drain() {
-	if e.client.History() != e.next {
-		e.beginSweep() // what is compared from now on may be of another history
-	}
 	messages := e.inbox.take()
 	// Watches after messages: a watch that ended before a message was added is dealt with
 	// before that message.
-	for _, w := range e.fired.Take() {
+	fired := e.fired.Take()
+	// The history after both: a caller of Fresh in this history must not pass before the sweep.
+	if e.client.History() != e.next {
+		e.beginSweep() // what is compared from now on may be of another history
+	}
+	if len(fired) > 0 {
+		e.inbox.heard()
+	}
+	for _, w := range fired {
 		e.watchEnded(w)
 	}
 	for _, m := range messages {
@@ -155,6 +173,15 @@ func (e *engine) drain() {
 		default:
 			e.changed(m.path)
 		}
+	}
+	e.follow()
+}
+
+// follow asks to be told when all is read that the cache has heard of so far.
+func (e *engine) follow() {
+	if e.reading == nil && e.inbox.beginReading() {
+		e.reading = make(chan struct{})
+		e.progress.ask(e.reading, e.sent)
 	}
 }
 
@@ -183,6 +210,7 @@ func (e *engine) holdIfUnwatched() {
 // watchEnded deals with the end of a one-shot watch.
 func (e *engine) watchEnded(w *framework.Watch) {
 	event := w.Event()
+	e.moved = e.moved || e.oneShot && event.Type == zk.EventNotWatching
 	n := e.nodes[event.Path]
 	if n == nil {
 		return // the list of its parent finds the path again

@@ -135,3 +135,48 @@ func TestAnErrorInsideTheServerIsNoStateOfAZnode(t *testing.T) {
 		heard.expect(t, "NODE_CHANGED /tree -old +new")
 	})
 }
+
+// slowReads delays the reads of a client.
+func slowReads(server *zkserver.Server, client *framework.Framework, by time.Duration) {
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID == client.Session().ID() && (r.Op == zkserver.OpGetData || r.Op == zkserver.OpMultiRead) {
+			return zkserver.Delay(by)
+		}
+		return zkserver.Pass
+	})
+}
+
+func TestLagCountsFromTheEventToTheRead(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		writer, client := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/tree/a", "1")
+		c := started(t, client, "/tree")
+		require.Zero(t, c.Lag())
+		slowReads(server, client, 3*time.Second)
+		set(t, writer, "/tree/a", "2")
+		time.Sleep(2 * time.Second)
+		require.Equal(t, 2*time.Second, c.Lag())
+		time.Sleep(2 * time.Second)
+		require.Zero(t, c.Lag())
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "2"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
+// A change comes each two seconds, and a read takes three: the cache always has one to read, and none for long.
+func TestLagIsOfTheOldestChangeThatIsNotRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		writer, client := zktest.Client(t, server), zktest.Client(t, server)
+		create(t, writer, "/tree/a", "1")
+		c := started(t, client, "/tree")
+		slowReads(server, client, 3*time.Second)
+		for n := range 20 {
+			set(t, writer, "/tree/a", fmt.Sprint(n))
+			time.Sleep(2 * time.Second)
+			require.GreaterOrEqual(t, c.Lag(), time.Second)
+			require.LessOrEqual(t, c.Lag(), 6*time.Second)
+		}
+		require.NoError(t, c.Close())
+	})
+}

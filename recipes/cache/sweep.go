@@ -172,5 +172,15 @@ func (e *engine) settle() {
 			e.picture.full()
 		}
 	}
-	e.progress.wakeCallers()
+	for e.progress.wakeCallers(); e.reading != nil; e.progress.wakeCallers() {
+		select {
+		case <-e.reading:
+		default:
+			return
+		}
+		e.inbox.endReading()
+		e.reading = nil
+		e.follow()
+		e.progress.endEras(e.applied)
+	}
 }

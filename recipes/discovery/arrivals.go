@@ -14,7 +14,8 @@ import (
 // each instance until the cache has read it, and nothing longer. As the storage, it has all that
 // the picture has when Fresh returns, unlike a listener.
 type arrivals struct {
-	wake func() // must not block
+	wake func()               // must not block
+	lag  func() time.Duration // since the cache below has heard of what it adds
 
 	mu      sync.Mutex
 	pending map[string]arrival // by path
@@ -46,7 +47,7 @@ func (a *arrivals) add(path string, state arrival) {
 	defer a.mu.Unlock()
 	a.pending[path] = state
 	if a.oldest.IsZero() {
-		a.oldest = time.Now()
+		a.oldest = time.Now().Add(-a.lag())
 	}
 	if a.full {
 		a.wake()

@@ -67,7 +67,9 @@ func (d *ServiceDiscovery[T]) NewCache(name string, filters ...func(*ServiceInst
 		work: listen.New[struct{}](listen.Latest(), onPanic), gaps: listen.New[struct{}](listen.Latest(), onPanic),
 		changes: listen.New[entries[T]](listen.Latest(), onPanic),
 	}
-	c.arrivals = arrivals{wake: func() { c.work.Notify(struct{}{}) }, pending: map[string]arrival{}}
+	c.arrivals = arrivals{
+		wake: func() { c.work.Notify(struct{}{}) }, lag: func() time.Duration { return c.cache.Lag() }, pending: map[string]arrival{},
+	}
 	picture, err := cache.NewCuratorCache(d.client, path, cache.WithChildrenOnly(), cache.WithStorage(&c.arrivals))
 	if err != nil {
 		return nil, fmt.Errorf("discovery: service %q: %w", name, err)
@@ -249,9 +251,9 @@ func (c *ServiceCache[T]) Name() string { return c.name }
 func (c *ServiceCache[T]) Instances() []*ServiceInstance[T] { return c.current.Load().instances() }
 
 // Age returns how old the instances may be. It is 0 while the client is connected
-// and this process has read all changes that it has. Otherwise it is the time since a
-// server was last heard from, since the oldest change that is not among the instances
-// yet, or since Close.
+// and the instances have all changes that this process has heard of. Otherwise it is the time
+// since a server was last heard from, since this process heard of the oldest change that is
+// not among the instances yet, or since Close.
 func (c *ServiceCache[T]) Age() time.Duration {
 	connected := c.discovery.client.State().IsConnected()
 	c.mu.Lock()
@@ -259,7 +261,7 @@ func (c *ServiceCache[T]) Age() time.Duration {
 	if !connected && c.since.IsZero() { // connected will be told soon, or never, by a client that is closed
 		c.since = c.lastHeard()
 	}
-	age := c.arrivals.age()
+	age := max(c.cache.Lag(), c.arrivals.age()) // in this order: a change goes from the one to the other
 	if !c.since.IsZero() {
 		age = max(age, time.Since(c.since))
 	}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -117,6 +118,37 @@ func TestAgeCountsWhatIsNotRead(t *testing.T) {
 	})
 }
 
+// Age also counts what the cache below has heard of, and has not read yet.
+func TestAgeCountsWhatWasHeardOf(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, writer := zktest.Client(t, server), zktest.Client(t, server)
+		reads, goOn := make(chan struct{}, 1000), make(chan struct{}, 1000)
+		d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn}))
+		require.NoError(t, err)
+		p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
+		require.NoError(t, err)
+		defer func() { require.NoError(t, p.Close()) }()
+		require.NoError(t, p.Start(t.Context()))
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == client.Session().ID() && r.Op == zkserver.OpGetData {
+				return zkserver.Delay(2 * time.Second)
+			}
+			return zkserver.Pass
+		})
+		write(t, writer, "a", 1)
+		time.Sleep(time.Second)
+		require.Equal(t, time.Second, p.Age(), "its znode is being read")
+		<-reads
+		time.Sleep(time.Minute)
+		require.Equal(t, time.Minute+2*time.Second, p.Age(), "its data is being read")
+		goOn <- struct{}{}
+		synctest.Wait()
+		require.Zero(t, p.Age())
+		require.Len(t, p.Instances(), 1)
+	})
+}
+
 // countingSerializer counts what it reads.
 type countingSerializer struct {
 	discovery.JSONSerializer[string]
@@ -167,11 +199,18 @@ func TestABurstCostsWhatHasChanged(t *testing.T) {
 // TestOneBadInstance registers an instance beside one on which code of the program panics.
 func TestOneBadInstance(t *testing.T) {
 	panicky := func(i *instance) bool { return *i.Payload != "" }
+	exiting := func(i *instance) bool {
+		if i.Payload == nil {
+			runtime.Goexit()
+		}
+		return true
+	}
 	for name, test := range map[string]struct {
 		serializer discovery.Serializer[string]
 		filters    []func(*instance) bool
 		reason     string
 	}{
+		"a filter that exits":      {discovery.JSONSerializer[string]{}, []func(*instance) bool{exiting}, "runtime.Goexit was called"},
 		"a filter that panics":     {discovery.JSONSerializer[string]{}, []func(*instance) bool{panicky}, "nil pointer dereference"},
 		"a serializer that panics": {badSerializer{panics: true}, nil, "no payload"},
 		"a serializer that fails":  {badSerializer{}, nil, "no payload"},

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package cache
+
+import (
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// The history changes while news are taken, and a caller of Fresh in the new history is among them: what is compared from
+// then on must be read. Only a test from within can stop the engine in between.
+func TestTheHistoryIsReadAfterTheNews(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	c, err := NewCuratorCache(client, "/tree")
+	require.NoError(t, err)
+	e := &engine{
+		client: client, path: c.path, limits: c.cfg.limits, log: client.Logger(), picture: c.picture, inbox: c.inbox,
+		telemetry: c.picture.telemetry, nodes: make(map[string]*node), oversized: make(oversized), progress: newProgress(), size: 1,
+	}
+	e.beginSweep()
+	e.oneShot = true // a persistent watch would tell of the new connection
+	before := client.History()
+	c.inbox.mu.Lock()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		e.drain()
+	}()
+	stacks := make([]byte, 1<<20)
+	for !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*inbox).take(") {
+		runtime.Gosched()
+	}
+	zktest.KillSession(t, client)
+	require.Eventually(t, func() bool { return client.History() > before }, time.Minute, time.Millisecond)
+	c.inbox.messages = append(c.inbox.messages, message{reached: make(chan struct{})})
+	c.inbox.mu.Unlock()
+	<-drained
+
+	require.Equal(t, client.History(), e.next, "a sweep compares by the new history")
+}
