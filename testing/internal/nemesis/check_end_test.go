@@ -3,6 +3,7 @@
 package main
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -45,6 +46,13 @@ func TestUnconfirmed(t *testing.T) {
 	p := goodPlan()
 	p.events["b"][len(p.events["b"])-1].Unconfirmed = "no server answers"
 	require.Contains(t, broken(t, unconfirmed, nobodyStuck, p), "client b: no server answers")
+
+	last := len(p.events["b"]) - 1
+	p.events["b"][last].At = at(0) + 2*p.round().SessionTimeout
+	p.events["b"] = slices.Insert(p.events["b"], last, event{At: at(1) + p.round().SessionTimeout, Kind: dialed, Server: "1", Conn: "2"})
+	kept(t, unconfirmed, p) // its connection was lost meanwhile
+	p.events["b"][last].At = at(-1) + p.round().SessionTimeout
+	broken(t, unconfirmed, nobodyStuck, p)
 }
 
 func TestUnfinished(t *testing.T) {

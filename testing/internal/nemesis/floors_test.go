@@ -50,6 +50,19 @@ func TestFloors(t *testing.T) {
 	require.Contains(t, missed(30*time.Minute, 0), "stale_refused")
 }
 
+// A campaign of recipes that have no holds cannot reach floors of holds.
+func TestFloorsWithoutHolds(t *testing.T) {
+	t.Parallel()
+	p := valuesPlan(txnSpec)
+	happened := newTotals()
+	happened.add(p.load(t))
+	for _, f := range happened.floors(90*time.Second, someKinds) {
+		require.NotContains(t, []string{"acquisitions", "lost_while_held"}, f.Name)
+	}
+	happened.add(goodPlan().load(t))
+	require.Equal(t, "acquisitions", happened.floors(90*time.Second, someKinds)[0].Name)
+}
+
 func TestFloorsOfANight(t *testing.T) {
 	t.Parallel()
 	all := new(totals).floors(8*time.Hour, someKinds)

@@ -17,6 +17,7 @@ var workloads = slices.Concat(
 	cacheWorkloads,
 	valueWorkloads,
 	transactWorkloads,
+	txnWorkloads,
 	discoveryWorkloads,
 	partitionWorkloads,
 )

@@ -355,7 +355,8 @@ func stories(r *roundReport, spec lockSpec, queue string) map[string]*story {
 				s := of(e.Value)
 				s.offered, s.at = e.Outcome, e.At
 			case e.Kind == consumed:
-				p := &of(e.Value).parts[r.eraAt(e.At)]
+				// What was answered after a restore may have been done, and undone, before it.
+				p := &of(e.Value).parts[r.eraAt(cmp.Or(e.Called, e.At))]
 				p.consumers = append(p.consumers, e)
 			}
 		}

@@ -84,7 +84,7 @@ func (q *transacting) put(ctx context.Context) {
 	if err == nil {
 		err = q.queue.PutMulti(ctx, data...)
 		for _, item := range data {
-			q.note(offered, string(item), changed(err), err)
+			q.note(event{Kind: offered, Value: string(item), Outcome: changed(err), Error: text(err)})
 		}
 	}
 	if err != nil {
@@ -94,8 +94,9 @@ func (q *transacting) put(ctx context.Context) {
 	c.ended(monotonic(), nil)
 }
 
-func (q *transacting) note(kind eventKind, item string, result outcome, err error) {
-	q.client.history.add(event{Kind: kind, Lock: q.spec.Name, Owner: lockedItems, Value: item, Outcome: result, Error: text(err)})
+func (q *transacting) note(e event) {
+	e.Lock, e.Owner = q.spec.Name, lockedItems
+	q.client.history.add(e)
 }
 
 // consume removes some items together with their results. Some fail, some loops are left, and some
@@ -120,9 +121,10 @@ func (q *transacting) consume(ctx context.Context) {
 			if q.random.IntN(4) == 0 {
 				bounded, cancel = context.WithTimeout(ctx, time.Duration(1+q.random.IntN(20))*time.Millisecond)
 			}
+			began := monotonic()
 			err := item.Transact(bounded, framework.CreateOp(result, item.Data, framework.WithMode(framework.PersistentSequential)))
 			cancel()
-			q.note(consumed, string(item.Data), changed(err), err)
+			q.note(event{Kind: consumed, Called: began, Value: string(item.Data), Outcome: changed(err), Error: text(err)})
 		}
 		some = max(0, some-1)
 		if n, err := q.queue.Len(ctx); err == nil && n == 0 {

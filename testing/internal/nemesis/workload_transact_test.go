@@ -85,6 +85,22 @@ func TestWrongResults(t *testing.T) {
 	}
 }
 
+// A restore has undone a result that its consumer heard of only later.
+func TestAResultThatARestoreHasUndone(t *testing.T) {
+	t.Parallel()
+	spec := lockSpec{Name: "transact-s", Workload: "transact"}
+	const item = "item:a/1;"
+	for called, found := range map[int64]int{45: 0, 75: 1} {
+		p := valuesPlan(spec)
+		p.add("a", event{At: at(5), Kind: offered, Lock: spec.Name, Owner: lockedItems, Value: item, Outcome: accepted})
+		p.createNode("a", 20, 5, spec.path()+"/"+lockedItems+"/queue-0000000001", item)
+		p.createNode("b", 21, 45, spec.path()+"/"+itemResults+"/result-0000000000", item)
+		p.restore(20)
+		p.add("b", event{At: at(76), Called: at(called), Kind: consumed, Lock: spec.Name, Owner: lockedItems, Value: item, Outcome: accepted})
+		require.Len(t, wrongResults(p.load(t), spec), found, "called at %d", called)
+	}
+}
+
 // A consumer that was told of a result that is not there.
 func TestAResultThatWasAcknowledgedIsThere(t *testing.T) {
 	t.Parallel()
