@@ -44,7 +44,7 @@ func TestBench(t *testing.T) {
 	}, &lines, testWriter{t})
 	require.NoError(t, err)
 	for _, s := range scenarios {
-		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-cache|-children|-values|-discovery|-verbs)?=`, lines.String())
+		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-cache|-children|-txn|-folder|-values|-discovery|-verbs)?=`, lines.String())
 	}
 	require.Regexp(t, `(?m)^scenario=contended .*metric=turns_per_s self=[\d.]+ .*zklock=[\d.]+ .*ratio_to_zklock=\d+\.\d\d`, lines.String())
 	for _, name := range []string{"bench.json", "bench.md", "contended-8x1.svg", "herd-notifications_per_turn.svg"} {
@@ -129,7 +129,7 @@ func shorten(t *testing.T) {
 			}
 			s.load.Goroutines, s.load.Items = 1, 50
 		}
-		if s.load.Verb != "" {
+		if s.load.Paths > 0 {
 			s.load.Paths = min(s.load.Paths, 200)
 		}
 		if s.load.Goroutines > 100 {

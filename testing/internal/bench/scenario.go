@@ -63,6 +63,8 @@ var scenarios = append([]scenario{
 	{electorate, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, handMedian, changeRequests, woken}},
 	{caches, load{Clients: 1, Goroutines: 1}, cacheMetrics},
 	{children, load{Clients: 1, Goroutines: 1}, childrenMetrics},
+	{txns, load{Clients: 8, Goroutines: 1, Leases: 8}, txnMetrics},
+	{wholeFolder, load{Clients: 1, Goroutines: 1, Paths: 10_000}, folderMetrics},
 	{counter, load{Clients: 8, Goroutines: 1, Leases: 8}, []metric{turnsPerSecond, turnMedian, requests, clientCPU}},
 	{counter, load{Clients: 1, Goroutines: 64, Leases: 64}, []metric{turnsPerSecond, turnMedian, requests, clientCPU}},
 	{doubleBarrier, load{Clients: 10, Goroutines: 10}, roundMetrics},
