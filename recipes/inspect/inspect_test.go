@@ -537,12 +537,12 @@ func TestAMemoryLimit(t *testing.T) {
 		require.NotZero(t, r.Participants[0].Token)
 		require.False(t, r.Participants[0].Since.IsZero())
 
-		var ops []framework.BulkOp
+		var ops []framework.Op
 		for i := range 20_000 {
-			ops = append(ops, framework.BulkCreate(fmt.Sprintf("/many/l%d", i), nil, framework.CreatingParentsIfNeeded()))
+			ops = append(ops, framework.CreateOp(fmt.Sprintf("/many/l%d", i), nil, framework.CreatingParentsIfNeeded()))
 		}
 		for i := range 10_000 {
-			ops = append(ops, framework.BulkCreate("/herd/"+fmt.Sprintf(name, i%10, i), nil, framework.CreatingParentsIfNeeded()))
+			ops = append(ops, framework.CreateOp("/herd/"+fmt.Sprintf(name, i%10, i), nil, framework.CreatingParentsIfNeeded()))
 		}
 		_, err = client.Bulk(t.Context(), ops)
 		require.NoError(t, err)

@@ -104,11 +104,11 @@ func (d *discarded) Write(p []byte) (int, error) { return io.Discard.Write(p) }
 func fill(t *testing.T, client *framework.Framework, n int) {
 	t.Helper()
 	for from := 0; from < n; from += 10_000 {
-		var ops []framework.BulkOp
+		var ops []framework.Op
 		for i := from; i < min(from+10_000, n); i++ {
 			for k := range 2 {
 				path := fmt.Sprintf("/locks/%06d/_c_%08x-5bf2-4c4b-8f0e-3c9a5d1f7b2%d-lock-%010d", i, i, k, k)
-				ops = append(ops, framework.BulkCreate(path, fmt.Appendf(nil, "worker-%d.internal.example/%d nightly %d", i%40, 1000+i, i), framework.CreatingParentsIfNeeded()))
+				ops = append(ops, framework.CreateOp(path, fmt.Appendf(nil, "worker-%d.internal.example/%d nightly %d", i%40, 1000+i, i), framework.CreatingParentsIfNeeded()))
 			}
 		}
 		_, err := client.Bulk(t.Context(), ops)

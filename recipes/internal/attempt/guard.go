@@ -36,22 +36,20 @@ var errExited = errors.New("runtime.Goexit was called")
 // Catch calls fn and returns its error, or its panic as a [*PanicError], which
 // the caller logs. It calls fn on a goroutine of its own, because fn may end that with
 // [runtime.Goexit], as testing.T.FailNow does. The goroutine of a recipe must go on.
-func Catch(fn func() error) (err error) {
-	done := make(chan struct{})
+func Catch(fn func() error) error {
+	result := make(chan error, 1)
 	go func() {
-		returned := false
-		defer close(done)
+		var err error = &PanicError{Value: errExited} // unless fn returns
+		defer func() { result <- err }()
 		defer func() {
-			switch recovered := recover(); {
-			case recovered != nil:
-				err = &PanicError{Value: recovered, Stack: string(debug.Stack())}
-			case !returned:
-				err = &PanicError{Value: errExited, Stack: string(debug.Stack())}
+			if recovered := recover(); recovered != nil {
+				err = &PanicError{Value: recovered}
+			}
+			if panicked, ok := err.(*PanicError); ok && panicked.Stack == "" { //nolint:errorlint // of this call
+				panicked.Stack = string(debug.Stack())
 			}
 		}()
 		err = fn()
-		returned = true
 	}()
-	<-done
-	return err
+	return <-result
 }

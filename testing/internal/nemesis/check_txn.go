@@ -96,74 +96,92 @@ func wrongTransactions(r *roundReport, spec lockSpec) (found []violation) {
 	}
 	applied := make(map[string]bool) // in any era
 	for i, e := range r.eras {
-		wrong := r.wrongInEra(spec, i, runs, e.log.txnSteps(spec, false), applied)
-		if len(wrong) > 0 {
+		own := &txnEra{round: r, spec: spec, era: i, applied: applied}
+		own.judge(runs, e.log.txnSteps(spec, false))
+		if len(own.found) > 0 {
 			// What no majority has may have been committed nevertheless.
-			doubted := r.wrongInEra(spec, i, runs, e.log.txnSteps(spec, true), applied)
-			wrong = slices.MinFunc([][]violation{wrong, doubted}, func(a, b []violation) int { return cmp.Compare(len(a), len(b)) })
+			doubted := &txnEra{round: r, spec: spec, era: i, applied: applied}
+			if doubted.judge(runs, e.log.txnSteps(spec, true)); len(doubted.found) < len(own.found) {
+				own = doubted
+			}
 		}
-		found = append(found, wrong...)
+		found = append(found, own.found...)
 	}
 	return found
 }
 
-// wrongInEra is wrongTransactions for the log of one era. It adds to applied what the log has.
-func (r *roundReport) wrongInEra(spec lockSpec, era int, runs map[string][]*txnRun, steps []txnStep, applied map[string]bool) (found []violation) {
-	add := func(at int64, format string, args ...any) {
-		found = append(found, violation{promise: serializable, round: r, at: at, what: spec.Name + ": " + fmt.Sprintf(format, args...)})
-	}
-	places := make(map[string][]int)
+// txnEra judges the transactions of an era by its log.
+type txnEra struct {
+	round   *roundReport
+	spec    lockSpec
+	era     int
+	steps   []txnStep
+	places  map[string][]int // of the steps, by the names that they have written
+	applied map[string]bool  // the names in the logs up to this one
+	found   []violation
+}
+
+func (e *txnEra) addf(at int64, format string, args ...any) {
+	e.found = append(e.found, violation{promise: serializable, round: e.round, at: at, what: e.spec.Name + ": " + fmt.Sprintf(format, args...)})
+}
+
+func (e *txnEra) judge(runs map[string][]*txnRun, steps []txnStep) {
+	e.steps, e.places = steps, make(map[string][]int)
 	for i, s := range steps {
-		places[s.by] = append(places[s.by], i)
-		applied[s.by] = true
+		e.places[s.by] = append(e.places[s.by], i)
+		e.applied[s.by] = true
 	}
-	for _, i := range places[""][1:] { // the first one is the beginning
-		add(0, "%#x has changed %v to %v, and is of no transaction", steps[i].zxid, steps[i-1].state, steps[i].state)
+	for _, i := range e.places[""][1:] { // the first one is the beginning
+		e.addf(0, "%#x has changed %v to %v, and is of no transaction", steps[i].zxid, steps[i-1].state, steps[i].state)
 	}
+	unknown := maps.Clone(e.places)
+	delete(unknown, "")
 	for _, client := range slices.Sorted(maps.Keys(runs)) {
 		least := 0 // the oldest step that the client may read
 		for _, t := range runs[client] {
-			if era < t.first || era > t.last {
-				continue
-			}
-			own := places[t.name]
-			delete(places, t.name)
-			switch {
-			case len(own) > 1:
-				add(t.at, "%s was applied %d times", t.name, len(own))
-			case len(own) > 0 && t.outcome == refused:
-				add(t.at, "%s failed, and was applied", t.name)
-			case len(own) > 0:
-				before, now := steps[own[0]-1].state, steps[own[0]].state
-				read, next := t.program.on(before, t.name)
-				if now != next {
-					add(t.at, "%s has made %v of %v, and was to make %v", t.name, now, before, next)
-				}
-				// A restore may have undone it, and it was then run again.
-				if t.outcome == accepted && t.first == t.last && read != t.read {
-					add(t.at, "%s has read %q, and replaced %v", t.name, t.read, before)
-				}
-				least = max(least, own[0])
-			case t.outcome != accepted || era != t.last:
-			case len(t.program.Writes) > 0:
-				if !applied[t.name] {
-					add(t.at, "%s was acknowledged, and no majority of servers has it", t.name)
-				}
-			case t.first == t.last:
-				i := slices.IndexFunc(steps[least:], func(s txnStep) bool { read, _ := t.program.on(s.state, ""); return read == t.read })
-				if i < 0 {
-					add(t.at, "%s has read %q, which there never was at one time after %v", t.name, t.read, steps[least].state)
-					continue
-				}
-				least += i
+			if t.first <= e.era && e.era <= t.last {
+				delete(unknown, t.name)
+				least = e.judgeOne(t, least)
 			}
 		}
 	}
-	delete(places, "")
-	for _, name := range slices.Sorted(maps.Keys(places)) {
-		if i := places[name][0]; steps[i].zxid > r.eras[era].base {
-			add(0, "%#x is of %q, which no client has run", steps[i].zxid, name)
+	for _, name := range slices.Sorted(maps.Keys(unknown)) {
+		if i := unknown[name][0]; steps[i].zxid > e.round.eras[e.era].base {
+			e.addf(0, "%#x is of %q, which no client has run", steps[i].zxid, name)
 		}
 	}
-	return found
+}
+
+// judgeOne judges a transaction of a client that may read no older step than least, and returns the oldest that it may
+// read afterwards. A restore may undo a transaction, which is then run again: what it has read is not judged.
+func (e *txnEra) judgeOne(t *txnRun, least int) int {
+	switch own := e.places[t.name]; {
+	case len(own) > 1:
+		e.addf(t.at, "%s was applied %d times", t.name, len(own))
+	case len(own) > 0 && t.outcome == refused:
+		e.addf(t.at, "%s failed, and was applied", t.name)
+	case len(own) > 0:
+		before, now := e.steps[own[0]-1].state, e.steps[own[0]].state
+		read, next := t.program.on(before, t.name)
+		if now != next {
+			e.addf(t.at, "%s has made %v of %v, and was to make %v", t.name, now, before, next)
+		}
+		if t.outcome == accepted && t.first == t.last && read != t.read {
+			e.addf(t.at, "%s has read %q, and replaced %v", t.name, t.read, before)
+		}
+		return max(least, own[0])
+	case t.outcome != accepted || e.era != t.last:
+	case len(t.program.Writes) > 0:
+		if !e.applied[t.name] {
+			e.addf(t.at, "%s was acknowledged, and no majority of servers has it", t.name)
+		}
+	case t.first == t.last:
+		i := slices.IndexFunc(e.steps[least:], func(s txnStep) bool { read, _ := t.program.on(s.state, ""); return read == t.read })
+		if i < 0 {
+			e.addf(t.at, "%s has read %q, which there never was at one time after %v", t.name, t.read, e.steps[least].state)
+			return least
+		}
+		return least + i
+	}
+	return least
 }

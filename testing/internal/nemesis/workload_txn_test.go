@@ -41,6 +41,7 @@ func TestTxnWorkload(t *testing.T) {
 			read, state = p.on(state, e.Owner)
 			require.Equal(t, read, e.Value, "%+v", p)
 			done++
+		default: // says nothing of a transaction
 		}
 	}
 	require.Equal(t, turns, done)
