@@ -270,7 +270,7 @@ func (compressionOption) name() string { return "WithCompression" }
 
 func (compressionOption) apply(c *config) error { c.compressed = true; return nil }
 
-func (compressionOption) applyView(f *Framework) error { f.compressed = true; return nil }
+func (compressionOption) applyView(f *Framework) { f.compressed = true }
 
 // CompressionEnabled reports whether [WithCompression] is on.
 func (f *Framework) CompressionEnabled() bool { return f.compressed }
