@@ -414,8 +414,9 @@ func (f *Framework) UsingNamespace(namespace string, opts ...Option) (*Framework
 
 // apply sets what an option says of a view.
 func (f *Framework) apply(o Option) error {
-	if ofViews, ok := o.(interface{ applyView(f *Framework) error }); ok {
-		return ofViews.applyView(f)
+	if ofViews, ok := o.(interface{ applyView(f *Framework) }); ok {
+		ofViews.applyView(f)
+		return nil
 	}
 	return fmt.Errorf("%s is an option of clients, expected one of views: WithCompression", o.name())
 }

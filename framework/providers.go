@@ -268,11 +268,9 @@ type compressionOption struct{}
 
 func (compressionOption) name() string { return "WithCompression" }
 
-//nolint:unparam // other options can fail
 func (compressionOption) apply(c *config) error { c.compressed = true; return nil }
 
-//nolint:unparam // other options can fail
-func (compressionOption) applyView(f *Framework) error { f.compressed = true; return nil }
+func (compressionOption) applyView(f *Framework) { f.compressed = true }
 
 // CompressionEnabled reports whether [WithCompression] is on.
 func (f *Framework) CompressionEnabled() bool { return f.compressed }

@@ -293,7 +293,6 @@ func (o createOption) applyCreate(c *createConfig) error { return o(c) }
 // createFlag is an option that says nothing but its name.
 type createFlag optionSet
 
-//nolint:unparam // other options can fail
 func (o createFlag) applyCreate(c *createConfig) error { c.given |= optionSet(o); return nil }
 
 // WithMode sets the kind of the znode. Default: [Persistent].

@@ -23,7 +23,6 @@ func (c *deleteConfig) isGuaranteed() bool { return c.has(guaranteed | inBackgro
 // deleteFlag is an option that says nothing but its name.
 type deleteFlag optionSet
 
-//nolint:unparam // other options can fail
 func (o deleteFlag) applyDelete(c *deleteConfig) error { c.given |= optionSet(o); return nil }
 
 // Guaranteed makes a delete that could not be completed go on in the background, until it

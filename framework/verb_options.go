@@ -5,7 +5,6 @@ package framework
 import (
 	"errors"
 	"fmt"
-	"math/bits"
 	"strings"
 
 	"github.com/gocurator/curator/retry"
@@ -80,8 +79,10 @@ const ofEveryCall = withRetry | inSession
 // String lists the names.
 func (s optionSet) String() string {
 	var names []string
-	for ; s != 0; s &= s - 1 {
-		names = append(names, optionNames[bits.TrailingZeros32(uint32(s))])
+	for i, name := range optionNames {
+		if s&(1<<i) != 0 {
+			names = append(names, name)
+		}
 	}
 	return strings.Join(names, ", ")
 }
@@ -201,14 +202,12 @@ func WithVersion(version int32) interface {
 	return versionOption(version)
 }
 
-//nolint:unparam // other options can fail
 func (o versionOption) applySet(c *setConfig) error {
 	c.given |= withVersion
 	c.version = int32(o)
 	return nil
 }
 
-//nolint:unparam // other options can fail
 func (o versionOption) applyDelete(c *deleteConfig) error {
 	c.given |= withVersion
 	c.version = int32(o)
@@ -244,11 +243,8 @@ func Idempotent() interface {
 	return idempotentOption{}
 }
 
-//nolint:unparam // other options can fail
 func (idempotentOption) applyCreate(c *createConfig) error { c.given |= idempotent; return nil }
 
-//nolint:unparam // other options can fail
 func (idempotentOption) applySet(c *setConfig) error { c.given |= idempotent; return nil }
 
-//nolint:unparam // other options can fail
 func (idempotentOption) applyDelete(c *deleteConfig) error { c.given |= idempotent; return nil }
