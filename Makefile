@@ -61,7 +61,6 @@ test-short: ## run the tests that need no Java, and print how many faults were t
 test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; each trouble of a lock twenty times; the page in a browser
 	@.ci/install-deps long
 	$(GO) test -race -v -run '^TestBrowser' -timeout 20m ./recipes/inspect/page -browser=chromium-headless-shell
-	$(GO) test -v -run '^TestAHundredViewersShareOnePicture$$' -timeout 10m ./recipes/inspect/page -locks=100000
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
 	$(GO) -C $(WORKSHOP) test -v -run '^TestValuesIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000

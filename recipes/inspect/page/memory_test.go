@@ -30,12 +30,11 @@ func heap() int64 {
 	return int64(m.HeapAlloc) //nolint:gosec // it is no such number
 }
 
-// "make test-long" has a hundred thousand.
 var locksThere = flag.Int("locks", 5_000, "so `many` locks are viewed")
 
 // TestAHundredViewersShareOnePicture: all that the page keeps for a hundred viewers that follow changes and read the
-// list, filtered and sorted in their own ways, is below 200 MB with 100,000 locks, each with a waiter, and with fewer
-// that share of it.
+// list, filtered and sorted in their own ways, is bounded. The server is in this process: what it notes of each request
+// counts, too, and is most of it with many locks.
 func TestAHundredViewersShareOnePicture(t *testing.T) {
 	const viewers, fixed, eachLock = 100, 50 << 20, (150 << 20) / 100_000
 	locksThere := *locksThere
