@@ -172,7 +172,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) 
 	if err != nil {
 		return nil, awaitError(ctx, err)
 	}
-	span.waits(ctx)
+	span.waits()
 	// The lock must be free before the wait, or no holder could signal.
 	var again *Lease
 	if err = lease.release(ctx); err == nil {

@@ -92,7 +92,7 @@ func (f *handoff) join(wait bool) (chan *hold, error) {
 }
 
 func (f *handoff) await(ctx context.Context, turn chan *hold, span *acquireSpan) (*hold, error) {
-	span.waits(ctx)
+	span.waits()
 	select {
 	case h := <-turn:
 		if h != nil {

@@ -97,7 +97,7 @@ func (t *telemetry) begin(ctx context.Context) (context.Context, *acquireSpan) {
 }
 
 // queued records that ours is about to wait, and its position if that has changed.
-func (a *acquireSpan) queued(ctx context.Context, contenders []string, ours string) {
+func (a *acquireSpan) queued(contenders []string, ours string) {
 	if a == nil {
 		return
 	}
@@ -105,11 +105,11 @@ func (a *acquireSpan) queued(ctx context.Context, contenders []string, ours stri
 		a.position = position
 		a.span.AddEvent("queued", trace.WithAttributes(keyPosition.Int(position)))
 	}
-	a.waits(ctx)
+	a.waits()
 }
 
 // waits counts this acquisition as waiting, once.
-func (a *acquireSpan) waits(ctx context.Context) {
+func (a *acquireSpan) waits() {
 	if a != nil && !a.waiting {
 		a.waiting = true
 		a.t.waiting.Add(1)
