@@ -41,3 +41,13 @@ func CreatorAllACL() []ACL { return zk.AuthACL(zk.PermAll) }
 // DigestACL returns the list that permits something to a user with a password, as a client
 // presents them by [WithAuth] with the scheme "digest". The list has a hash of both.
 func DigestACL(perms int32, user, password string) []ACL { return zk.DigestACL(perms, user, password) }
+
+// Identity is one of the identities that a connection has, with which servers compare the entries
+// of an [ACL].
+type Identity struct {
+	Scheme string // such as "sasl", "digest" or "ip"
+	ID     string // for "digest", the user without the password
+}
+
+// String returns scheme and id, with a colon between them.
+func (i Identity) String() string { return i.Scheme + ":" + i.ID }

@@ -4,6 +4,7 @@ package framework
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -167,7 +168,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.ensemble = newEnsemble(&f.cfg)
 	f.conduit = conduit.New(f.conduitConfig())
-	f.tracker = newTracker(&f.cfg, f.conduit, (*heartbeatWriter)(f))
+	f.tracker = newTracker(&f.cfg, f.conduit, f.heartbeats())
 	f.noContainers.Store(cfg.noContainers)
 	f.watches = watching.New(f.watchingConfig())
 	f.janitor = janitor.New(f.janitorConfig())
@@ -414,8 +415,8 @@ func (f *Framework) UsingNamespace(namespace string, opts ...Option) (*Framework
 
 // apply sets what an option says of a view.
 func (f *Framework) apply(o Option) error {
-	if ofViews, ok := o.(interface{ applyView(f *Framework) }); ok {
-		ofViews.applyView(f)
+	if ofViews, ok := o.(interface{ applyView(compressed *bool) }); ok {
+		ofViews.applyView(&f.compressed)
 		return nil
 	}
 	return fmt.Errorf("%s is an option of clients, expected one of views: WithCompression", o.name())
@@ -444,4 +445,129 @@ func (f *Framework) unrooted() *Framework { return &Framework{f.client, "", fals
 // nor the chroot is.
 func (f *Framework) isNamespace(full string) bool {
 	return len(full) > max(len(f.cfg.root), 1) && isBelow(string(f.root), full)
+}
+
+// awaitAccess waits for a connection whose server has accepted the credentials.
+func (f *Framework) awaitAccess(ctx context.Context) error {
+	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.auth) == 0 {
+		return err // without credentials there is nothing to be refused
+	}
+	// The reply to any request, a refusal too, comes after those to the credentials.
+	if _, err := f.Exists(ctx, "/"); err != nil && !errors.Is(err, ErrNoAuth) {
+		return fmt.Errorf("framework: presenting the credentials: %w", reasonOf(err))
+	}
+	return nil
+}
+
+// History returns the number of the history of the servers that the client reads. Servers that
+// come back empty, or from a backup, number their transactions again. So two Stats can be
+// compared by Czxid, Mzxid, Pzxid, Version or any other number only within one history, and
+// tokens too. Equal numbers of two histories may stand for different data, and a lower number
+// may be the newer one. Compare the data then.
+//
+//	history := client.History()
+//	data, err := client.Get(ctx, path, framework.StoringStatIn(&stat))
+//	if client.History() != history {
+//		// The read may be of either: read again.
+//	}
+//	isKnown := stat.Mzxid == known.mzxid
+//	if history != known.history {
+//		isKnown = bytes.Equal(data, known.data)
+//	}
+//
+// The number is never 0. It rises with every [Session] after the first. Within a session, a
+// reconnecting client names the newest transaction that it has seen, and a server that is behind
+// refuses the client. But restored servers can get past that transaction: under a leader of their
+// own, or by the writes of other clients. So the number also rises when the first reply of a
+// connection names a transaction of another leader than before. It rises as well when a server has
+// hung up on the client instead of answering its handshake. In most of these cases nothing was lost, which a
+// comparison of the data shows.
+//
+// One case shows no sign. The servers come back within the session timeout, from a backup that has
+// the session. Their leader has the same number as before, or there is a single server. And they
+// reach the newest transaction that the client has seen before the client tries to reconnect.
+//
+// The number changes with connections only. Each new connection ends the one-shot watches, and
+// brings an [EventResync] to persistent ones. So code that reads again then, and compares by this
+// rule, misses nothing.
+func (f *Framework) History() int64 { return f.conduit.History() }
+
+// foresight expects the parent of a new znode to be missing if the parents of the last new
+// znodes were, and stood in the same folder. That is so with thousands of locks, whose
+// folders stand side by side. A parent that is expected to be missing is created in the same
+// write as the znode.
+type foresight struct {
+	mu     sync.Mutex
+	folder string // of the last missing parent, at the server
+	row    int    // of missing parents, without one that was there
+}
+
+// foreseeAfter is how many missing parents make foresight expect another one. A few are no
+// reason: most clients use their new folders again.
+const foreseeAfter = 8
+
+// expects reports whether a parent in this folder is expected to be missing.
+func (f *foresight) expects(folder string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.row >= foreseeAfter && f.folder == folder
+}
+
+// learn notes whether a parent in this folder was missing.
+func (f *foresight) learn(folder string, missing bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	switch same := f.folder == folder; {
+	case missing && same:
+		f.row++
+	case missing:
+		f.folder, f.row = folder, 1
+	case same:
+		f.row = 0
+	}
+}
+
+// remind is the time between two warnings of a client that has not reached a server yet.
+const remind = 10 * time.Minute
+
+// unreached counts the attempts to connect of a client that has not had a session yet.
+type unreached struct {
+	mu     sync.Mutex
+	failed int
+	unfit  int       // the newest ones that have failed for the certificate, in a row
+	warned time.Time // zero before the first warning
+}
+
+// note counts a failure. It reports whether to warn, and whether all servers have certificates
+// that do not fit.
+func (u *unreached) note(reason error, servers int) (warn, unfit bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.failed++
+	u.unfit++
+	if certificate := new(tls.CertificateVerificationError); !errors.As(reason, &certificate) {
+		u.unfit = 0
+	}
+	if u.failed < servers || !u.warned.IsZero() && time.Since(u.warned) < remind {
+		return false, u.unfit >= servers
+	}
+	u.warned = time.Now()
+	return true, u.unfit >= servers
+}
+
+// attemptFailed warns of servers that cannot be reached, once each has been tried and then
+// rarely. A later outage is told by the connection state.
+func (e *events) attemptFailed(reason error) {
+	if e.tracker.everHadSession() {
+		return
+	}
+	servers := e.ensemble.current()
+	warn, unfit := e.unreached.note(reason, len(servers))
+	if unfit && e.connecting.Load() {
+		e.giveUp(fmt.Errorf("%w: %w", ErrNotConnected, reason)) // Connect does not wait for other certificates
+		return
+	}
+	if warn {
+		e.cfg.log.Warn("no server can be reached", "servers", servers, "error", reason)
+	}
 }

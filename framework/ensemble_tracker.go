@@ -11,25 +11,6 @@ import (
 	"time"
 )
 
-// WithEnsembleTracker makes the client follow the ensemble's own configuration: it reads
-// and watches /zookeeper/config on every connection, and connects to the servers named
-// there from then on, until the [EnsembleProvider] changes its answer. The chroot stays. It
-// is Curator's EnsembleTracker, but off by default: servers may advertise addresses that
-// clients cannot reach.
-//
-// The address of a server is the part of its line after the semicolon; a wildcard there
-// stands for the host at the beginning of the line. Lines without a client port are skipped.
-// The configuration is ignored if the server is standalone, or if only one of several
-// servers lists a client port. Servers show the latter when zoo.cfg has clientPort outside
-// of the server lines, and the listed one is the leader.
-//
-// The client needs permission to read /zookeeper/config, which all clients have by default.
-// Tracking costs a read and a watch per connection. It cannot be combined with [WithTLS],
-// because the configuration names plain ports.
-func WithEnsembleTracker() Option {
-	return clientOption{"WithEnsembleTracker", func(c *config) error { c.tracksEnsemble = true; return nil }}
-}
-
 // trackEnsemble reads the configuration on every connection and after every change.
 func (f *Framework) trackEnsemble() {
 	for f.ctx.Err() == nil {

@@ -355,3 +355,7 @@ func isAnswer(err error) bool {
 	return errors.Is(err, ErrNoNode) || errors.Is(err, ErrNodeExists) ||
 		errors.Is(err, ErrBadVersion) || errors.Is(err, ErrNotEmpty)
 }
+
+// ErrCompression reports data that could not be compressed or decompressed, or that
+// would become larger than the provider allows.
+var ErrCompression = errors.New("compression failed")

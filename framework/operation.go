@@ -2,7 +2,13 @@
 
 package framework
 
-import "github.com/gocurator/curator/framework/internal/wire"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/retry"
+)
 
 // operation is one of the protocol's requests.
 type operation struct {
@@ -36,3 +42,89 @@ var (
 
 // opPipeline is not a request: several reads in one write are measured under its name.
 var opPipeline = operation{name: "pipeline"}
+
+// common is what the options of all verbs set.
+type common struct {
+	given   optionSet
+	retry   retry.Policy // nil for the policy of the surrounding Retry, or the client's
+	session *Session     // the only one to run in, nil for any
+}
+
+// optionSet is a set of options: those that a call was given, or those that it takes.
+type optionSet uint32
+
+const (
+	withRetry optionSet = 1 << iota
+	inSession
+	withVersion
+	storingStatIn
+	storingAbsenceIn
+	watched
+	withReplyLimit
+	decompressed
+	undecompressed
+	compressed
+	uncompressed
+	creatingParents
+	creatingParentContainers
+	idempotent
+	withMode
+	withTTL
+	withACL
+	applyingACLToParents
+	withProtection
+	orSetData
+	listingSiblingsIn
+	guaranteed
+	inBackground
+	deletingChildren
+	quietly
+)
+
+// optionNames are the names of the options, in the order of the constants.
+var optionNames = [...]string{
+	"WithRetry", "InSession", "WithVersion", "StoringStatIn", "StoringAbsenceIn", "Watched", "WithReplyLimit",
+	"Decompressed", "Undecompressed", "Compressed", "Uncompressed",
+	"CreatingParentsIfNeeded", "CreatingParentContainersIfNeeded", "Idempotent",
+	"WithMode", "WithTTL", "WithACL", "ApplyingACLToParents", "WithProtection", "OrSetData", "ListingSiblingsIn",
+	"Guaranteed", "InBackground", "DeletingChildrenIfNeeded", "Quietly",
+}
+
+// ofEveryCall are the options that belong to the whole call, not to one request of several.
+const ofEveryCall = withRetry | inSession
+
+// String lists the names.
+func (s optionSet) String() string {
+	var names []string
+	for i, name := range optionNames {
+		if s&(1<<i) != 0 {
+			names = append(names, name)
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// has reports whether the call was given one of these options.
+func (c *common) has(options optionSet) bool { return c.given&options != 0 }
+
+// only refuses the options that a call does not take.
+func (s optionSet) only(takes optionSet, call string) error {
+	if other := s &^ takes; other != 0 {
+		return fmt.Errorf("%w: %v at %s, which takes %v", ErrInvalidOption, other, call, takes)
+	}
+	return nil
+}
+
+// chooses reports what the options say of two opposites, or the default if they say nothing.
+func (s optionSet) chooses(on, off optionSet, byDefault bool) bool {
+	return s&on != 0 || byDefault && s&off == 0
+}
+
+// choose adds an option that contradicts another one.
+func (c *common) choose(option, opposite optionSet) error {
+	if c.given&opposite != 0 {
+		return fmt.Errorf("%v and %v, expected one of them", opposite, option)
+	}
+	c.given |= option
+	return nil
+}

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"net"
 	"time"
 
@@ -16,26 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/logqueue"
 	"github.com/gocurator/curator/retry"
-)
-
-// Limits and defaults. The timeouts are Curator's.
-const (
-	defaultSessionTimeout    = 60 * time.Second
-	defaultConnectionTimeout = 15 * time.Second
-
-	// defaultMaxRequestSize leaves a kilobyte of ZooKeeper's jute.maxbuffer of
-	// 1,048,575 bytes for the server's own additions.
-	defaultMaxRequestSize = 1_047_552
-
-	// defaultMaxReplySize bounds what a server can make the client allocate at
-	// once. It is above ZooKeeper's own limit because a list of many children may be
-	// longer than any request.
-	defaultMaxReplySize = 16 << 20
-
-	minSessionTimeout = 100 * time.Millisecond
-	maxSessionTimeout = 24 * time.Hour
 )
 
 // Option is a setting of a client, for [New] and [Connect]. [Framework.UsingNamespace] takes
@@ -53,42 +33,6 @@ type clientOption struct {
 
 func (o clientOption) name() string          { return o.as }
 func (o clientOption) apply(c *config) error { return o.set(c) }
-
-// Dialer connects to a server; (*net.Dialer).DialContext is a Dialer. The context bounds
-// the attempt.
-type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
-
-type config struct {
-	ensemble          EnsembleProvider
-	connectString     string   // its first answer
-	servers           []string // of that
-	root              chroot
-	tracksEnsemble    bool
-	readOnly          bool
-	suspended         func() time.Duration // nil asks the operating system
-	sessionTimeout    time.Duration
-	connectionTimeout time.Duration
-	maxRequest        int
-	maxReply          int
-	retry             retry.Policy
-	log               *slog.Logger    // queueLogs puts logs in front of its handler
-	logs              *logqueue.Queue // nil for a logger that discards everything
-	dial              Dialer
-	lookup            func(ctx context.Context, host string) ([]string, error) // nil if the dialer does it
-	errorPolicy       ErrorPolicy
-	tick              time.Duration
-	syncLimit         int
-	auth              []conduit.Auth
-	sasl              *conduit.SASL        // nil for none
-	tls               *tls.Config          // nil for plain connections
-	tracers           trace.TracerProvider // nil for none
-	meters            metric.MeterProvider // nil for none
-	pathAttribute     bool
-	acl               ACLProvider // nil for none
-	compression       CompressionProvider
-	compressed        bool // see WithCompression
-	noContainers      bool
-}
 
 func newConfig(connectString string, opts []Option) (config, error) {
 	c := config{
@@ -121,34 +65,6 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	}
 	c.queueLogs()
 	return c, nil
-}
-
-// queueLogs puts a queue between the client and the handler, which belongs to the program
-// and may block for as long as a pipe is full.
-func (c *config) queueLogs() {
-	level, root := slog.LevelWarn, func() slog.Handler { return slog.Default().Handler() }
-	if c.log != nil {
-		handler := c.log.Handler()
-		if handler == slog.DiscardHandler {
-			return // no goroutine for records that go nowhere
-		}
-		level, root = slog.Level(math.MinInt), func() slog.Handler { return handler }
-	}
-	c.logs = logqueue.New(root)
-	c.log = slog.New(c.logs.Handler(level))
-}
-
-// applyAll applies the options of a constructor or a verb in their order.
-func applyAll[O any](opts []O, apply func(O) error) error {
-	for _, o := range opts {
-		if any(o) == nil {
-			return fmt.Errorf("%w: a nil option", ErrInvalidOption)
-		}
-		if err := apply(o); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidOption, err)
-		}
-	}
-	return nil
 }
 
 // WithSessionTimeout requests a session timeout from 100 ms to 24 h. The server may grant
@@ -197,15 +113,6 @@ func WithErrorPolicy(p ErrorPolicy) Option {
 		return p.validate()
 	}}
 }
-
-// The keys of log records are shared with telemetry, so that the two can be joined.
-const (
-	logState   = string(keyState)
-	logPath    = string(keyPath)
-	logSession = "curator.session"
-	logReason  = "curator.reason"
-	logServer  = string(keyServer) // with the port
-)
 
 // WithLogger sets the logger of the client and its recipes. Levels: Debug for
 // go-zookeeper's messages, Info for changes of state, Warn for a lost connection or
@@ -293,4 +200,252 @@ func WithMaxReplySize(n int) Option {
 		c.maxReply = n
 		return nil
 	}}
+}
+
+// WithEnsembleProvider sets the provider of the servers' addresses. The connection string
+// given to [New] must then be empty. Default: [FixedEnsembleProvider] of that string.
+func WithEnsembleProvider(p EnsembleProvider) Option {
+	return clientOption{"WithEnsembleProvider", func(c *config) error {
+		if p == nil {
+			return errors.New("ensemble provider nil, expected one such as FixedEnsembleProvider")
+		}
+		c.ensemble = p
+		return nil
+	}}
+}
+
+// findEnsemble asks the provider for the first time.
+func (c *config) findEnsemble(connectString string) (err error) {
+	switch {
+	case c.ensemble == nil:
+		c.ensemble = FixedEnsembleProvider(connectString)
+	case connectString != "":
+		return fmt.Errorf("framework: %w: connection string %q together with WithEnsembleProvider, expected an empty one",
+			ErrInvalidOption, connectString)
+	}
+	// Following plain ports would take every connection out of TLS.
+	if c.tracksEnsemble && c.tls != nil {
+		return fmt.Errorf("framework: %w: WithEnsembleTracker together with WithTLS: the configuration names the servers' plain ports",
+			ErrInvalidOption)
+	}
+	c.connectString = c.ensemble.ConnectionString()
+	c.servers, c.root, err = parseConnectString(c.connectString)
+	return err
+}
+
+// WithEnsembleTracker makes the client follow the ensemble's own configuration: it reads
+// and watches /zookeeper/config on every connection, and connects to the servers named
+// there from then on, until the [EnsembleProvider] changes its answer. The chroot stays. It
+// is Curator's EnsembleTracker, but off by default: servers may advertise addresses that
+// clients cannot reach.
+//
+// The address of a server is the part of its line after the semicolon; a wildcard there
+// stands for the host at the beginning of the line. Lines without a client port are skipped.
+// The configuration is ignored if the server is standalone, or if only one of several
+// servers lists a client port. Servers show the latter when zoo.cfg has clientPort outside
+// of the server lines, and the listed one is the leader.
+//
+// The client needs permission to read /zookeeper/config, which all clients have by default.
+// Tracking costs a read and a watch per connection. It cannot be combined with [WithTLS],
+// because the configuration names plain ports.
+func WithEnsembleTracker() Option {
+	return clientOption{"WithEnsembleTracker", func(c *config) error { c.tracksEnsemble = true; return nil }}
+}
+
+// WithoutContainerParents makes the client and its recipes create parents as persistent
+// znodes instead of containers, for servers that have no containers, such as early versions
+// of ClickHouse Keeper. Such parents stay after their last child has been
+// deleted. It is Curator's dontUseContainerParents. Default: containers, until a server
+// answers that it does not know them.
+func WithoutContainerParents() Option {
+	return clientOption{"WithoutContainerParents", func(c *config) error { c.noContainers = true; return nil }}
+}
+
+// WithACLProvider sets the provider of the access control lists of new znodes without
+// [WithACL]. Default: every client may do everything.
+func WithACLProvider(p ACLProvider) Option {
+	return clientOption{"WithACLProvider", func(c *config) error {
+		if p == nil {
+			return errors.New("ACL provider nil, expected one")
+		}
+		c.acl = p
+		return nil
+	}}
+}
+
+// WithCompressionProvider sets the provider that [Compressed], [Decompressed] and [WithCompression] use.
+// Default: [GzipCompressionProvider].
+func WithCompressionProvider(p CompressionProvider) Option {
+	return clientOption{"WithCompressionProvider", func(c *config) error {
+		if p == nil {
+			return errors.New("compression provider nil, expected one")
+		}
+		c.compression = p
+		return nil
+	}}
+}
+
+// WithCompression stores the data of all znodes compressed and decompresses all data, as with
+// [Compressed] and [Decompressed] at each call; [Uncompressed] and [Undecompressed] are the
+// exceptions. It is an option of a client, and of a view with [Framework.UsingNamespace], whose
+// client may be without it. A view of a client with it has it too. Default: off. It is Curator's
+// enableCompression, since version 5.8.
+//
+// As in Curator it applies to recipes too: locks, elections, values, queues, caches and services
+// then read and write all data compressed, even data that is empty. So all programs that share
+// such znodes must have it, or none. What ZooKeeper itself writes, such as [Framework.Config], and
+// parents that are created on the way are not compressed.
+func WithCompression() Option { return compressionOption{} }
+
+// compressionOption is an option of clients and of views.
+type compressionOption struct{}
+
+func (compressionOption) name() string { return "WithCompression" }
+
+func (compressionOption) apply(c *config) error { c.compressed = true; return nil }
+
+func (compressionOption) applyView(compressed *bool) { *compressed = true }
+
+// WithTLS encrypts every connection; the connection string must name the servers'
+// secureClientPort. The handshake is part of the attempt to connect, and bounded with it. An
+// empty ServerName means each server's host as in the connection string. The configuration
+// is copied. For settings that change while the client runs, such as a renewed client
+// certificate, use its callbacks (GetClientCertificate), which every connection calls.
+//
+// A call that waits for a connection includes the failure of the newest attempt in its
+// error. [errors.As] finds it there, for instance a [*tls.CertificateVerificationError].
+// With [WithDialer], TLS runs on the dialer's connections.
+func WithTLS(cfg *tls.Config) Option {
+	return clientOption{"WithTLS", func(c *config) error {
+		if cfg == nil {
+			return errors.New("TLS configuration nil, expected a *tls.Config")
+		}
+		c.tls = cfg.Clone()
+		return nil
+	}}
+}
+
+// WithAuth presents a credential to every server, on every connection, before any
+// request of the client is processed. For scheme "digest" the credential is
+// "user:password"; other schemes need a provider at the servers. Several WithAuth add
+// several identities. The credential is copied, and never appears in a log, an error or
+// the output of fmt. It is Curator's authorization.
+//
+// A credential is not encrypted: without [WithTLS] it crosses the network in the clear.
+//
+// If a server refuses a credential, the client ends, because no later attempt could
+// succeed: the state becomes [Lost], all holds end with [ReasonAuthFailed], every watch
+// ends, every call fails with [ErrAuthFailed], and no further connection is made. ZooKeeper
+// refuses a scheme without a provider, but never a digest: a wrong password shows only as
+// an [ErrNoAuth] from a znode that requires the right one.
+func WithAuth(scheme string, credential []byte) Option {
+	return clientOption{"WithAuth", func(c *config) error {
+		if scheme == "" {
+			return errors.New(`auth scheme "", expected one such as "digest"`)
+		}
+		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: conduit.Hide(credential)})
+		return nil
+	}}
+}
+
+// WithSASL authenticates every connection by SASL, before any other request of the client leaves.
+// The client counts as connected only when the exchange is complete. Only one mechanism can be
+// given; credentials of [WithAuth] follow it. Servers need a JAAS section and the provider
+// SASLAuthenticationProvider, see SERVERS.md.
+//
+// The exchange takes two thirds of the session timeout at most. Then the client connects to the next
+// server. During the exchange pings keep the session, unless the server accepts none before the
+// exchange is complete.
+//
+// [Connect] returns a refusal at once, with [ErrAuthFailed]. A client that runs tries the other servers, and
+// ends when all have refused it, as after the refusal of a credential (see [WithAuth]). If the credentials
+// may change (see [SASLMechanism].Renews) it does not end, and tries again with growing pauses of up
+// to 30 s. A server that does not know SASL costs its connection, and ends a client, and Connect,
+// only when no server of the ensemble does. Each reason is logged once, and never a secret.
+func WithSASL(mechanism SASLMechanism) Option {
+	return clientOption{"WithSASL", func(c *config) error {
+		switch {
+		case mechanism == nil:
+			return errors.New("SASL mechanism nil, expected one such as framework.DigestMD5(user, password)")
+		case c.sasl != nil:
+			return fmt.Errorf("SASL mechanisms %s and %s, expected one", c.sasl.Mechanism, mechanism.Name())
+		}
+		if mechanism, ok := mechanism.(interface{ validate() error }); ok {
+			if err := mechanism.validate(); err != nil {
+				return err
+			}
+		}
+		c.sasl = &conduit.SASL{Mechanism: mechanism.Name(), Renews: mechanism.Renews(), Start: startSASL(mechanism)}
+		return nil
+	}}
+}
+
+// WithServerTiming sets the tickTime and syncLimit (in ticks) of the servers, which the
+// client cannot ask them for. The two determine which session timeouts are safe under
+// [StandardErrorPolicy]; the first hold in a shorter one logs a warning, once for each process. They
+// also determine what a heartbeat under [QuorumErrorPolicy] confirms: too long a tick costs
+// time, too short a tick costs safety. Default: 2 s
+// and 5 ticks, as in ZooKeeper's sample configuration.
+func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
+	return clientOption{"WithServerTiming", func(c *config) error {
+		if tickTime < time.Millisecond || syncLimit < 1 {
+			return fmt.Errorf("server timing %v and %d ticks, expected 1ms or more and 1 or more", tickTime, syncLimit)
+		}
+		c.tick, c.syncLimit = tickTime, syncLimit
+		return nil
+	}}
+}
+
+// WithReadOnly lets the client use a server that has lost its quorum. Such a server must be
+// started with the system property readonlymode.enabled=true and, because ZooKeeper 3.8
+// otherwise opens no sessions in that mode, with localSessionsEnabled=true in zoo.cfg. It is
+// Curator's canBeReadOnly. Default: the client uses only servers with a quorum.
+//
+// On such a server the state is [ReadOnly]. Reads return what the server knew last: other
+// clients may have changed it since, and it may include writes that were never committed.
+// Writes fail at once with [ErrNotReadOnly], whatever the retry policy; a [Guaranteed]
+// delete goes on in the background. The client keeps looking for a server with a quorum, by
+// the four-letter word isro, and is [Connected] or [Reconnected] there.
+//
+// The client never presents a quorum session to a read-only server, which cannot know
+// whether the session still exists. So a client that loses the quorum is first [Suspended],
+// then [Lost], and then ReadOnly. Every connection made after the session's deadline opens a
+// new session, even if the servers keep the old one, and its ephemeral nodes, until it times
+// out.
+func WithReadOnly() Option {
+	return clientOption{"WithReadOnly", func(c *config) error { c.readOnly = true; return nil }}
+}
+
+// WithTracerProvider makes the client and its recipes record spans; the package
+// documentation lists them. Default: no spans. OpenTelemetry's global provider is used only
+// if it is given here.
+func WithTracerProvider(p trace.TracerProvider) Option {
+	return clientOption{"WithTracerProvider", func(c *config) error {
+		if p == nil {
+			return errors.New("tracer provider nil, expected a trace.TracerProvider")
+		}
+		c.tracers = p
+		return nil
+	}}
+}
+
+// WithMeterProvider makes the client and its recipes record metrics; the package
+// documentation lists the instruments. Default: no metrics. OpenTelemetry's global provider
+// is used only if it is given here.
+func WithMeterProvider(p metric.MeterProvider) Option {
+	return clientOption{"WithMeterProvider", func(c *config) error {
+		if p == nil {
+			return errors.New("meter provider nil, expected a metric.MeterProvider")
+		}
+		c.meters = p
+		return nil
+	}}
+}
+
+// WithPathAttribute adds the attribute curator.path to all spans, and to the metrics of
+// recipes, with the path that the recipe was made for. The metrics of single requests never
+// have it, because sequential names are unbounded. Default: off, because paths may be
+// confidential and each path is a time series of its own.
+func WithPathAttribute() Option {
+	return clientOption{"WithPathAttribute", func(c *config) error { c.pathAttribute = true; return nil }}
 }

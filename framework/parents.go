@@ -4,7 +4,6 @@ package framework
 
 import (
 	"context"
-	"sync"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -27,41 +26,6 @@ func (c *creation) parents() *parents {
 		p.acl = c.cfg.acl
 	}
 	return p
-}
-
-// foresight expects the parent of a new znode to be missing if the parents of the last new
-// znodes were, and stood in the same folder. That is so with thousands of locks, whose
-// folders stand side by side. A parent that is expected to be missing is created in the same
-// write as the znode.
-type foresight struct {
-	mu     sync.Mutex
-	folder string // of the last missing parent, at the server
-	row    int    // of missing parents, without one that was there
-}
-
-// foreseeAfter is how many missing parents make foresight expect another one. A few are no
-// reason: most clients use their new folders again.
-const foreseeAfter = 8
-
-// expects reports whether a parent in this folder is expected to be missing.
-func (f *foresight) expects(folder string) bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return f.row >= foreseeAfter && f.folder == folder
-}
-
-// learn notes whether a parent in this folder was missing.
-func (f *foresight) learn(folder string, missing bool) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	switch same := f.folder == folder; {
-	case missing && same:
-		f.row++
-	case missing:
-		f.folder, f.row = folder, 1
-	case same:
-		f.row = 0
-	}
 }
 
 // parentCall creates the parent, if that is expected to be missing, together with the znode. A
@@ -188,15 +152,6 @@ func (f *Framework) foundInstead(ctx context.Context, full string, err error) er
 		return &OpError{opCreate.name, f.root.own(full), ErrNodeExists}
 	}
 	return err
-}
-
-// WithoutContainerParents makes the client and its recipes create parents as persistent
-// znodes instead of containers, for servers that have no containers, such as early versions
-// of ClickHouse Keeper. Such parents stay after their last child has been
-// deleted. It is Curator's dontUseContainerParents. Default: containers, until a server
-// answers that it does not know them.
-func WithoutContainerParents() Option {
-	return clientOption{"WithoutContainerParents", func(c *config) error { c.noContainers = true; return nil }}
 }
 
 // avoidContainers makes all further parents persistent nodes.

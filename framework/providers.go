@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/listen"
 )
 
 // ACLProvider returns the access control lists of new znodes. Its methods are called for
@@ -35,48 +35,9 @@ type ACLProvider interface {
 	ACLForPath(path string) []ACL
 }
 
-// WithACLProvider sets the provider of the access control lists of new znodes without
-// [WithACL]. Default: every client may do everything.
-func WithACLProvider(p ACLProvider) Option {
-	return clientOption{"WithACLProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("ACL provider nil, expected one")
-		}
-		c.acl = p
-		return nil
-	}}
-}
-
-// worldACL is shared: it is only encoded, or copied.
-var worldACL = OpenACL()
-
-// defaultACL returns the list for a new znode without one of its own, given its path at the
-// server.
-func (c *config) defaultACL(full string) []ACL {
-	if c.acl == nil {
-		return worldACL
-	}
-	var acl []ACL
-	// The provider knows paths below the chroot only.
-	if root := c.root; root == "" || isBelow(full, string(root)) && full != string(root) {
-		acl = c.acl.ACLForPath(root.own(full))
-	}
-	if len(acl) == 0 {
-		acl = c.acl.DefaultACL()
-	}
-	if len(acl) == 0 {
-		acl = OpenACL()
-	}
-	return acl
-}
-
 // defaultMaxDecompressedSize bounds the size of one znode's data after decompression: a
 // thousand bytes of gzip can expand to a million.
 const defaultMaxDecompressedSize = 16 << 20
-
-// ErrCompression reports data that could not be compressed or decompressed, or that
-// would become larger than the provider allows.
-var ErrCompression = errors.New("compression failed")
 
 // CompressionProvider compresses the data of znodes for storage, and decompresses it. The
 // paths are as the caller names them. Its methods are called from several goroutines
@@ -166,137 +127,9 @@ func sizeHint(compressed []byte, limit int) int {
 	return int(min(said, int64(limit), maxExpansion*int64(len(compressed)))) + bytes.MinRead
 }
 
-// WithCompressionProvider sets the provider that [Compressed], [Decompressed] and [WithCompression] use.
-// Default: [GzipCompressionProvider].
-func WithCompressionProvider(p CompressionProvider) Option {
-	return clientOption{"WithCompressionProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("compression provider nil, expected one")
-		}
-		c.compression = p
-		return nil
-	}}
-}
-
-// stored returns the data as it will be sent.
-func (f *Framework) stored(path string, data []byte, c *common) ([]byte, error) {
-	if !c.given.chooses(compressed, uncompressed, f.compressed) {
-		return data, nil
-	}
-	out, err := f.cfg.compression.Compress(path, data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrCompression, err)
-	}
-	return out, nil
-}
-
-func (c *config) decompress(path string, data []byte) ([]byte, error) {
-	if len(data) == 0 {
-		return nil, nil // no stream at all, such as the data of a parent
-	}
-	out, err := c.compression.Decompress(path, data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %d bytes: %w", ErrCompression, len(data), err)
-	}
-	return out, nil
-}
-
-type compressedOption optionSet
-
-// Compressed stores the data compressed. The size limit of requests applies to the
-// compressed data. It is Curator's compressed().
-func Compressed() interface {
-	CreateOption
-	SetOption
-} {
-	return compressedOption(compressed)
-}
-
-// Uncompressed stores the data as it is, despite [WithCompression]. It is Curator's uncompressed().
-func Uncompressed() interface {
-	CreateOption
-	SetOption
-} {
-	return compressedOption(uncompressed)
-}
-
-func (o compressedOption) add(c *common) error {
-	return c.choose(optionSet(o), (compressed|uncompressed)&^optionSet(o))
-}
-
-func (o compressedOption) applyCreate(c *createConfig) error { return o.add(&c.common) }
-func (o compressedOption) applySet(c *setConfig) error       { return o.add(&c.common) }
-
-type decompressedOption optionSet
-
-// Decompressed returns data that was stored with [Compressed], here or in Java. The read
-// fails with [ErrCompression] if the data was stored otherwise, is damaged, or is too large
-// when decompressed. A znode without data, such as a parent, yields nil. The limit is the
-// provider's, for each znode: many such reads at once take so many times the memory. See
-// [Framework.Decompress]. It is Curator's decompressed().
-func Decompressed() ReadOption { return decompressedOption(decompressed) }
-
-// Undecompressed returns the data as it is stored, despite [WithCompression]. It is Curator's
-// undecompressed().
-func Undecompressed() ReadOption { return decompressedOption(undecompressed) }
-
-func (o decompressedOption) applyRead(c *readConfig) error {
-	return c.choose(optionSet(o), (decompressed|undecompressed)&^optionSet(o))
-}
-
-// Decompress returns the data of a znode that was read without [Decompressed], as that option
-// would. It sends nothing. With it a program that reads many znodes can decompress one after
-// the other.
-func (f *Framework) Decompress(path string, stored []byte) ([]byte, error) {
-	return f.cfg.decompress(path, stored)
-}
-
-// WithCompression stores the data of all znodes compressed and decompresses all data, as with
-// [Compressed] and [Decompressed] at each call; [Uncompressed] and [Undecompressed] are the
-// exceptions. It is an option of a client, and of a view with [Framework.UsingNamespace], whose
-// client may be without it. A view of a client with it has it too. Default: off. It is Curator's
-// enableCompression, since version 5.8.
-//
-// As in Curator it applies to recipes too: locks, elections, values, queues, caches and services
-// then read and write all data compressed, even data that is empty. So all programs that share
-// such znodes must have it, or none. What ZooKeeper itself writes, such as [Framework.Config], and
-// parents that are created on the way are not compressed.
-func WithCompression() Option { return compressionOption{} }
-
-// compressionOption is an option of clients and of views.
-type compressionOption struct{}
-
-func (compressionOption) name() string { return "WithCompression" }
-
-func (compressionOption) apply(c *config) error { c.compressed = true; return nil }
-
-func (compressionOption) applyView(f *Framework) { f.compressed = true }
-
-// CompressionEnabled reports whether [WithCompression] is on.
-func (f *Framework) CompressionEnabled() bool { return f.compressed }
-
 // closeNotifyLimit bounds how long closing a TLS connection waits for a server that does
 // not read.
 const closeNotifyLimit = 100 * time.Millisecond
-
-// WithTLS encrypts every connection; the connection string must name the servers'
-// secureClientPort. The handshake is part of the attempt to connect, and bounded with it. An
-// empty ServerName means each server's host as in the connection string. The configuration
-// is copied. For settings that change while the client runs, such as a renewed client
-// certificate, use its callbacks (GetClientCertificate), which every connection calls.
-//
-// A call that waits for a connection includes the failure of the newest attempt in its
-// error. [errors.As] finds it there, for instance a [*tls.CertificateVerificationError].
-// With [WithDialer], TLS runs on the dialer's connections.
-func WithTLS(cfg *tls.Config) Option {
-	return clientOption{"WithTLS", func(c *config) error {
-		if cfg == nil {
-			return errors.New("TLS configuration nil, expected a *tls.Config")
-		}
-		c.tls = cfg.Clone()
-		return nil
-	}}
-}
 
 // overTLS returns a dialer that makes TLS connections on top of another dialer's.
 func overTLS(dial Dialer, cfg *tls.Config) Dialer {
@@ -341,37 +174,78 @@ func (c tlsConn) Close() error {
 	return c.Conn.Close()
 }
 
-// WithAuth presents a credential to every server, on every connection, before any
-// request of the client is processed. For scheme "digest" the credential is
-// "user:password"; other schemes need a provider at the servers. Several WithAuth add
-// several identities. The credential is copied, and never appears in a log, an error or
-// the output of fmt. It is Curator's authorization.
+// EnsembleProvider returns the addresses of the servers. It is Curator's EnsembleProvider.
 //
-// A credential is not encrypted: without [WithTLS] it crosses the network in the clear.
+// [New] calls it once. The client calls it again before each round of attempts to connect,
+// after each notification of the provider, and after it has connected to a server
+// that is not in the list. A round tries each address of each server once; a lost connection
+// begins a new round. The answer is a connection string as for New. The first answer
+// determines the chroot: a later answer must have the same chroot, or none.
 //
-// If a server refuses a credential, the client ends, because no later attempt could
-// succeed: the state becomes [Lost], all holds end with [ReasonAuthFailed], every watch
-// ends, every call fails with [ErrAuthFailed], and no further connection is made. ZooKeeper
-// refuses a scheme without a provider, but never a digest: a wrong password shows only as
-// an [ErrNoAuth] from a znode that requires the right one.
-func WithAuth(scheme string, credential []byte) Option {
-	return clientOption{"WithAuth", func(c *config) error {
-		if scheme == "" {
-			return errors.New(`auth scheme "", expected one such as "digest"`)
-		}
-		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: conduit.Hide(credential)})
-		return nil
-	}}
+// A later answer that does not parse, or that has another chroot, is logged and otherwise
+// ignored.
+//
+// A provider may also have a method OnChange(fn func()) *listen.Registration, as
+// [DynamicEnsembleProvider] has: it adds a function that is called after every change. The client
+// removes its function when it is closed. A change that is reported takes effect at once: if the server
+// of the connection is certainly gone, by name and by address, the client cuts the
+// connection and makes another in the same session. Otherwise the connection stays; unlike
+// Java's client, this one does not move it to spread the load.
+type EnsembleProvider interface {
+	// ConnectionString returns the current connection string. It is called from several
+	// goroutines, must not block and must not use the client. Do slow lookups in advance.
+	ConnectionString() string
 }
 
-// awaitAccess waits for a connection whose server has accepted the credentials.
-func (f *Framework) awaitAccess(ctx context.Context) error {
-	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.auth) == 0 {
-		return err // without credentials there is nothing to be refused
+// FixedEnsembleProvider is a connection string that never changes. [New] uses it for its
+// argument.
+type FixedEnsembleProvider string
+
+// ConnectionString returns the string itself.
+func (p FixedEnsembleProvider) ConnectionString() string { return string(p) }
+
+// DynamicEnsembleProvider is an [EnsembleProvider] whose connection string can be set
+// while clients use it. It serves any number of clients. In Curator every provider has
+// setConnectionString.
+type DynamicEnsembleProvider struct {
+	changed listen.Set[struct{}]
+
+	mu  sync.Mutex // guards now
+	now string
+}
+
+// NewDynamicEnsembleProvider returns a provider that returns connectString until another
+// one is set.
+func NewDynamicEnsembleProvider(connectString string) (*DynamicEnsembleProvider, error) {
+	if _, _, err := parseConnectString(connectString); err != nil {
+		return nil, err
 	}
-	// The reply to any request, a refusal too, comes after those to the credentials.
-	if _, err := f.Exists(ctx, "/"); err != nil && !errors.Is(err, ErrNoAuth) {
-		return fmt.Errorf("framework: presenting the credentials: %w", reasonOf(err))
+	return &DynamicEnsembleProvider{now: connectString}, nil
+}
+
+// ConnectionString returns the connection string that was set last.
+func (p *DynamicEnsembleProvider) ConnectionString() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now
+}
+
+// SetConnectionString changes the connection string. It returns at once, before any
+// client has acted on the change. If the string does not parse, it returns an error and
+// changes nothing.
+func (p *DynamicEnsembleProvider) SetConnectionString(connectString string) error {
+	if _, _, err := parseConnectString(connectString); err != nil {
+		return err
 	}
+	p.mu.Lock()
+	p.now = connectString
+	p.mu.Unlock()
+	p.changed.Notify(struct{}{})
 	return nil
+}
+
+// OnChange adds a function that is called on a goroutine of its own after every
+// [DynamicEnsembleProvider.SetConnectionString].
+func (p *DynamicEnsembleProvider) OnChange(fn func()) *listen.Registration {
+	return p.changed.Add(func(struct{}) { fn() })
 }

@@ -14,13 +14,6 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-// common is what the options of all verbs set.
-type common struct {
-	given   optionSet
-	retry   retry.Policy // nil for the policy of the surrounding Retry, or the client's
-	session *Session     // the only one to run in, nil for any
-}
-
 // plan describes how a call of a verb is carried out.
 type plan struct {
 	common

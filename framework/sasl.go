@@ -55,38 +55,6 @@ type SASLExchange interface {
 	Done() bool
 }
 
-// WithSASL authenticates every connection by SASL, before any other request of the client leaves.
-// The client counts as connected only when the exchange is complete. Only one mechanism can be
-// given; credentials of [WithAuth] follow it. Servers need a JAAS section and the provider
-// SASLAuthenticationProvider, see SERVERS.md.
-//
-// The exchange takes two thirds of the session timeout at most. Then the client connects to the next
-// server. During the exchange pings keep the session, unless the server accepts none before the
-// exchange is complete.
-//
-// [Connect] returns a refusal at once, with [ErrAuthFailed]. A client that runs tries the other servers, and
-// ends when all have refused it, as after the refusal of a credential (see [WithAuth]). If the credentials
-// may change (see [SASLMechanism].Renews) it does not end, and tries again with growing pauses of up
-// to 30 s. A server that does not know SASL costs its connection, and ends a client, and Connect,
-// only when no server of the ensemble does. Each reason is logged once, and never a secret.
-func WithSASL(mechanism SASLMechanism) Option {
-	return clientOption{"WithSASL", func(c *config) error {
-		switch {
-		case mechanism == nil:
-			return errors.New("SASL mechanism nil, expected one such as framework.DigestMD5(user, password)")
-		case c.sasl != nil:
-			return fmt.Errorf("SASL mechanisms %s and %s, expected one", c.sasl.Mechanism, mechanism.Name())
-		}
-		if mechanism, ok := mechanism.(interface{ validate() error }); ok {
-			if err := mechanism.validate(); err != nil {
-				return err
-			}
-		}
-		c.sasl = &conduit.SASL{Mechanism: mechanism.Name(), Renews: mechanism.Renews(), Start: startSASL(mechanism)}
-		return nil
-	}}
-}
-
 // startSASL adapts a mechanism to the conduit.
 func startSASL(mechanism SASLMechanism) func(context.Context, string, net.Addr) (conduit.SASLStep, error) {
 	return func(ctx context.Context, server string, address net.Addr) (conduit.SASLStep, error) {

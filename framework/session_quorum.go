@@ -3,7 +3,6 @@
 package framework
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/go-zookeeper/zk"
-
-	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // heartbeatPrefix is the first part of the name of a session's heartbeat znode. By writing
@@ -308,51 +303,4 @@ func (t *term) isReady() bool {
 	default:
 		return false
 	}
-}
-
-// heartbeatWriter is the Framework as its sessions see it.
-type heartbeatWriter Framework
-
-func (w *heartbeatWriter) start(run func()) bool { return w.background.start(run) }
-
-func (w *heartbeatWriter) write(ctx context.Context, s *Session, path string, created bool) error {
-	for {
-		err := w.exchange(ctx, w.request(s, path, created))
-		if created || !isReply(err, ErrNoNode) {
-			return err
-		}
-		// A hold may be the first thing below a chroot.
-		root, _ := SplitPath(w.cfg.root.below(path))
-		p := parents{f: w.base, mode: Persistent}
-		if err := p.create(ctx, root); err != nil {
-			return err
-		}
-	}
-}
-
-func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
-	full := w.cfg.root.below(path)
-	c := &call{path: path, common: common{session: s}, confirm: true}
-	if created {
-		e := wire.NewEncoder(len(full) + 12)
-		e.String(full)
-		e.Buffer(nil)
-		e.Int32(-1) // whatever its version
-		c.operation, c.body = opSet, e.Bytes()
-		return c
-	}
-	cfg := createConfig{mode: Ephemeral, acl: zk.WorldACL(zk.PermAll)}
-	c.operation, c.body = cfg.mode.operation(), encodeCreate(full, nil, &cfg)
-	return c
-}
-
-func (w *heartbeatWriter) hasLeader() bool {
-	data, err := w.base.Config(w.ctx)
-	// Servers before ZooKeeper 3.5 do not say.
-	return isReply(err, ErrNoNode) || isReply(err, ErrNoAuth) || bytes.Contains(data, []byte("server."))
-}
-
-func (w *heartbeatWriter) remove(ctx context.Context, path string) {
-	// Refused only when the client is closed: then the znode goes with the session.
-	_ = w.base.Delete(ctx, path, InBackground())
 }

@@ -4,7 +4,6 @@ package framework
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -15,61 +14,6 @@ import (
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/retry"
 )
-
-// ConnectionState is the state of a client's connection and session, with
-// Curator's names.
-type ConnectionState int
-
-const (
-	// NotConnected is the state before the first connection. Listeners never receive it.
-	NotConnected ConnectionState = iota
-
-	// Connected is the first connection of this client.
-	Connected
-
-	// Suspended means that the connection is lost. The session and its ephemeral nodes may
-	// live on at the server.
-	Suspended
-
-	// Reconnected means that there is a connection again after Suspended or Lost. One-shot
-	// watches set before have ended; no event does not mean no change.
-	Reconnected
-
-	// Lost means that the session has ended, or has been unconfirmed for so long that it
-	// may have. Consider its ephemeral nodes and locks gone. The client goes on connecting
-	// and will open another session.
-	Lost
-
-	// ReadOnly means that the client is connected to a server without a quorum: reads
-	// return what the server knew last, and writes fail with [ErrNotReadOnly]. A client
-	// enters it only [WithReadOnly].
-	ReadOnly
-)
-
-// String returns Curator's name of the state.
-func (s ConnectionState) String() string {
-	switch s {
-	case NotConnected:
-		return "NOT_CONNECTED"
-	case Connected:
-		return "CONNECTED"
-	case Suspended:
-		return "SUSPENDED"
-	case Reconnected:
-		return "RECONNECTED"
-	case Lost:
-		return "LOST"
-	case ReadOnly:
-		return "READ_ONLY"
-	default:
-		return "UNKNOWN"
-	}
-}
-
-// IsConnected reports whether requests can be sent in this state.
-func (s ConnectionState) IsConnected() bool {
-	return s == Connected || s == Reconnected || s == ReadOnly
-}
 
 func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
 	return listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
@@ -343,78 +287,6 @@ func (t *tracker) whenConnected() <-chan struct{} {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.connected
-}
-
-// WithReadOnly lets the client use a server that has lost its quorum. Such a server must be
-// started with the system property readonlymode.enabled=true and, because ZooKeeper 3.8
-// otherwise opens no sessions in that mode, with localSessionsEnabled=true in zoo.cfg. It is
-// Curator's canBeReadOnly. Default: the client uses only servers with a quorum.
-//
-// On such a server the state is [ReadOnly]. Reads return what the server knew last: other
-// clients may have changed it since, and it may include writes that were never committed.
-// Writes fail at once with [ErrNotReadOnly], whatever the retry policy; a [Guaranteed]
-// delete goes on in the background. The client keeps looking for a server with a quorum, by
-// the four-letter word isro, and is [Connected] or [Reconnected] there.
-//
-// The client never presents a quorum session to a read-only server, which cannot know
-// whether the session still exists. So a client that loses the quorum is first [Suspended],
-// then [Lost], and then ReadOnly. Every connection made after the session's deadline opens a
-// new session, even if the servers keep the old one, and its ephemeral nodes, until it times
-// out.
-func WithReadOnly() Option {
-	return clientOption{"WithReadOnly", func(c *config) error { c.readOnly = true; return nil }}
-}
-
-// ErrorPolicy determines which trouble ends a client's holds, such as locks and
-// leadership. It corresponds to Curator's ConnectionStateErrorPolicy.
-//
-// The zero value is [StandardErrorPolicy].
-type ErrorPolicy int
-
-const (
-	// StandardErrorPolicy ends a hold when the connection is lost (Suspended), and
-	// in any case at the session's [Session.Deadline].
-	//
-	// A server that is cut off from its leader goes on answering its clients for up
-	// to syncLimit x tickTime. If it is cut off together with its clients, this policy is
-	// therefore safe only with a session timeout of at least
-	// 1.5 x (syncLimit + 1) x tickTime: 18 s with ZooKeeper's usual syncLimit of 5 and
-	// tickTime of 2 s. The client logs a warning about a shorter one; see
-	// [WithServerTiming]. With any timeout, the policy is unsafe if such a server falls
-	// silent before it disconnects its clients: by then it has acknowledged their requests for
-	// longer than the leader has known of them. QuorumErrorPolicy is safe in both cases.
-	StandardErrorPolicy ErrorPolicy = iota
-
-	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so
-	// that a short interruption does no harm. It is safe with a standalone server,
-	// and in an ensemble as long as the client's server is not cut off from the others.
-	SessionErrorPolicy
-
-	// QuorumErrorPolicy ends a hold at the latest time for which committed writes prove that a
-	// majority of the servers keeps the session. It is safe in every partition and with every
-	// session timeout; see [Session.Hold].
-	QuorumErrorPolicy
-)
-
-func (p ErrorPolicy) validate() error {
-	if p < StandardErrorPolicy || p > QuorumErrorPolicy {
-		return fmt.Errorf("error policy %d, expected StandardErrorPolicy, SessionErrorPolicy or QuorumErrorPolicy", p)
-	}
-	return nil
-}
-
-// String returns Curator's word for the policy.
-func (p ErrorPolicy) String() string {
-	switch p {
-	case StandardErrorPolicy:
-		return "standard"
-	case SessionErrorPolicy:
-		return "session"
-	case QuorumErrorPolicy:
-		return "quorum"
-	default:
-		return "unknown"
-	}
 }
 
 // CircuitBreakingConnectionStateListener shields a listener from a flapping connection. It

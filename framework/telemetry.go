@@ -13,9 +13,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
-	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/janitor"
@@ -37,40 +35,6 @@ const (
 	keyServerPort = attribute.Key("server.port")
 )
 
-// WithTracerProvider makes the client and its recipes record spans; the package
-// documentation lists them. Default: no spans. OpenTelemetry's global provider is used only
-// if it is given here.
-func WithTracerProvider(p trace.TracerProvider) Option {
-	return clientOption{"WithTracerProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("tracer provider nil, expected a trace.TracerProvider")
-		}
-		c.tracers = p
-		return nil
-	}}
-}
-
-// WithMeterProvider makes the client and its recipes record metrics; the package
-// documentation lists the instruments. Default: no metrics. OpenTelemetry's global provider
-// is used only if it is given here.
-func WithMeterProvider(p metric.MeterProvider) Option {
-	return clientOption{"WithMeterProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("meter provider nil, expected a metric.MeterProvider")
-		}
-		c.meters = p
-		return nil
-	}}
-}
-
-// WithPathAttribute adds the attribute curator.path to all spans, and to the metrics of
-// recipes, with the path that the recipe was made for. The metrics of single requests never
-// have it, because sequential names are unbounded. Default: off, because paths may be
-// confidential and each path is a time series of its own.
-func WithPathAttribute() Option {
-	return clientOption{"WithPathAttribute", func(c *config) error { c.pathAttribute = true; return nil }}
-}
-
 // telemetry records the spans and metrics of a client. It is nil without a provider, so
 // that requests then pay nothing for it.
 type telemetry struct {
@@ -83,20 +47,6 @@ type telemetry struct {
 
 	server       atomic.Pointer[[]attribute.KeyValue] // of the newest connection
 	registration metric.Registration                  // of gauges, once started
-}
-
-func (c *config) tracerProvider() trace.TracerProvider {
-	if c.tracers == nil {
-		return tracenoop.NewTracerProvider()
-	}
-	return c.tracers
-}
-
-func (c *config) meterProvider() metric.MeterProvider {
-	if c.meters == nil {
-		return metricnoop.NewMeterProvider()
-	}
-	return c.meters
 }
 
 // newTelemetry returns nil for a client without providers.

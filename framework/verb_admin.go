@@ -187,16 +187,6 @@ func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...
 	return n, err
 }
 
-// Identity is one of the identities that a connection has, with which servers compare the entries
-// of an [ACL].
-type Identity struct {
-	Scheme string // such as "sasl", "digest" or "ip"
-	ID     string // for "digest", the user without the password
-}
-
-// String returns scheme and id, with a colon between them.
-func (i Identity) String() string { return i.Scheme + ":" + i.ID }
-
 // WhoAmI asks the server for the identities of this connection: by [WithSASL], by [WithAuth],
 // by a certificate of [WithTLS], and the address of the client. They are in no particular order. It
 // needs ZooKeeper 3.7, and fails with [ErrUnsupported] on an older server, or on one that does not

@@ -275,17 +275,6 @@ func appendCreate(e *wire.Encoder, full string, data []byte, cfg *createConfig) 
 	}
 }
 
-// createConfig is what the options of Create set.
-type createConfig struct {
-	common
-	mode       CreateMode
-	ttl        time.Duration
-	acl        []ACL // nil for the list of the client's ACLProvider
-	setVersion int32
-	stat       *Stat
-	siblings   *[]string
-}
-
 type createOption func(*createConfig) error
 
 func (o createOption) applyCreate(c *createConfig) error { return o(c) }
@@ -429,40 +418,4 @@ func (o siblingsOption) applyCreate(c *createConfig) error {
 	c.given |= listingSiblingsIn
 	c.siblings = o.names
 	return nil
-}
-
-// apply sets what the options say.
-func (c *createConfig) apply(opts []CreateOption) error {
-	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(c) }); err != nil {
-		return err
-	}
-	if err := c.validate(); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalidOption, err)
-	}
-	return nil
-}
-
-func (c *createConfig) validate() error {
-	newName := ""
-	switch {
-	case c.has(withProtection):
-		newName = "WithProtection"
-	case c.mode.isSequential():
-		newName = fmt.Sprintf("WithMode(%d), which is sequential", c.mode)
-	}
-	switch {
-	// Either alone is a mistake: a mode without its time, or a time without its mode.
-	case c.mode.hasTTL() && c.ttl == 0:
-		return fmt.Errorf("WithMode(%d) without WithTTL, expected both", c.mode)
-	case c.ttl != 0 && !c.mode.hasTTL():
-		return fmt.Errorf("WithTTL(%v) with mode %d, expected WithMode(PersistentWithTTL) or WithMode(PersistentSequentialWithTTL)", c.ttl, c.mode)
-	case newName != "" && c.has(orSetData|idempotent):
-		return fmt.Errorf("%v with %s: the name is always new", c.given&(orSetData|idempotent), newName)
-	case c.has(applyingACLToParents) && !c.has(withACL):
-		return errors.New("ApplyingACLToParents without WithACL, expected both")
-	case c.has(applyingACLToParents) && !c.has(creatingParents|creatingParentContainers):
-		return errors.New("ApplyingACLToParents without CreatingParentsIfNeeded or CreatingParentContainersIfNeeded, expected one of them")
-	default:
-		return nil
-	}
 }

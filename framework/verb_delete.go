@@ -11,15 +11,6 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// deleteConfig is what the options of Delete set.
-type deleteConfig struct {
-	common
-	version int32
-}
-
-// isGuaranteed reports whether the deletion goes on in the background.
-func (c *deleteConfig) isGuaranteed() bool { return c.has(guaranteed | inBackground) }
-
 // deleteFlag is an option that says nothing but its name.
 type deleteFlag optionSet
 

@@ -5,8 +5,9 @@ package framework
 import (
 	"errors"
 	"fmt"
-	"strings"
+	"time"
 
+	"github.com/gocurator/curator/framework/internal/wire"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -31,85 +32,6 @@ type CallOption interface {
 	SetOption
 	DeleteOption
 	applyCall(*common) error
-}
-
-// optionSet is a set of options: those that a call was given, or those that it takes.
-type optionSet uint32
-
-const (
-	withRetry optionSet = 1 << iota
-	inSession
-	withVersion
-	storingStatIn
-	storingAbsenceIn
-	watched
-	withReplyLimit
-	decompressed
-	undecompressed
-	compressed
-	uncompressed
-	creatingParents
-	creatingParentContainers
-	idempotent
-	withMode
-	withTTL
-	withACL
-	applyingACLToParents
-	withProtection
-	orSetData
-	listingSiblingsIn
-	guaranteed
-	inBackground
-	deletingChildren
-	quietly
-)
-
-// optionNames are the names of the options, in the order of the constants.
-var optionNames = [...]string{
-	"WithRetry", "InSession", "WithVersion", "StoringStatIn", "StoringAbsenceIn", "Watched", "WithReplyLimit",
-	"Decompressed", "Undecompressed", "Compressed", "Uncompressed",
-	"CreatingParentsIfNeeded", "CreatingParentContainersIfNeeded", "Idempotent",
-	"WithMode", "WithTTL", "WithACL", "ApplyingACLToParents", "WithProtection", "OrSetData", "ListingSiblingsIn",
-	"Guaranteed", "InBackground", "DeletingChildrenIfNeeded", "Quietly",
-}
-
-// ofEveryCall are the options that belong to the whole call, not to one request of several.
-const ofEveryCall = withRetry | inSession
-
-// String lists the names.
-func (s optionSet) String() string {
-	var names []string
-	for i, name := range optionNames {
-		if s&(1<<i) != 0 {
-			names = append(names, name)
-		}
-	}
-	return strings.Join(names, ", ")
-}
-
-// has reports whether the call was given one of these options.
-func (c *common) has(options optionSet) bool { return c.given&options != 0 }
-
-// only refuses the options that a call does not take.
-func (s optionSet) only(takes optionSet, call string) error {
-	if other := s &^ takes; other != 0 {
-		return fmt.Errorf("%w: %v at %s, which takes %v", ErrInvalidOption, other, call, takes)
-	}
-	return nil
-}
-
-// chooses reports what the options say of two opposites, or the default if they say nothing.
-func (s optionSet) chooses(on, off optionSet, byDefault bool) bool {
-	return s&on != 0 || byDefault && s&off == 0
-}
-
-// choose adds an option that contradicts another one.
-func (c *common) choose(option, opposite optionSet) error {
-	if c.given&opposite != 0 {
-		return fmt.Errorf("%v and %v, expected one of them", opposite, option)
-	}
-	c.given |= option
-	return nil
 }
 
 type retryOption struct{ policy retry.Policy }
@@ -248,3 +170,83 @@ func (idempotentOption) applyCreate(c *createConfig) error { c.given |= idempote
 func (idempotentOption) applySet(c *setConfig) error { c.given |= idempotent; return nil }
 
 func (idempotentOption) applyDelete(c *deleteConfig) error { c.given |= idempotent; return nil }
+
+// createConfig is what the options of Create set.
+type createConfig struct {
+	common
+	mode       CreateMode
+	ttl        time.Duration
+	acl        []ACL // nil for the list of the client's ACLProvider
+	setVersion int32
+	stat       *Stat
+	siblings   *[]string
+}
+
+// apply sets what the options say.
+func (c *createConfig) apply(opts []CreateOption) error {
+	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(c) }); err != nil {
+		return err
+	}
+	if err := c.validate(); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidOption, err)
+	}
+	return nil
+}
+
+func (c *createConfig) validate() error {
+	newName := ""
+	switch {
+	case c.has(withProtection):
+		newName = "WithProtection"
+	case c.mode.isSequential():
+		newName = fmt.Sprintf("WithMode(%d), which is sequential", c.mode)
+	}
+	switch {
+	// Either alone is a mistake: a mode without its time, or a time without its mode.
+	case c.mode.hasTTL() && c.ttl == 0:
+		return fmt.Errorf("WithMode(%d) without WithTTL, expected both", c.mode)
+	case c.ttl != 0 && !c.mode.hasTTL():
+		return fmt.Errorf("WithTTL(%v) with mode %d, expected WithMode(PersistentWithTTL) or WithMode(PersistentSequentialWithTTL)", c.ttl, c.mode)
+	case newName != "" && c.has(orSetData|idempotent):
+		return fmt.Errorf("%v with %s: the name is always new", c.given&(orSetData|idempotent), newName)
+	case c.has(applyingACLToParents) && !c.has(withACL):
+		return errors.New("ApplyingACLToParents without WithACL, expected both")
+	case c.has(applyingACLToParents) && !c.has(creatingParents|creatingParentContainers):
+		return errors.New("ApplyingACLToParents without CreatingParentsIfNeeded or CreatingParentContainersIfNeeded, expected one of them")
+	default:
+		return nil
+	}
+}
+
+// deleteConfig is what the options of Delete set.
+type deleteConfig struct {
+	common
+	version int32
+}
+
+// isGuaranteed reports whether the deletion goes on in the background.
+func (c *deleteConfig) isGuaranteed() bool { return c.has(guaranteed | inBackground) }
+
+// readConfig is what the options of the reading verbs set.
+type readConfig struct {
+	common
+	stat   *Stat
+	watch  **Watch
+	absent *bool
+
+	maxReply int // of this read, 0 for the client's limit
+}
+
+// storeStat stores the Stat where the options say, unless the reply is malformed.
+func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
+	if d.Err() == nil && c.stat != nil {
+		*c.stat = stat
+	}
+}
+
+// setConfig is what the options of Set set.
+type setConfig struct {
+	common
+	version int32
+	stat    *Stat
+}

@@ -10,13 +10,6 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// setConfig is what the options of Set set.
-type setConfig struct {
-	common
-	version int32
-	stat    *Stat
-}
-
 func newSetConfig(opts []SetOption) (*setConfig, error) {
 	cfg := &setConfig{version: AnyVersion}
 	err := applyAll(opts, func(o SetOption) error { return o.applySet(cfg) })

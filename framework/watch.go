@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime/debug"
+	"sync"
 
 	"github.com/go-zookeeper/zk"
 
-	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/watching"
 )
 
@@ -110,24 +110,6 @@ func (w *Watch) Cancel() {
 	}
 }
 
-type watchedOption struct{ into **Watch }
-
-// Watched sets a watch together with the read: on the data of the znode for Get and
-// Exists, on the list of its children for Children. Exists also watches a path without a
-// znode; Get and Children then fail and leave no watch. When the read succeeds the watch is
-// stored in *into, and the caller must Cancel it when it is no longer needed; when the read
-// fails, *into is not changed.
-func Watched(into **Watch) ReadOption { return watchedOption{into} }
-
-func (o watchedOption) applyRead(c *readConfig) error {
-	if o.into == nil {
-		return errNilWatch
-	}
-	c.given |= watched
-	c.watch = o.into
-	return nil
-}
-
 // call calls a function of the program.
 func (w *Watch) call(fn func(Event), e Event) {
 	defer func() {
@@ -138,97 +120,57 @@ func (w *Watch) call(fn func(Event), e Event) {
 	fn(e)
 }
 
-// watchRequest is a read that asks for a watch.
-type watchRequest struct {
-	f       *Framework
-	setting watching.Setting
-	into    **Watch
-	flag    *byte  // in the request: asks the server for a watch; nil if it always does
-	current *Watch // of the last try
+// WatchQueue collects watches as they end, for a program with many watches and one goroutine
+// that handles them. A watch is in the queue before anything that follows its event in the
+// server's stream: once a [Framework.Sync] has returned, the queue has every watch ended by a
+// change that was committed before it. The zero value is ready for use. A WatchQueue must not
+// be copied.
+type WatchQueue struct {
+	mu    sync.Mutex
+	ended []*Watch
+	wake  chan struct{} // has room for one
 }
 
-// begin registers a try of the request and returns the function that receives its outcome.
-func (r *watchRequest) begin() func(conduit.Reply, error) {
-	r.current.Cancel() // of a try that failed after this read had succeeded
-	r.current = &Watch{log: r.f.cfg.log}
-	ask, done := r.f.watches.Begin(&r.current.one, r.setting)
-	if r.flag != nil {
-		// Each try decides again: the watch that served the last one may be gone.
-		*r.flag = 0
-		if ask {
-			*r.flag = 1
-		}
-	}
-	return done
-}
-
-// deliver hands the watch over, or cancels it if the read failed.
-func (r *watchRequest) deliver(ok bool) {
-	if !ok || !r.current.one.IsSet() {
-		r.current.Cancel()
-		return
-	}
-	*r.into = r.current
-}
-
-// WatchData sets watches on the data of several znodes in one request, as part of a
-// [Framework.Pipeline], and reads nothing. It stores the watches in into, which must be as
-// long as paths; the caller must Cancel them. The watch of a missing znode has ended with
-// EventNodeDeleted by the time Pipeline returns, and leaves nothing at the server.
-//
-// Use it for names that are never reused: if a znode is deleted and recreated while the
-// request is under way, the watch may report the deletion and leave an unused watch on the
-// server. For a missing znode, persistent watches above it receive EventNodeDeleted again; a
-// persistent watch on one of the paths receives [EventResync]. The server never refuses the request for
-// missing permissions, but ZooKeeper 3.8.4, 3.9.2 and later send no events about a znode
-// that the client may not read. ZooKeeper's own clients use the request to set their
-// watches again after a reconnect.
-func WatchData(paths []string, into []*Watch) Read {
-	first := ""
-	if len(paths) > 0 {
-		first = paths[0]
-	}
-	return Read{operation: opSetWatches, path: first, build: func(f *Framework) (*call, error) { return f.watchDataCall(paths, into) }}
-}
-
-func (f *Framework) watchDataCall(paths []string, into []*Watch) (*call, error) {
-	if len(paths) == 0 || len(paths) != len(into) {
-		return nil, fmt.Errorf("%w: WatchData of %d paths into %d places, expected as many, and one at least",
-			ErrInvalidOption, len(paths), len(into))
-	}
-	requests := make(watchRequests, len(paths))
-	fulls := make([]string, len(paths))
-	for i, path := range paths {
-		if err := ValidatePath(path); err != nil {
-			return nil, err
-		}
-		fulls[i] = f.root.full(path)
-		setting := watching.Setting{Key: watching.Key{Full: fulls[i], Kind: watching.Data}, Path: path, Always: true}
-		requests[i] = watchRequest{f: f, setting: setting, into: &into[i]}
-	}
-	return &call{
-		operation: opSetWatches, path: paths[0], body: watching.SetWatchesBody(fulls),
-		follower: requests,
-	}, nil
-}
-
-// watchRequests are requests that are sent as one.
-type watchRequests []watchRequest
-
-func (requests watchRequests) begin() func(conduit.Reply, error) {
-	done := make([]func(conduit.Reply, error), len(requests))
-	for i := range requests {
-		done[i] = requests[i].begin()
-	}
-	return func(reply conduit.Reply, err error) {
-		for _, fn := range done {
-			fn(reply, err)
-		}
+// Add puts the watch into the queue when it ends, or at once if it has ended already. A watch
+// that is cancelled first never enters the queue.
+func (q *WatchQueue) Add(w *Watch) {
+	if !w.one.AddHook(func(watching.Event) { q.push(w) }) {
+		q.push(w)
 	}
 }
 
-func (requests watchRequests) deliver(ok bool) {
-	for i := range requests {
-		requests[i].deliver(ok)
+// Take returns the watches that have ended since the last call, in order. Their events have
+// their paths.
+func (q *WatchQueue) Take() []*Watch {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	ended := q.ended
+	q.ended = nil
+	return ended
+}
+
+// Wake returns a channel that receives a value after watches have entered the queue. The value
+// may still be there after Take.
+func (q *WatchQueue) Wake() <-chan struct{} {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.wakingLocked()
+}
+
+// wakingLocked returns the channel.
+func (q *WatchQueue) wakingLocked() chan struct{} {
+	if q.wake == nil {
+		q.wake = make(chan struct{}, 1)
+	}
+	return q.wake
+}
+
+func (q *WatchQueue) push(w *Watch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.ended = append(q.ended, w)
+	select {
+	case q.wakingLocked() <- struct{}{}:
+	default:
 	}
 }

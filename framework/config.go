@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"math"
+	"net"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/logqueue"
+	"github.com/gocurator/curator/retry"
+)
+
+// Limits and defaults. The timeouts are Curator's.
+const (
+	defaultSessionTimeout    = 60 * time.Second
+	defaultConnectionTimeout = 15 * time.Second
+
+	// defaultMaxRequestSize leaves a kilobyte of ZooKeeper's jute.maxbuffer of
+	// 1,048,575 bytes for the server's own additions.
+	defaultMaxRequestSize = 1_047_552
+
+	// defaultMaxReplySize bounds what a server can make the client allocate at
+	// once. It is above ZooKeeper's own limit because a list of many children may be
+	// longer than any request.
+	defaultMaxReplySize = 16 << 20
+
+	minSessionTimeout = 100 * time.Millisecond
+	maxSessionTimeout = 24 * time.Hour
+)
+
+// Dialer connects to a server; (*net.Dialer).DialContext is a Dialer. The context bounds
+// the attempt.
+type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+type config struct {
+	ensemble          EnsembleProvider
+	connectString     string   // its first answer
+	servers           []string // of that
+	root              chroot
+	tracksEnsemble    bool
+	readOnly          bool
+	suspended         func() time.Duration // nil asks the operating system
+	sessionTimeout    time.Duration
+	connectionTimeout time.Duration
+	maxRequest        int
+	maxReply          int
+	retry             retry.Policy
+	log               *slog.Logger    // queueLogs puts logs in front of its handler
+	logs              *logqueue.Queue // nil for a logger that discards everything
+	dial              Dialer
+	lookup            func(ctx context.Context, host string) ([]string, error) // nil if the dialer does it
+	errorPolicy       ErrorPolicy
+	tick              time.Duration
+	syncLimit         int
+	auth              []conduit.Auth
+	sasl              *conduit.SASL        // nil for none
+	tls               *tls.Config          // nil for plain connections
+	tracers           trace.TracerProvider // nil for none
+	meters            metric.MeterProvider // nil for none
+	pathAttribute     bool
+	acl               ACLProvider // nil for none
+	compression       CompressionProvider
+	compressed        bool // see WithCompression
+	noContainers      bool
+}
+
+// queueLogs puts a queue between the client and the handler, which belongs to the program
+// and may block for as long as a pipe is full.
+func (c *config) queueLogs() {
+	level, root := slog.LevelWarn, func() slog.Handler { return slog.Default().Handler() }
+	if c.log != nil {
+		handler := c.log.Handler()
+		if handler == slog.DiscardHandler {
+			return // no goroutine for records that go nowhere
+		}
+		level, root = slog.Level(math.MinInt), func() slog.Handler { return handler }
+	}
+	c.logs = logqueue.New(root)
+	c.log = slog.New(c.logs.Handler(level))
+}
+
+// worldACL is shared: it is only encoded, or copied.
+var worldACL = OpenACL()
+
+// defaultACL returns the list for a new znode without one of its own, given its path at the
+// server.
+func (c *config) defaultACL(full string) []ACL {
+	if c.acl == nil {
+		return worldACL
+	}
+	var acl []ACL
+	// The provider knows paths below the chroot only.
+	if root := c.root; root == "" || isBelow(full, string(root)) && full != string(root) {
+		acl = c.acl.ACLForPath(root.own(full))
+	}
+	if len(acl) == 0 {
+		acl = c.acl.DefaultACL()
+	}
+	if len(acl) == 0 {
+		acl = OpenACL()
+	}
+	return acl
+}
+
+func (c *config) decompress(path string, data []byte) ([]byte, error) {
+	if len(data) == 0 {
+		return nil, nil // no stream at all, such as the data of a parent
+	}
+	out, err := c.compression.Decompress(path, data)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %d bytes: %w", ErrCompression, len(data), err)
+	}
+	return out, nil
+}
+
+// The servers' timing as ZooKeeper's sample configuration has it.
+const (
+	defaultTickTime  = 2 * time.Second
+	defaultSyncLimit = 5
+)
+
+// safeTimeout is the shortest session timeout T with which StandardErrorPolicy is safe
+// when a server is cut off from its leader together with its clients.
+//
+// A follower that is cut off disconnects its clients syncLimit ticks later. The session must
+// not have expired by then. The leader last learned of the session from the answer to its
+// own ping, at most half a tick before the cut. The client's ping in that answer was sent at
+// most T/3 earlier, because go-zookeeper pings that often. So T - T/3 must be more than
+// syncLimit + 1/2 ticks, and T more than 1.5 x (syncLimit + 1/2). A leader that is cut off
+// from its followers gives up a tick later than a follower does, but a new leader begins
+// with T for every session. The other half of a tick is room for delays.
+func (c *config) safeTimeout() time.Duration {
+	return time.Duration(c.syncLimit+1) * c.tick * 3 / 2
+}
+
+func (c *config) tracerProvider() trace.TracerProvider {
+	if c.tracers == nil {
+		return tracenoop.NewTracerProvider()
+	}
+	return c.tracers
+}
+
+func (c *config) meterProvider() metric.MeterProvider {
+	if c.meters == nil {
+		return metricnoop.NewMeterProvider()
+	}
+	return c.meters
+}
+
+// The keys of log records are shared with telemetry, so that the two can be joined.
+const (
+	logState   = string(keyState)
+	logPath    = string(keyPath)
+	logSession = "curator.session"
+	logReason  = "curator.reason"
+	logServer  = string(keyServer) // with the port
+)
+
+// applyAll applies the options of a constructor or a verb in their order.
+func applyAll[O any](opts []O, apply func(O) error) error {
+	for _, o := range opts {
+		if any(o) == nil {
+			return fmt.Errorf("%w: a nil option", ErrInvalidOption)
+		}
+		if err := apply(o); err != nil {
+			return fmt.Errorf("%w: %w", ErrInvalidOption, err)
+		}
+	}
+	return nil
+}
