@@ -260,6 +260,9 @@ func TestNotAcquiredTimeoutThatNothingConfirms(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithTick(tick/4))
 				client := zktest.Client(t, server, framework.WithSessionTimeout(test.timeout), framework.WithServerTiming(tick, 5))
 				require.Equal(t, test.timeout, client.Session().Timeout())
+				// The first hold of a process in a short session asks what to warn of.
+				release(t, acquire(t, newMutex(t, client, "/first")))
+				synctest.Wait()
 				defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
 					if r.SessionID == client.Session().ID() && test.delay > 0 {
 						return zkserver.Delay(test.delay)
