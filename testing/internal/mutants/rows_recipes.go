@@ -165,12 +165,6 @@ var valuesRows = []row{
 		test:   "^TestTxnConflicts$",
 	},
 	{
-		name: "transaction-beside-a-new-znode", breaks: atMostOnce,
-		in:     "recipes/txn.(*Tx).operations",
-		change: drop("folderChecks()"),
-		test:   "^TestConflicts$",
-	},
-	{
 		name: "late-close-of-the-next-round", breaks: atMostOnce,
 		in:     "recipes/barriers.(*DistributedDoubleBarrier).close",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
