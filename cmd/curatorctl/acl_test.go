@@ -76,7 +76,7 @@ zookeeper
 				return map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": "digest:us,er:password"}[name]
 			},
 		}
-		status := p.run(withLimit(t), args)
+		status := p.run(zktest.Context(t), args)
 		return outcome{stdout.String(), stderr.String(), status}
 	}
 	exported := as("", "export", "/from")

@@ -67,7 +67,7 @@ func curatorctlWith(t *testing.T, dial framework.Dialer, servers string, args ..
 		stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, options: []framework.Option{framework.WithDialer(dial)},
 		getenv: func(name string) string { return map[string]string{"CURATOR_SERVERS": servers}[name] },
 	}
-	status := p.run(withLimit(t), args)
+	status := p.run(zktest.Context(t), args)
 	return outcome{stdout.String(), stderr.String(), status}
 }
 
@@ -109,7 +109,7 @@ func TestAnOwnerMayBeConnectedElsewhere(t *testing.T) {
 func TestTheNextOfASemaphore(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	ctx, stop := context.WithCancel(withLimit(t))
+	ctx, stop := context.WithCancel(zktest.Context(t))
 	done := make(chan error, 2)
 	for _, label := range []string{"first", "second", "third"} {
 		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(1), locks.WithLabel(label))
@@ -123,7 +123,7 @@ func TestTheNextOfASemaphore(t *testing.T) {
 			done <- err
 		}()
 		folder := map[string]string{"second": "/locks/sem/leases", "third": "/locks/sem/locks"}[label]
-		for f, err := range client.FollowChildren(withLimit(t), folder) {
+		for f, err := range client.FollowChildren(zktest.Context(t), folder) {
 			require.NoError(t, err)
 			if len(f.Names) == 2 {
 				break

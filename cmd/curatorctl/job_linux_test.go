@@ -123,7 +123,7 @@ func (s *terminalSession) line(line string) { s.t.Helper(); s.press(line + "\n")
 // holders returns the holders of the lock.
 func (s *terminalSession) holders() int {
 	s.t.Helper()
-	recipes, err := inspect.At(withLimit(s.t), s.client, "/locks/job")
+	recipes, err := inspect.At(zktest.Context(s.t), s.client, "/locks/job")
 	require.NoError(s.t, err)
 	n := 0
 	for _, r := range recipes {
@@ -214,7 +214,7 @@ func TestJobControl(t *testing.T) {
 		{"Ctrl-C while it waits for the lock", func(t *testing.T, s *terminalSession) {
 			mutex, err := locks.NewInterProcessMutex(s.client, "/locks/job")
 			require.NoError(t, err)
-			require.NoError(t, mutex.Do(withLimit(t), func(context.Context) error {
+			require.NoError(t, mutex.Do(zktest.Context(t), func(context.Context) error {
 				s.line(`$lock true`)
 				zktest.AwaitEvent(t, s.server, func(e zkserver.Event) bool {
 					return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID != s.client.Session().ID()

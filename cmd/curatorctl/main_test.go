@@ -3,7 +3,6 @@
 package main
 
 import (
-	"context"
 	"os"
 	"regexp"
 	"strconv"
@@ -33,13 +32,6 @@ func TestMain(m *testing.M) {
 
 // limit bounds what a test waits for, generously: a test that needs it has failed.
 const limit = 2 * time.Minute
-
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
 
 // outcome is what one command line has done.
 type outcome struct {
@@ -73,7 +65,7 @@ func curatorctl(tb testing.TB, servers, stdin string, args ...string) outcome {
 	p := program{
 		stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr, getenv: func(name string) string { return env[name] },
 	}
-	status := p.run(withLimit(tb), args)
+	status := p.run(zktest.Context(tb), args)
 	return outcome{stdout.String(), stderr.String(), status}
 }
 

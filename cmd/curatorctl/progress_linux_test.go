@@ -86,7 +86,7 @@ func onTerminal(t *testing.T, server *zkserver.Server, stdin string, interrupted
 		defer remove()
 		defer close(never)
 	}
-	status = p.run(withLimit(t), append([]string{"-servers", server.Addr()}, args...))
+	status = p.run(zktest.Context(t), append([]string{"-servers", server.Addr()}, args...))
 	return status, term.end(t), out.String()
 }
 

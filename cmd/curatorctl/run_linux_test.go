@@ -137,7 +137,7 @@ func TestTheProgramMayBeReplaced(t *testing.T) {
 	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr())
 	var out output
 	cmd.Stdout, cmd.Stderr = &out, &out
-	require.NoError(t, mutex.Do(withLimit(t), func(context.Context) error {
+	require.NoError(t, mutex.Do(zktest.Context(t), func(context.Context) error {
 		require.NoError(t, cmd.Start())
 		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
 			return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID != client.Session().ID()

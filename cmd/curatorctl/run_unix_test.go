@@ -81,7 +81,7 @@ $ locks -o json
 		client := zktest.Client(t, server)
 		mutex, err := locks.NewInterProcessMutex(client, "/locks/held", locks.WithLabel("nightly"))
 		require.NoError(t, err)
-		lease, err := mutex.Acquire(withLimit(t))
+		lease, err := mutex.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		play(t, server.ConnectString(), `
 $ lock run -n /locks/held -- true
@@ -168,7 +168,7 @@ func start(t *testing.T, server *zkserver.Server, servers string, session time.D
 	p, writer := startAlone(t, server, servers, session, script)
 	mutex, err := locks.NewInterProcessMutex(p.client, "/locks/judged")
 	require.NoError(t, err)
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	go func() {
 		defer writer.Close()
 		p.rival <- mutex.Do(ctx, func(ctx context.Context) error {
@@ -204,7 +204,7 @@ func startAlone(t *testing.T, server *zkserver.Server, servers string, session t
 	go func() { p.ended <- p.cmd.Wait() }()
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended if the test has passed
 	zktest.Await(t, p.begun, "the command's work")
-	recipes, err := inspect.At(withLimit(t), zktest.Client(t, server), "/locks/judged")
+	recipes, err := inspect.At(zktest.Context(t), zktest.Client(t, server), "/locks/judged")
 	require.NoError(t, err)
 	require.Len(t, recipes, 1)
 	p.holder = recipes[0].Participants[0]
@@ -407,7 +407,7 @@ func TestASignalEndsTheWait(t *testing.T) {
 	client := zktest.Client(t, server)
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/held")
 	require.NoError(t, err)
-	lease, err := mutex.Acquire(withLimit(t))
+	lease, err := mutex.Acquire(zktest.Context(t))
 	require.NoError(t, err)
 	signals := make(chan os.Signal, 1)
 	var stderr output
@@ -416,7 +416,7 @@ func TestASignalEndsTheWait(t *testing.T) {
 	}
 	status := make(chan int, 1)
 	go func() {
-		status <- p.run(withLimit(t), []string{"-servers", server.Addr(), "lock", "run", "/locks/held", "--", "true"})
+		status <- p.run(zktest.Context(t), []string{"-servers", server.Addr(), "lock", "run", "/locks/held", "--", "true"})
 	}()
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
 		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID != client.Session().ID()
@@ -459,7 +459,7 @@ func TestASignalEndsTheInput(t *testing.T) {
 		}
 		status := make(chan int, 1)
 		go func() {
-			status <- p.run(withLimit(t), append([]string{"-servers", server.Addr(), "-timeout", limit.String()}, args...))
+			status <- p.run(zktest.Context(t), append([]string{"-servers", server.Addr(), "-timeout", limit.String()}, args...))
 		}()
 		zktest.Await(t, reads.begun, "the read")
 		signals <- syscall.SIGCONT

@@ -26,7 +26,7 @@ func TestSASL(t *testing.T) {
 		env = maps.Clone(env)
 		env["CURATOR_SERVERS"] = server.Addr()
 		p := program{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string { return env[name] }}
-		status := p.run(withLimit(t), args)
+		status := p.run(zktest.Context(t), args)
 		require.NotContains(t, stdout.String()+stderr.String(), "land")
 		return outcome{stdout.String(), stderr.String(), status}
 	}

@@ -36,7 +36,7 @@ func serving(t *testing.T, args ...string) (r *running, addr string) {
 // ask sends one request and returns status and body of the answer.
 func ask(t *testing.T, addr, host, target string, body io.Reader) (status int, text string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(withLimit(t), http.MethodGet, "http://"+addr+target, body)
+	request, err := http.NewRequestWithContext(zktest.Context(t), http.MethodGet, "http://"+addr+target, body)
 	require.NoError(t, err)
 	request.Close = true
 	if host != "" {
@@ -56,7 +56,7 @@ func TestServe(t *testing.T) {
 	status, body := ask(t, addr, "", "/", http.NoBody)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "nightly (")
-	conn, err := new(net.Dialer).DialContext(withLimit(t), "tcp", addr)
+	conn, err := new(net.Dialer).DialContext(zktest.Context(t), "tcp", addr)
 	require.NoError(t, err)
 	defer conn.Close()
 	_, err = fmt.Fprintf(conn, "GET /?events HTTP/1.1\r\nHost: localhost\r\n\r\n")
@@ -70,7 +70,7 @@ func TestServe(t *testing.T) {
 	if err != nil { // the connection is cut
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 	}
-	_, err = new(net.Dialer).DialContext(withLimit(t), "tcp", addr)
+	_, err = new(net.Dialer).DialContext(zktest.Context(t), "tcp", addr)
 	require.Error(t, err, "its port is free again")
 }
 

@@ -23,7 +23,7 @@ import (
 func TestServeWritesNoFile(t *testing.T) {
 	server := zktest.NewServer(t)
 	home := t.TempDir()
-	cmd := exec.CommandContext(withLimit(t), os.Args[0], "serve", "-listen", "127.0.0.1:0") //nolint:gosec // this program
+	cmd := exec.CommandContext(zktest.Context(t), os.Args[0], "serve", "-listen", "127.0.0.1:0") //nolint:gosec // this program
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr(), "HOME="+home, "TMPDIR="+home)
 	stdout, err := cmd.StdoutPipe()
@@ -35,7 +35,7 @@ func TestServeWritesNoFile(t *testing.T) {
 	const part = "--b\r\nContent-Disposition: form-data; name=\"x\"; filename=\"x\"\r\n\r\n"
 	for _, target := range []string{"/", "/?format=json", "/?lock=/locks"} {
 		ask(t, addr, "", target, http.NoBody)
-		request, err := http.NewRequestWithContext(withLimit(t), http.MethodGet, "http://"+addr+target, strings.NewReader(part+strings.Repeat("x", 50<<20)))
+		request, err := http.NewRequestWithContext(zktest.Context(t), http.MethodGet, "http://"+addr+target, strings.NewReader(part+strings.Repeat("x", 50<<20)))
 		require.NoError(t, err)
 		request.Header.Set("Content-Type", "multipart/form-data; boundary=b")
 		answer, err := http.DefaultTransport.RoundTrip(request)

@@ -60,7 +60,7 @@ func TestTLS(t *testing.T) {
 	run := func(env map[string]string, args ...string) outcome {
 		var stdout, stderr bytes.Buffer
 		p := program{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string { return env[name] }}
-		status := p.run(withLimit(t), append([]string{"-servers", server.Addr()}, args...))
+		status := p.run(zktest.Context(t), append([]string{"-servers", server.Addr()}, args...))
 		return outcome{stdout.String(), stderr.String(), status}
 	}
 	flags := []string{"-ca", serverCert, "-cert", clientCert, "-key", clientKey, "-server-name", "zookeeper.example"}

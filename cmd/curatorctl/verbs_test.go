@@ -239,7 +239,7 @@ $ import /to /no/such/file
 // holdLock holds a lock until the test ends.
 func holdLock(t *testing.T, lock locks.InterProcessLock) *locks.Lease {
 	t.Helper()
-	lease, err := lock.Acquire(withLimit(t))
+	lease, err := lock.Acquire(zktest.Context(t))
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // a test may have broken it
 	return lease
@@ -248,7 +248,7 @@ func holdLock(t *testing.T, lock locks.InterProcessLock) *locks.Lease {
 // awaitContenders waits until /locks/report has so many.
 func awaitContenders(t *testing.T, client *framework.Framework, n int) {
 	t.Helper()
-	for f, err := range client.FollowChildren(withLimit(t), "/locks/report") {
+	for f, err := range client.FollowChildren(zktest.Context(t), "/locks/report") {
 		require.NoError(t, err)
 		if len(f.Names) == n {
 			return
@@ -529,7 +529,7 @@ func begin(t *testing.T, servers string, args ...string) *running {
 		stdin: strings.NewReader(""), stdout: r.out, stderr: r.out, signals: r.stop,
 		getenv: func(name string) string { return map[string]string{"CURATOR_SERVERS": servers}[name] },
 	}
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	go func() { r.status <- p.run(ctx, args) }()
 	return r
 }
@@ -883,7 +883,7 @@ $ tree /secret
 				return map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": auth}[name]
 			},
 		}
-		require.Equal(t, status, p.run(withLimit(t), []string{"get", "/secret"}), "%s: %s", auth, stderr.String())
+		require.Equal(t, status, p.run(zktest.Context(t), []string{"get", "/secret"}), "%s: %s", auth, stderr.String())
 	}
 }
 

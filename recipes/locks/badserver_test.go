@@ -101,7 +101,7 @@ func TestLockAtABadServer(t *testing.T) {
 				client := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(retry.OneTime(time.Millisecond)))
 				before := zktest.Embedded(server).Counts(t)
 				remove := server.Intercept(test.fault)
-				lease, err := newMutex(t, client, path).Acquire(withLimit(t))
+				lease, err := newMutex(t, client, path).Acquire(zktest.Context(t))
 				require.Error(t, err)
 				require.Nil(t, lease)
 				require.ErrorIs(t, err, test.want)

@@ -66,7 +66,7 @@ func TestTryAcquireTenThousandTimesLeavesNothing(t *testing.T) {
 		holder := zktest.Client(t, server.ConnectString())
 		client := zktest.Client(t, server.ConnectString())
 		for _, c := range []*framework.Framework{holder, client} {
-			require.NoError(t, c.Sync(withLimit(t), "/")) // all its goroutines run now
+			require.NoError(t, c.Sync(zktest.Context(t), "/")) // all its goroutines run now
 		}
 		held := whileHeld(server.Counts(t))
 		lease := acquire(t, newMutex(t, holder, "/locks/tries"))

@@ -44,7 +44,7 @@ func TestComposedLockExcludes(t *testing.T) {
 					wg.Go(func() {
 						var err error
 						for range turns {
-							err = errors.Join(err, lock.Do(withLimit(t), func(context.Context) error {
+							err = errors.Join(err, lock.Do(zktest.Context(t), func(context.Context) error {
 								count++
 								return nil
 							}))
@@ -71,12 +71,12 @@ func TestComposedLockLetsOperatorsBy(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		jobs, operators := newOperatorLocks(t, client)
-		holder, err := jobs.Acquire(withLimit(t))
+		holder, err := jobs.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		order := make(chan string)
 		arrive := func(who string, lock *locks.InterProcessMultiLock, nodes int) {
 			go func() {
-				err := lock.Do(withLimit(t), func(context.Context) error {
+				err := lock.Do(zktest.Context(t), func(context.Context) error {
 					order <- who
 					return nil
 				})
@@ -89,11 +89,11 @@ func TestComposedLockLetsOperatorsBy(t *testing.T) {
 		arrive("job 1", jobs, 3)
 		arrive("job 2", jobs, 4)
 		arrive("operator 1", operators, 6)
-		_, err = jobs.TryAcquire(withLimit(t))
+		_, err = jobs.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		_, err = operators.TryAcquire(withLimit(t))
+		_, err = operators.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		require.NoError(t, holder.Release(withLimit(t)))
+		require.NoError(t, holder.Release(zktest.Context(t)))
 		awaitQueue(t, jobs, 4)             // operator 1 has the lock
 		arrive("operator 2", operators, 5) // behind it in the room
 		for _, want := range []string{"operator 1", "operator 2", "job 1", "job 2"} {
@@ -112,9 +112,9 @@ func TestComposedLockIsProtected(t *testing.T) {
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()),
 			framework.WithErrorPolicy(framework.SessionErrorPolicy))
 		_, operators := newOperatorLocks(t, client)
-		first, err := operators.Acquire(withLimit(t)) // makes the folders
+		first, err := operators.Acquire(zktest.Context(t)) // makes the folders
 		require.NoError(t, err)
-		require.NoError(t, first.Release(withLimit(t)))
+		require.NoError(t, first.Release(zktest.Context(t)))
 		var once sync.Once
 		defer link.Intercept(func(frame zkproxy.Frame) zkproxy.Verdict {
 			verdict := zkproxy.Verdict(zkproxy.Pass)
@@ -123,10 +123,10 @@ func TestComposedLockIsProtected(t *testing.T) {
 			}
 			return verdict
 		})()
-		lease, err := operators.Acquire(withLimit(t))
+		lease, err := operators.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, awaitQueue(t, operators, 2), 2, "one in the room and one at the mutex")
-		require.NoError(t, lease.Release(withLimit(t)))
+		require.NoError(t, lease.Release(zktest.Context(t)))
 	})
 }
 

@@ -86,7 +86,7 @@ func (w waitersOf) Participants(ctx context.Context) ([]locks.Participant, error
 func (p *party) signal(tb testing.TB) {
 	tb.Helper()
 	lease := acquire(tb, p.mutex)
-	require.NoError(tb, p.condition.Signal(withLimit(tb), lease))
+	require.NoError(tb, p.condition.Signal(zktest.Context(tb), lease))
 	release(tb, lease)
 }
 
@@ -115,7 +115,7 @@ func TestConditionSignalsGoToTheLongestWaiter(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
 		before := server.Counts(t)
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		a.signal(t) // nobody waits: it is not remembered
 		first := a.awaitLater(t, ctx, 1)
 		second := b.awaitLater(t, ctx, 2)
@@ -140,7 +140,7 @@ func TestConditionSignalIsTakenUnderTheLock(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		waiting := p.awaitLater(t, ctx, 1)
 		lease := acquire(t, p.mutex)
 		require.NoError(t, p.condition.Signal(ctx, lease))
@@ -176,7 +176,7 @@ func TestSignalAll(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		const n = 5
 		waiting := make(chan outcome, n) // of all, as the lock may go to any of them first
 		for i := range n {
@@ -228,23 +228,23 @@ func TestConditionSignalOfAWaiterThatIsGone(t *testing.T) {
 		"client closed": func(t *testing.T, _ zktest.Backend, p *party, _ func()) { require.NoError(t, p.client.Close()) },
 		"node deleted by hand": func(t *testing.T, _ zktest.Backend, p *party, _ func()) {
 			waiters := p.awaitWaiters(t, 2)
-			require.NoError(t, p.client.Delete(withLimit(t), waiters[0].Path))
+			require.NoError(t, p.client.Delete(zktest.Context(t), waiters[0].Path))
 		},
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		for name, end := range ends {
 			t.Run(name, func(t *testing.T) {
 				a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
-				ctx, giveUp := context.WithCancel(withLimit(t))
+				ctx, giveUp := context.WithCancel(zktest.Context(t))
 				defer giveUp()
 				results := make(chan outcome, 2)
 				b.awaitInto(ctx, acquire(t, b.mutex), results)
 				a.awaitWaiters(t, 1)
 				second := acquire(t, a.mutex)
-				a.awaitInto(withLimit(t), second, results)
+				a.awaitInto(zktest.Context(t), second, results)
 				waiters := a.awaitWaiters(t, 2)
 				lease := acquire(t, a.mutex)
-				require.NoError(t, a.condition.Signal(withLimit(t), lease))
+				require.NoError(t, a.condition.Signal(zktest.Context(t), lease))
 				end(t, server, b, giveUp)
 				require.Eventually(t, func() bool {
 					left := a.awaitWaiters(t, 1)
@@ -272,10 +272,10 @@ func TestConditionSignalsLeftByTheDead(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
-		ctx, giveUp := context.WithCancel(withLimit(t))
+		ctx, giveUp := context.WithCancel(zktest.Context(t))
 		first := b.awaitLater(t, ctx, 1)
 		lease := acquire(t, a.mutex)
-		require.NoError(t, a.condition.Signal(withLimit(t), lease))
+		require.NoError(t, a.condition.Signal(zktest.Context(t), lease))
 		giveUp()
 		o := await(t, first)
 		require.ErrorIs(t, o.err, locks.ErrNotAcquired)
@@ -284,7 +284,7 @@ func TestConditionSignalsLeftByTheDead(t *testing.T) {
 		a.awaitWaiters(t, 0) // deleted in the background
 
 		release(t, lease)
-		second := a.awaitLater(t, withLimit(t), 1)
+		second := a.awaitLater(t, zktest.Context(t), 1)
 		a.requireWaiting(t, second)
 		a.signal(t)
 		requireSignalled(t, second)
@@ -297,9 +297,9 @@ func TestConditionWaiterThatGivesUp(t *testing.T) {
 		p := newParty(t, server.ConnectString())
 		before := server.Counts(t)
 		cause := errors.New("enough")
-		ctx, giveUp := context.WithCancelCause(withLimit(t))
+		ctx, giveUp := context.WithCancelCause(zktest.Context(t))
 		first := p.awaitLater(t, ctx, 1)
-		second := p.awaitLater(t, withLimit(t), 2)
+		second := p.awaitLater(t, zktest.Context(t), 2)
 		giveUp(cause)
 		o := await(t, first)
 		require.ErrorIs(t, o.err, locks.ErrNotAcquired)
@@ -316,7 +316,7 @@ func TestConditionWaiterLosesItsSession(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
-		waiting := b.awaitLater(t, withLimit(t), 1)
+		waiting := b.awaitLater(t, zktest.Context(t), 1)
 		awaitQueue(t, a.mutex, 0) // given back: losing it before would be an error
 		old := b.client.Session()
 		zktest.KillSession(t, b.client, server.Addr())
@@ -339,10 +339,10 @@ func TestConditionWithoutItsLock(t *testing.T) {
 		gone := acquire(t, p.mutex)
 		release(t, gone)
 		lost := acquire(t, p.mutex)
-		require.NoError(t, p.client.Delete(withLimit(t), lost.Path()))
+		require.NoError(t, p.client.Delete(zktest.Context(t), lost.Path()))
 		awaitDone(t, lost.Done(), "the loss")
 		for name, lease := range map[string]*locks.Lease{"nil": nil, "of another lock": other, "released": gone, "lost": lost} {
-			ctx := withLimit(t)
+			ctx := zktest.Context(t)
 			require.ErrorIs(t, p.condition.Signal(ctx, lease), locks.ErrNotHeld, name)
 			require.ErrorIs(t, p.condition.SignalAll(ctx, lease), locks.ErrNotHeld, name)
 			again, err := p.condition.Await(ctx, lease)
@@ -356,14 +356,14 @@ func TestConditionWithoutItsLock(t *testing.T) {
 		require.ErrorIs(t, other.Err(), locks.ErrReleased, "whatever lease Await is given")
 
 		lease := acquire(t, p.mutex)
-		_, err := p.condition.Await(lease.Context(withLimit(t)), lease)
+		_, err := p.condition.Await(lease.Context(zktest.Context(t)), lease)
 		require.ErrorContains(t, err, "the context ends with the lease")
 		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
 
 		outer := acquire(t, p.mutex)
-		inner, err := p.mutex.Acquire(outer.Context(withLimit(t)))
+		inner, err := p.mutex.Acquire(outer.Context(zktest.Context(t)))
 		require.NoError(t, err)
-		_, err = p.condition.Await(withLimit(t), inner)
+		_, err = p.condition.Await(zktest.Context(t), inner)
 		require.ErrorIs(t, err, locks.ErrReentered)
 		require.NoError(t, outer.Err())
 		release(t, outer)
@@ -396,9 +396,9 @@ func TestConditionSignalOfOneWhoHasLostTheLock(t *testing.T) {
 			_, watched := read.Load(name)
 			return watched
 		}, limit, time.Millisecond)
-		require.NoError(t, p.client.Delete(withLimit(t), lease.Path()))
+		require.NoError(t, p.client.Delete(zktest.Context(t), lease.Path()))
 		require.NoError(t, lease.Err(), "it has not heard")
-		err := deaf.condition.Signal(withLimit(t), lease)
+		err := deaf.condition.Signal(zktest.Context(t), lease)
 		var lost *locks.LostError
 		require.ErrorAs(t, err, &lost)
 		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
@@ -443,15 +443,15 @@ func TestConditionOfTheWriteLock(t *testing.T) {
 		writer := acquire(t, rw.WriteLock())
 		waiting := make(chan outcome, 1)
 		go func() {
-			again, err := condition.Await(withLimit(t), writer)
+			again, err := condition.Await(zktest.Context(t), writer)
 			waiting <- outcome{again, err}
 		}()
 		awaitQueue(t, waitersOf{condition}, 1)
 		reader := acquire(t, rw.ReadLock())
-		require.ErrorIs(t, condition.Signal(withLimit(t), reader), locks.ErrNotHeld)
+		require.ErrorIs(t, condition.Signal(zktest.Context(t), reader), locks.ErrNotHeld)
 		release(t, reader)
 		signaller := acquire(t, rw.WriteLock())
-		require.NoError(t, condition.Signal(withLimit(t), signaller))
+		require.NoError(t, condition.Signal(zktest.Context(t), signaller))
 		release(t, signaller)
 		requireSignalled(t, waiting)
 	})
@@ -472,7 +472,7 @@ func TestConditionProducersAndConsumers(t *testing.T) {
 		var sum atomic.Int64
 		errs := make(chan error, 2*workers)
 		until := func(ready func() bool, p *party, wait, tell *locks.Condition, work func()) error {
-			ctx := withLimit(t)
+			ctx := zktest.Context(t)
 			lease, err := p.mutex.Acquire(ctx)
 			for err == nil && !ready() {
 				lease, err = wait.Await(ctx, lease)
@@ -536,7 +536,7 @@ func troubled(t *testing.T, server zktest.Backend, who string, k int) (reached b
 	if who == "waiter" {
 		signaller, waiter = direct, via
 	}
-	waiting := waiter.awaitLater(t, withLimit(t), 1)
+	waiting := waiter.awaitLater(t, zktest.Context(t), 1)
 	lease := acquire(t, signaller.mutex)
 	var lost atomic.Bool
 	first := link.Requests()
@@ -547,7 +547,7 @@ func troubled(t *testing.T, server zktest.Backend, who string, k int) (reached b
 		return zkproxy.Pass
 	})
 	defer remove()
-	require.NoError(t, signaller.condition.Signal(withLimit(t), lease), "%s, reply %d", who, k)
+	require.NoError(t, signaller.condition.Signal(zktest.Context(t), lease), "%s, reply %d", who, k)
 	if who == "signaller" {
 		reached = lost.Load()
 	}
@@ -572,10 +572,10 @@ func TestConditionFolderIsReaped(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		p := newParty(t, server.ConnectString())
 		for range 2 {
-			waiting := p.awaitLater(t, withLimit(t), 1)
+			waiting := p.awaitLater(t, zktest.Context(t), 1)
 			p.signal(t)
 			requireSignalled(t, waiting)
-			require.NoError(t, p.client.Delete(withLimit(t), conditionPath, framework.Quietly())) // the server may have been first
+			require.NoError(t, p.client.Delete(zktest.Context(t), conditionPath, framework.Quietly())) // the server may have been first
 			p.signal(t)
 		}
 	})
@@ -601,7 +601,7 @@ func TestConditionSignalsAndTheirWaiters(t *testing.T) {
 		signals := 0
 		for range rapid.IntRange(0, 8).Draw(rt, "steps") {
 			if len(waiters) == 0 || rapid.Bool().Draw(rt, "signal") {
-				require.NoError(t, p.condition.Signal(withLimit(t), lease))
+				require.NoError(t, p.condition.Signal(zktest.Context(t), lease))
 				signals = min(signals+1, len(waiters))
 				continue
 			}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // holders hold a lock each, in sessions of their own, under the same policy and with
@@ -132,7 +133,7 @@ func (g *holders) letRivalsWait(t *testing.T, rival *framework.Framework, entere
 // if the hold was lost before the cut.
 func (h *holder) awaitRival(t *testing.T, mutex queue) {
 	t.Helper()
-	for ctx := withLimit(t); h.lease.Err() == nil; pause() {
+	for ctx := zktest.Context(t); h.lease.Err() == nil; pause() {
 		contenders, err := mutex.Participants(ctx)
 		require.NoError(t, err)
 		if len(contenders) == 2 {

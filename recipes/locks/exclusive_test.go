@@ -32,7 +32,7 @@ func TestExclusiveLockExcludes(t *testing.T) {
 					for range 5 {
 						wg.Go(func() {
 							for range 3 {
-								err := lock.Do(withLimit(t), func(context.Context) error {
+								err := lock.Do(zktest.Context(t), func(context.Context) error {
 									// Unprotected on purpose: the race detector is one more witness.
 									if inside++; inside != 1 {
 										t.Errorf("%d inside at once", inside)
@@ -93,7 +93,7 @@ func TestExclusiveLockSurvivesTheEndOfItsFolders(t *testing.T) {
 			lock := create(t, client, "/locks/"+name)
 			wg.Go(func() {
 				for range 50 {
-					if err := lock.Do(withLimit(t), func(context.Context) error { return nil }); err != nil {
+					if err := lock.Do(zktest.Context(t), func(context.Context) error { return nil }); err != nil {
 						t.Errorf("%s: %v", name, err)
 					}
 				}
@@ -132,12 +132,12 @@ func folderGoes(t *testing.T, create func(*testing.T, *framework.Framework, stri
 		gone := make(chan struct{})
 		go func() {
 			defer close(gone)
-			deleted <- admin.Delete(withLimit(t), folder)
+			deleted <- admin.Delete(zktest.Context(t), folder)
 		}()
 		return zkserver.HoldUntil(gone)
 	})
 	defer remove()
-	require.NoError(t, create(t, client, "/locks/reaped").Do(withLimit(t), func(context.Context) error { return nil }))
+	require.NoError(t, create(t, client, "/locks/reaped").Do(zktest.Context(t), func(context.Context) error { return nil }))
 	require.NotEmpty(t, deleted, "no folder was there when its node was to be created")
 	for len(deleted) > 0 {
 		require.NoError(t, <-deleted)
@@ -174,15 +174,15 @@ func TestExclusiveLockNodesHaveTheProvidersACLs(t *testing.T) {
 			newReadWrite(t, client, "/locks/acl").WriteLock(), newReadWrite(t, client, "/locks/acl").ReadLock(),
 		} {
 			lease := acquire(t, side)
-			acl, err := client.GetACL(withLimit(t), lease.Path())
+			acl, err := client.GetACL(zktest.Context(t), lease.Path())
 			require.NoError(t, err)
 			require.Len(t, acl, 1)
 			require.Equal(t, "digest", acl[0].Scheme)
 			require.Contains(t, acl[0].ID, "alice:")
-			acl, err = client.GetACL(withLimit(t), "/locks/acl")
+			acl, err = client.GetACL(zktest.Context(t), "/locks/acl")
 			require.NoError(t, err)
 			require.Equal(t, ownerOnly{}.ACLForPath("/locks"), acl)
-			_, err = zktest.Client(t, server.ConnectString()).Get(withLimit(t), "/orders"+lease.Path())
+			_, err = zktest.Client(t, server.ConnectString()).Get(zktest.Context(t), "/orders"+lease.Path())
 			require.ErrorIs(t, err, framework.ErrNoAuth)
 			release(t, lease)
 		}
@@ -199,8 +199,8 @@ func TestExclusiveLockNodeOfTheSameNameIsNotTheHolders(t *testing.T) {
 		lease := acquire(t, newMutex(t, client, path, locks.WithErrorPolicy(framework.SessionErrorPolicy)))
 		link.Refuse(true)
 		link.Cut()
-		require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
-		_, err := admin.Create(withLimit(t), lease.Path(), nil, framework.CreatingParentsIfNeeded(),
+		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
+		_, err := admin.Create(zktest.Context(t), lease.Path(), nil, framework.CreatingParentsIfNeeded(),
 			framework.WithMode(framework.Ephemeral))
 		require.NoError(t, err)
 		link.Refuse(false)

@@ -50,7 +50,7 @@ func TestDriverFailureAfterTheCreationLeavesNoNode(t *testing.T) {
 			trouble: 1, fmt.Errorf("not there: %w", framework.ErrNoNode): 3,
 		} {
 			asked := 0
-			_, err := newFailing(t, client, path, func() error { asked++; return cause }).Acquire(withLimit(t))
+			_, err := newFailing(t, client, path, func() error { asked++; return cause }).Acquire(zktest.Context(t))
 			require.ErrorIs(t, err, cause)
 			require.Equal(t, want, asked)
 			requireNoChildren(t, client, path)
@@ -72,7 +72,7 @@ func TestDriverFirstFailureIsTold(t *testing.T) {
 			zktest.KillSession(t, client, server.Addr())
 			return trouble
 		})
-		_, err := internals.Acquire(withLimit(t))
+		_, err := internals.Acquire(zktest.Context(t))
 		require.ErrorIs(t, err, trouble)
 		awaitQueue(t, newMutex(t, zktest.Client(t, server.ConnectString()), path), 0)
 	})

@@ -60,7 +60,7 @@ var handoffs = pairing{
 		t.Helper()
 		m := newMutex(t, client, path, append(opts, locks.WithLocalHandoff(10))...)
 		first := acquire(t, m)
-		second := acquireLater(withLimit(t), m)
+		second := acquireLater(zktest.Context(t), m)
 		synctest.Wait() // it waits for the first
 		release(t, first)
 		o := await(t, second)
@@ -129,7 +129,7 @@ func (l lossByTime) run(t *testing.T, phase time.Duration) {
 	require.NoError(t, next.err)
 	require.Greater(t, next.lease.Token(), lease.Token())
 	release(t, next.lease)
-	require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+	require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 }
 
 func blackhole(d zkserver.Direction) func(*zkserver.Server, int64) func() {

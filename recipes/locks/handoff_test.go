@@ -23,7 +23,7 @@ func queueUp(t *testing.T, n int, waits func(i int), lock locks.InterProcessLock
 	t.Helper()
 	results := make([]<-chan outcome, n)
 	for i := range n {
-		results[i] = acquireLater(withLimit(t), lock)
+		results[i] = acquireLater(zktest.Context(t), lock)
 		waits(i)
 	}
 	return results
@@ -43,7 +43,7 @@ func TestHandoffRowOfHolds(t *testing.T) {
 		lease := acquire(t, mutex)
 		locals := queueUp(t, 4, func(i int) { o.awaitWaiting(t, "mutex", i+1) }, mutex)
 		require.Len(t, awaitQueue(t, mutex, 1), 1, "those who wait in the process have no nodes")
-		other := acquireLater(withLimit(t), rival)
+		other := acquireLater(zktest.Context(t), rival)
 		awaitQueue(t, mutex, 2)
 
 		first := lease
@@ -86,7 +86,7 @@ func TestHandoffRowEnds(t *testing.T) {
 		mutex := newMutex(t, client, "/locks/ends", locks.WithLocalHandoff(100))
 		hold := func() (*locks.Lease, <-chan outcome) {
 			lease := acquire(t, mutex)
-			next := acquireLater(withLimit(t), mutex)
+			next := acquireLater(zktest.Context(t), mutex)
 			o.awaitWaiting(t, "mutex", 1)
 			return lease, next
 		}
@@ -100,7 +100,7 @@ func TestHandoffRowEnds(t *testing.T) {
 		lease, next := hold()
 		require.NoError(t, admin.Delete(t.Context(), lease.Path()))
 		takesTurn(lease, next)
-		require.Error(t, lease.Release(withLimit(t)), "it was lost")
+		require.Error(t, lease.Release(zktest.Context(t)), "it was lost")
 
 		lease, next = hold()
 		require.NoError(t, locks.AttemptRevoke(t.Context(), admin, lease.Path()))
@@ -116,9 +116,9 @@ func TestHandoffRowEnds(t *testing.T) {
 		takesTurn(lease, next)
 
 		lease, next = hold()
-		_, err := mutex.TryAcquire(withLimit(t))
+		_, err := mutex.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "without a node")
-		ctx, cancel := context.WithCancel(withLimit(t))
+		ctx, cancel := context.WithCancel(zktest.Context(t))
 		gaveUp := acquireLater(ctx, mutex)
 		o.awaitWaiting(t, "mutex", 2)
 		cancel()
@@ -229,10 +229,10 @@ func TestHandoffRowOfShortHoldsIsWatched(t *testing.T) {
 	const short = 400 * time.Microsecond
 	for name, trouble := range map[string]func(*testing.T, *framework.Framework, *locks.Lease){
 		"asked for": func(t *testing.T, admin *framework.Framework, lease *locks.Lease) {
-			require.NoError(t, locks.AttemptRevoke(withLimit(t), admin, lease.Path()))
+			require.NoError(t, locks.AttemptRevoke(zktest.Context(t), admin, lease.Path()))
 		},
 		"deleted": func(t *testing.T, admin *framework.Framework, lease *locks.Lease) {
-			require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
+			require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
 		},
 	} {
 		// With the slow reply a release comes while the watch is being set.
@@ -251,7 +251,7 @@ func TestHandoffRowOfShortHoldsIsWatched(t *testing.T) {
 					lease := acquire(t, mutex)
 					first := lease
 					for range 3 {
-						next := acquireLater(withLimit(t), mutex)
+						next := acquireLater(zktest.Context(t), mutex)
 						time.Sleep(short)
 						release(t, lease)
 						lease = await(t, next).lease
@@ -266,7 +266,7 @@ func TestHandoffRowOfShortHoldsIsWatched(t *testing.T) {
 					default:
 						t.Fatal("the holder has not been told")
 					}
-					_ = lease.Release(withLimit(t)) // an error if it was lost
+					_ = lease.Release(zktest.Context(t)) // an error if it was lost
 				})
 			})
 		}

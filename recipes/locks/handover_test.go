@@ -58,7 +58,7 @@ func awaitRequest(t *testing.T, requests <-chan int32, op int32, not <-chan outc
 			}
 		case o := <-not:
 			t.Fatalf("the acquisition has ended with %+v", o)
-		case <-withLimit(t).Done():
+		case <-zktest.Context(t).Done():
 			t.Fatalf("request %d has not come", op)
 		}
 	}
@@ -76,7 +76,7 @@ func requireWaiting(t *testing.T, result <-chan outcome) {
 // awaitWatches waits until the server has n watches more than before.
 func awaitWatches(t *testing.T, server zktest.Backend, before zktest.Counts, n int) {
 	t.Helper()
-	for ctx := withLimit(t); server.Counts(t).Watches != before.Watches+n; {
+	for ctx := zktest.Context(t); server.Counts(t).Watches != before.Watches+n; {
 		require.NoError(t, ctx.Err(), "the watches are %d, expected %d more than %d",
 			server.Counts(t).Watches, n, before.Watches)
 	}
@@ -100,9 +100,9 @@ func TestQueueLastOneBeforeIsEnough(t *testing.T) {
 				lease := acquire(t, test.holds(t, zktest.Client(t, server.ConnectString())))
 				awaitWatches(t, server, before, 1)
 				waiter := newLinked(t, server)
-				result := acquireLater(withLimit(t), test.waits(t, waiter.Framework))
+				result := acquireLater(zktest.Context(t), test.waits(t, waiter.Framework))
 				awaitWatches(t, server, before, 3)
-				require.NoError(t, waiter.Sync(withLimit(t), "/"))
+				require.NoError(t, waiter.Sync(zktest.Context(t), "/"))
 				waiter.link.Blackhole(zkproxy.ToServer)
 				release(t, lease)
 				o := await(t, result)
@@ -160,10 +160,10 @@ func TestQueueHandoverInTheProcess(t *testing.T) {
 				waiting := test.waits(t, w.waiter)
 				var results []<-chan outcome
 				for range 3 {
-					results = append(results, acquireLater(withLimit(t), waiting))
+					results = append(results, acquireLater(zktest.Context(t), waiting))
 					time.Sleep(time.Second) // each waits, and watches its own node
 				}
-				require.NoError(t, w.waiter.Sync(withLimit(t), "/"))
+				require.NoError(t, w.waiter.Sync(zktest.Context(t), "/"))
 				heal := w.server.Blackhole(w.waiter.Session().ID(), zkserver.ToServer)
 				for _, result := range results {
 					last := held[len(held)-1]
@@ -196,14 +196,14 @@ func TestQueueOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 				}
 				mutex := newMutex(t, waiter.Framework, handoverPath)
 				lease := acquire(t, newMutex(t, holder, handoverPath))
-				next := acquireLater(withLimit(t), newMutex(t, holder, handoverPath))
+				next := acquireLater(zktest.Context(t), newMutex(t, holder, handoverPath))
 				awaitQueue(t, mutex, 2)
-				ctx, giveUp := context.WithCancel(withLimit(t))
+				ctx, giveUp := context.WithCancel(zktest.Context(t))
 				gaveUp := acquireLater(ctx, newMutex(t, middle, handoverPath))
 				awaitQueue(t, mutex, 3)
-				result := acquireLater(withLimit(t), mutex)
+				result := acquireLater(zktest.Context(t), mutex)
 				awaitQueue(t, mutex, 4)
-				require.NoError(t, waiter.Sync(withLimit(t), "/"))
+				require.NoError(t, waiter.Sync(zktest.Context(t), "/"))
 				sent := waiter.requests()
 				giveUp()
 				require.ErrorIs(t, await(t, gaveUp).err, context.Canceled)
@@ -233,14 +233,14 @@ func TestQueueAnotherProcessIsNotOvertaken(t *testing.T) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		mutex := newMutex(t, client, handoverPath)
 		lease := acquire(t, mutex)
-		theirs := acquireLater(withLimit(t), newMutex(t, other, handoverPath))
+		theirs := acquireLater(zktest.Context(t), newMutex(t, other, handoverPath))
 		awaitQueue(t, mutex, 2)
-		ours := acquireLater(withLimit(t), mutex)
+		ours := acquireLater(zktest.Context(t), mutex)
 		awaitQueue(t, mutex, 3)
 		release(t, lease)
 		o := await(t, theirs)
 		require.NoError(t, o.err)
-		require.NoError(t, client.Sync(withLimit(t), "/"))
+		require.NoError(t, client.Sync(zktest.Context(t), "/"))
 		requireWaiting(t, ours)
 		release(t, o.lease)
 		o = await(t, ours)
@@ -263,15 +263,15 @@ func TestDowngradedWriterKeepsWritersOut(t *testing.T) {
 				}
 				rw := newReadWrite(t, first, handoverPath)
 				writer := acquire(t, rw.WriteLock())
-				result := acquireLater(withLimit(t), newReadWrite(t, client.Framework, handoverPath).WriteLock())
+				result := acquireLater(zktest.Context(t), newReadWrite(t, client.Framework, handoverPath).WriteLock())
 				awaitQueue(t, rw, 2)
-				require.NoError(t, client.Sync(withLimit(t), "/"))
-				reader, err := rw.ReadLock().Acquire(writer.Context(withLimit(t)))
+				require.NoError(t, client.Sync(zktest.Context(t), "/"))
+				reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
 				require.NoError(t, err)
 				sent := client.requests()
 				release(t, writer)
 				awaitRequest(t, sent, opGetChildren2, result)
-				require.NoError(t, client.Sync(withLimit(t), "/"))
+				require.NoError(t, client.Sync(zktest.Context(t), "/"))
 				requireWaiting(t, result)
 				release(t, reader)
 				o := await(t, result)
@@ -290,9 +290,9 @@ func TestQueueVandalLetsNobodyIn(t *testing.T) {
 		before := server.Counts(t)
 		mutex := newMutex(t, client, handoverPath)
 		lease := acquire(t, mutex)
-		ours := acquireLater(withLimit(t), mutex)
+		ours := acquireLater(zktest.Context(t), mutex)
 		victim := awaitQueue(t, mutex, 2)[1].Path
-		theirs := acquireLater(withLimit(t), newMutex(t, other, handoverPath))
+		theirs := acquireLater(zktest.Context(t), newMutex(t, other, handoverPath))
 		awaitQueue(t, mutex, 3)
 		awaitWatches(t, server, before, 5) // three on their own nodes, two of the last on those before
 		require.NoError(t, other.Delete(t.Context(), victim))
@@ -305,7 +305,7 @@ func TestQueueVandalLetsNobodyIn(t *testing.T) {
 		release(t, lease)
 		o := await(t, theirs)
 		require.NoError(t, o.err)
-		require.NoError(t, client.Sync(withLimit(t), "/"))
+		require.NoError(t, client.Sync(zktest.Context(t), "/"))
 		requireWaiting(t, ours)
 		release(t, o.lease)
 		o = await(t, ours)
@@ -346,20 +346,20 @@ func TestQueueOnlyTheNextLooksAhead(t *testing.T) {
 		first := newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath)
 		release(t, acquire(t, first.ReadLock())) // with the number 0, which no writer has then
 		lease := acquire(t, first.WriteLock())
-		second := acquireLater(withLimit(t), newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath).WriteLock())
+		second := acquireLater(zktest.Context(t), newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath).WriteLock())
 		next := awaitQueue(t, first, 2)[1].Path
 		var readers []<-chan outcome
 		var clients []*framework.Framework
 		for i := range 5 {
 			clients = append(clients, zktest.Client(t, server.ConnectString()))
-			readers = append(readers, acquireLater(withLimit(t), newReadWrite(t, clients[i], handoverPath).ReadLock()))
+			readers = append(readers, acquireLater(zktest.Context(t), newReadWrite(t, clients[i], handoverPath).ReadLock()))
 			awaitQueue(t, first, 3+i)
 		}
-		for ctx := withLimit(t); watchers(t, server, next) < 1+len(readers); { // and its own
+		for ctx := zktest.Context(t); watchers(t, server, next) < 1+len(readers); { // and its own
 			require.NoError(t, ctx.Err(), "%d watch the second writer", watchers(t, server, next))
 		}
 		for _, client := range clients { // what was sent with these watches has been done
-			require.NoError(t, client.Sync(withLimit(t), "/"))
+			require.NoError(t, client.Sync(zktest.Context(t), "/"))
 		}
 		require.LessOrEqual(t, watchers(t, server, lease.Path()), 3, "itself, the second writer and one reader")
 		release(t, lease)
@@ -377,7 +377,7 @@ func TestQueueOnlyTheNextLooksAhead(t *testing.T) {
 // watchers counts the sessions that watch a path, named as in the chroot of the test.
 func watchers(t *testing.T, server zktest.Backend, path string) int {
 	t.Helper()
-	answer, err := server.FourLetterWord(withLimit(t), "wchp")
+	answer, err := server.FourLetterWord(zktest.Context(t), "wchp")
 	require.NoError(t, err)
 	n, there := 0, false
 	for line := range strings.Lines(answer) {
@@ -408,9 +408,9 @@ func TestQueueDriverMayInsistOnTheServer(t *testing.T) {
 		lock, err := locks.NewLockInternals(client.Framework, driver, handoverPath, "lock-", 1)
 		require.NoError(t, err)
 		lease := acquire(t, lock)
-		result := acquireLater(withLimit(t), lock)
+		result := acquireLater(zktest.Context(t), lock)
 		awaitQueue(t, lock, 2)
-		require.NoError(t, client.Sync(withLimit(t), "/"))
+		require.NoError(t, client.Sync(zktest.Context(t), "/"))
 		sent := client.requests()
 		release(t, lease)
 		o := await(t, result)

@@ -44,10 +44,10 @@ func TestLeaseSaysWhatItsHoldIs(t *testing.T) {
 		release(t, lease)
 	}
 	writer := acquire(t, rw.WriteLock())
-	again, err := rw.WriteLock().Acquire(writer.Context(withLimit(t)))
+	again, err := rw.WriteLock().Acquire(writer.Context(zktest.Context(t)))
 	require.NoError(t, err)
 	require.Equal(t, writer.Since(), again.Since(), "one hold")
-	reader, err := rw.ReadLock().Acquire(writer.Context(withLimit(t)))
+	reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
 	require.NoError(t, err)
 	require.False(t, reader.Exclusive(), "a downgraded writer is a reader among others")
 	for _, lease := range []*locks.Lease{again, writer, reader} {

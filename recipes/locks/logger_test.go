@@ -99,7 +99,7 @@ func TestLeaseHolderKnowsFirstBehindAFullPipe(t *testing.T) {
 	})
 	lease := acquire(t, newMutex(t, holder, "/lock"))
 	work := lease.Context(context.Background())
-	waiting := acquireLater(withLimit(t), newMutex(t, zktest.Client(t, server.Addr()), "/lock"))
+	waiting := acquireLater(zktest.Context(t), newMutex(t, zktest.Client(t, server.Addr()), "/lock"))
 	proxy.Blackhole(zkproxy.Both)
 	o := await(t, waiting)
 	require.NoError(t, o.err)

@@ -110,13 +110,13 @@ func TestLeaseHolderKnowsFirst(t *testing.T) {
 		},
 		{
 			"node deleted by hand", framework.StandardErrorPolicy,
-			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) },
+			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(zktest.Context(t), c.lease.Path())) },
 			[]framework.LostReason{framework.ReasonNodeDeleted},
 			true,
 		},
 		{
 			"node deleted by hand", framework.SessionErrorPolicy,
-			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) },
+			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(zktest.Context(t), c.lease.Path())) },
 			[]framework.LostReason{framework.ReasonNodeDeleted},
 			true,
 		},
@@ -170,7 +170,7 @@ func (c *contest) run(
 	waiting := make(chan outcome, 1)
 	told := make(chan error, 1)
 	go func() {
-		lease, err := rival.Acquire(withLimit(t))
+		lease, err := rival.Acquire(zktest.Context(t))
 		told <- context.Cause(work) // at once, on the rival's own goroutine
 		waiting <- outcome{lease, err}
 	}()
@@ -196,7 +196,7 @@ func (c *contest) run(
 	}
 	require.ErrorAs(t, c.lease.Err(), &lost)
 	require.Greater(t, o.lease.Token(), c.lease.Token())
-	require.ErrorAs(t, c.lease.Release(withLimit(t)), &lost, "Release tells of the loss")
+	require.ErrorAs(t, c.lease.Release(zktest.Context(t)), &lost, "Release tells of the loss")
 	release(t, o.lease)
 	return lost.Reason
 }
@@ -227,7 +227,7 @@ var pairings = []pairing{
 			t.Helper()
 			rw := newReadWrite(t, client, path, opts...)
 			writer := acquire(t, rw.WriteLock())
-			reader, err := rw.ReadLock().Acquire(writer.Context(withLimit(t)))
+			reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
 			require.NoError(t, err)
 			release(t, writer)
 			return reader
@@ -281,7 +281,7 @@ func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 						defer func() { <-gate }()
 						c := &contest{server: server, admin: admin}
 						reason := c.run(t, p, fmt.Sprintf("/locks/deleted/%d", trial), framework.SessionErrorPolicy, true,
-							func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(withLimit(t), c.lease.Path())) })
+							func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(zktest.Context(t), c.lease.Path())) })
 						if reason != framework.ReasonNodeDeleted {
 							t.Errorf("deleted, trial %d: lost because %q", trial, reason)
 						}
@@ -316,14 +316,14 @@ func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 		m := newMutex(t, client, "/locks/again")
 		lease := acquire(t, m)
 		proxy.Cut()
-		require.NoError(t, client.Sync(withLimit(t), "/")) // over another connection
+		require.NoError(t, client.Sync(zktest.Context(t), "/")) // over another connection
 		var lost *locks.LostError
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Equal(t, framework.ReasonSuspended, lost.Reason)
 
 		next := acquire(t, m)
 		require.Greater(t, next.Token(), lease.Token())
-		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 		require.NoError(t, next.Err(), "the release of the lost lease does not touch the next")
 		release(t, next)
 		server.AwaitCounts(t, before, limit)
@@ -353,14 +353,14 @@ func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 			}
 		}
 		require.NoError(t, lease.Err())
-		_, err := lease.Transact(withLimit(t), framework.CheckOp("/", framework.AnyVersion))
+		_, err := lease.Transact(zktest.Context(t), framework.CheckOp("/", framework.AnyVersion))
 		require.NoError(t, err)
 
 		// While the link is cut the node is deleted: no watch can tell.
 		proxy.Refuse(true)
 		proxy.Cut()
 		require.Equal(t, framework.Suspended, <-states)
-		require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
+		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
 		require.NoError(t, lease.Err())
 		proxy.Refuse(false)
 		awaitDone(t, lease.Done(), "the loss")
@@ -379,10 +379,10 @@ func TestLeaseWaiterSurvivesAnInterruption(t *testing.T) {
 		lease := acquire(t, holder)
 		proxy := zktest.NewProxy(t, server.Addr())
 		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(proxy.Addr())), path)
-		result := acquireLater(withLimit(t), waiter)
+		result := acquireLater(zktest.Context(t), waiter)
 		place := awaitQueue(t, holder, 2)[1]
 		proxy.Cut()
-		later := acquireLater(withLimit(t), holder)
+		later := acquireLater(zktest.Context(t), holder)
 		awaitQueue(t, holder, 3)
 		release(t, lease)
 		o := await(t, result)
@@ -402,10 +402,10 @@ func TestLeaseWaiterJoinsTheQueueAgain(t *testing.T) {
 		holder := newMutex(t, admin, path)
 		lease := acquire(t, holder)
 		client := zktest.Client(t, server.ConnectString())
-		result := acquireLater(withLimit(t), newMutex(t, client, path))
+		result := acquireLater(zktest.Context(t), newMutex(t, client, path))
 
 		first := awaitQueue(t, holder, 2)[1]
-		require.NoError(t, admin.Delete(withLimit(t), first.Path))
+		require.NoError(t, admin.Delete(zktest.Context(t), first.Path))
 		second := awaitOther(t, holder, first)
 		zktest.KillSession(t, client, server.Addr())
 		third := awaitOther(t, holder, second)
@@ -439,14 +439,14 @@ func TestLeaseClosingTheClientEndsItsHolds(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/close")
 		lease := acquire(t, m)
-		waiting := acquireLater(withLimit(t), m)
+		waiting := acquireLater(zktest.Context(t), m)
 		awaitQueue(t, m, 2)
 		require.NoError(t, client.Close())
 		var lost *locks.LostError
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Equal(t, framework.ReasonClosed, lost.Reason)
 		require.ErrorIs(t, await(t, waiting).err, framework.ErrClosed)
-		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 		release(t, acquire(t, newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/close")))
 	})
 }

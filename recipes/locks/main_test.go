@@ -45,14 +45,14 @@ func newReadWrite(tb testing.TB, client *framework.Framework, path string, opts 
 // acquire acquires within the limit.
 func acquire(tb testing.TB, lock locks.InterProcessLock) *locks.Lease {
 	tb.Helper()
-	lease, err := lock.Acquire(withLimit(tb))
+	lease, err := lock.Acquire(zktest.Context(tb))
 	require.NoError(tb, err)
 	return lease
 }
 
 func release(tb testing.TB, lease *locks.Lease) {
 	tb.Helper()
-	require.NoError(tb, lease.Release(withLimit(tb)))
+	require.NoError(tb, lease.Release(zktest.Context(tb)))
 }
 
 func releaseAll(tb testing.TB, leases []*locks.Lease) {
@@ -60,13 +60,6 @@ func releaseAll(tb testing.TB, leases []*locks.Lease) {
 	for _, lease := range leases {
 		release(tb, lease)
 	}
-}
-
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	tb.Cleanup(cancel)
-	return ctx
 }
 
 // outcome is the result of an acquisition in another goroutine.
@@ -112,7 +105,7 @@ type queue interface {
 // awaitQueue waits until the lock has n contenders, and returns them.
 func awaitQueue(tb testing.TB, m queue, n int) []locks.Participant {
 	tb.Helper()
-	ctx := withLimit(tb)
+	ctx := zktest.Context(tb)
 	var last []locks.Participant
 	for {
 		participants, err := m.Participants(ctx)
@@ -133,7 +126,7 @@ func awaitQueue(tb testing.TB, m queue, n int) []locks.Participant {
 // it already, as it does with containers that became empty.
 func requireNoChildren(tb testing.TB, client *framework.Framework, path string) {
 	tb.Helper()
-	children, err := client.Children(withLimit(tb), path)
+	children, err := client.Children(zktest.Context(tb), path)
 	if !errors.Is(err, framework.ErrNoNode) {
 		require.NoError(tb, err)
 	}

@@ -25,7 +25,7 @@ import (
 // acquireMany acquires n locks with folders of their own below /many, from a few goroutines.
 func acquireMany(t *testing.T, client *framework.Framework, n, goroutines int) []*locks.Lease {
 	t.Helper()
-	ctx, leases, errs := withLimit(t), make([]*locks.Lease, n), make([]error, n)
+	ctx, leases, errs := zktest.Context(t), make([]*locks.Lease, n), make([]error, n)
 	var next atomic.Int64
 	var all sync.WaitGroup
 	for range goroutines {
@@ -59,7 +59,7 @@ func TestRequestsOfManyLocks(t *testing.T) {
 		taken := sent.since(zkserver.OpCreateContainer, zkserver.OpCreate2, zkserver.OpGetChildren2, zkserver.OpGetData)
 		require.LessOrEqual(t, taken, 3*n+atFirst)
 
-		require.NoError(t, locks.ReleaseAll(withLimit(t), leases...))
+		require.NoError(t, locks.ReleaseAll(zktest.Context(t), leases...))
 		require.Equal(t, n, sent.since(zkserver.OpDelete, zkserver.OpRemoveWatches, zkserver.OpGetData, zkserver.OpGetChildren2))
 		for _, lease := range leases {
 			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
@@ -129,7 +129,7 @@ func TestManyReleasesAreUnderWayAtOnce(t *testing.T) {
 		})()
 		released := make(chan error, 1)
 		// With a context that ends by the first release: the others are waited for all the same.
-		go func() { released <- locks.ReleaseAll(leases[0].Context(withLimit(t)), append(leases, nil)...) }()
+		go func() { released <- locks.ReleaseAll(leases[0].Context(zktest.Context(t)), append(leases, nil)...) }()
 		synctest.Wait()
 		for _, lease := range leases {
 			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
@@ -138,7 +138,7 @@ func TestManyReleasesAreUnderWayAtOnce(t *testing.T) {
 		close(answer)
 		require.NoError(t, <-released)
 		require.Equal(t, n, sent.since(zkserver.OpDelete))
-		require.NoError(t, locks.ReleaseAll(withLimit(t), leases...), "again")
+		require.NoError(t, locks.ReleaseAll(zktest.Context(t), leases...), "again")
 		require.Zero(t, sent.since(zkserver.OpDelete))
 	})
 }
@@ -206,12 +206,12 @@ func TestManyMemoryOfManyLocks(t *testing.T) {
 	before := memory()
 	leases := acquireMany(t, client, n, 8)
 	admin := zktest.Real(server.Servers()[0])
-	for ctx := withLimit(t); admin.Counts(t).Watches < n; { // until each holder watches its node
+	for ctx := zktest.Context(t); admin.Counts(t).Watches < n; { // until each holder watches its node
 		require.NoError(t, ctx.Err())
 		time.Sleep(20 * time.Millisecond)
 	}
 	each := float64(memory()-before) / n
 	t.Logf("%.0f bytes each", each)
 	require.Less(t, each, float64(maxHeapOfAHeldLock))
-	require.NoError(t, locks.ReleaseAll(withLimit(t), leases...))
+	require.NoError(t, locks.ReleaseAll(zktest.Context(t), leases...))
 }

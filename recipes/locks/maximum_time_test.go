@@ -50,7 +50,7 @@ func TestSemaphoreMaximumFallsDuringALook(t *testing.T) {
 		synctest.Wait()
 		client := zktest.Client(t, server)
 		s, _ := newSharedSemaphore(t, client, 3)
-		waiting := acquireLater(withLimit(t), s)
+		waiting := acquireLater(zktest.Context(t), s)
 		time.Sleep(time.Second)
 
 		look := make(chan struct{})
@@ -66,7 +66,7 @@ func TestSemaphoreMaximumFallsDuringALook(t *testing.T) {
 		require.ErrorIs(t, await(t, before).err, locks.ErrNotAcquired)
 		synctest.Wait()
 		require.True(t, looking.Load())
-		require.NoError(t, shared.Set(withLimit(t), 1))
+		require.NoError(t, shared.Set(zktest.Context(t), 1))
 		release(t, leases[0])
 		close(look)
 		requireWaits(t, waiting)
@@ -85,12 +85,12 @@ func TestSemaphoreMaximumFallsBeforeARelease(t *testing.T) {
 		client := zktest.Client(t, server)
 		s, _ := newSharedSemaphore(t, client, 2)
 		leases := []*locks.Lease{acquire(t, s), acquire(t, s)}
-		waiting := acquireLater(withLimit(t), s)
+		waiting := acquireLater(zktest.Context(t), s)
 		time.Sleep(time.Second)
 		thaw := server.FreezeReads(client.Session().ID())
 		_, shared := newSharedSemaphore(t, zktest.Client(t, server), 2)
-		require.NoError(t, shared.Set(withLimit(t), 1))
-		_, err := client.Exists(withLimit(t), "/") // so that the last word of the server is a fresh one
+		require.NoError(t, shared.Set(zktest.Context(t), 1))
+		_, err := client.Exists(zktest.Context(t), "/") // so that the last word of the server is a fresh one
 		require.NoError(t, err)
 		release(t, leases[0])
 		requireWaits(t, waiting)

@@ -30,7 +30,7 @@ func TestMultiLock(t *testing.T) {
 		before.Sessions += 2
 		a, b := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")
 		multi := newMulti(t, newReadWrite(t, client, "/locks/c").WriteLock(), b, a, a)
-		lease, err := multi.Acquire(withLimit(t))
+		lease, err := multi.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		leases := lease.Leases()
 		require.Len(t, leases, 4)
@@ -40,22 +40,22 @@ func TestMultiLock(t *testing.T) {
 		require.Less(t, tokens[2], tokens[3])
 		require.NoError(t, lease.Err())
 
-		_, err = newMutex(t, other, "/locks/b").TryAcquire(withLimit(t))
+		_, err = newMutex(t, other, "/locks/b").TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		ctx := lease.Context(withLimit(t))
+		ctx := lease.Context(zktest.Context(t))
 		again, err := multi.TryAcquire(ctx)
 		require.NoError(t, err, "its context carries the ownership of all")
 		require.Equal(t, tokens, again.Tokens())
-		require.NoError(t, again.Release(withLimit(t)))
+		require.NoError(t, again.Release(zktest.Context(t)))
 
-		require.NoError(t, lease.Release(withLimit(t)))
-		require.NoError(t, lease.Release(withLimit(t)), "idempotent")
+		require.NoError(t, lease.Release(zktest.Context(t)))
+		require.NoError(t, lease.Release(zktest.Context(t)), "idempotent")
 		awaitDone(t, ctx.Done(), "the end of the context")
 		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
 		require.NoError(t, (*locks.MultiLease)(nil).Release(context.Background()))
 		server.AwaitCounts(t, before, limit)
 
-		err = multi.Do(withLimit(t), func(ctx context.Context) error {
+		err = multi.Do(zktest.Context(t), func(ctx context.Context) error {
 			awaitQueue(t, a, 1)
 			return ctx.Err()
 		})
@@ -126,7 +126,7 @@ func requireTurns(t *testing.T, multis []*locks.InterProcessMultiLock, turns int
 	for _, multi := range multis {
 		wg.Go(func() {
 			for range turns {
-				err := multi.Do(withLimit(t), func(context.Context) error {
+				err := multi.Do(zktest.Context(t), func(context.Context) error {
 					if inside++; inside != 1 {
 						t.Errorf("%d at once", inside)
 					}
@@ -169,7 +169,7 @@ func TestMultiLockFirstFailureStopsAMultiLock(t *testing.T) {
 		third := &failingLock{path: client.FullPath("/locks/c"), err: errors.New("too late")}
 		multi := newMulti(t, third, second, newMutex(t, client, "/locks/a"))
 		for _, try := range []func(context.Context) (*locks.MultiLease, error){multi.Acquire, multi.TryAcquire} {
-			lease, err := try(withLimit(t))
+			lease, err := try(zktest.Context(t))
 			require.Nil(t, lease)
 			require.ErrorIs(t, err, trouble)
 			require.Equal(t, trouble.Error(), err.Error(), "the release has nothing to add")
@@ -189,7 +189,7 @@ func TestMultiLockEndsWithItsContext(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		a, b := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")
 		holder := acquire(t, b)
-		ctx, cancel := context.WithCancel(withLimit(t))
+		ctx, cancel := context.WithCancel(zktest.Context(t))
 		failed := make(chan error, 1)
 		multi := newMulti(t, b, a)
 		go func() {
@@ -213,17 +213,17 @@ func TestMultiLockMemberIsLost(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		a, b, c := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"), newMutex(t, client, "/locks/c")
-		lease, err := newMulti(t, a, b, c).Acquire(withLimit(t))
+		lease, err := newMulti(t, a, b, c).Acquire(zktest.Context(t))
 		require.NoError(t, err)
-		ctx := lease.Context(withLimit(t))
-		require.NoError(t, client.Delete(withLimit(t), lease.Leases()[0].Path()))
+		ctx := lease.Context(zktest.Context(t))
+		require.NoError(t, client.Delete(zktest.Context(t), lease.Leases()[0].Path()))
 		awaitDone(t, ctx.Done(), "the loss")
 		var lost *locks.LostError
 		require.ErrorAs(t, context.Cause(ctx), &lost)
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
 		require.NoError(t, lease.Leases()[2].Err(), "each is lost by itself")
-		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 		awaitQueue(t, c, 0)
 
 		// One is lost while the next is waited for.
@@ -231,11 +231,11 @@ func TestMultiLockMemberIsLost(t *testing.T) {
 		failed := make(chan error, 1)
 		multi := newMulti(t, a, b)
 		go func() {
-			_, err := multi.Acquire(withLimit(t))
+			_, err := multi.Acquire(zktest.Context(t))
 			failed <- err
 		}()
 		awaitQueue(t, b, 2)
-		require.NoError(t, client.Delete(withLimit(t), awaitQueue(t, a, 1)[0].Path))
+		require.NoError(t, client.Delete(zktest.Context(t), awaitQueue(t, a, 1)[0].Path))
 		err = <-failed
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.ErrorAs(t, err, &lost)
@@ -261,8 +261,8 @@ func TestMultiLockMemberThatPanics(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	multi := newMulti(t, newMutex(t, client, "/a"), panickingLock{newMutex(t, client, "/b")})
-	require.PanicsWithValue(t, "its own fault", func() { _, _ = multi.Acquire(withLimit(t)) })
-	lease, err := newMutex(t, zktest.Client(t, server), "/a").TryAcquire(withLimit(t))
+	require.PanicsWithValue(t, "its own fault", func() { _, _ = multi.Acquire(zktest.Context(t)) })
+	lease, err := newMutex(t, zktest.Client(t, server), "/a").TryAcquire(zktest.Context(t))
 	require.NoError(t, err)
 	release(t, lease)
 }

@@ -30,7 +30,7 @@ func TestMutexOneHolderAtATime(t *testing.T) {
 			for range goroutines {
 				wg.Go(func() {
 					for range turns {
-						lease, err := m.Acquire(withLimit(t))
+						lease, err := m.Acquire(zktest.Context(t))
 						if err != nil {
 							t.Errorf("acquire: %v", err)
 							return
@@ -45,7 +45,7 @@ func TestMutexOneHolderAtATime(t *testing.T) {
 						lastToken = lease.Token()
 						held++
 						inside--
-						if err := lease.Release(withLimit(t)); err != nil {
+						if err := lease.Release(zktest.Context(t)); err != nil {
 							t.Errorf("release: %v", err)
 						}
 					}
@@ -66,7 +66,7 @@ func TestMutexQueueIsServedInOrder(t *testing.T) {
 		var released sync.WaitGroup
 		for i := range 5 {
 			m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/fifo")
-			result := acquireLater(withLimit(t), m)
+			result := acquireLater(zktest.Context(t), m)
 			awaitQueue(t, holder, i+2)
 			released.Go(func() {
 				o := <-result
@@ -99,7 +99,7 @@ func TestMutexReentrancyTravelsInTheContext(t *testing.T) {
 		m := newMutex(t, client, "/locks/again")
 		same := newMutex(t, client, "/locks/again") // another object, the same lock
 		outer := acquire(t, m)
-		ctx := outer.Context(withLimit(t))
+		ctx := outer.Context(zktest.Context(t))
 
 		inner, err := m.Acquire(ctx)
 		require.NoError(t, err)
@@ -109,7 +109,7 @@ func TestMutexReentrancyTravelsInTheContext(t *testing.T) {
 		require.Equal(t, outer.Path(), third.Path())
 		require.Len(t, awaitQueue(t, m, 1), 1)
 
-		_, err = m.TryAcquire(withLimit(t))
+		_, err = m.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "a context without ownership is another owner")
 
 		// In any order; the lock is held until the last.
@@ -131,7 +131,7 @@ func TestMutexOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		a := acquire(t, newMutex(t, client, "/locks/a"))
-		ctx := a.Context(withLimit(t))
+		ctx := a.Context(zktest.Context(t))
 		b, err := newMutex(t, client, "/locks/b").TryAcquire(ctx)
 		require.NoError(t, err)
 		require.NotEqual(t, a.Token(), b.Token())
@@ -149,16 +149,16 @@ func TestMutexTryAcquireDoesNotWait(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/try")
-		lease, err := m.TryAcquire(withLimit(t))
+		lease, err := m.TryAcquire(zktest.Context(t))
 		require.NoError(t, err)
-		_, err = m.TryAcquire(withLimit(t))
+		_, err = m.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		queue, err := m.Participants(withLimit(t))
+		queue, err := m.Participants(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, queue, 1, "the node of the try is gone when it returns")
 		release(t, lease)
-		lease, err = m.TryAcquire(withLimit(t))
+		lease, err = m.TryAcquire(zktest.Context(t))
 		require.NoError(t, err)
 		release(t, lease)
 	})
@@ -196,10 +196,10 @@ func TestMutexWaiterInTheMiddleLeaves(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/middle")
 		holder := acquire(t, m)
-		ctx, cancel := context.WithCancel(withLimit(t))
+		ctx, cancel := context.WithCancel(zktest.Context(t))
 		middle := acquireLater(ctx, m)
 		awaitQueue(t, m, 2)
-		last := acquireLater(withLimit(t), m)
+		last := acquireLater(zktest.Context(t), m)
 		awaitQueue(t, m, 3)
 
 		cancel()
@@ -225,7 +225,7 @@ func TestMutexReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
 		require.NoError(t, none.Release(context.Background()))
 
 		lease := acquire(t, m)
-		inner, err := m.Acquire(lease.Context(withLimit(t)))
+		inner, err := m.Acquire(lease.Context(zktest.Context(t)))
 		require.NoError(t, err)
 		release(t, inner)
 		release(t, inner) // must not take the other lease away
@@ -257,9 +257,9 @@ func TestMutexReleaseWithAnEndedContext(t *testing.T) {
 			func(l *locks.Lease) error { return l.Release(passed) },
 			func(l *locks.Lease) error { return l.Release(l.Context(ended)) },
 			func(l *locks.Lease) error { return l.Release(l.Context(context.Background())) },
-			func(l *locks.Lease) error { return l.Release(l.Context(withLimit(t))) },
+			func(l *locks.Lease) error { return l.Release(l.Context(zktest.Context(t))) },
 			func(l *locks.Lease) error {
-				ctx, cancel := context.WithCancel(l.Context(withLimit(t)))
+				ctx, cancel := context.WithCancel(l.Context(zktest.Context(t)))
 				defer cancel()
 				return l.Release(ctx)
 			},
@@ -278,7 +278,7 @@ func TestDo(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/do")
 		trouble := errors.New("trouble")
-		ctx, cancel := context.WithCancel(withLimit(t))
+		ctx, cancel := context.WithCancel(zktest.Context(t))
 		err := m.Do(ctx, func(ctx context.Context) error {
 			lease, err := m.Acquire(ctx)
 			require.NoError(t, err)
@@ -292,7 +292,7 @@ func TestDo(t *testing.T) {
 		awaitQueue(t, m, 0)
 
 		require.PanicsWithValue(t, "boom", func() {
-			_ = m.Do(withLimit(t), func(context.Context) error { panic("boom") })
+			_ = m.Do(zktest.Context(t), func(context.Context) error { panic("boom") })
 		})
 		awaitQueue(t, m, 0)
 
@@ -337,7 +337,7 @@ func TestMutexTransactOnlyWhileHeld(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		_, err := client.Create(ctx, "/report", []byte("draft"), framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 		lease := acquire(t, newMutex(t, client, "/locks/transact"))
@@ -371,7 +371,7 @@ func TestParticipants(t *testing.T) {
 		require.Empty(t, awaitQueue(t, m, 0))
 		lease := acquire(t, m)
 		other := zktest.Client(t, server.ConnectString())
-		waiting := acquireLater(withLimit(t), newMutex(t, other, "/locks/who"))
+		waiting := acquireLater(zktest.Context(t), newMutex(t, other, "/locks/who"))
 
 		queue := awaitQueue(t, m, 2)
 		require.Equal(t, lease.Path(), queue[0].Path)
@@ -408,12 +408,12 @@ func TestMutexContainerReapedUnderTheLock(t *testing.T) {
 					t.Error(err)
 					return
 				}
-				lease, err := m.Acquire(withLimit(t))
+				lease, err := m.Acquire(zktest.Context(t))
 				if err != nil {
 					t.Errorf("acquire: %v", err)
 					return
 				}
-				if err := lease.Release(withLimit(t)); err != nil {
+				if err := lease.Release(zktest.Context(t)); err != nil {
 					t.Errorf("release: %v", err)
 				}
 			}

@@ -35,7 +35,7 @@ func eachRestartable(t *testing.T, test func(t *testing.T, server restartable)) 
 	}
 	t.Run("zookeeper", func(t *testing.T) {
 		server := zktest.NewEnsemble(t, 1).Server(0)
-		test(t, restartable{server.Addr(), server.Stop, func() error { return server.Restart(withLimit(t)) }})
+		test(t, restartable{server.Addr(), server.Stop, func() error { return server.Restart(zktest.Context(t)) }})
 	})
 }
 
@@ -79,7 +79,7 @@ type doer interface {
 func begin(t *testing.T, lock doer, fn func(context.Context) error) <-chan error {
 	t.Helper()
 	ended := make(chan error, 1)
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	go func() { ended <- lock.Do(ctx, fn) }()
 	return ended
 }
@@ -96,7 +96,7 @@ func TestOutageServerRestartsUnderTheLocks(t *testing.T) {
 		for name, create := range exclusive {
 			held, waited := create(t, holder, "/locks/"+name), create(t, waiter, "/locks/"+name)
 			wg.Go(func() {
-				err := held.Do(withLimit(t), func(ctx context.Context) error {
+				err := held.Do(zktest.Context(t), func(ctx context.Context) error {
 					holding.Done()
 					awaitDone(t, ctx.Done(), "the loss")
 					<-restarted
@@ -106,13 +106,13 @@ func TestOutageServerRestartsUnderTheLocks(t *testing.T) {
 				if !errors.As(err, &lost) {
 					t.Errorf("%s: the holder's hold ended with %v", name, err)
 				}
-				if err := held.Do(withLimit(t), func(context.Context) error { return nil }); err != nil {
+				if err := held.Do(zktest.Context(t), func(context.Context) error { return nil }); err != nil {
 					t.Errorf("%s: the holder, again: %v", name, err)
 				}
 			})
 			wg.Go(func() {
 				holding.Wait()
-				if err := waited.Do(withLimit(t), func(context.Context) error { return nil }); err != nil {
+				if err := waited.Do(zktest.Context(t), func(context.Context) error { return nil }); err != nil {
 					t.Errorf("%s: the waiter: %v", name, err)
 				}
 			})
@@ -146,8 +146,8 @@ func TestOutageThatIsShortCostsNothing(t *testing.T) {
 		}
 		require.NoError(t, server.stop())
 		require.NoError(t, server.restart())
-		require.NoError(t, holder.Sync(withLimit(t), "/"))
-		require.NoError(t, waiter.Sync(withLimit(t), "/"))
+		require.NoError(t, holder.Sync(zktest.Context(t), "/"))
+		require.NoError(t, waiter.Sync(zktest.Context(t), "/"))
 		for name := range exclusive {
 			require.Empty(t, waiting[name], name)
 		}
@@ -204,7 +204,7 @@ func (a *turns) end() {
 // awaitMore waits until fifty more turns have been taken.
 func (a *turns) awaitMore(t *testing.T) {
 	t.Helper()
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	for want := a.taken.Load() + 50; a.taken.Load() < want; {
 		if ctx.Err() != nil {
 			t.Fatalf("%d turns were taken, want %d", a.taken.Load(), want)
@@ -215,7 +215,7 @@ func (a *turns) awaitMore(t *testing.T) {
 
 func awaitLost(t *testing.T, clients []*framework.Framework) {
 	t.Helper()
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	for _, client := range clients {
 		for client.State() != framework.Lost {
 			require.NoError(t, ctx.Err(), "the state is %v", client.State())
@@ -287,7 +287,7 @@ func TestOutageTurnsGoOnWithAMajority(t *testing.T) {
 	var wg sync.WaitGroup
 	errs := make([]error, 2)
 	for i := range errs {
-		wg.Go(func() { errs[i] = servers.Server(i).Restart(withLimit(t)) })
+		wg.Go(func() { errs[i] = servers.Server(i).Restart(zktest.Context(t)) })
 	}
 	require.Equal(t, stopped, all.taken.Load(), "no turn without servers")
 	wg.Wait()
@@ -313,7 +313,7 @@ func TestOutageOtherServersTakeOver(t *testing.T) {
 		results := make(chan outcome, contenders)
 		contend := func(s *locks.InterProcessSemaphoreV2) {
 			go func() {
-				lease, err := s.Acquire(withLimit(t))
+				lease, err := s.Acquire(zktest.Context(t))
 				results <- outcome{lease, err}
 			}()
 		}
@@ -324,7 +324,7 @@ func TestOutageOtherServersTakeOver(t *testing.T) {
 		link.Cut()
 		awaitDone(t, held.Done(), "the loss")
 		var lost *locks.LostError
-		require.ErrorAs(t, held.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, held.Release(zktest.Context(t)), &lost)
 		contend(mine[0])
 
 		observer := zktest.Client(t, other.Addr())
@@ -332,7 +332,7 @@ func TestOutageOtherServersTakeOver(t *testing.T) {
 		for range contenders {
 			o := await(t, results)
 			require.NoError(t, o.err)
-			stat, err := observer.Exists(withLimit(t), o.lease.Path())
+			stat, err := observer.Exists(zktest.Context(t), o.lease.Path())
 			require.NoError(t, err)
 			require.NotNil(t, stat, "its node is at the other servers")
 			require.Empty(t, results, "only one has it")

@@ -51,7 +51,7 @@ func oldSessionsNodeIsListed(t *testing.T) {
 	defer remove()
 
 	m := newMutex(t, client, "/locks/604")
-	ctx, cancel := context.WithCancel(withLimit(t))
+	ctx, cancel := context.WithCancel(zktest.Context(t))
 	defer cancel()
 	result := acquireLater(ctx, m)
 	melt := <-thaw
@@ -91,7 +91,7 @@ func (d *foreignNodeDriver) CreatesTheLock(
 // See CURATOR-604, CURATOR-498, CURATOR-620, CURATOR-653 and CURATOR-696.
 func TestOwnershipNodeMustBelongToTheSession(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		other := zktest.Client(t, server.ConnectString())
 		var foreign locks.LockNode
 		var err error
@@ -124,7 +124,7 @@ func TestOwnershipNodeMustBelongToTheSession(t *testing.T) {
 func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		client := zktest.Client(t, server.ConnectString())
 		for _, name := range []string{
 			"_c_a", "README", "lock-", "lock-x", "lock-1", "lock-99999999999", "lock-+000000001",
@@ -151,7 +151,7 @@ func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
 // See CURATOR-43 and go-zookeeper#44.
 func TestOwnershipLostReplyWithAForeignChild(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
 		_, err := client.Create(ctx, path+"/_c_a", nil, framework.CreatingParentsIfNeeded())
@@ -187,7 +187,7 @@ func TestOwnershipQueueKeepsItsOrderAcrossTheWrap(t *testing.T) {
 	var waiting []<-chan outcome
 	for i := range 4 {
 		client := zktest.Client(t, server.Addr(), quick)
-		waiting = append(waiting, acquireLater(withLimit(t), newMutex(t, client, "/locks/wrap")))
+		waiting = append(waiting, acquireLater(zktest.Context(t), newMutex(t, client, "/locks/wrap")))
 		awaitSettledQueue(t, m, i+2)
 	}
 	queue := awaitQueue(t, m, 5)
@@ -232,10 +232,10 @@ func TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 	m := newMutex(t, client, "/locks/exhausted")
 	first := acquire(t, m)
 	require.NoError(t, server.SetSequence("/locks/exhausted", 1<<31-2))
-	last := acquireLater(withLimit(t), m)
+	last := acquireLater(zktest.Context(t), m)
 	awaitQueue(t, m, 2)
 	for range 10 {
-		_, err := m.Acquire(withLimit(t))
+		_, err := m.Acquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrSequenceExhausted)
 	}
 	awaitQueue(t, m, 2)
@@ -245,7 +245,7 @@ func TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 	require.NoError(t, o.err)
 
 	var gone *framework.Watch
-	_, err := client.Exists(withLimit(t), "/locks/exhausted", framework.Watched(&gone))
+	_, err := client.Exists(zktest.Context(t), "/locks/exhausted", framework.Watched(&gone))
 	require.NoError(t, err)
 	release(t, o.lease)
 	awaitDone(t, gone.Fired(), "the end of the folder")
@@ -256,7 +256,7 @@ func TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 func TestOwnershipTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/anew")
 		var last int64
@@ -282,10 +282,10 @@ func TestOwnershipLayout(t *testing.T) {
 		m := newMutex(t, client, "/locks/layout", locks.WithLockData([]byte{}))
 		lease := acquire(t, m)
 		require.Regexp(t, `^/locks/layout/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-\d{10}$`, lease.Path())
-		data, err := client.Get(withLimit(t), lease.Path())
+		data, err := client.Get(zktest.Context(t), lease.Path())
 		require.NoError(t, err)
 		require.Empty(t, data)
-		stat, err := client.Exists(withLimit(t), "/locks/layout")
+		stat, err := client.Exists(zktest.Context(t), "/locks/layout")
 		require.NoError(t, err)
 		require.Zero(t, stat.EphemeralOwner)
 		require.Zero(t, stat.DataLength)
@@ -299,7 +299,7 @@ func TestOwnershipFolderGoesAway(t *testing.T) {
 	client := zktest.Client(t, server.Addr())
 	lease := acquire(t, newMutex(t, client, "/locks/folder"))
 	var gone *framework.Watch
-	_, err := client.Exists(withLimit(t), "/locks/folder", framework.Watched(&gone))
+	_, err := client.Exists(zktest.Context(t), "/locks/folder", framework.Watched(&gone))
 	require.NoError(t, err)
 	release(t, lease)
 	awaitDone(t, gone.Fired(), "the end of the folder")

@@ -48,7 +48,7 @@ func TestParticipantsAsJSON(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	mutex := newMutex(t, client, "/locks/a", locks.WithLabel("nightly"))
 	lease := acquire(t, mutex)
-	next := acquireLater(withLimit(t), mutex)
+	next := acquireLater(zktest.Context(t), mutex)
 	participants := awaitQueue(t, mutex, 2)
 	data, err := json.Marshal(participants)
 	require.NoError(t, err)

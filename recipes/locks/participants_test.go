@@ -66,7 +66,7 @@ func TestParticipantsWhoIsWho(t *testing.T) {
 		}
 		require.Equal(t, lease.Token(), queue[0].Token)
 
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), client, lease.Path()))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
 		p := awaitQueue(t, m, 8)[0]
 		require.True(t, p.RevocationRequested())
 		require.Empty(t, p.Host+p.Label)
@@ -119,7 +119,7 @@ func TestParticipantsOfEveryRecipe(t *testing.T) {
 		}
 
 		multi := newMulti(t, v2, mutex)
-		lease, err := multi.Acquire(withLimit(t))
+		lease, err := multi.Acquire(zktest.Context(t))
 		require.NoError(t, err)
 		both := awaitQueue(t, multi, 2)
 		require.Equal(t, lease.Leases()[0].Path(), both[0].Path)
@@ -136,7 +136,7 @@ func TestParticipantsOfEveryRecipe(t *testing.T) {
 		waiters := awaitQueue(t, waitersFor{v2}, 2)
 		require.True(t, waiters[0].Holds)
 		require.Equal(t, []string{waiters[0].Path}, waiters[1].WaitsFor)
-		require.NoError(t, lease.Release(withLimit(t)))
+		require.NoError(t, lease.Release(zktest.Context(t)))
 	})
 }
 
@@ -183,13 +183,13 @@ func TestParticipantsAreReadTogether(t *testing.T) {
 			case frame.Kind == zkproxy.Reply && frame.Op == opGetChildren:
 				once.Do(func() { // between the list and the reads
 					for _, p := range queue[n-leave:] {
-						require.NoError(t, client.Delete(withLimit(t), p.Path, framework.WithVersion(-1)))
+						require.NoError(t, client.Delete(zktest.Context(t), p.Path, framework.WithVersion(-1)))
 					}
 				})
 			}
 			return zkproxy.Pass
 		})()
-		got, err := seen.Participants(withLimit(t))
+		got, err := seen.Participants(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, got, n-leave)
 		for i, p := range got {
@@ -223,7 +223,7 @@ func TestParticipantsNodesHaveTheProvidersACL(t *testing.T) {
 		requireOwned := func(paths ...string) {
 			t.Helper()
 			for _, path := range paths {
-				acl, err := client.GetACL(withLimit(t), path)
+				acl, err := client.GetACL(zktest.Context(t), path)
 				require.NoError(t, err, path)
 				require.Equal(t, owned, acl, path)
 			}
@@ -235,15 +235,15 @@ func TestParticipantsNodesHaveTheProvidersACL(t *testing.T) {
 		go func() { _, _ = condition.Await(cancelled(t), held) }() // gives the mutex back
 		requireOwned("/guarded/condition", awaitQueue(t, waitersOf{condition}, 1)[0].Path)
 		permit := acquire(t, v2)
-		waiting := acquireLater(withLimit(t), v2)
+		waiting := acquireLater(zktest.Context(t), v2)
 		turn := awaitQueue(t, newMutex(t, client, "/guarded/semaphore/locks"), 1)[0]
 		requireOwned("/guarded/semaphore", "/guarded/semaphore/leases", permit.Path(), "/guarded/semaphore/locks", turn.Path)
 
 		// Whoever has the credentials shares the lock, and nobody else.
 		other := acquire(t, newMutex(t, zktest.Client(t, server.ConnectString(), credentials, provider), "/guarded/mutex"))
-		_, err = newMutex(t, stranger, "/guarded/mutex").TryAcquire(withLimit(t))
+		_, err = newMutex(t, stranger, "/guarded/mutex").TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, framework.ErrNoAuth)
-		_, err = newMutex(t, stranger, "/guarded/mutex").Participants(withLimit(t))
+		_, err = newMutex(t, stranger, "/guarded/mutex").Participants(zktest.Context(t))
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		release(t, other)
 		release(t, permit)

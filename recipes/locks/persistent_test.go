@@ -53,18 +53,18 @@ func TestPersistentLockThatOutlivesItsHolder(t *testing.T) {
 		lease := acquire(t, newLasting(t, dying, true))
 		require.NoError(t, dying.Close())
 		require.Error(t, lease.Err())
-		require.Error(t, lease.Release(withLimit(t)))
+		require.Error(t, lease.Release(zktest.Context(t)))
 
 		l := newLasting(t, heir, true)
-		_, err := l.TryAcquire(withLimit(t))
+		_, err := l.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		later := acquireLater(withLimit(t), l)
+		later := acquireLater(zktest.Context(t), l)
 		participants := awaitQueue(t, l, 2)
 		require.True(t, participants[0].Holds)
 		require.Zero(t, participants[0].Session)
 		require.Equal(t, lease.Token(), participants[0].Token)
 		require.Empty(t, later)
-		require.NoError(t, heir.Delete(withLimit(t), participants[0].Path))
+		require.NoError(t, heir.Delete(zktest.Context(t), participants[0].Path))
 		o := await(t, later)
 		require.NoError(t, o.err)
 		require.Greater(t, o.lease.Token(), lease.Token())
@@ -92,7 +92,7 @@ func TestPersistentLastingLockOutlivesTheClose(t *testing.T) {
 		for _, end := range ends {
 			end()
 		}
-		require.NoError(t, other.Delete(withLimit(t), lease.Path()), "the node is there")
+		require.NoError(t, other.Delete(zktest.Context(t), lease.Path()), "the node is there")
 	}
 }
 
@@ -102,7 +102,7 @@ func TestPersistentLastingLockOfALostSession(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newLasting(t, client, true))
-		later := acquireLater(withLimit(t), newLasting(t, other, true))
+		later := acquireLater(zktest.Context(t), newLasting(t, other, true))
 		awaitQueue(t, newLasting(t, other, true), 2)
 		zktest.KillSession(t, client, server.Addr())
 		awaitDone(t, lease.Done(), "the loss")
@@ -120,7 +120,7 @@ func TestPersistentNodeThatIsNotOurs(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString(),
 			framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
 		l := newLasting(t, client, false)
-		_, err := l.Acquire(withLimit(t))
+		_, err := l.Acquire(zktest.Context(t))
 		require.ErrorContains(t, err, "belongs to session 0x0, ours is")
 		awaitQueue(t, l, 0)
 	})

@@ -77,10 +77,10 @@ func TestRetryPolicyPanicEndsNoHold(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		require.NoError(t, lease.Err())
 
-		require.NoError(t, w.holder.Delete(withLimit(t), lease.Path()))
+		require.NoError(t, w.holder.Delete(zktest.Context(t), lease.Path()))
 		awaitDone(t, lease.Done(), "the loss")
 		var lost *locks.LostError
-		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
 	})
 }
@@ -94,7 +94,7 @@ func TestRetryPolicyPanicIsTheErrorOfARelease(t *testing.T) {
 		w.server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.LoseRequest))
 
 		armed.Store(true)
-		err := locks.ReleaseAll(withLimit(t), nil, lease)
+		err := locks.ReleaseAll(zktest.Context(t), nil, lease)
 
 		require.False(t, armed.Load(), "it has panicked")
 		var failed *locks.ReleaseError

@@ -40,12 +40,12 @@ func TestWaiterIsQuiet(t *testing.T) {
 				require.LessOrEqual(t, sent.Load(), int64(enough))
 				remove()
 
-				queue, err := rival.Participants(withLimit(t))
+				queue, err := rival.Participants(zktest.Context(t))
 				require.NoError(t, err)
 				ours := queue[len(queue)-1]
-				require.NoError(t, client.Delete(withLimit(t), ours.Path))
+				require.NoError(t, client.Delete(zktest.Context(t), ours.Path))
 				time.Sleep(time.Second)
-				queue, err = rival.Participants(withLimit(t))
+				queue, err = rival.Participants(zktest.Context(t))
 				require.NoError(t, err)
 				require.Greater(t, queue[len(queue)-1].Token, ours.Token, "it has joined again")
 				release(t, lease)
@@ -93,7 +93,7 @@ func TestWaiterThatStartsAgainTakesItsWatchesBack(t *testing.T) {
 		defer stop()
 		waiting := acquireLater(ctx, newMutex(t, client, "/lock"))
 		time.Sleep(time.Second)
-		queue, err := mutex.Participants(withLimit(t))
+		queue, err := mutex.Participants(zktest.Context(t))
 		require.NoError(t, err)
 		require.Len(t, queue, 2)
 
@@ -107,7 +107,7 @@ func TestWaiterThatStartsAgainTakesItsWatchesBack(t *testing.T) {
 		defer remove()
 		server.Cut(client.Session().ID(), 1) // the watches are set again, both in one go
 		time.Sleep(time.Second)
-		again, err := mutex.Participants(withLimit(t))
+		again, err := mutex.Participants(zktest.Context(t))
 		require.NoError(t, err)
 		require.Greater(t, again[1].Token, queue[1].Token, "it has joined again")
 		stop()

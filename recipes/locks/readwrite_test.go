@@ -35,13 +35,13 @@ func TestReadWriteLockWritersAreAlone(t *testing.T) {
 						if (turn+g)%3 == 0 {
 							side, work = rw.WriteLock(), room.write
 						}
-						lease, err := side.Acquire(withLimit(t))
+						lease, err := side.Acquire(zktest.Context(t))
 						if err != nil {
 							t.Errorf("acquire: %v", err)
 							return
 						}
 						work(t, lease)
-						if err := lease.Release(withLimit(t)); err != nil {
+						if err := lease.Release(zktest.Context(t)); err != nil {
 							t.Errorf("release: %v", err)
 						}
 					}
@@ -93,7 +93,7 @@ func TestReadWriteLockReadersShareAndWritersQueue(t *testing.T) {
 		}
 		var writing []<-chan outcome
 		for i := range writers {
-			writing = append(writing, acquireLater(withLimit(t), rw.WriteLock()))
+			writing = append(writing, acquireLater(zktest.Context(t), rw.WriteLock()))
 			awaitQueue(t, rw.WriteLock(), i+1)
 		}
 		all := awaitQueue(t, rw, readers+writers)
@@ -110,7 +110,7 @@ func TestReadWriteLockReadersShareAndWritersQueue(t *testing.T) {
 		}
 		require.Equal(t, all[:readers], awaitQueue(t, rw.ReadLock(), readers))
 		require.Equal(t, all[readers:], awaitQueue(t, rw.WriteLock(), writers))
-		_, err := rw.ReadLock().TryAcquire(withLimit(t))
+		_, err := rw.ReadLock().TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "a reader does not overtake a writer that waits")
 
 		for _, lease := range reading {
@@ -130,13 +130,13 @@ func TestReadWriteLockReaderCannotBecomeAWriter(t *testing.T) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		reader := acquire(t, rw.ReadLock())
 		for _, try := range []func(context.Context) (*locks.Lease, error){rw.WriteLock().TryAcquire, rw.WriteLock().Acquire} {
-			_, err := try(reader.Context(withLimit(t)))
+			_, err := try(reader.Context(zktest.Context(t)))
 			require.ErrorIs(t, err, locks.ErrUpgrade)
 			require.ErrorContains(t, err, "locks: acquire /locks/rw: a read lock cannot be upgraded")
 		}
 		awaitQueue(t, rw, 1)
 		require.NoError(t, reader.Err())
-		again, err := rw.ReadLock().Acquire(reader.Context(withLimit(t)))
+		again, err := rw.ReadLock().Acquire(reader.Context(zktest.Context(t)))
 		require.NoError(t, err, "it re-enters its own side")
 		require.Equal(t, reader.Path(), again.Path())
 		release(t, again)
@@ -152,8 +152,8 @@ func TestDowngrade(t *testing.T) {
 		rw := newReadWrite(t, client, "/locks/rw")
 		for _, writerFirst := range []bool{true, false} {
 			writer := acquire(t, rw.WriteLock())
-			owner := writer.Context(withLimit(t))
-			_, err := rw.ReadLock().TryAcquire(withLimit(t))
+			owner := writer.Context(zktest.Context(t))
+			_, err := rw.ReadLock().TryAcquire(zktest.Context(t))
 			require.ErrorIs(t, err, locks.ErrNotAcquired, "a context without ownership is another owner")
 
 			reader, err := rw.ReadLock().TryAcquire(owner)
@@ -185,10 +185,10 @@ func TestDowngrade(t *testing.T) {
 			require.NoError(t, leases[1].Err())
 			awaitQueue(t, rw, 1)
 			if writerFirst {
-				another, err := rw.ReadLock().TryAcquire(withLimit(t))
+				another, err := rw.ReadLock().TryAcquire(zktest.Context(t))
 				require.NoError(t, err, "what remains is a reader")
 				release(t, another)
-				_, err = rw.WriteLock().Acquire(reader.Context(withLimit(t)))
+				_, err = rw.WriteLock().Acquire(reader.Context(zktest.Context(t)))
 				require.ErrorIs(t, err, locks.ErrUpgrade)
 			}
 			release(t, leases[1])
@@ -206,10 +206,10 @@ func TestReadWriteLockNoWriterGetsInDuringADowngrade(t *testing.T) {
 		writer := acquire(t, rw.WriteLock())
 		link := zktest.NewProxy(t, server.Addr())
 		rival := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
-		waiting := acquireLater(withLimit(t), rival.WriteLock())
+		waiting := acquireLater(zktest.Context(t), rival.WriteLock())
 		awaitQueue(t, rw, 2)
 
-		reader, err := rw.ReadLock().Acquire(writer.Context(withLimit(t)))
+		reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
 		require.NoError(t, err)
 		watched := repliesAbout(link, server.Root()+reader.Path())
 		release(t, writer)
@@ -256,7 +256,7 @@ func TestDowngradeComesTooLate(t *testing.T) {
 		before.Sessions += 2
 		writer := acquire(t, rw.WriteLock())
 		rival := newReadWrite(t, admin, "/locks/rw")
-		waiting := acquireLater(withLimit(t), rival.WriteLock())
+		waiting := acquireLater(zktest.Context(t), rival.WriteLock())
 		awaitQueue(t, rival, 2)
 
 		onItsWay, goOn := make(chan struct{}), make(chan struct{})
@@ -269,10 +269,10 @@ func TestDowngradeComesTooLate(t *testing.T) {
 			return zkproxy.Pass
 		})()
 		// Without its end: that of the writer is for the list to tell.
-		owner := context.WithoutCancel(writer.Context(withLimit(t)))
+		owner := context.WithoutCancel(writer.Context(zktest.Context(t)))
 		downgrade := acquireLater(owner, rw.ReadLock())
 		awaitDone(t, onItsWay, "the request")
-		require.NoError(t, admin.Delete(withLimit(t), writer.Path()))
+		require.NoError(t, admin.Delete(zktest.Context(t), writer.Path()))
 		next := await(t, waiting)
 		require.NoError(t, next.err)
 		close(goOn)
@@ -283,7 +283,7 @@ func TestDowngradeComesTooLate(t *testing.T) {
 		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
 		awaitQueue(t, rival, 1)
 		release(t, next.lease)
-		require.ErrorAs(t, writer.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, writer.Release(zktest.Context(t)), &lost)
 		server.AwaitCounts(t, before, limit)
 	})
 }
@@ -296,13 +296,13 @@ func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
 		first := acquire(t, rw.WriteLock())
-		early := acquireLater(withLimit(t), rw.ReadLock())
+		early := acquireLater(zktest.Context(t), rw.ReadLock())
 		awaitQueue(t, rw, 2)
-		second := acquireLater(withLimit(t), rw.WriteLock())
+		second := acquireLater(zktest.Context(t), rw.WriteLock())
 		awaitQueue(t, rw, 3)
 		link := zktest.NewProxy(t, server.Addr())
 		late := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
-		waiting := acquireLater(withLimit(t), late.ReadLock())
+		waiting := acquireLater(zktest.Context(t), late.ReadLock())
 		queue := awaitQueue(t, rw, 4)
 		require.Equal(t, []string{queue[0].Path}, queue[1].WaitsFor)
 		require.Equal(t, []string{queue[1].Path}, queue[2].WaitsFor)
@@ -330,17 +330,17 @@ func TestReadWriteLockWriterWhoseSessionIsKilled(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		writer := acquire(t, newReadWrite(t, client, "/locks/rw").WriteLock())
 		other := zktest.Client(t, server.ConnectString())
-		waiting := acquireLater(withLimit(t), newReadWrite(t, other, "/locks/rw").ReadLock())
+		waiting := acquireLater(zktest.Context(t), newReadWrite(t, other, "/locks/rw").ReadLock())
 		awaitQueue(t, newReadWrite(t, other, "/locks/rw"), 2)
 		zktest.KillSession(t, client, server.Addr())
 		o := await(t, waiting)
 		require.NoError(t, o.err)
-		stat, err := other.Exists(withLimit(t), writer.Path())
+		stat, err := other.Exists(zktest.Context(t), writer.Path())
 		require.NoError(t, err)
 		require.Nil(t, stat)
 		awaitDone(t, writer.Done(), "the loss") // a release before it could not tell who has deleted the node
 		var lost *locks.LostError
-		require.ErrorAs(t, writer.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, writer.Release(zktest.Context(t)), &lost)
 		release(t, o.lease)
 	})
 }
@@ -353,7 +353,7 @@ func TestReadWriteLockLayout(t *testing.T) {
 		rw := newReadWrite(t, client, "/locks/rw", locks.WithLockData(data))
 		data[0] = 'x' // the lock has a copy
 		for _, name := range []string{"README", "__READ__", "__WRIT__1", "lock-0000000000", "_c_a"} {
-			_, err := client.Create(withLimit(t), "/locks/rw/"+name, nil, framework.CreatingParentsIfNeeded())
+			_, err := client.Create(zktest.Context(t), "/locks/rw/"+name, nil, framework.CreatingParentsIfNeeded())
 			require.NoError(t, err)
 		}
 		const protected = `^/locks/rw/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-`
@@ -362,7 +362,7 @@ func TestReadWriteLockLayout(t *testing.T) {
 		} {
 			lease := acquire(t, side)
 			require.Regexp(t, pattern, lease.Path())
-			got, err := client.Get(withLimit(t), lease.Path())
+			got, err := client.Get(zktest.Context(t), lease.Path())
 			require.NoError(t, err)
 			require.Equal(t, "10.1.2.3", string(got))
 			awaitQueue(t, rw, 1)
@@ -381,9 +381,9 @@ func TestReadWriteLockWhenTheSequenceIsExhausted(t *testing.T) {
 	first := acquire(t, rw.ReadLock())
 	require.NoError(t, server.SetSequence("/locks/rw", 1<<31-1))
 	for range 2 {
-		_, err := rw.ReadLock().Acquire(withLimit(t))
+		_, err := rw.ReadLock().Acquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrSequenceExhausted)
-		_, err = rw.WriteLock().Acquire(withLimit(t))
+		_, err = rw.WriteLock().Acquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrSequenceExhausted)
 	}
 	awaitQueue(t, rw, 1)
@@ -402,14 +402,14 @@ func TestReadWriteLockAcrossTheWrap(t *testing.T) {
 	require.NoError(t, server.SetSequence("/locks/rw", 1<<31-2))
 	reader := acquire(t, rw.ReadLock())
 	require.NoError(t, server.SetSequence("/locks/rw", -1<<31))
-	waiting := acquireLater(withLimit(t), rw.WriteLock())
+	waiting := acquireLater(zktest.Context(t), rw.WriteLock())
 	queue := awaitQueue(t, rw, 2)
 	require.EqualValues(t, -1<<31, queue[1].Sequence)
 	require.Equal(t, []string{reader.Path()}, queue[1].WaitsFor)
 	release(t, reader)
 	o := await(t, waiting)
 	require.NoError(t, o.err)
-	downgraded, err := rw.ReadLock().Acquire(o.lease.Context(withLimit(t)))
+	downgraded, err := rw.ReadLock().Acquire(o.lease.Context(zktest.Context(t)))
 	require.NoError(t, err)
 	require.True(t, strings.HasSuffix(downgraded.Path(), "__READ__-2147483648"), downgraded.Path())
 	release(t, o.lease)

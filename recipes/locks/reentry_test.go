@@ -31,7 +31,7 @@ func TestWithoutReentry(t *testing.T) {
 		newSemaphore(t, client, "/locks/semaphore-v2", locks.FixedLeases(2), once),
 	} {
 		lease := acquire(t, lock)
-		ctx := lease.Context(withLimit(t))
+		ctx := lease.Context(zktest.Context(t))
 		for _, again := range []func(context.Context) (*locks.Lease, error){lock.Acquire, lock.TryAcquire} {
 			_, err := again(ctx)
 			require.ErrorIs(t, err, locks.ErrReentered, "%T", lock)
@@ -51,17 +51,17 @@ func TestWithoutReentryOwnersAreStillTold(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	rw := newReadWrite(t, client, "/locks/rw", locks.WithoutReentry())
 	writer := acquire(t, rw.WriteLock())
-	reader, err := rw.ReadLock().TryAcquire(writer.Context(withLimit(t)))
+	reader, err := rw.ReadLock().TryAcquire(writer.Context(zktest.Context(t)))
 	require.NoError(t, err, "a downgrade is no re-entry")
 	require.Equal(t, writer.Token(), reader.Token())
 	release(t, writer)
-	_, err = rw.WriteLock().TryAcquire(reader.Context(withLimit(t)))
+	_, err = rw.WriteLock().TryAcquire(reader.Context(zktest.Context(t)))
 	require.ErrorIs(t, err, locks.ErrUpgrade)
 	release(t, reader)
 
 	mutex := newMutex(t, client, "/locks/mutex", locks.WithoutReentry())
 	lease := acquire(t, mutex)
-	late := context.WithoutCancel(lease.Context(withLimit(t)))
+	late := context.WithoutCancel(lease.Context(zktest.Context(t)))
 	other, err := newMutex(t, client, "/locks/mutex").TryAcquire(late)
 	require.NoError(t, err, "the option is of one value only")
 	release(t, other)
@@ -70,7 +70,7 @@ func TestWithoutReentryOwnersAreStillTold(t *testing.T) {
 	require.ErrorIs(t, err, locks.ErrReleased, "a goroutine that comes too late")
 	require.NotErrorIs(t, err, locks.ErrReentered)
 
-	_, err = newMulti(t, mutex, mutex).Acquire(withLimit(t))
+	_, err = newMulti(t, mutex, mutex).Acquire(zktest.Context(t))
 	require.ErrorIs(t, err, locks.ErrReentered, "named twice")
 	awaitQueue(t, mutex, 0)
 }
@@ -116,8 +116,8 @@ func TestReentryGoroutinesUnderOneContext(t *testing.T) {
 		wg.Wait()
 		return most
 	}
-	require.EqualValues(t, 1, most(withLimit(t), 0))
-	require.NoError(t, mutex.Do(withLimit(t), func(ctx context.Context) error {
+	require.EqualValues(t, 1, most(zktest.Context(t), 0))
+	require.NoError(t, mutex.Do(zktest.Context(t), func(ctx context.Context) error {
 		require.EqualValues(t, goroutines, most(ctx, goroutines))
 		return nil
 	}))
@@ -129,9 +129,9 @@ func TestLeaseFrom(t *testing.T) {
 	require.Nil(t, locks.LeaseFrom(context.Background()))
 	require.Empty(t, locks.LeasesFrom(context.Background()))
 	outer, inner := newMutex(t, client, "/locks/outer"), newReadWrite(t, client, "/locks/inner").WriteLock()
-	_, err := client.Create(withLimit(t), "/report", nil)
+	_, err := client.Create(zktest.Context(t), "/report", nil)
 	require.NoError(t, err)
-	err = outer.Do(withLimit(t), func(ctx context.Context) error {
+	err = outer.Do(zktest.Context(t), func(ctx context.Context) error {
 		lease := locks.LeaseFrom(ctx)
 		participants, err := outer.Participants(ctx)
 		require.NoError(t, err)
@@ -157,11 +157,11 @@ func TestLeaseFrom(t *testing.T) {
 	require.NoError(t, err)
 
 	multi := newMulti(t, inner, outer)
-	lease, err := multi.Acquire(withLimit(t))
+	lease, err := multi.Acquire(zktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, lease.Leases(), locks.LeasesFrom(lease.Context(context.Background())))
-	require.NoError(t, lease.Release(withLimit(t)))
-	err = multi.Do(withLimit(t), func(ctx context.Context) error {
+	require.NoError(t, lease.Release(zktest.Context(t)))
+	err = multi.Do(zktest.Context(t), func(ctx context.Context) error {
 		leases := locks.LeasesFrom(ctx)
 		require.Len(t, leases, 2)
 		require.Equal(t, "/locks/inner", leases[0].Path()[:len("/locks/inner")])
@@ -181,7 +181,7 @@ func TestReentryConditionInsideDo(t *testing.T) {
 	fill, err := theirs.NewCondition("/locks/filled")
 	require.NoError(t, err)
 	full := false // under the lock
-	before := withLimit(t)
+	before := zktest.Context(t)
 	taken := make(chan error, 1)
 	go func() {
 		taken <- mutex.Do(before, func(ctx context.Context) (err error) {
@@ -196,16 +196,16 @@ func TestReentryConditionInsideDo(t *testing.T) {
 		})
 	}()
 	for waiters := 0; waiters == 0; {
-		list, err := filled.Waiters(withLimit(t))
+		list, err := filled.Waiters(zktest.Context(t))
 		require.NoError(t, err)
 		waiters = len(list)
 	}
-	require.NoError(t, theirs.Do(withLimit(t), func(ctx context.Context) error {
+	require.NoError(t, theirs.Do(zktest.Context(t), func(ctx context.Context) error {
 		full = true
 		return fill.Signal(ctx, locks.LeaseFrom(ctx))
 	}))
 	require.NoError(t, <-taken)
-	require.NoError(t, theirs.Do(withLimit(t), func(context.Context) error {
+	require.NoError(t, theirs.Do(zktest.Context(t), func(context.Context) error {
 		require.False(t, full)
 		return nil
 	}))
@@ -216,7 +216,7 @@ func TestReentryConditionInsideDo(t *testing.T) {
 func TestReentryMultiLeaseIsDone(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	multi := newMulti(t, newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"))
-	ctx, cancel := context.WithCancel(withLimit(t))
+	ctx, cancel := context.WithCancel(zktest.Context(t))
 	lease, err := multi.Acquire(ctx)
 	require.NoError(t, err)
 	cancel()
@@ -225,14 +225,14 @@ func TestReentryMultiLeaseIsDone(t *testing.T) {
 		t.Fatal("the context of the acquisition has ended the lease")
 	default:
 	}
-	require.NoError(t, client.Delete(withLimit(t), lease.Leases()[1].Path()))
+	require.NoError(t, client.Delete(zktest.Context(t), lease.Leases()[1].Path()))
 	awaitDone(t, lease.Done(), "the end of the lease")
 	var lost *locks.LostError
 	require.ErrorAs(t, lease.Err(), &lost)
-	require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+	require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 
-	lease, err = multi.Acquire(withLimit(t))
+	lease, err = multi.Acquire(zktest.Context(t))
 	require.NoError(t, err)
-	require.NoError(t, lease.Release(withLimit(t)))
+	require.NoError(t, lease.Release(zktest.Context(t)))
 	awaitDone(t, lease.Done(), "the end of the lease")
 }

@@ -51,7 +51,7 @@ func TestReleaseWhileDisconnected(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-released, framework.ErrCleanupPending)
 		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
-		require.NoError(t, lease.Release(withLimit(t)), "a second release has nothing to do")
+		require.NoError(t, lease.Release(zktest.Context(t)), "a second release has nothing to do")
 		require.Equal(t, lease.Path(), awaitQueue(t, other, 1)[0].Path)
 
 		link.Refuse(false)
@@ -69,12 +69,12 @@ func TestReleaseAllReleaseAtOnce(t *testing.T) {
 	tryOften(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/once")
 		lease := acquire(t, m)
-		waiting := acquireLater(withLimit(t), m)
+		waiting := acquireLater(zktest.Context(t), m)
 		awaitQueue(t, m, 2)
 		errs := make(chan error, 8)
 		var wg sync.WaitGroup
 		for range cap(errs) {
-			wg.Go(func() { errs <- lease.Release(withLimit(t)) })
+			wg.Go(func() { errs <- lease.Release(zktest.Context(t)) })
 		}
 		wg.Wait()
 		for range cap(errs) {
@@ -95,7 +95,7 @@ func TestReleaseAllReleaseAtOnce(t *testing.T) {
 func TestReleaseNothingWorksOnAfterARelease(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
-		require.NoError(t, client.Sync(withLimit(t), "/")) // all its goroutines run now
+		require.NoError(t, client.Sync(zktest.Context(t), "/")) // all its goroutines run now
 		before := server.Counts(t)
 		routines := runtime.NumGoroutine()
 		rw := newReadWrite(t, client, "/locks/rw")
@@ -126,12 +126,12 @@ func TestDoGivesBackAfterTheFunction(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		waiting := make(<-chan outcome)
 		err := m.Do(ctx, func(ctx context.Context) error {
-			waiting = acquireLater(withLimit(t), newMutex(t, client, "/locks/do"))
+			waiting = acquireLater(zktest.Context(t), newMutex(t, client, "/locks/do"))
 			queue := awaitQueue(t, m, 2)
 			cancel()
 			awaitDone(t, ctx.Done(), "the end of the context")
-			require.NoError(t, client.Sync(withLimit(t), "/")) // whatever was sent has been done
-			after, err := m.Participants(withLimit(t))
+			require.NoError(t, client.Sync(zktest.Context(t), "/")) // whatever was sent has been done
+			after, err := m.Participants(zktest.Context(t))
 			require.NoError(t, err)
 			require.Equal(t, queue, after)
 			require.Empty(t, waiting)
@@ -161,7 +161,7 @@ func TestReleaseLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 			require.Less(t, time.Now(), deadline, "the hold has not examined its node, for which it needs the mutex too")
 		}
 		for range leases - 1 {
-			again, err := m.Acquire(all[0].Context(withLimit(t)))
+			again, err := m.Acquire(all[0].Context(zktest.Context(t)))
 			require.NoError(t, err)
 			all = append(all, again)
 		}
@@ -252,14 +252,14 @@ func TestReleaseThatIsRefused(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		holder, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newMutex(t, holder, "/locks/refused"))
-		waiting := acquireLater(withLimit(t), newMutex(t, other, "/locks/refused"))
+		waiting := acquireLater(zktest.Context(t), newMutex(t, other, "/locks/refused"))
 		awaitQueue(t, newMutex(t, other, "/locks/refused"), 2)
-		require.NoError(t, other.SetACL(withLimit(t), "/locks/refused", zk.WorldACL(zk.PermRead|zk.PermAdmin)))
-		err := lease.Release(withLimit(t))
+		require.NoError(t, other.SetACL(zktest.Context(t), "/locks/refused", zk.WorldACL(zk.PermRead|zk.PermAdmin)))
+		err := lease.Release(zktest.Context(t))
 		require.ErrorIs(t, err, framework.ErrCleanupPending)
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.Empty(t, waiting)
-		require.NoError(t, other.SetACL(withLimit(t), "/locks/refused", zk.WorldACL(zk.PermAll)))
+		require.NoError(t, other.SetACL(zktest.Context(t), "/locks/refused", zk.WorldACL(zk.PermAll)))
 		next := await(t, waiting)
 		require.NoError(t, next.err)
 		release(t, next.lease)

@@ -33,18 +33,18 @@ func TestOutageRollingRestartCostsNoLock(t *testing.T) {
 			path := fmt.Sprintf("/locks/%d", len(leases))
 			leases = append(leases, acquire(t, newMutex(t, holder, path)))
 			m := newMutex(t, waiter, path)
-			waiting = append(waiting, acquireLater(withLimit(t), m))
+			waiting = append(waiting, acquireLater(zktest.Context(t), m))
 			places = append(places, awaitQueue(t, m, 2)[1])
 		}
 	}
 	for _, server := range servers.Servers() {
 		require.NoError(t, server.Stop())
-		require.NoError(t, server.Restart(withLimit(t)))
+		require.NoError(t, server.Restart(zktest.Context(t)))
 	}
 	for i, lease := range leases {
 		require.NoError(t, lease.Err(), "lock %d", i)
 		require.Empty(t, waiting[i], "lock %d", i)
-		_, err := lease.Transact(withLimit(t), framework.CheckOp("/", framework.AnyVersion))
+		_, err := lease.Transact(zktest.Context(t), framework.CheckOp("/", framework.AnyVersion))
 		require.NoError(t, err, "lock %d", i)
 		release(t, lease)
 		o := await(t, waiting[i])

@@ -59,20 +59,20 @@ func TestRevocationHolderIsTold(t *testing.T) {
 		for range 3 { // the listener stays for the life of the lock
 			lease := acquire(t, m)
 			requireNothing(t, lease.Revoked(), listener)
-			require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+			require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, lease.Path()))
 			awaitDone(t, lease.Revoked(), "the request")
 			require.Same(t, lease, listener.await(t))
 
 			require.NoError(t, lease.Err(), "a request is not a loss")
 			queue := awaitQueue(t, m, 1)
 			require.True(t, queue[0].RevocationRequested())
-			_, err := newMutex(t, other, "/locks/polite").TryAcquire(withLimit(t))
+			_, err := newMutex(t, other, "/locks/polite").TryAcquire(zktest.Context(t))
 			require.ErrorIs(t, err, locks.ErrNotAcquired, "the owner decides when to release")
 
-			require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()), "a second time")
-			require.NoError(t, other.Sync(withLimit(t), "/"))
+			require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, lease.Path()), "a second time")
+			require.NoError(t, other.Sync(zktest.Context(t), "/"))
 			release(t, lease)
-			require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()), "the node has gone")
+			require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, lease.Path()), "the node has gone")
 		}
 		require.Empty(t, listener, "told once for each lease")
 		server.AwaitCounts(t, before, limit)
@@ -90,11 +90,11 @@ func TestRevocationListenerReleases(t *testing.T) {
 			}))
 		other := zktest.Client(t, server.ConnectString())
 		held := acquire(t, m).Path() // only the listener can get at the lease from now on
-		next := acquireLater(withLimit(t), newMutex(t, other, "/locks/over"))
+		next := acquireLater(zktest.Context(t), newMutex(t, other, "/locks/over"))
 		awaitQueue(t, m, 2)
 		runtime.GC()
 		runtime.GC() // of what the first has found to be unreachable
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, held))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, held))
 		o := await(t, next)
 		require.NoError(t, o.err)
 		release(t, o.lease)
@@ -123,7 +123,7 @@ func TestRevocationRequestBeforeTheWatchIsNotMissed(t *testing.T) {
 		defer remove()
 		lease := acquire(t, m)
 		awaitDone(t, aboutToWatch, "the watch on the node")
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, lease.Path()))
 		close(goOn)
 		awaitDone(t, lease.Revoked(), "the request")
 		require.Same(t, lease, listener.await(t))
@@ -141,9 +141,9 @@ func TestRevocationWaiterIsToldOnceItHolds(t *testing.T) {
 		holder := newMutex(t, other, "/locks/waiting")
 
 		lease := acquire(t, holder)
-		result := acquireLater(withLimit(t), waiter)
+		result := acquireLater(zktest.Context(t), waiter)
 		queue := awaitQueue(t, holder, 2)
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, queue[1].Path))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, queue[1].Path))
 		requireNothing(t, nil, listener)
 		select {
 		case <-lease.Revoked():
@@ -185,10 +185,10 @@ func TestRevocationReadOfAWaiterIsEnough(t *testing.T) {
 			return zkproxy.Pass
 		})
 		defer remove()
-		result := acquireLater(withLimit(t), waiter)
+		result := acquireLater(zktest.Context(t), waiter)
 		awaitSignal(t, watching)
 		queue := awaitQueue(t, holder, 2)
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, queue[1].Path))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, queue[1].Path))
 		close(goOn)
 		awaitSignal(t, watching)
 		release(t, lease)
@@ -218,11 +218,11 @@ func TestRevocationOtherDataIsNoRequest(t *testing.T) {
 		lease := acquire(t, m)
 		awaitSignal(t, looked)
 		for _, data := range []string{"", "__REVOKE__\n", "__REVOKE_", "__revoke__", " __REVOKE__", "replica 2", "the last"} {
-			require.NoError(t, other.Set(withLimit(t), lease.Path(), []byte(data)))
+			require.NoError(t, other.Set(zktest.Context(t), lease.Path(), []byte(data)))
 			awaitSignal(t, looked) // the data before has been judged, since looks follow each other
 			requireNothing(t, lease.Revoked(), listener)
 		}
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, lease.Path()))
 		awaitDone(t, lease.Revoked(), "the request")
 		require.Same(t, lease, listener.await(t))
 		release(t, lease)
@@ -236,15 +236,15 @@ func TestRevocationEveryLeaseOfAHoldIsTold(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/nested", listener.option())
 		outer := acquire(t, m)
-		inner, err := m.Acquire(outer.Context(withLimit(t)))
+		inner, err := m.Acquire(outer.Context(zktest.Context(t)))
 		require.NoError(t, err)
-		gone, err := m.Acquire(outer.Context(withLimit(t)))
+		gone, err := m.Acquire(outer.Context(zktest.Context(t)))
 		require.NoError(t, err)
 		release(t, gone)
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), client, inner.Path()))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, inner.Path()))
 		require.ElementsMatch(t, []*locks.Lease{outer, inner}, []*locks.Lease{listener.await(t), listener.await(t)})
 
-		late, err := m.Acquire(outer.Context(withLimit(t)))
+		late, err := m.Acquire(outer.Context(zktest.Context(t)))
 		require.NoError(t, err)
 		awaitDone(t, late.Revoked(), "the request, in a lease that came after it")
 		require.Same(t, late, listener.await(t))
@@ -264,7 +264,7 @@ func TestRevocationPanicOfTheListenerIsLogged(t *testing.T) {
 		panic("no manners")
 	}))
 	lease := acquire(t, m)
-	require.NoError(t, locks.AttemptRevoke(withLimit(t), client, lease.Path()))
+	require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
 	awaitDone(t, lease.Done(), "the release")
 	require.Eventually(t, func() bool { return log.contains("no manners") }, limit, time.Millisecond)
 }
@@ -303,7 +303,7 @@ func TestRevocationRequestIsMadeAgain(t *testing.T) {
 			return zkproxy.Pass
 		})
 		defer remove()
-		require.NoError(t, locks.AttemptRevoke(withLimit(t), other, lease.Path()))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, lease.Path()))
 		awaitDone(t, lease.Revoked(), "the request")
 		require.True(t, cut.Load())
 		release(t, lease)
@@ -312,8 +312,8 @@ func TestRevocationRequestIsMadeAgain(t *testing.T) {
 
 func TestRevocationWithBadArguments(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	require.ErrorContains(t, locks.AttemptRevoke(withLimit(t), nil, "/a"), "client nil")
-	require.ErrorContains(t, locks.AttemptRevoke(withLimit(t), client, "/locks/report"), "expected the path of a contender's node")
+	require.ErrorContains(t, locks.AttemptRevoke(zktest.Context(t), nil, "/a"), "client nil")
+	require.ErrorContains(t, locks.AttemptRevoke(zktest.Context(t), client, "/locks/report"), "expected the path of a contender's node")
 	_, err := locks.NewInterProcessMutex(client, "/a", locks.WithRevocationListener(nil))
 	require.ErrorContains(t, err, "WithRevocationListener(nil), expected a function")
 	_, err = locks.NewInterProcessMutex(client, "/a", locks.WithLockData([]byte("__REVOKE__")))
@@ -330,9 +330,9 @@ func TestRevocationListenerIsToldOfALeaseOfAView(t *testing.T) {
 	paths := make(chan string, 10)
 	listener := locks.WithRevocationListener(func(lease *locks.Lease) { paths <- lease.Path() })
 	lease := acquire(t, newMutex(t, client, "/locks/view", listener))
-	require.NoError(t, locks.AttemptRevoke(withLimit(t), client, lease.Path()))
+	require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
 	require.Equal(t, lease.Path(), <-paths)
-	again, err := newMutex(t, view, "/view").Acquire(lease.Context(withLimit(t)))
+	again, err := newMutex(t, view, "/view").Acquire(lease.Context(zktest.Context(t)))
 	require.NoError(t, err)
 	require.Equal(t, again.Path(), <-paths)
 	require.Equal(t, lease.Path(), "/locks"+again.Path())

@@ -48,7 +48,7 @@ func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 		}
 		wg.Wait()
 		rival := newSemaphore(t, zktest.Client(t, server.ConnectString()), path, locks.FixedLeases(holders))
-		_, err := rival.TryAcquire(withLimit(t))
+		_, err := rival.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 
 		type permit struct {
@@ -58,7 +58,7 @@ func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 		permits := make(chan permit, holders)
 		go func() {
 			for range holders {
-				lease, err := rival.Acquire(withLimit(t))
+				lease, err := rival.Acquire(zktest.Context(t))
 				valid := 0
 				for _, other := range held {
 					if other.Err() == nil {
@@ -82,7 +82,7 @@ func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
 		t.Logf("all permits were back after %v", time.Since(cut))
 		for _, lease := range held {
 			var lost *locks.LostError
-			require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+			require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 		}
 		releaseAll(t, mine)
 		link.Heal()
@@ -107,11 +107,11 @@ func TestSemaphoreWaitersForAPermitKeepTheirPlace(t *testing.T) {
 				lease := acquire(t, holder)
 				link := zktest.NewProxy(t, server.Addr())
 				client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
-				waiting := acquireLater(withLimit(t), create(client))
+				waiting := acquireLater(zktest.Context(t), create(client))
 				place := awaitQueue(t, holder, 2)[1]
 				session := client.Session()
 				link.Cut()
-				require.NoError(t, client.Sync(withLimit(t), "/"))
+				require.NoError(t, client.Sync(zktest.Context(t), "/"))
 				release(t, lease)
 				o := await(t, waiting)
 				require.NoError(t, o.err)
@@ -132,13 +132,13 @@ func TestSemaphoreMaximumIsDeletedWhilePeopleWait(t *testing.T) {
 		s := create(admin, shared)
 		lease := acquire(t, s)
 		client := zktest.Client(t, server.ConnectString())
-		waiting := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		waiting := acquireLater(zktest.Context(t), create(client, newShared(t, client)))
 		awaitQueue(t, s, 2)
-		require.NoError(t, admin.Delete(withLimit(t), "/semaphores/max"))
+		require.NoError(t, admin.Delete(zktest.Context(t), "/semaphores/max"))
 		awaitNumber(t, admin, []byte{0, 0, 0, 1})
 		require.Empty(t, waiting)
 		require.NoError(t, lease.Err())
-		require.NoError(t, shared.Set(withLimit(t), 2))
+		require.NoError(t, shared.Set(zktest.Context(t), 2))
 		o := await(t, waiting)
 		require.NoError(t, o.err)
 		releaseAll(t, []*locks.Lease{lease, o.lease})
@@ -161,22 +161,22 @@ func TestSemaphoreMaximumChangesDuringAnOutage(t *testing.T) {
 			change()
 			link.Refuse(false)
 		}
-		first := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		first := acquireLater(zktest.Context(t), create(client, newShared(t, client)))
 		place := awaitQueue(t, s, 2)[1]
-		away(func() { require.NoError(t, shared.Set(withLimit(t), 2)) })
+		away(func() { require.NoError(t, shared.Set(zktest.Context(t), 2)) })
 		o := await(t, first)
 		require.NoError(t, o.err)
 		require.Equal(t, place.Token, o.lease.Token())
 
-		second := acquireLater(withLimit(t), create(client, newShared(t, client)))
+		second := acquireLater(zktest.Context(t), create(client, newShared(t, client)))
 		place = awaitQueue(t, s, 3)[2]
 		away(func() {
-			require.NoError(t, shared.Set(withLimit(t), 1))
+			require.NoError(t, shared.Set(zktest.Context(t), 1))
 			release(t, lease)
 		})
-		require.NoError(t, client.Sync(withLimit(t), "/"))
+		require.NoError(t, client.Sync(zktest.Context(t), "/"))
 		require.NoError(t, o.lease.Err())
-		_, err := s.TryAcquire(withLimit(t))
+		_, err := s.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.Empty(t, second, "the first of them is the one permit")
 		release(t, o.lease)
@@ -197,7 +197,7 @@ func newShared(t *testing.T, client *framework.Framework) *locks.SharedLeases {
 // awaitNumber waits until the node with the number of permits has this data.
 func awaitNumber(t *testing.T, client *framework.Framework, want []byte) {
 	t.Helper()
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	for {
 		data, err := client.Get(ctx, "/semaphores/max")
 		if err == nil && bytes.Equal(data, want) {
@@ -248,7 +248,7 @@ func TestSemaphoreNoOutageEndsTheWaitForAPermit(t *testing.T) {
 					}
 					return zkserver.Pass
 				}))
-				leases, err := newSemaphore(t, client, "/s", locks.FixedLeases(2)).AcquireN(withLimit(t), 2)
+				leases, err := newSemaphore(t, client, "/s", locks.FixedLeases(2)).AcquireN(zktest.Context(t), 2)
 				require.NoError(t, err)
 				require.Same(t, session, client.Session())
 				releaseAll(t, leases)
@@ -302,6 +302,6 @@ func TestSemaphoreTryForPermitsWaitsForNoServer(t *testing.T) {
 		require.Error(t, zktest.Await(t, tried, "the end of the try"))
 		require.NotNil(t, allow)
 		allow()
-		require.NoError(t, client.BlockUntilConnected(withLimit(t)))
+		require.NoError(t, client.BlockUntilConnected(zktest.Context(t)))
 	})
 }

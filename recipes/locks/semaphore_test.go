@@ -63,14 +63,14 @@ func TestSemaphorePermitIsAPermit(t *testing.T) {
 		var leases []*locks.Lease
 		var last int64
 		for range 3 {
-			lease, err := create(client, locks.FixedLeases(3)).TryAcquire(withLimit(t))
+			lease, err := create(client, locks.FixedLeases(3)).TryAcquire(zktest.Context(t))
 			require.NoError(t, err)
 			require.Greater(t, lease.Token(), last)
 			last = lease.Token()
 			leases = append(leases, lease)
 		}
 		s := create(client, locks.FixedLeases(3))
-		_, err := s.TryAcquire(leases[0].Context(withLimit(t)))
+		_, err := s.TryAcquire(leases[0].Context(zktest.Context(t)))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "a semaphore is not re-entrant")
 		short, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
@@ -102,7 +102,7 @@ func TestSemaphoreNoMorePermitsThanTheMaximum(t *testing.T) {
 					for range turns {
 						err := s.(interface {
 							Do(context.Context, func(context.Context) error) error
-						}).Do(withLimit(t), func(ctx context.Context) error {
+						}).Do(zktest.Context(t), func(ctx context.Context) error {
 							switch n := inside.Add(1); {
 							case n > most:
 								t.Errorf("%d at once, the maximum is %d", n, most)
@@ -152,7 +152,7 @@ func TestSemaphoreManyTriesAtOnce(t *testing.T) {
 			for i := range n {
 				go func() {
 					<-start
-					lease, err := tried[i%len(tried)].TryAcquire(withLimit(t))
+					lease, err := tried[i%len(tried)].TryAcquire(zktest.Context(t))
 					results <- outcome{lease, err}
 				}()
 			}
@@ -188,24 +188,24 @@ func TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 		s, tried := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1)), newSemaphore(t, other, "/semaphores/s", locks.FixedLeases(1))
 		held := acquire(t, s)
 		var stat framework.Stat
-		_, err := client.Children(withLimit(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
+		_, err := client.Children(zktest.Context(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
 		require.NoError(t, err)
 		changes := stat.Cversion
 		for range 10 {
-			_, err := tried.TryAcquire(withLimit(t))
+			_, err := tried.TryAcquire(zktest.Context(t))
 			require.ErrorContains(t, err, "locks: acquire /semaphores/s: 1 of 1 leases are taken: not acquired: 1 ahead in the queue")
 			var why *locks.NotAcquiredError
 			require.ErrorAs(t, err, &why)
 			require.Equal(t, held.Path(), why.Ahead()[0].Path)
 		}
-		_, err = client.Children(withLimit(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
+		_, err = client.Children(zktest.Context(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
 		require.NoError(t, err)
 		require.Equal(t, changes, stat.Cversion)
 
-		next := acquireLater(withLimit(t), s)
+		next := acquireLater(zktest.Context(t), s)
 		awaitQueue(t, s, 2)
 		release(t, held)
-		_, err = tried.TryAcquire(withLimit(t))
+		_, err = tried.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "it has overtaken a waiter")
 		o := await(t, next)
 		require.NoError(t, o.err)
@@ -220,7 +220,7 @@ func TestSemaphoreNoPermitStaysUnused(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		s := create(client, locks.FixedLeases(2))
 		first, second := acquire(t, s), acquire(t, s)
-		next := acquireLater(withLimit(t), s)
+		next := acquireLater(zktest.Context(t), s)
 		awaitQueue(t, s, 3)
 		release(t, second)
 		o := await(t, next)
@@ -239,21 +239,21 @@ func TestSemaphoreMorePermitsWhilePeopleWait(t *testing.T) {
 		before := server.Counts(t)
 		s := create(client, shared)
 		first := acquire(t, s)
-		data, err := client.Get(withLimit(t), "/semaphores/max")
+		data, err := client.Get(zktest.Context(t), "/semaphores/max")
 		require.NoError(t, err)
 		require.Equal(t, []byte{0, 0, 0, 1}, data, "as Curator's SharedCount")
-		next := acquireLater(withLimit(t), s)
+		next := acquireLater(zktest.Context(t), s)
 		awaitQueue(t, s, 2)
-		require.NoError(t, shared.Set(withLimit(t), 2))
+		require.NoError(t, shared.Set(zktest.Context(t), 2))
 		o := await(t, next)
 		require.NoError(t, o.err)
 
 		// Lowering takes nothing away.
-		require.NoError(t, shared.Set(withLimit(t), 1))
+		require.NoError(t, shared.Set(zktest.Context(t), 1))
 		require.NoError(t, first.Err())
 		require.NoError(t, o.lease.Err())
 		release(t, first)
-		_, err = s.TryAcquire(withLimit(t))
+		_, err = s.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		release(t, o.lease)
 		server.AwaitCounts(t, before, limit)
@@ -270,11 +270,11 @@ func TestSemaphorePaused(t *testing.T) {
 		before := server.Counts(t)
 		s := create(client, shared)
 		held := acquire(t, s)
-		require.NoError(t, shared.Set(withLimit(t), 0))
+		require.NoError(t, shared.Set(zktest.Context(t), 0))
 		var waiting []<-chan outcome
 		for i := range 3 {
 			other := zktest.Client(t, server.ConnectString())
-			waiting = append(waiting, acquireLater(withLimit(t), create(other, newShared(t, other))))
+			waiting = append(waiting, acquireLater(zktest.Context(t), create(other, newShared(t, other))))
 			before.Sessions++
 			if i == 0 {
 				awaitQueue(t, s, 2)
@@ -282,17 +282,17 @@ func TestSemaphorePaused(t *testing.T) {
 		}
 		require.NoError(t, held.Err())
 		release(t, held)
-		_, err = s.TryAcquire(withLimit(t))
+		_, err = s.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.NotErrorIs(t, err, locks.ErrTooManyLeases)
 		// A negative number, as another program may set, pauses as well.
-		require.NoError(t, client.Set(withLimit(t), "/semaphores/max", []byte{0xff, 0xff, 0xff, 0xff}))
-		_, err = s.TryAcquire(withLimit(t))
+		require.NoError(t, client.Set(zktest.Context(t), "/semaphores/max", []byte{0xff, 0xff, 0xff, 0xff}))
+		_, err = s.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		for _, w := range waiting {
 			require.Empty(t, w, "let in during the pause")
 		}
-		require.NoError(t, shared.Set(withLimit(t), 3))
+		require.NoError(t, shared.Set(zktest.Context(t), 3))
 		for _, w := range waiting {
 			o := await(t, w)
 			require.NoError(t, o.err)
@@ -315,7 +315,7 @@ func TestSemaphoreClosingTheClientFreesItsPermits(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		lease := acquire(t, create(client, locks.FixedLeases(1)))
 		other := create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(1))
-		waiting := acquireLater(withLimit(t), other)
+		waiting := acquireLater(zktest.Context(t), other)
 		awaitQueue(t, other, 2)
 		require.NoError(t, client.Close())
 		var lost *locks.LostError
@@ -331,9 +331,9 @@ func TestSemaphoreLeaseDeletedWhileItIsWaitedFor(t *testing.T) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := create(admin, locks.FixedLeases(1))
 		lease := acquire(t, holder)
-		waiting := acquireLater(withLimit(t), create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(1)))
+		waiting := acquireLater(zktest.Context(t), create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(1)))
 		first := awaitQueue(t, holder, 2)[1]
-		require.NoError(t, admin.Delete(withLimit(t), first.Path))
+		require.NoError(t, admin.Delete(zktest.Context(t), first.Path))
 		awaitOther(t, holder, first)
 		release(t, lease)
 		o := await(t, waiting)
@@ -356,7 +356,7 @@ func TestSemaphoreLeasesTogether(t *testing.T) {
 			wg.Go(func() {
 				for turn := range 10 {
 					n := 1 + (client+turn)%most
-					leases, err := s.AcquireN(withLimit(t), n)
+					leases, err := s.AcquireN(zktest.Context(t), n)
 					if err != nil || len(leases) != n {
 						t.Errorf("%d leases, want %d: %v", len(leases), n, err)
 						return
@@ -366,7 +366,7 @@ func TestSemaphoreLeasesTogether(t *testing.T) {
 					}
 					inside.Add(int64(-n))
 					for _, lease := range leases {
-						if err := lease.Release(withLimit(t)); err != nil {
+						if err := lease.Release(zktest.Context(t)); err != nil {
 							t.Error(err)
 						}
 					}
@@ -391,11 +391,11 @@ func TestSemaphoreAllLeasesOrNone(t *testing.T) {
 		before := server.Counts(t)
 		s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3))
 		one := acquire(t, s)
-		_, err := s.TryAcquireN(withLimit(t), 3)
+		_, err := s.TryAcquireN(zktest.Context(t), 3)
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		awaitQueue(t, s, 1)
 
-		ctx, cancel := context.WithCancel(withLimit(t))
+		ctx, cancel := context.WithCancel(zktest.Context(t))
 		failed := make(chan error, 1)
 		go func() {
 			_, err := s.AcquireN(ctx, 3)
@@ -407,7 +407,7 @@ func TestSemaphoreAllLeasesOrNone(t *testing.T) {
 		awaitQueue(t, s, 1)
 		awaitQueue(t, turnsOf{s}, 0) // given up in the background too
 
-		two, err := s.TryAcquireN(withLimit(t), 2)
+		two, err := s.TryAcquireN(zktest.Context(t), 2)
 		require.NoError(t, err)
 		require.NotEqual(t, two[0].Token(), two[1].Token())
 		release(t, two[0])
@@ -415,11 +415,11 @@ func TestSemaphoreAllLeasesOrNone(t *testing.T) {
 		release(t, two[1])
 		release(t, one)
 		for _, n := range []int{4, 1000} {
-			_, err = s.AcquireN(withLimit(t), n)
+			_, err = s.AcquireN(zktest.Context(t), n)
 			require.ErrorIs(t, err, locks.ErrTooManyLeases)
 			require.ErrorContains(t, err, fmt.Sprintf("%d are wanted, the maximum is 3", n))
 		}
-		_, err = s.AcquireN(withLimit(t), 0)
+		_, err = s.AcquireN(zktest.Context(t), 0)
 		require.ErrorContains(t, err, "locks: acquire /semaphores/s: 0 leases, expected 1 or more")
 		server.AwaitCounts(t, before, limit)
 	})
@@ -437,13 +437,13 @@ func TestSemaphoreMaximumFallsBelowWhatIsWanted(t *testing.T) {
 		one := acquire(t, s)
 		failed := make(chan error, 1)
 		go func() {
-			_, err := s.AcquireN(withLimit(t), 3)
+			_, err := s.AcquireN(zktest.Context(t), 3)
 			failed <- err
 		}()
 		awaitQueue(t, s, 4)
-		require.NoError(t, shared.Set(withLimit(t), 2))
+		require.NoError(t, shared.Set(zktest.Context(t), 2))
 		require.ErrorIs(t, <-failed, locks.ErrTooManyLeases)
-		another, err := s.TryAcquire(withLimit(t))
+		another, err := s.TryAcquire(zktest.Context(t))
 		require.NoError(t, err)
 		release(t, another)
 		release(t, one)
@@ -465,12 +465,12 @@ func TestSemaphoreTurnIsLostBetweenTwoLeases(t *testing.T) {
 		var leases []*locks.Lease
 		go func() {
 			var err error
-			leases, err = s.AcquireN(withLimit(t), 2)
+			leases, err = s.AcquireN(zktest.Context(t), 2)
 			result <- err
 		}()
 		turn := awaitQueue(t, turns, 1)[0]
 		awaitQueue(t, s, 3)
-		require.NoError(t, admin.Delete(withLimit(t), turn.Path))
+		require.NoError(t, admin.Delete(zktest.Context(t), turn.Path))
 		for again := awaitQueue(t, turns, 1)[0]; again.Path == turn.Path; {
 			again = awaitQueue(t, turns, 1)[0]
 		}
@@ -487,7 +487,7 @@ func TestSemaphoreMutexIsNotReentrant(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		m, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/sm")
 		require.NoError(t, err)
-		err = m.Do(withLimit(t), func(ctx context.Context) error {
+		err = m.Do(zktest.Context(t), func(ctx context.Context) error {
 			_, err := m.TryAcquire(ctx)
 			require.ErrorIs(t, err, locks.ErrNotAcquired)
 			short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
@@ -507,13 +507,13 @@ func TestSemaphoreV2Layout(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		for _, name := range []string{"README", "lock-0000000000", "_c_a", "lease-"} {
-			_, err := client.Create(withLimit(t), "/semaphores/s/leases/"+name, nil, framework.CreatingParentsIfNeeded())
+			_, err := client.Create(zktest.Context(t), "/semaphores/s/leases/"+name, nil, framework.CreatingParentsIfNeeded())
 			require.NoError(t, err)
 		}
 		s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1), locks.WithLockData([]byte("10.1.2.3")))
 		lease := acquire(t, s)
 		require.Regexp(t, `^/semaphores/s/leases/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lease-\d{10}$`, lease.Path())
-		data, err := client.Get(withLimit(t), lease.Path())
+		data, err := client.Get(zktest.Context(t), lease.Path())
 		require.NoError(t, err)
 		require.Equal(t, "10.1.2.3", string(data))
 		requireNoChildren(t, client, "/semaphores/s/locks") // the turn has been passed on
@@ -530,11 +530,11 @@ func disagreementIsReported(t *testing.T) {
 	server := zktest.NewServer(t)
 	reports := &reportWriter{lines: make(chan string, 100)}
 	client := zktest.Client(t, server.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(reports, nil))))
-	leases, err := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3)).AcquireN(withLimit(t), 3)
+	leases, err := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3)).AcquireN(zktest.Context(t), 3)
 	require.NoError(t, err)
-	_, err = newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)).TryAcquire(withLimit(t))
+	_, err = newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)).TryAcquire(zktest.Context(t))
 	require.ErrorContains(t, err, "locks: acquire /semaphores/s: 3 of 2 leases are taken: not acquired: 3 ahead in the queue")
-	ctx, cancel := context.WithCancel(withLimit(t))
+	ctx, cancel := context.WithCancel(zktest.Context(t))
 	waiting := acquireLater(ctx, newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)))
 	for line := ""; !strings.Contains(line, "more leases than its maximum"); {
 		select {
@@ -550,13 +550,13 @@ func disagreementIsReported(t *testing.T) {
 
 func TestSharedLeasesRefuseOtherData(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	_, err := client.Create(withLimit(t), "/max", []byte("three"))
+	_, err := client.Create(zktest.Context(t), "/max", []byte("three"))
 	require.NoError(t, err)
 	shared, err := locks.NewSharedLeases(client, "/max", 1)
 	require.NoError(t, err)
-	_, err = newSemaphore(t, client, "/semaphores/s", shared).Acquire(withLimit(t))
+	_, err = newSemaphore(t, client, "/semaphores/s", shared).Acquire(zktest.Context(t))
 	require.ErrorContains(t, err, "locks: shared leases /max: 5 bytes, expected 4")
-	require.ErrorContains(t, shared.Set(withLimit(t), -1), "-1, expected 0 to 2147483647")
+	require.ErrorContains(t, shared.Set(zktest.Context(t), -1), "-1, expected 0 to 2147483647")
 	_, err = locks.NewSharedLeases(client, "max", 1)
 	require.ErrorContains(t, err, "begins with a slash")
 	_, err = locks.NewSharedLeases(nil, "/max", 1)

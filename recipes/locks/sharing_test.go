@@ -275,7 +275,7 @@ func TestLineMemoryOfWaiters(t *testing.T) {
 		lease := acquire(t, mutex)
 		before := memory()
 		results, giveUp := waiters(t, client, n)
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		for { // until each watches its own node, and none asks for anything
 			counts, err := server.FourLetterWord(ctx, "wchs")
 			require.NoError(t, err)

@@ -121,17 +121,17 @@ func TestTelemetryOfALock(t *testing.T) {
 		require.Equal(t, server.Addr(), attributes["server.address"]+":"+attributes["server.port"])
 		require.NotContains(t, attributes, "curator.path")
 
-		again, err := mutex.Acquire(lease.Context(withLimit(t)))
+		again, err := mutex.Acquire(lease.Context(zktest.Context(t)))
 		require.NoError(t, err)
 		release(t, again)
 		require.Equal(t, 1, o.value(t, "lock.held{curator.recipe=mutex}"), "a re-entry is no hold of its own")
 
-		_, err = rival.TryAcquire(withLimit(t))
+		_, err = rival.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.Equal(t, 1, other.value(t, "lock.acquire.duration{curator.outcome=not_acquired,curator.recipe=mutex}"))
 		require.Equal(t, 0, other.value(t, "lock.waiting{curator.recipe=mutex}"))
 
-		ctx, cancel := context.WithCancel(withLimit(t))
+		ctx, cancel := context.WithCancel(zktest.Context(t))
 		result := acquireLater(ctx, rival)
 		awaitQueue(t, mutex, 2)
 		require.Eventually(t, func() bool { return other.value(t, "lock.waiting{curator.recipe=mutex}") == 1 }, limit, tick)
@@ -168,22 +168,22 @@ func TestTelemetryOfLosses(t *testing.T) {
 			}
 		}
 		require.Eventually(t, lost(framework.ReasonSuspended), limit, tick)
-		require.Error(t, lease.Release(withLimit(t)))
+		require.Error(t, lease.Release(zktest.Context(t)))
 
 		lease = acquire(t, mutex)
 		require.NoError(t, admin.Delete(t.Context(), lease.Path()))
 		awaitDone(t, lease.Done(), "the end of the lease")
 		require.Eventually(t, lost(framework.ReasonNodeDeleted), limit, tick)
-		require.Error(t, lease.Release(withLimit(t)))
+		require.Error(t, lease.Release(zktest.Context(t)))
 		require.Equal(t, 2, o.value(t, "lock.hold.duration{curator.end=lost,curator.recipe=mutex}"))
 		require.Equal(t, 0, o.value(t, "lock.hold.duration{curator.end=released,curator.recipe=mutex}"))
 		require.Equal(t, 0, o.value(t, "lock.held{curator.recipe=mutex}"))
 
 		holder := newMutex(t, admin, "/locks/lost")
 		lease = acquire(t, holder)
-		result := acquireLater(withLimit(t), mutex)
+		result := acquireLater(zktest.Context(t), mutex)
 		require.Eventually(t, func() bool { return o.value(t, "watch.active{}") == 2 }, limit, tick, "that it waits")
-		require.NoError(t, client.Sync(withLimit(t), "/")) // the replies to the requests that have set the watches are here
+		require.NoError(t, client.Sync(zktest.Context(t), "/")) // the replies to the requests that have set the watches are here
 		link.Cut()
 		release(t, lease)
 		got := await(t, result)
@@ -217,7 +217,7 @@ func TestTelemetryWaitingForATurnIsWaiting(t *testing.T) {
 		waiting := make(chan outcome, 2)
 		for n := range 2 {
 			go func() {
-				lease, err := s.Acquire(withLimit(t))
+				lease, err := s.Acquire(zktest.Context(t))
 				waiting <- outcome{lease, err}
 			}()
 			require.Eventually(t, func() bool {
@@ -245,9 +245,9 @@ func TestTelemetryOfACondition(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		o := newObserved()
 		p := newParty(t, server.ConnectString(), o.options()...)
-		ctx, cancel := context.WithCancel(withLimit(t))
+		ctx, cancel := context.WithCancel(zktest.Context(t))
 		defer cancel()
-		signalled := p.awaitLater(t, withLimit(t), 1)
+		signalled := p.awaitLater(t, zktest.Context(t), 1)
 		o.awaitWaiting(t, "condition", 1)
 		givesUp := p.awaitLater(t, ctx, 2)
 		o.awaitWaiting(t, "condition", 2)
@@ -255,12 +255,12 @@ func TestTelemetryOfACondition(t *testing.T) {
 			"a waiter has its place before it lets go of the lock")
 
 		lease := acquire(t, p.mutex)
-		require.NoError(t, p.condition.Signal(withLimit(t), lease))
+		require.NoError(t, p.condition.Signal(zktest.Context(t), lease))
 		release(t, lease)
 		release(t, await(t, signalled).lease)
 		cancel()
 		require.ErrorIs(t, await(t, givesUp).err, context.Canceled)
-		_, err := p.condition.Await(withLimit(t), lease)
+		_, err := p.condition.Await(zktest.Context(t), lease)
 		require.ErrorIs(t, err, locks.ErrNotHeld)
 
 		require.Zero(t, o.value(t, "lock.waiting{curator.recipe=condition}"))
@@ -371,7 +371,7 @@ func TestTelemetryReleaseBelongsToItsCaller(t *testing.T) {
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(o.spans)).Tracer("caller")
 	mutex := newMutex(t, zktest.Client(t, zktest.NewServer(t), o.options()...), "/lock")
 	for name, ctx := range map[string]context.Context{
-		"can end": withLimit(t), "cannot end": context.WithoutCancel(t.Context()),
+		"can end": zktest.Context(t), "cannot end": context.WithoutCancel(t.Context()),
 	} {
 		lease := acquire(t, mutex)
 		ctx, caller := tracer.Start(ctx, name)

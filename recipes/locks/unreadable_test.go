@@ -19,7 +19,7 @@ import (
 // hide takes away the right to read a node, so that the server tells nobody of its end.
 func hide(t *testing.T, admin *framework.Framework, path string) {
 	t.Helper()
-	require.NoError(t, admin.SetACL(withLimit(t), path, []framework.ACL{{Perms: permDelete, Scheme: "world", ID: "anyone"}}))
+	require.NoError(t, admin.SetACL(zktest.Context(t), path, []framework.ACL{{Perms: permDelete, Scheme: "world", ID: "anyone"}}))
 }
 
 // TestUnreadableEndThatIsKeptFromTheWaiter: the one before it goes in the first milliseconds, in which
@@ -30,9 +30,9 @@ func TestUnreadableEndThatIsKeptFromTheWaiter(t *testing.T) {
 		admin := zktest.Client(t, server)
 		lease := acquire(t, newMutex(t, admin, "/lock"))
 		hide(t, admin, lease.Path())
-		waiting := acquireLater(withLimit(t), newMutex(t, zktest.Client(t, server), "/lock"))
+		waiting := acquireLater(zktest.Context(t), newMutex(t, zktest.Client(t, server), "/lock"))
 		synctest.Wait()
-		require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
+		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
 		synctest.Wait()
 		require.Empty(t, waiting, "the server tells of it")
 		time.Sleep(time.Second)
@@ -41,7 +41,7 @@ func TestUnreadableEndThatIsKeptFromTheWaiter(t *testing.T) {
 		require.NoError(t, next.err)
 		release(t, next.lease)
 		var lost *locks.LostError
-		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 	})
 }
 
@@ -56,7 +56,7 @@ func TestUnreadableLaterPredecessorThatIsUnreadable(t *testing.T) {
 		ctx, giveUp := context.WithCancel(context.Background())
 		defer giveUp()
 		var waiting [3]<-chan outcome
-		for i, ctx := range []context.Context{withLimit(t), ctx, withLimit(t)} {
+		for i, ctx := range []context.Context{zktest.Context(t), ctx, zktest.Context(t)} {
 			waiting[i] = acquireLater(ctx, newMutex(t, zktest.Client(t, server), "/lock"))
 			time.Sleep(time.Second)
 		}
@@ -67,7 +67,7 @@ func TestUnreadableLaterPredecessorThatIsUnreadable(t *testing.T) {
 		release(t, lease)
 		next := await(t, waiting[0])
 		require.NoError(t, next.err)
-		require.NoError(t, next.lease.Release(withLimit(t)))
+		require.NoError(t, next.lease.Release(zktest.Context(t)))
 	})
 }
 

@@ -24,7 +24,7 @@ func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 		lease := acquire(t, holder)
 		link := zktest.NewProxy(t, server.Addr())
 		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
-		waiting := acquireLater(withLimit(t), newMutex(t, client, path))
+		waiting := acquireLater(zktest.Context(t), newMutex(t, client, path))
 		old := awaitQueue(t, holder, 2)[1]
 
 		link.Blackhole(zkproxy.Both)
@@ -43,7 +43,7 @@ func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 		require.NoError(t, o.err)
 		require.Equal(t, next.Token, o.lease.Token())
 		require.NotEqual(t, old.Session, next.Session)
-		stat, err := admin.Exists(withLimit(t), o.lease.Path())
+		stat, err := admin.Exists(zktest.Context(t), o.lease.Path())
 		require.NoError(t, err)
 		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
 		release(t, o.lease)
@@ -61,9 +61,9 @@ func TestWaitReaderOrWriterJoinsTheQueueAgain(t *testing.T) {
 		other := newReadWrite(t, zktest.Client(t, server.ConnectString()), path)
 		for _, side := range []locks.InterProcessLock{other.ReadLock(), other.WriteLock()} {
 			lease := acquire(t, rw.WriteLock())
-			waiting := acquireLater(withLimit(t), side)
+			waiting := acquireLater(zktest.Context(t), side)
 			first := awaitQueue(t, rw, 2)[1]
-			require.NoError(t, admin.Delete(withLimit(t), first.Path))
+			require.NoError(t, admin.Delete(zktest.Context(t), first.Path))
 			second := awaitOther(t, rw, first)
 			select {
 			case o := <-waiting:
@@ -87,28 +87,28 @@ func TestWaitHoldersNodeIsMadeUnreadable(t *testing.T) {
 		holder := newMutex(t, admin, "/locks/denied")
 		lease := acquire(t, holder)
 		children := func() []string {
-			names, err := admin.Children(withLimit(t), "/locks/denied")
+			names, err := admin.Children(zktest.Context(t), "/locks/denied")
 			require.NoError(t, err)
 			return names
 		}
 		before := children()
-		require.NoError(t, admin.SetACL(withLimit(t), lease.Path(),
+		require.NoError(t, admin.SetACL(zktest.Context(t), lease.Path(),
 			[]framework.ACL{{Perms: permDelete, Scheme: "world", ID: "anyone"}}))
 		require.NoError(t, lease.Err())
-		_, err := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/denied").Acquire(withLimit(t))
+		_, err := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/denied").Acquire(zktest.Context(t))
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.Equal(t, before, children())
 		require.NoError(t, lease.Err())
 
 		// Of its deletion the server tells nobody who may not read it. What is left is
 		// what the server itself refuses, and the token.
-		require.NoError(t, admin.Delete(withLimit(t), lease.Path()))
+		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
 		next := acquire(t, newMutex(t, admin, "/locks/denied"))
 		require.Greater(t, next.Token(), lease.Token())
-		_, err = lease.Transact(withLimit(t), framework.CheckOp("/", framework.AnyVersion))
+		_, err = lease.Transact(zktest.Context(t), framework.CheckOp("/", framework.AnyVersion))
 		require.Error(t, err)
 		var lost *locks.LostError
-		require.ErrorAs(t, lease.Release(withLimit(t)), &lost)
+		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 		require.NoError(t, next.Err())
 		release(t, next)
 	})

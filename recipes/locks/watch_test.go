@@ -36,7 +36,7 @@ func TestWatchPredecessorGoesBeforeTheWatch(t *testing.T) {
 			return zkproxy.Pass
 		})
 		defer remove()
-		result := acquireLater(withLimit(t), waiter)
+		result := acquireLater(zktest.Context(t), waiter)
 		awaitDone(t, aboutToWatch, "the watch on the predecessor")
 		release(t, lease)
 		close(goOn)
@@ -88,7 +88,7 @@ func TestWatchChangedPredecessorIsNoReasonToEnter(t *testing.T) {
 		})
 		defer remove()
 		waiter := zktest.Client(t, server.ConnectStringVia(link.Addr()))
-		result := acquireLater(withLimit(t), newMutex(t, waiter, "/locks/changed"))
+		result := acquireLater(zktest.Context(t), newMutex(t, waiter, "/locks/changed"))
 		for range 4 {
 			select {
 			case <-watched:
@@ -97,10 +97,10 @@ func TestWatchChangedPredecessorIsNoReasonToEnter(t *testing.T) {
 			case <-time.After(limit):
 				t.Fatal("the waiter has not looked again")
 			}
-			require.NoError(t, admin.Set(withLimit(t), lease.Path(), []byte("changed")))
+			require.NoError(t, admin.Set(zktest.Context(t), lease.Path(), []byte("changed")))
 		}
 		require.NoError(t, lease.Err(), "a change of its data does not end a hold")
-		require.NoError(t, waiter.Sync(withLimit(t), "/"))
+		require.NoError(t, waiter.Sync(zktest.Context(t), "/"))
 		release(t, lease)
 		o := await(t, result)
 		require.NoError(t, o.err)
@@ -112,7 +112,7 @@ func awaitSignal(t *testing.T, signal <-chan struct{}) {
 	t.Helper()
 	select {
 	case <-signal:
-	case <-withLimit(t).Done():
+	case <-zktest.Context(t).Done():
 		t.Fatal("the signal has not come")
 	}
 }
@@ -130,12 +130,12 @@ func TestWatchesDoNotPileUp(t *testing.T) {
 		var wg sync.WaitGroup
 		for range waiters {
 			wg.Go(func() {
-				lease, err := m.Acquire(withLimit(t))
+				lease, err := m.Acquire(zktest.Context(t))
 				if err != nil {
 					t.Errorf("acquire: %v", err)
 					return
 				}
-				if err := lease.Release(withLimit(t)); err != nil {
+				if err := lease.Release(zktest.Context(t)); err != nil {
 					t.Errorf("release: %v", err)
 				}
 			})

@@ -30,10 +30,10 @@ func TestFaultsLostReplyToAPutIsReported(t *testing.T) {
 			server := zktest.NewServer(t)
 			client := zktest.Client(t, server)
 			q := newQueue(t, client)
-			require.NoError(t, client.Mkdirs(withLimit(t), path))
+			require.NoError(t, client.Mkdirs(zktest.Context(t), path))
 			server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, c.fault))
 
-			err := q.Put(withLimit(t), []byte("a"))
+			err := q.Put(zktest.Context(t), []byte("a"))
 
 			require.Equal(t, c.unknown, err != nil, "%v", err)
 			require.Equal(t, c.unknown, framework.OutcomeUnknown(err))
@@ -62,7 +62,7 @@ func TestFaultsEveryLostRequestOfALockedConsumer(t *testing.T) {
 					t.Cleanup(func() { zktest.AssertClean(t, server) })
 					producer := newQueue(t, zktest.Client(t, server))
 					for _, item := range numbers(n) {
-						require.NoError(t, producer.Put(withLimit(t), []byte(item)))
+						require.NoError(t, producer.Put(zktest.Context(t), []byte(item)))
 					}
 					client := zktest.Client(t, server)
 					server.Intercept(zkserver.Nth(k, op, fault))
@@ -81,7 +81,7 @@ func TestFaultsEveryLostRequestOfALockedConsumer(t *testing.T) {
 					stop()
 					awaitNames(t, observer, lockPath, 0)
 					require.Empty(t, got)
-					require.NoError(t, client.Sync(withLimit(t), path), "a client without a connection leaves its session")
+					require.NoError(t, client.Sync(zktest.Context(t), path), "a client without a connection leaves its session")
 				})
 			}
 		}
@@ -94,10 +94,10 @@ func TestFaultsRefusalSettlesTheDoubt(t *testing.T) {
 	server := zktest.NewServer(t)
 	producer := zktest.Client(t, server)
 	for _, item := range []string{"first", "second"} {
-		require.NoError(t, newQueue(t, producer).Put(withLimit(t), []byte(item)))
+		require.NoError(t, newQueue(t, producer).Put(zktest.Context(t), []byte(item)))
 	}
 	child := framework.JoinPath(path, awaitNames(t, producer, path, 2)[0]+"/by-hand")
-	_, err := producer.Create(withLimit(t), child, nil)
+	_, err := producer.Create(zktest.Context(t), child, nil)
 	require.NoError(t, err)
 	client := zktest.Client(t, server)
 	server.Intercept(zkserver.Nth(2, zkserver.OpMulti, zkserver.LoseRequest)) // the first one locks
@@ -128,7 +128,7 @@ func TestFaultsEveryLostRequestOfAConsumerWithoutLocks(t *testing.T) {
 					server := zktest.NewServer(t)
 					q := newQueue(t, zktest.Client(t, server))
 					for _, item := range numbers(n) {
-						require.NoError(t, q.Put(withLimit(t), []byte(item)))
+						require.NoError(t, q.Put(zktest.Context(t), []byte(item)))
 					}
 					want := numbers(n)
 					server.Intercept(zkserver.Nth(k, op, fault))
@@ -153,7 +153,7 @@ func TestFaultsConsumerThatIsStoppedInAnOutageLeavesNoLock(t *testing.T) {
 			server := zktest.NewServer(t)
 			observer, client := zktest.Client(t, server), zktest.Client(t, server)
 			q := newQueue(t, client, withLock)
-			require.NoError(t, q.Put(withLimit(t), []byte("a")))
+			require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 			release := make(chan struct{})
 			server.Intercept(zkserver.Nth(k, zkserver.OpMulti, zkserver.HoldUntil(release)))
 			ctx, cancel := context.WithCancel(t.Context())
@@ -171,7 +171,7 @@ func TestFaultsConsumerThatIsStoppedInAnOutageLeavesNoLock(t *testing.T) {
 
 			awaitNames(t, observer, lockPath, 0)
 			awaitNames(t, observer, path, 2-k)
-			require.NoError(t, observer.Delete(withLimit(t), lockPath), "nothing comes back")
+			require.NoError(t, observer.Delete(zktest.Context(t), lockPath), "nothing comes back")
 		})
 	}
 }
@@ -181,7 +181,7 @@ func TestFaultsConsumerThatIsStoppedInAnOutageLeavesNoLock(t *testing.T) {
 func TestFaultsItemIsPutBackInOneTransaction(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newQueue(t, zktest.Client(t, server), withLock)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	transactions := make(chan int, 2)
 	failed := false
 	start(t, q, func(context.Context, []byte) error {
@@ -208,7 +208,7 @@ func TestFaultsLateUnlockSparesTheLockOfAnother(t *testing.T) {
 	server := zktest.NewServer(t)
 	slow, other := zktest.Client(t, server), zktest.Client(t, server)
 	q := newQueue(t, slow, withLock)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	got, release := make(chan struct{}), make(chan struct{})
 	start(t, q, func(context.Context, []byte) error {
 		select {
@@ -222,7 +222,7 @@ func TestFaultsLateUnlockSparesTheLockOfAnother(t *testing.T) {
 	zktest.Await(t, got, "the item")
 	name := awaitNames(t, other, path, 1)[0]
 	zktest.KillSession(t, slow)
-	_, err := other.Create(withLimit(t), lockPath+"/"+name, []byte("other"), framework.WithMode(framework.Ephemeral))
+	_, err := other.Create(zktest.Context(t), lockPath+"/"+name, []byte("other"), framework.WithMode(framework.Ephemeral))
 	require.NoError(t, err)
 
 	close(release)
@@ -230,7 +230,7 @@ func TestFaultsLateUnlockSparesTheLockOfAnother(t *testing.T) {
 		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.Request.Path == lockPath+"/"+name
 	})
 
-	data, err := other.Get(withLimit(t), lockPath+"/"+name)
+	data, err := other.Get(zktest.Context(t), lockPath+"/"+name)
 	require.NoError(t, err)
 	require.Equal(t, "other", string(data))
 	require.Equal(t, []string{name}, awaitNames(t, other, path, 1))
@@ -246,10 +246,10 @@ func TestFaultsLostReplyToARemoval(t *testing.T) {
 			client := zktest.Client(t, server)
 			q, err := queues.NewDistributedIdQueue(client, path, c.opts...)
 			require.NoError(t, err)
-			require.NoError(t, q.Put(withLimit(t), []byte("a"), "id"))
+			require.NoError(t, q.Put(zktest.Context(t), []byte("a"), "id"))
 			server.Intercept(zkserver.Nth(1, c.op, zkserver.LoseReply))
 
-			n, err := q.Remove(withLimit(t), "id")
+			n, err := q.Remove(zktest.Context(t), "id")
 
 			require.Zero(t, n)
 			require.True(t, framework.OutcomeUnknown(err), "%v", err)
@@ -263,21 +263,21 @@ func TestFaultsFlushDoesNotWaitForLaterPuts(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	q := newQueue(t, client, queues.WithPutInBackground())
-	require.NoError(t, client.Mkdirs(withLimit(t), path))
+	require.NoError(t, client.Mkdirs(zktest.Context(t), path))
 	first, second := make(chan struct{}), make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(first)))
 	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(second))) // the next one
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	flushed := make(chan error, 1)
-	go func() { flushed <- q.FlushPuts(withLimit(t)) }()
+	go func() { flushed <- q.FlushPuts(zktest.Context(t)) }()
 	require.Eventually(t, q.Flushing, limit, 1)
-	require.NoError(t, q.Put(withLimit(t), []byte("b")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("b")))
 
 	close(first)
 
 	require.NoError(t, zktest.Await(t, flushed, "the flush"))
 	close(second)
-	require.NoError(t, q.FlushPuts(withLimit(t)))
+	require.NoError(t, q.FlushPuts(zktest.Context(t)))
 	awaitNames(t, client, path, 2)
 }
 
@@ -289,9 +289,9 @@ func (panickingACLs) ACLForPath(string) []framework.ACL { panic("no list of righ
 func TestFaultsPanicOfUserCodeFailsAPutOfTheBackground(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t), framework.WithACLProvider(panickingACLs{}))
 	q := newQueue(t, client, queues.WithPutInBackground())
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
-	require.ErrorContains(t, q.FlushPuts(withLimit(t)), "no list of rights")
-	require.NoError(t, q.FlushPuts(withLimit(t)))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	require.ErrorContains(t, q.FlushPuts(zktest.Context(t)), "no list of rights")
+	require.NoError(t, q.FlushPuts(zktest.Context(t)))
 }
 
 // Without locks the log names each item that may be lost, also when the consumer

@@ -36,7 +36,7 @@ func result(item *queues.Item) framework.Op {
 func withResults[T zktest.Target](tb testing.TB, server T) *framework.Framework {
 	tb.Helper()
 	client := zktest.Client(tb, server)
-	require.NoError(tb, client.Mkdirs(withLimit(tb), results))
+	require.NoError(tb, client.Mkdirs(zktest.Context(tb), results))
 	return client
 }
 
@@ -47,14 +47,14 @@ func TestItemAndItsResult(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client := withResults(t, server)
 				q := newQueue(t, client, opt)
-				require.NoError(t, q.Put(withLimit(t), []byte("alone")))
-				require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
+				require.NoError(t, q.Put(zktest.Context(t), []byte("alone")))
+				require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b"), []byte("c")))
 				left := map[string]int{"alone": 1, "a": 1, "b": 1, "c": 0} // znodes of the queue, after the item
-				for item, err := range q.Items(withLimit(t)) {
+				for item, err := range q.Items(zktest.Context(t)) {
 					require.NoError(t, err)
-					require.NoError(t, item.Transact(withLimit(t), result(item)))
-					require.ErrorContains(t, item.Transact(withLimit(t), result(item)), "removed by a Transact before")
-					stat, err := client.Exists(withLimit(t), results+"/"+string(item.Data))
+					require.NoError(t, item.Transact(zktest.Context(t), result(item)))
+					require.ErrorContains(t, item.Transact(zktest.Context(t), result(item)), "removed by a Transact before")
+					stat, err := client.Exists(zktest.Context(t), results+"/"+string(item.Data))
 					require.NoError(t, err)
 					require.NotNil(t, stat)
 					awaitNames(t, client, path, left[string(item.Data)])
@@ -81,11 +81,11 @@ func TestItemWhatWasTransactedDoesNotComeAgain(t *testing.T) {
 				zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 					client := withResults(t, server)
 					q := newQueue(t, client, opt)
-					require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
-					for item, err := range q.Items(withLimit(t)) {
+					require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b"), []byte("c")))
+					for item, err := range q.Items(zktest.Context(t)) {
 						require.NoError(t, err)
 						if string(item.Data) == "a" {
-							require.NoError(t, item.Transact(withLimit(t), result(item)))
+							require.NoError(t, item.Transact(zktest.Context(t), result(item)))
 							continue
 						}
 						if !fails || item.Attempt() == 2 {
@@ -107,18 +107,18 @@ func TestItemRefusedTransactionFailsItsItem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client := withResults(t, server)
-				_, err := client.Create(withLimit(t), results+"/a", nil)
+				_, err := client.Create(zktest.Context(t), results+"/a", nil)
 				require.NoError(t, err)
 				q := newQueue(t, client, opt)
-				require.NoError(t, q.Put(withLimit(t), []byte("a")))
-				for item, err := range q.Items(withLimit(t)) {
+				require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+				for item, err := range q.Items(zktest.Context(t)) {
 					require.NoError(t, err)
-					err = item.Transact(withLimit(t), framework.CreateOp(results+"/b", nil), result(item))
+					err = item.Transact(zktest.Context(t), framework.CreateOp(results+"/b", nil), result(item))
 					require.ErrorIs(t, err, framework.ErrNodeExists)
 					require.ErrorContains(t, err, results+"/a")
 					if item.Attempt() == 2 {
 						require.Contains(t, item.LastError(), "exists")
-						require.NoError(t, item.Transact(withLimit(t)), "without ops it is removed")
+						require.NoError(t, item.Transact(zktest.Context(t)), "without ops it is removed")
 						break
 					}
 				}
@@ -133,11 +133,11 @@ func TestTransactRefusesBadInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := withResults(t, server)
 	q := newQueue(t, client, withLock)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	var gone *queues.Item
-	for item, err := range q.Items(withLimit(t)) {
+	for item, err := range q.Items(zktest.Context(t)) {
 		require.NoError(t, err)
 		gone = item
 		_, name := framework.SplitPath(item.Path())
@@ -145,29 +145,33 @@ func TestTransactRefusesBadInput(t *testing.T) {
 		for text, call := range map[string]func() error{
 			"context nil":      func() error { return item.Transact(nilContext) },
 			"context canceled": func() error { return item.Transact(ended) },
-			"the item":         func() error { return item.Transact(withLimit(t), framework.DeleteOp(item.Path())) },
+			"the item":         func() error { return item.Transact(zktest.Context(t), framework.DeleteOp(item.Path())) },
 			"operation 1": func() error {
-				return item.Transact(withLimit(t), result(item), framework.CheckOp(item.Path(), framework.AnyVersion))
+				return item.Transact(zktest.Context(t), result(item), framework.CheckOp(item.Path(), framework.AnyVersion))
 			},
-			item.Path() + "/x":    func() error { return item.Transact(withLimit(t), framework.CreateOp(item.Path()+"/x", nil)) },
-			lockPath + "/" + name: func() error { return item.Transact(withLimit(t), framework.DeleteOp(lockPath+"/"+name)) },
-			"no path":             func() error { return item.Transact(withLimit(t), framework.Op{}) },
-			"invalid path":        func() error { return item.Transact(withLimit(t), framework.CreateOp("results", nil)) },
-			"too large":           func() error { return item.Transact(withLimit(t), framework.SetDataOp(results, make([]byte, 2<<20))) },
-			"in a transaction":    func() error { return item.Transact(withLimit(t), framework.DeleteOp(results, framework.Quietly())) },
+			item.Path() + "/x":    func() error { return item.Transact(zktest.Context(t), framework.CreateOp(item.Path()+"/x", nil)) },
+			lockPath + "/" + name: func() error { return item.Transact(zktest.Context(t), framework.DeleteOp(lockPath+"/"+name)) },
+			"no path":             func() error { return item.Transact(zktest.Context(t), framework.Op{}) },
+			"invalid path":        func() error { return item.Transact(zktest.Context(t), framework.CreateOp("results", nil)) },
+			"too large": func() error {
+				return item.Transact(zktest.Context(t), framework.SetDataOp(results, make([]byte, 2<<20)))
+			},
+			"in a transaction": func() error {
+				return item.Transact(zktest.Context(t), framework.DeleteOp(results, framework.Quietly()))
+			},
 		} {
 			require.ErrorContains(t, call(), text)
 		}
 		require.Len(t, server.Log(), sent, "nothing is sent")
-		require.NoError(t, item.Transact(withLimit(t), result(item)), "the item is still there")
+		require.NoError(t, item.Transact(zktest.Context(t), result(item)), "the item is still there")
 		break
 	}
-	require.ErrorContains(t, gone.Transact(withLimit(t)), "the loop has gone on")
+	require.ErrorContains(t, gone.Transact(zktest.Context(t)), "the loop has gone on")
 
-	require.NoError(t, q.Put(withLimit(t), []byte("b")))
-	for item, err := range newQueue(t, client).Items(withLimit(t)) {
+	require.NoError(t, q.Put(zktest.Context(t), []byte("b")))
+	for item, err := range newQueue(t, client).Items(zktest.Context(t)) {
 		require.NoError(t, err)
-		require.ErrorContains(t, item.Transact(withLimit(t), result(item)), "WithLockPath")
+		require.ErrorContains(t, item.Transact(zktest.Context(t), result(item)), "WithLockPath")
 		break
 	}
 }
@@ -184,13 +188,13 @@ func TestItemEveryLostRequestOfATransact(t *testing.T) {
 				t.Cleanup(func() { zktest.AssertClean(t, server) })
 				client := withResults(t, server)
 				q := newQueue(t, client, withLock)
-				require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b")))
-				require.NoError(t, q.Put(withLimit(t), []byte("c")))
+				require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b")))
+				require.NoError(t, q.Put(zktest.Context(t), []byte("c")))
 				server.Intercept(zkserver.Nth(k, zkserver.OpMulti, fault))
 				done := 0
-				for item, err := range q.Items(withLimit(t)) {
+				for item, err := range q.Items(zktest.Context(t)) {
 					require.NoError(t, err)
-					require.NoError(t, item.Transact(withLimit(t), result(item), countOp()))
+					require.NoError(t, item.Transact(zktest.Context(t), result(item), countOp()))
 					if done++; done == 3 {
 						break
 					}
@@ -209,7 +213,7 @@ func countOp() framework.Op { return framework.SetDataOp(results, nil) }
 
 func requireCount(tb testing.TB, client *framework.Framework, n int32) {
 	tb.Helper()
-	stat, err := client.Exists(withLimit(tb), results)
+	stat, err := client.Exists(zktest.Context(tb), results)
 	require.NoError(tb, err)
 	require.Equal(tb, n, stat.Version, "each transaction was applied once")
 }
@@ -219,25 +223,25 @@ func TestItemTransactInDoubtIsSettledByTheLoop(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := withResults(t, server)
 	q := newQueue(t, client, withLock)
-	require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b")))
+	require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b")))
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(2, zkserver.OpMulti, zkserver.HoldUntil(release))) // the first one locks
 	var got []string
-	for item, err := range q.Items(withLimit(t)) {
+	for item, err := range q.Items(zktest.Context(t)) {
 		require.NoError(t, err)
 		got = append(got, string(item.Data))
 		if len(got) == 2 {
-			require.NoError(t, item.Transact(withLimit(t), result(item), countOp()))
+			require.NoError(t, item.Transact(zktest.Context(t), result(item), countOp()))
 			break
 		}
-		ctx, cancel := context.WithCancel(withLimit(t))
+		ctx, cancel := context.WithCancel(zktest.Context(t))
 		answer := make(chan error, 1)
 		go func() { answer <- item.Transact(ctx, result(item), countOp()) }()
 		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault.String() != zkserver.Pass.String() })
 		cancel()
 		err = zktest.Await(t, answer, "the end of Transact")
 		require.True(t, framework.OutcomeUnknown(err), "%v", err)
-		again := item.Transact(withLimit(t))
+		again := item.Transact(zktest.Context(t))
 		require.True(t, framework.OutcomeUnknown(again), "%v", again)
 		close(release)
 	}
@@ -252,19 +256,19 @@ func TestItemLateTransactIsRefused(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, dies := withResults(t, server), zktest.Client(t, server)
-		require.NoError(t, newQueue(t, client).Put(withLimit(t), []byte("a")))
+		require.NoError(t, newQueue(t, client).Put(zktest.Context(t), []byte("a")))
 		items, err := newQueueItems(t, dies)
 		require.NoError(t, err)
 		item := zktest.Await(t, items, "the item")
 		zktest.KillSession(t, dies)
 		<-item.Context().Done()
-		for next, err := range newQueue(t, client, withLock).Items(withLimit(t)) {
+		for next, err := range newQueue(t, client, withLock).Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			require.Equal(t, 2, next.Attempt(), "one consumer has died")
-			err = item.Transact(withLimit(t), framework.CreateOp(results+"/late", nil))
+			err = item.Transact(zktest.Context(t), framework.CreateOp(results+"/late", nil))
 			require.Error(t, err)
 			require.False(t, framework.OutcomeUnknown(err), "%v", err)
-			require.NoError(t, next.Transact(withLimit(t), result(next)))
+			require.NoError(t, next.Transact(zktest.Context(t), result(next)))
 			break
 		}
 		require.Equal(t, []string{"a"}, awaitNames(t, client, results, 1))
@@ -303,16 +307,16 @@ func TestItemOneOfTwoConsumersRemovesAnItem(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := withResults(t, server)
 		q := newQueue(t, client, queues.WithLateRemoval())
-		require.NoError(t, q.Put(withLimit(t), []byte("a")))
-		for first, err := range q.Items(withLimit(t)) {
+		require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+		for first, err := range q.Items(zktest.Context(t)) {
 			require.NoError(t, err)
-			for second, err := range newQueue(t, zktest.Client(t, server), queues.WithLateRemoval()).Items(withLimit(t)) {
+			for second, err := range newQueue(t, zktest.Client(t, server), queues.WithLateRemoval()).Items(zktest.Context(t)) {
 				require.NoError(t, err)
 				require.Equal(t, "a", string(second.Data))
-				require.NoError(t, second.Transact(withLimit(t), framework.CreateOp(results+"/second", nil)))
+				require.NoError(t, second.Transact(zktest.Context(t), framework.CreateOp(results+"/second", nil)))
 				break
 			}
-			require.ErrorContains(t, first.Transact(withLimit(t), framework.CreateOp(results+"/first", nil)), "another consumer")
+			require.ErrorContains(t, first.Transact(zktest.Context(t), framework.CreateOp(results+"/first", nil)), "another consumer")
 			break
 		}
 		require.Equal(t, []string{"second"}, awaitNames(t, client, results, 1))
@@ -327,12 +331,12 @@ func TestItemLateTransactSparesTheItemOfANewFolder(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client := withResults(t, server)
 				q := newQueue(t, client, opt)
-				require.NoError(t, q.Put(withLimit(t), []byte("old")))
-				for item, err := range q.Items(withLimit(t)) {
+				require.NoError(t, q.Put(zktest.Context(t), []byte("old")))
+				for item, err := range q.Items(zktest.Context(t)) {
 					require.NoError(t, err)
-					require.NoError(t, client.Delete(withLimit(t), path, framework.DeletingChildrenIfNeeded()))
-					require.NoError(t, q.Put(withLimit(t), []byte("new")))
-					require.ErrorIs(t, item.Transact(withLimit(t), result(item)), framework.ErrNoNode)
+					require.NoError(t, client.Delete(zktest.Context(t), path, framework.DeletingChildrenIfNeeded()))
+					require.NoError(t, q.Put(zktest.Context(t), []byte("new")))
+					require.ErrorIs(t, item.Transact(zktest.Context(t), result(item)), framework.ErrNoNode)
 					break
 				}
 				require.Equal(t, []string{"new"}, awaitItems(t, consumed(t, q), 1))
@@ -350,13 +354,13 @@ func TestItemAttemptsAreCounted(t *testing.T) {
 				client := zktest.Client(t, server)
 				q, put, err := k.open(client, path, withLock)
 				require.NoError(t, err)
-				require.NoError(t, put(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
+				require.NoError(t, put(zktest.Context(t), []byte("a"), []byte("b"), []byte("c")))
 				attempts := make(map[string][]int)
 				errorsOf := make(map[string][]string)
 				loop := func(fn func(*queues.Item) (goOn bool)) {
 					for item, err := range q.(interface {
 						Items(ctx context.Context) iter.Seq2[*queues.Item, error]
-					}).Items(withLimit(t)) {
+					}).Items(zktest.Context(t)) {
 						require.NoError(t, err)
 						attempts[string(item.Data)] = append(attempts[string(item.Data)], item.Attempt())
 						errorsOf[string(item.Data)] = append(errorsOf[string(item.Data)], item.LastError())
@@ -392,8 +396,8 @@ func TestItemPoisonItemIsMoved(t *testing.T) {
 		opt := queues.WithMaxAttempts(2, deadLetters)
 		q, err := queues.NewDistributedIdQueue(client, path, withLock, opt)
 		require.NoError(t, err)
-		require.NoError(t, q.PutMulti(withLimit(t), "id", []byte("good"), []byte("poison"), []byte("also good")))
-		require.NoError(t, q.Put(withLimit(t), []byte("alone"), "id"))
+		require.NoError(t, q.PutMulti(zktest.Context(t), "id", []byte("good"), []byte("poison"), []byte("also good")))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("alone"), "id"))
 		got := make(chan string, 100)
 		stop := start(t, q, func(_ context.Context, item []byte) error {
 			got <- string(item)
@@ -410,14 +414,14 @@ func TestItemPoisonItemIsMoved(t *testing.T) {
 		awaitNames(t, client, lockPath, 0)
 		for _, name := range names {
 			require.Regexp(t, `^queue-\|id\|\d{10}$`, name)
-			data, err := client.Get(withLimit(t), deadLetters+"/"+name)
+			data, err := client.Get(zktest.Context(t), deadLetters+"/"+name)
 			require.NoError(t, err)
 			require.True(t, bytes.HasSuffix(data, []byte(`{"attempts":[2],"error":"the mail is not sent"}`)), "%q", data)
 		}
 		dead, err := queues.NewDistributedIdQueue(client, deadLetters)
 		require.NoError(t, err)
 		var moved []string
-		for item, err := range dead.Items(withLimit(t)) {
+		for item, err := range dead.Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			require.Equal(t, 3, item.Attempt())
 			require.Equal(t, "the mail is not sent", item.LastError())
@@ -440,7 +444,7 @@ func TestItemEveryLostRequestOfAMove(t *testing.T) {
 				t.Cleanup(func() { zktest.AssertClean(t, server) })
 				client := zktest.Client(t, server)
 				q := newQueue(t, client, withLock, queues.WithMaxAttempts(1, deadLetters))
-				require.NoError(t, q.Put(withLimit(t), []byte("poison")))
+				require.NoError(t, q.Put(zktest.Context(t), []byte("poison")))
 				server.Intercept(zkserver.Nth(k, zkserver.OpMulti, fault))
 				stop := start(t, q, func(context.Context, []byte) error { return errFailed })
 				awaitNames(t, client, deadLetters, 1)
@@ -458,7 +462,7 @@ func TestItemThatKillsItsConsumersIsMoved(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		require.NoError(t, newQueue(t, client).Put(withLimit(t), []byte("poison")))
+		require.NoError(t, newQueue(t, client).Put(zktest.Context(t), []byte("poison")))
 		for attempt := range 2 {
 			dies := zktest.Client(t, server)
 			got, err := newQueueItems(t, dies)
@@ -467,11 +471,11 @@ func TestItemThatKillsItsConsumersIsMoved(t *testing.T) {
 			zktest.KillSession(t, dies)
 			awaitUnlocked(t, client)
 		}
-		require.NoError(t, newQueue(t, client).Put(withLimit(t), []byte("good")))
+		require.NoError(t, newQueue(t, client).Put(zktest.Context(t), []byte("good")))
 		got := consumed(t, newQueue(t, client, withLock, queues.WithMaxAttempts(2, deadLetters)))
 		require.Equal(t, []string{"good"}, awaitItems(t, got, 1))
 		name := awaitNames(t, client, deadLetters, 1)[0]
-		data, err := client.Get(withLimit(t), deadLetters+"/"+name)
+		data, err := client.Get(zktest.Context(t), deadLetters+"/"+name)
 		require.NoError(t, err)
 		require.Contains(t, string(data), `{"attempts":[2],"error":"no consumer has finished the item in 2 attempts"}`)
 		awaitNames(t, client, path, 0)
@@ -480,7 +484,7 @@ func TestItemThatKillsItsConsumersIsMoved(t *testing.T) {
 
 func awaitUnlocked(tb testing.TB, client *framework.Framework) {
 	tb.Helper()
-	for f, err := range client.FollowChildren(withLimit(tb), lockPath) {
+	for f, err := range client.FollowChildren(zktest.Context(tb), lockPath) {
 		require.NoError(tb, err)
 		if !strings.Contains(fmt.Sprint(f.Names), "queue-") {
 			return
@@ -494,10 +498,10 @@ func TestItemLargeItemIsMoved(t *testing.T) {
 	client := zktest.Client(t, server, framework.WithMaxRequestSize(20<<10))
 	large := bytes.Repeat([]byte("x"), 16<<10-100)
 	q := newQueue(t, client, withLock, queues.WithMaxAttempts(2, deadLetters))
-	require.NoError(t, q.Put(withLimit(t), large))
+	require.NoError(t, q.Put(zktest.Context(t), large))
 	start(t, q, func(context.Context, []byte) error { return errors.New(strings.Repeat("y", 1<<20)) })
 	name := awaitNames(t, client, deadLetters, 1)[0]
-	data, err := client.Get(withLimit(t), deadLetters+"/"+name)
+	data, err := client.Get(zktest.Context(t), deadLetters+"/"+name)
 	require.NoError(t, err)
 	require.Contains(t, string(data), "yyyy")
 	awaitNames(t, client, path, 0)
@@ -507,10 +511,10 @@ func TestItemLargeItemIsMoved(t *testing.T) {
 func TestItemThatCannotBeMovedStays(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	_, err := client.Create(withLimit(t), deadLetters, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.ReadACL()...))
+	_, err := client.Create(zktest.Context(t), deadLetters, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.ReadACL()...))
 	require.NoError(t, err)
 	q := newQueue(t, client, withLock, queues.WithMaxAttempts(1, deadLetters))
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	tried := make(chan struct{}, 10)
 	stop := start(t, q, func(context.Context, []byte) error { tried <- struct{}{}; return errFailed })
 	zktest.Await(t, tried, "the attempt")
@@ -544,27 +548,27 @@ func TestItemCompressedQueue(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server, framework.WithCompression())
-		require.NoError(t, client.Mkdirs(withLimit(t), results))
+		require.NoError(t, client.Mkdirs(zktest.Context(t), results))
 		q := newQueue(t, client, withLock, queues.WithMaxAttempts(2, deadLetters))
-		require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("poison")))
-		for item, err := range q.Items(withLimit(t)) {
+		require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("poison")))
+		for item, err := range q.Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			if string(item.Data) == "poison" {
 				if item.Attempt() == 2 {
 					require.Equal(t, errFailed.Error(), item.LastError())
-					require.NoError(t, q.Put(withLimit(t), []byte("last")))
+					require.NoError(t, q.Put(zktest.Context(t), []byte("last")))
 				}
 				item.Fail(errFailed)
 				continue
 			}
-			require.NoError(t, item.Transact(withLimit(t), result(item)))
+			require.NoError(t, item.Transact(zktest.Context(t), result(item)))
 			if string(item.Data) == "last" {
 				break
 			}
 		}
 		require.Equal(t, []string{"a", "last"}, awaitNames(t, client, results, 2))
 		name := awaitNames(t, client, deadLetters, 1)[0]
-		data, err := zktest.Client(t, server).Get(withLimit(t), deadLetters+"/"+name, framework.Decompressed())
+		data, err := zktest.Client(t, server).Get(zktest.Context(t), deadLetters+"/"+name, framework.Decompressed())
 		require.NoError(t, err)
 		require.Contains(t, string(data), errFailed.Error())
 	})
@@ -577,8 +581,8 @@ func TestItemCopyKeepsItsAttempts(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newQueue(t, client, withLock)
-		require.NoError(t, q.Put(withLimit(t), []byte("a")))
-		for item, err := range q.Items(withLimit(t)) {
+		require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+		for item, err := range q.Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			if item.Attempt() == 3 {
 				break // only the Stat has this one
@@ -586,12 +590,12 @@ func TestItemCopyKeepsItsAttempts(t *testing.T) {
 			item.Fail(errFailed)
 		}
 		old := framework.JoinPath(path, awaitNames(t, client, path, 1)[0])
-		data, err := client.Get(withLimit(t), old)
+		data, err := client.Get(zktest.Context(t), old)
 		require.NoError(t, err)
-		_, err = client.Transact(withLimit(t), framework.DeleteOp(old),
+		_, err = client.Transact(zktest.Context(t), framework.DeleteOp(old),
 			framework.CreateOp(path+"/queue-", data, framework.WithMode(framework.PersistentSequential)))
 		require.NoError(t, err)
-		for item, err := range q.Items(withLimit(t)) {
+		for item, err := range q.Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			require.Equal(t, 3, item.Attempt())
 			break
@@ -603,10 +607,10 @@ func TestItemCopyKeepsItsAttempts(t *testing.T) {
 func TestItemTransactThatIsTooLateFailsItsItem(t *testing.T) {
 	client := withResults(t, zktest.NewServer(t))
 	q := newQueue(t, client, withLock)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	ended, end := context.WithCancel(t.Context())
 	end()
-	for item, err := range q.Items(withLimit(t)) {
+	for item, err := range q.Items(zktest.Context(t)) {
 		require.NoError(t, err)
 		if item.Attempt() == 2 {
 			break

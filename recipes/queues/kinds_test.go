@@ -25,7 +25,7 @@ func TestPriorityQueueLowestComesFirst(t *testing.T) {
 			item     string
 			priority int32
 		}{{"d", 5}, {"f", 1 << 30}, {"b", -1}, {"c", 0}, {"e", 5}, {"a", -1 << 31}} {
-			require.NoError(t, q.Put(withLimit(t), []byte(put.item), put.priority))
+			require.NoError(t, q.Put(zktest.Context(t), []byte(put.item), put.priority))
 		}
 		require.Equal(t, []string{"a", "b", "c", "d", "e", "f"}, awaitItems(t, consumed(t, q), 6))
 	})
@@ -50,7 +50,7 @@ func TestPriorityQueueLaterItemOfLowerPriorityComesFirst(t *testing.T) {
 				append(c.opts, queues.WithMinItemsBeforeRefresh(c.min))...)
 			require.NoError(t, err)
 			for i, item := range []string{"1", "2", "3"} {
-				require.NoError(t, q.Put(withLimit(t), []byte(item), int32(i+1)))
+				require.NoError(t, q.Put(zktest.Context(t), []byte(item), int32(i+1)))
 			}
 			got := make(chan string, 10)
 			start(t, q, func(ctx context.Context, item []byte) error {
@@ -74,7 +74,7 @@ func TestPriorityQueueConsumerListsWhatOthersHaveChanged(t *testing.T) {
 				q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, opts...)
 				require.NoError(t, err)
 				for i := range items {
-					require.NoError(t, q.Put(withLimit(t), []byte("x"), int32(i)))
+					require.NoError(t, q.Put(zktest.Context(t), []byte("x"), int32(i)))
 				}
 				var lists int
 				server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -99,9 +99,9 @@ func TestPriorityQueueFailedItemKeepsItsPriority(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, withLock)
 		require.NoError(t, err)
-		require.NoError(t, q.Put(withLimit(t), []byte("a"), 5))
-		require.NoError(t, q.Put(withLimit(t), []byte("b"), 5))
-		require.NoError(t, q.Put(withLimit(t), []byte("c"), 6))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("a"), 5))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("b"), 5))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("c"), 6))
 		failed := false
 		got := make(chan string, 10)
 		start(t, q, func(_ context.Context, item []byte) error {
@@ -163,7 +163,7 @@ func TestDelayQueueFailedItemKeepsItsTime(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	q, err := queues.NewDistributedDelayQueue(client, path, withLock)
 	require.NoError(t, err)
-	require.NoError(t, q.Put(withLimit(t), []byte("a"), time.UnixMilli(1000)))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a"), time.UnixMilli(1000)))
 	names := make(chan []string, 2)
 	failed := false
 	start(t, q, func(ctx context.Context, _ []byte) error {
@@ -187,13 +187,13 @@ func TestItemsAreRemovedByTheirIds(t *testing.T) {
 				client := zktest.Client(t, server)
 				q, err := queues.NewDistributedIdQueue(client, path, opts...)
 				require.NoError(t, err)
-				n, err := q.Remove(withLimit(t), "x/y")
+				n, err := q.Remove(zktest.Context(t), "x/y")
 				require.NoError(t, err)
 				require.Zero(t, n)
 				for _, put := range []struct{ item, id string }{{"a", "z"}, {"b", "x/y"}, {"c", "a"}, {"d", "x/y"}} {
-					require.NoError(t, q.Put(withLimit(t), []byte(put.item), put.id))
+					require.NoError(t, q.Put(zktest.Context(t), []byte(put.item), put.id))
 				}
-				n, err = q.Remove(withLimit(t), "x/y")
+				n, err = q.Remove(zktest.Context(t), "x/y")
 				require.NoError(t, err)
 				require.Equal(t, 2, n)
 				require.Equal(t, []string{"a", "c"}, awaitItems(t, consumed(t, q), 2), "in the order of their numbers")
@@ -208,7 +208,7 @@ func TestIDQueueItemThatIsConsumedIsNotRemoved(t *testing.T) {
 		client := zktest.Client(t, server)
 		q, err := queues.NewDistributedIdQueue(client, path, withLock)
 		require.NoError(t, err)
-		require.NoError(t, q.Put(withLimit(t), []byte("a"), "id"))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("a"), "id"))
 		release, got := make(chan struct{}), make(chan string, 10)
 		failed := false
 		start(t, q, func(_ context.Context, item []byte) error {
@@ -221,7 +221,7 @@ func TestIDQueueItemThatIsConsumedIsNotRemoved(t *testing.T) {
 			return nil
 		})
 		zktest.Await(t, got, "the item")
-		n, err := q.Remove(withLimit(t), "id")
+		n, err := q.Remove(zktest.Context(t), "id")
 		require.NoError(t, err)
 		require.Zero(t, n)
 		close(release)
@@ -236,7 +236,7 @@ func TestDelayQueueItemsComeInTheOrderOfTheirTimes(t *testing.T) {
 		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
 		require.NoError(t, err)
 		for _, n := range []int64{3, 1, 4, 2, 10, 5} { // 16 sorts before 2 as a string
-			require.NoError(t, q.Put(withLimit(t), fmt.Append(nil, n), time.UnixMilli(n*n)))
+			require.NoError(t, q.Put(zktest.Context(t), fmt.Append(nil, n), time.UnixMilli(n*n)))
 		}
 		require.Equal(t, []string{"1", "2", "3", "4", "5", "10"}, awaitItems(t, consumed(t, q), 6))
 	})
@@ -249,9 +249,9 @@ func TestDelayQueueLaterItemThatIsDueEarlierComesFirst(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
 		require.NoError(t, err)
-		require.NoError(t, q.Put(withLimit(t), []byte("tomorrow"), time.Now().Add(24*time.Hour)))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("tomorrow"), time.Now().Add(24*time.Hour)))
 		items := consumed(t, q)
-		require.NoError(t, q.Put(withLimit(t), []byte("now"), time.Now()))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("now"), time.Now()))
 		require.Equal(t, "now", zktest.Await(t, items, "the item that is due"))
 		require.Empty(t, items)
 	})

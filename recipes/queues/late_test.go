@@ -28,14 +28,14 @@ func TestLateConsumerSparesTheItemsOfANewFolder(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				operator := zktest.Client(t, server)
 				consumer, producer := newQueue(t, zktest.Client(t, server), withLock), newQueue(t, operator, withLock)
-				require.NoError(t, producer.PutMulti(withLimit(t), []byte("old 1"), []byte("old 2")))
+				require.NoError(t, producer.PutMulti(zktest.Context(t), []byte("old 1"), []byte("old 2")))
 				cleared := false
-				for item, err := range consumer.Items(withLimit(t)) {
+				for item, err := range consumer.Items(zktest.Context(t)) {
 					require.NoError(t, err)
 					if !cleared {
 						cleared = true
-						require.NoError(t, operator.Delete(withLimit(t), path, framework.DeletingChildrenIfNeeded()))
-						require.NoError(t, producer.PutMulti(withLimit(t), []byte("new 1"), []byte("new 2")))
+						require.NoError(t, operator.Delete(zktest.Context(t), path, framework.DeletingChildrenIfNeeded()))
+						require.NoError(t, producer.PutMulti(zktest.Context(t), []byte("new 1"), []byte("new 2")))
 					}
 					if string(item.Data) == "new 1" || late(item) {
 						break
@@ -53,7 +53,7 @@ func TestLateConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
 	server := zktest.NewServer(t)
 	operator := zktest.Client(t, server)
 	q := newQueue(t, operator, withLock)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	had := make(chan chan struct{}, 10)
 	consume := func(context.Context, []byte) error {
 		goOn := make(chan struct{})
@@ -64,12 +64,12 @@ func TestLateConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
 	stop := start(t, newQueue(t, zktest.Client(t, server), withLock), consume)
 	first := zktest.Await(t, had, "the first consumer")
 	lock := framework.JoinPath(lockPath, "queue-0000000000")
-	require.NoError(t, operator.Delete(withLimit(t), lock))
+	require.NoError(t, operator.Delete(zktest.Context(t), lock))
 	start(t, newQueue(t, zktest.Client(t, server), withLock), consume)
 	second := zktest.Await(t, had, "the second consumer")
 	close(first)
 	stop()
-	stat, err := operator.Exists(withLimit(t), lock)
+	stat, err := operator.Exists(zktest.Context(t), lock)
 	require.NoError(t, err)
 	require.NotNil(t, stat, "the lock of the second consumer")
 	close(second)
@@ -86,18 +86,18 @@ func TestLateItemThatCannotBeReadIsLeftOut(t *testing.T) {
 				operator := zktest.Client(t, server)
 				producer, err := queues.NewDistributedPriorityQueue(operator, path, opts...)
 				require.NoError(t, err)
-				require.NoError(t, producer.Put(withLimit(t), []byte("1"), 1))
-				require.NoError(t, producer.Put(withLimit(t), bytes.Repeat([]byte("x"), 100<<10), 2))
-				require.NoError(t, producer.Put(withLimit(t), []byte("3"), 3))
+				require.NoError(t, producer.Put(zktest.Context(t), []byte("1"), 1))
+				require.NoError(t, producer.Put(zktest.Context(t), bytes.Repeat([]byte("x"), 100<<10), 2))
+				require.NoError(t, producer.Put(zktest.Context(t), []byte("3"), 3))
 				consumer, err := queues.NewDistributedPriorityQueue(
 					zktest.Client(t, server, framework.WithMaxReplySize(10<<10)), path, opts...)
 				require.NoError(t, err)
 				items := consumed(t, consumer)
 				require.Equal(t, []string{"1", "3"}, awaitItems(t, items, 2))
 				long := awaitNames(t, operator, path, 1)[0]
-				require.NoError(t, producer.Put(withLimit(t), []byte("4"), 4))
+				require.NoError(t, producer.Put(zktest.Context(t), []byte("4"), 4))
 				require.Equal(t, []string{"4"}, awaitItems(t, items, 1))
-				require.NoError(t, operator.Set(withLimit(t), framework.JoinPath(path, long), queues.Encode([]byte("2"))))
+				require.NoError(t, operator.Set(zktest.Context(t), framework.JoinPath(path, long), queues.Encode([]byte("2"))))
 				require.Equal(t, []string{"2"}, awaitItems(t, items, 1))
 			})
 		})

@@ -30,14 +30,6 @@ const (
 // withLock is the option of consumers that take locks.
 var withLock = queues.WithLockPath(lockPath)
 
-// withLimit returns a context that ends with the test, or at the limit.
-func withLimit(tb testing.TB) context.Context {
-	tb.Helper()
-	ctx, cancel := context.WithTimeout(tb.Context(), limit)
-	tb.Cleanup(cancel)
-	return ctx
-}
-
 func newQueue(tb testing.TB, client *framework.Framework, opts ...queues.Option) *queues.DistributedQueue {
 	tb.Helper()
 	q, err := queues.NewDistributedQueue(client, path, opts...)
@@ -95,7 +87,7 @@ func awaitItems(tb testing.TB, items <-chan string, n int) []string {
 // their names in order.
 func awaitNames(tb testing.TB, client *framework.Framework, folder string, n int) []string {
 	tb.Helper()
-	for f, err := range client.FollowChildren(withLimit(tb), folder) {
+	for f, err := range client.FollowChildren(zktest.Context(tb), folder) {
 		require.NoError(tb, err, "%v, expected %d", f.Names, n)
 		if len(f.Names) == n {
 			return slices.Sorted(slices.Values(f.Names))

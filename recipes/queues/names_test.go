@@ -17,7 +17,7 @@ import (
 // What Curator's own classes write, and read.
 func TestNamesAndBytesAreCurators(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	ctx := withLimit(t)
+	ctx := zktest.Context(t)
 	fifo := newQueue(t, client)
 	priority, err := queues.NewDistributedPriorityQueue(client, path)
 	require.NoError(t, err)
@@ -59,11 +59,11 @@ func TestNameFolderOfAQueueIsNoContainer(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	q := newQueue(t, client, withLock)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	awaitItems(t, consumed(t, q), 1)
 	for _, folder := range []string{path, lockPath} {
 		var stat framework.Stat
-		_, err := client.Get(withLimit(t), folder, framework.StoringStatIn(&stat))
+		_, err := client.Get(zktest.Context(t), folder, framework.StoringStatIn(&stat))
 		require.NoError(t, err)
 		require.Zero(t, stat.EphemeralOwner, "%s is a container", folder)
 	}
@@ -80,18 +80,18 @@ func TestNameWhatIsNoItemStays(t *testing.T) {
 				"\x00\x01\x00\x01\x01\x00\x00", "\x00\x01\x00\x01\x01\x00\x00\x00\x09test\x02", "\x00\x01\x00\x01\x01\xff\xff\xff\xfftest\x02",
 			} {
 				foreign = append(foreign, "queue-x"+numbers(10)[i])
-				_, err := client.Create(withLimit(t), path+"/"+foreign[i], []byte(data), framework.CreatingParentsIfNeeded())
+				_, err := client.Create(zktest.Context(t), path+"/"+foreign[i], []byte(data), framework.CreatingParentsIfNeeded())
 				require.NoError(t, err)
 			}
 			foreign = append(foreign, "other")
-			_, err := client.Create(withLimit(t), path+"/other", nil)
+			_, err := client.Create(zktest.Context(t), path+"/other", nil)
 			require.NoError(t, err)
-			require.NoError(t, q.Put(withLimit(t), []byte("a")))
+			require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 
 			items := consumed(t, q)
 
 			require.Equal(t, []string{"a"}, awaitItems(t, items, 1))
-			require.NoError(t, q.Put(withLimit(t), []byte("b")))
+			require.NoError(t, q.Put(zktest.Context(t), []byte("b")))
 			require.Equal(t, []string{"b"}, awaitItems(t, items, 1))
 			require.Equal(t, slices.Sorted(slices.Values(foreign)), awaitNames(t, client, path, len(foreign)))
 		})

@@ -26,7 +26,7 @@ func TestQueueOneConsumerGetsItemsInOrder(t *testing.T) {
 				producer, consumer := newQueue(t, zktest.Client(t, server), opts...), newQueue(t, zktest.Client(t, server), opts...)
 				items := consumed(t, consumer)
 				for _, item := range numbers(n) {
-					require.NoError(t, producer.Put(withLimit(t), []byte(item)))
+					require.NoError(t, producer.Put(zktest.Context(t), []byte(item)))
 				}
 				require.Equal(t, numbers(n), awaitItems(t, items, n))
 			})
@@ -52,9 +52,9 @@ func TestQueueNoItemIsConsumedTwice(t *testing.T) {
 				client := zktest.Client(t, server)
 				producer := newQueue(t, client, queues.WithPutInBackground())
 				for _, item := range numbers(n) {
-					require.NoError(t, producer.Put(withLimit(t), []byte(item)))
+					require.NoError(t, producer.Put(zktest.Context(t), []byte(item)))
 				}
-				require.NoError(t, producer.FlushPuts(withLimit(t)))
+				require.NoError(t, producer.FlushPuts(zktest.Context(t)))
 				got := awaitItems(t, items, n)
 				awaitNames(t, client, path, 0)
 				for _, stop := range all {
@@ -82,7 +82,7 @@ func TestQueueItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
 			return ctx.Err()
 		})
 		producer := newQueue(t, zktest.Client(t, server))
-		require.NoError(t, producer.Put(withLimit(t), []byte("a")))
+		require.NoError(t, producer.Put(zktest.Context(t), []byte("a")))
 		require.Equal(t, "a", zktest.Await(t, got, "the item"))
 		other := consumed(t, newQueue(t, zktest.Client(t, server), withLock))
 		require.Empty(t, other, "it is locked")
@@ -96,7 +96,7 @@ func TestQueueItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
 			require.Equal(t, "a", item)
 		case item := <-got:
 			require.Equal(t, "a", item)
-		case <-withLimit(t).Done():
+		case <-zktest.Context(t).Done():
 			t.Fatal("no consumer has got the item")
 		}
 	})
@@ -108,11 +108,11 @@ func TestQueueDeadConsumersItemIsSeenWithoutAChange(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, dies := zktest.Client(t, server), zktest.Client(t, server)
 	q := newQueue(t, client, withLock)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	name := awaitNames(t, client, path, 1)[0]
-	_, err := client.Create(withLimit(t), lockPath, nil)
+	_, err := client.Create(zktest.Context(t), lockPath, nil)
 	require.NoError(t, err)
-	_, err = dies.Create(withLimit(t), lockPath+"/"+name, nil, framework.WithMode(framework.Ephemeral))
+	_, err = dies.Create(zktest.Context(t), lockPath+"/"+name, nil, framework.WithMode(framework.Ephemeral))
 	require.NoError(t, err)
 	items := consumed(t, q)
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
@@ -140,15 +140,15 @@ func TestQueueFailedItemIsPutBackOrDeleted(t *testing.T) {
 			return nil
 		}
 		q := newQueue(t, client, withLock)
-		require.NoError(t, q.Put(withLimit(t), []byte("a")))
-		require.NoError(t, q.Put(withLimit(t), []byte("b")))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("b")))
 		stop := start(t, q, fn)
 		require.Equal(t, []string{"a", "b", "a"}, awaitItems(t, got, 3))
 		awaitNames(t, client, path, 0)
 		stop()
 
 		fails["c"] = true
-		require.NoError(t, q.Put(withLimit(t), []byte("c")))
+		require.NoError(t, q.Put(zktest.Context(t), []byte("c")))
 		start(t, newQueue(t, client, withLock, queues.WithErrorMode(queues.Delete)), fn)
 		require.Equal(t, []string{"c"}, awaitItems(t, got, 1))
 		awaitNames(t, client, path, 0)
@@ -163,7 +163,7 @@ func TestQueueNamesDoNotGrowWithEachFailure(t *testing.T) {
 		client := zktest.Client(t, server)
 		ids, err := queues.NewDistributedIdQueue(client, path, withLock)
 		require.NoError(t, err)
-		require.NoError(t, ids.Put(withLimit(t), []byte("a"), "id"))
+		require.NoError(t, ids.Put(zktest.Context(t), []byte("a"), "id"))
 		failures := 0
 		last := make(chan string, 1)
 		start(t, ids, func(ctx context.Context, _ []byte) error {
@@ -193,7 +193,7 @@ func TestItemsOfOneZnode(t *testing.T) {
 			}
 			return nil
 		})
-		require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
+		require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b"), []byte("c")))
 		require.Equal(t, []string{"a", "b", "b", "c"}, awaitItems(t, got, 4), "a was consumed and is not put back")
 		awaitNames(t, client, path, 0)
 	})
@@ -205,10 +205,10 @@ func TestQueueLoopThatIsLeftLeavesItsItem(t *testing.T) {
 		client := zktest.Client(t, server)
 		q := newQueue(t, client, withLock)
 		for _, item := range []string{"a", "b"} {
-			require.NoError(t, q.Put(withLimit(t), []byte(item)))
+			require.NoError(t, q.Put(zktest.Context(t), []byte(item)))
 		}
 		var got []string
-		for item, err := range q.Items(withLimit(t)) {
+		for item, err := range q.Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			got = append(got, string(item.Data))
 			if len(got) == 2 {
@@ -220,7 +220,7 @@ func TestQueueLoopThatIsLeftLeavesItsItem(t *testing.T) {
 		require.Len(t, awaitNames(t, client, path, 1), 1)
 		awaitNames(t, client, lockPath, 0)
 		require.Panics(t, func() {
-			for item, err := range q.Items(withLimit(t)) {
+			for item, err := range q.Items(zktest.Context(t)) {
 				panic(fmt.Sprint(item, err))
 			}
 		})
@@ -246,8 +246,8 @@ func TestQueueWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client := zktest.Client(t, server)
 				q := newQueue(t, client, withLock)
-				require.NoError(t, q.PutMulti(withLimit(t), []byte("a"), []byte("b"), []byte("c")))
-				ctx, stop := context.WithCancel(withLimit(t))
+				require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b"), []byte("c")))
+				ctx, stop := context.WithCancel(zktest.Context(t))
 				defer stop()
 				for item, err := range q.Items(ctx) {
 					if err != nil {
@@ -259,7 +259,7 @@ func TestQueueWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
 					}
 				}
 				awaitNames(t, client, lockPath, 0)
-				names, err := client.Children(withLimit(t), path)
+				names, err := client.Children(zktest.Context(t), path)
 				require.NoError(t, err)
 				require.Equal(t, []string{"queue-0000000000"}, names, "where they were")
 				require.Equal(t, []string{"b", "c"}, awaitItems(t, consumed(t, q), 2))
@@ -271,9 +271,9 @@ func TestQueueWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
 func TestQueueItemFailsInALoop(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	q := newQueue(t, client, withLock)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	tries := 0
-	for item, err := range q.Items(withLimit(t)) {
+	for item, err := range q.Items(zktest.Context(t)) {
 		require.NoError(t, err)
 		if tries++; tries == 2 {
 			require.Equal(t, path+"/queue-0000000001", item.Path(), "put back")
@@ -288,7 +288,7 @@ func TestQueueItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			client := zktest.Client(t, zktest.NewServer(t))
 			q := newQueue(t, client, withLock)
-			require.NoError(t, q.Put(withLimit(t), []byte("a")))
+			require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 			started := make(chan struct{})
 			stop := start(t, q, func(ctx context.Context, _ []byte) error {
 				close(started)
@@ -298,7 +298,7 @@ func TestQueueItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
 			zktest.Await(t, started, "the item")
 			stop()
 			awaitNames(t, client, lockPath, 0)
-			names, err := client.Children(withLimit(t), path)
+			names, err := client.Children(zktest.Context(t), path)
 			require.NoError(t, err)
 			if failure == nil {
 				require.Empty(t, names)
@@ -319,12 +319,12 @@ func TestQueueConsumersSurviveTheirSessions(t *testing.T) {
 				other := zktest.Client(t, server)
 				producer := newQueue(t, other)
 				for round := range 3 {
-					require.NoError(t, producer.Put(withLimit(t), fmt.Append(nil, round)))
+					require.NoError(t, producer.Put(zktest.Context(t), fmt.Append(nil, round)))
 					require.Equal(t, fmt.Sprint(round), zktest.Await(t, items, "an item"))
 					awaitNames(t, other, path, 0)
 					zktest.KillSession(t, client)
 				}
-				require.NoError(t, producer.Put(withLimit(t), []byte("last")))
+				require.NoError(t, producer.Put(zktest.Context(t), []byte("last")))
 				require.Equal(t, "last", zktest.Await(t, items, "the last item"))
 			})
 		})
@@ -339,10 +339,10 @@ func TestQueueConsumersSurviveThatTheirFolderIsDeleted(t *testing.T) {
 			q := newQueue(t, client, opts...)
 			items := consumed(t, q)
 			for range 2 {
-				require.NoError(t, q.Put(withLimit(t), []byte("a")))
+				require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 				require.Equal(t, "a", zktest.Await(t, items, "an item"))
 				awaitNames(t, client, path, 0)
-				require.NoError(t, client.Delete(withLimit(t), path))
+				require.NoError(t, client.Delete(zktest.Context(t), path))
 			}
 		})
 	}
@@ -353,9 +353,9 @@ func TestQueuePutWaitsForRoom(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q := newQueue(t, zktest.Client(t, server), queues.WithMaxItems(2))
 		for range 2 {
-			require.NoError(t, q.Put(withLimit(t), []byte("a")))
+			require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 		}
-		n, err := q.Len(withLimit(t))
+		n, err := q.Len(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 		ctx, cancel := context.WithCancelCause(t.Context())
@@ -365,7 +365,7 @@ func TestQueuePutWaitsForRoom(t *testing.T) {
 		err = zktest.Await(t, waits, "the end of the wait")
 		require.ErrorIs(t, err, errFailed)
 		require.False(t, framework.OutcomeUnknown(err))
-		go func() { waits <- q.Put(withLimit(t), []byte("c")) }()
+		go func() { waits <- q.Put(zktest.Context(t), []byte("c")) }()
 		items := consumed(t, newQueue(t, zktest.Client(t, server)))
 		require.NoError(t, zktest.Await(t, waits, "the room"))
 		require.Equal(t, []string{"a", "a", "c"}, awaitItems(t, items, 3))
@@ -376,19 +376,19 @@ func TestQueuePutsInTheBackgroundArriveInOrder(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	q := newQueue(t, client, queues.WithPutInBackground())
-	require.NoError(t, q.FlushPuts(withLimit(t)), "nothing to flush")
+	require.NoError(t, q.FlushPuts(zktest.Context(t)), "nothing to flush")
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.HoldUntil(release)))
 	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(release)))
 	const n = 250
 	for _, item := range numbers(n) {
-		require.NoError(t, q.Put(withLimit(t), []byte(item)))
+		require.NoError(t, q.Put(zktest.Context(t), []byte(item)))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.ErrorIs(t, q.FlushPuts(ctx), context.Canceled, "the first is held")
 	close(release)
-	require.NoError(t, q.FlushPuts(withLimit(t)))
+	require.NoError(t, q.FlushPuts(zktest.Context(t)))
 	require.Equal(t, numbers(n), awaitItems(t, consumed(t, newQueue(t, client)), n))
 	writes := 0
 	for _, e := range server.Log() {
@@ -402,18 +402,18 @@ func TestQueuePutsInTheBackgroundArriveInOrder(t *testing.T) {
 func TestQueueFlushTellsOfAFailedPut(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newQueue(t, zktest.Client(t, server), queues.WithPutInBackground())
-	require.NoError(t, q.Put(withLimit(t), make([]byte, 2<<20)))
-	require.ErrorIs(t, q.FlushPuts(withLimit(t)), framework.ErrTooLarge)
-	require.NoError(t, q.FlushPuts(withLimit(t)), "it is told once")
+	require.NoError(t, q.Put(zktest.Context(t), make([]byte, 2<<20)))
+	require.ErrorIs(t, q.FlushPuts(zktest.Context(t)), framework.ErrTooLarge)
+	require.NoError(t, q.FlushPuts(zktest.Context(t)), "it is told once")
 }
 
 func TestQueueConsumerWithoutRightsEnds(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	_, err := client.Create(withLimit(t), path, nil, framework.CreatingParentsIfNeeded(),
+	_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded(),
 		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
-	require.ErrorIs(t, newQueue(t, client).Consume(withLimit(t), func(context.Context, []byte) error { return nil }), framework.ErrNoAuth)
+	require.ErrorIs(t, newQueue(t, client).Consume(zktest.Context(t), func(context.Context, []byte) error { return nil }), framework.ErrNoAuth)
 }
 
 func TestQueueConsumersLeaveNothing(t *testing.T) {
@@ -422,7 +422,7 @@ func TestQueueConsumersLeaveNothing(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client := zktest.Client(t, server)
 				q := newQueue(t, client, opts...)
-				require.NoError(t, q.Put(withLimit(t), []byte("a")))
+				require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 				before := server.Counts(t)
 				got := make(chan string, 1)
 				stop := start(t, q, func(_ context.Context, item []byte) error {
@@ -455,7 +455,7 @@ func TestQueueManyProducersAndConsumersLoseNothing(t *testing.T) {
 		q := newQueue(t, zktest.Client(t, server))
 		wg.Go(func() {
 			for i := range each {
-				if err := q.Put(withLimit(t), fmt.Appendf(nil, "%d-%d", p, i)); err != nil {
+				if err := q.Put(zktest.Context(t), fmt.Appendf(nil, "%d-%d", p, i)); err != nil {
 					t.Errorf("put: %v", err)
 				}
 				if i%10 == 5 && p < consumers {
@@ -473,7 +473,7 @@ func TestQueueManyProducersAndConsumersLoseNothing(t *testing.T) {
 		require.Equal(t, 1, n, "%s: no session has ended", item)
 	}
 	for _, client := range clients { // a client that is still cut off could not end its session
-		require.NoError(t, client.Sync(withLimit(t), "/"))
+		require.NoError(t, client.Sync(zktest.Context(t), "/"))
 	}
 }
 
@@ -492,7 +492,7 @@ func TestQueueConsumersSurviveALongPartition(t *testing.T) {
 				items := consumed(t, newQueue(t, client, opts...))
 				other := zktest.Client(t, server)
 				producer := newQueue(t, other)
-				require.NoError(t, producer.Put(withLimit(t), []byte("a")))
+				require.NoError(t, producer.Put(zktest.Context(t), []byte("a")))
 				require.Equal(t, "a", zktest.Await(t, items, "the first item"))
 				awaitNames(t, other, path, 0)
 
@@ -501,7 +501,7 @@ func TestQueueConsumersSurviveALongPartition(t *testing.T) {
 				time.Sleep(2 * timeout)
 				proxy.Refuse(false)
 
-				require.NoError(t, producer.Put(withLimit(t), []byte("b")))
+				require.NoError(t, producer.Put(zktest.Context(t), []byte("b")))
 				require.Equal(t, "b", zktest.Await(t, items, "the item after the partition"))
 				require.Error(t, first.Err())
 			})

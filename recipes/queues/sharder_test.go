@@ -48,9 +48,9 @@ func TestSharderKnowsWhatItHasAdded(t *testing.T) {
 		return zkserver.HoldUntil(listing)
 	})
 	s, started := newSharder(t, zktest.Client(t, server), queues.WithThresholdCheck(time.Hour)), make(chan error, 1)
-	go func() { started <- s.Start(withLimit(t)) }()
+	go func() { started <- s.Start(zktest.Context(t)) }()
 	added := awaitNames(t, observer, path, 1)[0]
-	require.NoError(t, observer.Delete(withLimit(t), framework.JoinPath(path, added)))
+	require.NoError(t, observer.Delete(zktest.Context(t), framework.JoinPath(path, added)))
 	close(listing)
 
 	require.NoError(t, zktest.Await(t, started, "the start"))
@@ -71,8 +71,8 @@ func TestSharderAddsAQueueWhenOneIsFull(t *testing.T) {
 		}
 		sharders := []*queues.QueueSharder[*queues.DistributedQueue]{newSharder(t, client, opts...), newSharder(t, zktest.Client(t, server), opts...)}
 		for _, s := range sharders {
-			require.NoError(t, s.Start(withLimit(t)))
-			require.ErrorContains(t, s.Start(withLimit(t)), "started already")
+			require.NoError(t, s.Start(zktest.Context(t)))
+			require.ErrorContains(t, s.Start(zktest.Context(t)), "started already")
 			require.Len(t, s.QueuePaths(), 1)
 		}
 		for i, item := range numbers(items) {
@@ -83,12 +83,12 @@ func TestSharderAddsAQueueWhenOneIsFull(t *testing.T) {
 			}
 			q, err := sharders[i%len(sharders)].Queue()
 			require.NoError(t, err)
-			require.NoError(t, q.Put(withLimit(t), []byte(item)))
+			require.NoError(t, q.Put(zktest.Context(t), []byte(item)))
 		}
 		names := awaitNames(t, client, path, most)
 		for _, name := range names {
 			require.Regexp(t, `^queue-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, name, "as Curator names them")
-			stat, err := client.Exists(withLimit(t), path+"/"+name)
+			stat, err := client.Exists(zktest.Context(t), path+"/"+name)
 			require.NoError(t, err)
 			require.Positive(t, stat.NumChildren, "both are used")
 		}
@@ -100,13 +100,13 @@ func TestSharderAddsAQueueWhenOneIsFull(t *testing.T) {
 func TestSharderConsumerOfAllQueuesHearsOfLaterOnes(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	s := newSharder(t, client, queues.WithThresholdCheck(5*time.Millisecond))
-	require.NoError(t, s.Start(withLimit(t)))
+	require.NoError(t, s.Start(zktest.Context(t)))
 	items := consumed(t, s)
 	const later = path + shard // of another process, perhaps in Java
-	require.NoError(t, client.Mkdirs(withLimit(t), later))
+	require.NoError(t, client.Mkdirs(zktest.Context(t), later))
 	q, err := queues.NewDistributedQueue(client, later)
 	require.NoError(t, err)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	require.Equal(t, "a", zktest.Await(t, items, "the item of the later queue"))
 }
 
@@ -116,11 +116,11 @@ func ignored(context.Context, []byte) error { return nil }
 func TestSharderConsumerOfAllQueuesEndsWithItsContext(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	s := newSharder(t, client)
-	require.NoError(t, s.Start(withLimit(t)))
+	require.NoError(t, s.Start(zktest.Context(t)))
 	q, err := s.Queue()
 	require.NoError(t, err)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
-	ctx, cancel := context.WithCancelCause(withLimit(t))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	ctx, cancel := context.WithCancelCause(zktest.Context(t))
 	defer cancel(nil)
 
 	err = s.Consume(ctx, func(context.Context, []byte) error {
@@ -138,10 +138,10 @@ func TestSharderConsumerOfAllQueuesEndsWithItsContext(t *testing.T) {
 func TestSharderTakesOnlyItsQueues(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for _, name := range []string{shard, shard + "-locks", "/queue-", "/other"} {
-		require.NoError(t, client.Mkdirs(withLimit(t), path+name))
+		require.NoError(t, client.Mkdirs(zktest.Context(t), path+name))
 	}
 	s := newSharder(t, client)
-	require.NoError(t, s.Start(withLimit(t)))
+	require.NoError(t, s.Start(zktest.Context(t)))
 	require.Equal(t, []string{path + shard}, s.QueuePaths())
 
 	elsewhere := func(string) (*queues.DistributedQueue, error) {
@@ -149,7 +149,7 @@ func TestSharderTakesOnlyItsQueues(t *testing.T) {
 	}
 	wrong, err := queues.NewQueueSharder(client, elsewhere, path, leaderPath)
 	require.NoError(t, err)
-	require.ErrorContains(t, wrong.Start(withLimit(t)), "queue at /elsewhere, expected the one at "+path+shard)
+	require.ErrorContains(t, wrong.Start(zktest.Context(t)), "queue at /elsewhere, expected the one at "+path+shard)
 }
 
 // A queue that was full gets items again when half of it is consumed, and not before.
@@ -159,7 +159,7 @@ func TestSharderFullQueueGetsItemsWhenHalfOfItIsGone(t *testing.T) {
 	first, err := queues.NewDistributedQueue(client, path+shard)
 	require.NoError(t, err)
 	for range full {
-		require.NoError(t, first.Put(withLimit(t), []byte("a")))
+		require.NoError(t, first.Put(zktest.Context(t), []byte("a")))
 	}
 	sizes := make(chan int, 1000)
 	open := func(path string) (*observed, error) {
@@ -170,7 +170,7 @@ func TestSharderFullQueueGetsItemsWhenHalfOfItIsGone(t *testing.T) {
 		queues.WithNewQueueThreshold(full), queues.WithThresholdCheck(time.Millisecond), queues.WithMaxQueues(2))
 	require.NoError(t, err)
 	defer func() { require.NoError(t, s.Close()) }()
-	require.NoError(t, s.Start(withLimit(t)))
+	require.NoError(t, s.Start(zktest.Context(t)))
 	require.Eventually(t, func() bool { return len(s.QueuePaths()) == 2 }, limit, time.Millisecond)
 	getsItems := func() bool {
 		seen := false
@@ -189,7 +189,7 @@ func TestSharderFullQueueGetsItemsWhenHalfOfItIsGone(t *testing.T) {
 		}
 	}
 	take := func() {
-		for item, err := range first.Items(withLimit(t)) {
+		for item, err := range first.Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			require.Equal(t, "a", string(item.Data))
 			return
@@ -224,13 +224,13 @@ func (o *observed) Len(ctx context.Context) (int, error) {
 // What is closed is not used any more, by any of its calls.
 func TestSharderClosedSharder(t *testing.T) {
 	s := newSharder(t, zktest.Client(t, zktest.NewServer(t)))
-	require.NoError(t, s.Start(withLimit(t)))
+	require.NoError(t, s.Start(zktest.Context(t)))
 	require.NoError(t, s.Close())
 	require.NoError(t, s.Close())
 	_, err := s.Queue()
 	require.ErrorContains(t, err, "closed")
-	require.ErrorContains(t, s.Consume(withLimit(t), ignored), "closed")
-	require.ErrorContains(t, s.Start(withLimit(t)), "closed")
+	require.ErrorContains(t, s.Consume(zktest.Context(t), ignored), "closed")
+	require.ErrorContains(t, s.Start(zktest.Context(t)), "closed")
 }
 
 // observedSharder returns a sharder whose queues tell the sizes that its checks read.
@@ -253,7 +253,7 @@ func fullQueue(t *testing.T, client *framework.Framework) {
 	t.Helper()
 	q, err := queues.NewDistributedQueue(client, path+shard)
 	require.NoError(t, err)
-	require.NoError(t, q.Put(withLimit(t), []byte("a")))
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 }
 
 func TestSharderAddsNoMoreQueuesThanItMay(t *testing.T) {
@@ -261,7 +261,7 @@ func TestSharderAddsNoMoreQueuesThanItMay(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	fullQueue(t, client)
 	s, sizes := observedSharder(t, client, queues.WithNewQueueThreshold(1), queues.WithMaxQueues(most))
-	require.NoError(t, s.Start(withLimit(t)))
+	require.NoError(t, s.Start(zktest.Context(t)))
 	for len(s.QueuePaths()) < most {
 		zktest.Await(t, sizes, "a check, until it leads and adds a queue")
 	}
@@ -278,10 +278,10 @@ func TestSharderThatDoesNotLeadAddsNoQueue(t *testing.T) {
 	client := zktest.Client(t, server)
 	fullQueue(t, client)
 	leads := newSharder(t, client, queues.WithThresholdCheck(time.Hour))
-	require.NoError(t, leads.Start(withLimit(t)))
+	require.NoError(t, leads.Start(zktest.Context(t)))
 	awaitNames(t, client, leaderPath, 1)
 	follows, sizes := observedSharder(t, zktest.Client(t, server), queues.WithNewQueueThreshold(1))
-	require.NoError(t, follows.Start(withLimit(t)))
+	require.NoError(t, follows.Start(zktest.Context(t)))
 	for range 3 {
 		zktest.Await(t, sizes, "a check")
 	}
@@ -305,7 +305,7 @@ func TestSharderIsClosedBySeveralGoroutines(t *testing.T) {
 		}
 		s, err := queues.NewQueueSharder(client, open, path, leaderPath, queues.WithThresholdCheck(time.Millisecond))
 		require.NoError(t, err)
-		require.NoError(t, s.Start(withLimit(t)))
+		require.NoError(t, s.Start(zktest.Context(t)))
 		awaitNames(t, other, leaderPath, 1)
 		zktest.Await(t, checks.begun, "a check")
 
@@ -340,12 +340,12 @@ func TestSharderIsClosedWhileItStarts(t *testing.T) {
 	s, err := queues.NewQueueSharder(client, open, path, leaderPath)
 	require.NoError(t, err)
 	started := make(chan error, 1)
-	go func() { started <- s.Start(withLimit(t)) }()
+	go func() { started <- s.Start(zktest.Context(t)) }()
 	zktest.Await(t, opening, "the first queue")
 	require.NoError(t, s.Close())
 	close(opened)
 	require.ErrorContains(t, zktest.Await(t, started, "the end of Start"), "closed")
-	stat, err := client.Exists(withLimit(t), leaderPath)
+	stat, err := client.Exists(zktest.Context(t), leaderPath)
 	require.NoError(t, err)
 	require.Nil(t, stat, "it has never stood for election")
 }
@@ -373,12 +373,12 @@ func (q *slowQueue) Len(ctx context.Context) (int, error) {
 // A consumer of all queues ends with one whose consumption fails.
 func TestSharderConsumerOfAllQueuesEndsWithAFailure(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(withLimit(t), path+shard, nil, framework.CreatingParentsIfNeeded(),
+	_, err := client.Create(zktest.Context(t), path+shard, nil, framework.CreatingParentsIfNeeded(),
 		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 	s := newSharder(t, client)
-	require.NoError(t, s.Start(withLimit(t)))
-	require.ErrorIs(t, s.Consume(withLimit(t), ignored), framework.ErrNoAuth)
+	require.NoError(t, s.Start(zktest.Context(t)))
+	require.ErrorIs(t, s.Consume(zktest.Context(t), ignored), framework.ErrNoAuth)
 }
 
 func TestSharderBadInput(t *testing.T) {
@@ -412,8 +412,8 @@ func TestSharderBadInput(t *testing.T) {
 	require.ErrorIs(t, s.Consume(nilContext, ignored), framework.ErrInvalidOption)
 	failing, err := queues.NewQueueSharder(client, func(string) (*queues.DistributedQueue, error) { return nil, errFailed }, path, leaderPath)
 	require.NoError(t, err)
-	require.ErrorIs(t, failing.Start(withLimit(t)), errFailed)
+	require.ErrorIs(t, failing.Start(zktest.Context(t)), errFailed)
 	require.ErrorIs(t, failing.Start(nilContext), framework.ErrInvalidOption)
 	require.NoError(t, failing.Close())
-	require.ErrorContains(t, failing.Start(withLimit(t)), "closed")
+	require.ErrorContains(t, failing.Start(zktest.Context(t)), "closed")
 }

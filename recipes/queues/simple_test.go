@@ -29,7 +29,7 @@ func TestSimpleQueueIsInOrder(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		q := newSimple(t, zktest.Client(t, server))
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		_, err := q.Poll(ctx)
 		require.ErrorIs(t, err, queues.ErrEmpty)
 		_, err = q.Peek(ctx)
@@ -82,21 +82,21 @@ func TestSimpleQueueTakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		q := newSimple(t, client)
-		require.NoError(t, q.Offer(withLimit(t), []byte("a")))
-		_, err := q.Poll(withLimit(t))
+		require.NoError(t, q.Offer(zktest.Context(t), []byte("a")))
+		_, err := q.Poll(zktest.Context(t))
 		require.NoError(t, err)
 		before := server.Counts(t).Watches
 		items := make(chan string, 1)
 		go func() {
-			data, err := q.Take(withLimit(t))
+			data, err := q.Take(zktest.Context(t))
 			items <- string(data) + fmt.Sprint(err)
 		}()
 		waits := func() bool { return server.Counts(t).Watches == before+1 }
 		require.Eventually(t, waits, limit, 10*time.Millisecond)
 
-		require.NoError(t, client.Delete(withLimit(t), path, framework.Idempotent())) // unless the server was faster
+		require.NoError(t, client.Delete(zktest.Context(t), path, framework.Idempotent())) // unless the server was faster
 		require.Eventually(t, func() bool { return waits() || len(items) > 0 }, limit, 10*time.Millisecond, "for the folder, or no more")
-		require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(withLimit(t), []byte("b")))
+		require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(zktest.Context(t), []byte("b")))
 
 		require.Equal(t, "b<nil>", zktest.Await(t, items, "the item"))
 	})
@@ -105,10 +105,10 @@ func TestSimpleQueueTakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 func TestSimpleQueueTakeSurvivesItsSession(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	items := taken(withLimit(t), t, server, newSimple(t, client))
+	items := taken(zktest.Context(t), t, server, newSimple(t, client))
 
 	zktest.KillSession(t, client)
-	require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(withLimit(t), []byte("a")))
+	require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(zktest.Context(t), []byte("a")))
 
 	require.Equal(t, "a", zktest.Await(t, items, "the item"))
 }
@@ -142,14 +142,14 @@ func TestSimpleQueueLostReplyToATake(t *testing.T) {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			server := zktest.NewServer(t)
 			q := newSimple(t, zktest.Client(t, server))
-			require.NoError(t, q.Offer(withLimit(t), []byte("a")))
+			require.NoError(t, q.Offer(zktest.Context(t), []byte("a")))
 			server.Intercept(zkserver.Nth(1, zkserver.OpDelete, c.fault))
 
-			data, err := q.Take(withLimit(t))
+			data, err := q.Take(zktest.Context(t))
 
 			require.Equal(t, "a", string(data), "also when it may be another's")
 			require.Equal(t, c.unknown, framework.OutcomeUnknown(err), "%v", err)
-			_, err = q.Poll(withLimit(t))
+			_, err = q.Poll(zktest.Context(t))
 			require.ErrorIs(t, err, queues.ErrEmpty)
 		})
 	}
@@ -161,22 +161,22 @@ func TestSimpleQueueRepeatedTakeSparesALaterItemOfTheSameName(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	q := newSimple(t, client)
-	require.NoError(t, q.Offer(withLimit(t), []byte("a")))
+	require.NoError(t, q.Offer(zktest.Context(t), []byte("a")))
 	server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.LoseReply))
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpExists, zkserver.HoldUntil(release)))
 	items := make(chan error, 1)
 	go func() {
-		_, err := q.Take(withLimit(t))
+		_, err := q.Take(zktest.Context(t))
 		items <- err
 	}()
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Request.Op == zkserver.OpExists })
-	require.NoError(t, other.Delete(withLimit(t), path))
-	require.NoError(t, newSimple(t, other).Offer(withLimit(t), []byte("b")))
+	require.NoError(t, other.Delete(zktest.Context(t), path))
+	require.NoError(t, newSimple(t, other).Offer(zktest.Context(t), []byte("b")))
 	close(release)
 	require.True(t, framework.OutcomeUnknown(zktest.Await(t, items, "the take")))
 
-	data, err := q.Poll(withLimit(t))
+	data, err := q.Poll(zktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, "b", string(data))
 }
@@ -187,16 +187,16 @@ func TestSimpleQueueListsRarely(t *testing.T) {
 	q := newSimple(t, zktest.Client(t, server))
 	const items = 50
 	for i := range items {
-		require.NoError(t, q.Offer(withLimit(t), fmt.Append(nil, i)))
+		require.NoError(t, q.Offer(zktest.Context(t), fmt.Append(nil, i)))
 	}
 	lists := countLists(server)
 	for i := range items {
-		data, err := q.Poll(withLimit(t))
+		data, err := q.Poll(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, fmt.Append(nil, i), data)
 	}
 	require.EqualValues(t, 1, lists.Load())
-	_, err := q.Poll(withLimit(t))
+	_, err := q.Poll(zktest.Context(t))
 	require.ErrorIs(t, err, queues.ErrEmpty)
 	require.EqualValues(t, 2, lists.Load(), "only a new list shows that there is none")
 }
@@ -218,7 +218,7 @@ func countLists(server *zkserver.Server) *atomic.Int64 {
 func TestSimpleQueueOfANewFolderIsListedAgain(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := withLimit(t)
+		ctx := zktest.Context(t)
 		client := zktest.Client(t, server)
 		q, other := newSimple(t, client), newSimple(t, zktest.Client(t, server))
 		for _, item := range []string{"a", "b", "c"} {
@@ -251,7 +251,7 @@ func TestSimpleQueueFailedPollLeavesTheOrder(t *testing.T) {
 	server := zktest.NewServer(t)
 	q := newSimple(t, zktest.Client(t, server))
 	for _, item := range []string{"a", "b"} {
-		require.NoError(t, q.Offer(withLimit(t), []byte(item)))
+		require.NoError(t, q.Offer(zktest.Context(t), []byte(item)))
 	}
 	refuse := server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpGetData {
@@ -259,11 +259,11 @@ func TestSimpleQueueFailedPollLeavesTheOrder(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	_, err := q.Poll(withLimit(t))
+	_, err := q.Poll(zktest.Context(t))
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 	refuse()
 	for _, want := range []string{"a", "b"} {
-		data, err := q.Poll(withLimit(t))
+		data, err := q.Poll(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, want, string(data))
 	}

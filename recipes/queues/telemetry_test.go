@@ -48,12 +48,12 @@ func TestTelemetryLeftOutItemsAreCounted(t *testing.T) {
 		for n := range int64(2) {
 			bad := framework.JoinPath(path, "queue-0000000000")
 			if n == 0 {
-				_, err := producer.Create(withLimit(t), bad, []byte("no envelope"), framework.CreatingParentsIfNeeded())
+				_, err := producer.Create(zktest.Context(t), bad, []byte("no envelope"), framework.CreatingParentsIfNeeded())
 				require.NoError(t, err)
 			} else {
-				require.NoError(t, producer.Set(withLimit(t), bad, []byte("none either")))
+				require.NoError(t, producer.Set(zktest.Context(t), bad, []byte("none either")))
 			}
-			require.NoError(t, newQueue(t, producer).Put(withLimit(t), []byte("good")))
+			require.NoError(t, newQueue(t, producer).Put(zktest.Context(t), []byte("good")))
 			require.Equal(t, []string{"good"}, awaitItems(t, items, 1))
 			value, _ := leftOut(t, reader)
 			require.Equal(t, n+1, value)
