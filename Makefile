@@ -58,13 +58,14 @@ test-short: ## run the tests that need no Java, and print how many faults were t
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short ./... \
 		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./...
 
-test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; each trouble of a lock twenty times; the page in a browser
+test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; the page in a browser
 	@.ci/install-deps long
 	$(GO) test -race -v -run '^TestBrowser' -timeout 20m ./recipes/inspect/page -browser=chromium-headless-shell
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
 	$(GO) -C $(WORKSHOP) test -v -run '^TestValuesIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
 	$(GO) -C $(WORKSHOP) test -v -run 'Contest$$' -timeout 20m ./interop -turns=250
+	$(GO) -C $(WORKSHOP) test -v -run '^TestBench$$' -timeout 20m ./bench -every-peer
 	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 	CURATOR_CHECKS=200 $(GO) test -race -skip 'Hardships|EveryFault' -timeout 60m ./recipes/locks

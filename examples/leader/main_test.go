@@ -54,9 +54,9 @@ func TestTheSecondLeadsWhenTheFirstEnds(t *testing.T) {
 	require.Equal(t, "leading", zktest.Await(t, ofFirst, "the first one's line"))
 	second, ofSecond := replica(t, bin)
 	require.NoError(t, first.Process.Signal(syscall.SIGTERM))
-	require.Equal(t, "ended: terminated signal received", zktest.Await(t, ofFirst, "the first one's end"))
+	require.Equal(t, "ended: context canceled: terminated signal received", zktest.Await(t, ofFirst, "the first one's end"))
 	require.Equal(t, "leading", zktest.Await(t, ofSecond, "the second one's line"))
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
-	require.Equal(t, "ended: terminated signal received", zktest.Await(t, ofSecond, "the second one's end"))
+	require.Equal(t, "ended: context canceled: terminated signal received", zktest.Await(t, ofSecond, "the second one's end"))
 	require.NoError(t, second.Wait())
 }

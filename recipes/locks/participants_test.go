@@ -266,11 +266,15 @@ func TestParticipantsThatCannotBeRead(t *testing.T) {
 		other := zktest.Client(t, server.ConnectString())
 		mutex := newMutex(t, client, "/locks/who")
 		acquire(t, mutex)
-		for data, acl := range map[string][]framework.ACL{
-			strings.Repeat("x", 8<<10): zk.WorldACL(zk.PermAll), "secret": zk.WorldACL(zk.PermAll &^ zk.PermRead),
+		// The waiter stands behind the one that it may read, or its wait would fail.
+		for _, node := range []struct {
+			data string
+			acl  []framework.ACL
+		}{
+			{"secret", zk.WorldACL(zk.PermAll &^ zk.PermRead)}, {strings.Repeat("x", 8<<10), zk.WorldACL(zk.PermAll)},
 		} {
-			_, err := other.Create(t.Context(), "/locks/who/by-hand-lock-", []byte(data),
-				framework.WithMode(framework.EphemeralSequential), framework.WithACL(acl...))
+			_, err := other.Create(t.Context(), "/locks/who/by-hand-lock-", []byte(node.data),
+				framework.WithMode(framework.EphemeralSequential), framework.WithACL(node.acl...))
 			require.NoError(t, err)
 		}
 		acquireLater(cancelled(t), newMutex(t, other, "/locks/who"))

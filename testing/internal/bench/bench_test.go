@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"errors"
+	"flag"
 	"io"
 	"net"
 	"os"
@@ -23,11 +24,17 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// TestBench runs every scenario for a moment with every peer that is installed, and
-// names those that are not.
+// everyPeer has TestBench run the peers of other languages and systems too, for minutes.
+var everyPeer = flag.Bool("every-peer", false, "run every peer, and not only this library and go-zookeeper")
+
+// TestBench runs every scenario for a moment, with -every-peer with every peer that is
+// installed. It names those that are not.
 func TestBench(t *testing.T) {
 	var names []string
 	for _, p := range peers {
+		if !*everyPeer && !strings.HasPrefix(p.name, "self") && p.name != "zklock" && p.name != "raw" {
+			continue
+		}
 		if err := checkInstalled([]peer{p}); err != nil {
 			require.ErrorIs(t, err, errMissing)
 			require.Contains(t, err.Error(), "(Debian)")
