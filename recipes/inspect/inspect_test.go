@@ -526,6 +526,7 @@ func TestAMemoryLimit(t *testing.T) {
 		require.NoError(t, err)
 		got, err := inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(16<<20))
 		require.NoError(t, err)
+		want.Nodes, got.Nodes = 0, 0 // a server may delete the empty container of turns in between
 		require.Equal(t, want, got)
 
 		large := "/large/" + fmt.Sprintf(name, 0, 0)
