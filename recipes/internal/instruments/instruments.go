@@ -59,7 +59,7 @@ func (s *Set) Tracer() trace.Tracer { return s.tracer }
 
 // Err returns why an instrument could not be made, or nil.
 func (s *Set) Err() error {
-	if s == nil || errors.Join(s.errs...) == nil {
+	if s == nil || len(s.errs) == 0 {
 		return nil
 	}
 	return fmt.Errorf("telemetry: %w", errors.Join(s.errs...))
@@ -85,7 +85,10 @@ func (s *Set) UpDown(name, unit, text string) *Count {
 }
 
 func (s *Set) count(to adder, err error, each []attribute.KeyValue) *Count {
-	s.errs = append(s.errs, err)
+	if err != nil {
+		s.errs = append(s.errs, err)
+		return nil
+	}
 	c := &Count{to, s.base}
 	for _, a := range each {
 		c.Add(0, a)
@@ -103,7 +106,10 @@ func (s *Set) Histogram(name, text string) *Histogram {
 	}
 	h, err := s.meter.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(text),
 		metric.WithExplicitBucketBoundaries(Durations...))
-	s.errs = append(s.errs, err)
+	if err != nil {
+		s.errs = append(s.errs, err)
+		return nil
+	}
 	return &Histogram{h, s.base}
 }
 
