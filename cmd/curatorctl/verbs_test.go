@@ -341,10 +341,10 @@ $ lock break -yes -token <TOKEN> <NODE>
 func TestPartitionsAreListed(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/work/locks/bills")
+		mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/jobs/locks/bills")
 		require.NoError(t, err)
 		stuck := holdLock(t, mutex)
-		member, err := partition.New(client, "/work", partition.Fixed("orders", "bills"), partition.WithID("worker-1"), partition.WithCapacity(3))
+		member, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"), partition.WithCapacity(3))
 		require.NoError(t, err)
 		ctx, stop := context.WithCancel(t.Context())
 		held, ended := make(chan string, 2), make(chan error, 1)
@@ -358,21 +358,21 @@ func TestPartitionsAreListed(t *testing.T) {
 		require.Equal(t, "orders", zktest.Await(t, held, "the partition that is free"))
 		zktest.Await(t, stuck.Revoked(), "the request for the other one")
 		play(t, server.ConnectString(), `
-$ partitions /work
+$ partitions /jobs
 MEMBER    CAPACITY  WANTED  HELD  STATE
 worker-1  3         2       1     alive
 
 PARTITION  OWNER     HOLDER    SINCE  WAITING  STATE
 bills      worker-1  ?         *s     1        moving, asked for
 orders     worker-1  *-1  *s     0        held
-$ partitions -moving /work
+$ partitions -moving /jobs
 [2]
 MEMBER    CAPACITY  WANTED  HELD  STATE
 worker-1  3         2       1     alive
 
 PARTITION  OWNER*HOLDER*SINCE  WAITING  STATE
 bills      worker-1  ?*s     1        moving, asked for
-$ partitions -o json /work
+$ partitions -o json /jobs
 {"members":[{"id":"worker-1","capacity":3,"alive":true,"wanted":2,"held":1}],"partitions":[{"name":"bills",*"asked":true,"waiting":1},{"name":"orders",*}],"balanced":true}
 $ partitions /missing
 [1] curatorctl: /missing: *
@@ -380,7 +380,7 @@ $ partitions /missing
 		require.NoError(t, stuck.Release(ctx))
 		require.Equal(t, "bills", zktest.Await(t, held, "the partition that is free now"))
 		play(t, server.ConnectString(), `
-$ partitions -moving /work
+$ partitions -moving /jobs
 MEMBER    CAPACITY  WANTED  HELD  STATE
 worker-1  3         2       2     alive
 

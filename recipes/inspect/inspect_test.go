@@ -249,7 +249,7 @@ func TestInspectEverythingElse(t *testing.T) {
 // TestPartitionsAndTheirLocks: a group is seen, and each partition as the lock that it is.
 func TestPartitionsAndTheirLocks(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	member, err := partition.New(client, "/work", partition.Fixed("a", "b"), partition.WithID("m"))
+	member, err := partition.New(client, "/jobs", partition.Fixed("a", "b"), partition.WithID("m"))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	held, ended := make(chan string, 2), make(chan error, 1)
@@ -263,21 +263,21 @@ func TestPartitionsAndTheirLocks(t *testing.T) {
 	for range 2 {
 		zktest.Await(t, held, "a partition")
 	}
-	put(t, client, "/work/README")
-	group := only(t, client, "/work")
+	put(t, client, "/jobs/README")
+	group := only(t, client, "/jobs")
 	require.Equal(t, inspect.Partitions, group.Kind)
 	require.False(t, group.Kind.IsLock())
 	require.Equal(t, []int{2, 0, 0}, []int{group.Items, group.Holders, group.Waiters})
 	require.Equal(t, []string{"README"}, group.Foreign)
 	require.Len(t, group.Participants, 1)
-	require.Equal(t, "/work/members/m", group.Participants[0].Path)
+	require.Equal(t, "/jobs/members/m", group.Participants[0].Path)
 	survey, err := inspect.Walk(t.Context(), client, "/")
 	require.NoError(t, err)
 	var paths []string
 	for _, r := range survey.Recipes {
 		paths = append(paths, r.Path)
 	}
-	require.Equal(t, []string{"/work", "/work/locks/a", "/work/locks/b"}, paths)
+	require.Equal(t, []string{"/jobs", "/jobs/locks/a", "/jobs/locks/b"}, paths)
 	cancel()
 	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 }

@@ -228,7 +228,7 @@ func TestAssignNoMembersHaveNothing(t *testing.T) {
 
 // TestAssignOneOfTwoPlansIsAccepted: two members plan from one state.
 func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
-	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/work")
+	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/jobs")
 	for _, id := range []string{"a", "b"} {
 		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(), framework.CreatingParentContainersIfNeeded())
 		require.NoError(t, err)

@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 }
 
 // root is the path of the group of a test.
-const root = "/work"
+const root = "/jobs"
 
 // world is members with a client and a link each, and what they have.
 type world struct {

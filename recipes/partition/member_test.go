@@ -510,7 +510,7 @@ func TestRunEndsWithoutPermission(t *testing.T) {
 		require.ErrorIs(t, short.Run(ctx, nothing), framework.ErrInvalidOption)
 		_, err = client.Create(ctx, "/closed", nil, framework.WithACL(framework.ACL{Scheme: "world", ID: "anyone", Perms: 1}))
 		require.NoError(t, err)
-		refused, err := partition.New(client, "/closed/work", partition.Fixed("p"))
+		refused, err := partition.New(client, "/closed/jobs", partition.Fixed("p"))
 		require.NoError(t, err)
 		require.ErrorIs(t, refused.Run(ctx, nothing), framework.ErrNoAuth)
 	})

@@ -90,11 +90,11 @@ func TestPageShowsLocks(t *testing.T) {
 func TestPageShowsPartitions(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	member, err := partition.New(client, "/work", partition.Fixed("orders", "bills"), partition.WithID("worker-1"))
+	member, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	held, ended := make(chan string, 2), make(chan error, 1)
-	stuck := hold(t, zktest.Client(t, server), "/work/locks/bills")
+	stuck := hold(t, zktest.Client(t, server), "/jobs/locks/bills")
 	go func() {
 		ended <- member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
 			held <- p.Name
@@ -105,8 +105,8 @@ func TestPageShowsPartitions(t *testing.T) {
 	require.Equal(t, "orders", zktest.Await(t, held, "the partition that is free"))
 	zktest.Await(t, stuck.Revoked(), "the request for the other one")
 	handler := page.Handler(client, "/")
-	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fwork">/work</a></td><td role="cell" data-label="kind">partitions</td>`)
-	body := get(t, handler, "/?lock=/work").Body.String()
+	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fjobs">/jobs</a></td><td role="cell" data-label="kind">partitions</td>`)
+	body := get(t, handler, "/?lock=/jobs").Body.String()
 	require.Contains(t, body, "partitions: 2 for 1 members")
 	require.Regexp(t, `class="waits"><td role="cell" data-label="member">worker-1</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
 	require.Regexp(t, `class="holds"><td[^>]*>orders</td><td[^>]*>worker-1</td><td[^>]*>worker-1</td>.*<td[^>]*>held</td>`, body)
