@@ -81,9 +81,10 @@ func WithErrorPolicy(p framework.ErrorPolicy) Option {
 	})
 }
 
-// WithCleanupTimeout makes an acquisition whose context has ended wait for up to d until the
-// server has deleted its node. The next contender then has its turn when Acquire returns.
-// Default: 0, Acquire returns at once and the deletion goes on in the background.
+// WithCleanupTimeout makes an acquisition that fails wait for up to d until the server has
+// deleted its node, even if its context has ended. The next contender then has its turn when
+// Acquire returns. After d, and at the loss of the session, the deletion goes on in the
+// background. Default: 0, the wait ends with the context.
 func WithCleanupTimeout(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if d < 0 {

@@ -45,9 +45,9 @@ type shows struct {
 	gone        bool   // the server is gone
 }
 
-// TestBrowserOfAnySize: on narrow and wide screens, in light and in dark, with few locks and with many, and in an
-// outage nothing is wider than the screen, all text has the contrast of WCAG's level AA, and everything is reached
-// by keyboard and has a name for a screen reader.
+// TestBrowserOfAnySize: nothing is wider than the screen, all text has the contrast of WCAG's level AA, and the
+// keyboard reaches everything. The page is shown narrow and wide, in light and in dark, with few and many locks, and
+// in an outage.
 func TestBrowserOfAnySize(t *testing.T) {
 	if *browserProgram == "" {
 		t.Skip("without -browser: make test-long gives it")
@@ -98,7 +98,7 @@ func populate(t *testing.T, server *zkserver.Server, n int) {
 			framework.WithProtection(), framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 	}
-	for _, path := range []string{"/services/payments/0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30", "/work/queue/queue-0000000001"} {
+	for _, path := range []string{"/services/payments/0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30", "/jobs/queue/queue-0000000001"} {
 		_, err = client.Create(t.Context(), path, []byte("{}"), framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 	}
