@@ -129,8 +129,11 @@ func (c *call) setQuota(ctx context.Context, path string, changes limits) error 
 	if path == "/" || path == "/zookeeper" || strings.HasPrefix(path, "/zookeeper/") {
 		return usage("quota: %s, expected a path outside of /zookeeper and not the root", path)
 	}
-	if stat, err := c.client.Exists(ctx, path); err != nil || stat == nil {
-		return errors.Join(err, fmt.Errorf("%s: %w", path, framework.ErrNoNode))
+	switch stat, err := c.client.Exists(ctx, path); {
+	case err != nil:
+		return err
+	case stat == nil:
+		return fmt.Errorf("%s: %w", path, framework.ErrNoNode)
 	}
 	var stat framework.Stat
 	data, err := c.client.Get(ctx, quotaNode(path, quotaLimits), framework.StoringStatIn(&stat))
@@ -174,7 +177,10 @@ func (c *call) createQuota(ctx context.Context, path string, l limits) error {
 	_, err = c.client.Transact(ctx,
 		framework.CreateOp(quotaNode(path, quotaLimits), []byte(l.String())),
 		framework.CreateOp(quotaNode(path, quotaStats), []byte("count=0,bytes=0"))) // for which the server counts
-	return err
+	if err != nil {
+		return errors.Join(err, c.deleteQuotaFolders(ctx, path))
+	}
+	return nil
 }
 
 // deleteQuota deletes a quota and the folders that were there for it.
@@ -183,11 +189,22 @@ func (c *call) deleteQuota(ctx context.Context, path string) error {
 	if errors.Is(err, framework.ErrNoNode) {
 		return fmt.Errorf("%s has no quota: %w", path, err)
 	}
-	for folder := quotas + strings.TrimSuffix(path, "/"); err == nil && folder != quotas; folder, _ = framework.SplitPath(folder) {
-		err = c.client.Delete(ctx, folder)
+	if err != nil {
+		return err
 	}
-	if errors.Is(err, framework.ErrNotEmpty) || errors.Is(err, framework.ErrNoNode) {
-		return nil // another quota is below, or was deleted at the same time
+	return c.deleteQuotaFolders(ctx, path)
+}
+
+// deleteQuotaFolders deletes the folders of a quota that are empty.
+func (c *call) deleteQuotaFolders(ctx context.Context, path string) error {
+	for folder := quotas + strings.TrimSuffix(path, "/"); folder != quotas; folder, _ = framework.SplitPath(folder) {
+		err := c.client.Delete(ctx, folder)
+		if errors.Is(err, framework.ErrNotEmpty) || errors.Is(err, framework.ErrNoNode) {
+			return nil // another quota is below, or was deleted at the same time
+		}
+		if err != nil {
+			return err
+		}
 	}
-	return err
+	return nil
 }

@@ -787,6 +787,27 @@ $ quota ROOT/a
 	})
 }
 
+// TestQuotaThatIsRefused: the error is the server's, and no folder is left.
+func TestQuotaThatIsRefused(t *testing.T) {
+	const noPermission = -102
+	for name, op := range map[string]zkserver.OpCode{"the look at the znode": zkserver.OpExists, "the quota": zkserver.OpMulti} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server)
+			_, err := client.Create(t.Context(), "/a/b", nil, framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+			defer server.Intercept(zkserver.Nth(1, op, zkserver.FailWith(noPermission)))()
+			got := curatorctl(t, server.Addr(), "", "quota", "-count", "10", "/a/b")
+			require.Equal(t, exitNoPerm, got.status, got.stderr)
+			require.Contains(t, got.stderr, "no permission")
+			require.NotContains(t, got.stderr, framework.ErrNoNode.Error())
+			stat, err := client.Exists(t.Context(), "/zookeeper/quota/a")
+			require.NoError(t, err)
+			require.Nil(t, stat)
+		})
+	}
+}
+
 // TestOneZnodeDoesNotSwellTheOutput, however long its data are.
 func TestOneZnodeDoesNotSwellTheOutput(t *testing.T) {
 	server := zktest.NewServer(t)
