@@ -247,7 +247,7 @@ func TestChangesOneBadInstance(t *testing.T) {
 			require.NoError(t, good.Unregister(first))
 
 			awaitIDs(t, p, "c")
-			require.Zero(t, p.Age())
+			awaitFresh(t, p)
 			told := func() []string { return log.about("curator.path=/services/orders/bad") }
 			require.Eventually(t, func() bool { return len(told()) > 0 }, limit, time.Millisecond)
 			require.Contains(t, told()[0], test.reason)

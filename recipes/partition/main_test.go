@@ -209,14 +209,15 @@ func (w *world) takenMoves() int {
 	return n
 }
 
-// await waits until the members have so many partitions.
-func (w *world) await(want map[string]int) {
+// await waits until the members have so many partitions, and none of them has one of gone.
+func (w *world) await(want map[string]int, gone ...string) {
 	w.tb.Helper()
 	deadline := time.NewTimer(3 * time.Minute)
 	defer deadline.Stop()
 	for {
 		got := w.counts()
-		if fmt.Sprint(got) == fmt.Sprint(want) {
+		had := func(name string) bool { return w.owner(name) != "" }
+		if fmt.Sprint(got) == fmt.Sprint(want) && !slices.ContainsFunc(gone, had) {
 			break
 		}
 		select {
