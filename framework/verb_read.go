@@ -228,8 +228,9 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 		}
 		c.refused = answeringNoNode(func() { *into = nil })
 		c.decode = func(d *wire.Decoder) error {
-			stat := d.Stat()
-			*into = &stat
+			if stat := d.Stat(); d.Err() == nil {
+				*into = &stat
+			}
 			return nil
 		}
 		return c, nil
