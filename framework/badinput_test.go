@@ -277,6 +277,11 @@ func TestBadInputNilFunctions(t *testing.T) {
 	persistent, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "framework: OnFired of a nil function, expected a func(Event)", func() { w.OnFired(nil) })
+	require.PanicsWithValue(t, "framework: EndOnDeletion of a nil function, expected one of context.WithCancelCause",
+		func() { w.EndOnDeletion(nil, nil) })
+	provider, err := framework.NewDynamicEnsembleProvider("a")
+	require.NoError(t, err)
+	require.PanicsWithValue(t, "framework: OnChange of a nil function, expected a func()", func() { provider.OnChange(nil) })
 	require.Panics(t, func() { persistent.OnEvent(nil) })
 	require.Panics(t, func() { f.OnConnectionState(nil) })
 	persistent.Cancel()

@@ -492,8 +492,8 @@ func (f *Framework) awaitAccess(ctx context.Context) error {
 // rule, misses nothing.
 func (f *Framework) History() int64 { return f.conduit.History() }
 
-// foresight expects the parent of a new znode to be missing if the parents of the last new
-// znodes were, and stood in the same folder. That is so with thousands of locks, whose
+// foresight expects the parent of a new contender to be missing if the parents of the last new
+// contenders were, and stood in the same folder. That is so with thousands of locks, whose
 // folders stand side by side. A parent that is expected to be missing is created in the same
 // write as the znode.
 type foresight struct {

@@ -117,6 +117,20 @@ func TestForesightFolderThatIsThereEndsTheExpectation(t *testing.T) {
 	}
 }
 
+// A create that is not protected is no contender: its parent is missing, or not, like any other.
+func TestForesightIsForContendersOnly(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, o := zktest.Client(t, server), noteOperations(t, server)
+	for i := range 2 * framework.ForeseeAfter {
+		_, err := client.Create(zktest.Context(t), fmt.Sprintf("/all/new-%d/node", i), nil, framework.CreatingParentContainersIfNeeded())
+		require.NoError(t, err)
+	}
+	o.take()
+	_, err := client.Create(zktest.Context(t), "/all/another/node", nil, framework.CreatingParentContainersIfNeeded())
+	require.NoError(t, err)
+	require.Equal(t, []zkserver.OpCode{zkserver.OpCreate2, zkserver.OpCreateContainer, zkserver.OpCreate2}, o.take())
+}
+
 // TestForesightFewNewFoldersAreNoReasonToExpectAnother: a client that uses new folders again and
 // again asks for each of them once.
 func TestForesightFewNewFoldersAreNoReasonToExpectAnother(t *testing.T) {

@@ -3,6 +3,7 @@
 package framework_test
 
 import (
+	"context"
 	"crypto/tls"
 	"encoding/binary"
 	"net"
@@ -219,6 +220,65 @@ func TestGarbageInPlaceOfAReply(t *testing.T) {
 }
 
 func same(xid int32) int32 { return xid }
+
+// TestGarbageHalfAReplyIsNoResult: a reply that ends within its Stat leaves no result, and stores none.
+func TestGarbageHalfAReplyIsNoResult(t *testing.T) {
+	half := make([]byte, 60) // of a Stat of 68 bytes
+	record := func(fields string) []byte { return append([]byte(fields), half...) }
+	const datum, names = "\x00\x00\x00\x01x", "\x00\x00\x00\x01\x00\x00\x00\x01x"
+	const entry = "\x00\x00\x00\x01" + "\x00\x00\x00\x1f" + "\x00\x00\x00\x05world" + "\x00\x00\x00\x06anyone"
+	const result = "\x00\x00\x00\x05" + "\x00" + "\x00\x00\x00\x00" // the header of a set
+	for name, c := range map[string]struct {
+		body []byte
+		call func(ctx context.Context, f *framework.Framework, into *framework.Stat) (result any, err error)
+	}{
+		"exists": {half, func(ctx context.Context, f *framework.Framework, _ *framework.Stat) (any, error) {
+			return f.Exists(ctx, "/x")
+		}},
+		"get": {record(datum), func(ctx context.Context, f *framework.Framework, into *framework.Stat) (any, error) {
+			return f.Get(ctx, "/x", framework.StoringStatIn(into))
+		}},
+		"children": {record(names), func(ctx context.Context, f *framework.Framework, into *framework.Stat) (any, error) {
+			return f.Children(ctx, "/x", framework.StoringStatIn(into))
+		}},
+		"get ACL": {record(entry), func(ctx context.Context, f *framework.Framework, into *framework.Stat) (any, error) {
+			return f.GetACL(ctx, "/x", framework.StoringStatIn(into))
+		}},
+		"reconfig": {record(datum), func(ctx context.Context, f *framework.Framework, _ *framework.Stat) (any, error) {
+			return f.Reconfig(ctx, framework.Reconfiguration{Leaving: []string{"1"}})
+		}},
+		"create": {record("\x00\x00\x00\x02/x"), func(ctx context.Context, f *framework.Framework, into *framework.Stat) (any, error) {
+			return f.Create(ctx, "/x", nil, framework.StoringStatIn(into))
+		}},
+		"set": {half, func(ctx context.Context, f *framework.Framework, into *framework.Stat) (any, error) {
+			return nil, f.Set(ctx, "/x", nil, framework.StoringStatIn(into))
+		}},
+		"set ACL": {half, func(ctx context.Context, f *framework.Framework, into *framework.Stat) (any, error) {
+			return nil, f.SetACL(ctx, "/x", framework.OpenACL(), framework.StoringStatIn(into))
+		}},
+		"transact": {record(result), func(ctx context.Context, f *framework.Framework, into *framework.Stat) (any, error) {
+			return f.Transact(ctx, framework.SetDataOp("/x", nil, framework.StoringStatIn(into)))
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			f := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
+			remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == zkserver.OpPing || r.Op == zkserver.OpCreateSession {
+					return zkserver.Pass
+				}
+				return zkserver.RespondWith(replyFrame(r.Xid, 0, c.body))
+			})
+			defer remove()
+			untouched := framework.Stat{Version: 7}
+			into := untouched
+			got, err := c.call(inTime(t), f, &into)
+			require.ErrorIs(t, err, framework.ErrMalformedReply)
+			require.Empty(t, got)
+			require.Equal(t, untouched, into)
+		})
+	}
+}
 
 // TestGarbageServerThatDeniesItsRoot once made the creation of parents go round in circles.
 func TestGarbageServerThatDeniesItsRoot(t *testing.T) {

@@ -49,11 +49,12 @@ func (c *creation) parentCall() *call {
 }
 
 // foresee decides whether the parent is created in the same write. It returns the folder of
-// the parent at the server, or "" if there can be nothing to learn about it.
+// the parent at the server, or "" if there can be nothing to learn about it. Only protected
+// creates foresee anything: they are the contenders of locks, which come by the thousand.
 func (c *creation) foresee() (folder string) {
 	c.parent = parentUnasked
 	parent, _ := SplitPath(c.f.root.below(c.target))
-	if !c.makesParents() || parent == "/" {
+	if !c.makesParents() || !c.cfg.has(withProtection) || parent == "/" {
 		return ""
 	}
 	folder, _ = SplitPath(parent)

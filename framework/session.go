@@ -17,6 +17,9 @@ import (
 // on it. That moment comes no later than the server can expire the session, and often
 // earlier. If the server turns out to have kept a session that the client gave up, the
 // client continues with another Session of the same id.
+//
+// The nil Session, before the first connection, is one that has ended: all methods may be
+// called on it.
 type Session struct {
 	id       int64
 	password []byte
@@ -80,10 +83,20 @@ func (s *Session) ID() int64 {
 
 // Password returns a copy of the session's secret. Any client that has it can take over or
 // close the session.
-func (s *Session) Password() []byte { return append([]byte(nil), s.password...) }
+func (s *Session) Password() []byte {
+	if s == nil {
+		return nil
+	}
+	return append([]byte(nil), s.password...)
+}
 
 // Timeout is the timeout that the server has granted.
-func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load()) }
+func (s *Session) Timeout() time.Duration {
+	if s == nil {
+		return 0
+	}
+	return time.Duration(s.timeout.Load())
+}
 
 // Deadline is the time until which no server can expire the session, as far as the
 // servers' acknowledgements show: the send time of the newest acknowledged request, plus
@@ -91,6 +104,9 @@ func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load(
 // reading and advances with every acknowledgement. When it passes, the session is over for
 // this client, and the deadline no longer changes.
 func (s *Session) Deadline() time.Time {
+	if s == nil {
+		return time.Time{}
+	}
 	if ended := s.ended.Load(); ended != nil {
 		return *ended
 	}
@@ -99,7 +115,7 @@ func (s *Session) Deadline() time.Time {
 }
 
 // Done is closed when the session is over for this client.
-func (s *Session) Done() <-chan struct{} { return s.alive.Done() }
+func (s *Session) Done() <-chan struct{} { return s.Context(SessionErrorPolicy).Done() }
 
 // Err returns nil while the session lives, then a [*LostError] with the reason of its end.
 func (s *Session) Err() error {

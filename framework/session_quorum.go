@@ -59,7 +59,7 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 // HoldDeadline returns the time at which a hold under the policy ends unless a server
 // acknowledges more. Under QuorumErrorPolicy it has passed when nothing is held.
 func (s *Session) HoldDeadline(policy ErrorPolicy) time.Time {
-	if policy == QuorumErrorPolicy {
+	if s != nil && policy == QuorumErrorPolicy {
 		return s.clock.QuorumDeadline()
 	}
 	return s.Deadline()

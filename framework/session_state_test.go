@@ -382,6 +382,27 @@ func TestCloseEndsTheSession(t *testing.T) {
 	})
 }
 
+// TestSessionBeforeTheFirstConnection: the nil Session is one that has ended.
+func TestSessionBeforeTheFirstConnection(t *testing.T) {
+	s := unstarted(t).Session()
+	require.Nil(t, s)
+	<-s.Done()
+	require.ErrorIs(t, s.Err(), framework.ErrNotConnected)
+	require.Zero(t, s.ID())
+	require.Zero(t, s.Timeout())
+	require.Empty(t, s.Password())
+	require.Zero(t, s.Deadline())
+	require.Error(t, s.LossContext().Err())
+	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy} {
+		require.Zero(t, s.HoldDeadline(policy))
+		require.ErrorIs(t, context.Cause(s.Context(policy)), framework.ErrNotConnected)
+		_, _, err := s.Hold(t.Context(), policy)
+		require.ErrorIs(t, err, framework.ErrNotConnected)
+	}
+	require.Equal(t, "none", s.String())
+	require.Equal(t, "none", s.LogValue().String())
+}
+
 func TestSessionNames(t *testing.T) {
 	for want, s := range map[string]framework.ConnectionState{
 		"NOT_CONNECTED": framework.NotConnected, "CONNECTED": framework.Connected, "SUSPENDED": framework.Suspended,
@@ -395,5 +416,4 @@ func TestSessionNames(t *testing.T) {
 	require.Equal(t, "session", framework.SessionErrorPolicy.String())
 	require.Equal(t, "quorum", framework.QuorumErrorPolicy.String())
 	require.Equal(t, "unknown", framework.ErrorPolicy(9).String())
-	require.Equal(t, "none", (*framework.Session)(nil).String())
 }

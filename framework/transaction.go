@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -129,8 +131,8 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 		decode: func(_ *Framework, d *wire.Decoder, r *OpResult) {
 			stat := d.Stat()
 			r.Stat = &stat
-			if cfg.stat != nil {
-				*cfg.stat = *r.Stat
+			if d.Err() == nil && cfg.stat != nil {
+				*cfg.stat = stat
 			}
 		},
 	}
@@ -301,6 +303,9 @@ func (t *transaction) fail(index int, code int32) {
 // reports whether a failed one may have been applied. When the context ends, operations that
 // were not sent are never sent and fail with an [*InterruptedError], whose Cause is the
 // context's. For all or nothing use [Framework.Transact], for reads [Framework.Pipeline].
+//
+// If a retry policy or a provider panics, Bulk logs where, and panics with the same value when
+// all operations have ended.
 func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 	if err := checkBulk(ctx, ops); err != nil {
 		return nil, fmt.Errorf("framework: bulk: %w", err)
@@ -308,17 +313,35 @@ func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 	results := make([]OpResult, len(ops))
 	window := make(chan struct{}, bulkWindow)
 	var all sync.WaitGroup
+	var panicked atomic.Pointer[any] // the first value
 	for i, op := range ops {
 		window <- struct{}{} // also after the end of ctx, which ends all that are under way
 		all.Go(func() {
 			defer func() { <-window }()
+			returned := false
+			defer func() {
+				switch value := recover(); {
+				case value != nil:
+					f.cfg.log.Error("operation of a bulk panicked", logPath, op.path, "panic", value, "stack", string(debug.Stack()))
+					panicked.CompareAndSwap(nil, &value)
+				case !returned:
+					results[i].Err = &OpError{op.name, op.path, errExited}
+				}
+			}()
 			results[i].Path = op.path
 			results[i].Err = op.alone(ctx, f, &results[i])
+			returned = true
 		})
 	}
 	all.Wait()
+	if value := panicked.Load(); value != nil {
+		panic(*value) // on the goroutine of the caller, who alone can recover it
+	}
 	return results, bulkError(results)
 }
+
+// errExited is the error of an operation whose user code has ended the goroutine.
+var errExited = fmt.Errorf("%w: runtime.Goexit was called", errOutcomeUnknown)
 
 // bulkWindow is how many operations of a bulk are under way at a time, so that other requests
 // of the client need not wait for all of them.

@@ -4,7 +4,9 @@ package framework_test
 
 import (
 	"context"
+	"log/slog"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -96,6 +98,44 @@ func TestUserCodeWatchWhoseRemovalIsThrottled(t *testing.T) {
 			require.Zero(t, throttles)
 		})
 	}
+}
+
+// compressing is a provider that calls the function for its path.
+type compressing map[string]func()
+
+func (c compressing) Compress(path string, data []byte) ([]byte, error) {
+	if fn := c[path]; fn != nil {
+		fn()
+	}
+	return data, nil
+}
+
+func (c compressing) Decompress(_ string, compressed []byte) ([]byte, error) { return compressed, nil }
+
+// TestUserCodeInABulkThatPanics: the caller can recover the panic, and no operation is lost.
+func TestUserCodeInABulkThatPanics(t *testing.T) {
+	server := zktest.NewServer(t)
+	provider := compressing{"/exits": runtime.Goexit}
+	f := zktest.Client(t, server, framework.WithCompressionProvider(provider), framework.WithLogger(slog.New(slog.DiscardHandler)))
+	bulk := func(paths ...string) ([]framework.OpResult, error) {
+		var ops []framework.Op
+		for _, path := range paths {
+			ops = append(ops, framework.CreateOp(path, nil, framework.Compressed()))
+		}
+		return f.Bulk(t.Context(), ops)
+	}
+	results, err := bulk("/exits", "/a")
+	require.ErrorContains(t, err, "1 of 2 have failed, the first: framework: create /exits: ")
+	require.ErrorContains(t, results[0].Err, "runtime.Goexit was called")
+	require.True(t, framework.OutcomeUnknown(results[0].Err))
+	require.Equal(t, "/a", results[1].Path)
+	require.NoError(t, results[1].Err)
+
+	provider["/panics"] = func() { panic("the user's own fault") }
+	require.PanicsWithValue(t, "the user's own fault", func() { _, _ = bulk("/panics", "/b") })
+	stat, err := f.Exists(t.Context(), "/b")
+	require.NoError(t, err)
+	require.NotNil(t, stat, "it was made before Bulk panicked")
 }
 
 // A deletion is guaranteed, whatever the retry policy does.

@@ -19,8 +19,11 @@ func (f *Framework) GetACL(ctx context.Context, path string, opts ...ReadOption)
 	cfg, err := newReadConfig(opts, ofGetACL, "GetACL")
 	if err == nil {
 		calls, err = pathCall(f.root, opGetACL, path, func(d *wire.Decoder) error {
-			acl = d.ACL()
+			read := d.ACL()
 			stat := d.Stat()
+			if d.Err() == nil {
+				acl = read
+			}
 			cfg.storeStat(d, stat)
 			return nil
 		})
@@ -106,8 +109,10 @@ func (f *Framework) Reconfig(ctx context.Context, change Reconfiguration, opts .
 	calls := []*call{{
 		operation: opReconfig, path: configPath, body: change.encode(),
 		decode: func(d *wire.Decoder) error {
-			data = d.Buffer()
-			d.Stat()
+			config := d.Buffer()
+			if d.Stat(); d.Err() == nil {
+				data = config
+			}
 			return nil
 		},
 	}}

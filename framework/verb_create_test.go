@@ -174,3 +174,12 @@ func TestIsProtectedName(t *testing.T) {
 		require.Equal(t, want, framework.IsProtectedName(name), "%q", name)
 	}
 }
+
+// Names of options are made for errors only.
+func TestCreateOptionsThatAreRightCostNoText(t *testing.T) {
+	allocations := func(mode framework.CreateMode) float64 {
+		option := framework.WithMode(mode)
+		return testing.AllocsPerRun(100, func() { framework.CreateOp("/a", nil, option) })
+	}
+	require.LessOrEqual(t, allocations(framework.EphemeralSequential), allocations(framework.Ephemeral))
+}

@@ -194,21 +194,16 @@ func (c *createConfig) apply(opts []CreateOption) error {
 }
 
 func (c *createConfig) validate() error {
-	newName := ""
-	switch {
-	case c.has(withProtection):
-		newName = "WithProtection"
-	case c.mode.isSequential():
-		newName = fmt.Sprintf("WithMode(%d), which is sequential", c.mode)
-	}
-	switch {
+	switch ofExisting := c.given & (orSetData | idempotent); {
 	// Either alone is a mistake: a mode without its time, or a time without its mode.
 	case c.mode.hasTTL() && c.ttl == 0:
 		return fmt.Errorf("WithMode(%d) without WithTTL, expected both", c.mode)
 	case c.ttl != 0 && !c.mode.hasTTL():
 		return fmt.Errorf("WithTTL(%v) with mode %d, expected WithMode(PersistentWithTTL) or WithMode(PersistentSequentialWithTTL)", c.ttl, c.mode)
-	case newName != "" && c.has(orSetData|idempotent):
-		return fmt.Errorf("%v with %s: the name is always new", c.given&(orSetData|idempotent), newName)
+	case ofExisting != 0 && c.has(withProtection):
+		return fmt.Errorf("%v with WithProtection: the name is always new", ofExisting)
+	case ofExisting != 0 && c.mode.isSequential():
+		return fmt.Errorf("%v with WithMode(%d), which is sequential: the name is always new", ofExisting, c.mode)
 	case c.has(applyingACLToParents) && !c.has(withACL):
 		return errors.New("ApplyingACLToParents without WithACL, expected both")
 	case c.has(applyingACLToParents) && !c.has(creatingParents|creatingParentContainers):

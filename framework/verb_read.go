@@ -41,7 +41,7 @@ func newReadConfig(opts []ReadOption, takes optionSet, call string) (*readConfig
 type absentOption struct{ absent *bool }
 
 // StoringAbsenceIn treats a missing znode as an answer rather than an error, and sets
-// *absent to whether it was missing. For a missing znode there is no data, and [Watched] and
+// *absent to whether it was missing. For a missing znode the data is nil, and [Watched] and
 // [StoringStatIn] store nothing. The other reads of a [Framework.Pipeline] keep their
 // results.
 func StoringAbsenceIn(absent *bool) ReadOption { return absentOption{absent} }
@@ -189,7 +189,12 @@ func ReadData(path string, into *[]byte, opts ...ReadOption) Read {
 			return err
 		}
 		if cfg.absent != nil {
-			c.refused = answeringNoNode(func() { *cfg.absent = true })
+			c.refused = answeringNoNode(func() {
+				*cfg.absent = true
+				if into != nil {
+					*into = nil // of an earlier try
+				}
+			})
 		}
 		return c, nil
 	}}
@@ -228,8 +233,9 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 		}
 		c.refused = answeringNoNode(func() { *into = nil })
 		c.decode = func(d *wire.Decoder) error {
-			stat := d.Stat()
-			*into = &stat
+			if stat := d.Stat(); d.Err() == nil {
+				*into = &stat
+			}
 			return nil
 		}
 		return c, nil

@@ -96,7 +96,11 @@ func (w *Watch) OnFired(fn func(Event)) {
 // has ended by the time other clients can know of the deletion. end must be the function
 // returned by context.WithCancelCause: it runs on the goroutine that receives from the
 // server. It is called at once if the znode was deleted before, and never after Cancel.
+// EndOnDeletion panics if end is nil.
 func (w *Watch) EndOnDeletion(end context.CancelCauseFunc, cause error) {
+	if end == nil {
+		panic("framework: EndOnDeletion of a nil function, expected one of context.WithCancelCause")
+	}
 	if !w.one.AddEnd(func(watching.Event) { end(cause) }) && w.Event().Type == zk.EventNodeDeleted {
 		end(cause)
 	}
