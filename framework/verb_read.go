@@ -189,7 +189,20 @@ func ReadData(path string, into *[]byte, opts ...ReadOption) Read {
 			return err
 		}
 		if cfg.absent != nil {
-			c.refused = answeringNoNode(func() { *cfg.absent = true })
+			var before Stat
+			if cfg.stat != nil {
+				before = *cfg.stat
+			}
+			c.refused = answeringNoNode(func() {
+				*cfg.absent = true
+				// An earlier try of a pipeline may have found the znode.
+				if into != nil {
+					*into = nil
+				}
+				if cfg.stat != nil {
+					*cfg.stat = before
+				}
+			})
 		}
 		return c, nil
 	}}
