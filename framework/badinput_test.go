@@ -283,6 +283,7 @@ func TestBadInputNilFunctions(t *testing.T) {
 	require.NoError(t, err)
 	require.PanicsWithValue(t, "framework: OnChange of a nil function, expected a func()", func() { provider.OnChange(nil) })
 	require.Panics(t, func() { persistent.OnEvent(nil) })
+	require.Panics(t, func() { new(framework.DynamicEnsembleProvider).OnChange(nil) })
 	require.Panics(t, func() { f.OnConnectionState(nil) })
 	persistent.Cancel()
 	w.Cancel()

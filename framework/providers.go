@@ -245,10 +245,10 @@ func (p *DynamicEnsembleProvider) SetConnectionString(connectString string) erro
 }
 
 // OnChange adds a function that is called on a goroutine of its own after every
-// [DynamicEnsembleProvider.SetConnectionString]. It panics if fn is nil.
+// [DynamicEnsembleProvider.SetConnectionString].
 func (p *DynamicEnsembleProvider) OnChange(fn func()) *listen.Registration {
 	if fn == nil {
-		panic("framework: OnChange of a nil function, expected a func()")
+		return p.changed.Add(nil) // panics here, where the caller's mistake shows
 	}
 	return p.changed.Add(func(struct{}) { fn() })
 }

@@ -72,6 +72,38 @@ func TestStoringErrorInAllocatesNothing(t *testing.T) {
 	require.Less(t, allocations(true)-allocations(false), float64(reads)/2, "for %d reads", reads)
 }
 
+// What an earlier try of a pipeline has found does not stay as the result of a znode that is missing.
+func TestPipelineMissingZnodeHasNoDataOfAnEarlierTry(t *testing.T) {
+	server := zktest.NewServer(t)
+	f := zktest.Client(t, server)
+	for _, path := range []string{"/a", "/b"} {
+		_, err := f.Create(t.Context(), path, []byte("old"))
+		require.NoError(t, err)
+	}
+	tries := 0
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		switch {
+		case r.Path == "/b" && tries == 0:
+			tries++
+			return zkserver.LoseReply
+		case r.Path == "/a" && tries == 1:
+			tries++
+			return zkserver.FailWith(-101) // NoNode
+		}
+		return zkserver.Pass
+	})
+	data, absent, stat := []byte("before"), false, framework.Stat{Version: 7}
+
+	require.NoError(t, f.Pipeline(t.Context(),
+		framework.ReadData("/a", &data, framework.StoringAbsenceIn(&absent), framework.StoringStatIn(&stat)),
+		framework.ReadData("/b", nil)))
+
+	require.Equal(t, 2, tries)
+	require.True(t, absent)
+	require.Nil(t, data)
+	require.Equal(t, framework.Stat{Version: 7}, stat, "nothing is stored")
+}
+
 // Flush returns when the listeners have been called with what came before it, and gives up
 // with the context.
 func TestFlushOfAPersistentWatch(t *testing.T) {
@@ -89,6 +121,7 @@ func TestFlushOfAPersistentWatch(t *testing.T) {
 	ended, cancel := context.WithCancelCause(t.Context())
 	cancel(why)
 	require.ErrorIs(t, watch.Flush(ended), why)
+	require.ErrorIs(t, watch.Flush(ended), context.Canceled)
 	require.ErrorIs(t, watch.Flush(nil), framework.ErrInvalidOption) //nolint:staticcheck // what a mistake does
 	close(release)
 	require.NoError(t, watch.Flush(t.Context()))

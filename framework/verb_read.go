@@ -41,7 +41,7 @@ func newReadConfig(opts []ReadOption, takes optionSet, call string) (*readConfig
 type absentOption struct{ absent *bool }
 
 // StoringAbsenceIn treats a missing znode as an answer rather than an error, and sets
-// *absent to whether it was missing. For a missing znode the data is nil, and [Watched] and
+// *absent to whether it was missing. For a missing znode there is no data, and [Watched] and
 // [StoringStatIn] store nothing. The other reads of a [Framework.Pipeline] keep their
 // results.
 func StoringAbsenceIn(absent *bool) ReadOption { return absentOption{absent} }
@@ -189,10 +189,18 @@ func ReadData(path string, into *[]byte, opts ...ReadOption) Read {
 			return err
 		}
 		if cfg.absent != nil {
+			var before Stat
+			if cfg.stat != nil {
+				before = *cfg.stat
+			}
 			c.refused = answeringNoNode(func() {
 				*cfg.absent = true
+				// An earlier try of a pipeline may have found the znode.
 				if into != nil {
-					*into = nil // of an earlier try
+					*into = nil
+				}
+				if cfg.stat != nil {
+					*cfg.stat = before
 				}
 			})
 		}
@@ -233,9 +241,8 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 		}
 		c.refused = answeringNoNode(func() { *into = nil })
 		c.decode = func(d *wire.Decoder) error {
-			if stat := d.Stat(); d.Err() == nil {
-				*into = &stat
-			}
+			stat := d.Stat()
+			*into = &stat
 			return nil
 		}
 		return c, nil

@@ -199,7 +199,7 @@ func (w *PersistentWatch) awaitArmed(ctx context.Context) error {
 		case <-w.Done(): // nothing more will come
 			return nil
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return interrupted(ctx)
 		}
 	}
 	return nil

@@ -71,7 +71,7 @@ func (s *Set[T]) Len() int {
 // wait for later values. For a listener that is removed while Flush waits, it waits only for the call under way. It does not wait for
 // listeners removed earlier: [Registration.Done] does.
 //
-// If ctx ends first, Flush returns an error that wraps context.Cause(ctx), and delivery goes on. If there is nothing to wait
+// If ctx ends first, Flush returns an error that matches ctx.Err() and context.Cause(ctx), and delivery goes on. If there is nothing to wait
 // for, it returns nil even when ctx has ended. A listener must not call Flush on its own set: it would wait for itself until ctx ends.
 func (s *Set[T]) Flush(ctx context.Context) error {
 	if ctx == nil {
@@ -81,7 +81,11 @@ func (s *Set[T]) Flush(ctx context.Context) error {
 		select {
 		case <-delivered:
 		case <-ctx.Done():
-			return fmt.Errorf("listen: flush: %w", context.Cause(ctx))
+			err := context.Cause(ctx)
+			if !errors.Is(err, ctx.Err()) {
+				err = fmt.Errorf("%w: %w", ctx.Err(), err)
+			}
+			return fmt.Errorf("listen: flush: %w", err)
 		}
 	}
 	return nil

@@ -20,9 +20,9 @@ import (
 //   - nil when op returned nil;
 //   - the error within the *backoff.PermanentError when op returned one, without what may have been wrapped around it;
 //   - the last error of op, unchanged, when policy gave up;
-//   - context.Cause(ctx), without a call of op, when ctx had ended before the first call;
-//   - an error that matches both context.Cause(ctx) and the last error of op (by errors.Is and errors.As) when ctx ended later,
-//     during a call that failed or during a wait. If the last error of op matches the cause by itself, it is returned alone.
+//   - an error that matches ctx.Err() and context.Cause(ctx), without a call of op, when ctx had ended before the first call;
+//   - an error that matches ctx.Err(), context.Cause(ctx) and the last error of op (by errors.Is and errors.As) when ctx ended
+//     later, during a call that failed or during a wait. If the last error of op matches the cause by itself, it is returned alone.
 //
 // Do blocks for as long as op does, plus the waits. A wait ends as soon as ctx does, and op is not called again after that. Policy
 // receives the monotonic time since the first call began. Do leaves no goroutine and no timer behind. A panic of op passes
@@ -35,7 +35,7 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error) 
 		return errors.New("retry: context is nil, expected one such as context.Background()")
 	}
 	if ctx.Err() != nil {
-		return context.Cause(ctx)
+		return ended(ctx)
 	}
 	l := &loop{ctx: ctx, run: Begin(policy), op: op}
 	err := l.outcome(backoff.Retry(l.try, backoff.WithContext(l, ctx)))
@@ -90,14 +90,22 @@ func (l *loop) outcome(err error) error {
 	case l.gaveUp:
 		return l.last
 	default:
-		return interrupted(context.Cause(l.ctx), l.last)
+		return interrupted(l.ctx, l.last)
 	}
 }
 
 // interrupted returns the error of a Do that ended because ctx did.
-func interrupted(cause, last error) error {
-	if errors.Is(last, cause) {
+func interrupted(ctx context.Context, last error) error {
+	if errors.Is(last, context.Cause(ctx)) {
 		return last
 	}
-	return fmt.Errorf("retry: stopped: %w; last error: %w", cause, last)
+	return fmt.Errorf("retry: stopped: %w; last error: %w", ended(ctx), last)
+}
+
+// ended returns the error of a context that has ended, joined with its cause if they differ.
+func ended(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
+		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	}
+	return context.Cause(ctx)
 }

@@ -184,8 +184,14 @@ func (m *Mechanism) Start(ctx context.Context, server framework.SASLServer) (fra
 	}
 	got := make(chan found, 1)
 	go func() {
-		t, err := m.ticketFor(ctx, principal)
-		got <- found{t, err}
+		f := found{err: refused(errors.New("runtime.Goexit was called"))} // unless it returns
+		defer func() {
+			if recovered := recover(); recovered != nil { // it may have secrets in it
+				f.err = refused(fmt.Errorf("a panic of type %T", recovered))
+			}
+			got <- f
+		}()
+		f.ticket, f.err = m.ticketFor(ctx, principal)
 	}()
 	select {
 	case f := <-got:

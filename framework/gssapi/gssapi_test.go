@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -339,6 +340,24 @@ func mechanismWithKDC(t *testing.T, serve func(net.Conn)) *gssapi.Mechanism {
 	m, err := gssapi.Password("a", password("x"), gssapi.WithConfig(conf))
 	require.NoError(t, err)
 	return m
+}
+
+// TestGSSAPIPasswordFunctionThatMisbehaves: it runs on a goroutine of the mechanism, and costs the connection only.
+func TestGSSAPIPasswordFunctionThatMisbehaves(t *testing.T) {
+	conf := filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
+	for want, misbehave := range map[string]func(){
+		"a panic of type string":    func() { panic("wonderland") },
+		"runtime.Goexit was called": runtime.Goexit,
+	} {
+		m, err := gssapi.Password("a", func(context.Context) (string, error) { misbehave(); return "", nil }, gssapi.WithConfig(conf))
+		require.NoError(t, err)
+		_, err = m.Start(t.Context(), framework.SASLServer{Host: "a"})
+		require.ErrorIs(t, err, framework.ErrAuthFailed)
+		require.ErrorContains(t, err, "a ticket for zookeeper/a")
+		require.ErrorContains(t, err, want)
+		require.NotContains(t, err.Error(), "wonderland")
+	}
 }
 
 // TestGSSAPISilentKDC: Start ends with its context.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"strconv"
 )
 
@@ -37,6 +38,12 @@ type Lease interface {
 // the lease has ended it returns the lease's error, and when the lease is not exclusive
 // the error matches [ErrShared].
 func SetHeader(header http.Header, lease Lease) error {
+	switch v := reflect.ValueOf(lease); {
+	case header == nil:
+		return errors.New("fence: header nil, expected one such as http.Header{}")
+	case !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil(): // as locks.LeaseFrom returns it without a lease
+		return errors.New("fence: lease nil, expected one that is held")
+	}
 	if shared, ok := lease.(interface{ Exclusive() bool }); ok && !shared.Exclusive() {
 		return fmt.Errorf("fence: %w", ErrShared)
 	}

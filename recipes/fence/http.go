@@ -42,6 +42,10 @@ var (
 
 // ServeHTTP forwards the request or rejects it.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if h.Register == nil || h.Next == nil {
+		http.Error(w, "fence: a Handler without Register or Next, expected both", http.StatusInternalServerError)
+		return
+	}
 	token, err := FromHeader(r.Header)
 	if err == nil {
 		err = h.verify(r.Context(), token)

@@ -65,7 +65,10 @@ func TestHeader(t *testing.T) {
 	header := http.Header{}
 	require.ErrorIs(t, fence.SetHeader(header, &lease{1, over}), over)
 	require.ErrorIs(t, fence.SetHeader(header, &lease{token: 0}), fence.ErrInvalidToken)
+	require.ErrorContains(t, fence.SetHeader(header, nil), "lease nil")
+	require.ErrorContains(t, fence.SetHeader(header, locks.LeaseFrom(t.Context())), "lease nil", "of no lease")
 	require.Empty(t, header)
+	require.ErrorContains(t, fence.SetHeader(nil, &lease{token: 1}), "header nil")
 }
 
 // server counts what gets through.
@@ -105,6 +108,17 @@ func TestHandlerRefuses(t *testing.T) {
 	}
 	require.Equal(t, 3, passed())
 	http.DefaultClient.CloseIdleConnections()
+}
+
+func TestHandlerThatLacksAField(t *testing.T) {
+	for _, handler := range []*fence.Handler{{Register: &fence.Register{}}, {Next: http.NotFoundHandler()}} {
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPut, "/report", http.NoBody)
+		request.Header.Set(fence.Header, "1")
+		response := httptest.NewRecorder()
+		handler.ServeHTTP(response, request)
+		require.Equal(t, http.StatusInternalServerError, response.Code)
+		require.Contains(t, response.Body.String(), "Register or Next")
+	}
 }
 
 func TestTransport(t *testing.T) {

@@ -92,9 +92,15 @@ func (r *Register) accept(token int64) error {
 // Functions with the same token run at the same time.
 //
 // Do blocks until those functions have returned. If ctx ends first it returns the context's
-// cause, and if a newer token comes first a [*StaleError]. The context does not end fn. A
+// error and cause, and if a newer token comes first a [*StaleError]. The context does not end fn. A
 // fn that calls Do of the same register with a newer token waits for itself.
 func (r *Register) Do(ctx context.Context, token int64, fn func() error) error {
+	switch {
+	case ctx == nil:
+		return errors.New("fence: context nil, expected one such as context.Background()")
+	case fn == nil:
+		return errors.New("fence: function nil, expected one that writes")
+	}
 	if err := r.enter(ctx, token); err != nil {
 		return err
 	}
@@ -133,7 +139,11 @@ func (r *Register) await(ctx context.Context, empty <-chan struct{}) error {
 	case <-empty:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("fence: waiting for functions with older tokens: %w", context.Cause(ctx))
+		err := context.Cause(ctx)
+		if !errors.Is(err, ctx.Err()) {
+			err = fmt.Errorf("%w: %w", ctx.Err(), err)
+		}
+		return fmt.Errorf("fence: waiting for functions with older tokens: %w", err)
 	}
 }
 

@@ -133,7 +133,9 @@ func TestRegisterNewerTokenWaitsForOlderWork(t *testing.T) {
 		cause := errors.New("enough")
 		ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, cause)
 		defer cancel()
-		require.ErrorIs(t, register.Do(ctx, 8, func() error { panic("must not run") }), cause)
+		err := register.Do(ctx, 8, func() error { panic("must not run") })
+		require.ErrorIs(t, err, cause)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.EqualValues(t, 8, register.Newest())
 
 		close(finish)
@@ -142,6 +144,14 @@ func TestRegisterNewerTokenWaitsForOlderWork(t *testing.T) {
 		require.ErrorIs(t, <-newer, fence.ErrStale, "overtaken while it waited")
 		require.NoError(t, register.Do(t.Context(), 8, func() error { return nil }))
 	})
+}
+
+func TestRegisterBadInput(t *testing.T) {
+	var register fence.Register
+	var nilContext context.Context
+	require.ErrorContains(t, register.Do(nilContext, 1, func() error { return nil }), "context nil")
+	require.ErrorContains(t, register.Do(t.Context(), 1, nil), "function nil")
+	require.Zero(t, register.Newest())
 }
 
 func TestRegisterPanicLeavesTheRegisterFree(t *testing.T) {

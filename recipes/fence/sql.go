@@ -2,7 +2,10 @@
 
 package fence
 
-import "fmt"
+import (
+	"errors"
+	"fmt"
+)
 
 // Affected is what an UPDATE has done. It is [database/sql.Result], or part of it.
 type Affected interface {
@@ -20,6 +23,9 @@ type Affected interface {
 // must count the rows that matched. MySQL counts the rows that changed, unless the connection
 // asks for the matched ones (clientFoundRows=true in its Go driver).
 func CheckUpdated(result Affected, token int64) error {
+	if result == nil {
+		return errors.New("fence: result nil, expected the one of an UPDATE")
+	}
 	n, err := result.RowsAffected()
 	switch {
 	case err != nil:

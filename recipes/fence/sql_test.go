@@ -92,4 +92,5 @@ func TestCheckUpdated(t *testing.T) {
 	err := fence.CheckUpdated(result{rows: -1}, 3)
 	require.Error(t, err)
 	require.NotErrorIs(t, err, fence.ErrStale)
+	require.ErrorContains(t, fence.CheckUpdated(nil, 3), "result nil")
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 )
@@ -52,7 +53,7 @@ type Migration []Operation
 // Set is a list of migrations that run in order, each once.
 type Set struct {
 	ID           string // names the lock; one part of a path
-	MetadataPath string // of the znodes that record what has run; no other set may use it
+	MetadataPath string // of the znodes that record what has run; nothing else may use it
 	Migrations   []Migration
 }
 
@@ -85,10 +86,17 @@ func (m *Manager) Migrate(ctx context.Context, set Set) error {
 }
 
 func (m *Manager) migrate(ctx context.Context, set Set) error {
+	if ctx == nil {
+		return attempt.ErrNilContext
+	}
 	if err := set.check(); err != nil {
 		return err
 	}
-	lock, err := locks.NewInterProcessSemaphoreMutex(m.client, framework.JoinPath(m.lockPath, set.ID))
+	lockPath := framework.JoinPath(m.lockPath, set.ID)
+	if isIn(lockPath, set.MetadataPath) { // which may have records only
+		return fmt.Errorf("%w: the lock is at %s, expected a path outside of the metadata path %s", framework.ErrInvalidOption, lockPath, set.MetadataPath)
+	}
+	lock, err := locks.NewInterProcessSemaphoreMutex(m.client, lockPath)
 	if err != nil {
 		return err
 	}
@@ -176,9 +184,18 @@ func (s Set) check() error {
 			if err := framework.ValidatePath(o.path); err != nil {
 				return fmt.Errorf("operation %d of migration %d: %w", n, i, err)
 			}
+			if isIn(o.path, s.MetadataPath) {
+				return fmt.Errorf("%w: operation %d of migration %d is on %s, expected a path outside of the metadata path %s",
+					framework.ErrInvalidOption, n, i, o.path, s.MetadataPath)
+			}
 		}
 	}
 	return nil
+}
+
+// isIn reports whether path is folder, or below it.
+func isIn(path, folder string) bool {
+	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }
 
 func (o Operation) op() framework.Op {

@@ -148,13 +148,16 @@ func TestMigrationBadInput(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
 	m := newManager(t, client)
 	for want, change := range map[string]func(*migration.Set){
-		`ID "a/b", expected a name`:          func(s *migration.Set) { s.ID = "a/b" },
-		`ID "", expected a name`:             func(s *migration.Set) { s.ID = "" },
-		"metadata path":                      func(s *migration.Set) { s.MetadataPath = "x" },
-		"no migrations, expected":            func(s *migration.Set) { s.Migrations = nil },
-		"operation 0 of migration 1 is":      func(s *migration.Set) { s.Migrations[1] = migration.Migration{{}} },
-		"operation 0 of migration 1: ":       func(s *migration.Set) { s.Migrations[1] = migration.Migration{migration.Delete("y")} },
-		"the path belongs to something else": func(s *migration.Set) { s.MetadataPath = "/taken" },
+		`ID "a/b", expected a name`:                    func(s *migration.Set) { s.ID = "a/b" },
+		`ID "", expected a name`:                       func(s *migration.Set) { s.ID = "" },
+		"metadata path":                                func(s *migration.Set) { s.MetadataPath = "x" },
+		"no migrations, expected":                      func(s *migration.Set) { s.Migrations = nil },
+		"operation 0 of migration 1 is":                func(s *migration.Set) { s.Migrations[1] = migration.Migration{{}} },
+		"operation 0 of migration 1: ":                 func(s *migration.Set) { s.Migrations[1] = migration.Migration{migration.Delete("y")} },
+		"the path belongs to something else":           func(s *migration.Set) { s.MetadataPath = "/taken" },
+		"the lock is at /locks/app":                    func(s *migration.Set) { s.MetadataPath = "/locks" },
+		"operation 1 of migration 0 is on /app/config": func(s *migration.Set) { s.MetadataPath = "/app/config" },
+		"operation 0 of migration 0 is on /app":        func(s *migration.Set) { s.MetadataPath = "/" },
 	} {
 		_, err := client.Create(zktest.Context(t), "/taken/x", nil, framework.CreatingParentsIfNeeded(), framework.OrSetData())
 		require.NoError(t, err)
@@ -162,8 +165,11 @@ func TestMigrationBadInput(t *testing.T) {
 		change(&s)
 		require.ErrorContains(t, m.Migrate(zktest.Context(t), s), want)
 	}
+	require.ErrorIs(t, m.Migrate(nilContext, set(1)), framework.ErrInvalidOption)
 	require.Equal(t, "none", state(t, client))
 }
+
+var nilContext context.Context
 
 // TestHardships migrates where life is hard.
 func TestHardships(t *testing.T) { hardship.Run(t, migrationCalls, nil) }

@@ -136,6 +136,9 @@ type MemberChange struct {
 // that is added before Start hears of all members. This member is reported like
 // the others, as the server has it.
 func (g *GroupMember) OnChange(fn func(MemberChange)) *listen.Registration {
+	if fn == nil {
+		return g.cache.Listen(nil) // panics here, where the caller's mistake shows
+	}
 	return g.cache.Listen(func(e cache.Event) {
 		_, id := framework.SplitPath(e.Path)
 		switch {

@@ -150,4 +150,7 @@ func TestGroupBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "named after its id")
 	_, err = nodes.NewGroupMember(nil, group, "a", nil)
 	require.ErrorContains(t, err, "client nil")
+	member, err := nodes.NewGroupMember(client, group, "a", nil)
+	require.NoError(t, err)
+	require.Panics(t, func() { member.OnChange(nil) })
 }

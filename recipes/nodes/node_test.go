@@ -485,7 +485,8 @@ func TestNodeBadInput(t *testing.T) {
 		"mode":         {path, 7, nil, "create mode 7"},
 		"no ttl":       {path, framework.PersistentWithTTL, nil, "expected WithTTL"},
 		"ttl":          {path, framework.Ephemeral, []nodes.Option{nodes.WithTTL(time.Hour)}, "expected WithTTL"},
-		"negative ttl": {path, framework.PersistentWithTTL, []nodes.Option{nodes.WithTTL(-1)}, "1ms or more"},
+		"negative ttl": {path, framework.PersistentWithTTL, []nodes.Option{nodes.WithTTL(-1)}, "expected 1ms to"},
+		"late ttl":     {path, framework.PersistentWithTTL, []nodes.Option{nodes.WithTTL(1 << 62)}, "expected 1ms to"},
 		"acl":          {path, framework.Ephemeral, []nodes.Option{nodes.WithACL()}, "WithACL()"},
 		"nil option":   {path, framework.Ephemeral, []nodes.Option{nil}, "nil option"},
 	} {
@@ -505,6 +506,21 @@ func TestNodeBadInput(t *testing.T) {
 	require.ErrorContains(t, node.SetData(nil, nil), "context nil") //nolint:staticcheck // on purpose
 	require.NoError(t, node.Close())
 	require.ErrorIs(t, node.Start(), nodes.ErrClosed)
+}
+
+// A node keeps the list that it was given, whatever the caller does to its slice.
+func TestNodeKeepsItsACL(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	acl := []framework.ACL{{Perms: framework.PermAll, Scheme: "world", ID: "anyone"}}
+	node, err := nodes.NewPersistentNode(client, path, framework.Ephemeral, nil, nodes.WithACL(acl...))
+	require.NoError(t, err)
+	acl[0].Perms = framework.PermRead
+	require.NoError(t, node.Start())
+	defer func() { require.NoError(t, node.Close()) }()
+	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
+	got, err := client.GetACL(zktest.Context(t), path)
+	require.NoError(t, err)
+	require.Equal(t, []framework.ACL{{Perms: framework.PermAll, Scheme: "world", ID: "anyone"}}, got)
 }
 
 // panickyACLs panics when it is first asked for the list of a znode.

@@ -5,6 +5,7 @@ package nodes
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -64,23 +65,26 @@ func WithACL(acl ...framework.ACL) Option {
 		if len(acl) == 0 {
 			return errors.New("WithACL(), expected one entry or more")
 		}
-		c.acl = acl
+		c.acl = slices.Clone(acl)
 		return nil
 	})
 }
 
 // WithTTL sets the time to live of a mode that has one. It is needed for those
-// modes and refused for others. It is at least a millisecond; fractions of one are
+// modes and refused for others. It is 1 to 2^40 - 1 milliseconds; fractions of one are
 // dropped.
 func WithTTL(ttl time.Duration) Option {
 	return optionFunc(func(c *config) error {
-		if ttl < time.Millisecond {
-			return fmt.Errorf("time to live %v, expected 1ms or more", ttl)
+		if ttl < time.Millisecond || ttl > maxTTL {
+			return fmt.Errorf("time to live %v, expected 1ms to %v", ttl, maxTTL)
 		}
 		c.ttl = ttl
 		return nil
 	})
 }
+
+// maxTTL is the longest time to live that [framework.WithTTL] takes.
+const maxTTL = (1<<40 - 1) * time.Millisecond
 
 // kind is what a create mode means for a node.
 type kind struct {

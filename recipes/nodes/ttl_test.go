@@ -112,7 +112,7 @@ func TestTTLNodeOutlivesItsSession(t *testing.T) {
 func TestTTLNodeBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := nodes.NewPersistentTtlNode(client, path, 0, nil)
-	require.ErrorContains(t, err, "1ms or more")
+	require.ErrorContains(t, err, "expected 1ms to")
 	_, err = nodes.NewPersistentTtlNode(client, path, time.Hour, nil, nodes.WithProtection())
 	require.ErrorContains(t, err, "WithProtection")
 }

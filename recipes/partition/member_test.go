@@ -5,6 +5,7 @@ package partition_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -527,8 +528,15 @@ func TestMemberBadArguments(t *testing.T) {
 		`partition ""`:    func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("")) },
 		`partition ".."`:  func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("..")) },
 		`"a" twice`:       func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("a", "a")) },
-		"have 800001 bytes": func() (*partition.Member, error) {
-			return partition.New(client, root, partition.Fixed(strings.Repeat("a", 800001)))
+		"have 900001 bytes as JSON": func() (*partition.Member, error) {
+			return partition.New(client, root, partition.Fixed(strings.Repeat("a", 899_997)))
+		},
+		"have 1170001 bytes as JSON": func() (*partition.Member, error) {
+			short := make([]string, 130_000) // of six bytes each
+			for i := range short {
+				short[i] = fmt.Sprintf("%06d", i)
+			}
+			return partition.New(client, root, partition.Fixed(short...))
 		},
 		"set":        func() (*partition.Member, error) { return partition.New(client, root, partition.Stored("set")) },
 		"nil option": func() (*partition.Member, error) { return partition.New(client, root, good, nil) },

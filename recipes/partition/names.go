@@ -4,6 +4,7 @@ package partition
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,9 +13,9 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// maxNames bounds the names of a set together, in bytes. The first member has all of them in
-// one znode, which a server limits to 1 MB.
-const maxNames = 800_000
+// maxNames bounds the names of a set together, in bytes of JSON. The first member has all of them
+// in one znode, which a server limits to 1 MB. The rest of a plan is about 150 bytes for each member.
+const maxNames = 900_000
 
 // Names is the set of partitions: fixed by [Fixed], or what a znode holds, by [Stored].
 type Names interface {
@@ -32,8 +33,8 @@ type Names interface {
 // differ, as during an upgrade, each plan has the names of the member that made it. A set that
 // changes while members run belongs in a znode: see [Stored].
 //
-// A name is a valid name of a znode, which has no slash. The names may have 800,000 bytes
-// together.
+// A name is a valid name of a znode, which has no slash. As a JSON array, in which each name has
+// two quotes and a comma, the names may have 900,000 bytes together.
 func Fixed(names ...string) Names { return fixedNames(slices.Clone(names)) }
 
 type fixedNames []string
@@ -91,7 +92,6 @@ func parseNames(data []byte) ([]string, error) {
 // checkNames refuses names that cannot be znodes, or appear twice.
 func checkNames(names []string) error {
 	seen := make(map[string]bool, len(names))
-	total := 0
 	for _, name := range names {
 		switch {
 		case name == "" || strings.Contains(name, "/") || framework.ValidatePath("/"+name) != nil:
@@ -100,10 +100,10 @@ func checkNames(names []string) error {
 			return fmt.Errorf("partition %q twice, expected each name once", name)
 		}
 		seen[name] = true
-		total += len(name)
 	}
-	if total > maxNames {
-		return fmt.Errorf("the names of the partitions have %d bytes, expected at most %d", total, maxNames)
+	data, err := json.Marshal(names)
+	if err == nil && len(data) > maxNames {
+		err = fmt.Errorf("the names of the partitions have %d bytes as JSON, expected at most %d", len(data), maxNames)
 	}
-	return nil
+	return err
 }

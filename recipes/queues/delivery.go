@@ -3,6 +3,7 @@
 package queues
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -61,7 +62,7 @@ func (d *delivery) data(from, to, since int, failure error) []byte {
 	}
 	switch {
 	case failure != nil:
-		n.Error = failure.Error()
+		n.Error = fmt.Sprint(failure) // which survives a method Error that panics, as on a nil pointer
 	case from == 0:
 		n.Error = d.notes.Error
 	}
@@ -87,6 +88,9 @@ func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (lef
 			return false
 		}
 		d.given = i + 1
+		if !d.isGone() {
+			data = bytes.Clone(data) // the znode may be written again, without what the caller changes
+		}
 		item := newItem(ctx, d, i, data)
 		goesOn := item.give(yield)
 		failure := cmp.Or(item.failed, item.refused)

@@ -14,7 +14,7 @@ import (
 
 // Item is one item that a consumer has got.
 type Item struct {
-	Data []byte
+	Data []byte // which the caller may keep and change
 
 	path  string
 	ctx   context.Context //nolint:containedctx // it is what Context returns

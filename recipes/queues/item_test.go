@@ -619,3 +619,52 @@ func TestItemTransactThatIsTooLateFailsItsItem(t *testing.T) {
 	}
 	awaitNames(t, client, path, 1)
 }
+
+// What a consumer does to the data of an item does not become the item of the next consumer.
+func TestItemIsPutBackAsItWasPut(t *testing.T) {
+	for name, opt := range late {
+		t.Run(name, func(t *testing.T) {
+			client := zktest.Client(t, zktest.NewServer(t))
+			q := newQueue(t, client, opt)
+			require.NoError(t, q.PutMulti(zktest.Context(t), []byte("first"), []byte("second")))
+			var got []string
+			for item, err := range q.Items(zktest.Context(t)) {
+				require.NoError(t, err)
+				got = append(got, string(item.Data))
+				clear(item.Data)
+				if item.Attempt() == 1 {
+					item.Fail(errFailed)
+				}
+				if len(got) == 3 {
+					break
+				}
+			}
+			require.Equal(t, []string{"first", "first", "second"}, got)
+			require.Equal(t, []string{"second"}, awaitItems(t, consumed(t, q), 1), "it was left by break")
+		})
+	}
+}
+
+// noError is an error whose method panics on a nil pointer.
+type noError struct{ text string }
+
+func (e *noError) Error() string { return e.text }
+
+// A function that returns a nil pointer as its error has failed like others.
+func TestItemFailsWithANilPointer(t *testing.T) {
+	for name, opt := range late {
+		t.Run(name, func(t *testing.T) {
+			client := zktest.Client(t, zktest.NewServer(t))
+			q := newQueue(t, client, opt)
+			require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+			for item, err := range q.Items(zktest.Context(t)) {
+				require.NoError(t, err)
+				if item.Attempt() == 2 {
+					require.Equal(t, "<nil>", item.LastError())
+					break
+				}
+				item.Fail((*noError)(nil))
+			}
+		})
+	}
+}

@@ -101,9 +101,9 @@ func (q *DistributedDelayQueue) Put(ctx context.Context, item []byte, at time.Ti
 
 // PutMulti is Put for several items in one znode, which one consumer gets.
 func (q *DistributedDelayQueue) PutMulti(ctx context.Context, at time.Time, items ...[]byte) error {
-	milliseconds := at.Add(time.Millisecond - 1).UnixMilli() //nolint:forbidigo // Curator's unit, for other processes
-	if milliseconds <= 0 {
-		return wrap("put into "+q.path, fmt.Errorf("due at %v, expected a time after 1970 began", at))
+	milliseconds := at.Add(time.Millisecond - 1).UnixMilli()          //nolint:forbidigo // Curator's unit, for other processes
+	if milliseconds <= 0 || time.UnixMilli(milliseconds).Before(at) { // the number does not hold a time so late
+		return wrap("put into "+q.path, fmt.Errorf("due at %v, expected a time after 1970 began, in milliseconds that 63 bits hold", at))
 	}
 	return q.add(ctx, delayed(milliseconds), items)
 }

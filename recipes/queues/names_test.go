@@ -109,7 +109,8 @@ func TestNameBadInput(t *testing.T) {
 		"relative path":      {"a", nil, `"a"`},
 		"nil option":         {"/a", []queues.Option{nil}, "a nil option"},
 		"relative lock path": {"/a", []queues.Option{queues.WithLockPath("b")}, `"b"`},
-		"the queue's own":    {"/a", []queues.Option{queues.WithLockPath("/a")}, "same path"},
+		"the queue's own":    {"/a", []queues.Option{queues.WithLockPath("/a")}, "locks at /a, expected"},
+		"locks in the queue": {"/a", []queues.Option{queues.WithLockPath("/a/locks")}, "locks at /a/locks, expected"},
 		"mode":               {"/a", []queues.Option{withLock, queues.WithErrorMode(7)}, "error mode 7"},
 		"mode without lock":  {"/a", []queues.Option{queues.WithErrorMode(queues.Delete)}, "without WithLockPath"},
 		"no room":            {"/a", []queues.Option{queues.WithMaxItems(0)}, "at most 0"},
@@ -137,6 +138,7 @@ func TestNameBadInput(t *testing.T) {
 	delay, err := queues.NewDistributedDelayQueue(client, path)
 	require.NoError(t, err)
 	require.ErrorContains(t, delay.Put(t.Context(), nil, time.Time{}), "due at")
+	require.ErrorContains(t, delay.Put(t.Context(), nil, time.Unix(1<<62, 0)), "due at")
 	ids, err := queues.NewDistributedIdQueue(client, path)
 	require.NoError(t, err)
 	require.ErrorContains(t, ids.Put(t.Context(), nil, ""), `id ""`)

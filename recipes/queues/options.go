@@ -54,8 +54,8 @@ func newConfig(opts []Option) (config, error) {
 // WithLockPath makes consumers lock an item while they consume it, and delete
 // it afterwards. The item of a consumer that dies is consumed by another one.
 // Its lock is an ephemeral znode <lockPath>/<name of the item>. All consumers of
-// a queue must use the same path, and each queue a path of its own. Default: no
-// locks, and an item is deleted before it is consumed.
+// a queue must use the same path, and each queue a path of its own, outside of the
+// queue's. Default: no locks, and an item is deleted before it is consumed.
 func WithLockPath(lockPath string) Option {
 	return optionFunc(func(c *config) error {
 		if err := framework.ValidatePath(lockPath); err != nil {

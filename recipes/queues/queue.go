@@ -51,8 +51,8 @@ func newQueue(client *framework.Framework, path string, order order, opts []Opti
 	if err != nil {
 		return nil, fmt.Errorf("queues: %s: %w", path, err)
 	}
-	if cfg.lockPath != "" && client.FullPath(cfg.lockPath) == client.FullPath(path) {
-		return nil, fmt.Errorf("queues: %s: locks at the same path, expected another", path)
+	if cfg.lockPath != "" && isIn(client, cfg.lockPath, path) { // its folder would count as an item
+		return nil, fmt.Errorf("queues: %s: locks at %s, expected a path outside of the queue's", path, cfg.lockPath)
 	}
 	if dead := cfg.deadLetters; dead != "" && (isIn(client, dead, path) || isIn(client, dead, cfg.lockPath)) {
 		return nil, fmt.Errorf("queues: %s: dead letters at %s, expected a folder outside of the queue's and of its locks", path, dead)

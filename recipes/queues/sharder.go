@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -315,6 +316,9 @@ func (s *QueueSharder[Q]) openAt(path string) error {
 	shard, err := s.open(path)
 	if err != nil {
 		return err
+	}
+	if v := reflect.ValueOf(shard); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("open returned nil, expected the queue at %s", path)
 	}
 	if got := shard.Path(); got != path {
 		return fmt.Errorf("open returned the queue at %s, expected the one at %s", got, path)

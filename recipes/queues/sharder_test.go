@@ -416,4 +416,7 @@ func TestSharderBadInput(t *testing.T) {
 	require.ErrorIs(t, failing.Start(nilContext), framework.ErrInvalidOption)
 	require.NoError(t, failing.Close())
 	require.ErrorContains(t, failing.Start(zktest.Context(t)), "closed")
+	none, err := queues.NewQueueSharder(client, func(string) (*queues.DistributedQueue, error) { return nil, nil }, path, leaderPath)
+	require.NoError(t, err)
+	require.ErrorContains(t, none.Start(zktest.Context(t)), "open returned nil")
 }

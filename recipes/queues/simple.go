@@ -24,7 +24,8 @@ const simplePrefix = "qn-"
 // znodes with Curator's class of that name and with the queue of ZooKeeper's
 // own recipes.
 //
-// Layout: <path>/qn-<10 digits>, persistent. The data is the item, without an envelope. The
+// Layout: <path>/qn-<10 digits>, persistent. The data is the item, without an envelope. Znodes with
+// other names stay where they are. The
 // folder at path is persistent too, and stays when it is empty. Curator's class makes it a
 // container: servers remove that when it has been empty for a minute or so, and its numbers begin
 // again. A consumer that reads an item before that and deletes it afterwards may delete a new item
@@ -161,6 +162,10 @@ func (q *SimpleDistributedQueue) known(ctx context.Context, into **framework.Wat
 	if err != nil {
 		return heads{}, err
 	}
+	names = slices.DeleteFunc(names, func(name string) bool { // which is no item
+		_, ok := framework.SequenceNumber(name, simplePrefix)
+		return !ok
+	})
 	slices.SortFunc(names, compareNumbers)
 	known = heads{make([]string, min(len(names), maxHeads)), listed{history, stat.Pzxid}}
 	for i := range known.names {

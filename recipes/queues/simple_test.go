@@ -300,3 +300,18 @@ func TestSimpleQueueLateDeletionDeletesNoOtherItem(t *testing.T) {
 		require.Equal(t, "b<nil>", zktest.Await(t, got, "the item"))
 	})
 }
+
+// A znode that is no item is neither taken nor in the way.
+func TestSimpleQueueLeavesForeignZnodes(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	q := newSimple(t, client)
+	_, err := client.Create(zktest.Context(t), q.Path()+"/qn-config", nil, framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	_, err = q.Poll(zktest.Context(t))
+	require.ErrorIs(t, err, queues.ErrEmpty)
+	require.NoError(t, q.Offer(zktest.Context(t), []byte("a")))
+	data, err := q.Take(zktest.Context(t))
+	require.NoError(t, err)
+	require.Equal(t, "a", string(data))
+	require.Equal(t, []string{"qn-config"}, awaitNames(t, client, q.Path(), 1))
+}

@@ -100,6 +100,9 @@ func counted(n int32, v VersionedValue) VersionedCount {
 // OnChange calls fn with each newer number, as [SharedValue.OnChange] does. Data that is not
 // a count is logged and left out.
 func (c *SharedCount) OnChange(fn func(VersionedCount)) *listen.Registration {
+	if fn == nil {
+		return c.value.OnChange(nil) // panics here, where the caller's mistake shows
+	}
 	return c.value.OnChange(func(v VersionedValue) {
 		n, err := decode(v.Value)
 		if err != nil {

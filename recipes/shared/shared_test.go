@@ -217,6 +217,9 @@ func TestSharedBadInput(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorIs(t, v.SetValue(t.Context(), nil), shared.ErrNotStarted)
 	require.Nil(t, v.Value())
+	c, err := shared.NewSharedCount(client, path, 1)
+	require.NoError(t, err)
+	require.Panics(t, func() { c.OnChange(nil) })
 }
 
 // A read that was slow may bring a value that has since been replaced.

@@ -53,8 +53,12 @@ func StrictJSON[T any]() Codec[T] {
 }
 
 // Validating returns the codec with a check of each value, before it is written and after it was read. The error of the
-// check comes with [ErrCodec]. A [Node.Follow] keeps the last value that was accepted.
+// check comes with [ErrCodec]. A [Node.Follow] keeps the last value that was accepted. Without a check, or without both
+// functions of c, the codec has no functions, and [NewNode] refuses it.
 func (c Codec[T]) Validating(check func(T) error) Codec[T] {
+	if check == nil || c.Encode == nil || c.Decode == nil {
+		return Codec[T]{}
+	}
 	return Codec[T]{
 		Encode: func(value T) ([]byte, error) {
 			if err := check(value); err != nil {
@@ -81,8 +85,11 @@ type Node[T any] struct {
 
 // NewNode returns a view of a znode. Nothing is sent.
 func NewNode[T any](client *framework.Framework, path string, codec Codec[T]) (*Node[T], error) {
-	if client == nil || codec.Encode == nil || codec.Decode == nil {
-		return nil, fmt.Errorf("typed: %w: a nil client or a codec without both functions", framework.ErrInvalidOption)
+	switch {
+	case client == nil:
+		return nil, fmt.Errorf("typed: %w: client nil, expected a framework client", framework.ErrInvalidOption)
+	case codec.Encode == nil || codec.Decode == nil:
+		return nil, fmt.Errorf("typed: %s: %w: a codec without Encode or Decode, expected both functions", path, framework.ErrInvalidOption)
 	}
 	if err := framework.ValidatePath(path); err != nil {
 		return nil, fmt.Errorf("typed: %w", err)

@@ -184,8 +184,16 @@ func TestTypedBadInput(t *testing.T) {
 	folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())
 	require.NoError(t, err)
 	for name, try := range map[string]func() error{
-		"client":    func() error { _, err := typed.NewNode(nil, "/a", typed.JSON[service]()); return err },
-		"codec":     func() error { _, err := typed.NewNode(client, "/a", typed.Codec[service]{}); return err },
+		"client": func() error { _, err := typed.NewNode(nil, "/a", typed.JSON[service]()); return err },
+		"codec":  func() error { _, err := typed.NewNode(client, "/a", typed.Codec[service]{}); return err },
+		"no check": func() error {
+			_, err := typed.NewNode(client, "/a", typed.JSON[service]().Validating(nil))
+			return err
+		},
+		"checked codec": func() error {
+			_, err := typed.NewNode(client, "/a", typed.Codec[service]{}.Validating(func(service) error { return nil }))
+			return err
+		},
 		"form":      func() error { _, err := typed.NewFolder(client, "/a/{b}/c", typed.JSON[service]()); return err },
 		"too few":   func() error { _, err := folder.Node("a"); return err },
 		"too many":  func() error { _, err := folder.Node("a", "b", "c"); return err },
