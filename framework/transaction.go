@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -300,7 +301,8 @@ func (t *transaction) fail(index int, code int32) {
 // An operation takes all options of its verb, and is retried as the verb is; [OutcomeUnknown]
 // reports whether a failed one may have been applied. When the context ends, operations that
 // were not sent are never sent and fail with an [*InterruptedError], whose Cause is the
-// context's. For all or nothing use [Framework.Transact], for reads [Framework.Pipeline].
+// context's. A panic of user code that the operations call, such as a retry policy, reaches the
+// caller when all have ended. For all or nothing use [Framework.Transact], for reads [Framework.Pipeline].
 func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 	if err := checkBulk(ctx, ops); err != nil {
 		return nil, fmt.Errorf("framework: bulk: %w", err)
@@ -308,15 +310,29 @@ func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 	results := make([]OpResult, len(ops))
 	window := make(chan struct{}, bulkWindow)
 	var all sync.WaitGroup
+	var panicked atomic.Pointer[any] // by user code, such as a retry policy
 	for i, op := range ops {
 		window <- struct{}{} // also after the end of ctx, which ends all that are under way
 		all.Go(func() {
-			defer func() { <-window }()
+			returned := false
+			defer func() {
+				if value := recover(); !returned {
+					if value == nil {
+						value = "runtime.Goexit was called"
+					}
+					panicked.CompareAndSwap(nil, &value)
+				}
+				<-window
+			}()
 			results[i].Path = op.path
 			results[i].Err = op.alone(ctx, f, &results[i])
+			returned = true
 		})
 	}
 	all.Wait()
+	if p := panicked.Load(); p != nil {
+		panic(*p) // it is the caller's, as that of a verb
+	}
 	return results, bulkError(results)
 }
 
