@@ -126,6 +126,23 @@ func TestCircuitBreakerThatIsStopped(t *testing.T) {
 	require.ErrorContains(t, err, "listener nil")
 }
 
+// TestCircuitBreakerWhosePolicyPanics closes, when it is asked for the first time and later.
+func TestCircuitBreakerWhosePolicyPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for looks := range 2 {
+			c := newCircuit(t, retry.PolicyFunc(func(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
+				if attempt == looks {
+					panic("the policy's")
+				}
+				return time.Second, true
+			}))
+			require.Equal(t, only(suspended), c.pass(time.Minute, suspended))
+			require.False(t, c.IsOpen())
+			require.Equal(t, only(reconnected), c.pass(0, reconnected))
+		}
+	})
+}
+
 // TestCircuitBreakerOnAClient: outages that follow one another are one outage.
 //
 // Curator: TestCircuitBreakingConnectionStateListener, all five.

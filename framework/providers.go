@@ -245,7 +245,7 @@ func (p *DynamicEnsembleProvider) SetConnectionString(connectString string) erro
 }
 
 // OnChange adds a function that is called on a goroutine of its own after every
-// [DynamicEnsembleProvider.SetConnectionString].
+// [DynamicEnsembleProvider.SetConnectionString]. It panics if fn is nil.
 func (p *DynamicEnsembleProvider) OnChange(fn func()) *listen.Registration {
 	if fn == nil {
 		return p.changed.Add(nil) // panics here, where the caller's mistake shows

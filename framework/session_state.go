@@ -5,6 +5,7 @@ package framework
 import (
 	"errors"
 	"log/slog"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -301,7 +302,8 @@ func (t *tracker) whenConnected() <-chan struct{} {
 //     up. It then passes the newest state on, if that differs from the last one passed on.
 //
 // So a [Reconnected] is delayed until the next look. With a policy that never retries, the
-// breaker passes everything on. States are never reordered.
+// breaker passes everything on. States are never reordered. A policy that panics gives up, and
+// slog.Default has the panic.
 //
 // Use it for reactions that may be late and must not be repeated, such as closing caches or
 // paging an operator. Recipes of this module end their holds through [Session.Context],
@@ -389,9 +391,14 @@ func (b *CircuitBreakingConnectionStateListener) open(s ConnectionState) {
 	}
 }
 
-// lookLater sets the timer, or returns false when the policy gives up; callers hold
+// lookLater sets the timer, or returns false when the policy gives up or panics; callers hold
 // mu.
-func (b *CircuitBreakingConnectionStateListener) lookLater() bool {
+func (b *CircuitBreakingConnectionStateListener) lookLater() (ok bool) {
+	defer func() {
+		if recovered := recover(); recovered != nil { // it would end the process, or leave the breaker open for good
+			slog.Error("the retry policy of a circuit breaker panicked, and the breaker closes", "panic", recovered, "stack", string(debug.Stack()))
+		}
+	}()
 	wait, ok := b.budget.Next(0, 0, ErrNotConnected)
 	if ok {
 		budget := b.budget

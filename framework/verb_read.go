@@ -41,7 +41,7 @@ func newReadConfig(opts []ReadOption, takes optionSet, call string) (*readConfig
 type absentOption struct{ absent *bool }
 
 // StoringAbsenceIn treats a missing znode as an answer rather than an error, and sets
-// *absent to whether it was missing. For a missing znode there is no data, and [Watched] and
+// *absent to whether it was missing. For a missing znode the data is nil, and [Watched] and
 // [StoringStatIn] store nothing. The other reads of a [Framework.Pipeline] keep their
 // results.
 func StoringAbsenceIn(absent *bool) ReadOption { return absentOption{absent} }
@@ -241,8 +241,9 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 		}
 		c.refused = answeringNoNode(func() { *into = nil })
 		c.decode = func(d *wire.Decoder) error {
-			stat := d.Stat()
-			*into = &stat
+			if stat := d.Stat(); d.Err() == nil {
+				*into = &stat
+			}
 			return nil
 		}
 		return c, nil

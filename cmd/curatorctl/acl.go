@@ -157,6 +157,20 @@ func (a acl) validate() error {
 	}
 }
 
+// givenACL reads a list of the command line. Entries without a permission, which a server may have, are slips there.
+func givenACL(text string) (acl, error) {
+	list, err := parseACL(text)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range list {
+		if e.Perms == 0 {
+			return nil, fmt.Errorf("%q without permissions, expected some of %s", acl{e}, perms)
+		}
+	}
+	return list, list.validate()
+}
+
 // wholeACL reads a list as a copy must have it.
 func (c *call) wholeACL(ctx context.Context, path string) (acl, error) {
 	list, err := c.client.GetACL(ctx, path)
@@ -178,18 +192,19 @@ func verbACL(fs *flag.FlagSet) func(context.Context, *call) error {
 			return usage("acl: -r without a list, expected scheme:id:perms,...")
 		}
 		if len(c.args) == 2 {
-			list, err := parseACL(c.args[1])
-			if err == nil {
-				err = list.validate()
-			}
+			list, err := givenACL(c.args[1])
 			if err != nil {
 				return usage("acl: %w", err)
 			}
 			if *recursive {
 				return c.setAll(ctx, c.args[0], list, *yes)
 			}
+			ctx, cancel := c.limited(ctx)
+			defer cancel()
 			return c.client.SetACL(ctx, c.args[0], list)
 		}
+		ctx, cancel := c.limited(ctx)
+		defer cancel()
 		list, err := c.client.GetACL(ctx, c.args[0])
 		if err != nil {
 			return err
@@ -206,6 +221,9 @@ func (c *call) setAll(ctx context.Context, root string, list acl, yes bool) erro
 	nodes, err := inspect.Tree(ctx, c.client, root)
 	if err != nil {
 		return err
+	}
+	if i := slices.IndexFunc(nodes, func(z inspect.Znode) bool { return z.Err != nil }); i >= 0 {
+		return fmt.Errorf("what is below %s is not known, nothing was done: %w", nodes[i].Path, nodes[i].Err)
 	}
 	c.complainf("sets the lists of %s at %s and below\n", znodes(len(nodes)), printable(root))
 	if !yes {

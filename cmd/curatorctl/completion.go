@@ -23,22 +23,37 @@ const completeVerb = "__complete"
 // completionTime bounds how long a key press may wait for a server.
 const completionTime = 2 * time.Second
 
+// Bash cuts the words of a line at colons and equals signs too, and replaces what follows the last of them. So the function cuts the
+// line itself. Names of files are proposed where the command has nothing to propose.
+const bashCompletion = `_curatorctl() {
+	local words last kept IFS=$' \t\n'
+	read -a words <<<"${COMP_LINE:0:COMP_POINT}."
+	last=${words[${#words[@]}-1]%.}
+	words[${#words[@]}-1]=$last
+	kept=${last%"${last##*[:=]}"}
+	IFS=$'\n'
+	COMPREPLY=($(curatorctl ` + completeVerb + ` "${words[@]:1}" 2>/dev/null | while read -r; do printf '%q\n' "$REPLY"; done))
+	[ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "$last"))
+	COMPREPLY=("${COMPREPLY[@]#"$kept"}")
+}
+complete -F _curatorctl curatorctl`
+
+const zshCompletion = `autoload -U +X bashcompinit && bashcompinit
+_curatorctl() {
+	local IFS=$'\n'
+	COMPREPLY=($(curatorctl ` + completeVerb + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
+	[ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
+}
+complete -F _curatorctl curatorctl`
+
 // verbCompletion writes what makes a shell complete verbs, flags and paths.
 func verbCompletion(*flag.FlagSet) func(context.Context, *call) error {
 	return func(_ context.Context, c *call) error {
 		switch shell := c.args[0]; shell {
-		case "bash", "zsh":
-			text := ""
-			if shell == "zsh" {
-				text = "autoload -U +X bashcompinit && bashcompinit\n"
-			}
-			return c.println(text + `_curatorctl() {
-	local IFS=$'\n'
-	COMPREPLY=($(curatorctl ` + completeVerb + ` "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null))
-	[ ${#COMPREPLY[@]} -gt 0 ] || COMPREPLY=($(compgen -f -- "${COMP_WORDS[COMP_CWORD]}"))
-	case "${COMPREPLY[0]}" in */) compopt -o nospace 2>/dev/null ;; esac
-}
-complete -F _curatorctl curatorctl`)
+		case "bash":
+			return c.println(bashCompletion)
+		case "zsh":
+			return c.println(zshCompletion)
 		case "fish":
 			return c.println("complete -c curatorctl -a '(curatorctl " + completeVerb + " (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'")
 		default:
@@ -68,10 +83,12 @@ func (p program) complete(ctx context.Context, words []string) error {
 	case strings.HasPrefix(last, "-"):
 		fs, _ := c.flagSet(v)
 		fs.VisitAll(func(f *flag.Flag) { found = append(found, "-"+f.Name) })
-	case strings.HasPrefix(last, "/") && !v.offline:
+	case strings.HasPrefix(last, "/"):
 		fs, _ := c.flagSet(v)
 		_ = c.parse(fs, v, rest) // the line is not whole yet; what it says of servers counts
-		found = c.pathsBelow(ctx, last)
+		if v.takesPath(len(c.args)) {
+			found = c.pathsBelow(ctx, last)
+		}
 	}
 	for _, word := range found {
 		if strings.HasPrefix(word, last) && printable(word) == word {

@@ -102,6 +102,7 @@ func verbExport(*flag.FlagSet) func(context.Context, *call) error {
 // readRecords reads an export. Every line is checked before anything is done with one.
 func readRecords(r io.Reader) ([]record, error) {
 	var list []record
+	paths := make(map[string]bool)
 	for decoder, line := json.NewDecoder(r), 1; ; line++ {
 		var next record
 		err := decoder.Decode(&next)
@@ -114,9 +115,13 @@ func readRecords(r io.Reader) ([]record, error) {
 		if err == nil {
 			err = next.ACL.validate()
 		}
-		if err != nil {
-			return nil, fmt.Errorf("record %d: %w", line, err)
+		if err == nil && paths[next.Path] {
+			err = fmt.Errorf("the path %q comes a second time", next.Path)
 		}
+		if err != nil {
+			return nil, &exit{exitFailed, fmt.Errorf("record %d: %w", line, err)}
+		}
+		paths[next.Path] = true
 		list = append(list, next)
 	}
 }

@@ -279,3 +279,40 @@ PS2=; $lock sh $mark.sh`)
 		})
 	}
 }
+
+// TestCompletionInBash, which cuts words at colons, too, and replaces what follows the last colon only.
+func TestCompletionInBash(t *testing.T) {
+	server := zktest.NewServer(t)
+	for _, path := range []string{"/apple", "/c:lon", "/sp ace"} {
+		require.Zero(t, curatorctl(t, server.Addr(), "", "create", path).status)
+	}
+	self, err := os.Executable()
+	require.NoError(t, err)
+	const script = `curatorctl() { "$SELF" "$@"; }
+eval "$(curatorctl completion bash)"
+while read -r COMP_LINE; do
+	COMP_POINT=${#COMP_LINE}
+	_curatorctl
+	echo "${COMPREPLY[*]}"
+done`
+	for typed, completed := range map[string]string{
+		"get -servers ADDR /a":               "/apple",
+		"-servers=ADDR get /c":               "/c:lon",
+		"-servers ADDR get /c:l":             "lon",
+		"-servers ADDR get /s":               `/sp\ ace`,
+		`-servers ADDR get /sp\ a`:           `/sp\ ace`,
+		"-servers ADDR lock run /apple -- /": "",
+	} {
+		cmd := exec.CommandContext(t.Context(), "bash", "--norc", "--noprofile", "-c", script)
+		cmd.Env = append(os.Environ(), asProgram+"=1", "SELF="+self)
+		cmd.Dir = t.TempDir()
+		cmd.Stdin = strings.NewReader("curatorctl " + strings.ReplaceAll(typed, "ADDR", server.Addr()) + "\n")
+		out, err := cmd.Output()
+		require.NoError(t, err, typed)
+		if completed == "" { // files
+			require.NotContains(t, string(out), "apple", typed)
+			continue
+		}
+		require.Equal(t, completed+"\n", string(out), typed)
+	}
+}

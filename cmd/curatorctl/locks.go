@@ -75,14 +75,12 @@ func (c *call) lockHead() []string {
 // verbLocks lists the locks below a path.
 func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
 	watch := fs.Bool("w", false, "go on with a line for each lock that changes")
-	waiting := fs.Duration("waiting-longer", 0, "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any")
+	waiting := timeFlag(fs, "waiting-longer", "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any")
 	return func(ctx context.Context, c *call) error {
 		path := c.arg(0, "/")
 		switch {
 		case *watch && *waiting != 0:
 			return usage("locks: -w together with -waiting-longer, expected one of them")
-		case *waiting < 0:
-			return usage("locks: -waiting-longer %v, expected more than 0", *waiting)
 		case *watch:
 			return c.watchLocks(ctx, path)
 		}
@@ -137,7 +135,7 @@ func (c *call) arg(i int, otherwise string) string {
 
 // verbLockShow shows the queue at a path as a chain.
 func verbLockShow(fs *flag.FlagSet) func(context.Context, *call) error {
-	permits := fs.Int("permits", 0, "the maximum of a semaphore, which its znodes do not say")
+	permits := numberFlag(fs, "permits", "the `maximum` of a semaphore, which its znodes do not say", 1, 0)
 	return func(ctx context.Context, c *call) error {
 		var opts []inspect.Option
 		if *permits != 0 {

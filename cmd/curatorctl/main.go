@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,8 +13,10 @@ import (
 	"os/signal"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -76,6 +79,7 @@ type verb struct {
 	verbatim bool // what comes after the first argument is a command with flags of its own; the verb connects, and sees to signals, itself
 	offline  bool // needs no server
 	apart    bool // asks servers one by one: its client is not connected
+	numbers  bool // may append a number to its path, which may then end with a slash
 	flags    func(fs *flag.FlagSet) func(ctx context.Context, c *call) error
 }
 
@@ -117,6 +121,8 @@ func statusOf(err error) int {
 		return exitDone
 	case errors.As(err, &with):
 		return with.status
+	case errors.Is(err, framework.ErrInvalidPath), errors.Is(err, framework.ErrInvalidOption):
+		return exitUsage
 	case errors.As(err, &lost):
 		return exitLost
 	case errors.Is(err, locks.ErrNotAcquired):
@@ -215,6 +221,29 @@ func findVerb(args []string) (*verb, []string) {
 	return nil, nil
 }
 
+// takesPath reports whether an argument of the verb is the path of a znode.
+func (v *verb) takesPath(index int) bool {
+	words := strings.Fields(v.args)
+	if len(words) == 0 || index >= v.most && v.most >= 0 {
+		return false
+	}
+	word := strings.Trim(words[min(index, len(words)-1)], "[].")
+	return slices.Contains([]string{"PATH", "FROM", "TO", "NODE"}, word)
+}
+
+// checkPaths refuses arguments that cannot be paths of znodes, before any server is asked.
+func (v *verb) checkPaths(args []string) error {
+	for i, arg := range args {
+		if !v.takesPath(i) || v.numbers {
+			continue
+		}
+		if err := framework.ValidatePath(arg); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 func (c *call) run(ctx context.Context, v *verb, args []string) error {
 	fs, action := c.flagSet(v)
 	if err := c.parse(fs, v, args); err != nil {
@@ -225,9 +254,12 @@ func (c *call) run(ctx context.Context, v *verb, args []string) error {
 	}
 	switch {
 	case len(c.args) < v.least || v.most >= 0 && len(c.args) > v.most:
-		return usage("%s: %d arguments, expected %s", v.name, len(c.args), strings.TrimSpace(v.args+" "))
+		return usage("%s: %d arguments, expected %s", v.name, len(c.args), cmp.Or(v.args, "none"))
 	case !slices.Contains([]string{"table", "wide", "json"}, c.output):
 		return usage("%s: -o %q, expected table, wide or json", v.name, c.output)
+	}
+	if err := v.checkPaths(c.args); err != nil {
+		return usage("%s: %w", v.name, err)
 	}
 	ctx, stop := c.untilSignal(ctx, v)
 	defer stop()
@@ -327,6 +359,48 @@ func (c *call) flagSet(v *verb) (*flag.FlagSet, func(context.Context, *call) err
 	return fs, v.flags(fs)
 }
 
+// textFlag adds a flag whose value is not empty. An empty one comes from a variable of a script that is not set, and must not
+// mean what no flag means.
+func textFlag(fs *flag.FlagSet, name, about string) *string {
+	value := new(string)
+	fs.Func(name, about, func(text string) error {
+		if text == "" {
+			return errors.New("expected some text")
+		}
+		*value = text
+		return nil
+	})
+	return value
+}
+
+// numberFlag adds a flag for a number that has a least value where it is given.
+func numberFlag(fs *flag.FlagSet, name, about string, least, otherwise int) *int {
+	value := otherwise
+	fs.Func(name, about, func(text string) error {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least {
+			return fmt.Errorf("expected %d or more", least)
+		}
+		value = n
+		return nil
+	})
+	return &value
+}
+
+// timeFlag adds a flag for a time that is above zero where it is given.
+func timeFlag(fs *flag.FlagSet, name, about string) *time.Duration {
+	value := new(time.Duration)
+	fs.Func(name, about, func(text string) error {
+		d, err := time.ParseDuration(text)
+		if err != nil || d <= 0 {
+			return errors.New("expected more than 0, such as 90s")
+		}
+		*value = d
+		return nil
+	})
+	return value
+}
+
 // parse takes flags before, between and after the arguments. After -- all are arguments, also
 // those that begin with a dash.
 func (c *call) parse(fs *flag.FlagSet, v *verb, args []string) error {
@@ -347,6 +421,8 @@ func (c *call) parse(fs *flag.FlagSet, v *verb, args []string) error {
 			c.args, c.command = args[:1], args[1:]
 			if len(c.command) > 0 && c.command[0] == "--" {
 				c.command = c.command[1:]
+			} else if len(c.command) > 0 && strings.HasPrefix(c.command[0], "-") {
+				return fmt.Errorf("%q after PATH, expected flags before it", c.command[0])
 			}
 			return nil
 		}

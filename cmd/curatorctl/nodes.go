@@ -118,9 +118,16 @@ func (c *call) input(ctx context.Context, missing []byte) ([]byte, error) {
 	case len(c.args) == 1 && missing != nil:
 		return missing, nil
 	default:
-		return interruptible(ctx, func() ([]byte, error) { return io.ReadAll(c.stdin) })
+		data, err := interruptible(ctx, func() ([]byte, error) { return io.ReadAll(io.LimitReader(c.stdin, maxInput+1)) })
+		if len(data) > maxInput {
+			return nil, fmt.Errorf("%w: the standard input has more than %d bytes", framework.ErrTooLarge, maxInput)
+		}
+		return data, err
 	}
 }
+
+// maxInput is more than a znode of this command can have; see [framework.WithMaxRequestSize].
+const maxInput = 1 << 20
 
 // versionFlag adds the flag for the version that a znode must have.
 func versionFlag(fs *flag.FlagSet) *int32 {
@@ -153,8 +160,8 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 	parents := fs.Bool("p", false, "create missing parents")
 	sequential := fs.Bool("s", false, "have the server append a number")
 	container := fs.Bool("container", false, "create a container, which goes after its last child")
-	list := fs.String("a", "", "access control `list`, scheme:id:perms,...; default: world:anyone:rwcda")
-	ttl := fs.Duration("ttl", 0, "`time` without a change after which the server may delete the znode")
+	list := textFlag(fs, "a", "access control `list`, scheme:id:perms,...; default: world:anyone:rwcda")
+	ttl := timeFlag(fs, "ttl", "`time` without a change after which the server may delete the znode")
 	return func(ctx context.Context, c *call) error {
 		data, err := c.input(ctx, []byte{})
 		if err != nil {
@@ -162,7 +169,7 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 		}
 		var opts []framework.CreateOption
 		if *list != "" {
-			entries, err := parseACL(*list)
+			entries, err := givenACL(*list)
 			if err != nil {
 				return usage("create: -a: %w", err)
 			}
@@ -335,11 +342,11 @@ func jsonOf(z inspect.Znode) any {
 }
 
 func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
-	name := fs.String("name", "", "`pattern` of the last name, as a shell has it")
-	owner := fs.String("owner", "", "`session` that owns the znode, 0x...")
+	name := textFlag(fs, "name", "`pattern` of the last name, as a shell has it")
+	owner := textFlag(fs, "owner", "`session` that owns the znode, 0x...")
 	ephemeral := fs.Bool("ephemeral", false, "list ephemeral znodes only")
-	larger := fs.Int("larger", -1, "list znodes with more `bytes`")
-	contains := fs.String("contains", "", "`text` in the data")
+	larger := numberFlag(fs, "larger", "list znodes with more `bytes`", 0, -1)
+	contains := textFlag(fs, "contains", "`text` in the data")
 	return func(ctx context.Context, c *call) error {
 		if _, err := path.Match(*name, ""); err != nil {
 			return usage("find: -name %q: %w", *name, err)
@@ -383,7 +390,7 @@ func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
 // verbWatch writes a line for each change.
 func verbWatch(fs *flag.FlagSet) func(context.Context, *call) error {
 	recursive := fs.Bool("r", false, "watch what is below, too")
-	count := fs.Int("count", 0, "`number` of changes after which to end; 0 for no end")
+	count := numberFlag(fs, "count", "`number` of changes after which to end; 0, the default, for no end", 0, 0)
 	return func(ctx context.Context, c *call) error {
 		mode := framework.WatchPersistent
 		if *recursive {

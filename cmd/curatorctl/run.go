@@ -70,8 +70,6 @@ func (u *underLock) validate(c *call) error {
 		return usage("%s: -n together with -w or -once, expected one of them", name)
 	case u.wait < 0, u.maxHold < 0, u.grace < 0:
 		return usage("%s: a negative time, expected 0 or more", name)
-	case u.permits < 0:
-		return usage("%s: -permits %d, expected 1 or more", name, u.permits)
 	case u.conflict < 0 || u.conflict > math.MaxUint8:
 		return usage("%s: -E %d, expected 0 to 255", name, u.conflict)
 	}
@@ -90,9 +88,12 @@ func verbLockRun(fs *flag.FlagSet) func(context.Context, *call) error {
 	u.register(fs)
 	fs.BoolVar(&u.shared, "shared", false, "take the read side of a read/write lock")
 	fs.BoolVar(&u.exclusive, "exclusive", false, "take the write side of a read/write lock")
-	fs.IntVar(&u.permits, "permits", 0, "take a permit of a semaphore with this `maximum`")
-	fs.StringVar(&u.once, "once", "", "run the command once for this `key`, whichever machine it is on")
-	return u.run
+	permits := numberFlag(fs, "permits", "take a permit of a semaphore with this `maximum`", 1, 0)
+	once := textFlag(fs, "once", "run the command once for this `key`, whichever machine it is on")
+	return func(ctx context.Context, c *call) error {
+		u.permits, u.once = *permits, *once
+		return u.run(ctx, c)
+	}
 }
 
 // verbElect runs a command while it leads.
@@ -121,9 +122,9 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 		return c.front(c.line)
 	}
 	if _, err := exec.LookPath(c.command[0]); err != nil {
-		status := exitNotFound
-		if errors.Is(err, os.ErrPermission) {
-			status = exitCannotRun
+		status := exitCannotRun
+		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
+			status = exitNotFound
 		}
 		return &exit{status, err}
 	}

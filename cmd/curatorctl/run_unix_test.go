@@ -61,6 +61,10 @@ $ lock run -max-hold 10ms -grace 0s /locks/a -- sleep 100
 $ lock run -policy session /locks/a -- true
 $ lock run /locks/a -- /etc/passwd
 [126] curatorctl: *
+$ lock run /locks/a -- /etc
+[126] curatorctl: *
+$ lock run /locks/a -- /no/such/command
+[127] curatorctl: *
 $ lock run /locks/a -- no-such-command
 [127] curatorctl: *
 $ lock run /locks/a
@@ -74,7 +78,7 @@ $ lock run -policy lenient /locks/a -- true
 $ lock run -E 256 /locks/a -- true
 [64] curatorctl: lock run: -E 256, expected 0 to 255
 $ lock run relative -- true
-[64] curatorctl: locks: *
+[64] curatorctl: lock run: invalid path "relative": *
 $ locks -o json
 []
 `)

@@ -111,7 +111,10 @@ func verbReconfig(fs *flag.FlagSet) func(context.Context, *call) error {
 	})
 	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {
-		if !*yes {
+		switch {
+		case len(change.Joining)+len(change.Leaving) == 0:
+			return usage("reconfig: nothing to change, expected -add or -remove")
+		case !*yes:
 			return usage("reconfig: nothing was done: -yes is missing")
 		}
 		data, err := c.client.Reconfig(ctx, change)

@@ -24,7 +24,7 @@ func verbs() []*verb {
 		{name: "stat", args: "PATH", least: 1, most: 1, about: "show what the server knows of a znode", flags: verbStat},
 		{name: "get", args: "PATH", least: 1, most: 1, about: "write the data of a znode to the standard output", flags: verbGet},
 		{name: "set", args: "PATH [DATA|-]", least: 1, most: 2, lasts: true, about: "set the data of a znode, from the standard input without DATA", flags: verbSet},
-		{name: "create", args: "PATH [DATA|-]", least: 1, most: 2, lasts: true, about: "create a znode, with the standard input for -", flags: verbCreate},
+		{name: "create", args: "PATH [DATA|-]", least: 1, most: 2, lasts: true, numbers: true, about: "create a znode, with the standard input for -", flags: verbCreate},
 		{name: "rm", args: "PATH...", least: 1, most: -1, lasts: true, about: "delete znodes", flags: verbRm},
 		{name: "cp", args: "FROM TO", least: 2, most: 2, lasts: true, about: "copy a znode with its access control list", flags: verbCp},
 		{name: "acl", args: "PATH [scheme:id:perms,...]", least: 1, most: 2, lasts: true, about: "show or set an access control list", flags: verbACL},

@@ -160,6 +160,27 @@ func TestBytesStayBytes(t *testing.T) {
 	require.Equal(t, data, curatorctl(t, server.Addr(), "", "get", "/copy").stdout)
 }
 
+// TestInputWithoutEnd is refused, and not kept.
+func TestInputWithoutEnd(t *testing.T) {
+	server := zktest.NewServer(t)
+	for _, verb := range []string{"create", "set"} {
+		var stdout, stderr output
+		p := program{
+			stdin: endless{}, stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" },
+		}
+		require.Equal(t, exitFailed, p.run(zktest.Context(t), []string{"-servers", server.Addr(), verb, "/a", "-"}))
+		require.Equal(t, "curatorctl: too large: the standard input has more than 1048576 bytes\n", stderr.String())
+	}
+}
+
+// endless is a reader of zeros.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	clear(p)
+	return len(p), nil
+}
+
 // TestExportImportDiff: a subtree moves with its access control lists and without ephemerals.
 func TestExportImportDiff(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -230,6 +251,13 @@ removed  /to/more
 $ import /to
 < {"path":"/x","acl":"world"}
 [1] curatorctl: record 1: *
+$ import /twice
+< {"path":"/a","acl":"world:anyone:r"}
+< {"path":"/b","acl":"world:anyone:r"}
+< {"path":"/a","acl":"world:anyone:r"}
+[1] curatorctl: record 3: the path "/a" comes a second time
+$ stat /twice
+[1] *
 $ import /to /no/such/file
 [1] curatorctl: open /no/such/file: *
 `, "FILE", file))
@@ -641,13 +669,19 @@ $ rm -version -2 /a
 $ locks -w -waiting-longer 1m
 [64] curatorctl: locks: -w together with -waiting-longer, expected one of them
 $ locks -waiting-longer -1m
-[64] curatorctl: locks: -waiting-longer -1m0s, expected more than 0
+[64] curatorctl: locks: invalid value "-1m" for flag -waiting-longer: expected more than 0, *
 $ lock run /a
 [64] curatorctl: lock run: command missing, expected it after --
 $ elect /a
 [64] curatorctl: elect: command missing, expected it after --
 $ elect -l /a -o json
-[64] curatorctl: elect: "-o" after -l PATH, expected nothing; flags come before PATH
+[64] curatorctl: elect: "-o" after PATH, expected flags before it; see curatorctl help elect
+$ elect -l /a ls
+[64] curatorctl: elect: "ls" after -l PATH, expected nothing*
+$ lock run /a -n -- true
+[64] curatorctl: lock run: "-n" after PATH, expected flags before it; see curatorctl help lock run
+$ version now
+[64] curatorctl: version: 1 arguments, expected none
 $ -o json ls
 ["zookeeper"]
 $ ls / -o json
@@ -685,6 +719,53 @@ $ completion tcsh
 	require.Contains(t, got.stderr, "verb missing")
 }
 
+// TestFlagsThatSayNothing are refused: a variable that a script has not set must not mean what no flag means.
+func TestFlagsThatSayNothing(t *testing.T) {
+	play(t, "127.0.0.1:1", `
+$ lock run -once "" /jobs -- true
+[64] curatorctl: lock run: invalid value "" for flag -once: expected some text; *
+$ lock run -permits 0 /semaphore -- true
+[64] curatorctl: lock run: invalid value "0" for flag -permits: expected 1 or more; *
+$ lock show -permits -1 /semaphore
+[64] curatorctl: lock show: invalid value "-1" for flag -permits: expected 1 or more; *
+$ locks -waiting-longer 0
+[64] curatorctl: locks: invalid value "0" for flag -waiting-longer: expected more than 0, *
+$ create -a "" /open
+[64] curatorctl: create: invalid value "" for flag -a: expected some text; *
+$ create -ttl 0s /brief
+[64] curatorctl: create: invalid value "0s" for flag -ttl: expected more than 0, *
+$ find -name ""
+[64] curatorctl: find: invalid value "" for flag -name: expected some text; *
+$ find -owner ""
+[64] *
+$ find -contains ""
+[64] *
+$ find -larger -1
+[64] *
+$ watch -count -1 /a
+[64] *
+`)
+}
+
+// TestWrongPathsAreRefused before a server is asked: there is none.
+func TestWrongPathsAreRefused(t *testing.T) {
+	for _, v := range verbs() {
+		if !v.takesPath(0) || v.numbers {
+			continue
+		}
+		args := append(strings.Fields(v.name), "relative")
+		for len(args)-len(strings.Fields(v.name)) < v.least {
+			args = append(args, "/a")
+		}
+		if v.verbatim {
+			args = append(args, "--", "true")
+		}
+		got := curatorctl(t, "127.0.0.1:1", "", args...)
+		require.Equal(t, exitUsage, got.status, "%v: %s", args, got.stderr)
+		require.Contains(t, got.stderr, "a path begins with a slash", args)
+	}
+}
+
 // TestHelpOfAFamily lists its verbs only.
 func TestHelpOfAFamily(t *testing.T) {
 	got := curatorctl(t, "127.0.0.1:1", "", "help", "lock")
@@ -707,6 +788,11 @@ func TestCompletion(t *testing.T) {
 		"get /ap":          "/apple\n/apricot\n",
 		"-o json get /b":   "/banana\n",
 		"get /missing/any": "",
+		"get /apple /ap":   "",
+		"set /apple /ap":   "",
+		"cp /apple /ap":    "/apple\n/apricot\n",
+
+		"lock run /apple -- /ap": "",
 	} {
 		got := curatorctl(t, server.Addr(), "", append([]string{completeVerb}, strings.Split(typed, " ")...)...)
 		require.Equal(t, expected, got.stdout, typed)
@@ -726,6 +812,21 @@ $ create -a nonsense /b
 [64] curatorctl: create: -a: "nonsense", expected scheme:id:perms
 $ create /a/b
 /a/b
+$ create -a digest:user:x:r /b
+[64] curatorctl: create: -a: its digests end in :x, *
+$ create -a world:anyone: /b
+[64] curatorctl: create: -a: "world:anyone:" without permissions, expected some of rwcda
+$ acl /a world:anyone:
+[64] curatorctl: acl: "world:anyone:" without permissions, expected some of rwcda
+$ create relative
+[64] curatorctl: create *
+$ rm /
+[64] curatorctl: delete /: *
+$ import /b
+< {"path":"relative","acl":"world:anyone:r"}
+[1] curatorctl: record 1: *
+$ reconfig -yes
+[64] curatorctl: reconfig: nothing to change, expected -add or -remove
 $ acl -r /a
 [64] curatorctl: acl: -r without a list, expected scheme:id:perms,...
 $ acl -r /a world:anyone:ra
@@ -734,6 +835,11 @@ $ acl -r -yes /a world:anyone:ra
 [0] sets the lists of 2 znodes at /a and below
 $ acl /a/b
 world:anyone:ra
+$ acl /a
+world:anyone:ra
+$ acl /a/b world:anyone:a
+$ acl -r -yes /a world:anyone:rwcda
+[77] curatorctl: what is below /a/b is not known, nothing was done: *
 $ acl /a
 world:anyone:ra
 $ reconfig -remove 5
@@ -855,7 +961,7 @@ func TestTheTimeoutSparesInput(t *testing.T) {
 
 // TestTheTimeoutEndsRequests that are not answered, also of verbs that read their input.
 func TestTheTimeoutEndsRequests(t *testing.T) {
-	for _, args := range [][]string{{"set", "/a", "data"}, {"create", "/a"}, {"rm", "/a"}, {"ls", "/a"}} {
+	for _, args := range [][]string{{"set", "/a", "data"}, {"create", "/a"}, {"rm", "/a"}, {"ls", "/a"}, {"acl", "/a"}, {"acl", "/a", "world:anyone:r"}} {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			server.Intercept(func(r zkserver.Request) zkserver.Fault {

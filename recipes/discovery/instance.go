@@ -46,7 +46,7 @@ func (t ServiceType) mode() (framework.CreateMode, error) {
 	case Static, Permanent:
 		return framework.Persistent, nil
 	default:
-		return 0, fmt.Errorf("service type %q, expected one of the four of this package", string(t))
+		return 0, fmt.Errorf("%w: service type %q, expected one of the four of this package", framework.ErrInvalidOption, string(t))
 	}
 }
 
@@ -126,12 +126,12 @@ func (i ServiceInstance[T]) registeredMillis() int64 {
 func (i ServiceInstance[T]) check() error {
 	for what, name := range map[string]string{"name": i.Name, "id": i.ID} {
 		if name == "" || strings.Contains(name, "/") {
-			return fmt.Errorf("%s %q, expected a name without a slash", what, name)
+			return fmt.Errorf("%w: %s %q, expected a name without a slash", framework.ErrInvalidOption, what, name)
 		}
 	}
 	for what, port := range map[string]*int{"port": i.Port, "SSL port": i.SSLPort} {
 		if port != nil && (*port < 0 || *port > 65535) {
-			return fmt.Errorf("%s %d, expected 0 to 65535", what, *port)
+			return fmt.Errorf("%w: %s %d, expected 0 to 65535", framework.ErrInvalidOption, what, *port)
 		}
 	}
 	_, err := i.Type.mode()

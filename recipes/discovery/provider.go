@@ -30,8 +30,9 @@ type Candidates interface {
 	ID(index int) string
 }
 
-// Strategy chooses an instance. It is called by any number of goroutines. When it panics, the
-// instances go one after the other; the log has the panic once for each list of instances.
+// Strategy chooses an instance. It is called by any number of goroutines. When it panics, a
+// [ServiceProvider] has the instances go one after the other; the log has the panic once for each
+// list of instances.
 type Strategy interface {
 	// Choose returns the index of an instance, -1 for none.
 	Choose(from Candidates) int

@@ -69,9 +69,14 @@ func (c *check) problemf(format string, args ...any) {
 
 // guarded runs part of the check, and records a panic of the driver.
 func (c *check) guarded(fn func()) {
+	guarded(fn, func(err error) { c.problemf("%v", err) })
+}
+
+// guarded calls fn, and tells of a panic of the driver.
+func guarded(fn func(), tell func(error)) {
 	defer func() {
 		if recovered := recover(); recovered != nil {
-			c.problemf("panicked: %v", recovered)
+			tell(fmt.Errorf("panicked: %v", recovered))
 		}
 	}()
 	fn()
@@ -226,7 +231,7 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 			return
 		}
 		for range workers {
-			all.Go(func() {
+			takeTurns := func() {
 				for range turns {
 					lease, err := lock.Acquire(ctx)
 					if err != nil {
@@ -240,7 +245,8 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 						failed(err)
 					}
 				}
-			})
+			}
+			all.Go(func() { guarded(takeTurns, failed) })
 		}
 	}
 	all.Wait()

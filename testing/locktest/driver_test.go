@@ -3,6 +3,7 @@
 package locktest_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/locktest"
 )
@@ -52,6 +54,18 @@ func (b backwards) Compare(x, y string) int { return b.standard.Compare(y, x) }
 type promising struct{ backwards }
 
 func (promising) Shrinks(string) bool { return true }
+
+// late panics on the goroutines that contend.
+type late struct{ standard }
+
+func (l late) CreatesTheLock(
+	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
+) (locks.LockNode, error) {
+	if strings.HasPrefix(path, "/contention/") {
+		panic("late")
+	}
+	return l.standard.CreatesTheLock(ctx, client, session, path, data)
+}
 
 // recorded is a test whose errors are kept.
 type recorded struct {
@@ -98,6 +112,7 @@ func TestWrongDrivers(t *testing.T) {
 		}), "wait for another twice"},
 		"changes":          {with(func(contenders []string, _ string, _ *locks.PredicateResults) { slices.Reverse(contenders) }), "changes the contenders"},
 		"panics":           {with(func([]string, string, *locks.PredicateResults) { panic("boom") }), "panicked: boom"},
+		"panics late":      {late{newStandard()}, "panicked: late"},
 		"a newcomer first": {backwards{newStandard()}, "lets a newcomer in before one that holds the lock"},
 		"a false promise":  {promising{backwards{newStandard()}}, "is a ShrinkingQueue, and a newcomer stands before others"},
 	} {

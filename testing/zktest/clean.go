@@ -28,30 +28,44 @@ const (
 	pollInterval = 10 * time.Millisecond
 )
 
-// lingers is until when sessions may live that no server has confirmed the end of.
+// lingers is the newest sessions that no server has confirmed the end of, by the names of tests without their subtests.
 type lingers struct {
 	mu    sync.Mutex
-	until map[testing.TB]time.Time
+	until map[string]linger
 }
 
-var lingering = lingers{until: make(map[testing.TB]time.Time)}
+// linger is how long a session may live, by the clock of the test, which is another one in a bubble of testing/synctest.
+type linger struct {
+	timeout time.Duration
+	end     time.Time
+}
+
+var lingering = lingers{until: make(map[string]linger)}
 
 func (l *lingers) add(tb testing.TB, timeout time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.until[tb] = time.Now().Add(timeout)
+	if timeout > l.leftLocked(tb) {
+		l.until[rootOf(tb)] = linger{timeout, time.Now().Add(timeout)}
+	}
 }
 
-// take returns how much longer sessions of a test may live, 0 for none.
-func (l *lingers) take(tb testing.TB) time.Duration {
+// left returns how much longer sessions of a test may live, 0 for none.
+func (l *lingers) left(tb testing.TB) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until, found := l.until[tb]
-	if !found {
-		return 0
-	}
-	delete(l.until, tb)
-	return max(0, time.Until(until))
+	return l.leftLocked(tb)
+}
+
+func (l *lingers) leftLocked(tb testing.TB) time.Duration {
+	one := l.until[rootOf(tb)]
+	return min(max(0, time.Until(one.end)), one.timeout)
+}
+
+// rootOf names the test that a subtest is in: a server and its clients may belong to different ones.
+func rootOf(tb testing.TB) string {
+	root, _, _ := strings.Cut(tb.Name(), "/")
+	return root
 }
 
 // AssertClean fails the test, but does not end it, if clients have left something at
@@ -68,7 +82,7 @@ func (l *lingers) take(tb testing.TB) time.Duration {
 //	client := zktest.Client(t, server)
 func AssertClean(tb testing.TB, server Admin) {
 	tb.Helper()
-	limit := cleanLimit + lingering.take(tb)
+	limit := cleanLimit + lingering.left(tb)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), startTimeout+limit)
 	defer cancel()
 	deadline := time.Now().Add(limit)

@@ -5,6 +5,7 @@ package zktest_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -164,15 +165,17 @@ func TestAssertCleanAfterACutOff(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		proxy := zktest.NewProxy(t, server)
 		began := time.Now()
-		tb := &spy{context: t.Context()}
-		_, err := zktest.Client(tb, proxy).Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral))
+		subtest := &spy{name: t.Name() + "/cut off", context: t.Context()}
+		zktest.Client(subtest, proxy, framework.WithSessionTimeout(5*time.Second)) // ends last, and lives shorter
+		_, err := zktest.Client(subtest, proxy).Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral))
 		require.NoError(t, err)
 		proxy.CutOff()
-		for _, cleanup := range tb.cleanups {
+		for _, cleanup := range slices.Backward(subtest.cleanups) {
 			cleanup()
 		}
-		require.Contains(t, tb.log, "no server has confirmed the end of the session")
+		require.Contains(t, subtest.log, "no server has confirmed the end of the session")
 
+		tb := &spy{name: t.Name(), context: t.Context()}
 		zktest.AssertClean(tb, server)
 
 		require.Empty(t, tb.failure)

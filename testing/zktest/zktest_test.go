@@ -22,6 +22,7 @@ import (
 type spy struct {
 	testing.TB // panics for what the spy does not have
 
+	name     string
 	context  context.Context
 	cleanups []func()
 	failure  string
@@ -29,6 +30,7 @@ type spy struct {
 }
 
 func (s *spy) Helper()                  {}
+func (s *spy) Name() string             { return s.name }
 func (s *spy) Context() context.Context { return s.context }
 func (s *spy) Cleanup(f func())         { s.cleanups = append(s.cleanups, f) }
 

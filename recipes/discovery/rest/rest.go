@@ -12,7 +12,7 @@
 //	GET    /v1/service/{name}/{id}  one instance
 //	GET    /v1/anyservice/{name}    one instance, which the strategy chooses
 //	PUT    /v1/service/{name}/{id}  registers an instance; it must not be dynamic
-//	DELETE /v1/service/{name}/{id}  unregisters an instance
+//	DELETE /v1/service/{name}/{id}  unregisters an instance that was put here
 //	GET    /{name}/{id}             one instance; Curator has deprecated it
 //
 // Every client that reaches the handler may register and unregister, so mount it behind what
@@ -32,6 +32,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 const (
@@ -182,19 +183,21 @@ func (s *resource[T]) put(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "rest: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	if err := s.services.Register(r.Context(), j.instance()); err != nil {
+	err = s.services.Register(r.Context(), j.instance())
+	switch {
+	case errors.Is(err, framework.ErrInvalidOption), errors.Is(err, framework.ErrTooLarge):
+		http.Error(w, "rest: "+err.Error(), http.StatusBadRequest)
+	case err != nil:
 		write(w, nil, err)
-		return
+	default:
+		w.WriteHeader(http.StatusCreated)
 	}
-	w.WriteHeader(http.StatusCreated)
 }
 
+// remove goes by the path, and not by what the znode there says: that may be the name of another instance.
 func (s *resource[T]) remove(w http.ResponseWriter, r *http.Request) {
-	found, exists, err := s.services.Instance(r.Context(), r.PathValue("name"), r.PathValue("id"))
-	if err == nil && exists {
-		err = s.services.Unregister(found)
-	}
-	if err != nil {
+	instance := discovery.ServiceInstance[T]{Name: r.PathValue("name"), ID: r.PathValue("id")}
+	if err := s.services.Unregister(instance); err != nil {
 		write(w, nil, err)
 	}
 }
@@ -215,7 +218,15 @@ func (s *resource[T]) anyOf(w http.ResponseWriter, r *http.Request) {
 		write(w, nil, err)
 		return
 	}
-	index := s.strategy.Choose(candidates[T](instances))
+	index := -1
+	err = attempt.Catch(func() error {
+		index = s.strategy.Choose(candidates[T](instances))
+		return nil
+	})
+	if err != nil {
+		write(w, nil, err)
+		return
+	}
 	if index < 0 || index >= len(instances) {
 		http.Error(w, "no instance", http.StatusNotFound)
 		return

@@ -43,6 +43,9 @@ func TestRESTResource(t *testing.T) {
 		{"PUT", "/v1/service/test/one", strings.Replace(slim, "%", "DYNAMIC", 1), 400, ""},
 		{"PUT", "/v1/service/test/one", strings.Replace(slim, "%", "DYNAMIC_SEQUENTIAL", 1), 400, ""},
 		{"PUT", "/v1/service/test/one", strings.Replace(one, "From Test", strings.Repeat("x", 2<<20), 1), 400, ""},
+		{"PUT", "/v1/service/test/one", strings.Replace(one, ":80", ":65536", 1), 400, ""},
+		{"PUT", "/v1/service/a%2Fb/one", strings.Replace(one, `"test"`, `"a/b"`, 1), 400, ""},
+		{"PUT", "/v1/service/test/one", strings.Replace(one, "From Test", strings.Repeat("x", 1<<20-200), 1), 400, ""},
 		{"GET", "/v1/service/test", "", 200, `[]`},
 		{"PUT", "/v1/service/test/one", one, 201, ""},
 		{"GET", "/v1/service", "", 200, `[{"name":"test"}]`},
@@ -64,6 +67,43 @@ func TestRESTResource(t *testing.T) {
 		require.Equal(t, step.path == "/test/one", w.Header().Get("Warning") != "")
 	}
 }
+
+// TestRESTDeletesWhatThePathNames, whatever the znode there says.
+func TestRESTDeletesWhatThePathNames(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, services.Close()) })
+	instance := discovery.NewInstance[string]("test", "10.0.0.1", 80)
+	require.NoError(t, services.Register(t.Context(), instance))
+	data, err := client.Get(t.Context(), "/services/test/"+instance.ID)
+	require.NoError(t, err)
+	for name, data := range map[string][]byte{"impostor": data, "garbage": []byte("{")} {
+		_, err = client.Create(t.Context(), "/services/test/"+name, data)
+		require.NoError(t, err)
+		w := httptest.NewRecorder()
+		rest.Handler(services, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/v1/service/test/"+name, http.NoBody))
+		require.Equal(t, http.StatusOK, w.Code, w.Body)
+		isKept, err := services.Registered(instance)
+		require.NoError(t, err)
+		require.True(t, isKept)
+	}
+}
+
+// TestRESTStrategyThatPanics is an answer, and not the end of a connection.
+func TestRESTStrategyThatPanics(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
+	require.NoError(t, err)
+	w := httptest.NewRecorder()
+	rest.Handler(services, broken{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/test", http.NoBody))
+	require.Equal(t, http.StatusInternalServerError, w.Code)
+	require.Contains(t, w.Body.String(), "no such choice")
+}
+
+type broken struct{}
+
+func (broken) Choose(discovery.Candidates) int { panic("no such choice") }
 
 // TestRESTServersErrorIs500, as in Curator.
 func TestRESTServersErrorIs500(t *testing.T) {
