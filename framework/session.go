@@ -86,10 +86,10 @@ func (s *Session) Password() []byte { return append([]byte(nil), s.password...) 
 func (s *Session) Timeout() time.Duration { return time.Duration(s.timeout.Load()) }
 
 // Deadline is the time until which no server can expire the session, as far as the
-// servers' acknowledgements show: the send time of the newest acknowledged request, plus
-// the timeout, minus a hundredth of the timeout for clocks that differ. It has a monotonic
-// reading and advances with every acknowledgement. When it passes, the session is over for
-// this client, and the deadline no longer changes.
+// servers' acknowledgements show. It is the send time of the newest acknowledged request,
+// plus the timeout, minus a hundredth of the timeout for clocks that differ. It has a
+// monotonic reading and advances with every acknowledgement. When it passes, the session
+// is over for this client, and the deadline no longer changes.
 func (s *Session) Deadline() time.Time {
 	if ended := s.ended.Load(); ended != nil {
 		return *ended
