@@ -151,10 +151,10 @@ type Serializer[T any] interface {
 // the same fields in the same order, and null for what is missing. Only the
 // escapes of some control characters differ.
 type JSONSerializer[T any] struct {
-	// Class is the Java class of the payload, which Java needs to read a payload
-	// that is an object: it is written as "@class", the first field of the payload.
-	// Payloads that are a text, a truth value, an int or a double need none. All
-	// others are written as an array of the class and the value.
+	// Class is the Java class of the payload. Java needs it to read a payload that is
+	// an object. It is written as "@class", the first field of the payload. Payloads
+	// that are a text, a truth value, an int or a double need none. All other payloads
+	// are written as an array of the class and the value.
 	Class string
 
 	// Enabled writes the field "enabled" as well, as Curator does with

@@ -69,9 +69,9 @@ func WithACL(acl ...framework.ACL) Option {
 	})
 }
 
-// WithTTL sets the time to live of a mode that has one. It is needed for those
-// modes and refused for others. It is at least a millisecond; fractions of one are
-// dropped.
+// WithTTL sets the time to live of a mode that has one. It is required for these
+// modes, and refused for all other modes. It is at least a millisecond; fractions of
+// one are dropped.
 func WithTTL(ttl time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if ttl < time.Millisecond {
