@@ -210,7 +210,7 @@ func (s *Session) warnOfTiming(policy ErrorPolicy) {
 		log := s.timing.log.With("timeout", granted, "expected", expected, "policy", policy.String(),
 			"remedy", "a longer WithSessionTimeout, or WithServerTiming if the servers' timing is not the usual one")
 		if policy == QuorumErrorPolicy {
-			log.Warn("The session timeout is short for the error policy. Holds may end although nothing is wrong.")
+			log.Warn("The session timeout is short for the error policy. Holds may end while all servers are healthy.")
 			return
 		}
 		log.Warn("The session timeout is short for the error policy. A lock may have two holders while a server is cut off from its leader.")

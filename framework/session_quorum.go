@@ -171,7 +171,7 @@ func (h *heartbeat) confirmable() error {
 }
 
 // errUnconfirmed ends a first hold whose heartbeats all come too late.
-var errUnconfirmed = errors.New("heartbeats are written and confirm nothing: " +
+var errUnconfirmed = errors.New("heartbeats do not confirm the session: " +
 	"the servers answer too slowly for the session timeout under QuorumErrorPolicy")
 
 // join adds a hold to the current term, or begins one.

@@ -126,9 +126,9 @@ func (c *Reconfiguration) validate() error {
 	case c.From < 0:
 		return fmt.Errorf("%w: a Reconfiguration from version %d, expected a version, or 0 for any", ErrInvalidOption, c.From)
 	case changes == 0 && len(c.Members) == 0:
-		return fmt.Errorf("%w: a Reconfiguration without Joining, Leaving or Members", ErrInvalidOption)
+		return fmt.Errorf("%w: a Reconfiguration without Joining, Leaving or Members, expected one of them", ErrInvalidOption)
 	case changes > 0 && len(c.Members) > 0:
-		return fmt.Errorf("%w: a Reconfiguration with Members together with Joining or Leaving", ErrInvalidOption)
+		return fmt.Errorf("%w: a Reconfiguration with Members together with Joining or Leaving, expected one kind of change", ErrInvalidOption)
 	default:
 		return nil
 	}

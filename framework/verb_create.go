@@ -168,7 +168,7 @@ func (c *creation) attempt(ctx context.Context) error {
 		case isReply(err, ErrNoNode):
 			parent, _ := SplitPath(c.path)
 			err = &OpError{opCreate.name, c.path, fmt.Errorf(
-				"%w: its parent %s is missing, expected it or CreatingParentsIfNeeded", ErrNoNode, parent)}
+				"%w: its parent %s is missing, expected the parent, or CreatingParentsIfNeeded", ErrNoNode, parent)}
 		}
 		if !errors.Is(err, errAgain) {
 			return err
@@ -288,7 +288,7 @@ func (o createFlag) applyCreate(c *createConfig) error { c.given |= optionSet(o)
 func WithMode(mode CreateMode) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if mode < Persistent || mode > PersistentSequentialWithTTL {
-			return fmt.Errorf("create mode %d, expected one of the seven", mode)
+			return fmt.Errorf("create mode %d, expected one of the seven modes", mode)
 		}
 		c.given |= withMode
 		c.mode = mode

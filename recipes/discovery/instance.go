@@ -46,7 +46,7 @@ func (t ServiceType) mode() (framework.CreateMode, error) {
 	case Static, Permanent:
 		return framework.Persistent, nil
 	default:
-		return 0, fmt.Errorf("service type %q, expected one of the four of this package", string(t))
+		return 0, fmt.Errorf("service type %q, expected DYNAMIC, STATIC, PERMANENT or DYNAMIC_SEQUENTIAL", string(t))
 	}
 }
 
@@ -205,7 +205,7 @@ func (s JSONSerializer[T]) Serialize(i ServiceInstance[T]) ([]byte, error) {
 	data = data[:len(data)-1]
 	for _, field := range slices.Sorted(maps.Keys(i.Unknown)) {
 		if slices.Contains(known, field) {
-			return nil, fmt.Errorf("discovery: unknown field %q of %s, expected one that the instance does not have", field, i.ID)
+			return nil, fmt.Errorf("discovery: unknown field %q of %s, expected no field that an instance has itself", field, i.ID)
 		}
 		name, err := marshal(field)
 		if err != nil {

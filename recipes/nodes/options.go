@@ -111,5 +111,5 @@ func newKind(mode framework.CreateMode, ttl time.Duration) (kind, error) {
 		}
 		return k, nil
 	}
-	return kind{}, fmt.Errorf("create mode %d, expected one of the seven of package framework", mode)
+	return kind{}, fmt.Errorf("create mode %d, expected one of the seven modes of package framework", mode)
 }

@@ -369,7 +369,7 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):
-		c.q.client.Logger().Error("an item may be lost, the reply to its deletion is", logPath, path, "error", err)
+		c.q.client.Logger().Error("an item may be lost, because the reply to its deletion was lost", logPath, path, "error", err)
 		return false, err
 	case err != nil:
 		return false, err

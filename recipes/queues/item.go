@@ -86,7 +86,7 @@ func (i *Item) LastError() string {
 }
 
 // errGoneOn ends a Transact.
-var errGoneOn = errors.New("the loop has gone on, the item is no longer its own")
+var errGoneOn = errors.New("the loop has gone on to another item, expected a call before that")
 
 // Transact removes the item from the queue and applies ops, all or nothing, in one transaction. So
 // results in ZooKeeper exist exactly once, even when the item is given to several consumers. Without
