@@ -33,8 +33,8 @@ func OpenACL() []ACL { return zk.WorldACL(zk.PermAll) }
 // READ_ACL_UNSAFE.
 func ReadACL() []ACL { return zk.WorldACL(zk.PermRead) }
 
-// CreatorAllACL returns the list that permits everything to the identities of the client that
-// creates the znode, which must have one, as by [WithAuth] or [WithSASL]. It is ZooKeeper's
+// CreatorAllACL returns the list that permits everything to the client that creates the
+// znode. The client must have an identity, as by [WithAuth] or [WithSASL]. It is ZooKeeper's
 // CREATOR_ALL_ACL.
 func CreatorAllACL() []ACL { return zk.AuthACL(zk.PermAll) }
 
@@ -42,8 +42,7 @@ func CreatorAllACL() []ACL { return zk.AuthACL(zk.PermAll) }
 // presents them by [WithAuth] with the scheme "digest". The list has a hash of both.
 func DigestACL(perms int32, user, password string) []ACL { return zk.DigestACL(perms, user, password) }
 
-// Identity is one of the identities that a connection has, with which servers compare the entries
-// of an [ACL].
+// Identity is an identity of a connection. Servers compare it with the entries of an [ACL].
 type Identity struct {
 	Scheme string // such as "sasl", "digest" or "ip"
 	ID     string // for "digest", the user without the password

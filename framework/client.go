@@ -125,7 +125,8 @@ func (f *Framework) OnConnectionState(fn func(ConnectionState)) *listen.Registra
 
 // Telemetry is how a client reports what it does, for recipes that report as it does.
 type Telemetry struct {
-	// TracerProvider and MeterProvider are those of the options, or ones that do nothing.
+	// TracerProvider and MeterProvider are the providers of the options. Without an option the
+	// provider does nothing.
 	TracerProvider trace.TracerProvider
 	MeterProvider  metric.MeterProvider
 
@@ -287,11 +288,11 @@ func (f *Framework) Start() error {
 // later calls fail with [ErrClosed]. Listeners still receive what was queued for them before,
 // and nothing of Close itself.
 //
-// Close takes at most about two seconds and leaves no goroutine, whatever the server does.
-// An error means that no server has confirmed the end of the session, which then times out
-// there; the client is closed all the same. Close is idempotent: a second call waits for
-// the first and returns its result. On a view (see [Framework.UsingNamespace]) Close does
-// nothing but log and return an error.
+// Close takes at most about two seconds and leaves no goroutine, whatever the server does. An
+// error means that no server has confirmed the end of the session. The client is closed all the
+// same, and the session times out at the servers. Close is idempotent: a second call waits for the
+// first and returns its result. On a view (see [Framework.UsingNamespace]) Close does nothing but
+// log and return an error.
 func (f *Framework) Close() error {
 	if f != f.base {
 		// Logged, because a deferred Close drops its error and the client would live on.
@@ -386,14 +387,13 @@ var errView = errors.New("it is a view: the client that it was made from is star
 // /namespace/a. A namespace may contain slashes. It is Curator's usingNamespace. As
 // there, namespaces do not nest: a view of a view is a view of the whole client.
 //
-// A view shares everything else with the client, including its session and listeners, and
-// lives as long as the client: only the client itself can be started and closed. Recipes
-// accept a view like any client.
+// A view shares everything else with the client, including its session and listeners. It lives as
+// long as the client, and only the client itself can be started and closed. Recipes accept a view
+// like any client.
 //
-// UsingNamespace sends nothing. The namespace's znodes are created, as containers, with
-// the first znode directly below, and by [CreatingParentsIfNeeded]. It takes the option
-// [WithCompression], and refuses all others with [ErrInvalidOption], since they are settings of
-// the client.
+// UsingNamespace sends nothing. The namespace's znodes are created, as containers, with the first
+// znode directly below, and by [CreatingParentsIfNeeded]. It takes the option [WithCompression].
+// It refuses all other options with [ErrInvalidOption], since they are settings of the client.
 func (f *Framework) UsingNamespace(namespace string, opts ...Option) (*Framework, error) {
 	path := "/" + namespace
 	if err := ValidatePath(path); err != nil {

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package framework is a ZooKeeper client modeled on Apache Curator's CuratorFramework. A
-// program makes one client, passes it to the recipes, and closes it at its end. The client
-// keeps a session, repeats requests by a retry policy, and reports its state to listeners.
+// program makes one client, passes it to the recipes, and closes the client when the program
+// ends. The client keeps a session, repeats requests by a retry policy, and reports its state
+// to listeners.
 //
 // The first four sections are what a program needs in its first hour.
 //
 // # Connect
 //
-// [Connect] makes a client and waits for its first connection. While no server can be
-// reached it waits until ctx ends, and logs a warning with the reason:
+// [Connect] makes a client and waits for its first connection. If no server can be reached,
+// Connect logs a warning with the reason, and waits until ctx ends:
 //
 //	client, err := framework.Connect(ctx, "zk1:2181,zk2:2181,zk3:2181/orders",
 //		framework.WithSessionTimeout(30*time.Second),
@@ -23,7 +24,7 @@
 // for a session of 60 s and repeats a request up to five times.
 //
 // The path at the end of the connection string is a chroot. All paths of the client, in
-// arguments, results and events, are relative to it. The first create
+// arguments, results and events, are relative to it. The first create with
 // [CreatingParentsIfNeeded] creates the chroot as well.
 //
 // [New] makes a client that is not connected, and [Framework.Start] connects it in the
@@ -81,9 +82,9 @@
 //     that fails with any other error has certainly not been applied.
 //
 // The client repeats reads as the policy says, and writes that have certainly not reached a
-// server. It repeats a write whose outcome is unknown only if that can do no harm. That is so
-// for a create [WithProtection], which looks for the znode first, for a [Guaranteed] delete,
-// and for a write marked [Idempotent]. All other writes return the error.
+// server. It repeats a write whose outcome is unknown only if that can do no harm. Such writes
+// are a create [WithProtection], which looks for the znode first, a [Guaranteed] delete, and a
+// write marked [Idempotent]. All other writes return the error.
 //
 // [WithRetry] sets another policy for one call. [Framework.Retry] repeats several calls
 // together; they share one budget of retries:
@@ -98,15 +99,15 @@
 //
 // A call whose context ends fails with an [*InterruptedError]. The error matches
 // context.Canceled or context.DeadlineExceeded, whatever the context's cause is. Its field
-// Cause has the cause. errors.As finds a [*LostError] in the cause; other errors of this
-// package there belong to other calls and do not match.
+// Cause has the cause. errors.As finds a [*LostError] in the cause. Other errors of this
+// package in the cause belong to other calls and do not match.
 //
-// If the write of such a call had been sent, OutcomeUnknown is true. If not, it will never be
-// sent. A create with protection and a guaranteed delete then clean up in the background and
-// return [ErrCleanupPending].
+// If the client had sent the write of such a call, OutcomeUnknown is true. If not, the client
+// will never send it. A create with protection and a guaranteed delete then clean up in the
+// background and return [ErrCleanupPending].
 //
 // A request runs only in the session in which it was sent. With [InSession] it runs only in
-// the session that the option names. All verbs accept InSession; a pipeline and a transaction
+// the session that the option names. All verbs accept InSession. A pipeline and a transaction
 // take it from a Retry around them. The policy retry.SessionFailed binds a call to the session
 // in which it begins. The call fails with [ErrSessionExpired] when that session has ended.
 //
@@ -175,12 +176,12 @@
 // [Framework.Health] and [Framework.HealthHandler] report the current state and its reason.
 //
 // Work that must stop when the session ends takes a context of the session instead of a
-// listener. The context ends without any goroutine having to run first:
+// listener. The context ends without waiting for another goroutine to run:
 //
 //	ctx = client.Session().Context(framework.StandardErrorPolicy)
 //
-// Under [QuorumErrorPolicy] the client writes a heartbeat while something is held, once per
-// quarter of the session timeout:
+// Under [QuorumErrorPolicy] the client writes a heartbeat once per quarter of the session
+// timeout, while the session has holds:
 //
 //	held, release, err := client.Session().Hold(ctx, framework.QuorumErrorPolicy)
 //	if err != nil {
@@ -188,16 +189,16 @@
 //	}
 //	defer release()
 //
-// A [Session] ends for its client at its [Session.Deadline] at the latest, even when no
-// server can be reached to confirm it. The deadline is the time at which the newest
-// acknowledged request was sent, plus the session timeout that the server has granted. The
-// server may still have a session that the client gave up. Then the client continues with a
-// new Session value of the same id.
+// A [Session] ends for its client at its [Session.Deadline] at the latest, even when no server
+// can be reached to confirm it. The deadline is the time at which the newest acknowledged
+// request was sent, plus the session timeout that the server has granted. The server may still
+// have a session after its deadline. Then the client continues with a new Session value of the
+// same id.
 //
 // # When the servers move
 //
 // The client resolves host names at every attempt to connect. If the names themselves can
-// change, give it an [EnsembleProvider] instead of a connection string:
+// change, give the client an [EnsembleProvider] instead of a connection string:
 //
 //	provider, err := framework.NewDynamicEnsembleProvider("zk1:2181,zk2:2181/orders")
 //	client, err := framework.Connect(ctx, "", framework.WithEnsembleProvider(provider))
@@ -213,9 +214,9 @@
 //
 // # Callbacks
 //
-// The contexts of sessions and holds end before any callback is called. The client never
-// calls a callback while it holds a lock, or on the goroutine that receives from the
-// server. This table lists where each callback runs, and what it delays if it blocks:
+// The contexts of sessions and holds end before any callback is called. The client never calls
+// a callback while it holds a lock, or on the goroutine that receives from the server. This
+// table lists where each callback runs, and what a callback that blocks delays:
 //
 //	log handler (WithLogger)              a goroutine of its own          nothing; up to 1,024 records wait, the rest is lost
 //	listener of states, watches           a goroutine of its own          its own later calls; package listen
@@ -227,9 +228,9 @@
 //	Dialer, EnsembleProvider              the connecting goroutine        the next connection
 //	SASLMechanism                         a goroutine of its own          the connection, for 2/3 of the session timeout
 //
-// All callbacks may call the client. Callbacks in the last three rows must not close it. The
-// client recovers and logs a panic in the first three rows and in the last one. It does not
-// recover other panics.
+// All callbacks may call the client. Callbacks in the last three rows must not close the
+// client. The client recovers and logs a panic in the first three rows and in the last one. It
+// does not recover other panics.
 //
 // # Authentication and TLS
 //
@@ -245,8 +246,9 @@
 //
 //	framework.WithTLS(&tls.Config{RootCAs: authorities, Certificates: own})
 //
-// [WithSASL] proves an identity by SASL, with the mechanism [DigestMD5], or Kerberos from the module
-// framework/gssapi. It comes before all requests, and before the credentials of WithAuth:
+// [WithSASL] proves an identity by SASL, with the mechanism [DigestMD5], or Kerberos from the
+// module framework/gssapi. The exchange comes before all requests, and before the credentials
+// of WithAuth:
 //
 //	framework.WithSASL(framework.DigestMD5("alice", password))
 //
@@ -255,9 +257,9 @@
 //
 // # Metrics and traces
 //
-// A client made [WithMeterProvider] or [WithTracerProvider] reports what it does through
-// OpenTelemetry's API. Without them it reports nothing, not even to the global providers,
-// and its requests have no extra cost.
+// A client made [WithMeterProvider] or [WithTracerProvider] reports its operations through
+// OpenTelemetry's API. Without these options it reports nothing, not even to the global
+// providers, and its requests have no extra cost.
 //
 //	instrument                          kind, unit              attributes
 //	curator.session.state               gauge                   server.address, server.port
@@ -270,12 +272,12 @@
 //	curator.cleanup.oldest.age          gauge s
 //
 // The session state is the number of a [ConnectionState]. The attribute curator.state is the
-// name of the state that was entered. An operation is a call of a verb with all its retries: create,
-// delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL, set
-// ACL, reconfig, ephemerals, all children number, identities, or pipeline for several reads in one
-// write. Calls refused for their arguments are not measured, and
-// background deletions appear only in curator.cleanup.pending. error.type is an
-// [ErrorType]; successful operations have none.
+// name of the state that was entered. An operation is a call of a verb with all its retries:
+// create, delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL,
+// set ACL, reconfig, ephemerals, all children number, identities, or pipeline for several
+// reads in one write. Calls that are refused for their arguments are not measured. Background
+// deletions appear only in curator.cleanup.pending. error.type is an [ErrorType]. Successful
+// operations have no error.type.
 //
 //	span                                attributes
 //	create znode, delete znode,         curator.operation, error.type, server.address, server.port;
@@ -289,16 +291,17 @@
 //	list ephemerals, count descendants,
 //	list identities
 //
-// All are client spans. The status is an error with the error.type, except for the ordinary
-// answers of a server about znodes: no_node, node_exists, bad_version, not_empty. No
+// All of these are client spans. The status is an error with the error.type, except for the
+// ordinary answers of a server about znodes: no_node, node_exists, bad_version, not_empty. No
 // attribute, event or status contains data, a secret or the text of an error. Recipes add
 // instruments and spans of their own, listed in their packages. Log records have the same
 // keys, see [WithLogger].
 //
-// # For recipes of one's own
+// # For your own recipes
 //
-// The recipes of this module use only exported names. A recipe takes a [*Framework] and reads its
-// user's settings from it. Programs that use recipes need none of these:
+// The recipes of this module use only exported names. A recipe takes a [*Framework] and reads
+// its user's settings from it. Recipes need the following names, and programs that use recipes
+// do not:
 //
 //	Framework.RetryPolicy, ErrorPolicy, Logger, Telemetry    the settings of the client
 //	Framework.MaxRequestSize                                 how much fits one request
@@ -317,14 +320,14 @@
 //     [Framework.Sync].
 //   - A watch that has not fired does not prove that nothing has changed. The end of a
 //     connection ends its watches.
-//   - The deadline of a session is safe with a standalone server, and with an ensemble
-//     as long as the client's server is not cut off from the others. A server that is cut
-//     off, follower or leader, acknowledges pings for a while: see [StandardErrorPolicy],
-//     and [QuorumErrorPolicy], which counts only committed writes.
+//   - The deadline of a session is safe with a standalone server. It is safe with an ensemble
+//     while the client's server is not cut off from the other servers. A server that is cut
+//     off, follower or leader, acknowledges pings for a while. See [StandardErrorPolicy], and
+//     [QuorumErrorPolicy], which counts only committed writes.
 //   - A process that is paused past the deadline of its session cannot notice. Fence its
 //     actions where they take effect, for example with the czxid of a znode.
-//   - Background deletions end with the client. The servers delete the ephemeral znodes among
-//     the rest when the session ends.
+//   - Background deletions end with the client. The servers delete the ephemeral znodes that
+//     are left when the session ends.
 //   - Servers before ZooKeeper 3.5 lack requests that this package uses. Servers before 3.6
 //     also lack persistent watches, [Framework.Ephemerals] and
 //     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there. So does
@@ -429,8 +432,8 @@
 //	none                                        Framework.History
 //	KillSession (curator-test)                  package zktest, KillSession
 //
-// Curator's schemas, rules for what may be at which path, are left out: they bind only the
-// clients that load the same ones. To restrict access to a path, use access control lists
+// This package has no schemas, which are Curator's rules for paths: they bind only the clients
+// that load the same schemas. To restrict access to a path, use access control lists
 // ([WithACLProvider]), which the servers enforce for all clients. To restrict the data, the
 // modes and the operations below a path, write a type that keeps a view of the client
 // ([Framework.UsingNamespace]) to itself and has a method for each permitted action.

@@ -21,7 +21,7 @@ var (
 	// ErrNotStarted reports a call before [Framework.Start].
 	ErrNotStarted = errors.New("client not started")
 
-	// ErrClosed reports a call after [Framework.Close], or one that Close cut short.
+	// ErrClosed reports a call after [Framework.Close], or a call that Close cut short.
 	ErrClosed error = &sentinel{"client closed", zk.ErrClosing}
 
 	// ErrNotConnected reports a request that was not sent, because there was no
@@ -58,8 +58,8 @@ var (
 	// have. The message names the server and, if known, its version.
 	ErrUnsupported = errors.New("not supported by the server")
 
-	// ErrCleanupPending reports that a znode could not be deleted within the call, and
-	// that the client goes on trying in the background until it succeeds or the client ends.
+	// ErrCleanupPending reports that a znode could not be deleted within the call. The client
+	// goes on trying in the background until it succeeds or the client ends.
 	ErrCleanupPending = errors.New("deletion goes on in the background")
 )
 
@@ -176,8 +176,8 @@ func serverError(code int32) error {
 
 // InterruptedError reports that the context of a call ended. errors.Is matches Err. It also
 // matches errors in Cause, unless they are of this package or of ZooKeeper: an [ErrNoNode]
-// there was the answer to another call. errors.As finds in Cause the [*LostError] with which
-// the contexts of sessions and leases end, and types of other packages.
+// in Cause was the answer to another call. In Cause errors.As finds types of other packages,
+// and the [*LostError] with which the contexts of sessions and leases end.
 type InterruptedError struct {
 	Err   error // context.Canceled or context.DeadlineExceeded
 	Cause error // of the context; Err if it has no other
@@ -194,8 +194,8 @@ func (e *InterruptedError) Error() string {
 // Unwrap returns Err.
 func (e *InterruptedError) Unwrap() error { return e.Err }
 
-// Is reports whether Cause matches target, unless target is an error of this package or
-// of ZooKeeper: those say how this call went, which a cause from elsewhere does not.
+// Is reports whether Cause matches target. It reports false if target is an error of this
+// package or of ZooKeeper, because such an error in Cause does not say how this call went.
 func (e *InterruptedError) Is(target error) bool {
 	switch target {
 	case nil, errOutcomeUnknown, zk.ErrNoServer, zk.ErrConnectionClosed, zk.ErrClosing:
@@ -233,11 +233,11 @@ func isUnimplemented(err error) bool {
 	return errors.As(err, &code) && code == errUnimplemented
 }
 
-// Retryable reports whether the same call may succeed when it is made again: there was no
-// connection, it was lost, the session moved or expired, or the server was too busy. It
-// does not report whether repeating is safe; use [OutcomeUnknown] for that. The set is
-// Curator's default, and requests that a server has throttled. Retry policies decide about
-// these errors only.
+// Retryable reports whether the same call may succeed when it is made again. That is so if
+// there was no connection, the connection was lost, the session moved or expired, or the
+// server was too busy. It does not report whether repeating is safe; use [OutcomeUnknown]
+// for that. The set is Curator's default, and requests that a server has throttled. Retry
+// policies decide about these errors only.
 func Retryable(err error) bool {
 	var code ServerError
 	switch {
@@ -329,10 +329,10 @@ var errorTypes = []struct {
 // otherErrorType is OpenTelemetry's name of an error without a class.
 const otherErrorType = "_OTHER"
 
-// ErrorType returns the class of an error for the attribute error.type: "no_node",
-// "connection_lost", "canceled" and so on, "server_-6" for a [ServerError], and
-// OpenTelemetry's "_OTHER" for an error that is not of this package. It returns "" for nil.
-// The set of names is small, and a name contains nothing of the call.
+// ErrorType returns the class of an error for the attribute error.type, such as "no_node",
+// "connection_lost" or "canceled". For a [ServerError] the class has the code, such as
+// "server_-6". For an error that is not of this package it is OpenTelemetry's "_OTHER". It
+// returns "" for nil. The set of names is small, and a name contains nothing of the call.
 func ErrorType(err error) string {
 	if err == nil {
 		return ""

@@ -51,17 +51,17 @@ func (f Folder) Exists() bool { return f.Stat != nil }
 //		apply(node.Data)
 //	}
 //
-// The states come in the server's order, and no state comes twice: if the servers may have
-// begun again meanwhile, a state is the same only with the same data and the same Stat; see
-// [Framework.History]. A slow loop gets the newest state next, and skips the states in between.
-// The loop must not change the data.
+// The states come in the server's order, and no state comes twice. If the servers may have
+// begun again meanwhile, two states are the same only if their data and their Stats are equal;
+// see [Framework.History]. A slow loop gets the newest state next, and skips the states in
+// between. The loop must not change the data.
 //
 // An error comes with the last known state, which may be out of date. After a [Retryable]
-// error, a [ServerError] or [ErrCompression], the sequence continues: the next pair without an error is
-// current, even if its state equals the previous one. Any other error ends the sequence:
-// the end of the context, with its cause, [ErrClosed], [ErrAuthFailed], [ErrNoAuth], an
-// invalid path or option. So a loop may return at the first error, or continue after each.
-// A lost connection alone is no error: see [Framework.OnConnectionState].
+// error, a [ServerError] or [ErrCompression], the sequence continues. The next pair without an
+// error is current, even if its state equals the previous one. Any other error ends the
+// sequence: the end of the context, with its cause, [ErrClosed], [ErrAuthFailed], [ErrNoAuth],
+// an invalid path or option. So a loop may return at the first error, or continue after each. A
+// lost connection alone is no error: see [Framework.OnConnectionState].
 //
 // Follow takes the options [Decompressed] and [Undecompressed]. It sends nothing before the
 // loop begins. When the loop ends, in whatever way, no watch

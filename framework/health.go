@@ -48,10 +48,10 @@ func (f *Framework) Health() Health {
 	return h
 }
 
-// MarshalJSON encodes the state, the session, the seconds for which the session is certain
-// to live, which are negative once it may have ended, the identities, if they are known, and the
-// error, if any. While deletions go on in the background, it adds their number and the age of the oldest in
-// seconds.
+// MarshalJSON encodes the state, the session, and the seconds for which the session is certain
+// to live, which are negative once it may have ended. It also encodes the identities, if they
+// are known, and the error, if any. While deletions go on in the background, it adds their
+// number and the age of the oldest in seconds.
 func (h Health) MarshalJSON() ([]byte, error) {
 	said := struct {
 		State   string   `json:"state"`
@@ -74,10 +74,10 @@ func (h Health) MarshalJSON() ([]byte, error) {
 	return json.Marshal(said)
 }
 
-// HealthHandler answers every request with the client's [Health] as JSON, with status 200
-// when there is no error and 503 otherwise. Use it for the readiness probes of an
-// orchestrator, never for its liveness probes: they would restart every replica in an
-// outage of ZooKeeper, which helps nothing. The answer names servers, but has no secrets.
+// HealthHandler answers every request with the client's [Health] as JSON, with status 200 when
+// there is no error and 503 otherwise. Use it for the readiness probes of an orchestrator, and
+// never for its liveness probes. A liveness probe would restart every replica during an outage
+// of ZooKeeper. The answer names servers, but has no secrets.
 func (f *Framework) HealthHandler() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := f.Health()

@@ -103,7 +103,7 @@ func TestNewcomerErrorsSayWhatToDo(t *testing.T) {
 	_, err := f.Create(t.Context(), "/a/b", nil)
 	require.ErrorIs(t, err, framework.ErrNoNode)
 	require.EqualError(t, err, "framework: create /a/b: zk: node does not exist: "+
-		"its parent /a is missing, expected it or CreatingParentsIfNeeded")
+		"its parent /a is missing, expected the parent, or CreatingParentsIfNeeded")
 	mustCreate(t, f, "/closed", framework.WithACL(zk.WorldACL(zk.PermAdmin)...))
 	_, err = f.Get(t.Context(), "/closed")
 	require.ErrorIs(t, err, framework.ErrNoAuth)

@@ -233,17 +233,16 @@ func (c *config) findEnsemble(connectString string) (err error) {
 	return err
 }
 
-// WithEnsembleTracker makes the client follow the ensemble's own configuration: it reads
-// and watches /zookeeper/config on every connection, and connects to the servers named
-// there from then on, until the [EnsembleProvider] changes its answer. The chroot stays. It
-// is Curator's EnsembleTracker, but off by default: servers may advertise addresses that
-// clients cannot reach.
+// WithEnsembleTracker makes the client follow the ensemble's own configuration. The client reads and
+// watches /zookeeper/config on every connection. From then on it connects to the servers named
+// there, until the [EnsembleProvider] changes its answer. The chroot stays. It is Curator's
+// EnsembleTracker, but off by default: servers may advertise addresses that clients cannot reach.
 //
-// The address of a server is the part of its line after the semicolon; a wildcard there
-// stands for the host at the beginning of the line. Lines without a client port are skipped.
-// The configuration is ignored if the server is standalone, or if only one of several
-// servers lists a client port. Servers show the latter when zoo.cfg has clientPort outside
-// of the server lines, and the listed one is the leader.
+// The address of a server is the part of its line after the semicolon. A wildcard in it means the
+// host at the beginning of the line. Lines without a client port are skipped. The configuration is
+// ignored if the server is standalone, or if only one of several servers lists a client port.
+// Servers show the latter when zoo.cfg has clientPort outside of the server lines, and the listed
+// one is the leader.
 //
 // The client needs permission to read /zookeeper/config, which all clients have by default.
 // Tracking costs a read and a watch per connection. It cannot be combined with [WithTLS],
@@ -286,15 +285,15 @@ func WithCompressionProvider(p CompressionProvider) Option {
 }
 
 // WithCompression stores the data of all znodes compressed and decompresses all data, as with
-// [Compressed] and [Decompressed] at each call; [Uncompressed] and [Undecompressed] are the
-// exceptions. It is an option of a client, and of a view with [Framework.UsingNamespace], whose
-// client may be without it. A view of a client with it has it too. Default: off. It is Curator's
+// [Compressed] and [Decompressed] at each call. [Uncompressed] and [Undecompressed] exempt one call.
+// It is an option of a client, and of a view with [Framework.UsingNamespace], whose client may be
+// without it. A view of a client with it has it too. Default: off. It is Curator's
 // enableCompression, since version 5.8.
 //
-// As in Curator it applies to recipes too: locks, elections, values, queues, caches and services
-// then read and write all data compressed, even data that is empty. So all programs that share
-// such znodes must have it, or none. What ZooKeeper itself writes, such as [Framework.Config], and
-// parents that are created on the way are not compressed.
+// As in Curator it applies to recipes too. Locks, elections, values, queues, caches and services
+// then read and write all data compressed, even empty data. So all programs that share such znodes
+// must have it, or none. What ZooKeeper itself writes, such as [Framework.Config], and parents that
+// are created on the way are not compressed.
 func WithCompression() Option { return compressionOption{} }
 
 // compressionOption is an option of clients and of views.
@@ -333,11 +332,11 @@ func WithTLS(cfg *tls.Config) Option {
 //
 // A credential is not encrypted: without [WithTLS] it crosses the network in the clear.
 //
-// If a server refuses a credential, the client ends, because no later attempt could
-// succeed: the state becomes [Lost], all holds end with [ReasonAuthFailed], every watch
-// ends, every call fails with [ErrAuthFailed], and no further connection is made. ZooKeeper
-// refuses a scheme without a provider, but never a digest: a wrong password shows only as
-// an [ErrNoAuth] from a znode that requires the right one.
+// If a server refuses a credential, the client ends, because no later attempt could succeed. The
+// state becomes [Lost], all holds end with [ReasonAuthFailed], and every watch ends. Every call
+// fails with [ErrAuthFailed], and the client makes no further connection. ZooKeeper refuses a scheme
+// without a provider, but never a digest. A wrong password shows only as an [ErrNoAuth] from a znode
+// that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
 	return clientOption{"WithAuth", func(c *config) error {
 		if scheme == "" {
@@ -407,11 +406,10 @@ func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 // delete goes on in the background. The client keeps looking for a server with a quorum, by
 // the four-letter word isro, and is [Connected] or [Reconnected] there.
 //
-// The client never presents a quorum session to a read-only server, which cannot know
-// whether the session still exists. So a client that loses the quorum is first [Suspended],
-// then [Lost], and then ReadOnly. Every connection made after the session's deadline opens a
-// new session, even if the servers keep the old one, and its ephemeral nodes, until it times
-// out.
+// The client never presents a quorum session to a read-only server, which cannot know whether the
+// session still exists. So a client that loses the quorum is first [Suspended], then [Lost], and
+// then ReadOnly. Every connection made after the session's deadline opens a new session. The servers
+// may keep the old session, and its ephemeral nodes, until it times out.
 func WithReadOnly() Option {
 	return clientOption{"WithReadOnly", func(c *config) error { c.readOnly = true; return nil }}
 }

@@ -75,8 +75,8 @@ func (c *creation) learnOfParent(folder string, err error) {
 }
 
 // CreateContainers creates the znode at path and those above it that are missing, as
-// containers without data. Existing znodes stay as they are, so the call may be repeated at
-// will. It is Curator's createContainers and EnsureContainers.
+// containers without data. Existing znodes stay as they are, so the call may be repeated any
+// number of times. It is Curator's createContainers and EnsureContainers.
 //
 // The server deletes a container only after its last child has been deleted.
 func (f *Framework) CreateContainers(ctx context.Context, path string, opts ...CallOption) error {

@@ -17,8 +17,8 @@ const (
 
 // ValidatePath returns nil for a path that a ZooKeeper server accepts. Otherwise the error
 // matches [ErrInvalidPath] and names the fault and its place. The rules come from
-// ZooKeeper's PathUtils: a path is "/", or begins with a slash and does not end with one;
-// none of its names is empty, "." or ".."; and it has no control character, no private-use
+// ZooKeeper's PathUtils. A path is "/", or begins with a slash and does not end with one.
+// None of its names is empty, "." or "..". It has no control character, no private-use
 // character and no character outside the Basic Multilingual Plane.
 func ValidatePath(path string) error {
 	if err := checkPath(path); err != nil {

@@ -177,20 +177,20 @@ func (c tlsConn) Close() error {
 // EnsembleProvider returns the addresses of the servers. It is Curator's EnsembleProvider.
 //
 // [New] calls it once. The client calls it again before each round of attempts to connect,
-// after each notification of the provider, and after it has connected to a server
-// that is not in the list. A round tries each address of each server once; a lost connection
-// begins a new round. The answer is a connection string as for New. The first answer
-// determines the chroot: a later answer must have the same chroot, or none.
+// and after each notification of the provider. It also calls it after it has connected to a
+// server that is not in the list. A round tries each address of each server once; a lost
+// connection begins a new round. The answer is a connection string as for New. The first
+// answer determines the chroot: a later answer must have the same chroot, or none.
 //
 // A later answer that does not parse, or that has another chroot, is logged and otherwise
 // ignored.
 //
 // A provider may also have a method OnChange(fn func()) *listen.Registration, as
-// [DynamicEnsembleProvider] has: it adds a function that is called after every change. The client
-// removes its function when it is closed. A change that is reported takes effect at once: if the server
-// of the connection is certainly gone, by name and by address, the client cuts the
-// connection and makes another in the same session. Otherwise the connection stays; unlike
-// Java's client, this one does not move it to spread the load.
+// [DynamicEnsembleProvider] has: it adds a function that is called after every change. The
+// client removes its function when it is closed. A change that is reported takes effect at
+// once. If the server of the connection is certainly gone, by name and by address, the
+// client cuts the connection and makes another one in the same session. Otherwise the
+// connection stays; unlike Java's client, this one does not move it to spread the load.
 type EnsembleProvider interface {
 	// ConnectionString returns the current connection string. It is called from several
 	// goroutines, must not block and must not use the client. Do slow lookups in advance.

@@ -108,9 +108,9 @@ const digestURI = "zookeeper/zk-sasl-md5"
 const maxDigestChallenge = 2048
 
 // DigestMD5 is the SASL mechanism DIGEST-MD5 (RFC 2831) with quality of protection auth, for
-// [WithSASL]. The server knows the password; it does not cross the network, but what is exchanged
-// allows to guess it, and nothing protects the requests that follow: use [WithTLS]. The server must
-// prove that it knows the password as well.
+// [WithSASL]. The server knows the password. The password does not cross the network, but an
+// observer of the exchange can test guesses. Nothing protects the requests that follow. So use
+// [WithTLS]. The server must prove that it knows the password as well.
 //
 // The user is a line user_name="password" of the section Server in the servers' JAAS file.
 func DigestMD5(user, password string) SASLMechanism {
@@ -118,8 +118,8 @@ func DigestMD5(user, password string) SASLMechanism {
 }
 
 // DigestMD5Func is [DigestMD5] with a function that is asked for user and password on each
-// connection, so that they can change while the client runs. It may block until the context
-// ends. Its errors must contain no secrets; one that matches [ErrAuthFailed] is a refusal.
+// connection, so that they can change while the client runs. It may block until the context ends.
+// Its errors must contain no secrets. An error that matches [ErrAuthFailed] is a refusal.
 func DigestMD5Func(ask func(ctx context.Context) (user, password string, err error)) SASLMechanism {
 	return &digestMD5{ask: ask}
 }

@@ -99,10 +99,10 @@ func (s *Session) Timeout() time.Duration {
 }
 
 // Deadline is the time until which no server can expire the session, as far as the
-// servers' acknowledgements show: the send time of the newest acknowledged request, plus
-// the timeout, minus a hundredth of the timeout for clocks that differ. It has a monotonic
-// reading and advances with every acknowledgement. When it passes, the session is over for
-// this client, and the deadline no longer changes.
+// servers' acknowledgements show. It is the send time of the newest acknowledged request,
+// plus the timeout, minus a hundredth of the timeout for clocks that differ. It has a
+// monotonic reading and advances with every acknowledgement. When it passes, the session
+// is over for this client, and the deadline no longer changes.
 func (s *Session) Deadline() time.Time {
 	if s == nil {
 		return time.Time{}
@@ -226,7 +226,7 @@ func (s *Session) warnOfTiming(policy ErrorPolicy) {
 		log := s.timing.log.With("timeout", granted, "expected", expected, "policy", policy.String(),
 			"remedy", "a longer WithSessionTimeout, or WithServerTiming if the servers' timing is not the usual one")
 		if policy == QuorumErrorPolicy {
-			log.Warn("The session timeout is short for the error policy. Holds may end although nothing is wrong.")
+			log.Warn("The session timeout is short for the error policy. Holds may end while all servers are healthy.")
 			return
 		}
 		log.Warn("The session timeout is short for the error policy. A lock may have two holders while a server is cut off from its leader.")

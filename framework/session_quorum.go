@@ -25,16 +25,16 @@ const heartbeatMinPause = 20 * time.Millisecond
 // considered lost; its cause is a [*LostError]. The hold lasts until release is called,
 // which may be called more than once. The context must not be used after release.
 //
-// Under [QuorumErrorPolicy] the first hold of a session blocks for a round trip, which
-// ctx bounds. The client then writes a heartbeat every quarter of the session timeout, to
-// one znode for all holds of the session (see heartbeatPrefix), and deletes the znode in
-// the background after the last hold. It needs permission to create children of its root.
+// Under [QuorumErrorPolicy] the first hold of a session blocks for a round trip, which ctx
+// bounds. The client then writes a heartbeat every quarter of the session timeout, to one
+// znode for all holds of the session (see heartbeatPrefix). It deletes the znode in the
+// background after the last hold. It needs permission to create children of its root.
 //
-// The deadline counts from the send time of the newest request acknowledged at least one
-// tick before an acknowledged heartbeat was sent: only that request is certain to have
-// reached the leader. So the session timeout should be at least four ticks, see
-// [WithServerTiming]. With a shorter one holds may end although nothing is wrong. A timeout
-// below 4/3 ticks cannot be confirmed in time, and Hold returns an error that matches
+// The deadline counts from the send time of the newest request that was acknowledged at
+// least one tick before an acknowledged heartbeat was sent. Only that request is certain to
+// have reached the leader. So the session timeout should be at least four ticks; see
+// [WithServerTiming]. With a shorter timeout, holds may end without a fault. A timeout below
+// 4/3 ticks cannot be confirmed in time, and Hold returns an error that matches
 // [ErrInvalidOption].
 //
 // Under the other two policies Hold returns [Session.Context]; it does not block, returns
@@ -171,7 +171,7 @@ func (h *heartbeat) confirmable() error {
 }
 
 // errUnconfirmed ends a first hold whose heartbeats all come too late.
-var errUnconfirmed = errors.New("heartbeats are written and confirm nothing: " +
+var errUnconfirmed = errors.New("heartbeats do not confirm the session: " +
 	"the servers answer too slowly for the session timeout under QuorumErrorPolicy")
 
 // join adds a hold to the current term, or begins one.

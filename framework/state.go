@@ -52,9 +52,9 @@ type LostError struct {
 // Error names the reason.
 func (e *LostError) Error() string { return "lost: " + lostTexts[e.Reason] }
 
-// Is matches [ErrSessionExpired] if the session has, or may have, expired, which
-// retry.SessionFailed looks for; [ErrAuthFailed] if a credential was refused; and
-// [ErrClosed] if the client was closed.
+// Is matches [ErrSessionExpired] if the session has expired or may have expired;
+// retry.SessionFailed looks for this error. It matches [ErrAuthFailed] if a credential was
+// refused, and [ErrClosed] if the client was closed.
 func (e *LostError) Is(target error) bool {
 	switch target {
 	case ErrSessionExpired:
@@ -133,19 +133,18 @@ const (
 	// StandardErrorPolicy ends a hold when the connection is lost (Suspended), and
 	// in any case at the session's [Session.Deadline].
 	//
-	// A server that is cut off from its leader goes on answering its clients for up
-	// to syncLimit x tickTime. If it is cut off together with its clients, this policy is
-	// therefore safe only with a session timeout of at least
-	// 1.5 x (syncLimit + 1) x tickTime: 18 s with ZooKeeper's usual syncLimit of 5 and
-	// tickTime of 2 s. The client logs a warning about a shorter one; see
-	// [WithServerTiming]. With any timeout, the policy is unsafe if such a server falls
-	// silent before it disconnects its clients: by then it has acknowledged their requests for
-	// longer than the leader has known of them. QuorumErrorPolicy is safe in both cases.
+	// A server that is cut off from its leader goes on answering its clients for up to syncLimit
+	// x tickTime. If it is cut off together with its clients, this policy is therefore safe only
+	// with a session timeout of at least 1.5 x (syncLimit + 1) x tickTime. With ZooKeeper's
+	// usual syncLimit of 5 and tickTime of 2 s that is 18 s. The client logs a warning about a
+	// shorter one; see [WithServerTiming]. With any timeout, the policy is unsafe if such a
+	// server falls silent before it disconnects its clients. It has then acknowledged requests
+	// of sessions that the leader may have expired. QuorumErrorPolicy is safe in both cases.
 	StandardErrorPolicy ErrorPolicy = iota
 
-	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so
-	// that a short interruption does no harm. It is safe with a standalone server,
-	// and in an ensemble as long as the client's server is not cut off from the others.
+	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so that a short
+	// interruption does no harm. It is safe with a standalone server. It is safe in an ensemble
+	// as long as the client's server is not cut off from the other servers.
 	SessionErrorPolicy
 
 	// QuorumErrorPolicy ends a hold at the latest time for which committed writes prove that a

@@ -182,11 +182,11 @@ func CheckOp(path string, version int32) Op {
 	return op
 }
 
-// Transact applies all operations or none, in order and as one transaction of the
-// server. On success there is one result for each operation. If the server refuses an
-// operation, the error names it, and none has been applied. A transaction is not repeated
-// after a try whose outcome is unknown: if [OutcomeUnknown] is true for the error, all
-// operations may have been applied.
+// Transact applies all operations or none, in order and as one transaction of the server. On
+// success there is one result for each operation. If the server refuses an operation, the
+// error names this operation, and no operation has been applied. A transaction is not
+// repeated after a try whose outcome is unknown: if [OutcomeUnknown] is true for the error,
+// all operations may have been applied.
 func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error) {
 	if len(ops) == 0 {
 		return nil, nil
@@ -295,9 +295,9 @@ func (t *transaction) fail(index int, code int32) {
 
 // Bulk runs many operations independently and in no particular order: a failure stops no
 // other operation. It blocks until all have ended. results[i] is the result of ops[i], with
-// its error. The error of Bulk is nil if all have succeeded; otherwise it counts the failures
-// and wraps the first of them in the order of ops. At most 128 operations are under way at a
-// time.
+// its error. The error of Bulk is nil if all operations have succeeded. Otherwise it counts
+// the failures, and wraps the first failure in the order of ops. At most 128 operations are
+// under way at a time.
 //
 // An operation takes all options of its verb, and is retried as the verb is; [OutcomeUnknown]
 // reports whether a failed one may have been applied. When the context ends, operations that

@@ -66,10 +66,10 @@ func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...
 // configPath is the znode with the ensemble's configuration, outside of any chroot.
 const configPath = reserved + "/config"
 
-// Config returns the configuration of the ensemble as ZooKeeper writes it: a line
-// "server.1=host:port:port:participant;port" for each server, and a last line
-// "version=" with a number in hexadecimal. A standalone server has none, or an empty
-// one. Config takes the options of Get. It is Curator's getConfig().
+// Config returns the configuration of the ensemble as ZooKeeper writes it. It has a line
+// "server.1=host:port:port:participant;port" for each server, and a last line "version=" with a
+// number in hexadecimal. A standalone server has none, or an empty one. Config takes the options
+// of Get. It is Curator's getConfig().
 func (f *Framework) Config(ctx context.Context, opts ...ReadOption) ([]byte, error) {
 	var data []byte
 	read := ReadData(configPath, &data, opts...)
@@ -131,9 +131,9 @@ func (c *Reconfiguration) validate() error {
 	case c.From < 0:
 		return fmt.Errorf("%w: a Reconfiguration from version %d, expected a version, or 0 for any", ErrInvalidOption, c.From)
 	case changes == 0 && len(c.Members) == 0:
-		return fmt.Errorf("%w: a Reconfiguration without Joining, Leaving or Members", ErrInvalidOption)
+		return fmt.Errorf("%w: a Reconfiguration without Joining, Leaving or Members, expected one of them", ErrInvalidOption)
 	case changes > 0 && len(c.Members) > 0:
-		return fmt.Errorf("%w: a Reconfiguration with Members together with Joining or Leaving", ErrInvalidOption)
+		return fmt.Errorf("%w: a Reconfiguration with Members together with Joining or Leaving, expected one kind of change", ErrInvalidOption)
 	default:
 		return nil
 	}

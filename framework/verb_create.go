@@ -168,7 +168,7 @@ func (c *creation) attempt(ctx context.Context) error {
 		case isReply(err, ErrNoNode):
 			parent, _ := SplitPath(c.path)
 			err = &OpError{opCreate.name, c.path, fmt.Errorf(
-				"%w: its parent %s is missing, expected it or CreatingParentsIfNeeded", ErrNoNode, parent)}
+				"%w: its parent %s is missing, expected the parent, or CreatingParentsIfNeeded", ErrNoNode, parent)}
 		}
 		if !errors.Is(err, errAgain) {
 			return err
@@ -288,7 +288,7 @@ func (o createFlag) applyCreate(c *createConfig) error { c.given |= optionSet(o)
 func WithMode(mode CreateMode) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if mode < Persistent || mode > PersistentSequentialWithTTL {
-			return fmt.Errorf("create mode %d, expected one of the seven", mode)
+			return fmt.Errorf("create mode %d, expected one of the seven modes", mode)
 		}
 		c.given |= withMode
 		c.mode = mode
@@ -296,9 +296,9 @@ func WithMode(mode CreateMode) CreateOption {
 	})
 }
 
-// WithTTL sets the time to live of a mode with TTL: the server deletes the znode when it
-// has had no children and no change for that long. It is required for those modes and
-// refused for others. Unit: whole milliseconds, up to 2^40 - 1.
+// WithTTL sets the time to live of a mode with TTL. The server deletes the znode when it
+// has had no children and no change for that long. It is required for these modes, and
+// refused for all other modes. Unit: whole milliseconds, up to 2^40 - 1.
 func WithTTL(ttl time.Duration) CreateOption {
 	return createOption(func(c *createConfig) error {
 		if ttl < time.Millisecond || ttl > maxTTL {
@@ -403,8 +403,9 @@ func OrSetData(version ...int32) CreateOption {
 // ListingSiblingsIn also lists the children of the parent, in the same write and after the
 // creation, so that both take one round trip together. The list includes the new znode. No
 // list is asked for if the parent was created in the same write and the znode is its first
-// child. The list is nil if the znode was created but the list failed, and if the znode was
-// created by an earlier try or existed before: call [Framework.Children] then.
+// child. The list is nil if the list failed although the znode was created. It is also nil
+// if an earlier try created the znode, or if the znode existed before. Call
+// [Framework.Children] then.
 func ListingSiblingsIn(names *[]string) CreateOption {
 	return siblingsOption{names}
 }

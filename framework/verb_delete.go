@@ -22,7 +22,7 @@ func (o deleteFlag) applyDelete(c *deleteConfig) error { c.given |= optionSet(o)
 // too, with pauses that grow to about 30 seconds. The context of the call, even if it has
 // ended already, bounds only how long the caller waits. It is Curator's guaranteed().
 //
-// A late delete hits any znode that has the path by then: use it for names that are never
+// A late delete hits any znode that has the path by then. So use it for names that are never
 // reused, such as the names made by [WithProtection].
 func Guaranteed() DeleteOption { return deleteFlag(guaranteed) }
 
@@ -96,9 +96,9 @@ func (d *deletion) prepare(path string) error {
 
 // DeleteChildren deletes all znodes below a znode, the deepest first, and keeps the znode
 // itself. The contract of [DeletingChildrenIfNeeded] applies; a missing znode has no
-// children. Below the servers' root, ZooKeeper's own /zookeeper stays. It may be repeated at
-// will, and is repeated after a try whose outcome is unknown. It is Curator's
-// ZKPaths.deleteChildren.
+// children. Below the servers' root, ZooKeeper's own /zookeeper stays. The call may be
+// repeated any number of times. The client repeats it after a try whose outcome is unknown.
+// It is Curator's ZKPaths.deleteChildren.
 func (f *Framework) DeleteChildren(ctx context.Context, path string, opts ...CallOption) error {
 	cfg, err := newCommon(opts)
 	if err == nil {

@@ -60,8 +60,8 @@ func (o retryOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.
 
 type sessionOption struct{ session *Session }
 
-// InSession binds the call to this session: once the session has ended, even while the call
-// waits for a connection, the call fails with [ErrSessionEnded] and sends nothing. Given to
+// InSession binds the call to this session. Once the session has ended, the call fails with
+// [ErrSessionEnded] and sends nothing, even if it was waiting for a connection. Given to
 // [Framework.Retry], it binds all calls within, including [Framework.Pipeline] and
 // [Framework.Transact].
 func InSession(s *Session) CallOption { return sessionOption{s} }

@@ -250,20 +250,20 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 	}}
 }
 
-// Pipeline sends several reads in one write, so that together they take one round trip. The
-// server answers them in order, but for the exception below; writes of other clients may come
-// between them. If a read fails, Pipeline returns the error of the first that failed, which
-// names it. The other reads have stored their results then, but their watches are cancelled.
+// Pipeline sends several reads in one write, so that together they take one round trip. The server answers
+// them in order, with the exception below. Writes of other clients may come between them. If a read fails,
+// Pipeline returns the error of the first that failed, which names it. The other reads have stored their
+// results then, but their watches are cancelled.
 //
-// More than 1024 reads leave in several writes if none of them sets a watch, each write after the
-// replies to the one before, so that other requests of the client get in between. If a read fails,
-// the reads of later writes are not made.
+// More than 1024 reads leave in several writes if none of them sets a watch. Each write leaves after the
+// replies to the write before, so that other requests of the client get in between. If a read fails, the
+// reads of later writes are not made.
 //
-// Reads of data, and of Stats by ReadStat, that set no watch may share a request, also with reads of
-// other goroutines, if recent data was short and the server is known to be ZooKeeper 3.6 or later.
-// The server then answers them in less time. If it cannot answer them together, since the data is
-// too long or the client may not read the data of a ReadStat, they are made again one by one. They
-// may then show changes that later reads of the Pipeline do not show. When there are many such reads,
+// Reads of data, and of Stats by ReadStat, may share a request, even with reads of other goroutines. They
+// do so if they set no watch, recent data was short, and the server is known to be ZooKeeper 3.6 or later.
+// The server then answers them in less time. If the server cannot answer them together, they are sent again
+// one by one. That happens if the data is too long, or if the client may not read the data of a ReadStat.
+// They may then show changes that later reads of the Pipeline do not show. When there are many such reads,
 // the client asks for the server's version once per connection, with the four-letter word srvr on a
 // separate connection. No read waits for the answer.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
@@ -431,11 +431,10 @@ func (f *Framework) appendChildren(ctx context.Context, children []Child, path s
 
 type watchedOption struct{ into **Watch }
 
-// Watched sets a watch together with the read: on the data of the znode for Get and
-// Exists, on the list of its children for Children. Exists also watches a path without a
-// znode; Get and Children then fail and leave no watch. When the read succeeds the watch is
-// stored in *into, and the caller must Cancel it when it is no longer needed; when the read
-// fails, *into is not changed.
+// Watched sets a watch together with the read. For Get and Exists it is on the data of the znode, and for
+// Children on the list of its children. Exists also watches a path without a znode; Get and Children then
+// fail and leave no watch. When the read succeeds the watch is stored in *into, and the caller must Cancel
+// it when it is no longer needed. When the read fails, *into is not changed.
 func Watched(into **Watch) ReadOption { return watchedOption{into} }
 
 func (o watchedOption) applyRead(c *readConfig) error {
@@ -485,13 +484,12 @@ func (r *watchRequest) deliver(ok bool) {
 // long as paths; the caller must Cancel them. The watch of a missing znode has ended with
 // EventNodeDeleted by the time Pipeline returns, and leaves nothing at the server.
 //
-// Use it for names that are never reused: if a znode is deleted and recreated while the
-// request is under way, the watch may report the deletion and leave an unused watch on the
-// server. For a missing znode, persistent watches above it receive EventNodeDeleted again; a
-// persistent watch on one of the paths receives [EventResync]. The server never refuses the request for
-// missing permissions, but ZooKeeper 3.8.4, 3.9.2 and later send no events about a znode
-// that the client may not read. ZooKeeper's own clients use the request to set their
-// watches again after a reconnect.
+// Use it for names that are never reused. If a znode is deleted and created again while the request is
+// under way, the watch may report the deletion and leave an unused watch at the server. For a missing
+// znode, persistent watches above it receive EventNodeDeleted again; a persistent watch on one of the paths
+// receives [EventResync]. The server never refuses the request for missing permissions, but ZooKeeper
+// 3.8.4, 3.9.2 and later send no events about a znode that the client may not read. ZooKeeper's own clients
+// use the request to set their watches again after a reconnect.
 func WatchData(paths []string, into []*Watch) Read {
 	first := ""
 	if len(paths) > 0 {

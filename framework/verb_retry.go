@@ -13,7 +13,7 @@ import (
 // Curator's RetryLoop.callWithRetry.
 //
 // Calls of this client within op that use the context given to op are repeated too, and
-// share one budget with op: together they make no more retries, and spend no more time on
+// share one budget with op. Together they make no more retries, and spend no more time on
 // them, than the policy allows a single call. The same goes for a Retry within op.
 //
 // Retry returns the error of the last try, as op returned it. It blocks while op runs and

@@ -39,9 +39,8 @@ type Event struct {
 // Watch is a one-shot watch that was set by a read with [Watched]. It ends with
 // the first event, with the loss of the connection, or when it is cancelled.
 //
-// However many watches a client has on one path, its server has at most one for
-// the data and one for the children, and none once the last of them is
-// cancelled.
+// A client may have any number of watches on one path. Its server has at most one for the
+// data and one for the children, and none once the last watch is cancelled.
 type Watch struct {
 	one watching.Watch
 	log *slog.Logger
@@ -92,10 +91,11 @@ func (w *Watch) OnFired(fn func(Event)) {
 
 // EndOnDeletion ends a context with the cause when the watch ends because its znode was
 // deleted. It does so before anything that follows the event in the server's stream, and
-// before any other goroutine learns of the event. So a context that represents the znode
-// has ended by the time other clients can know of the deletion. end must be the function
-// returned by context.WithCancelCause: it runs on the goroutine that receives from the
-// server. It is called at once if the znode was deleted before, and never after Cancel.
+// before any other goroutine learns of the event. So a context that represents the znode has
+// ended by the time another waiter of this client learns of the deletion. end must be the
+// function returned by context.WithCancelCause, because it runs on the goroutine that
+// receives from the server. It is called at once if the znode was deleted before, and never
+// after Cancel.
 // EndOnDeletion panics if end is nil.
 func (w *Watch) EndOnDeletion(end context.CancelCauseFunc, cause error) {
 	if end == nil {
@@ -125,10 +125,10 @@ func (w *Watch) call(fn func(Event), e Event) {
 }
 
 // WatchQueue collects watches as they end, for a program with many watches and one goroutine
-// that handles them. A watch is in the queue before anything that follows its event in the
-// server's stream: once a [Framework.Sync] has returned, the queue has every watch ended by a
-// change that was committed before it. The zero value is ready for use. A WatchQueue must not
-// be copied.
+// that handles them. A watch is in the queue before the client handles anything that follows
+// its event in the server's stream. So once a [Framework.Sync] has returned, the queue has
+// every watch that was ended by a change committed before the Sync. The zero value is ready
+// for use. A WatchQueue must not be copied.
 type WatchQueue struct {
 	mu    sync.Mutex
 	ended []*Watch

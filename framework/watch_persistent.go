@@ -51,17 +51,18 @@ type PersistentWatch struct {
 //	defer watch.Cancel()
 //	watch.OnEvent(func(e framework.Event) { ... }) // read again on EventResync
 //
-// However many watches of a mode a client has on one path, its server has one, and none
-// once the last of them is cancelled. If both modes are used on one path, one recursive
-// watch at the server serves both; a child that the client may not read then does not count
-// as a change of the list of children. AddWatch is retried as the policy says. It needs
-// ZooKeeper 3.6 and fails with [ErrUnsupported] on an older server.
+// However many watches of a mode a client has on one path, its server has one, and none once
+// the last of them is cancelled. If both modes are used on one path, one recursive watch at
+// the server serves both. A child that the client may not read then does not count as a
+// change of the list of children. AddWatch is retried as the policy says. It needs ZooKeeper
+// 3.6 and fails with [ErrUnsupported] on an older server.
 //
 // An old server closes the connection on a request that it does not know, which would end
 // the holds on it. So once per connection AddWatch first asks the server for its version,
 // with the four-letter word srvr on a separate connection. If that word is disabled, or no
 // answer comes within a sixth of the session timeout, AddWatch sends its request all the
-// same, and remembers a server that does not know it until that server reports another version.
+// same. It remembers a server that does not know the request until that server reports
+// another version.
 func (f *Framework) AddWatch(ctx context.Context, path string, mode WatchMode, opts ...CallOption) (*PersistentWatch, error) {
 	cfg, err := newCommon(opts)
 	if err != nil {
@@ -136,9 +137,9 @@ func (w *PersistentWatch) Path() string { return w.path }
 // [EventResync] has the path of the watch.
 func (w *PersistentWatch) OnEvent(fn func(Event)) *listen.Registration { return w.listeners.Add(fn) }
 
-// Done is closed when the watch has ended for good: it was cancelled, the client has ended
-// ([ErrClosed], [ErrAuthFailed]), or a server refused to set it again. A server that is only
-// too busy is asked again.
+// Done is closed when the watch has ended for good. That is so when it was cancelled, when
+// the client has ended ([ErrClosed], [ErrAuthFailed]), or when a server refused to set it
+// again. A server that is only too busy is asked again.
 func (w *PersistentWatch) Done() <-chan struct{} { return w.one.Done() }
 
 // Err returns the reason why the watch has ended. It is nil while the watch lives, and after

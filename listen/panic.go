@@ -26,15 +26,16 @@ type optionFunc func(*settings)
 
 func (f optionFunc) apply(s *settings) { f(s) }
 
-// OnPanic sets the handler that receives panics of listeners. The default, and the meaning of nil, is to log each of them
-// through slog.Default, as it is at that moment, at level Error with the attributes "of", which is "listener", "panic" and "stack".
+// OnPanic sets the handler that receives panics of listeners. By default, and with nil, each panic is logged through
+// slog.Default, as it is at that moment, at level Error. The record has the attributes "of", which is "listener",
+// "panic" and "stack".
 func OnPanic(handler PanicHandler) Option {
 	return optionFunc(func(s *settings) { s.handler = handler })
 }
 
-// Latest makes a value replace the one that still waits in a listener's queue. A listener that is slower than the Notify calls gets the
-// newest value after each call, and misses older ones. It suits values that are whole states, such as a list of all members. For
-// [Set.Flush] a replaced value is delivered when its replacement is.
+// Latest makes a value replace the value that still waits in a listener's queue. A listener that is slower than the
+// Notify calls gets the newest value after each call, and misses older ones. It suits values that are whole states,
+// such as a list of all members. For [Set.Flush] a replaced value is delivered when its replacement is.
 func Latest() Option {
 	return optionFunc(func(s *settings) { s.latest = true })
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// Do calls op until it returns nil, and between the calls waits as policy says. Op gets ctx as it is, and runs on the goroutine of
-// the caller, one call at a time. Do retries after any error of op, unless the error is, or wraps, a *backoff.PermanentError:
-// op marks an error that is not worth another try with backoff.Permanent. A [Selector] may refuse a retry too, and an [Observer]
-// receives what Do returns. A nil policy counts as [None].
+// Do calls op until it returns nil, and between the calls waits as policy says. Op gets ctx as it is, and runs on the
+// goroutine of the caller, one call at a time. Do retries after any error of op, unless the error is, or wraps, a
+// *backoff.PermanentError. op marks an error that is not worth another try with backoff.Permanent. A [Selector] may
+// refuse a retry too, and an [Observer] receives what Do returns. A nil policy counts as [None].
 //
 // Do returns
 //   - nil when op returned nil;
@@ -22,7 +22,8 @@ import (
 //   - the last error of op, unchanged, when policy gave up;
 //   - an error that matches ctx.Err() and context.Cause(ctx), without a call of op, when ctx had ended before the first call;
 //   - an error that matches ctx.Err(), context.Cause(ctx) and the last error of op (by errors.Is and errors.As) when ctx ended
-//     later, during a call that failed or during a wait. If the last error of op matches the cause by itself, it is returned alone.
+//     later, during a call that failed or during a wait. If the last error of op already matches the cause, it is returned
+//     alone.
 //
 // Do blocks for as long as op does, plus the waits. A wait ends as soon as ctx does, and op is not called again after that. Policy
 // receives the monotonic time since the first call began. Do leaves no goroutine and no timer behind. A panic of op passes

@@ -4,8 +4,9 @@
 //
 // # In the first hour
 //
-// You need nothing of this package to begin. A client repeats its requests by itself, up to five times, with pauses that grow from
-// 100 ms. Change that when calls should give up sooner, or go on through a longer restart of the servers:
+// A new program needs nothing of this package. A client repeats its requests by itself, up to five times, with pauses
+// that grow from 100 ms. Choose another policy when calls should give up sooner, or go on through a longer restart of
+// the servers:
 //
 //	client, err := framework.Connect(ctx, servers,
 //		framework.WithRetryPolicy(retry.ExponentialBackoff(100*time.Millisecond, 9)))
@@ -25,13 +26,14 @@
 //	retry.SessionFailed(policy)                                             // SessionFailedRetryPolicy
 //	retry.None()                                                            // one try, no retry
 //
-// Where many clients fail together, as when a server restarts, prefer the exponential policies. Their jitter keeps the clients
-// from coming back all at once.
+// If many clients fail together, as when a server restarts, prefer the exponential policies. Their jitter keeps the
+// clients from reconnecting all at once.
 //
-// No policy spins. Every wait lies between [MinWait] and [MaxWait]; a parameter outside of that range is moved to its nearer end.
+// No policy spins. Every wait lies between [MinWait] and [MaxWait]. A parameter outside this range is moved to its
+// nearer end.
 //
-// A [Policy] is a function of how many retries were made, how much time has passed and what went wrong. It has no state, so one
-// value serves all goroutines of a program.
+// A [Policy] is a function of the number of retries, the elapsed time and the error. It has no state, so one value
+// serves all goroutines of a program.
 //
 // Any backoff.BackOff of github.com/cenkalti/backoff/v4 becomes a policy through [FromBackOff], and any function through
 // [PolicyFunc]:
@@ -57,11 +59,11 @@
 //
 // # Nesting
 //
-// A Do inside the operation of another Do multiplies: five tries of five tries are twenty-five, and the waits multiply too.
-// Retry at one level and give the inner level [None], or give both the same [Budget].
+// A Do inside the operation of another Do multiplies the tries: five tries of five tries are twenty-five. The waits
+// multiply too. Retry at one level and give the inner level [None], or give both the same [Budget].
 //
 // # What is not promised
 //
-// A policy does not end an operation that hangs. Only its context does. [UntilElapsed] may start its last try up to one wait
-// after its limit.
+// A policy does not end an operation that hangs. Only the operation's context does. [UntilElapsed] may start its last
+// try up to one wait after its limit.
 package retry

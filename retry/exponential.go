@@ -24,7 +24,7 @@ func ExponentialBackoff(base time.Duration, maxRetries int) Policy {
 	return BoundedExponentialBackoff(base, MaxWait, maxRetries)
 }
 
-// BoundedExponentialBackoff returns the policy that is [ExponentialBackoff] except that no wait exceeds maxSleep, as in Curator's
+// BoundedExponentialBackoff returns an [ExponentialBackoff] whose waits do not exceed maxSleep, as in Curator's
 // BoundedExponentialBackoffRetry. MaxSleep is moved into the range from [MinWait] to [MaxWait]; zero does not mean
 // unbounded. A maxSleep below base makes every wait maxSleep.
 func BoundedExponentialBackoff(base, maxSleep time.Duration, maxRetries int) Policy {

@@ -31,8 +31,8 @@ type Policy interface {
 	// began, and the last error, which is not nil. It returns how long to wait and true, or false to give up; wait is then
 	// ignored. A wait below zero counts as zero.
 	//
-	// Next is pure as far as its callers can see: it keeps nothing between calls, does not block, and may be called by any
-	// number of goroutines at once. Randomness is allowed.
+	// Next is a pure function: it keeps nothing between calls and does not block. Any number of goroutines may call it at
+	// once. Randomness is allowed.
 	Next(attempt int, elapsed time.Duration, err error) (wait time.Duration, ok bool)
 }
 
@@ -73,10 +73,11 @@ func UntilElapsed(maxElapsed, sleep time.Duration) Policy {
 	return untilElapsed{maxElapsed: maxElapsed, sleep: clamp(sleep)}
 }
 
-// SessionFailed returns the policy that gives up when the error is zk.ErrSessionExpired or wraps it, and otherwise decides as policy
-// does. It is Curator's SessionFailedRetryPolicy (CURATOR-544), for work that makes sense only in the session it
-// began in. A framework client that sees it binds each call to the session in which the call began: once that session has ended,
-// the call fails with an error that matches zk.ErrSessionExpired, and is never sent in another session. A nil policy counts as [None].
+// SessionFailed returns the policy that gives up when the error is zk.ErrSessionExpired or wraps it, and otherwise
+// decides as policy does. It is Curator's SessionFailedRetryPolicy (CURATOR-544), for work that makes sense only in the
+// session it began in. A framework client with this policy binds each call to the session in which the call began. Once
+// that session has ended, the call fails with an error that matches zk.ErrSessionExpired, and is never sent in another
+// session. A nil policy counts as [None].
 func SessionFailed(policy Policy) Policy {
 	return sessionFailed{policy: orNone(policy)}
 }

@@ -28,7 +28,7 @@
 // for all servers, as zookeeper.server.principal does. The realm is the one that krb5.conf maps the
 // host to, or the client's.
 //
-// # What is not there
+// # What is missing
 //
 // Requests after the authentication are neither encrypted nor signed: use framework.WithTLS. Tickets need
 // encryption types of AES. Caches must be files; KEYRING, KCM and DIR are not read. A server of another realm

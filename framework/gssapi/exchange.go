@@ -39,7 +39,7 @@ func (e *exchange) Next(_ context.Context, challenge []byte) ([]byte, error) {
 	case 2:
 		return e.choose(challenge)
 	default:
-		return nil, errors.New("a challenge after the last")
+		return nil, errors.New("a challenge after the last one, expected the end of the exchange")
 	}
 }
 

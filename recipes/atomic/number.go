@@ -131,9 +131,9 @@ func (n *DistributedAtomicNumber[T]) CompareAndSet(ctx context.Context, expected
 	return err == nil, wrap("compare and set "+n.Path(), err)
 }
 
-// TrySet sets the number and returns the one that it replaces. Unlike ForceSet
-// it loses no addition of another client. If [framework.OutcomeUnknown] is true
-// for its error, the number may be set; it is set at most once.
+// TrySet sets the number and returns the number that it replaces. Unlike ForceSet it
+// loses no addition of another client. If [framework.OutcomeUnknown] is true for its
+// error, the number may be set; it is set at most once.
 func (n *DistributedAtomicNumber[T]) TrySet(ctx context.Context, value T) (Value[T], error) {
 	outcome := n.change(ctx, func(T) T { return value })
 	return outcome.value, wrap("set "+n.Path(), outcome.err)
@@ -154,12 +154,12 @@ func (n *DistributedAtomicNumber[T]) Subtract(ctx context.Context, delta T) (Val
 	return n.Add(ctx, -delta)
 }
 
-// Add adds delta, and returns the number before and after. It wraps around as
-// Go's integers do. Additions of several goroutines share a write; each gets its
-// own numbers, in one order. Stats count the write. It is made with the values of
-// the first one's context, so a retry policy or a session that
-// [framework.Framework.Retry] has put there serves the others too; to keep them
-// apart, make another counter for the same path.
+// Add adds delta, and returns the number before and after. It wraps around as Go's
+// integers do. Additions of several goroutines share a write; each gets its own numbers,
+// in one order. Stats count the write. The write uses the values of the first addition's
+// context. So a retry policy or a session of [framework.Framework.Retry] in that context
+// applies to the other additions too. To keep additions apart, make another counter for
+// the same path.
 //
 // When ctx ends before the addition is part of a write, nothing is added. When
 // it ends later, Add leaves the write, and [framework.OutcomeUnknown] is true for

@@ -28,7 +28,7 @@ type Value[T any] struct {
 	Stats     Stats
 }
 
-// Stats tells what a change took. It is Curator's AtomicStats.
+// Stats describes the tries of a change. It is Curator's AtomicStats.
 type Stats struct {
 	OptimisticTries int           // without the lock
 	PromotedTries   int           // with the lock of WithPromotedToLock
@@ -107,9 +107,9 @@ func (v *DistributedAtomicValue) force(ctx context.Context, data []byte) error {
 	}
 }
 
-// TrySet sets the value and returns the one that it replaces. Unlike ForceSet
-// it loses no change of another client. If [framework.OutcomeUnknown] is true for
-// its error, the value may be set; it is set at most once.
+// TrySet sets the value and returns the value that it replaces. Unlike ForceSet it loses no
+// change of another client. If [framework.OutcomeUnknown] is true for its error, the value may
+// be set; it is set at most once.
 func (v *DistributedAtomicValue) TrySet(ctx context.Context, data []byte) (Value[[]byte], error) {
 	return v.Update(ctx, func([]byte) ([]byte, error) { return data, nil })
 }
@@ -142,12 +142,12 @@ func (v *DistributedAtomicValue) Initialize(ctx context.Context, data []byte) (b
 	return err == nil, wrap("initialize", err)
 }
 
-// Update changes the value to what change makes of it, and returns both. It is
-// the general form of all changes. It calls change again whenever another
-// process was faster, or with a value that it has read if change refuses what
-// the Update before this one has written. An error of change for a value that was
-// read ends the Update and is returned. If [framework.OutcomeUnknown] is true for the
-// error of Update, the change may have been made; it is made at most once.
+// Update replaces the value by the result of change, and returns both. It is the general form
+// of all changes. It calls change again whenever another process was faster. If change refuses
+// the value that the Update before this one has written, Update reads the value and calls
+// change again. An error of change for a value that was read ends the Update and is returned.
+// If [framework.OutcomeUnknown] is true for the error of Update, the change may have been
+// made; it is made at most once.
 func (v *DistributedAtomicValue) Update(ctx context.Context, change func(pre []byte) ([]byte, error)) (Value[[]byte], error) {
 	if change == nil {
 		return Value[[]byte]{}, fmt.Errorf("atomic: update %s: function nil, expected one that returns the next value", v.path)

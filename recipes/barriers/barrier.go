@@ -46,10 +46,10 @@ func (b *DistributedBarrier) SetBarrier(ctx context.Context) error {
 	return nil
 }
 
-// RemoveBarrier removes the barrier, and so lets all go on that wait at it. It returns
-// nil if the barrier is not set. After a lost reply it tries again, and may remove a
-// barrier that was set since. If [framework.OutcomeUnknown] is true for its error, the
-// barrier may be removed; the call can be repeated.
+// RemoveBarrier removes the barrier, and so lets all processes go on that wait at it.
+// It returns nil if the barrier is not set. After a lost reply it tries again, and may
+// remove a barrier that was set since. If [framework.OutcomeUnknown] is true for its
+// error, the barrier may be removed; the call can be repeated.
 func (b *DistributedBarrier) RemoveBarrier(ctx context.Context) error {
 	if err := b.client.Delete(ctx, b.path, framework.Idempotent()); err != nil {
 		return fmt.Errorf("barriers: remove: %w", err)

@@ -17,10 +17,10 @@ import (
 // stays open. It is the latch of that name in menagerie and in package
 // java.util.concurrent.
 //
-// Layout: <path>/count is a persistent znode whose version is the number of
-// events that were counted: each of them writes it once, on no condition. So
-// those that count at the same time do not collide. <path>/ready is a persistent
-// znode, created when the last event has been counted.
+// Layout: <path>/count is a persistent znode whose version is the number of events
+// that were counted: each event writes it once, without a condition. So processes
+// that count at the same time do not collide. <path>/ready is a persistent znode,
+// created when the last event has been counted.
 //
 // It is safe for concurrent use.
 type CountDownLatch struct {
@@ -68,17 +68,17 @@ func (l *CountDownLatch) left(stat *framework.Stat) int {
 	return max(int(l.total)-int(stat.Version), 0)
 }
 
-// CountDown counts one event, and opens the latch if it is the last. When the
-// latch is open it does nothing that can be seen. Each call counts, so after a lost
-// reply it is not repeated: then [framework.OutcomeUnknown] is true for the error, and
-// the event may be counted.
+// CountDown counts one event, and opens the latch if it is the last. When the latch
+// is open it has no effect. Each call counts, so after a lost reply it is not
+// repeated: then [framework.OutcomeUnknown] is true for the error, and the event may
+// be counted.
 //
 // An error that matches [ErrCounted] is about the opening alone. Do not count the
 // event again: the processes in [CountDownLatch.Await] open the latch within a
 // session timeout.
 //
-// The version of a znode counts 2^31 - 1 events. CountDown returns an error for those that
-// come after them. The latch is open by then, and stays open.
+// The version of a znode counts 2^31 - 1 events. CountDown returns an error for
+// further events. The latch is open by then, and stays open.
 func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	var stat framework.Stat
 	err := l.client.Set(ctx, l.count(), nil, framework.StoringStatIn(&stat))
@@ -120,9 +120,9 @@ func (l *CountDownLatch) open(ctx context.Context) error {
 	return err
 }
 
-// Await blocks until the latch is open, or ctx ends. It gets one event, however
-// many are counted. It looks for itself once per session timeout: a process that
-// has counted the last event may have died before it could open the latch.
+// Await blocks until the latch is open, or ctx ends. It gets one event, however many
+// are counted. It also looks once per session timeout, because a process that has
+// counted the last event may have died before it could open the latch.
 func (l *CountDownLatch) Await(ctx context.Context) error {
 	for {
 		opened, err := l.awaitOnce(ctx)

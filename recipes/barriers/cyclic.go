@@ -9,10 +9,11 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// CyclicBarrier is a meeting point: Await blocks until as many members wait
-// there as the barrier has, then all go on, and the barrier can be used again.
-// It is the barrier of that name in menagerie and in package java.util.concurrent,
-// made of a [DistributedDoubleBarrier] that is left as soon as it was entered.
+// CyclicBarrier is a meeting point. Await blocks until all members of the barrier
+// wait in it. Then all of them go on, and the barrier can be used again. It is the
+// barrier of that name in menagerie and in package java.util.concurrent. It is made
+// of a [DistributedDoubleBarrier] that its members leave as soon as they have
+// entered.
 //
 // One CyclicBarrier is one member. It is safe for concurrent use.
 type CyclicBarrier struct{ double *DistributedDoubleBarrier }
@@ -32,11 +33,11 @@ func NewCyclicBarrier(client *framework.Framework, path string, members int) (*C
 func (b *CyclicBarrier) Path() string { return b.double.Path() }
 
 // Await blocks until all members have come, or ctx ends. If it fails, nothing is
-// left of the attempt. If the error matches [ErrNotLeft], the others have passed, and
-// the call must not be repeated for the same meeting. After any other error they
-// wait on, unless they passed just before, since they count a member until its node
-// is gone. Members to whom that matters need a number of the meeting that all agree
-// on, such as an atomic value.
+// left of the attempt. If the error matches [ErrNotLeft], the other members have
+// passed, and the call must not be repeated for the same meeting. After any other
+// error they go on waiting, unless they passed just before, since they count a
+// member until its node is gone. If that matters, let all members agree on a number
+// of the meeting, such as an atomic value.
 func (b *CyclicBarrier) Await(ctx context.Context) error {
 	if err := b.double.Enter(ctx); err != nil {
 		return err

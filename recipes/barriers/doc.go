@@ -2,11 +2,11 @@
 
 // Package barriers makes processes wait for each other.
 //
-//   - [DistributedBarrier] keeps all that come to it waiting until it is removed.
+//   - [DistributedBarrier] keeps all processes that wait at it until it is removed.
 //   - [DistributedDoubleBarrier] lets a number of members begin together and end
 //     together.
-//   - [CyclicBarrier] is a meeting point: each member waits there until all
-//     have come, as often as they like.
+//   - [CyclicBarrier] is a meeting point: each member waits there until all members
+//     have come. They can meet any number of times.
 //   - [CountDownLatch] opens once a number of events has been counted.
 //
 // The first two share their znodes with Curator's classes of the same names,
@@ -14,18 +14,18 @@
 //
 // # What a member costs
 //
-// A member of a double barrier makes a fixed number of requests and gets one
-// event, however many members there are: it waits for the znode "ready" and asks
-// for the number of members, not for their names. The same holds for its end,
-// with two exceptions. A member whose process dies is noticed by those that wait
-// to leave when its session has expired, and to notice it each of them looks
-// once per session timeout. And a member that finds the barrier in another round
-// than its own reads the Stats of the members that are there, 128 in a round trip.
+// A member of a double barrier makes a fixed number of requests and gets one event,
+// however many members there are. It waits for the znode "ready", and asks for the
+// number of members instead of their names. Leaving costs a fixed number of requests
+// too, with two exceptions. First, the members that wait to leave look once per
+// session timeout, to notice a member whose process has died. Second, a member that
+// finds the barrier in another round than its own reads the Stats of all members,
+// 128 in a round trip.
 //
 // # What is left behind
 //
-// A call that fails, or whose context ends, takes its member node back. The node
-// "ready" of a round whose members have all died does not open the next round,
-// unlike in Curator 5.4: a member relies on a "ready" that is younger than
+// A call that fails, or whose context ends, deletes its member node. If all members
+// of a round have died, the node "ready" of that round does not open the next round,
+// unlike in Curator 5.4. A member relies only on a "ready" that is younger than
 // itself, or than another member that is still there.
 package barriers

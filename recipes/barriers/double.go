@@ -19,15 +19,14 @@ import (
 // readyName is what Curator calls the node that opens a double barrier.
 const readyName = "ready"
 
-// DistributedDoubleBarrier lets members begin together and end together: Enter
-// blocks until so many have entered, Leave until all of them have left. Members
-// above the number that come while the barrier is open pass as well. It shares
-// its znodes with Curator's class of that name.
+// DistributedDoubleBarrier lets members begin together and end together. Enter blocks until
+// enough members have entered, and Leave until all of them have left. Further members that
+// come while the barrier is open pass as well. It shares its znodes with Curator's class of
+// that name.
 //
-// Layout: <path>/<uuid>, ephemeral, for each member, and <path>/ready,
-// persistent, while the barrier is open; below container nodes. Members read
-// <path>. One that closes the barrier also writes it, without changing its data,
-// and needs permission to do so.
+// Layout: <path>/<uuid>, ephemeral, for each member, and <path>/ready, persistent, while the
+// barrier is open; below container nodes. Members read <path>. A member that closes the
+// barrier also writes <path>, without changing its data, and needs permission to do so.
 //
 // One DistributedDoubleBarrier is one member. It is safe for concurrent use.
 type DistributedDoubleBarrier struct {
@@ -68,11 +67,10 @@ func (b *DistributedDoubleBarrier) Path() string { return b.path }
 
 func (b *DistributedDoubleBarrier) ready() string { return framework.JoinPath(b.path, readyName) }
 
-// Enter blocks until as many members have entered as the barrier needs, or ctx
-// ends. If it fails, nothing is left of the attempt. The others may have entered
-// all the same, since they count a member until its node is gone. A
-// [*framework.LostError] says that the session has ended while it waited, and
-// with it the member.
+// Enter blocks until as many members have entered as the barrier needs, or ctx ends. If it
+// fails, nothing is left of the attempt. The other members may have entered all the same,
+// since they count a member until its node is gone. A [*framework.LostError] says that the
+// session, and with it the member, has ended during the wait.
 func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 	if err := b.begin(ctx, false); err != nil {
 		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
@@ -85,9 +83,9 @@ func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 	return nil
 }
 
-// Leave blocks until all members have left, or ctx ends. The member itself has
-// left as soon as its node is deleted, which comes first: so a Leave that
-// fails need not be repeated, and others do not wait for this member.
+// Leave blocks until all members have left, or ctx ends. Leave first deletes the member's
+// node, and the member has then left. So a Leave that fails need not be repeated, and other
+// members do not wait for this member.
 func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
 	if err := b.begin(ctx, true); err != nil {
 		return fmt.Errorf("barriers: leave %s: %w", b.path, err)

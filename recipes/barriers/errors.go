@@ -16,8 +16,8 @@ var (
 	// ErrNotEntered says that a member which has not entered is to leave.
 	ErrNotEntered = errors.New("not entered")
 
-	// ErrNotLeft says that all members of a [CyclicBarrier] have come and have been let go, but
-	// that the caller cannot know that all of them have gone.
+	// ErrNotLeft says that all members of a [CyclicBarrier] have come and may go on, but that the
+	// caller cannot know that all of them have left.
 	ErrNotLeft = errors.New("all members have come, and not all have left")
 
 	// ErrCounted says that the last event of a [CountDownLatch] is counted, and that the latch

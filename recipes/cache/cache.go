@@ -102,9 +102,9 @@ func (c *CuratorCache) follow(ctx context.Context) {
 
 // Close stops following and empties the storage, except with [DoNotClearOnClose]. It blocks
 // until the goroutines of the cache have ended, and leaves no watch. It does not wait for
-// listeners: they still get the events that came before. [CuratorCache.Err] tells a closed
-// cache from a tree without znodes. Close may be called more than once,
-// and by listeners. The error is always nil.
+// listeners: they still get the events that came before. [CuratorCache.Err] distinguishes a
+// closed cache from a tree without znodes. Close may be called more than once, and by listeners.
+// The error is always nil.
 func (c *CuratorCache) Close() error {
 	c.mu.Lock()
 	first, stop := !c.closed, c.stop

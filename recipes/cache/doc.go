@@ -31,8 +31,9 @@
 //	for name, data := range c.Children("/services/search") { ... } // costs as much as these children
 //
 // [SingleNodeCache] keeps the znode alone, [WithChildrenOnly] its children, and [WithMaxDepth]
-// some levels. [WithSelector] asks functions which znodes to keep and which to go into. What is
-// not kept is not read, except that a cache lists the znode whose children it keeps.
+// some levels. [WithSelector] asks functions which znodes to keep, and below which znodes to
+// look. The cache does not read a znode that it does not keep, except that it lists a znode
+// whose children it keeps.
 //
 // # Listen to changes
 //
@@ -50,7 +51,7 @@
 //
 //	err := c.WaitFor(ctx, func(c *cache.CuratorCache) bool { return c.Size() >= 3 })
 //
-// Read your own writes, and writes that you have heard of:
+// Fresh waits for your own writes, and for writes that another process has told you of:
 //
 //	err = client.Set(ctx, "/services/a", data)
 //	err = c.Fresh(ctx) // now the picture has it, or a newer state
@@ -62,12 +63,13 @@
 //   - No state of a path comes twice. The events of a path fit together: replayed from the
 //     start, they give the picture.
 //   - A state that lasts reaches the picture and the listeners. A state that is soon replaced
-//     may be left out: of several changes in a row, the last one counts.
+//     may be left out: of several quick changes, the last one counts.
 //   - A znode that was deleted and created again is a change, even when its version is the
 //     same. The cache compares the transactions that created and changed it.
 //   - After any loss of connections or sessions the picture becomes equal to the server's tree
 //     again, without help. Until then it stays as it was.
-//   - An event is in the picture first: a listener finds its event, or a newer state, there.
+//   - The picture changes before the event: a listener finds the state of its event, or a newer
+//     one, in the picture.
 //
 // # What is not promised
 //
@@ -76,27 +78,28 @@
 //     [CuratorCache.Fresh] waits for it to catch up.
 //   - The picture leaves out a znode that the client may not read, that cannot be decompressed,
 //     that exceeds [framework.WithMaxReplySize], or whose path [framework.ValidatePath] refuses.
-//     The log names it. ZooKeeper may send no event for a changed access control list. A znode
-//     that has become readable is then found with its next change, or after the next reconnect.
+//     The log names it. ZooKeeper may send no event for a changed access control list. So the
+//     cache notices a znode that has become readable with its next change, or after the next
+//     reconnect.
 //   - The fields of a Stat about children and access control are as old as the data.
 //
 // # What it costs
 //
-// The server keeps one watch for a cache. The first fill reads each znode once, and the list of
-// children of each that has any. At most 192 znodes are read at a time, and fewer if data is
-// large, so that other requests of the client wait little. From ZooKeeper 3.6 on, up to 64 of
-// them share a request; see [framework.Framework.Pipeline]. An event costs a
-// read; on a server with one-shot watches, one of a znode that may not be read costs up to three.
+// The server keeps one watch for a cache. The first fill reads each znode once, and lists each
+// znode that has children. The cache reads at most 192 znodes at a time, and fewer if data is
+// large, so that other requests of the client wait little. From ZooKeeper 3.6 on, up to 64 reads
+// share a request; see [framework.Framework.Pipeline]. An event costs a read. On a server with
+// one-shot watches, an event of a znode that the client may not read costs up to three.
 //
 // The persistent watch of a cache with limits covers the whole subtree all the same, unless the
-// cache keeps a single znode. So the server sends events of what is not kept, some 70 bytes each.
-// They cost no request. Where deep znodes change often, [framework.Framework.FollowChildren] or
-// several caches of single znodes may cost less.
+// cache keeps a single znode. So the server sends events of znodes that are not kept, some 70
+// bytes each. These events cost no request. If deep znodes change often,
+// [framework.Framework.FollowChildren] or several caches of single znodes may cost less.
 //
-// After a reconnect the cache reads all data again if that has up to 256 bytes on average. Of
-// longer data it compares the Stat of each znode, one small request each, and reads only what has
-// changed. While most comparisons find a change, it asks for the data at once, so each znode
-// still costs one request.
+// After a reconnect the cache reads all data again if the data has up to 256 bytes on average.
+// If data is longer, the cache compares the Stat of each znode, one small request each, and
+// reads only data that has changed. While most comparisons find a change, the cache reads data
+// without a comparison, so each znode still costs one request.
 //
 // A znode takes the bytes of its name and its data, about 20 for its Stat, and about 33 for its
 // place in a table. Its path, its Stat and its [ChildData] are made when a caller asks for them;

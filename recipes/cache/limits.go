@@ -17,13 +17,13 @@ import (
 // the server, so they must not block, nor call methods of the cache that block. A panic counts
 // as false, and the client's logger gets it.
 type TreeCacheSelector struct {
-	// TraverseChildren reports whether the cache goes into a znode: whether it lists the
-	// children and keeps those that AcceptChild accepts. It is asked about the cache's own path
-	// and about znodes that the cache keeps.
+	// TraverseChildren reports whether the cache lists the children of a znode, and keeps the
+	// children that AcceptChild accepts. It is asked about the cache's own path and about znodes
+	// that the cache keeps.
 	TraverseChildren func(path string) bool
 
-	// AcceptChild reports whether the cache keeps a znode below its own path. What is below a
-	// znode that it does not keep is not kept either.
+	// AcceptChild reports whether the cache keeps a znode below its own path. The cache keeps
+	// nothing below a znode that it does not keep.
 	AcceptChild func(path string) bool
 }
 

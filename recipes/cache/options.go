@@ -46,7 +46,7 @@ func SingleNodeCache() Option {
 }
 
 // WithMaxDepth keeps the znode and at most n levels below it: with 1 its children, with 2
-// their children too. What is deeper is not read. With 0 it is [SingleNodeCache]. It is
+// their children too. Deeper znodes are not read. With 0 it is [SingleNodeCache]. It is
 // TreeCache's setMaxDepth of Curator. Default: all levels.
 func WithMaxDepth(n int) Option {
 	return func(c *config) error {

@@ -10,11 +10,10 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-// WaitFor blocks until the predicate returns true. It calls the predicate at once, and again
-// after changes of the picture, on the caller's goroutine. It fails with the error and the
-// cause of the context if the context ends first, and with [ErrClosed] or
-// [framework.ErrClosed] when the cache or the client is closed. An expired context does not
-// matter if the predicate is true at once.
+// WaitFor blocks until the predicate returns true. It calls the predicate at once, and again after changes of
+// the picture, on the caller's goroutine. It fails with the error and the cause of the context if the context
+// ends first. It fails with [ErrClosed] or [framework.ErrClosed] when the cache or the client is closed. An
+// expired context does not matter if the predicate is true at once.
 func (c *CuratorCache) WaitFor(ctx context.Context, predicate func(*CuratorCache) bool) error {
 	switch {
 	case ctx == nil:
@@ -46,18 +45,18 @@ func (c *CuratorCache) whyDone() error {
 	return c.err
 }
 
-// Fresh blocks until the picture contains everything that was committed before the call: the
-// caller's own writes, and any write that the caller has heard of. The first Fresh blocks
-// until the picture is full. Later writes may be in the picture or not.
+// Fresh blocks until the picture contains every write that was committed before the call. These are the caller's
+// own writes, and any write that the caller has learned of. The first Fresh blocks until the picture is full.
+// Later writes may be in the picture or not.
 //
 // Fresh sends a sync, waits for the events before its reply, and for the reads they cause. The
 // limit of every sync applies: a leader that is cut off from its followers, and has not noticed,
 // may reply without their newest writes.
 //
-// Fresh fails with the error of [framework.Framework.Sync], with the error and the cause of the
-// context, with [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. If the list of a folder is
-// longer than the client reads, Fresh fails with [framework.ErrTooLarge] and names the folder: children of it that
-// are not in the picture may exist. The cache goes on, and lists the folder again when it is shorter by a tenth.
+// Fresh fails with the error of [framework.Framework.Sync], with the error and the cause of the context, with
+// [ErrNotStarted], and with [ErrClosed] or [framework.ErrClosed]. If the list of a folder is longer than the
+// client reads, Fresh fails with [framework.ErrTooLarge] and names the folder, which may have children that are
+// not in the picture. The cache goes on, and lists the folder again when it is shorter by a tenth.
 func (c *CuratorCache) Fresh(ctx context.Context) error {
 	if ctx == nil {
 		return c.failed("fresh", attempt.ErrNilContext)

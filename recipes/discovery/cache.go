@@ -252,10 +252,10 @@ func (c *ServiceCache[T]) Name() string { return c.name }
 // instances are shared and must not be changed.
 func (c *ServiceCache[T]) Instances() []*ServiceInstance[T] { return c.current.Load().instances() }
 
-// Age returns how old the instances may be. It is 0 while the client is connected
-// and the instances have all changes that this process has heard of. Otherwise it is the time
-// since a server was last heard from, since this process heard of the oldest change that is
-// not among the instances yet, or since Close.
+// Age returns how old the instances may be. It is 0 while the client is connected and the instances
+// have all changes that this process has heard of. Otherwise it is the longest of three times: since
+// a server last answered, since this process learned of the oldest change that is not among the
+// instances yet, and since Close.
 func (c *ServiceCache[T]) Age() time.Duration {
 	connected := c.discovery.client.State().IsConnected()
 	c.mu.Lock()

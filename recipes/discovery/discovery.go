@@ -31,12 +31,13 @@ var (
 	ErrNoInstance = errors.New("no instance")
 )
 
-// ServiceDiscovery registers instances of services and finds the instances of others.
-// It shares them with Curator's x-discovery and with Spring Cloud Zookeeper.
+// ServiceDiscovery registers instances of services and finds instances of other
+// processes. It shares them with Curator's x-discovery and with Spring Cloud
+// Zookeeper.
 //
-// Layout: <path>/<service name>/<id>, an ephemeral znode for a dynamic
-// instance and a persistent one for the others, below container nodes. Its data
-// is what a [Serializer] writes.
+// Layout: <path>/<service name>/<id>, below container nodes. The znode is ephemeral
+// for a dynamic instance and persistent for every other instance. Its data is what a
+// [Serializer] writes.
 //
 // It is safe for concurrent use.
 type ServiceDiscovery[T any] struct {
@@ -81,10 +82,10 @@ func (r *removal) refused() bool {
 	}
 }
 
-// NewServiceDiscovery returns a discovery of the services below path, whose
-// instances have payloads of type T and the JSON of Curator; see
-// [JSONSerializer] for the class that Java needs. A nil serializer is the
-// zero JSONSerializer. It checks its arguments and sends nothing.
+// NewServiceDiscovery returns a discovery of the services below path. Their instances
+// have payloads of type T, and Curator's JSON; see [JSONSerializer] for the class
+// that Java needs. A nil serializer is the zero JSONSerializer. It checks its
+// arguments and sends nothing.
 func NewServiceDiscovery[T any](client *framework.Framework, path string, serializer Serializer[T]) (*ServiceDiscovery[T], error) {
 	if client == nil {
 		return nil, errors.New("discovery: client nil, expected a framework client")
@@ -110,12 +111,12 @@ func (d *ServiceDiscovery[T]) pathOf(name, id string) string {
 }
 
 // Register registers an instance and keeps it registered, over deletions, lost
-// connections and lost sessions, until it is unregistered or the discovery is
-// closed. It blocks until the server has the instance. One that an earlier
-// process has left is replaced, and so is one that another process keeps: ids must
-// be unique. An instance that this discovery has registered already is updated, see
-// [ServiceDiscovery.Update]; if its first Register is still under way and then
-// gives up, so does this call, with [ErrNotRegistered].
+// connections and lost sessions, until it is unregistered or the discovery is closed.
+// It blocks until the server has the instance. Register replaces a znode that an
+// earlier process has left. It also replaces a znode that another process keeps, so
+// ids must be unique. An instance that this discovery has registered already is
+// updated; see [ServiceDiscovery.Update]. If its first Register is still under way
+// and then gives up, this call fails with [ErrNotRegistered].
 //
 // When the first Register of an instance fails, the instance is not registered. If
 // ctx ends before the server has confirmed that, the error matches
@@ -297,14 +298,14 @@ func (d *ServiceDiscovery[T]) kept(instance ServiceInstance[T]) (entry *registra
 	return entry, d.closed
 }
 
-// Unregister removes an instance that this discovery has registered. When it
-// returns nil the server has confirmed that the instance is gone: a server
-// that unregisters first, then drains its calls and then closes its port fails
-// no call. It waits for at most ten seconds, and no longer than until the client has
-// been without a connection for two seconds, see [nodes.PersistentNode.Close]. Then it
-// returns an error that matches [framework.ErrCleanupPending], and the removal goes on
-// in the background. When the server refuses the removal, the next Unregister tries
-// again. Unregistering an instance that is not registered does nothing.
+// Unregister removes an instance that this discovery has registered. When it returns
+// nil the server has confirmed that the instance is gone. So a service that
+// unregisters first, then drains its calls and then closes its port fails no call. It
+// waits for at most ten seconds, and no longer than until the client has been without
+// a connection for two seconds, see [nodes.PersistentNode.Close]. Then it returns an
+// error that matches [framework.ErrCleanupPending], and the removal goes on in the
+// background. When the server refuses the removal, the next Unregister tries again.
+// Unregistering an instance that is not registered does nothing.
 func (d *ServiceDiscovery[T]) Unregister(instance ServiceInstance[T]) error {
 	path := d.pathOf(instance.Name, instance.ID)
 	d.mu.Lock()
@@ -389,9 +390,9 @@ func (d *ServiceDiscovery[T]) children(ctx context.Context, path string) ([]stri
 	return names, nil
 }
 
-// Instances asks the server for all instances of a service, in the order of
-// their znodes. What is no instance is left out and logged. For more than a
-// query now and then use a [ServiceCache].
+// Instances asks the server for all instances of a service, in the order of their
+// znodes. A znode that is no instance is left out and logged. For more than a query
+// now and then use a [ServiceCache].
 func (d *ServiceDiscovery[T]) Instances(ctx context.Context, name string) ([]ServiceInstance[T], error) {
 	instances, err := d.instances(ctx, name)
 	if err != nil {

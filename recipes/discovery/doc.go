@@ -24,20 +24,20 @@
 //	defer provider.Close()
 //	instance, err := provider.Instance() // sends nothing, allocates nothing
 //
-// A provider that is cut off goes on with the instances that it knows;
-// [ServiceProvider.Age] says how old they are. When many instances change at once, only the
-// newest list is made: a slow listener misses lists, and no change. An HTTP client uses a
+// A provider that is cut off goes on with the instances that it knows; [ServiceProvider.Age]
+// says how old they are. When many instances change at once, the provider makes only the
+// newest list. So a slow listener misses lists, but no change. An HTTP client uses a
 // [Transport]:
 //
 //	client := &http.Client{Transport: discovery.NewTransport(provider, nil)}
 //	response, err := client.Get("http://orders/v1/open")
 //
-// [ServiceDiscovery.Instances] asks the server, a [ServiceCache] follows it.
+// [ServiceDiscovery.Instances] asks the server once, and a [ServiceCache] follows it.
 //
 // # Payloads
 //
-// The payload of an instance has the type of the discovery. What Java reads as
-// an object needs its Java class:
+// The payload of an instance has the type of the discovery. A payload that Java reads as an
+// object needs its Java class:
 //
 //	services, err := discovery.NewServiceDiscovery[Metadata](client, "/services",
 //		discovery.JSONSerializer[Metadata]{
@@ -46,9 +46,9 @@
 //
 // # Instances that cannot be used
 //
-// An instance of another program costs itself only. If its data cannot be read, or the
-// [Serializer] or a filter panics on it, it is left out until it changes. The log of the client
-// has its path and the reason once for each content, and a metric counts it.
+// One bad instance does not affect other instances. If its data cannot be read, or the
+// [Serializer] or a filter panics on it, the instance is left out until it changes. The log
+// of the client has its path and the reason once for each content, and a metric counts it.
 //
 // # Metrics
 //
@@ -62,24 +62,24 @@
 //	curator.discovery.age             gauge s
 //	curator.discovery.left_out        counter {instance}
 //
-// Registrations are the instances that this process keeps registered; instances
-// are those in its caches and providers. What is left out is counted each time that a cache or a
-// query meets it. The age is [ServiceCache.Age] of the
-// oldest cache, while there is one. The counters exist from the start.
+// Registrations counts the instances that this process keeps registered, and instances those
+// in its caches and providers. left_out counts an instance each time that a cache or a query
+// leaves it out. The age is [ServiceCache.Age] of the oldest cache, while there is one. The
+// counters exist from the start.
 //
 // # What is not promised
 //
-// A look-up is as old as the newest event that has arrived. An instance whose
-// process is cut off stays until its session ends, and calls of it fail until
-// then: report them with [ServiceProvider.NoteError].
+// A look-up is as old as the newest event that has arrived. An instance whose process is cut
+// off stays until its session ends. Calls of the instance fail until then: report the errors
+// with [ServiceProvider.NoteError].
 //
 // gRPC clients use the module recipes/discovery/grpcresolver.
 //
 // # Coming from Curator
 //
-//   - DownInstancePolicy, InstanceFilter and the three strategies are in
-//     [ProviderConfig]. An instance is up again exactly when its timeout ends; Curator looks
-//     every half of the timeout. RoundRobin goes by the order of the znodes.
+//   - DownInstancePolicy, InstanceFilter and the three strategies are in [ProviderConfig].
+//     An instance is up again exactly when its timeout ends; Curator looks once per half of
+//     the timeout. RoundRobin goes by the order of the znodes.
 //   - DYNAMIC_SEQUENTIAL instances can be updated and unregistered.
 //   - An instance keeps its node over a reconnect of the same session; Curator
 //     deletes it and creates it again.

@@ -42,15 +42,15 @@ func NewTransport[T any](provider *ServiceProvider[T], base http.RoundTripper) *
 }
 
 // RoundTrip sends a request to an instance that has a port for its scheme. If there is no
-// response, it notes the failure at the provider, and sends the request to up to two other
-// instances if that is possible and safe. It is possible without a body, or with one that can be
-// read again. It is safe if no connection was made, if the method is idempotent as
-// RFC 9110 defines it, or if there is an Idempotency-Key header. A response of any
-// status is returned unchanged.
+// response, it notes the failure at the provider. It then sends the request to up to two other
+// instances if that is possible and safe. It is possible without a body, or with a body that can
+// be read again. It is safe if no connection was made, if the method is idempotent as RFC 9110
+// defines it, or if there is an Idempotency-Key header. A response of any status is returned
+// unchanged.
 //
-// What is no failure of the instance is not noted: the end of the request's context, a request
-// that net/http refuses, a body that cannot be read, a proxy that cannot be reached, a
-// certificate that the client does not trust.
+// Failures that are not the instance's fault are not noted. These are the end of the request's
+// context, a request that net/http refuses, a body that cannot be read, a proxy that cannot be
+// reached, and a certificate that the client does not trust.
 func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := t.check(request); err != nil {
 		closeBody(request)

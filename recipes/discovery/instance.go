@@ -46,7 +46,7 @@ func (t ServiceType) mode() (framework.CreateMode, error) {
 	case Static, Permanent:
 		return framework.Persistent, nil
 	default:
-		return 0, fmt.Errorf("%w: service type %q, expected one of the four of this package", framework.ErrInvalidOption, string(t))
+		return 0, fmt.Errorf("%w: service type %q, expected DYNAMIC, STATIC, PERMANENT or DYNAMIC_SEQUENTIAL", framework.ErrInvalidOption, string(t))
 	}
 }
 
@@ -151,10 +151,10 @@ type Serializer[T any] interface {
 // the same fields in the same order, and null for what is missing. Only the
 // escapes of some control characters differ.
 type JSONSerializer[T any] struct {
-	// Class is the Java class of the payload, which Java needs to read a payload
-	// that is an object: it is written as "@class", the first field of the payload.
-	// Payloads that are a text, a truth value, an int or a double need none. All
-	// others are written as an array of the class and the value.
+	// Class is the Java class of the payload. Java needs it to read a payload that is
+	// an object. It is written as "@class", the first field of the payload. Payloads
+	// that are a text, a truth value, an int or a double need none. All other payloads
+	// are written as an array of the class and the value.
 	Class string
 
 	// Enabled writes the field "enabled" as well, as Curator does with
@@ -205,7 +205,7 @@ func (s JSONSerializer[T]) Serialize(i ServiceInstance[T]) ([]byte, error) {
 	data = data[:len(data)-1]
 	for _, field := range slices.Sorted(maps.Keys(i.Unknown)) {
 		if slices.Contains(known, field) {
-			return nil, fmt.Errorf("discovery: unknown field %q of %s, expected one that the instance does not have", field, i.ID)
+			return nil, fmt.Errorf("discovery: unknown field %q of %s, expected no field that an instance has itself", field, i.ID)
 		}
 		name, err := marshal(field)
 		if err != nil {

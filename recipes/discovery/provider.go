@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Candidates are the instances that a [Strategy] chooses from: those that are enabled, accepted
-// by the filters, and not down.
+// Candidates are the instances that a [Strategy] chooses from. They are enabled, accepted by
+// the filters, and not down.
 type Candidates interface {
 	// Len returns how many there are.
 	Len() int
@@ -39,7 +39,7 @@ type Strategy interface {
 }
 
 // RoundRobin returns a strategy that takes the instances one after the other. It is the
-// default. All others share the calls of an instance that is down.
+// default. All other instances share the calls of an instance that is down.
 func RoundRobin() Strategy { return new(roundRobin) }
 
 type roundRobin struct{ next atomic.Uint64 }
@@ -116,8 +116,8 @@ func (c comparingIDs) find(held any, _ int) int {
 }
 
 // DownInstancePolicy says when an instance is not used for a while. An instance that changes
-// counts as another one, as in Curator: it is up. One that goes and comes again unchanged is the
-// same, and stays down.
+// counts as another one, as in Curator: it is up. An instance that goes and comes again
+// unchanged is the same instance, and stays down.
 type DownInstancePolicy struct {
 	// Threshold is the number of errors that makes an instance down. Default: 2.
 	Threshold int
@@ -185,10 +185,10 @@ func (p *ServiceProvider[T]) Start() error { return p.cache.Start() }
 // Wait blocks until the instances are known; see [ServiceCache.Wait].
 func (p *ServiceProvider[T]) Wait(ctx context.Context) error { return p.cache.Wait(ctx) }
 
-// Instance chooses an instance among those that this process knows. It sends
-// nothing, and allocates nothing but for the first call after a change. It fails with
-// [ErrNoInstance] when there is no instance that is enabled, accepted by the filters and up,
-// and with [ErrClosed] after Close. The instance is shared and must not be changed.
+// Instance chooses one of the instances that this process knows. It sends nothing, and
+// allocates nothing but for the first call after a change. It fails with [ErrNoInstance] when
+// there is no instance that is enabled, accepted by the filters and up, and with [ErrClosed]
+// after Close. The instance is shared and must not be changed.
 func (p *ServiceProvider[T]) Instance() (*ServiceInstance[T], error) {
 	return p.choose(nil)
 }

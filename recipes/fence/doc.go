@@ -17,7 +17,7 @@
 //
 // # In a database
 //
-// Where the token is a column, one statement checks and writes:
+// If the token is a column of the row, one statement checks and writes:
 //
 //	INSERT INTO reports (id, body, fence) VALUES ($1, $2, $3)
 //	    ON CONFLICT (id) DO UPDATE SET body = excluded.body, fence = excluded.fence
@@ -27,8 +27,8 @@
 //
 //	UPDATE reports SET body = $2, fence = $3 WHERE id = $1 AND fence <= $3
 //
-// If the statement has changed no row, the token was older. [CheckUpdated] returns that as
-// an error:
+// If the statement has changed no row, the token was older. [CheckUpdated] returns an error
+// then:
 //
 //	result, err := db.ExecContext(ctx, statement, id, body, token)
 //	if err == nil {
@@ -57,8 +57,8 @@
 // them apart. It does not refuse a goroutine of that process that goes on after its release.
 //
 // One register belongs to one resource and one lock. Tokens are transaction numbers of a
-// ZooKeeper ensemble. Tokens of another ensemble cannot be compared with them: reset the
-// stored number by hand after such a move.
+// ZooKeeper ensemble, so tokens of two ensembles cannot be compared. Reset the stored number
+// by hand after a move to another ensemble.
 //
 // # When the servers are restored
 //
@@ -67,7 +67,8 @@
 // the servers:
 //
 //   - An ensemble begins the epoch after the one in its backup. If the leader has not changed
-//     since the backup, all later tokens are greater than all before. Nothing must be done.
+//     since the backup, all later tokens are greater than all earlier ones. Nothing must be
+//     done.
 //   - If the leader has changed since, the ensemble uses an epoch again. Tokens may be lower
 //     than those before, or equal to them.
 //   - A standalone server has no epochs and goes on counting from the backup. So its tokens are
@@ -75,9 +76,9 @@
 //   - Servers that come back empty begin again: a standalone server with 1, an ensemble with
 //     the epoch 1.
 //
-// With lower tokens, a receiver refuses all holders until the tokens have passed the stored
-// number. With equal tokens it cannot tell two holders apart, which is unsafe. So the operator
-// must, before the restored servers serve clients:
+// If tokens are lower, a receiver refuses all holders until the tokens have passed the stored
+// number. If tokens are equal, the receiver cannot tell two holders apart, which is unsafe. So
+// before the restored servers serve clients, the operator must:
 //
 //  1. stop every process that may still act for a lease from before the restore;
 //  2. make the tokens greater than every stored number, or reset the stored numbers.
@@ -88,7 +89,7 @@
 // is that number shifted right by 32 bits. For a standalone server, and where the files cannot
 // be changed, set the stored numbers to 0.
 //
-// # Whom to trust
+// # Which clients to trust
 //
 // Fencing stops holders that are late, not clients that lie. A client that sends the token
 // 9223372036854775807 once locks all later holders out, until the stored number is reset by
@@ -97,16 +98,16 @@
 //
 // Where other clients can reach the receiver, let it check tokens with ZooKeeper.
 // [Handler.Verify] is called for each token that is newer than all before it. The valid tokens
-// are those of the Participants of the lock. A fixed limit would not do, because tokens rise
-// with every transaction of the ensemble.
+// are those of the Participants of the lock. A fixed limit is no replacement, because tokens
+// rise with every transaction of the ensemble.
 //
-// # What the receiver has to keep
+// # What the receiver must keep
 //
-// The newest token must be as durable as what it protects. Write both together, in the same
-// row, transaction, file or object. A receiver that forgets the token, after a restart or a
-// failover to a replica that is behind, accepts an older one again. A Register keeps the token
-// in memory, which is enough for data that ends with the process. For other data give
-// [NewRegister] the number that was stored.
+// The newest token must be as durable as the data that it protects. Write both together, in
+// the same row, transaction, file or object. A receiver that forgets the token, after a
+// restart or a failover to a replica that is behind, accepts an older one again. A Register
+// keeps the token in memory, which is enough for data that ends with the process. For other
+// data give [NewRegister] the number that was stored.
 //
 // # What it does not promise
 //

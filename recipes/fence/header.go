@@ -17,9 +17,9 @@ var (
 	// ErrNoToken reports that a request has no token.
 	ErrNoToken = errors.New("no fencing token")
 
-	// ErrShared reports that a lease is one of several that are valid at once, such as a
-	// read lease or a permit of a semaphore. A token that the receiver has seen may be
-	// newer although the lease is valid.
+	// ErrShared reports that several leases may be valid at once, as with a read lease or a
+	// permit of a semaphore. A token that the receiver has seen may be newer although the
+	// lease is valid.
 	ErrShared = errors.New("the lease is not exclusive, expected one of a mutex, a write lock or another lock with one holder")
 )
 
@@ -34,9 +34,9 @@ type Lease interface {
 	Err() error
 }
 
-// SetHeader sets the token of the lease in the header. On failure it sets nothing: when
-// the lease has ended it returns the lease's error, and when the lease is not exclusive
-// the error matches [ErrShared].
+// SetHeader sets the token of the lease in the header. On failure it sets nothing. If the
+// lease has ended, it returns the lease's error. If the lease is not exclusive, the error
+// matches [ErrShared].
 func SetHeader(header http.Header, lease Lease) error {
 	switch v := reflect.ValueOf(lease); {
 	case header == nil:
@@ -59,8 +59,9 @@ func SetHeader(header http.Header, lease Lease) error {
 }
 
 // FromHeader returns the token in the header. The error matches [ErrNoToken] if the header
-// is missing, and [ErrInvalidToken] if it is anything but one number from 1 to
-// 9223372036854775807, in decimal digits without sign, space or leading zero.
+// is missing. A token is one number from 1 to 9223372036854775807, in decimal digits
+// without sign, space or leading zero. For anything else the error matches
+// [ErrInvalidToken].
 func FromHeader(header http.Header) (int64, error) {
 	values := header.Values(Header)
 	switch len(values) {

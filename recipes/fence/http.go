@@ -14,9 +14,10 @@ import (
 // server has seen.
 const NewestHeader = "Fence-Newest"
 
-// Handler forwards requests that carry the newest token and rejects the rest: 428
-// (Precondition Required) without a token, 400 (Bad Request) if the token is malformed, 412
-// (Precondition Failed) if it is stale, with the newest token in [NewestHeader].
+// Handler forwards requests that carry the newest token and rejects all others. It answers
+// 428 (Precondition Required) without a token, and 400 (Bad Request) if the token is
+// malformed. It answers 412 (Precondition Failed) if the token is stale, with the newest
+// token in [NewestHeader].
 //
 // Next runs in [Register.Do]. Requests with one token run at the same time; requests with a
 // newer token run when the older ones have ended. A request whose context ends during that

@@ -91,9 +91,10 @@ func (r *Register) accept(token int64) error {
 // tokens have returned. So no function with an older token runs while fn runs, or later.
 // Functions with the same token run at the same time.
 //
-// Do blocks until those functions have returned. If ctx ends first it returns the context's
-// error and cause, and if a newer token comes first a [*StaleError]. The context does not end fn. A
-// fn that calls Do of the same register with a newer token waits for itself.
+// Do blocks until those functions have returned. If ctx ends first, it returns the
+// context's error and cause. If a newer token comes first, it returns a [*StaleError]. The
+// context does not end fn. A fn that calls Do of the same register with a newer token waits
+// for itself.
 func (r *Register) Do(ctx context.Context, token int64, fn func() error) error {
 	switch {
 	case ctx == nil:

@@ -18,10 +18,10 @@ type Affected interface {
 //
 //	UPDATE reports SET body = ?, fence = ? WHERE id = ? AND fence <= ?
 //
-// The row must exist, or the token counts as stale: insert it with fence 0 before the
+// The row must exist, or the token counts as stale. Insert the row with fence 0 before the
 // first write, or use the INSERT with ON CONFLICT of the package documentation. The database
-// must count the rows that matched. MySQL counts the rows that changed, unless the connection
-// asks for the matched ones (clientFoundRows=true in its Go driver).
+// must count the rows that matched. MySQL counts the rows that changed, unless the
+// connection asks for the matched ones (clientFoundRows=true in its Go driver).
 func CheckUpdated(result Affected, token int64) error {
 	if result == nil {
 		return errors.New("fence: result nil, expected the one of an UPDATE")

@@ -28,8 +28,8 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// HeadsOnly leaves out the participants that stand behind the first waiter. The counts are
-// complete. It makes a list of many locks cheap: a mutex costs three reads however many wait.
+// HeadsOnly leaves out the participants behind the first waiter. The counts are complete. It makes a
+// list of many locks cheap: a mutex costs three reads however many wait.
 func HeadsOnly() Option {
 	return optionFunc(func(c *config) error {
 		c.heads = true

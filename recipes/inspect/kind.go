@@ -10,7 +10,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// Kind is a kind of recipe, as far as the names of its znodes tell it from others.
+// Kind is a kind of recipe, as far as the names of its znodes show it.
 type Kind string
 
 // The kinds.
@@ -250,9 +250,9 @@ func isUUID(name string, dashes bool) bool {
 	return len(name) == 32 && strings.Trim(name, "0123456789abcdef") == ""
 }
 
-// Client returns whose library has made a contender, as far as the name of its node tells:
-// "curator" for this library and Curator in Java, "zk.Lock" or "kazoo"; "" for a name that is
-// none of theirs.
+// Client returns the library that has created a contender, as far as the name of its node
+// shows it. It is "curator" for this library and Curator in Java, "zk.Lock" or "kazoo". It is
+// "" for a name of another form.
 func Client(p locks.Participant) string {
 	_, name := framework.SplitPath(p.Path)
 	if framework.IsProtectedName(name) {

@@ -26,20 +26,19 @@ type Recipe struct {
 	// Items counts the items of a queue, the instances of a service, or the partitions of a group.
 	Items int `json:"items,omitempty"`
 
-	// MaxLeases is the maximum of a semaphore, 0 where it is not known. Kazoo writes it down.
-	// For another semaphore it is what [WithMaxLeases] says. Without that it is known only
-	// while an owner waits for a permit: it is then the number of the permits that others have.
-	// For one round trip, while an owner that will get its permit has not yet seen that it
-	// has it, this is too low by one.
+	// MaxLeases is the maximum of a semaphore, 0 where it is not known. Kazoo writes it down. For
+	// another semaphore it is what [WithMaxLeases] says. Without it, MaxLeases is known only while an
+	// owner waits for a permit. It is then the number of permits that other owners have. It may be
+	// one too low while a grant is in flight.
 	MaxLeases int `json:"maxLeases,omitempty"`
 
-	// Participants are in the order of the queue. For a semaphore they are the permits,
-	// then the contenders for the turn in which one acquires permits. After [HeadsOnly]
-	// some are missing. One whose node this client may not read has a path and no more.
+	// Participants are in the order of the queue. For a semaphore they are the permits, then the
+	// contenders for the turn in which one acquires permits. After [HeadsOnly] some are missing. A
+	// participant whose node this client may not read has only a path.
 	Participants []locks.Participant `json:"participants,omitempty"`
 
-	// Foreign are the names of children that do not take part. Curator in Java counts those
-	// in the folder of a semaphore's leases as permits; all other recipes ignore them.
+	// Foreign are the names of children that do not take part. Curator in Java counts such znodes in
+	// the folder of a semaphore's leases as permits. All other recipes ignore them.
 	Foreign []string `json:"foreign,omitempty"`
 }
 

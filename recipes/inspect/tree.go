@@ -17,8 +17,8 @@ type Znode struct {
 	Data []byte
 	Stat framework.Stat
 
-	// Err matches [framework.ErrNoAuth] if this client may not read the znode. Then there is
-	// neither data nor stat, and if it may not list the znode either, nothing below it.
+	// Err matches [framework.ErrNoAuth] if this client may not read the znode. Then Data and Stat
+	// are missing. If the client may not list the znode either, everything below it is missing.
 	Err error
 }
 

@@ -24,27 +24,26 @@
 //	selector, err := leader.NewLeaderSelector(client, "/orders/leader", leader.WithAutoRequeue())
 //	err = selector.Run(ctx, func(ctx context.Context) error { ... })
 //
-// A job that must run once per night or hour, by whichever replica comes
-// first, uses a [Once]:
+// A job that must run once per night or hour, in any replica, uses a [Once]:
 //
 //	once, err := leader.NewOnce(client, "/jobs/report")
 //	ran, err := once.Do(ctx, "2026-11-22", writeReport)
 //
-// A program that only needs the present leader calls [LeaderLatch.Leader] once,
-// or ranges over [LeaderLatch.Observe]. Neither stands for election.
+// A program that only needs the present leader calls [LeaderLatch.Leader] once, or
+// ranges over [LeaderLatch.Observe]. Neither of these makes it a candidate.
 //
 // # What is promised
 //
-// An election stands on [locks.LockInternals], so a leadership is a
-// [locks.Lease] with all that locks promise. At most one candidate leads. Its
-// contexts end before another one can lead, on the conditions that the error
-// policy sets; see [locks.WithErrorPolicy]. [locks.Lease.Token] is the term: it
-// rises from leader to leader, across sessions, servers and Java's leaders.
+// An election is a lock of [locks.LockInternals], so a leadership is a [locks.Lease]
+// with all that locks promise. At most one candidate leads. The contexts of its
+// leadership end before another candidate can lead, on the conditions of the error
+// policy; see [locks.WithErrorPolicy]. [locks.Lease.Token] is the term: it rises
+// from leader to leader, across sessions, servers and Java's leaders.
 // [locks.Lease.Transact] applies only under this term.
 //
 // Under [framework.StandardErrorPolicy] each loss of the connection ends the
-// leadership. Under [framework.SessionErrorPolicy] a short one does not: the
-// latch keeps its node and leads on.
+// leadership. Under [framework.SessionErrorPolicy] a short loss does not: the latch
+// keeps its node and continues to lead.
 //
 // # Handing over
 //
@@ -55,32 +54,32 @@
 //
 // # Metrics and traces
 //
-// On a client made with [framework.WithMeterProvider] or
-// [framework.WithTracerProvider] an election is measured as any lock; see package
-// locks. The attribute curator.recipe is leader_latch, leader_selector or once:
-// curator.lock.hold.duration is the time led, curator.lock.lost counts leaderships
-// that were lost, and curator.fence of the span "acquire lock" is the term. Observers
-// measure besides:
+// A client made with [framework.WithMeterProvider] or [framework.WithTracerProvider]
+// measures an election as any lock; see package locks. The attribute curator.recipe
+// is leader_latch, leader_selector or once. curator.lock.hold.duration is the time
+// of a leadership, and curator.lock.lost counts leaderships that were lost.
+// curator.fence of the span "acquire lock" is the term. Observers have metrics of
+// their own:
 //
 //	instrument                        kind, unit          attributes
 //	curator.leader.changes            counter {change}
 //	curator.leader.absence.duration   histogram s
 //
-// The counter exists, with zero, from the call of Observe. An absence is a time in
-// which the observer saw no leader. [framework.WithPathAttribute] adds the path of the
-// election as curator.path.
+// The counter exists, with zero, from the call of Observe. An absence is a time
+// during which the observer saw no leader. [framework.WithPathAttribute] adds the
+// path of the election as curator.path.
 //
 // # Coming from Curator
 //
 //   - LeaderLatch.await returns the leadership instead of nothing; hasLeadership
 //     is [LeaderLatch.HasLeadership].
-//   - A LeaderLatchListener is [LeaderLatch.OnChange]: beginnings and ends come to
-//     one function, in their order. The reason of an end is in [Change].
-//   - LeaderSelector.start is [LeaderSelector.Run], which blocks; close is the end
-//     of its context; takeLeadership is its function. A context takes the place
+//   - A LeaderLatchListener is [LeaderLatch.OnChange]. One function receives
+//     beginnings and ends, in their order. The reason of an end is in [Change].
+//   - LeaderSelector.start is [LeaderSelector.Run], which blocks. close is the end
+//     of its context, and takeLeadership is its function. A context takes the place
 //     of CancelLeadershipException.
 //   - getParticipants and getLeader return [locks.Participant]. Java's ids are
 //     the Identity. Leader reports false, not an empty participant, when there is none.
-//   - A LeaderLatch keeps its node over a reconnect when its session lives on, in
-//     Curator since 5.3 as well.
+//   - A LeaderLatch keeps its node over a reconnect when its session lives on. So
+//     does Curator's since 5.3.
 package leader

@@ -26,8 +26,8 @@ var (
 	// leadership ends then.
 	ErrClosed = errors.New("latch closed")
 
-	// ErrRunning says that a selector, which stands for election once at a time,
-	// was asked to Run while it runs.
+	// ErrRunning says that Run was called while another Run of the selector was under
+	// way. A selector stands for election once at a time.
 	ErrRunning = errors.New("selector runs already")
 )
 

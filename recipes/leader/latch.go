@@ -38,10 +38,10 @@ func resign(ctx context.Context, client *framework.Framework, lease *locks.Lease
 	return attempt.Guard(client, func() error { return lease.Release(ctx) })
 }
 
-// LeaderLatch is one candidate of an election. From [LeaderLatch.Start] to
-// [LeaderLatch.Close] it stands for election, also before any server can be
-// reached and again after each loss. It shares the election with Curator's
-// class of that name.
+// LeaderLatch is one candidate of an election. It stands for election from
+// [LeaderLatch.Start] to [LeaderLatch.Close]. It does so even before any server can
+// be reached, and again after each loss. It shares the election with Curator's class
+// of that name.
 //
 // Layout: <path>/_c_<uuid>-latch-<10 digits>, ephemeral, with the id as data,
 // below container nodes. The first in the order of the digits leads. The queue
@@ -214,21 +214,21 @@ func (l *LeaderLatch) wakeLocked() {
 	l.changed = make(chan struct{})
 }
 
-// Close leaves the election and stops standing. If the latch leads, its
-// leadership ends first, then the next candidate is let in. [WithCloseMode]
-// determines what listeners are told. Close waits until the server has confirmed
-// that the candidate is gone, for at most ten seconds; then it goes on in the
-// background. Without a connection it does not wait. If the server has not answered the creation of the candidate yet,
-// Close does not wait: the znode is deleted in the background, about a round
-// trip after the answer. A removal that is not confirmed is logged; the error is
-// always nil. A second Close waits for the first and does nothing else.
+// Close leaves the election and stops standing. If the latch leads, its leadership
+// ends first, then the next candidate is let in. [WithCloseMode] determines what
+// listeners are told. Close waits until the server has confirmed that the candidate
+// is gone, for at most ten seconds; then it goes on in the background. Without a
+// connection it does not wait. If the server has not answered the creation of the
+// candidate yet, Close does not wait. The znode is then deleted in the background,
+// about a round trip after the answer. A removal that is not confirmed is logged;
+// the error is always nil. A second Close waits for the first and does nothing else.
 func (l *LeaderLatch) Close() error {
 	l.leave(nil)
 	return nil
 }
 
-// CloseWith closes the latch as [LeaderLatch.Close] does, with another mode
-// than the one of [WithCloseMode].
+// CloseWith closes the latch as [LeaderLatch.Close] does, with this mode instead of
+// the mode of [WithCloseMode].
 func (l *LeaderLatch) CloseWith(mode CloseMode) error {
 	if err := mode.check(); err != nil {
 		return fmt.Errorf("leader: close %s: %w", l.Path(), err)
@@ -256,14 +256,14 @@ func (l *LeaderLatch) leave(mode *CloseMode) {
 	<-stopped
 }
 
-// Await blocks until this latch leads, and returns the leadership: what is
-// done under [locks.Lease.Context] ends before another candidate can lead, and
-// [locks.Lease.Token] is the term. All callers during one leadership get the same
-// lease; releasing it resigns.
+// Await blocks until this latch leads, and returns the leadership.
+// [locks.Lease.Context] ends before another candidate can lead. [locks.Lease.Token]
+// is the term. All callers during one leadership get the same lease; releasing it
+// resigns.
 //
-// Await fails when ctx ends, when the latch is closed or was not started, and
-// when it cannot join for a reason that does not pass by itself, such as
-// missing permissions. The latch goes on trying even then.
+// Await fails when ctx ends, and when the latch is closed or was not started. It
+// also fails when the latch cannot join for a reason that does not pass by itself,
+// such as a missing permission. The latch goes on trying even then.
 func (l *LeaderLatch) Await(ctx context.Context) (*locks.Lease, error) {
 	lease, err := l.await(ctx)
 	if err != nil {
@@ -310,11 +310,12 @@ func (l *LeaderLatch) HasLeadership() bool {
 	return lease != nil && lease.Err() == nil
 }
 
-// Resign ends the leadership of this latch, if it leads, and hands over to the
-// next candidate. The latch then stands again, as the last in the queue. Resign
-// waits until the server has confirmed that the node is gone, or ctx ends, or for
-// ten seconds if ctx has no deadline or has ended already. It returns nil if the
-// latch does not lead, and a [*locks.LostError] if the leadership is lost meanwhile.
+// Resign ends the leadership of this latch, if it leads, and hands over to the next
+// candidate. The latch then stands for election again, as the last candidate in the
+// queue. Resign waits until the server has confirmed that the node is gone, or ctx
+// ends, or for ten seconds if ctx has no deadline or has ended already. It returns
+// nil if the latch does not lead, and a [*locks.LostError] if the leadership is lost
+// meanwhile.
 func (l *LeaderLatch) Resign(ctx context.Context) error {
 	l.mu.Lock()
 	lease := l.lease
@@ -325,11 +326,11 @@ func (l *LeaderLatch) Resign(ctx context.Context) error {
 	return nil
 }
 
-// OnChange calls fn for each beginning and each end of a leadership of this
-// latch that comes later, in this order, on a goroutine of its own; see
-// package listen. Beginnings and ends alternate, except that [Silent] leaves out
-// the end that Close brings. A listener may lag behind:
-// what must not outlive the leadership belongs under the lease's context.
+// OnChange calls fn for each later beginning and end of a leadership of this latch.
+// The calls come in order, on a goroutine of their own; see package listen.
+// Beginnings and ends alternate. Only the end by a Close that is [Silent] is left
+// out. A listener may lag behind: what must not outlive the leadership belongs under
+// the lease's context.
 func (l *LeaderLatch) OnChange(fn func(Change)) *listen.Registration { return l.changes.Add(fn) }
 
 // Participants returns the candidates in the order of the queue, the leader
@@ -344,10 +345,10 @@ func (l *LeaderLatch) Leader(ctx context.Context) (locks.Participant, bool, erro
 	return currentLeader(ctx, l.internals)
 }
 
-// Observe follows the leader of this election: the sequence yields the present
-// leader, then each one that follows. A nil leader says that there is none. A
-// newer leader is never followed by an older one; leaders that were gone before
-// they could be read are left out. An error is the last value.
+// Observe follows the leader of this election. The sequence yields the present
+// leader, and then each later leader. A nil leader says that there is none. A newer
+// leader is never followed by an older one; leaders that were gone before they could
+// be read are left out. An error is the last value.
 //
 // The sequence goes on over lost connections and sessions until ctx ends or the
 // consumer leaves the loop. It watches the node of the leader only. The latch

@@ -56,11 +56,11 @@ type onceConfig struct {
 // [WithRetention] says otherwise.
 const DefaultRetention = 30 * 24 * time.Hour
 
-// NeverAgain marks a key before the function runs, not after it. A run that
-// fails, or whose process dies, is then never repeated: the function begins at
-// most once per key. Without it the function is run again, by this replica or
-// another, until a run succeeds. A marker whose outcome is unknown may stand: then
-// the key counts as done, and the function has not begun.
+// NeverAgain marks a key before the function runs, not after it. A run that fails, or
+// whose process dies, is then never repeated: the function begins at most once per key.
+// Without it the function is run again, by this replica or another, until a run
+// succeeds. If the outcome of the marker's write is unknown, the marker may exist. Then
+// the key counts as done, although the function has not begun.
 func NeverAgain() OnceOption {
 	return onceOptionFunc(func(c *onceConfig) error {
 		c.neverAgain = true

@@ -43,9 +43,8 @@ func WithID(id string) Option {
 	return WithLockOptions(locks.WithLockData([]byte(id)))
 }
 
-// WithLockOptions passes settings on to the lock that the election stands on:
-// [locks.WithErrorPolicy], [locks.WithLabel], [locks.WithRevocationListener]
-// and so on.
+// WithLockOptions passes settings on to the lock of the election, such as
+// [locks.WithErrorPolicy], [locks.WithLabel] and [locks.WithRevocationListener].
 func WithLockOptions(opts ...locks.Option) Option {
 	return optionFunc(func(c *config) error {
 		c.lock = append(c.lock, opts...)
@@ -61,7 +60,8 @@ const (
 	// Silent closes without a word to the listeners. It is the default.
 	Silent CloseMode = iota
 
-	// NotifyLeader tells the listeners of a latch that leads that it no longer does.
+	// NotifyLeader tells the listeners of a leading latch that its leadership has
+	// ended.
 	NotifyLeader
 )
 

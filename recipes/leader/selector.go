@@ -18,10 +18,10 @@ import (
 // selectorName is what Curator calls the nodes of a LeaderSelector, as of a mutex.
 const selectorName = "lock-"
 
-// LeaderSelector leads by running a function: [LeaderSelector.Run] stands for
-// election, calls the function when it leads, and gives the leadership up when
-// the function returns. It shares the election with Curator's class of that
-// name, and it shares the queue of an [locks.InterProcessMutex] on the same path.
+// LeaderSelector leads by running a function. [LeaderSelector.Run] stands for election, calls the
+// function when it leads, and gives the leadership up when the function returns. It shares the
+// election with Curator's class of that name, and it shares the queue of an
+// [locks.InterProcessMutex] on the same path.
 //
 // Layout: <path>/_c_<uuid>-lock-<10 digits>, ephemeral, with the id as data,
 // below container nodes.
@@ -68,20 +68,20 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 // [locks.LeaseFrom] returns the leadership, whose Token is the term.
 //
 // Run returns the error of lead, or why it did not come to lead. It waits up to ten seconds for the
-// server to confirm that the candidate has left, and not at all while there is no connection: the error
-// then matches [framework.ErrCleanupPending], and the deletion goes on in the background. After a call of
-// [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands again
-// instead. Then the errors of lead are logged and end only their leadership; pauses of
-// up to 30 s lie between terms that fail. It ends when lead returns [ErrStop],
-// with nil, when the client is closed, or when ctx ends. When ctx ends, Run returns
-// the error of the last leadership, or the error of ctx if lead returned nil.
+// server to confirm that the candidate has left. Without a connection it does not wait. The error
+// then matches [framework.ErrCleanupPending], and the deletion goes on in the background. After a
+// call of [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands for election
+// again instead. Then the errors of lead are logged and end only their leadership; pauses of up to
+// 30 s lie between terms that fail. It ends when lead returns [ErrStop], with nil, when the client
+// is closed, or when ctx ends. When ctx ends, Run returns the error of the last leadership, or the
+// error of ctx if lead returned nil.
 //
 // A panic of lead gives the leadership up, ends Run, and reaches its caller, even
 // under [WithAutoRequeue]. So does a panic of user code that requests call, such as
 // a retry policy. The selector can be run again afterwards.
 //
-// A selector stands once at a time: Run while another Run is under way fails
-// with [ErrRunning].
+// A selector stands for election once at a time. A Run while another Run is under way fails with
+// [ErrRunning].
 func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) error) error {
 	switch {
 	case ctx == nil:
@@ -193,10 +193,10 @@ func (s *LeaderSelector) again() bool {
 	return s.running
 }
 
-// Requeue makes the Run that is under way stand for election once more after
-// its present leadership. It reports whether there is such a Run and no earlier
-// Requeue has asked for that already. A Run that ends with its context, with
-// [ErrStop] or with its client does not stand again even so.
+// Requeue makes the Run that is under way stand for election once more after its present
+// leadership. It reports whether there is such a Run and no earlier Requeue has asked for that
+// already. A Run that ends with its context, with [ErrStop] or with its client does not stand for
+// election again.
 func (s *LeaderSelector) Requeue() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package migration changes the znodes of an application from release to release: ordered sets of
-// operations that run once for each ensemble. It is Curator's MigrationManager, with its layout.
+// Package migration changes the znodes of an application from release to release. It runs ordered sets of
+// operations once for each ensemble. It is Curator's MigrationManager, with its layout.
 //
 //	set := migration.Set{
 //		ID:           "orders",
@@ -15,13 +15,14 @@
 //	err = manager.Migrate(ctx, set) // each replica calls it when it starts
 //
 // [Manager.Migrate] applies the migrations that the ensemble does not have yet, under a lock and in one
-// transaction: all of them or none. A release adds migrations at the end of the list. It must not change those
-// that have run: Migrate compares their hashes and refuses a set in which they differ, with [ErrChanged].
+// transaction: all of them or none. A release adds migrations at the end of the list. A release must not
+// change migrations that have run: Migrate compares their hashes and refuses a set in which they differ, with
+// [ErrChanged].
 //
 // # Layout
 //
 // MetadataPath has a persistent sequential child for each migration that has run, meta-0000000000 and so on.
 // Its data is a SHA-256 hash of the migration. The lock is an InterProcessSemaphoreMutex at the path of the
-// manager and the ID of the set. Curator has the same layout, but hashes the text form of its Java objects: a set must be
-// run by Java or by Go, not by both.
+// manager and the ID of the set. Curator has the same layout, but hashes the text form of its Java objects. So
+// a set must be run by Java or by Go, not by both.
 package migration

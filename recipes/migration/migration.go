@@ -23,9 +23,9 @@ import (
 // metaPrefix is the beginning of the names of the znodes that record migrations, as in Curator.
 const metaPrefix = "meta-"
 
-// ErrChanged reports that the migrations that have run are not the first of the set: one was changed, or this
-// program is older than the ensemble's znodes. Nothing was written.
-var ErrChanged = errors.New("the set differs from what has run")
+// ErrChanged reports that the migrations that have run are not the first migrations of the set. A migration was
+// changed, or this program is older than the ensemble's znodes. Nothing was written.
+var ErrChanged = errors.New("the set differs from the migrations that have run")
 
 // Operation is one operation of a migration, made by [Create], [SetData] or [Delete].
 type Operation struct {

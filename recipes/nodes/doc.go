@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package nodes keeps znodes at the server for as long as a process wants them
-// there: Apache Curator's PersistentNode, PersistentTtlNode and GroupMember.
+// Package nodes keeps znodes at the server for as long as a process wants them. It
+// has Apache Curator's PersistentNode, PersistentTtlNode and GroupMember.
 //
 // # Keep a znode
 //
@@ -30,52 +30,53 @@
 //
 // # Outlive a session
 //
-// A [PersistentTtlNode] stands while any process touches it, however many
-// sessions that takes, and for a time to live after the last one stopped.
+// A [PersistentTtlNode] exists while any process touches it, over any number of
+// sessions. After the last process has stopped it exists for one more time to live.
 //
 // # What is promised
 //
-//   - A znode that was deleted, by hand or with its session, is created again
-//     under the same name, in every mode: a sequential znode keeps its number, a
-//     protected one its UUID.
+//   - A znode that was deleted, by hand or with its session, is created again under
+//     the same name, in every mode. A sequential znode keeps its number, and a
+//     protected znode keeps its UUID.
 //   - It is created with the newest data.
-//   - An ephemeral znode belongs to the session of the client. One that is left
-//     over from an earlier session, of this process or the one before it, is
-//     replaced in one transaction.
-//   - A znode that another client has put in its place is left alone,
-//     and reported as [ErrTaken]. When it goes, this one comes back.
-//   - What the server refuses for a reason that does not pass by itself, such as a
-//     missing permission, is reported and not repeated until SetData or the next
-//     reconnect.
+//   - An ephemeral znode belongs to the session of the client. If a znode of an
+//     earlier session is left, of this process or of the one before it, the node
+//     replaces it in one transaction.
+//   - If another client has created a znode in its place, the node leaves that znode
+//     alone and reports [ErrTaken]. When that znode goes, the node creates its own
+//     again.
+//   - If the server refuses a request for a reason that does not pass by itself,
+//     such as a missing permission, the node reports it. It repeats the request only
+//     after SetData or the next reconnect.
 //   - After Close there is no znode, watch or goroutine, however soon Close comes
 //     after Start.
 //
 // # Metrics
 //
-// A client made WithMeterProvider measures its nodes, also the ones inside
+// A client made WithMeterProvider measures its nodes, including the nodes inside
 // [PersistentTtlNode], [GroupMember] and package discovery. Only
-// [framework.WithPathAttribute] adds the attribute curator.path, the path that
-// the node was made with. Log records always have it.
+// [framework.WithPathAttribute] adds the attribute curator.path, the path that the
+// node was made with. Log records always have it.
 //
 //	instrument                        kind, unit
 //	curator.nodes.kept                updowncounter {node}
 //	curator.nodes.standing            updowncounter {node}
 //	curator.nodes.recreations         counter {creation}
 //
-// Kept are the nodes from Start to the end of Close, standing those whose znode
-// the server had when it was last asked: the difference is what is missing. A
-// recreation is the return of a znode after it was deleted or its session had
-// ended. The instruments exist from the start.
+// A node is kept from Start to the end of Close. It is standing if the server had
+// its znode when the node last asked. The difference of the two is the number of
+// missing znodes. A recreation is the return of a znode after it was deleted or its
+// session had ended. The instruments exist from the start.
 //
 // # What is not promised
 //
-// Between a deletion and the next creation there is a moment without the znode,
-// a round trip and a half long. While the client is cut off its session may end
-// and the znode with it, until the client is back.
+// Between a deletion and the next creation the znode is missing for about a round
+// trip and a half. While the client is cut off, its session may end, and the znode
+// with it. The znode is then missing until the client is back.
 //
 // # Coming from Curator
 //
-//   - getListenable().nodeCreated is a [Change] with Present; disappearances and
+//   - getListenable().nodeCreated is a [Change] with Present. Disappearances and
 //     errors are reported as well.
 //   - setData returns when the server has the data, and may come before the first
 //     creation.

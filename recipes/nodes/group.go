@@ -15,9 +15,9 @@ import (
 	"github.com/gocurator/curator/recipes/cache"
 )
 
-// GroupMember is a member of a group and knows the others. It stays one over
-// lost connections and sessions, from [GroupMember.Start] to
-// [GroupMember.Close]. It shares the group with Curator's class of that name.
+// GroupMember is a member of a group and knows the other members. It stays one over
+// lost connections and sessions, from [GroupMember.Start] to [GroupMember.Close]. It
+// shares the group with Curator's class of that name.
 //
 // Layout: an ephemeral znode path/id per member, with data of its own, below
 // container nodes.
@@ -131,10 +131,10 @@ type MemberChange struct {
 	Left bool
 }
 
-// OnChange calls fn for each member that comes or goes, and for each change of
-// its data, in order, on a goroutine of its own; see package listen. A listener
-// that is added before Start hears of all members. This member is reported like
-// the others, as the server has it.
+// OnChange calls fn for each member that joins or leaves, and for each change of a
+// member's data. The calls come in order, on a goroutine of their own; see package
+// listen. A listener that is added before Start hears of all members. This member is
+// reported like every other member, as the server has it.
 func (g *GroupMember) OnChange(fn func(MemberChange)) *listen.Registration {
 	if fn == nil {
 		return g.cache.Listen(nil) // panics here, where the caller's mistake shows

@@ -61,16 +61,17 @@ type PersistentNode struct {
 
 // Change is what has become of the znode of a [PersistentNode].
 type Change struct {
-	// Path is the path of the znode, or the one asked for while there was none.
+	// Path is the path of the znode. Before the first creation it is the path that the node
+	// was made with.
 	Path string
 
-	// Present says that the znode stands.
+	// Present says that the znode exists.
 	Present bool
 
-	// Err says why the znode does not stand: [ErrDeleted], or the error of the
-	// attempt to create it, such as [framework.ErrNoAuth] or [ErrTaken]. If Present
-	// is true as well, the newest data could not be written or the server could not
-	// be asked. When that has passed, a Change without an error follows.
+	// Err says why the znode is missing: [ErrDeleted], or the error of the attempt to create
+	// it, such as [framework.ErrNoAuth] or [ErrTaken]. If Present is true as well, the newest
+	// data could not be written or the server could not be asked. When that has passed, a
+	// Change without an error follows.
 	Err error
 }
 
@@ -117,9 +118,9 @@ func NewPersistentNode(client *framework.Framework, path string, mode framework.
 // Path returns the path that the node was made with.
 func (n *PersistentNode) Path() string { return n.path }
 
-// ActualPath returns the path of the znode, which in the sequential modes and
-// with [WithProtection] is not the one asked for. It is empty before the first
-// creation, and stays the same after it.
+// ActualPath returns the path of the znode. In the sequential modes, and with
+// [WithProtection], it differs from the path that the node was made with. It is empty
+// before the first creation, and stays the same after it.
 func (n *PersistentNode) ActualPath() string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,10 +137,9 @@ func (n *PersistentNode) Data() []byte {
 	return slices.Clone(n.data)
 }
 
-// Err returns nil while the znode stands, as far as the server has said, and no
-// attempt to write the newest data has failed. Otherwise it returns why:
-// [ErrNotCreated] before the first creation, for one, and [ErrDeleted] between
-// the end of the znode and the next one.
+// Err returns nil while the znode exists, as far as the server has said, and no attempt to
+// write the newest data has failed. Otherwise it returns why: [ErrNotCreated] before the
+// first creation, for one, and [ErrDeleted] between the end of the znode and the next one.
 func (n *PersistentNode) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -180,10 +180,10 @@ func (n *PersistentNode) Start() error {
 	return nil
 }
 
-// WaitForInitialCreate blocks until the znode has been created for the first
-// time. It fails when ctx ends, when the node is closed or not started, and
-// when the server refuses the creation for a reason that does not pass by
-// itself, such as a missing permission.
+// WaitForInitialCreate blocks until the znode has been created for the first time. It fails
+// when ctx ends, and when the node is closed or not started. It also fails when the server
+// refuses the creation for a reason that does not pass by itself, such as a missing
+// permission.
 func (n *PersistentNode) WaitForInitialCreate(ctx context.Context) error {
 	if err := n.await(ctx, func() bool { return n.created }); err != nil {
 		return fmt.Errorf("nodes: wait for %s: %w", n.path, err)
@@ -191,13 +191,13 @@ func (n *PersistentNode) WaitForInitialCreate(ctx context.Context) error {
 	return nil
 }
 
-// SetData sets the data of the znode, now and whenever it is created again. It
-// blocks until the server has the data. When it fails, because ctx ends or the
-// server refuses the write, the data counts all the same: the node writes it
-// when it can. It does not count if the error matches [framework.ErrTooLarge], as it
-// could never be written, or [framework.ErrClosed]: then the client is closed. A write of another client is overwritten; one that comes later stays
-// until the next SetData, until the znode is created again, or until the servers may have
-// begun again (see [framework.Framework.History]).
+// SetData sets the data of the znode, now and whenever it is created again. It blocks until
+// the server has the data. If it fails because ctx ends or the server refuses the write,
+// the node keeps the data and writes it when it can. It does not count if the error matches
+// [framework.ErrTooLarge], as it could never be written, or [framework.ErrClosed]: then the
+// client is closed. SetData overwrites a write of another client. A later write of another
+// client stays until the next SetData, until the znode is created again, or until the
+// servers may have begun again (see [framework.Framework.History]).
 func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	if ctx == nil {
 		return fmt.Errorf("nodes: set data of %s: %w", n.path, attempt.ErrNilContext)
@@ -357,13 +357,13 @@ func (n *PersistentNode) name() string {
 	return n.actual
 }
 
-// Close stops keeping the znode and deletes it. It waits until the server has
-// confirmed that the znode is gone, for at most ten seconds, and no longer than until
-// the client has been without a connection for two seconds: during an outage it
-// returns at once. Then its error matches [framework.ErrCleanupPending], and the
-// removal goes on in the background until it succeeds or the client is closed. An
-// ephemeral znode ends with its session at the latest. When the server refuses the
-// removal, Close returns its error, and the next Close tries again.
+// Close stops keeping the znode and deletes it. It waits until the server has confirmed
+// that the znode is gone, for at most ten seconds. It stops waiting when the client has
+// been without a connection for two seconds. So during an outage it returns at once. Then
+// its error matches [framework.ErrCleanupPending], and the removal goes on in the
+// background until it succeeds or the client is closed. An ephemeral znode ends with its
+// session at the latest. When the server refuses the removal, Close returns its error, and
+// the next Close tries again.
 func (n *PersistentNode) Close() error {
 	n.mu.Lock()
 	if !n.closed {

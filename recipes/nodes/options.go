@@ -70,9 +70,9 @@ func WithACL(acl ...framework.ACL) Option {
 	})
 }
 
-// WithTTL sets the time to live of a mode that has one. It is needed for those
-// modes and refused for others. It is 1 to 2^40 - 1 milliseconds; fractions of one are
-// dropped.
+// WithTTL sets the time to live of a mode that has one. It is required for these
+// modes, and refused for all other modes. It is 1 to 2^40 - 1 milliseconds; fractions of
+// one are dropped.
 func WithTTL(ttl time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		if ttl < time.Millisecond || ttl > maxTTL {
@@ -115,5 +115,5 @@ func newKind(mode framework.CreateMode, ttl time.Duration) (kind, error) {
 		}
 		return k, nil
 	}
-	return kind{}, fmt.Errorf("create mode %d, expected one of the seven of package framework", mode)
+	return kind{}, fmt.Errorf("create mode %d, expected one of the seven modes of package framework", mode)
 }

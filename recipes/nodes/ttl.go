@@ -17,10 +17,10 @@ import (
 // DefaultTouchName is the name of the child that a [PersistentTtlNode] touches.
 const DefaultTouchName = "touch"
 
-// PersistentTtlNode keeps a znode that its session does not end, but time does:
-// it stands while a process touches a child of it, and the server deletes both
-// when no process has done so for a time to live. It is Curator's class of that
-// name. The servers must have extendedTypesEnabled.
+// PersistentTtlNode keeps a znode that outlives its session. The znode exists while
+// a process touches a child of it. The server deletes both when no process has
+// touched the child for the time to live. It is Curator's class of that name. The
+// servers must have extendedTypesEnabled.
 //
 // Layout: path and path/touch, both in the mode [framework.PersistentWithTTL].
 // The server deletes the znode up to two times to live after the last touch.

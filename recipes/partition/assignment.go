@@ -26,7 +26,7 @@ type Assignment struct {
 	Balanced bool `json:"balanced"`
 }
 
-// Peer is a member of a group, as the others see it.
+// Peer is a member of a group, as other members see it.
 type Peer struct {
 	ID       string `json:"id"`
 	Capacity int    `json:"capacity"`

@@ -20,16 +20,17 @@
 //
 // # A set that changes
 //
-// [Stored] names a znode with one partition a line. Its members follow it:
+// [Stored] names a znode with one partition per line. The members follow the znode:
 //
 //	member, err := partition.New(client, "/orders/partitions", partition.Stored("/orders/topics"))
 //	err = client.Set(ctx, "/orders/topics", []byte("eu\nus\nasia"))
 //
 // # Many leaderships
 //
-// A partition is an election that the group keeps balanced. Say that a service has a leader for
-// each of many tenants. With a LeaderLatch of package leader for each tenant, the first replica
-// would lead them all. With the tenants as partitions the leaders are spread over the replicas:
+// A partition is an election that the group keeps balanced. Suppose that a service has a leader
+// for each of many tenants. With a LeaderLatch of package leader for each tenant, the first
+// replica would lead all of them. If the tenants are partitions, the leaders are spread over the
+// replicas:
 //
 //	member, err := partition.New(client, "/tenants/leaders", partition.Stored("/tenants/names"))
 //	err = member.Run(ctx, func(ctx context.Context, tenant partition.Partition) error {
@@ -38,17 +39,18 @@
 //
 // # Members that differ
 //
-// [WithCapacity] gives a member more partitions than its neighbors. A capacity is relative, and
-// no limit: while a member lives, each partition has a holder.
+// [WithCapacity] gives a member more or fewer partitions than others have. A capacity is
+// relative, and no limit: while any member lives, each partition has a holder.
 //
 // # How a partition moves
 //
-// The new owner queues at the partition's lock and asks the old one for it. The context of the
-// old one's function ends with [ErrMoved]. When the function has returned, the lock is released,
-// and the new owner has it a round trip later. A function that does not return within the time of
-// [WithGrace] is reported as [Overdue], and the partition stays with it.
+// The new owner queues at the partition's lock and asks the old owner for it. The context of the
+// old owner's function ends with [ErrMoved]. When the function has returned, the old owner
+// releases the lock, and the new owner has it a round trip later. If a function does not return
+// within the time of [WithGrace], it is reported as [Overdue], and the partition stays with its
+// owner.
 //
-// A join moves partitions when no member has come or gone for the time of [WithSettle]. So a
+// A join moves partitions when no member has joined or left for the time of [WithSettle]. So a
 // deployment of many replicas moves them once. Partitions without a holder are placed at once.
 //
 // # See the assignment
@@ -63,30 +65,30 @@
 //
 // # What is promised
 //
-//   - A partition has one holder at a time, as a lock has; package locks says what each error
-//     policy promises. Against late writes of a holder that was paused, use the token.
+//   - A partition has at most one holder, as a lock has. Package locks says what each error
+//     policy promises. Use the token against late writes of a holder that was paused.
 //   - While a member lives, each partition has a holder soon: a few round trips after a member
 //     has left, and a session timeout after a member was killed. A function that does not return
 //     delays that.
-//   - The members have as many partitions as their capacities ask for, rounded up or down. Members
-//     of equal capacity differ by one at most.
+//   - Each member has a share of the partitions by its capacity, rounded up or down. Members of
+//     equal capacity differ by one at most.
 //   - A join or a leave of one of N members of equal capacity moves at most ceil(P/N) of P
-//     partitions, and none between members that stay. With different capacities a few more may
-//     have to move for balance.
+//     partitions, and none between members that stay. With different capacities balance may need
+//     a few more moves.
 //
 // # What is not promised
 //
-// Which member has which partition follows no order. A member that has left and returns is a
-// newcomer. The members of one group must be given one set: see [Fixed].
+// The partitions of a member are in no particular order. A member that has left and returns is a
+// newcomer. All members of a group must have the same set: see [Fixed].
 //
 // A member whose program is connected but cannot work, for example because its database is
 // down, still gets partitions. Such a program should end its Run.
 //
 // # What it costs
 //
-// A member reads its own share of the plan, not the plan. A join costs the newcomer one list, a
-// read of each member's share, and about six requests for each partition that it gets. A member
-// that gives partitions up reads its share and releases them. The others make no request.
+// A member reads only its own share of the plan. A join costs the newcomer one list, a read of
+// each member's share, and about six requests for each partition that it gets. A member that
+// gives partitions up reads its share and releases them. All other members make no request.
 // ARCHITECTURE.md has figures, and says how members learn of each other without lists.
 //
 // # Metrics

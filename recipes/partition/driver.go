@@ -44,7 +44,7 @@ func (d *driver) CreatesTheLock(
 }
 
 // GetsTheLock is a mutex's. It may be asked about other contenders and about a part of the
-// queue. All contenders that it sees before the own node are told, because a waiter among them
+// queue. It reports all contenders before the own node to ahead, because a waiter among them
 // may come to hold the lock before it learns that it should not.
 func (d *driver) GetsTheLock(contenders []string, ours string, maxLeases int) (locks.PredicateResults, error) {
 	result, err := d.StandardLockInternalsDriver.GetsTheLock(contenders, ours, maxLeases)

@@ -118,10 +118,9 @@ func (m *Member) ID() string { return m.cfg.id }
 func (m *Member) Path() string { return string(m.at) }
 
 // Run joins the group, and runs fn on a goroutine of its own for each partition that this member
-// has, until ctx ends. Then it leaves the group. It returns when all functions have returned,
-// with the error of ctx. If the server has not confirmed within ten seconds that the member is
-// gone, the error matches [framework.ErrCleanupPending] as well, and the removal goes on in the
-// background.
+// has, until ctx ends. Then it leaves the group. It returns when all functions have returned, with
+// the error of ctx. If the server has not confirmed within ten seconds that the member is gone, the
+// error also matches [framework.ErrCleanupPending]. The removal then goes on in the background.
 //
 // The context of fn is derived from ctx and from the lease. Its cause is
 //
@@ -135,14 +134,15 @@ func (m *Member) Path() string { return string(m.at) }
 // where it is. After the loss of a lease the next member may begin before fn has returned; use
 // the token to keep late writes out.
 //
-// When fn returns nil before its context ends, this member keeps the partition, and calls fn
-// again only after it has lost the partition and got it back. When fn returns an error or panics
-// before its context ends, Run ends all functions, leaves, and returns that error. An error after
-// the end of the context is logged, unless it is the context's.
+// When fn returns nil before its context ends, this member keeps the partition. It calls fn again
+// only after it has lost the partition and got it back. When fn returns an error or panics before
+// its context ends, Run ends all functions, leaves, and returns that error. An error after the end
+// of the context is logged, unless it is the context's.
 //
-// Run goes on over lost connections and sessions. It ends when the client is closed, when the
-// options of the locks do not fit the client's session, and when the server refuses the member's
-// znode for a reason that does not pass by itself, such as a missing permission. A Member runs once at a time, otherwise Run fails with [ErrRunning].
+// Run goes on over lost connections and sessions. It ends when the client is closed, and when the
+// options of the locks do not fit the client's session. It also ends when the server refuses the
+// member's znode for a reason that does not pass by itself, such as a missing permission. A Member
+// runs once at a time, otherwise Run fails with [ErrRunning].
 func (m *Member) Run(ctx context.Context, fn func(ctx context.Context, p Partition) error) error {
 	switch {
 	case ctx == nil:

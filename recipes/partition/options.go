@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// DefaultSettle is how long a group must be without a join or a leave before partitions
-	// move from one member to another, unless [WithSettle] says otherwise.
+	// DefaultSettle is the settle time without [WithSettle]: how long a group must be without a
+	// join or a leave before partitions move from one member to another.
 	DefaultSettle = time.Second
 
-	// DefaultGrace is how long a function may take to return after the end of its context
-	// before it is reported as overdue, unless [WithGrace] says otherwise.
+	// DefaultGrace is the time without [WithGrace]: how long a function may take to return after
+	// the end of its context before it is reported as overdue.
 	DefaultGrace = 10 * time.Second
 
 	// MaxCapacity is the greatest capacity of a member.
@@ -67,9 +67,10 @@ func WithID(id string) Option {
 	})
 }
 
-// WithCapacity sets how much this member takes, relative to the others: one with 2 gets twice
-// as many partitions as one with 1. It is no limit. While a member lives each partition has a
-// holder, however small the capacities are. Default: 1. The greatest is [MaxCapacity].
+// WithCapacity sets the share of this member, relative to the other members. A member with 2
+// gets twice as many partitions as a member with 1. It is no limit. While a member lives each
+// partition has a holder, however small the capacities are. Default: 1. The greatest is
+// [MaxCapacity].
 func WithCapacity(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1 || n > MaxCapacity {

@@ -17,7 +17,7 @@ import (
 )
 
 // errUnwanted ends the wait for a partition that goes to another member.
-var errUnwanted = errors.New("the partition is not this member's any more")
+var errUnwanted = errors.New("the plan gives the partition to another member")
 
 // piece is a partition that this member has, waits for, or has not released yet.
 type piece struct {

@@ -160,7 +160,7 @@ func (l *locker) finish(ctx context.Context, item, lock string, ops ...framework
 		if ours, lookErr := l.owns(ctx, lock); lookErr != nil {
 			return false, lookErr
 		} else if !ours {
-			l.client.Logger().Error("an item was consumed while another consumer had it, and stays", logPath, item, "error", err)
+			l.client.Logger().Error("an item was consumed while another consumer had it, and stays in its queue", logPath, item, "error", err)
 			return false, l.give(ctx, claim)
 		}
 	case errors.Is(err, framework.ErrNoNode) && failedAt(err, claim):

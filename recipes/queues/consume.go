@@ -18,9 +18,9 @@ import (
 // returns its error and cause. It survives lost connections and sessions. Any
 // other failure, such as the lack of rights, ends it.
 //
-// An error of fn is logged and does not end Consume; [ErrorMode] says what
-// becomes of the item. The next item then comes after a pause, up to a second
-// if more than one has failed. See [Item.Context] for the context of fn.
+// An error of fn is logged and does not end Consume; [ErrorMode] says what becomes of the item.
+// The next item then comes after a pause, of up to a second if several items have failed. See
+// [Item.Context] for the context of fn.
 //
 // When ctx ends while fn runs, fn is waited for. With [WithLockPath] the item
 // is deleted if fn returns nil, and stays in the queue otherwise.
@@ -369,7 +369,7 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):
-		c.q.client.Logger().Error("an item may be lost, the reply to its deletion is", logPath, path, "error", err)
+		c.q.client.Logger().Error("an item may be lost, because the reply to its deletion was lost", logPath, path, "error", err)
 		return false, err
 	case err != nil:
 		return false, err

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package queues has queues that many processes put items into and consume
-// items from.
+// Package queues has queues for many processes, which put items into them and consume items from
+// them.
 //
 //	queue, err := queues.NewDistributedQueue(client, "/queues/mails", queues.WithLockPath("/queues/mails-locks"))
 //	err = queue.Put(ctx, []byte("a mail"))
@@ -23,7 +23,7 @@
 //
 //   - [DistributedQueue] is first in, first out.
 //   - [DistributedPriorityQueue] gives items with a lower number first.
-//   - [DistributedDelayQueue] gives each item at a time of its own.
+//   - [DistributedDelayQueue] gives each item at its own time.
 //   - [DistributedIdQueue] has items that can be removed by their ids.
 //   - [QueueSharder] spreads items over several queues of one of these kinds.
 //   - [SimpleDistributedQueue] is the plain queue of ZooKeeper's own recipes.
@@ -34,37 +34,38 @@
 //
 // # What is promised
 //
-// An item whose Put has succeeded is in the queue until it is consumed. A Put
-// is never repeated when its reply was lost: [framework.OutcomeUnknown] is then
-// true for its error, and the caller decides whether twice or never is worse.
+// An item whose Put has succeeded is in the queue until it is consumed. A Put whose reply was
+// lost is never repeated. [framework.OutcomeUnknown] is then true for its error. The caller
+// decides whether to risk an item twice or no item.
 //
-// Without a lock path, an item is deleted before it is consumed. No item is
-// consumed twice. An item is lost with the consumer that has it, and whenever
-// the reply to its deletion is lost: the log then names it.
+// Without a lock path, an item is deleted before it is consumed. No item is consumed twice. An
+// item is lost if its consumer dies, or if the reply to its deletion is lost. In the second case
+// the log names the item.
 //
-// With [WithLockPath], an item is deleted after it was consumed, so none is
-// lost. A consumer that dies, or whose session ends, may have consumed an item
-// in part or whole, and another one then consumes it again. Otherwise each item
-// is consumed once. While the context of an item has not ended, no other
-// consumer has it, as far as the client's error policy promises that: see
-// [framework.WithErrorPolicy].
+// With [WithLockPath], an item is deleted after it was consumed, so no item is lost. A consumer
+// that dies, or whose session ends, may have consumed an item in part or whole. Another consumer
+// then consumes the item again. Otherwise each item is consumed once. While the context of an
+// item has not ended, no other consumer has the item, as far as the client's error policy
+// promises: see [framework.WithErrorPolicy].
 //
 // While a consumer has a locked item, the item has an ephemeral child. So a consumer needs the
-// permissions to create and delete below the items and below the lock path, and the item cannot be
-// deleted by others.
+// permissions to create and delete below the items and below the lock path. Other clients cannot
+// delete the item meanwhile.
 //
 // An item that cannot be read, because it is too long, forbidden or damaged, is left out. The log
-// says so. The consumer looks at it again when its data changes, and when it goes on after an outage. A client made
-// WithMeterProvider counts what its consumers leave out, each time: curator.queues.left_out, a counter with the unit
-// {znode}. Only [framework.WithPathAttribute] adds the attribute curator.path.
+// says so. The consumer reads the item again when its data changes, and when the consumer goes on
+// after an outage. A client made WithMeterProvider counts each time that a consumer leaves an
+// item out: curator.queues.left_out, a counter with the unit {znode}. Only
+// [framework.WithPathAttribute] adds the attribute curator.path.
 //
-// A failed item is put back in one transaction, with the priority, the time or
-// the id that it has. Of several items in one znode, those that were consumed
-// are not put back, nor do they stay when the loop is left before the others.
+// A failed item is put back in one transaction, with its priority, time or id. If a znode has
+// several items, only the items that were not consumed are put back. If the loop is left early,
+// only these items stay.
 //
 // # Results that exist once
 //
-// A consumer whose results are in ZooKeeper removes the item together with writing them:
+// A consumer that writes its results to ZooKeeper can write them and remove the item in one
+// transaction:
 //
 //	for item, err := range queue.Items(ctx) {
 //		if err != nil {
@@ -76,41 +77,40 @@
 //		}
 //	}
 //
-// The item may be given to several consumers. One of them removes it, and the results of that one
-// exist. See [Item.Transact].
+// The queue may give the item to several consumers. Only one of them removes it, and only the
+// results of that consumer exist. See [Item.Transact].
 //
-// [WithMaxAttempts] keeps an item that always fails from coming back forever. [Item.Attempt] says how
-// often it came.
+// [WithMaxAttempts] keeps an item that always fails from coming back forever. [Item.Attempt] is
+// the number of its deliveries.
 //
-// # What they are not for
+// # What queues are not for
 //
-// ZooKeeper keeps a queue in the memory of every server and sends its whole list
-// of names to consumers. Curator's own advice (Tech Note 4) is not to use it for
-// queues. They are for a few items at a time: work to hand out to a fleet,
-// orders to a controller. Use a message broker for more than this:
+// ZooKeeper keeps a queue in the memory of every server, and sends its whole list of names to
+// consumers. Curator's own advice (Tech Note 4) is not to use ZooKeeper for queues. These queues
+// are for a few items at a time, such as work for a fleet or orders to a controller. Beyond these
+// limits use a message broker:
 //
 //   - An item must be smaller than a megabyte, and should be a few kilobytes.
-//   - A list has some 25 bytes for each item, more with priorities or ids. It
-//     must stay below [framework.WithMaxReplySize] and below Java's
-//     jute.maxbuffer, a megabyte: some 35,000 items. Then consumers can no longer
-//     read the queue, and it takes another client to clear it. [WithMaxItems]
-//     keeps producers from that, if all use it.
-//   - A consumer of a [DistributedQueue] reads the list once for all items that
-//     are in it. One of a [DistributedPriorityQueue] or a [DistributedDelayQueue]
-//     reads it again for the next item whenever another client has changed it.
-//     [WithMinItemsBeforeRefresh] makes that rarer.
+//   - A list has some 25 bytes for each item, more with priorities or ids. It must stay below
+//     [framework.WithMaxReplySize] and below Java's jute.maxbuffer, a megabyte, which is some
+//     35,000 items. With a longer list consumers can no longer read the queue, and another client
+//     must clear it. [WithMaxItems] keeps producers below a limit, if all producers use it.
+//   - A consumer of a [DistributedQueue] reads the list once for all items in it. A consumer of a
+//     [DistributedPriorityQueue] or a [DistributedDelayQueue] reads the list again for the next
+//     item, whenever another client has changed it. With [WithMinItemsBeforeRefresh] it reads the
+//     list less often.
 //   - Every change of a queue wakes all consumers that wait.
 //   - Each item costs writes that a majority of the servers puts on disk: one to
 //     put it, one to consume it, or two with locks. These compete with the locks
 //     and elections of the same ensemble.
-//   - Several consumers do not consume in order. If only one may run, elect it with
+//   - Several consumers do not consume in order. If only one consumer may run, elect it with
 //     package leader.
 //
-// How many items a second go through a queue depends on the servers and on the
-// way to them: a consumer makes its requests one after the other. For an item it
-// reads the znode and deletes it. With [WithLockPath] it makes a transaction, a
-// read and another transaction. In a clone of the repository, this command puts
-// and consumes a thousand items of each kind of queue, beside Curator:
+// The number of items per second depends on the servers and on the network, because a consumer
+// makes its requests one after the other. For an item it reads the znode and deletes it. With
+// [WithLockPath] it makes a transaction, a read and another transaction. In a clone of the
+// repository, this command puts and consumes a thousand items of each kind of queue, beside
+// Curator:
 //
 //	go -C testing/internal/bench run . -peers self-values,curator-values -scenario items-fifo,items-locked,items-priority,items-delay,items-id,items-simple
 //
@@ -119,15 +119,15 @@
 //
 // # Coming from Curator
 //
-//   - Queues have no start and close; the consumer of the constructor is Consume,
-//     or Items, and its context. A QueueSharder has both, and its queues need no
-//     consumer to be made.
+//   - Queues have no start and close. Consume, or Items, with its context takes the place of the
+//     consumer in the constructor. A QueueSharder has Start and Close. Its queues are made
+//     without a consumer.
 //   - Items are bytes. The serializer is the caller's.
-//   - put blocks until the item is in the queue, unless [WithPutInBackground] is
-//     given. FlushPuts waits for the others.
+//   - put blocks until the item is in the queue. With [WithPutInBackground] it does not block,
+//     and FlushPuts waits.
 //   - A maximum wait is the deadline of the context.
-//   - Of the simple queue, remove and element, which throw on an empty queue, and
-//     poll and peek, which return null, are Poll and Peek with [ErrEmpty].
+//   - On an empty simple queue, Curator's remove and element throw, and its poll and peek return
+//     null. Poll and Peek return [ErrEmpty] instead.
 //   - Requeued items keep their priority and their delay. Curator puts them in
 //     front of all others.
 //   - An item whose consumer has died is consumed at once when its lock is gone.

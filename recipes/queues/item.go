@@ -45,8 +45,7 @@ func (i *Item) give(yield func(*Item, error) bool) (goesOn bool) {
 	return yield(i, nil)
 }
 
-// Path returns the path of the item's znode, which it may share with others
-// that were put together with it.
+// Path returns the path of the item's znode. Items that were put together share one znode.
 func (i *Item) Path() string { return i.path }
 
 // Context returns the context of the loop's Items. With [WithLockPath] it also
@@ -67,11 +66,12 @@ func (i *Item) Fail(err error) {
 // Attempt returns how many times the item was given to a consumer, this time included. It needs
 // no request.
 //
-// With [WithLockPath] it also counts consumers that have died. One whose connection broke between
-// the lock and the item counts as well. Without, it counts those that have put the item back.
+// With [WithLockPath] it also counts consumers that have died. A consumer whose connection broke
+// between the lock and the item counts as well. Without a lock path, it counts the consumers that
+// have put the item back.
 //
 // The number has two parts. The children that the item's znode ever had, one for each lock, are in
-// its Stat. What was counted before the item was put back follows the item in its data, where
+// its Stat. The count from before the item was put back is in the data behind the item, where
 // Curator's consumers do not look. They are not counted. If one of them puts an item back, it keeps
 // the second part, and the first one begins again.
 func (i *Item) Attempt() int { return max(1, i.of.attempt(i.index)) }
@@ -86,7 +86,7 @@ func (i *Item) LastError() string {
 }
 
 // errGoneOn ends a Transact.
-var errGoneOn = errors.New("the loop has gone on, the item is no longer its own")
+var errGoneOn = errors.New("the loop has gone on to another item, expected a call before that")
 
 // Transact removes the item from the queue and applies ops, all or nothing, in one transaction. So
 // results in ZooKeeper exist exactly once, even when the item is given to several consumers. Without
@@ -102,9 +102,10 @@ var errGoneOn = errors.New("the loop has gone on, the item is no longer its own"
 // item removed without ops, such as after [framework.ErrNodeExists], calls Transact again without them.
 //
 // With a lock path a transaction is repeated when its reply is lost, and its outcome is then known.
-// If [framework.OutcomeUnknown] is nevertheless true for the error, all may have been applied. Further
-// calls return the same error. With a lock path the loop settles the transaction when it goes on, or
-// the next consumer gets the item; without, the item is given again if it is still there.
+// If [framework.OutcomeUnknown] is nevertheless true for the error, all may have been applied.
+// Further calls return the same error. With a lock path the loop settles the transaction when it goes
+// on, or the next consumer gets the item. Without a lock path, the item is given again if it is still
+// there.
 func (i *Item) Transact(ctx context.Context, ops ...framework.Op) error {
 	what := "transact " + i.path
 	select {

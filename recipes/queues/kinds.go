@@ -42,9 +42,9 @@ func (q *DistributedQueue) PutMulti(ctx context.Context, items ...[]byte) error 
 	return q.add(ctx, itemPrefix, items)
 }
 
-// DistributedPriorityQueue is a queue from which items with a lower priority
-// number come first, and equal ones in the order of their arrival. It shares its
-// znodes with Curator's class of that name.
+// DistributedPriorityQueue is a queue in which items with a lower priority number
+// come first. Items of equal priority come in the order of their arrival. It shares
+// its znodes with Curator's class of that name.
 //
 // Layout: as in a [DistributedQueue], with the priority in front of the
 // digits: 0 for negative ones or 1, and eight hexadecimal digits.

@@ -66,10 +66,11 @@ func WithLockPath(lockPath string) Option {
 	})
 }
 
-// WithLateRemoval removes an item from the queue when it was consumed, not before, and locks nothing.
-// Several consumers may be given the same item at once: the first one removes it. With
-// [Item.Transact] its results exist once nevertheless. It is for a single consumer, such as the one
-// that package leader elects, or for short work. Default: an item is deleted before it is consumed.
+// WithLateRemoval removes an item from the queue when it was consumed, not before, and locks
+// nothing. Several consumers may be given the same item at once: the first one removes it. With
+// [Item.Transact] its results exist once nevertheless. It is for a single consumer, such as a
+// consumer that package leader elects, or for short work. Default: an item is deleted before it is
+// consumed.
 //
 // The folder of the queue must not be deleted and created again while an item is consumed.
 func WithLateRemoval() Option {
@@ -79,9 +80,10 @@ func WithLateRemoval() Option {
 	})
 }
 
-// WithMaxAttempts moves an item to a dead letter folder when the n-th consumer has failed, or when n
-// consumers had it and none has finished it, see [Item.Attempt]. The removal and the new znode are
-// one transaction. It needs [WithLockPath], and [Requeue] as the error mode. Default: any number.
+// WithMaxAttempts moves an item to a dead letter folder when the n-th consumer has failed. It also
+// does so when n consumers had the item and none has finished it; see [Item.Attempt]. The removal
+// and the new znode are one transaction. It needs [WithLockPath], and [Requeue] as the error mode.
+// Default: any number.
 //
 // Layout: <deadLetterPath>/queue-<10 digits>, persistent, with one item in Curator's envelope, and
 // after it {"attempts":[n],"error":"..."}. The priority, time or id stays in the name. So a queue of
@@ -109,8 +111,7 @@ func WithMaxAttempts(n int, deadLetterPath string) Option {
 type ErrorMode int
 
 const (
-	// Requeue puts the item back with the priority, the time or the id that it
-	// has, behind those that are its equals. It is the default.
+	// Requeue puts the item back with its priority, time or id, behind equal items. It is the default.
 	Requeue ErrorMode = iota
 
 	// Delete deletes the item.
@@ -147,11 +148,10 @@ func WithMaxItems(n int) Option {
 // for each other's requests share a transaction. It is Curator's
 // putInBackground, which is its default; here it is not.
 //
-// The end of the context of Put does not end its write, which takes as long as the
-// retry policy allows, and with [WithMaxItems] until there is room. A write that
-// fails is logged and not made again, and FlushPuts returns its error. Items that are
-// not written are lost with the process: call FlushPuts before it ends, and before the
-// client is closed.
+// The end of Put's context does not end its write. The write takes as long as the retry policy
+// allows, and with [WithMaxItems] until there is room. A write that fails is logged and not made
+// again, and FlushPuts returns its error. Items that are not written are lost with the process: call
+// FlushPuts before it ends, and before the client is closed.
 func WithPutInBackground() Option {
 	return optionFunc(func(c *config) error {
 		c.background = true
@@ -159,10 +159,10 @@ func WithPutInBackground() Option {
 	})
 }
 
-// WithMinItemsBeforeRefresh sets how many items a consumer of a priority queue
-// or a delay queue takes from one list before it looks for a newer one. A greater
-// number costs less: a list has the names of all items. But an item that should
-// come first may have to wait for so many others. Default: 0.
+// WithMinItemsBeforeRefresh sets how many items a consumer of a priority queue or a delay queue
+// takes from one list before it looks for a newer one. A greater number costs less: a list has the
+// names of all items. But an item that should come first may have to wait for that many items.
+// Default: 0.
 func WithMinItemsBeforeRefresh(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 0 {

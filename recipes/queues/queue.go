@@ -112,9 +112,9 @@ func (q *queue) add(ctx context.Context, name string, items [][]byte) error {
 	return nil
 }
 
-// FlushPuts blocks until every Put of the background that was called before it
-// has ended, or ctx ends. Later ones do not keep it. It returns the first error
-// of those that have failed since the last FlushPuts; the log has all of them.
+// FlushPuts blocks until every Put of the background that was called before it has
+// ended, or ctx ends. Later ones do not keep it. It returns the first error since
+// the last FlushPuts; the log has all errors.
 func (q *queue) FlushPuts(ctx context.Context) error {
 	if ctx == nil {
 		return wrap("flush", attempt.ErrNilContext)

@@ -124,9 +124,9 @@ func WithMaxQueues(n int) SharderOption {
 }
 
 // NewQueueSharder returns a sharder of the queues below queuePath. It calls open
-// once or more for each queue, during Start and later on a goroutine of its own;
-// open returns the queue at the path that it gets. leaderPath is a path outside
-// queuePath. NewQueueSharder sends nothing.
+// once or more for each queue, during Start and later on a goroutine of its own.
+// open returns the queue at the given path. leaderPath is a path outside queuePath.
+// NewQueueSharder sends nothing.
 func NewQueueSharder[Q Sharded](
 	client *framework.Framework, open func(path string) (Q, error), queuePath, leaderPath string, opts ...SharderOption,
 ) (*QueueSharder[Q], error) {
@@ -366,8 +366,8 @@ func (s *QueueSharder[Q]) QueuePaths() []string {
 	return paths
 }
 
-// Queue returns a queue for the next item: a random one of those that had room
-// at the last check, or of all if none had. Call it for each item. It sends
+// Queue returns a queue for the next item. It is a random queue that had room at the
+// last check, or any queue if none had room. Call it for each item. It sends
 // nothing. It fails before Start and after Close.
 func (s *QueueSharder[Q]) Queue() (Q, error) {
 	s.mu.Lock()
@@ -383,14 +383,14 @@ func (s *QueueSharder[Q]) Queue() (Q, error) {
 	return from[rand.IntN(len(from))], nil
 }
 
-// Consume consumes all queues, and those that are added later, until ctx ends,
-// and then returns its error and cause. It consumes one item of each queue at a
-// time, so several goroutines call fn at once. A panic of fn ends the process.
-// Apart from that it is [DistributedQueue.Consume] of each queue.
+// Consume consumes all queues, and queues that are added later, until ctx ends. Then
+// it returns the error and cause of ctx. It consumes one item of each queue at a
+// time, so several goroutines call fn at once. A panic of fn ends the process. Apart
+// from that it is [DistributedQueue.Consume] of each queue.
 //
 // The first queue that cannot be consumed ends it, with that queue's error. All
-// calls of fn have returned then. Consume fails before Start and after Close;
-// one that runs during Close goes on, without later queues.
+// calls of fn have returned then. Consume fails before Start and after Close. A
+// Consume that runs during Close goes on, without later queues.
 func (s *QueueSharder[Q]) Consume(ctx context.Context, fn func(ctx context.Context, item []byte) error) error {
 	what := "consume the queues of " + s.path
 	switch {

@@ -238,7 +238,7 @@ func (v *SharedValue) VersionedValue() VersionedValue {
 	return v.current
 }
 
-// Err returns nil while the value is followed, otherwise why it is not: [ErrNotStarted],
+// Err returns nil while the value is followed. Otherwise it returns [ErrNotStarted],
 // [ErrClosed], or an error that matches [framework.ErrClosed] once the client is closed.
 func (v *SharedValue) Err() error {
 	if err := v.usable(false); err != nil {

@@ -16,7 +16,7 @@ import (
 
 // ErrConflict reports that other clients have changed what the transaction had read, each
 // time until the retry policy gave up. Nothing was written.
-var ErrConflict = errors.New("conflict: what the transaction has read was changed")
+var ErrConflict = errors.New("conflict: another client has changed what the transaction has read")
 
 // errEnded reports the use of a Tx after its function has returned.
 var errEnded = errors.New("txn: the transaction has ended, expected calls within the function only")

@@ -16,8 +16,8 @@ var errNilCache = fmt.Errorf("%w: cache nil, expected a *cache.CuratorCache", fr
 // Cached returns the value in the picture of a cache, and the Stat it was read with. It sends
 // nothing, and does not block. It fails with [framework.ErrNoNode] when the picture does not have
 // the znode, or with [cache.ErrClosed] if the cache is closed by then, and with [ErrCodec]. The
-// picture may lag behind: see [cache.CuratorCache.Fresh]. One that [cache.DoNotClearOnClose] has
-// kept stays as it is.
+// picture may lag behind: see [cache.CuratorCache.Fresh]. A picture that
+// [cache.DoNotClearOnClose] has kept stays as it is.
 func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
 	var none T
 	if c == nil {
@@ -39,11 +39,11 @@ func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
 }
 
 // Cached iterates over the znodes of the folder in the picture of a cache, in no particular
-// order. It takes the children of a znode from the picture when the loop comes to them, and looks
-// at no others, however large the picture is. A znode whose name a parameter stands for must be in
-// the picture, or what is below it is left out. The error is [ErrCodec] for a
-// znode whose data the codec does not understand; the loop may go on. When the cache is closed
-// and its picture empty, the only error is [cache.ErrClosed]. Cached sends nothing.
+// order. It takes the children of a znode from the picture when the loop comes to them. It looks
+// at no other znodes, however large the picture is. A znode whose name is a parameter must be in
+// the picture. Otherwise the znodes below it are left out. The error is [ErrCodec] for a znode
+// whose data the codec does not understand; the loop may go on. When the cache is closed and its
+// picture empty, the only error is [cache.ErrClosed]. Cached sends nothing.
 func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], error] {
 	return func(yield func(*CachedNode[T], error) bool) {
 		if c == nil {

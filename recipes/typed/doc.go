@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package typed reads and writes znodes as values of a Go type. It is a thin layer, Curator's
-// ModeledFramework.
+// Package typed reads and writes znodes as values of a Go type. It is the counterpart of
+// Curator's ModeledFramework.
 //
 //	type Service struct{ Address string }
 //
@@ -26,6 +26,6 @@
 //	service, stat, err := node.Cached(c)
 //	for node, err := range services.Cached(c) { ... node.Parameters, node.Value ... }
 //
-// Errors are the errors of package framework, and [ErrCodec] for data that the codec does not
-// understand.
+// The package returns the errors of package framework, and [ErrCodec] for data that the codec
+// cannot decode.
 package typed

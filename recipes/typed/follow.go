@@ -98,9 +98,9 @@ func (f *Folder[T]) decode(path string, data *cache.ChildData) (*T, error) {
 	return &value, nil
 }
 
-// Values reads the values of the znodes of one list, by the last parameter, given all others. It takes two round trips; see
-// [framework.Framework.ChildrenData]. Values that the codec refuses are left out, and the error, which matches [ErrCodec], names
-// them; the other values come with it.
+// Values reads the values of the znodes of one list, by the last parameter, for the given values of the other
+// parameters. It takes two round trips; see [framework.Framework.ChildrenData]. Values that the codec refuses are left
+// out, and the error, which matches [ErrCodec], names them; the other values come with it.
 func (f *Folder[T]) Values(ctx context.Context, values ...string) (map[string]T, error) {
 	path, err := f.resolve(f.form[:len(f.form)-1], values)
 	if err != nil {

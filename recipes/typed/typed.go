@@ -135,8 +135,8 @@ func (n *Node[T]) Set(ctx context.Context, value T, opts ...framework.SetOption)
 	return n.client.Set(ctx, n.path, data, opts...)
 }
 
-// Put creates the znode with a value, or replaces the value of the one that is there. The options are those of a creation, such
-// as [framework.CreatingParentsIfNeeded].
+// Put creates the znode with a value, or replaces the value of an existing znode. The options are those of a
+// creation, such as [framework.CreatingParentsIfNeeded].
 func (n *Node[T]) Put(ctx context.Context, value T, opts ...framework.CreateOption) error {
 	_, err := n.Create(ctx, value, append(slices.Clip(opts), framework.OrSetData())...)
 	return err
@@ -231,8 +231,8 @@ func (f *Folder[T]) Node(values ...string) (*Node[T], error) {
 	return NewNode(f.client, path, f.codec)
 }
 
-// Children returns the names of the znodes of one list, in no particular order: the values of
-// the last parameter, given all others.
+// Children returns the names of the znodes of one list, in no particular order. They are the values of the
+// last parameter, for the given values of the other parameters.
 func (f *Folder[T]) Children(ctx context.Context, values ...string) ([]string, error) {
 	path, err := f.resolve(f.form[:len(f.form)-1], values)
 	if err != nil {

@@ -20,10 +20,10 @@ import (
 const limit = time.Minute
 
 // Check returns nil if the operations on each lock can be put into an order that
-// agrees with their intervals and with the model. It returns a [*ViolationError] for the
-// first lock, by name, where they cannot, or where the search did not end within a
-// minute. An operation that cannot have been recorded, such as one that
-// returns before it is called, is another error.
+// agrees with their intervals and with the model. It returns a [*ViolationError] for
+// the first lock, by name, where they cannot, or where the search did not end within
+// a minute. An impossible operation, such as one that returns before its call, is an
+// error of another type.
 func Check(model Model, ops []Op) error {
 	if model.admits == nil {
 		return errors.New("checker: the zero Model, expected one such as Mutex")
@@ -121,8 +121,8 @@ type ViolationError struct {
 	info     porcupine.LinearizationInfo
 }
 
-// Error lists the operations: those that fit, in an order in which they do, and the
-// rest.
+// Error lists the operations: first the operations that fit, in an order in which
+// they do, and then the rest.
 func (v *ViolationError) Error() string {
 	var b strings.Builder
 	what := "no order of these operations"

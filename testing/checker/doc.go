@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package checker decides, from what clients saw, whether a lock kept its promise.
+// Package checker decides whether a lock has kept its promise, from the operations that
+// its clients recorded.
 //
 // # Recording
 //
-// An [Op] is one operation of a client on a lock: when it called, when the call
-// returned, and the token it got. A hold ends when its holder learns of the end, by
-// release or by loss, so both are a [Release]:
+// An [Op] is one operation of a client on a lock: the time of the call, the time of its
+// return, and the token. A hold ends when its holder learns of the end, by release or by
+// loss. So both are a [Release]:
 //
 //	history := checker.NewHistory()
 //	call := history.Now()
@@ -21,11 +22,11 @@
 //	history.Add(checker.Op{Kind: checker.Release, Lock: mutex.Path(), Owner: "worker 7",
 //		Call: released, Return: history.Now()})
 //
-// Leave out calls that acquired nothing: they change nothing. The interval of an
-// operation must contain the moment at which it took effect; a narrower interval
-// reveals more. The end of a lost hold lies between two moments: the last at which the
-// hold was known to be valid, or at which another client began to end it, and the
-// moment at which the holder learned of it.
+// Leave out calls that acquired nothing, because they change nothing. The interval of an
+// operation must contain the moment at which it took effect. A narrower interval reveals
+// more. The interval of a lost hold's end begins at the last moment at which the hold
+// was known to be valid, or at which another client began to end it. It ends at the
+// moment at which the holder learned of the loss.
 //
 // Several processes of one machine can each write one [Op] in JSON per line, by a
 // monotonic clock that they share. [ReadOps] reads the lines back.

@@ -75,8 +75,8 @@ func (o Op) validate() error {
 }
 
 // ReadOps reads operations in JSON, one a line, until the end. A history that is cut
-// in the middle of a line is an error, and so is anything that is no operation; what
-// came before it is returned too.
+// in the middle of a line is an error, and so is a line that is no operation. The
+// operations before it are returned too.
 func ReadOps(r io.Reader) ([]Op, error) {
 	decoder := json.NewDecoder(r)
 	decoder.DisallowUnknownFields()

@@ -11,8 +11,8 @@
 //
 //	CURATOR_ZOOKEEPER_CLASSPATH='/opt/apache-zookeeper-3.9.5/lib/*' go test ./...
 //
-// If they are missing, [Start] fails with [ErrNotInstalled]. [Server.Version] returns the version of a server, and [Feature] says
-// what depends on it.
+// If they are missing, [Start] fails with [ErrNotInstalled]. [Server.Version] returns the version of a server, and a
+// [Feature] depends on it.
 //
 // # Start and connect
 //
@@ -61,8 +61,9 @@
 //	network.Delay(a.Host(), host, 50*time.Millisecond)
 //	network.HealAll()
 //
-// A link that is cut loses what is sent over it, and neither end learns of that. So it behaves like a partition, unlike a proxy that
-// closes connections. Kill, Pause and Restart work as without a network. Questions to servers come from a host that is never cut off.
+// A link that is cut loses all packets, and neither end learns of that. So it behaves like a partition, unlike a proxy
+// that closes connections. Kill, Pause and Restart work as without a network. Questions to servers come from a host
+// that is never cut off.
 //
 // The hosts are network namespaces. They need no root where the system grants user namespaces to any user. A helper process keeps
 // them, and the test process carries the packets. Both end with Close, and with the test process.

@@ -31,8 +31,9 @@ type Ensemble struct {
 // Start starts the servers and returns when all of them serve clients. The context bounds the start only, at most a minute; the
 // servers run until [Ensemble.Close].
 //
-// A missing Java or ZooKeeper is [ErrNotInstalled]; any other failure carries the end of the failing server's output. A port that
-// another process took in the last moment is no failure: Start tries again with others. Whatever the error, nothing is left behind.
+// A missing Java or ZooKeeper is [ErrNotInstalled]; any other failure carries the end of the failing server's output.
+// If another process takes a port in the last moment, Start tries again with other ports. Whatever the error, nothing
+// is left behind.
 func Start(ctx context.Context, opts ...Option) (*Ensemble, error) {
 	s, err := newSettings(opts)
 	if err != nil {
@@ -123,7 +124,8 @@ func (e *Ensemble) end() error {
 // something; all return its result.
 func (e *Ensemble) Close() error { return e.close() }
 
-// ConnectString returns the addresses of all servers, running or not, as host:port,host:port: what a ZooKeeper client connects to.
+// ConnectString returns the addresses of all servers, running or not, as host:port,host:port. A ZooKeeper client
+// connects to it.
 func (e *Ensemble) ConnectString() string {
 	var addrs []string
 	for _, s := range e.servers {
@@ -141,9 +143,10 @@ func (e *Ensemble) Server(i int) *Server { return e.servers[i] }
 // Network returns what connects the servers, or nil for an ensemble that was started without [WithNetwork].
 func (e *Ensemble) Network() *Network { return e.network }
 
-// Restart kills all servers that run and starts all of them together, which a quorum needs when none or only one is left: a single
-// server of three does not serve, so [Server.Restart] would wait in vain. It returns when all serve. It fails when a server ends
-// again, with the end of its output, or when the context ends, at the latest after a minute; the servers are then left as they are.
+// Restart kills all servers that run and starts all of them together. A quorum needs that when one server or none is
+// left: a single server of three does not serve, so [Server.Restart] would wait until its context ends. It returns when
+// all serve. It fails when a server ends again, with the end of its output. It also fails when the context ends, at the
+// latest after a minute. The servers are then left as they are.
 func (e *Ensemble) Restart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

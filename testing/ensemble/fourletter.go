@@ -25,9 +25,9 @@ const (
 	notServing = "This ZooKeeper instance is not currently serving requests"
 )
 
-// FourLetterWord sends one of ZooKeeper's four letter words (srvr, mntr, cons, dump, wchp, ...) and returns the answer as it is, which may
-// be the statement that the server is not serving. It fails when there is no answer by the end of the context, or after five seconds.
-// Asking counts as a connection of its own in the server's figures.
+// FourLetterWord sends one of ZooKeeper's four letter words (srvr, mntr, cons, dump, wchp, ...) and returns the answer
+// as it is. The answer may be that the server is not serving. It fails when there is no answer by the end of the
+// context, or after five seconds. Asking counts as a connection of its own in the server's figures.
 func (s *Server) FourLetterWord(ctx context.Context, word string) (string, error) {
 	return sendWord(ctx, s.dial, s.Addr(), word, s)
 }
@@ -98,9 +98,10 @@ func (s *Server) Mode(ctx context.Context) (Mode, error) {
 	return "", fmt.Errorf("ensemble: no mode in what %v says to srvr: %q", s, answer)
 }
 
-// Mntr returns the server's figures by name, as the four letter word mntr tells them: zk_znode_count, zk_ephemerals_count,
-// zk_watch_count, zk_num_alive_connections (which counts the question itself) and many more. A server that is not serving is
-// [ErrNotServing]; one that is down or paused is an error of the network, after five seconds at most.
+// Mntr returns the server's figures by name, as the four letter word mntr reports them. They include zk_znode_count,
+// zk_ephemerals_count, zk_watch_count and zk_num_alive_connections, which counts the connection of Mntr too. A server
+// that is not serving is [ErrNotServing]; one that is down or paused is an error of the network, after five seconds at
+// most.
 func (s *Server) Mntr(ctx context.Context) (map[string]string, error) {
 	answer, err := s.askServing(ctx, "mntr")
 	if err != nil {

@@ -23,8 +23,9 @@ var ErrNoNamespaces = errors.New("ensemble: network namespaces cannot be made he
 // Network is what connects the servers of an ensemble that was started with [WithNetwork], and the hosts that clients run on. It
 // is a switch with one link between any two hosts, which can be cut, in one direction or both, and made slow.
 //
-// What a cut link is given is lost in silence, as when a cable is pulled: connections are neither refused nor reset, TCP retransmits, and
-// after [Network.Heal] what was retransmitted arrives. A call that changes links has effect on every packet from its return on.
+// A cut link loses packets in silence, as when a cable is pulled. Connections are neither refused nor reset. TCP
+// retransmits, so data arrives after [Network.Heal]. A call that changes links has effect on every packet from its
+// return on.
 //
 // Its methods may be called from any goroutine.
 type Network struct {
@@ -53,8 +54,8 @@ type Host struct {
 // [Host.DialContext] as their dialer. It needs the commands ip, nsenter and setpriv (Debian's iproute2 and util-linux), and a system
 // that lets the process make network namespaces; otherwise Start fails with [ErrNotInstalled] or [ErrNoNamespaces].
 //
-// No other process sees the namespaces. They end with the test process, whatever ends it. To make them, Start runs the program it
-// is part of a second time; an init function of this package keeps that one from doing anything else.
+// No other process sees the namespaces. They end with the test process, whatever ends it. To make them, Start runs its
+// own program a second time. An init function of this package keeps the second process from doing anything else.
 func WithNetwork() Option {
 	return optionFunc(func(s *settings) error {
 		s.network = true
@@ -107,8 +108,8 @@ func (n *Network) add(name string, number byte) (*Host, error) {
 	return h, nil
 }
 
-// Join adds a host for clients. Its links to all others are up. The name is for messages. A network has room for 240 such hosts; they
-// stay until the ensemble is closed.
+// Join adds a host for clients. Its links to all other hosts are up. The name is for messages. A network has room for
+// 240 such hosts; they stay until the ensemble is closed.
 func (n *Network) Join(name string) (*Host, error) {
 	n.mu.Lock()
 	n.joined++
@@ -132,12 +133,13 @@ func (n *Network) Cut(a, b *Host) {
 	n.change(func(l *link) { l.cut = true }, direction{a, b}, direction{b, a})
 }
 
-// CutOneWay cuts the link in one direction. What is sent in the other arrives.
+// CutOneWay cuts the link in one direction. Packets in the other direction arrive.
 func (n *Network) CutOneWay(from, to *Host) {
 	n.change(func(l *link) { l.cut = true }, direction{from, to})
 }
 
-// Isolate cuts the links between the given hosts and all others that there are, both ways, and leaves those among them.
+// Isolate cuts the links between the given hosts and all other hosts, both ways. It leaves the links among the given
+// hosts.
 func (n *Network) Isolate(group ...*Host) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -225,10 +227,11 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 	return conn, nil
 }
 
-// Inside returns the command changed so that its process runs on the host, with all its connections: a client of its own that a test
-// can kill and stop. It takes over the path, arguments, folder and environment of cmd, which is not to be started itself; input and output are for
-// the caller to set in what is returned. The process keeps its id, and dies with the thread that starts it. It has no other network than
-// this one, while it shares files and Unix sockets with the machine.
+// Inside returns the command changed so that its process runs on the host, with all its connections. So a test can kill
+// and stop a client process. It takes over the path, arguments, folder and environment of cmd, which must not be
+// started itself. The caller sets input and output in the returned command. The process keeps its id, and dies with the
+// thread that starts it. It has no other network than this one, while it shares files and Unix sockets with the
+// machine.
 func (h *Host) Inside(cmd *exec.Cmd) *exec.Cmd { return h.inside(cmd) }
 
 // inside changes a command to run on the host.

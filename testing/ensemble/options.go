@@ -79,8 +79,8 @@ func WithTick(d time.Duration) Option {
 	})
 }
 
-// WithSyncLimit sets syncLimit, in ticks, 2 by default: how long a follower may hear nothing from its leader, and a leader from a
-// quorum, before it gives up and a new election begins.
+// WithSyncLimit sets syncLimit, in ticks, 2 by default. If a follower hears nothing from its leader for that long, or a
+// leader nothing from a quorum, it gives up, and a new election begins.
 func WithSyncLimit(ticks int) Option {
 	return optionFunc(func(s *settings) error {
 		if ticks < 1 {
@@ -107,9 +107,10 @@ func checkMillis(what string, d time.Duration) error {
 	return nil
 }
 
-// WithDir sets the folder in which the ensemble creates its own, the one that Close removes. The folder itself must exist and stays.
-// By default it is /dev/shm, which is memory, or the system's folder for temporary files where there is no /dev/shm or where
-// [WithFsync] asks for a disk. Long campaigns should be given a disk: transaction logs are never purged.
+// WithDir sets the folder in which the ensemble creates its own folder, which Close removes. The folder itself must
+// exist and stays. By default it is /dev/shm, which is memory, or the system's folder for temporary files where there
+// is no /dev/shm or where [WithFsync] asks for a disk. Long campaigns should be given a disk: transaction logs are
+// never purged.
 func WithDir(dir string) Option {
 	return optionFunc(func(s *settings) error {
 		if dir == "" {
@@ -152,8 +153,9 @@ func WithClassPath(classPath string) Option {
 	})
 }
 
-// WithProperty adds a system property to every server's JVM, as java's -Dkey=value does, or overrides one that the package sets,
-// such as zookeeper.cnxTimeout. Setting org.slf4j.simpleLogger.defaultLogLevel to info or debug makes the servers' logs longer.
+// WithProperty adds a system property to every server's JVM, as java's -Dkey=value does. It may override a property
+// that the package sets, such as zookeeper.cnxTimeout. Setting org.slf4j.simpleLogger.defaultLogLevel to info or debug
+// makes the servers' logs longer.
 func WithProperty(key, value string) Option {
 	return optionFunc(func(s *settings) error {
 		if key == "" || strings.ContainsAny(key, "= \t\r\n\x00") || strings.ContainsRune(value, 0) {
@@ -164,8 +166,8 @@ func WithProperty(key, value string) Option {
 	})
 }
 
-// WithJVMFlags adds flags of every server's JVM, such as -Xmx1g. They come after the package's own, -Xmx96m -XX:+UseSerialGC
-// -XX:TieredStopAtLevel=1, which make for a quick start and a slow server, and win over them.
+// WithJVMFlags adds flags of every server's JVM, such as -Xmx1g. They override the package's own options, -Xmx96m
+// -XX:+UseSerialGC -XX:TieredStopAtLevel=1, which make a server start quickly and run slowly.
 func WithJVMFlags(flags ...string) Option {
 	return optionFunc(func(s *settings) error {
 		for _, flag := range flags {
@@ -178,8 +180,9 @@ func WithJVMFlags(flags ...string) Option {
 	})
 }
 
-// WithConfig adds a line key=value to every server's zoo.cfg, or overrides one that the package writes, such as initLimit. Keys that
-// decide addresses, folders or membership, and those that have an option of their own, are refused.
+// WithConfig adds a line key=value to every server's zoo.cfg. It may override a line that the package writes, such as
+// initLimit. Keys that decide addresses, folders or membership are refused, and so are keys that have an option of
+// their own.
 func WithConfig(key, value string) Option {
 	return optionFunc(func(s *settings) error {
 		switch {

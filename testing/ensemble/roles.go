@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Mode is the part a serving server plays, as the four letter word srvr tells it.
+// Mode is the role of a serving server, as the four letter word srvr reports it.
 type Mode string
 
 // The modes of a server that serves clients.
@@ -22,9 +22,10 @@ const (
 // pollInterval is the time between two questions to a server: ZooKeeper offers nothing to wait on.
 const pollInterval = 20 * time.Millisecond
 
-// Leader returns the leader, or the only server. It waits until exactly one of the servers that run and are not paused says that it
-// leads and a majority of the ensemble serves; so during an election it waits for the outcome, and while a deposed leader has
-// not noticed its fate, for that. It fails when the context ends, at the latest after a minute.
+// Leader returns the leader, or the only server. It waits until exactly one of the servers that run and are not paused
+// says that it leads, and a majority of the ensemble serves. So during an election it waits for the outcome. If a
+// deposed leader has not noticed its end yet, it waits for that too. It fails when the context ends, at the latest
+// after a minute.
 //
 // A leader that lost its followers a moment ago may still be reported if they do not know it yet either.
 func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {

@@ -155,10 +155,10 @@ func (s *Server) resume() error {
 	return nil
 }
 
-// Restart starts the server on the same address and data, after killing it if it runs, and returns when it serves clients. A member
-// of a quorum serves only with another one; see [Ensemble.Restart] for starting all. It fails when the server ends
-// again, with the end of its output, or when the context ends, at the latest after a minute; the process is then left as it is.
-// After Close it is [ErrClosed].
+// Restart starts the server on the same address and data, after killing it if it runs, and returns when it serves
+// clients. A member of a quorum serves only with another one; see [Ensemble.Restart] for starting all. It fails when
+// the server ends again, with the end of its output. It also fails when the context ends, at the latest after a minute.
+// The process is then left as it is. After Close it is [ErrClosed].
 func (s *Server) Restart(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -14,14 +14,16 @@ import (
 // syncStall is for how long a server that catches up may come no closer.
 const syncStall = time.Second
 
-// AwaitSync waits until no server is catching up with the others: all servers serve, and each follower has written to its disk all
-// that was queued when it was seen to serve. A test that kills servers one after the other calls it before each, or ZooKeeper itself
-// may lose what it has acknowledged. It waits until the context ends. ZooKeeper before 3.6 does not report what it has written;
-// there AwaitSync returns when all servers serve. A standalone server is always in sync.
+// AwaitSync waits until no server is catching up with another. All servers then serve, and each follower has written
+// everything to its disk that was queued when AwaitSync saw it serve. A test that kills servers one after the other
+// calls it before each, or ZooKeeper itself may lose what it has acknowledged. It waits until the context ends.
+// ZooKeeper before 3.6 does not report what it has written; there AwaitSync returns when all servers serve. A
+// standalone server is always in sync.
 //
-// ZooKeeper 3.8.0 loses acknowledged transactions when a follower ends too early (ZOOKEEPER-4643, -4646, -4785). The follower tells a
-// new leader that it has what it was sent, and takes the leader's epoch, before it has written that to disk. If it is killed then,
-// it comes back with a hole, and with an epoch by which it may lead and pass the hole on. No client can prevent this.
+// ZooKeeper 3.8.0 loses acknowledged transactions when a follower ends too early (ZOOKEEPER-4643, -4646, -4785). A
+// follower confirms transactions to a new leader, and takes the leader's epoch, before it has written these
+// transactions to disk. If it is killed then, it comes back with a hole, and with an epoch by which it may lead and
+// pass the hole on. No client can prevent this.
 func (e *Ensemble) AwaitSync(ctx context.Context) error {
 	// A follower serves once everything is queued for its disk. It acknowledges later transactions when they are written, and
 	// it writes in the order of the queue. So once it has written what was queued then, it may be killed.

@@ -22,9 +22,9 @@ import (
 // starts its own server and takes about a second. It checks that
 //
 //   - the order is total, and foreign names are not contenders;
-//   - decisions name contenders, each once and never ours, and do not change them; they let
-//     in one contender at least and maxLeases at most; for a contender that is not listed
-//     the error matches [framework.ErrNoNode];
+//   - decisions name contenders, each once and never ours, and do not change the list; they
+//     admit one contender at least and maxLeases at most; for a contender that is not
+//     listed the error matches [framework.ErrNoNode];
 //   - a newcomer takes the lock from no holder, unless the driver is a
 //     waiting room; see [locks.LockInternalsDriver];
 //   - in a [locks.ShrinkingQueue] newcomers stand behind all others, and the contenders up

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zkproxy is a TCP proxy between ZooKeeper clients and a server that understands the frames of the protocol, so that a test
-// can lose exactly the third reply, cut the connection after a create was applied, or make the network silent, slow or broken.
+// Package zkproxy is a TCP proxy between ZooKeeper clients and a server. It understands the frames of the protocol. So
+// a test can lose exactly the third reply, cut the connection after a create was applied, or make the network silent,
+// slow or broken.
 //
 //	proxy, err := zkproxy.Start(server.Addr())
 //	if err != nil {
@@ -36,7 +37,8 @@
 //
 // # Faults of single frames
 //
-// An interceptor sees every [Frame] and gives its [Verdict]. The classic one, "the create was applied and the client does not know", is:
+// An interceptor sees every [Frame] and returns a [Verdict]. This one cuts the connection after a create was applied,
+// so that the client does not know the outcome:
 //
 //	remove := proxy.Intercept(zkproxy.Nth(1, zkproxy.OpCreate, zkproxy.CutAfter))
 //	defer remove()
@@ -53,8 +55,8 @@
 //		return zkproxy.Pass
 //	})
 //
-// To try a fault on each of the requests that a call makes, count them: requests are numbered per proxy, from 1, in the order in which
-// it takes them up, and a reply has the number of its request.
+// To try a fault on each request of a call, count the requests. The proxy numbers them from 1, in the order in which it
+// takes them up. A reply has the number of its request.
 //
 //	base := proxy.Requests()
 //	proxy.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
@@ -64,25 +66,27 @@
 //		return zkproxy.Pass
 //	})
 //
-// Interceptors run on the proxy's goroutines, without any of its locks: in order for one direction of one connection, concurrently
-// otherwise. They may block, which holds up just that direction, and may call any method of the proxy but Close, which waits
-// for them.
+// Interceptors run on the proxy's goroutines, without any of its locks. They run in order for one direction of one
+// connection, and concurrently otherwise. An interceptor may block, which holds up only that direction. It may call any
+// method of the proxy but Close, which waits for it.
 //
 // # What happened
 //
-// [Proxy.Log] lists in order what the proxy was told to do and what was done to each frame and connection. [Proxy.Await] waits for something
-// to get into the list, which is what a test should do instead of sleeping:
+// [Proxy.Log] lists in order the commands to the proxy, and what it did to each frame and connection. [Proxy.Await]
+// waits for an entry of the list. Use it where a test would otherwise sleep:
 //
 //	_, err := proxy.Await(ctx, func(e zkproxy.Event) bool { return e.Action == zkproxy.Swallowed })
 //
 // # Frames
 //
-// A frame is a length (int32, big endian) and a body. The first frame in each direction of a connection is the handshake, a connect
-// request or response without a header. A request begins with its xid and opcode (int32 each), a reply with xid (int32), zxid
-// (int64) and error code (int32). Xid -1 is a notification, -2 a ping; every other xid, negative ones included, belongs to a request and
-// comes back in its reply, which is how the proxy knows what a reply answers. See ZooKeeper's zookeeper.jute and ClientCnxn.
+// A frame is a length (int32, big endian) and a body. The first frame in each direction of a connection is the
+// handshake, a connect request or response without a header. A request begins with its xid and opcode (int32 each), a
+// reply with xid (int32), zxid (int64) and error code (int32). Xid -1 is a notification, and -2 a ping. Every other
+// xid, negative ones included, belongs to a request and comes back in its reply. So the proxy knows which request a
+// reply answers. See ZooKeeper's zookeeper.jute and ClientCnxn.
 //
-// A connection that begins with a four letter word instead of a frame is copied as it is. Any other connection with a frame that
-// is too long (see [WithMaxFrame]) or too short for its header is reset, and the log says [Garbage]: nothing that the proxy does not
-// understand gets through. A frame that is cut short by the end of its connection is not forwarded either.
+// A connection that begins with a four letter word instead of a frame is copied as it is. Any other connection with a
+// frame that is too long (see [WithMaxFrame]) or too short for its header is reset, and the log says [Garbage]. So the
+// proxy forwards only frames that it understands. It does not forward a frame that is cut short by the end of its
+// connection.
 package zkproxy

@@ -24,9 +24,9 @@ func (p *Proxy) Refuse(on bool) {
 	p.refusing = on
 }
 
-// Blackhole makes the given direction silent, on connections that exist and on new ones, until [Proxy.Heal]; directions add up over calls.
-// As with a paused server or a partition, connecting and writing still work, and nothing arrives: the other side does not even
-// learn of the end of a connection. What is sent in that time is lost forever.
+// Blackhole makes the given direction silent, on connections that exist and on new ones, until [Proxy.Heal]; directions
+// add up over calls. As with a paused server or a partition, connecting and writing still work, and nothing arrives.
+// The other side does not even learn of the end of a connection. Everything that is sent during that time is lost.
 //
 // A frame that is being written when Blackhole is called may still arrive. Interceptors still see frames before they are swallowed.
 func (p *Proxy) Blackhole(dir Direction) {
@@ -36,9 +36,9 @@ func (p *Proxy) Blackhole(dir Direction) {
 	p.blackhole |= dir
 }
 
-// Heal ends [Proxy.Blackhole], [Proxy.CutOff] and every [Stall]. Connections that lost something in the black hole are reset, since a stream of bytes with
-// a hole in it is of no use; the others go on as if nothing had happened. Frames that were stalled are forwarded. Heal leaves
-// Refuse, Pause, CutNext, Delay, Rate and interceptors alone.
+// Heal ends [Proxy.Blackhole], [Proxy.CutOff] and every [Stall]. Connections that lost bytes in the black hole are
+// reset, since a stream with a hole is of no use. All other connections go on. Frames that were stalled are forwarded.
+// Heal leaves Refuse, Pause, CutNext, Delay, Rate and interceptors alone.
 func (p *Proxy) Heal() {
 	p.mu.Lock()
 	p.commandf("Heal")
@@ -58,8 +58,8 @@ func (p *Proxy) Delay(d time.Duration) {
 	p.delay = d
 }
 
-// Rate limits each direction of each connection to so many bytes per second, in pieces of at most a fiftieth of a second; 0, the default, is no
-// limit. It holds for the next piece.
+// Rate limits each direction of each connection to this number of bytes per second, in pieces of at most a fiftieth of
+// a second. 0, the default, is no limit. It holds for the next piece.
 func (p *Proxy) Rate(bytesPerSecond int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -67,9 +67,10 @@ func (p *Proxy) Rate(bytesPerSecond int) {
 	p.rate = max(0, bytesPerSecond)
 }
 
-// Intercept calls judge for every frame from now on, except [Raw] ones, until the returned function is called. If there are several
-// interceptors, the oldest is asked first, and the first verdict that is not [Pass] holds. After remove has returned no new call
-// of judge begins; one that is under way may still go on. The package documentation says from where judge is called.
+// Intercept calls judge for every frame from now on, except [Raw] ones, until the returned function is called. If there
+// are several interceptors, the oldest is asked first, and the first verdict that is not [Pass] holds. After remove has
+// returned no new call of judge begins. A call that is under way may still go on. The package documentation says from
+// where judge is called.
 func (p *Proxy) Intercept(judge func(Frame) Verdict) (remove func()) {
 	i := &interceptor{judge: judge}
 	p.mu.Lock()

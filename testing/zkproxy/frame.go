@@ -32,7 +32,7 @@ func (d Direction) String() string {
 	}
 }
 
-// Kind tells the frames apart that have forms of their own.
+// Kind is the form of a frame.
 type Kind uint8
 
 // The kinds of frames.

@@ -55,9 +55,10 @@ func (l *link) isToBeCut(f Frame) bool {
 	return true
 }
 
-// CutOff makes the server look like a server in a partition that its followers have not noticed yet, until [Proxy.Heal]: it is a
-// [Proxy.Blackhole] in both directions, except that the proxy answers pings. The server hears nothing and expires the sessions; their clients are
-// led to believe that they are alive. The first request on a connection that is not a ping gets no answer, and nothing after it does.
+// CutOff makes the server look like a server in a partition that its followers have not noticed yet, until
+// [Proxy.Heal]. It is a [Proxy.Blackhole] in both directions, but the proxy answers pings. The server hears nothing and
+// expires the sessions; their clients are led to believe that they are alive. The first request on a connection that is
+// not a ping gets no answer, and nothing after it does.
 func (p *Proxy) CutOff() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -22,10 +22,11 @@ const (
 	// CutBefore resets the connection without forwarding the frame.
 	CutBefore
 
-	// CutAfter forwards the frame and then ends the connection. For a request, ping or connect request this means: forward it, wait
-	// for its reply, and reset the connection instead of forwarding the reply. So the request is certain to have been applied (or refused)
-	// and the client is certain not to know; what the server sends before that reply still arrives. For a reply or notification
-	// it means: forward it, then close the connection in good order, so that the client gets to read it.
+	// CutAfter forwards the frame and then ends the connection. For a request, ping or connect request this means: forward
+	// it, wait for its reply, and reset the connection instead of forwarding the reply. So the server has certainly
+	// applied or refused the request, and the client certainly does not know. Everything that the server sends before that
+	// reply still arrives. For a reply or notification it means: forward it, then close the connection in good order, so
+	// that the client gets to read it.
 	CutAfter
 
 	// Duplicate forwards the frame twice. A duplicated request has two replies with the same xid.

@@ -26,9 +26,9 @@ func (s *Server) Backup() *Backup {
 	return b
 }
 
-// Restore gives a stopped server the contents of a backup, its own or another server's: what was committed since
-// is lost, and the numbers of those transactions come again. A session of the backup may come back to the server
-// once it has reached the newest transaction that its client has seen. Call [Server.Restart] then.
+// Restore gives a stopped server the contents of a backup, its own or another server's. Later transactions are lost,
+// and the server gives out their numbers again. A session of the backup may come back to the server once it has
+// reached the newest transaction that its client has seen. Call [Server.Restart] then.
 //
 // An ensemble that was restored elects a leader, which numbers transactions in an epoch of its own: its number is the
 // upper half of theirs. Restore begins such an epoch if it is above the backup's. 0 is for a standalone server, which

@@ -40,10 +40,10 @@ type hole struct {
 	healed    chan struct{}
 }
 
-// Blackhole discards what travels between the server and one session's connections, or with id 0 all connections,
-// in one direction or both, until heal is called. Neither side is notified, and neither learns that the other has
-// hung up. Requests discarded ToServer reach no hook and do not keep the session alive, so it expires. New
-// connections can be made; those that ask for the session are silent as well.
+// Blackhole discards all bytes between the server and one session's connections, in one direction or both, until
+// heal is called. With id 0 it does so for all connections. Neither side is notified, and neither learns that the
+// other has hung up. Requests discarded ToServer reach no hook and do not keep the session alive, so it expires.
+// New connections can be made. A new connection that asks for the session is silent as well.
 //
 // heal ends the connections that have lost something, because the rest of their streams would make no sense. Other
 // connections go on. Calling heal again does nothing.

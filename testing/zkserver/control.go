@@ -33,9 +33,10 @@ func (s *Server) Sessions() []SessionInfo {
 	return list
 }
 
-// KillSession ends a session as if its client had closed it on another connection: its ephemeral nodes go, their
-// watches fire, and its connection is closed. When the client comes back it learns that the session has expired;
-// it cannot tell this from an expiry. KillSession returns false if there is no such session.
+// KillSession ends a session as if its client had closed it on another connection. Its ephemeral nodes are
+// deleted, their watches fire, and its connection is closed. When the client comes back it learns that the
+// session has expired; it cannot tell this from an expiry. KillSession returns false if there is no such
+// session.
 func (s *Server) KillSession(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

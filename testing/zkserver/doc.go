@@ -22,19 +22,19 @@
 // [Server.KillSession] ends a session at once. [Server.Stop] and [Server.Restart] take the server away and bring it back
 // with data and sessions. [Server.Pause] makes it silent.
 //
-// There is no clock to set: testing/synctest has the fake clock. A server made [WithoutListener], whose clients connect
-// in memory with [Server.Dial], runs inside a bubble together with them. A session of ten seconds then expires in no
-// time:
+// The server has no clock to set, because testing/synctest has a fake clock. A server made [WithoutListener], whose
+// clients connect in memory with [Server.Dial], runs inside a bubble together with them. A session of ten seconds then
+// expires in no time:
 //
 //	synctest.Test(t, func(t *testing.T) {
 //		srv, err := zkserver.Start(zkserver.WithoutListener())
 //		client, err := framework.New("memory:2181", framework.WithDialer(srv.Dial))
 //
-// A fake clock in the server alone would not do: the client's clock has to agree with it.
+// A fake clock in the server alone would not help, because the client's clock must agree with it.
 //
 // # Faults
 //
-// A hook given to [Server.Intercept] sees every request before it is applied and decides its fate. This one loses the
+// A hook given to [Server.Intercept] sees every request before it is applied, and returns a fault. This one loses the
 // reply to the first create, which a client cannot tell from a lost request:
 //
 //	remove := srv.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.LoseReply))
@@ -43,7 +43,7 @@
 // A client of package framework sends OpCreate2, for a container OpCreateContainer and for a znode with a time to live
 // OpCreateTTL; OpCreate is go-zookeeper's.
 //
-// This one delays the requests below one path:
+// This hook delays the requests below one path:
 //
 //	srv.Intercept(func(r zkserver.Request) zkserver.Fault {
 //		if strings.HasPrefix(r.Path, "/locks/") {

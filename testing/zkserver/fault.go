@@ -117,7 +117,7 @@ var faultNames = [...]string{
 	faultRespond:          "RespondWith",
 }
 
-// Nth returns a hook that gives the k-th request of a type a fault, from 1, and passes all others.
+// Nth returns a hook that gives the k-th request of a type a fault, from 1, and passes all other requests.
 func Nth(k int, op OpCode, f Fault) func(Request) Fault {
 	seen := 0 // hooks do not overlap
 	return func(r Request) Fault {

@@ -16,8 +16,8 @@ import (
 )
 
 // Dial connects to the server in memory, whatever network and address are named. It opens no socket: inside a
-// bubble of testing/synctest, waiting for such a connection lets the fake clock advance. Its signature is the one
-// of (*net.Dialer).DialContext, so clients take it as their dialer. The client's address is 127.0.0.1 with a port
+// bubble of testing/synctest, waiting for such a connection lets the fake clock advance. It has the signature of
+// (*net.Dialer).DialContext, so clients take it as their dialer. The client's address is 127.0.0.1 with a port
 // that counts connections.
 //
 // Dial does not block. It fails when ctx has ended, and with ECONNREFUSED while the server is stopped or refuses

@@ -23,10 +23,10 @@ type throttle struct {
 	rate    int // bytes per second
 }
 
-// Cut ends the connection of a session, or with id 0 all connections, as a network failure does: what was queued
-// for the client is lost, and sessions go on. If times is greater than 1, the next connections of the same clients
-// are cut as well, each right after its handshake, until times of them were cut. So a client loses its connection
-// again before it has recovered. Cut returns how many connections it cut at once.
+// Cut ends the connection of a session, or with id 0 all connections, as a network failure does. Bytes that are
+// queued for the client are lost, and sessions go on. If times is greater than 1, the next connections of the same
+// clients are cut as well, each right after its handshake, until this number of connections was cut. So a client
+// loses its connection again before it has recovered. Cut returns how many connections it cut at once.
 func (s *Server) Cut(sessionID int64, times int) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

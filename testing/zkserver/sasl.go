@@ -13,11 +13,12 @@ import (
 	"strings"
 )
 
-// WithSASLUsers makes the server know SASL by the mechanism DIGEST-MD5, with the scheme sasl in ACLs, for these users and
-// their passwords. They are the lines user_name="password" of the section Server in a JAAS file of ZooKeeper. A name has no
-// '/' and no '@', which ZooKeeper takes for a name of Kerberos. A connection has the identity sasl:name after the
-// exchange, and one that fails is closed with -115 (authentication failed). The user super may do what an ACL of
-// the scheme sasl allows to any user. Without the option, requests of the type sasl are answered without a token.
+// WithSASLUsers makes the server know SASL by the mechanism DIGEST-MD5, with the scheme sasl in ACLs, for these users
+// and their passwords. They are the lines user_name="password" of the section Server in a JAAS file of ZooKeeper. A
+// name has no '/' and no '@', which ZooKeeper takes for a name of Kerberos. A connection has the identity sasl:name
+// after the exchange. A connection whose exchange fails is closed with -115 (authentication failed). The user super may
+// do what an ACL of the scheme sasl allows to any user. Without the option, requests of the type sasl are answered
+// without a token.
 func WithSASLUsers(passwords map[string]string) Option {
 	return optionFunc(func(c *config) error {
 		for user := range passwords {
@@ -33,9 +34,10 @@ func WithSASLUsers(passwords map[string]string) Option {
 	})
 }
 
-// WithRequireClientAuthScheme serves only clients that have authenticated by the scheme, which must be "sasl", as ZooKeeper
-// does with enforce.auth.enabled=true and enforce.auth.schemes=sasl. On other connections all requests but auth and sasl, a ping as
-// well, are answered by -124 (session closed, SASL required), and the connection is closed. The session goes on.
+// WithRequireClientAuthScheme serves only clients that have authenticated by the scheme, which must be "sasl", as
+// ZooKeeper does with enforce.auth.enabled=true and enforce.auth.schemes=sasl. On all other connections the server
+// answers every request but auth and sasl, even a ping, with -124 (session closed, SASL required), and closes the
+// connection. The session goes on.
 func WithRequireClientAuthScheme(scheme string) Option {
 	return optionFunc(func(c *config) error {
 		if scheme != "sasl" {
@@ -46,8 +48,8 @@ func WithRequireClientAuthScheme(scheme string) Option {
 	})
 }
 
-// SetSASLUsers replaces the users of [WithSASLUsers], as a restart with another JAAS file does. What a connection has proved
-// stays.
+// SetSASLUsers replaces the users of [WithSASLUsers], as a restart with another JAAS file does. Connections keep the
+// identities that they have proved.
 func (s *Server) SetSASLUsers(passwords map[string]string) error {
 	var c config
 	if err := WithSASLUsers(passwords).apply(&c); err != nil {

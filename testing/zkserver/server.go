@@ -155,8 +155,8 @@ func (s *Server) accept(r *run) {
 }
 
 // ServeConn serves a connection that comes neither from the listener nor from [Server.Dial], such as an end of a
-// net.Pipe. It returns at once. The server owns nc from then on, and closes it when the connection ends or the
-// server is stopped or closed; at once if it already is.
+// net.Pipe. It returns at once. The server owns nc from then on. It closes nc when the connection ends or the server
+// is stopped or closed, and at once if the server already is.
 func (s *Server) ServeConn(nc net.Conn) { s.serveConn(nc) }
 
 // serveConn is ServeConn and reports whether the connection is served.

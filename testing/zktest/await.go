@@ -23,9 +23,9 @@ func Context(tb testing.TB) context.Context {
 	return ctx
 }
 
-// Await returns what comes from the channel, or the zero value when it is closed: the
-// end of a lease, say, or a result. It waits, and ends the test when nothing has come
-// within a minute; what is for the message.
+// Await returns what comes from the channel, or the zero value when it is closed: the end of
+// a lease, say, or a result. It ends the test when nothing has come within a minute. what
+// names the value in the message.
 func Await[T any](tb testing.TB, ch <-chan T, what string) T {
 	tb.Helper()
 	timer := time.NewTimer(patience)
@@ -39,9 +39,8 @@ func Await[T any](tb testing.TB, ch <-chan T, what string) T {
 	}
 }
 
-// AwaitState waits until the client is in one of the states, and returns that one. It
-// ends the test after a minute without one. A state that came and went during the
-// wait counts.
+// AwaitState waits until the client is in one of the states, and returns that state. It ends
+// the test after a minute without one. A state that came and went during the wait counts.
 func AwaitState(tb testing.TB, client *framework.Framework, want ...framework.ConnectionState) framework.ConnectionState {
 	tb.Helper()
 	seen := make(chan framework.ConnectionState, 1)
@@ -69,8 +68,7 @@ func AwaitState(tb testing.TB, client *framework.Framework, want ...framework.Co
 	}
 }
 
-// Log is what tells in order what has happened: a [zkserver.Server] or a
-// [zkproxy.Proxy].
+// Log lists events in their order. It is a [zkserver.Server] or a [zkproxy.Proxy].
 type Log[E any] interface {
 	// Await returns the first event that match accepts, and waits for it.
 	Await(ctx context.Context, match func(E) bool) (E, error)

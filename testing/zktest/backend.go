@@ -142,9 +142,9 @@ func Real(s *ensemble.Server) Backend {
 	return b
 }
 
-// At is any other server as a backend, at a host:port: one that runs in a container, say. It must take four-letter
+// At is any other server as a backend, at a host:port, such as a server in a container. It must take four-letter
 // words there, mntr among them. The name is for messages. Its chroot has a random name, since such a server may
-// remember other processes; what the test leaves below it stays there.
+// have znodes of other processes. Znodes that the test leaves below the chroot stay there.
 func At(name, addr string) Backend {
 	return Backend{Admin: address(addr), name: name, addr: addr, root: newRoot() + "-" + rand.Text()}
 }

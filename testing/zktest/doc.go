@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zktest gives tests a ZooKeeper: an embedded one that starts in a
-// millisecond and needs no Java, or real Apache ZooKeeper processes, and clients
-// that are closed when the test ends.
+// Package zktest gives tests a ZooKeeper server, and clients that are closed when the
+// test ends. The server is an embedded one that starts in a millisecond and needs no
+// Java, or real Apache ZooKeeper processes.
 //
 // # One test, one server
 //
@@ -13,16 +13,16 @@
 //		zktest.KillSession(t, client)      // what if the session dies here?
 //	}
 //
-// [NewServer] returns a [zkserver.Server], which can be told to lose the k-th
-// request or its reply, to fall silent, to stop and to restart. [NewEnsemble] returns
-// real servers, [ensemble.Ensemble], which can be killed and paused; they need the
-// packages that its error names. [NewProxy] stands between a client and any server and
-// cuts, delays and swallows requests and replies. [At] is for servers known by their
-// address only.
+// [NewServer] returns a [zkserver.Server], which can be told to lose the k-th request or
+// its reply, to fall silent, to stop and to restart. [NewEnsemble] returns real servers,
+// [ensemble.Ensemble], which can be killed and paused; they need the packages that its
+// error names. [NewProxy] returns a proxy between a client and any server. The proxy
+// cuts, delays and swallows requests and replies. [At] is for a server of which only the
+// address is known.
 //
 // # Testing an application
 //
-// Say that an application does something for as long as it holds a lock:
+// Suppose that an application works for as long as it holds a lock:
 //
 //	func runReporter(ctx context.Context, client *framework.Framework, report func(context.Context) error) error {
 //		mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
@@ -32,13 +32,12 @@
 //		return mutex.Do(ctx, report)
 //	}
 //
-// The test must show what happens when that goes wrong, which takes time: a session
-// expires after seconds. Inside a bubble of testing/synctest it takes none,
-// because its fake clock jumps to the next timer when all goroutines wait.
-// A server made [zkserver.WithoutListener] is reached in memory, which [Client] knows
-// how to do, so that server, client and application can all be in the bubble. This
-// test cuts the holder off, lets its session expire and sees another take over, in a few
-// milliseconds:
+// A test must show what happens when the session expires, and that takes seconds. Inside
+// a bubble of testing/synctest it takes no time, because the fake clock jumps to the
+// next timer when all goroutines wait. [Client] reaches a server made
+// [zkserver.WithoutListener] in memory, so server, client and application can all be in
+// the bubble. This test cuts the holder off and lets its session expire. It sees another
+// process take over, in a few milliseconds:
 //
 //	func TestAnotherReporterTakesOver(t *testing.T) {
 //		synctest.Test(t, func(t *testing.T) {
@@ -75,16 +74,16 @@
 //		})
 //	}
 //
-// Four things make it a test that can be relied on. It waits for what must happen
-// before it goes on, with [Await], [AwaitState] and [AwaitEvent], and never sleeps. It
-// injects a fault at a chosen place, and waits until the server's log shows that the place
-// was reached. It checks the cause of the end, so that it cannot pass for another reason.
-// And [AssertClean] checks that nothing is left at the server: it fails if a lock is not
+// Four things make it a test that can be relied on. It waits for what must happen before
+// it goes on, with [Await], [AwaitState] and [AwaitEvent], and never sleeps. It injects
+// a fault at a chosen place, and waits until the server's log shows that the place was
+// reached. It checks the cause of the end, so that it cannot pass for another reason.
+// [AssertClean] checks that nothing is left at the server: it fails if a lock is not
 // released or a client is not closed.
 //
-// Inside a bubble, a goroutine that waits for a socket or holds a sync.Mutex while it
-// waits keeps the clock from moving. Where that cannot be avoided, the server listens,
-// and the test takes as long as the real clock says:
+// Inside a bubble, a goroutine that waits for a socket, or holds a sync.Mutex while it
+// waits, keeps the clock from moving. If a test cannot avoid that, it uses a server that
+// listens, and real time:
 //
 //	func TestReporterWhoseCreateGetsLost(t *testing.T) {
 //		server := zktest.NewServer(t)
@@ -116,7 +115,7 @@
 //
 // # Waiting
 //
-// Nothing here sleeps and hopes. Some things end by themselves, but not at once, such as
-// the nodes of an expired session on a shared server. [Backend.AwaitCounts] waits for
-// them, and fails the test if they stay.
+// No function of this package waits for a fixed time. Some things end by themselves, but
+// not at once, such as the nodes of an expired session on a shared server.
+// [Backend.AwaitCounts] waits for their end, and fails the test if they stay.
 package zktest

@@ -22,11 +22,11 @@ const (
 	passwordSize   = 16
 )
 
-// KillSession ends the client's session at the server, as Curator's test class
-// of that name does: a second connection takes the session over with its id and
-// password and closes it. The client loses its connection, learns when it reconnects
-// that the session has expired, and opens another. When KillSession returns, the
-// session's ephemeral nodes are gone.
+// KillSession ends the client's session at the server, as Curator's test class of
+// that name does. A second connection takes the session over with its id and
+// password, and closes it. The client loses its connection, learns when it
+// reconnects that the session has expired, and opens another. When KillSession
+// returns, the session's ephemeral nodes are gone.
 //
 // A client that is quick takes its session back before it is closed, which cuts
 // the second connection. KillSession then tries again, until the session is closed
@@ -34,7 +34,7 @@ const (
 // connection lost and restored before the session ends.
 //
 // It goes to the client's servers, one after the other until one has ended the
-// session, or to those given: servers that the client reaches only through a proxy.
+// session. If the client reaches its servers only through a proxy, pass the servers.
 // Where none can, the test fails. It connects as the client does: in memory to a
 // server [zkserver.WithoutListener], from the client's host in an
 // [ensemble.Network], and with the client's TLS.

@@ -298,7 +298,7 @@ func (c *Conduit) Close() error {
 				continue
 			}
 			if !c.sessionClosed.Load() {
-				return errors.New("no server has confirmed the end of the session: it ends there when it times out")
+				return errors.New("no server has confirmed the end of the session: the servers keep it until it times out")
 			}
 			return nil
 		case <-timeout.C:

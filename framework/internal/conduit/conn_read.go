@@ -357,7 +357,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 	c.owner.versions.noteAnswer(c.to, request.op)
 	if request.call != nil && request.call.catchesUp && reply.Code == wire.CodeThrottled {
 		// Nothing was committed. The next connection begins with it again.
-		return nil, fmt.Errorf("%s is too busy to show that it has all that was seen before", c.to.server)
+		return nil, fmt.Errorf("%s is too busy to confirm the newest transaction that the client has seen", c.to.server)
 	}
 	if provesSession(reply.Code) {
 		c.noteProof(request, now)

@@ -188,7 +188,7 @@ func ignoreUnconfirmed(err error) error {
 	return err
 }
 
-const unconfirmed = "no server has confirmed the end of the session: it ends there when it times out"
+const unconfirmed = "no server has confirmed the end of the session: the servers keep it until it times out"
 
 // TestReconnectServerThatHangsCostsOneAttempt: the next one is tried while most of the
 // session is left.

@@ -80,7 +80,7 @@ func (c *conn) noteHangUp(unanswered []pendingRequest) {
 		counted[request.op] = true
 		if c.owner.versions.countHangUp(hangUp{c.to.String(), request.op}) {
 			_ = c.noteTooOld() // the calls have an error already
-			c.owner.cfg.Logger.Warn("a server hangs up each time at one kind of request: the client does without it there",
+			c.owner.cfg.Logger.Warn("a server hangs up each time at one kind of request: the client does not send it to this server any more",
 				"server.address", c.to.String(), "opcode", request.op, "times", maxHangUps)
 		}
 	}

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package watching is the registry of a client's watches: it decides what to ask the server
-// for, and which watch each event, reply and loss of the connection concerns. It needs no
-// client, only a function that sends requests.
+// Package watching is the registry of a client's watches. It decides which watches to set at
+// the server, and which watch each event, reply and loss of the connection concerns. It needs
+// no client, only a function that sends requests.
 //
 // # One watch at the server
 //

@@ -11,21 +11,21 @@
 //		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}]}`),
 //		grpc.WithTransportCredentials(credentials))
 //
-// The instances of the service orders become the endpoints of the connection.
-// Each registration, update and removal reaches it, without a query. When there are many at
-// once, the connection gets the newest list, and not each list before it.
+// The instances of the service orders become the endpoints of the connection. Each
+// registration, update and removal reaches the connection without a query. When many
+// instances change at once, the connection gets only the newest list.
 //
 // # Attributes
 //
-// Config.Attributes reads the weight and the zone of an instance from its
-// payload. A balancer of the program gets them from [AttributesOf]. An instance on which
-// Attributes or a filter panics is left out until it changes, and the client's log has it once.
+// Config.Attributes reads the weight and the zone of an instance from its payload. A
+// balancer of the program gets them from [AttributesOf]. If Attributes or a filter
+// panics on an instance, the instance is left out until it changes, and the client logs
+// it once.
 //
 // # While ZooKeeper is away
 //
-//   - A connection goes on with the last known instances. gRPC itself stops
-//     calling those that do not answer. [Builder.Age] reports how old the
-//     instances may be.
+//   - A connection goes on with the last known instances. gRPC itself stops calling
+//     instances that do not answer. [Builder.Age] reports how old the instances may be.
 //   - A connection that has never known the instances makes its calls wait until
 //     ZooKeeper answers, or until the contexts of the calls end.
 //   - A service without an instance fails calls at once, with the code

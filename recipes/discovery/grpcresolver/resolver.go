@@ -104,9 +104,9 @@ func (b *Builder[T]) Build(target resolver.Target, conn resolver.ClientConn, _ r
 	return r, nil
 }
 
-// Age returns how old the instances of a service may be that connections use:
-// 0 while the client is connected, otherwise the time since a server was last
-// heard from. It reports false when no connection uses the service.
+// Age returns how old the instances of a service may be that connections use. It is 0 while
+// the client is connected, and otherwise the time since a server last answered. It reports
+// false when no connection uses the service.
 func (b *Builder[T]) Age(service string) (age time.Duration, used bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
