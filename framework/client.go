@@ -61,7 +61,7 @@ type client struct {
 // [ErrAuthFailed]), and at once before Start ([ErrNotStarted]).
 func (f *Framework) BlockUntilConnected(ctx context.Context) error {
 	if err := f.awaitConnection(ctx, 0, nil); err != nil {
-		if ctx != nil && ctx.Err() != nil && f.usable() == nil {
+		if ctx != nil && ctx.Err() != nil && f.usable() == nil && !f.State().IsConnected() {
 			err = fmt.Errorf("%w: %w", ErrNotConnected, err)
 		}
 		return fmt.Errorf("framework: waiting for a connection to %v: %w", f.Servers(), err)

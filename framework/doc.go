@@ -229,8 +229,8 @@
 //	SASLMechanism                         a goroutine of its own          the connection, for 2/3 of the session timeout
 //
 // All callbacks may call the client. Callbacks in the last three rows must not close the
-// client. The client recovers and logs a panic in the first three rows and in the last one. It
-// does not recover other panics.
+// client. The client recovers and logs a panic in the first three rows and in the last two,
+// where it also survives runtime.Goexit. It does not recover other panics.
 //
 // # Authentication and TLS
 //

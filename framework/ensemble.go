@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -119,12 +118,11 @@ func (e *ensemble) list() []string {
 
 // ask asks the provider. If it panics, its answer is lost, and the client goes on.
 func (e *ensemble) ask() (said string, ok bool) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			e.log.Error("ensemble provider panicked", "panic", recovered, "stack", string(debug.Stack()))
-		}
-	}()
-	return e.provider.ConnectionString(), true
+	if p := apart(func() { said = e.provider.ConnectionString() }); p != nil {
+		e.log.Error("ensemble provider panicked", "panic", p.value, "stack", p.stack)
+		return "", false
+	}
+	return said, true
 }
 
 func (e *ensemble) isNews(said string) bool {

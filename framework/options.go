@@ -148,7 +148,7 @@ func lookUpHost(ctx context.Context, host string) ([]string, error) {
 }
 
 // WithDialer sets the function that connects to servers. It receives host names as they
-// stand in the connection string. A panic fails the attempt. The client stays disconnected
+// stand in the connection string. A panic or runtime.Goexit fails the attempt. The client stays disconnected
 // until the function returns, even after the attempt's context has ended. Default: TCP; the
 // client looks host names up at every attempt, and tries their addresses one by one in
 // random order.
@@ -159,12 +159,9 @@ func WithDialer(dial Dialer) Option {
 		}
 		c.lookup = nil
 		c.dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-			defer func() {
-				if recovered := recover(); recovered != nil { // it would end the connecting goroutine
-					conn, err = nil, fmt.Errorf("the dialer panicked: %v", recovered)
-				}
-			}()
-			conn, err = dial(ctx, network, address)
+			if p := apart(func() { conn, err = dial(ctx, network, address) }); p != nil { // it would end the connecting goroutine
+				return nil, fmt.Errorf("the dialer panicked: %v", p.value)
+			}
 			if err == nil && conn == nil {
 				err = errors.New("the dialer has returned neither a connection nor an error")
 			}

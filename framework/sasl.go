@@ -85,20 +85,20 @@ func startSASL(mechanism SASLMechanism) func(context.Context, string, net.Addr) 
 
 // guardSASL calls the mechanism. A panic would end the process.
 func guardSASL(call func() error) (err error) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			// Other values than the runtime's may have secrets in them.
-			said := reflect.TypeOf(recovered).String()
-			if r, ok := recovered.(runtime.Error); ok {
-				said = r.Error()
-			}
-			err = conduit.Refuse(errors.New("the mechanism panicked: " + said))
+	p := apart(func() { err = call() })
+	switch {
+	case p != nil:
+		// Other values than the runtime's may have secrets in them.
+		said := reflect.TypeOf(p.value).String()
+		if _, ok := p.value.(runtime.Error); ok || p.value == errExited {
+			said = fmt.Sprint(p.value)
 		}
-	}()
-	if err = call(); errors.Is(err, ErrAuthFailed) {
+		return conduit.Refuse(errors.New("the mechanism panicked: " + said))
+	case errors.Is(err, ErrAuthFailed):
 		return conduit.Refuse(err)
+	default:
+		return err
 	}
-	return err
 }
 
 // What ZooKeeper's servers are called in DIGEST-MD5, whatever their host.

@@ -241,10 +241,10 @@ func noHealth() *framework.Health { return nil }
 func TestSASLMechanismWithFaults(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers))
 	for want, start := range map[string]func() (framework.SASLExchange, error){
-		"the mechanism panicked: string":      func() (framework.SASLExchange, error) { panic("wonderland") },
-		"neither an exchange nor an error":    func() (framework.SASLExchange, error) { return nil, nil },                   //nolint:nilnil // as it must not
-		"the mechanism called runtime.Goexit": func() (framework.SASLExchange, error) { runtime.Goexit(); return nil, nil }, //nolint:nilnil // it does not return
-		"invalid memory address":              func() (framework.SASLExchange, error) { return nil, noHealth().Err },
+		"the mechanism panicked: string":   func() (framework.SASLExchange, error) { panic("wonderland") },
+		"neither an exchange nor an error": func() (framework.SASLExchange, error) { return nil, nil },                   //nolint:nilnil // as it must not
+		"runtime.Goexit was called":        func() (framework.SASLExchange, error) { runtime.Goexit(); return nil, nil }, //nolint:nilnil // it does not return
+		"invalid memory address":           func() (framework.SASLExchange, error) { return nil, noHealth().Err },
 		"no ticket in /tmp/krb5cc_1000": func() (framework.SASLExchange, error) {
 			return nil, fmt.Errorf("%w: no ticket in /tmp/krb5cc_1000", framework.ErrAuthFailed)
 		},
@@ -380,6 +380,11 @@ func TestBlockUntilConnectedTellsAnEndedContextTheReason(t *testing.T) {
 	err = f.BlockUntilConnected(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "SASL DIGEST-MD5: the exchange is under way")
+	require.ErrorIs(t, err, framework.ErrNotConnected)
+
+	err = zktest.Client(t, zktest.NewServer(t)).BlockUntilConnected(ctx)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, framework.ErrNotConnected, "there is a connection")
 }
 
 // slowMechanism takes its time before each exchange.

@@ -325,7 +325,7 @@ func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 					f.cfg.log.Error("operation of a bulk panicked", logPath, op.path, "panic", value, "stack", string(debug.Stack()))
 					panicked.CompareAndSwap(nil, &value)
 				case !returned:
-					results[i].Err = &OpError{op.name, op.path, errExited}
+					results[i].Err = &OpError{op.name, op.path, fmt.Errorf("%w: %w", errOutcomeUnknown, errExited)}
 				}
 			}()
 			results[i].Path = op.path
@@ -339,9 +339,6 @@ func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 	}
 	return results, bulkError(results)
 }
-
-// errExited is the error of an operation whose user code has ended the goroutine.
-var errExited = fmt.Errorf("%w: runtime.Goexit was called", errOutcomeUnknown)
 
 // bulkWindow is how many operations of a bulk are under way at a time, so that other requests
 // of the client need not wait for all of them.

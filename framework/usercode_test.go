@@ -19,11 +19,17 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// moody is a provider that panics while it is told to.
-type moody struct{ panics atomic.Bool }
+// moody is a provider that panics while it is told to, and ends its goroutine every other time.
+type moody struct {
+	panics atomic.Bool
+	asked  atomic.Int64
+}
 
 func (p *moody) ConnectionString() string {
 	if p.panics.Load() {
+		if p.asked.Add(1)%2 == 0 {
+			runtime.Goexit()
+		}
 		panic("no idea")
 	}
 	return "a:1"
@@ -40,20 +46,26 @@ func TestUserCodeEnsembleProviderThatPanics(t *testing.T) {
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		states, session := recordStates(f), f.Session()
 		provider.panics.Store(true)
-		n.cut()
-		states.expect(t, framework.Suspended, framework.Reconnected)
-		require.Same(t, session, f.Session())
+		for range 4 {
+			n.cut()
+			states.expect(t, framework.Suspended, framework.Reconnected)
+			require.Same(t, session, f.Session())
+		}
+		require.GreaterOrEqual(t, provider.asked.Load(), int64(4), "it is asked each time")
 	})
 }
 
-// TestUserCodeDialerThatPanics has failed to connect.
+// TestUserCodeDialerThatPanics has failed to connect, and so has one that ends its goroutine.
 func TestUserCodeDialerThatPanics(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		var dials atomic.Int64
 		f, err := framework.New("a:1", framework.WithSessionTimeout(memSession),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				if dials.Add(1) == 1 {
+				switch dials.Add(1) {
+				case 1:
 					panic("no network")
+				case 2:
+					runtime.Goexit()
 				}
 				return n.dial(ctx, network, address)
 			}))
@@ -61,7 +73,7 @@ func TestUserCodeDialerThatPanics(t *testing.T) {
 		require.NoError(t, f.Start())
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		require.NoError(t, f.BlockUntilConnected(t.Context()))
-		require.EqualValues(t, 2, dials.Load())
+		require.EqualValues(t, 3, dials.Load())
 	})
 }
 

@@ -111,4 +111,9 @@ func TestBarrierBadInput(t *testing.T) {
 	require.ErrorIs(t, double.Leave(t.Context()), barriers.ErrNotEntered)
 	var none context.Context
 	require.ErrorIs(t, double.Enter(none), framework.ErrInvalidOption)
+	reserved, err := barriers.NewDistributedDoubleBarrier(client, "/zookeeper/a", 1)
+	require.NoError(t, err)
+	err = reserved.Enter(t.Context())
+	require.ErrorIs(t, err, framework.ErrInvalidPath)
+	require.NotContains(t, err.Error(), "stays", "nothing was created")
 }

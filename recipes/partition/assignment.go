@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -80,7 +81,7 @@ func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
 func Read(ctx context.Context, client *framework.Framework, path string) (Assignment, error) {
 	switch {
 	case ctx == nil:
-		return Assignment{}, wrap(layout(path), errors.New("context nil, expected one such as context.Background()"))
+		return Assignment{}, wrap(layout(path), attempt.ErrNilContext)
 	case client == nil:
 		return Assignment{}, wrap(layout(path), errors.New("client nil, expected a framework client"))
 	}

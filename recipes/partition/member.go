@@ -48,7 +48,8 @@ type Partition struct {
 	Name string
 
 	// Lease is the hold on the partition's lock. Its Token fences what the function writes, and
-	// its Transact writes to ZooKeeper while the partition is held. [Member.Run] releases it.
+	// its Transact writes to ZooKeeper while the partition is held. [Member.Run] releases it, and
+	// the function must not: Run would acquire the partition again.
 	Lease *locks.Lease
 
 	// Since is when this member got the partition, by the clock of this process.

@@ -94,13 +94,8 @@ func (c *conn) authenticate(h Handshake) {
 		giveUp() // stop may come before the function that it stops
 		return
 	}
-	err := Refuse(errors.New("the mechanism called runtime.Goexit")) // unless it returns
-	defer func() {
-		if err != nil {
-			c.failExchange(err)
-		}
-	}()
-	if err = c.runExchange(ctx); err != nil {
+	if err := c.runExchange(ctx); err != nil {
+		c.failExchange(err)
 		return
 	}
 	if err := c.admitAuthenticated(h); err != nil {

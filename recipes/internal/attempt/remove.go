@@ -23,7 +23,8 @@ func Remove(ctx context.Context, client *framework.Framework, path string) error
 // TakeBack removes the znode of an attempt that has failed, and returns the cause of the
 // failure.
 func TakeBack(ctx context.Context, client *framework.Framework, path string, cause error) error {
-	if err := Remove(ctx, client, path); err != nil {
+	// What has no valid path was never created.
+	if err := Remove(ctx, client, path); err != nil && !errors.Is(err, framework.ErrInvalidPath) {
 		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
 	}
 	return cause
