@@ -5,6 +5,9 @@ package framework
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
 
 	"github.com/go-zookeeper/zk"
 
@@ -27,7 +30,7 @@ func (w *heartbeatWriter) write(ctx context.Context, s *Session, path string, cr
 		// A hold may be the first thing below a chroot.
 		root, _ := SplitPath(w.cfg.root.below(path))
 		p := parents{f: w.base, mode: Persistent}
-		if err := p.create(ctx, root); err != nil {
+		if err := w.guarded(func() error { return p.create(ctx, root) }); err != nil {
 			return err
 		}
 	}
@@ -49,8 +52,30 @@ func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
 	return c
 }
 
+// guarded calls what may call user code: an ACL provider or a retry policy. Its panic, or the end of its goroutine, must not end
+// the goroutine of a session.
+func (w *heartbeatWriter) guarded(fn func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		err := errors.New("user code called runtime.Goexit")
+		defer func() { done <- err }()
+		defer func() {
+			if recovered := recover(); recovered != nil {
+				err = fmt.Errorf("user code panicked: %v", recovered)
+				w.cfg.log.Error("user code of a request in the background panicked", "panic", recovered, "stack", string(debug.Stack()))
+			}
+		}()
+		err = fn()
+	}()
+	return <-done
+}
+
 func (w *heartbeatWriter) hasLeader() bool {
-	data, err := w.base.Config(w.ctx)
+	var data []byte
+	err := w.guarded(func() (err error) {
+		data, err = w.base.Config(w.ctx)
+		return err
+	})
 	// Servers before ZooKeeper 3.5 do not say.
 	return isReply(err, ErrNoNode) || isReply(err, ErrNoAuth) || bytes.Contains(data, []byte("server."))
 }

@@ -211,5 +211,7 @@ func TestPolicyHearsHowCallsEndAndMayRepeatMore(t *testing.T) {
 		require.NoError(t, admin.SetACL(t.Context(), "/a", zk.WorldACL(zk.PermAll)))
 		require.NoError(t, f.Retry(t.Context(), func(ctx context.Context) error { _, err := f.Get(ctx, "/a"); return err }))
 		require.Zero(t, b.failed, "a success closes it again")
+		require.Panics(t, func() { _ = f.Retry(t.Context(), func(context.Context) error { panic("the caller's") }) })
+		require.Equal(t, 1, b.failed)
 	})
 }

@@ -92,10 +92,15 @@ func reasonOf(err error) error {
 	return err
 }
 
+// errPanicked is what a [retry.Observer] hears of a call that user code has ended with a panic.
+var errPanicked = errors.New("framework: the call panicked")
+
 // repeat makes tries until one has succeeded, or there must be no other.
-func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) error {
+func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (err error) {
 	scope := r.scopeOf(ctx)
 	policy := retry.Begin(r.policyFor(scope, p.retry))
+	err = errPanicked // unless this returns
+	defer func() { policy.Done(err) }()
 	// A surrounding call that is bound to another session has ended with it.
 	if outer := scope.boundTo(); p.session != nil && p.session != outer && outer.over() == nil {
 		// Also for the calls that an attempt makes, such as those for parents.
@@ -117,10 +122,9 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) e
 			p.last = r.exchange(ctx, p.calls...)
 		}
 		p.inDoubt = p.inDoubt || OutcomeUnknown(p.last)
-		again, err := r.awaitRetry(ctx, &policy, scope.expired(p.last), p.repeatable)
+		again, outcome := r.awaitRetry(ctx, &policy, scope.expired(p.last), p.repeatable)
 		if !again {
-			policy.Done(err)
-			return err
+			return outcome
 		}
 	}
 }

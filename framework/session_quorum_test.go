@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -287,6 +289,38 @@ func TestQuorumWarningOfTooShortATimeout(t *testing.T) {
 				require.Equal(t, want, strings.Count(said.String(), "timeout is short for the error policy"), said.String())
 			})
 		})
+	}
+}
+
+// misbehaving is an ACL provider that ends what calls it.
+type misbehaving func()
+
+func (m misbehaving) DefaultACL() []framework.ACL       { m(); return nil }
+func (m misbehaving) ACLForPath(string) []framework.ACL { m(); return nil }
+
+// TestQuorumUserCodeThatMisbehaves for a request of a session costs that request, and not the process.
+func TestQuorumUserCodeThatMisbehaves(t *testing.T) {
+	for want, misbehave := range map[string]func(){"panicked": func() { panic("the user's own fault") }, "runtime.Goexit": runtime.Goexit} {
+		t.Run(want, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				framework.ForgetTheTiming()
+				asked := make(chan struct{}, 1)
+				f := n.client(t, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
+					asked <- struct{}{}
+					misbehave()
+					return 0, false
+				})))
+				n.server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.LoseRequest)) // for the configuration
+				_, release, err := f.Session().Hold(t.Context(), framework.StandardErrorPolicy)
+				require.NoError(t, err)
+				<-asked
+				release()
+			})
+		})
+		server := zktest.NewServer(t)
+		f := zktest.Client(t, server.Addr()+"/missing", framework.WithACLProvider(misbehaving(misbehave)))
+		_, _, err := f.Session().Hold(zktest.Context(t), framework.QuorumErrorPolicy)
+		require.ErrorContains(t, err, want)
 	}
 }
 

@@ -27,7 +27,7 @@ import (
 //
 // Do blocks for as long as op does, plus the waits. A wait ends as soon as ctx does, and op is not called again after that. Policy
 // receives the monotonic time since the first call began. Do leaves no goroutine and no timer behind. A panic of op passes
-// through it.
+// through it; an Observer receives an error then.
 func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error) error {
 	if op == nil {
 		return errors.New("retry: op is nil, expected the function to run")
@@ -39,10 +39,14 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error) 
 		return ended(ctx)
 	}
 	l := &loop{ctx: ctx, run: Begin(policy), op: op}
-	err := l.outcome(backoff.Retry(l.try, backoff.WithContext(l, ctx)))
-	l.run.Done(err)
+	err := errPanicked // unless what follows returns
+	defer func() { l.run.Done(err) }()
+	err = l.outcome(backoff.Retry(l.try, backoff.WithContext(l, ctx)))
 	return err
 }
+
+// errPanicked is what an [Observer] hears of a call that has ended with a panic, or with its goroutine.
+var errPanicked = errors.New("retry: the call panicked")
 
 // loop is one Do. To backoff.Retry it is the BackOff, and try is the operation.
 type loop struct {

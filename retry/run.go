@@ -19,7 +19,8 @@ type Observer interface {
 	Policy
 
 	// Done is called at the end of every call under the policy that has made a try, even when the first one succeeded. It receives nil for
-	// success, and otherwise the last error. It must not block, and may be called by any number of goroutines at once.
+	// success, and otherwise the last error, or one that says that the call panicked. It must not block, and may be called by any number
+	// of goroutines at once.
 	Done(err error)
 }
 

@@ -56,6 +56,9 @@ func TestWhatStandsInFrontOfAPolicyPassesAllOn(t *testing.T) {
 				require.Equal(t, errHopeless, retry.Do(t.Context(), policy, op(errHopeless)))
 				require.Equal(t, 3, tries, "a refused retry is not made")
 				require.Equal(t, []error{nil, errHopeless}, c.ended)
+				require.Panics(t, func() { _ = retry.Do(t.Context(), policy, func(context.Context) error { panic("the caller's") }) })
+				require.Len(t, c.ended, 3)
+				require.ErrorContains(t, c.ended[2], "panicked")
 			})
 		})
 	}

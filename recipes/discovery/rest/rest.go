@@ -69,9 +69,17 @@ func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(limit)) // not every writer has deadlines
+		if r.ContentLength != 0 {
+			setReadDeadline(w, time.Now().Add(limit))
+		}
 		mux.ServeHTTP(w, r.WithContext(ctx))
 	})
+}
+
+// setReadDeadline bounds how long a body may take to come. It must not be there while net/http waits for the next request of
+// the connection: a deadline that passes then ends the contexts of all later ones.
+func setReadDeadline(w http.ResponseWriter, t time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(t) // not every writer has deadlines
 }
 
 type resource[T any] struct {
@@ -167,6 +175,9 @@ func (s *resource[T]) one(w http.ResponseWriter, r *http.Request) {
 // put registers an instance, which must say the same as the path.
 func (s *resource[T]) put(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+	if err == nil {
+		setReadDeadline(w, time.Time{})
+	}
 	var j instance[T]
 	if err == nil {
 		err = json.Unmarshal(body, &j)

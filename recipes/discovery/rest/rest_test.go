@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -104,6 +105,43 @@ func TestRESTStrategyThatPanics(t *testing.T) {
 type broken struct{}
 
 func (broken) Choose(discovery.Candidates) int { panic("no such choice") }
+
+// deadlines is a writer that records the deadlines of its connection.
+type deadlines struct {
+	*httptest.ResponseRecorder
+
+	set []time.Time
+}
+
+func (d *deadlines) SetReadDeadline(t time.Time) error {
+	d.set = append(d.set, t)
+	return nil
+}
+
+// TestRESTLeavesNoDeadline on a connection: net/http ends the contexts of all its later requests when it passes.
+func TestRESTLeavesNoDeadline(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, services.Close()) })
+	const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1,"serviceType":"STATIC"}`
+	for _, step := range []struct {
+		method, body string
+		status       int
+	}{{"PUT", one, 201}, {"PUT", "{", 400}, {"GET", "", 200}, {"DELETE", "", 200}} {
+		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
+		request := httptest.NewRequestWithContext(t.Context(), step.method, "/v1/service/test/one", strings.NewReader(step.body))
+		rest.Handler(services, nil).ServeHTTP(w, request)
+		require.Equal(t, step.status, w.Code)
+		if step.body == "" {
+			require.Empty(t, w.set, step.method)
+			continue
+		}
+		require.Len(t, w.set, 2, step.method)
+		require.True(t, w.set[0].After(time.Now()))
+		require.Zero(t, w.set[1])
+	}
+}
 
 // TestRESTServersErrorIs500, as in Curator.
 func TestRESTServersErrorIs500(t *testing.T) {
