@@ -5,9 +5,7 @@ package framework
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/go-zookeeper/zk"
 
@@ -52,22 +50,14 @@ func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
 	return c
 }
 
-// guarded calls what may call user code: an ACL provider or a retry policy. Its panic, or the end of its goroutine, must not end
-// the goroutine of a session.
-func (w *heartbeatWriter) guarded(fn func() error) error {
-	done := make(chan error, 1)
-	go func() {
-		err := errors.New("user code called runtime.Goexit")
-		defer func() { done <- err }()
-		defer func() {
-			if recovered := recover(); recovered != nil {
-				err = fmt.Errorf("user code panicked: %v", recovered)
-				w.cfg.log.Error("user code of a request in the background panicked", "panic", recovered, "stack", string(debug.Stack()))
-			}
-		}()
-		err = fn()
-	}()
-	return <-done
+// guarded calls what may call user code: an ACL provider or a retry policy. Its panic must not
+// end the goroutine of a session.
+func (w *heartbeatWriter) guarded(fn func() error) (err error) {
+	if p := apart(func() { err = fn() }); p != nil {
+		w.cfg.log.Error("user code of a request in the background panicked", "panic", p.value, "stack", p.stack)
+		return fmt.Errorf("user code panicked: %v", p.value)
+	}
+	return err
 }
 
 func (w *heartbeatWriter) hasLeader() bool {
