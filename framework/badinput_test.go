@@ -130,8 +130,8 @@ func TestBadInput(t *testing.T) {
 	requests := countRequests(server)
 	for says, call := range map[string]func(context.Context, *framework.Framework) error{
 		"create /x: invalid option: a nil option":                               create(nil),
-		"create mode 99, expected one of the seven modes":                             create(framework.WithMode(99)),
-		"create mode -1, expected one of the seven modes":                             create(framework.WithMode(-1)),
+		"create mode 99, expected one of the seven":                             create(framework.WithMode(99)),
+		"create mode -1, expected one of the seven":                             create(framework.WithMode(-1)),
 		"WithTTL(1s) with mode 0, expected WithMode(PersistentWithTTL)":         create(framework.WithTTL(time.Second)),
 		"WithMode(5) without WithTTL, expected both":                            create(withTTL),
 		"time to live 0s, expected 1ms to":                                      create(withTTL, framework.WithTTL(0)),
@@ -167,7 +167,7 @@ func TestBadInput(t *testing.T) {
 		"transact: operation 1: invalid option: the zero Op, expected":          transact(framework.CheckOp("/a", framework.AnyVersion), framework.Op{}),
 		"transact /x: set, operation 0: invalid option: a nil option":           transact(framework.SetDataOp("/x", nil, nil)),
 		"transact /x: delete, operation 0: invalid option: Quietly at DeleteOp": transact(framework.DeleteOp("/x", framework.Quietly())),
-		"a Reconfiguration without Joining, Leaving or Members, expected one of them":                 reconfig(framework.Reconfiguration{From: 1}),
+		"a Reconfiguration without Joining, Leaving or Members":                 reconfig(framework.Reconfiguration{From: 1}),
 		"a Reconfiguration with Members together with Joining or":               reconfig(framework.Reconfiguration{Joining: []string{"a"}, Members: []string{"b"}}),
 		"a Reconfiguration from version -1, expected a version, or 0":           reconfig(framework.Reconfiguration{Leaving: []string{"a"}, From: -1}),
 		`server "", expected one server without a comma`:                        reconfig(framework.Reconfiguration{Joining: []string{""}}),

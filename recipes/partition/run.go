@@ -37,7 +37,7 @@ type run struct {
 
 	node   *nodes.PersistentNode
 	events chan event     // of what is followed
-	others sync.WaitGroup // goroutines besides the run's own
+	others sync.WaitGroup // all goroutines but the run's own
 
 	share     *share // this member's, nil if it is in no plan
 	known     bool   // share has been read
@@ -54,7 +54,7 @@ type run struct {
 
 	mu      sync.Mutex
 	pieces  map[string]*piece
-	present bool  // this member's znode stands
+	present bool  // this member's znode exists
 	refused error // the server's, of that znode
 	wake    chan struct{}
 }
@@ -180,7 +180,8 @@ func (r *run) handle(e event) {
 	}
 }
 
-// rejoin sees to it that this member gets into the plan if it is not there as it should be.
+// rejoin starts a new plan if this member is missing from the plan, or has another capacity
+// there.
 func (r *run) rejoin() {
 	if r.share == nil || r.share.Capacity != r.cfg.capacity {
 		r.settleThenBalance()

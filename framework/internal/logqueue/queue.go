@@ -35,7 +35,7 @@ type entry struct {
 	ctx    context.Context // of the call that logged; its values may be what the handler writes
 	record slog.Record
 	derive []func(slog.Handler) slog.Handler
-	lost   int  // records lost before this one, or those that it reports
+	lost   int  // records lost before this one, or the number that it reports
 	report bool // the record is the queue's own
 }
 

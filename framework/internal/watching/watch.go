@@ -143,8 +143,9 @@ func (r *Registry) answered(w *Watch) {
 	r.report(ended)
 }
 
-// armLocked returns false if a persistent watch was expected to serve w, but has gone with
-// an earlier connection, or may have been replaced by a one-shot watch that has fired since.
+// armLocked returns false if a persistent watch was expected to serve w, but has gone. It may
+// have gone with an earlier connection, or a one-shot watch that has fired since may have
+// replaced it.
 func (r *Registry) armLocked(w *Watch) bool {
 	if w.set && w.asked && r.servesLocked(w.key.Full) {
 		// The request was under way when the persistent watch was set, and has replaced it.
