@@ -25,7 +25,7 @@
 //	CURATOR_SASL                       digest-md5:user:password; there is no Kerberos
 //	-sasl-file, CURATOR_SASL_FILE      file with digest-md5:user:password
 //
-// A certificate, a key or a server name turns TLS on, unless -tls or CURATOR_TLS turns it off. An attempt to
+// A certificate, a key or a server name turns TLS on, unless -tls=false turns it off. An attempt to
 // connect is given up after -timeout, by default 15 seconds. A verb is given up after -timeout too, unless its
 // time depends on its input or on the size of a subtree.
 //

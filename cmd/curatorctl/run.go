@@ -91,7 +91,7 @@ func verbLockRun(fs *flag.FlagSet) func(context.Context, *call) error {
 	fs.BoolVar(&u.shared, "shared", false, "take the read side of a read/write lock")
 	fs.BoolVar(&u.exclusive, "exclusive", false, "take the write side of a read/write lock")
 	fs.IntVar(&u.permits, "permits", 0, "take a permit of a semaphore with this `maximum`")
-	fs.StringVar(&u.once, "once", "", "run the command once for this `key`, whichever machine it is on")
+	fs.StringVar(&u.once, "once", "", "run the command once for this `key`, on any machine")
 	return u.run
 }
 
