@@ -27,7 +27,8 @@ const (
 	maxDiscard = 64 << 20
 )
 
-// Read returns the frames that are meant for go-zookeeper and handles all others itself.
+// Read returns the frames that are meant for go-zookeeper, and handles all other frames
+// itself.
 func (c *conn) Read(p []byte) (int, error) {
 	for len(c.rest) == 0 {
 		if c.expired {

@@ -27,9 +27,9 @@ func (c *conn) tryLockWriting() bool {
 	}
 }
 
-// Write sends a frame of go-zookeeper's. After closeSession it sends no more, and no call either:
-// the server hangs up once it has answered, and a request that arrives then makes it reset the
-// connection, in which the answer may be lost.
+// Write sends a frame of go-zookeeper's. After closeSession it sends nothing more, and no
+// call either. The server hangs up once it has answered. A request that arrives then makes
+// it reset the connection, and the answer may be lost.
 func (c *conn) Write(frame []byte) (int, error) {
 	c.lockWriting()
 	defer c.unlockWriting()

@@ -61,7 +61,7 @@ type target struct {
 	address string // one of the server's; "" if it has not been looked up
 }
 
-// String names the server, and its address if the name may stand for others.
+// String names the server, and its address if the name may belong to several servers.
 func (t target) String() string {
 	if t.address == "" || t.address == t.server {
 		return t.server

@@ -98,9 +98,9 @@ type Setting struct {
 	Always bool
 }
 
-// Begin registers w for a request that is about to be sent. It returns whether the request
-// must ask the server for a watch: not if a persistent watch serves it. done must be called
-// with the outcome of the request, in stream order.
+// Begin registers w for a request that is about to be sent. It reports whether the request
+// must ask the server for a watch, which it need not if a persistent watch serves it. done
+// must be called with the outcome of the request, in stream order.
 func (r *Registry) Begin(w *Watch, s Setting) (ask bool, done func(conduit.Reply, error)) {
 	w.registry, w.key, w.path = r, s.Key, s.Path
 	w.early = s.Always

@@ -422,7 +422,7 @@ func (l *Line) Previous(name string) *Place {
 	return nil
 }
 
-// Crowd returns the number of places, with those that have not joined yet.
+// Crowd returns the number of places, including places that have not joined yet.
 func (l *Line) Crowd() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -48,7 +48,7 @@ type list struct {
 	contenders []string   // in order
 }
 
-// List learns a list, and returns its contenders in order. Callers share one that is under
+// List learns a list, and returns its contenders in order. Callers share a list that is under
 // way. If it must be fresh, it is sent after this moment. List blocks until ctx ends or the
 // lister has returned.
 func (l *Line) List(ctx context.Context, fresh bool, lister Lister) ([]string, error) {
