@@ -41,12 +41,12 @@ type Framework struct {
 // client is shared by a Framework and its views.
 type client struct {
 	*requests
-	base     *Framework // the one that is not a view
+	base     *Framework // the client itself, which is not a view
 	watches  *watching.Registry
 	janitor  *janitor.Janitor
 	searches *searching.Searches
 
-	noContainers atomic.Bool // parents are persistent nodes: asked for, or a server has no others
+	noContainers atomic.Bool // parents are persistent nodes, by an option or because a server has no containers
 	newParents   foresight
 	connecting   atomic.Bool // Connect is under way
 	unreached    unreached
@@ -343,7 +343,7 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
 	if f := e.base; e.cfg.sasl != nil {
-		connection := e.tracker.connectionNumber() // no other comes before this returns
+		connection := e.tracker.connectionNumber() // no other connection begins before this returns
 		f.background.start(func() { f.learnIdentities(connection) })
 	}
 }
@@ -452,7 +452,7 @@ func (f *Framework) awaitAccess(ctx context.Context) error {
 	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.auth) == 0 {
 		return err // without credentials there is nothing to be refused
 	}
-	// The reply to any request, a refusal too, comes after those to the credentials.
+	// The reply to any request, even a refusal, comes after the replies to the credentials.
 	if _, err := f.Exists(ctx, "/"); err != nil && !errors.Is(err, ErrNoAuth) {
 		return fmt.Errorf("framework: presenting the credentials: %w", reasonOf(err))
 	}
@@ -494,8 +494,8 @@ func (f *Framework) History() int64 { return f.conduit.History() }
 
 // foresight expects the parent of a new contender to be missing if the parents of the last new
 // contenders were, and stood in the same folder. That is so with thousands of locks, whose
-// folders stand side by side. A parent that is expected to be missing is created in the same
-// write as the znode.
+// folders are siblings. A parent that is expected to be missing is created in the same write as
+// the znode.
 type foresight struct {
 	mu     sync.Mutex
 	folder string // of the last missing parent, at the server

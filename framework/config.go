@@ -93,7 +93,7 @@ func (c *config) queueLogs() {
 // worldACL is shared: it is only encoded, or copied.
 var worldACL = OpenACL()
 
-// defaultACL returns the list for a new znode without one of its own, given its path at the
+// defaultACL returns the list for a new znode without its own list, given its path at the
 // server.
 func (c *config) defaultACL(full string) []ACL {
 	if c.acl == nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/gocurator/curator/listen"
 )
 
-// lookupLimit bounds the lookups that check whether the server of the connection is still
-// one of the ensemble.
+// lookupLimit bounds the lookups that check whether the server of the connection still
+// belongs to the ensemble.
 const lookupLimit = 5 * time.Second
 
 // ensemble knows the addresses of the servers: from the provider and, with a tracker, from
@@ -179,9 +179,8 @@ func (e *ensemble) isGone(ctx context.Context, servers []string, server string, 
 
 const defaultPort = "2181"
 
-// parseConnectString reads ZooKeeper's connection string:
-// host:port,host:port,.../chroot. The port may be left out for 2181; an IPv6
-// address with a port stands in brackets.
+// parseConnectString reads ZooKeeper's connection string: host:port,host:port,.../chroot.
+// The port is 2181 if it is left out. An IPv6 address with a port is in brackets.
 func parseConnectString(s string) (servers []string, root chroot, err error) {
 	if scheme, _, found := strings.Cut(s, "://"); found {
 		return nil, "", fmt.Errorf("framework: connection string %q: the scheme %q, expected none: host:port,host:port/chroot", s, scheme)

@@ -243,7 +243,7 @@ func Retryable(err error) bool {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded),
 		errors.Is(err, ErrSessionEnded), errors.Is(err, ErrClosed):
-		// These come first: their chains may have a retryable cause in them.
+		// Checked first, because these errors may wrap a retryable cause.
 		return false
 	case errors.Is(err, ErrNotConnected), errors.Is(err, ErrConnectionLost),
 		errors.Is(err, ErrSessionExpired), errors.Is(err, ErrSessionMoved):
@@ -274,9 +274,9 @@ func mayPass(err error) bool {
 // been applied.
 func OutcomeUnknown(err error) bool { return errors.Is(err, errOutcomeUnknown) }
 
-// attemptError is the failure of the newest attempt to connect, as a part of another error.
-// errors.As finds its types, but errors.Is does not match it: the deadline of an attempt is
-// not the caller's deadline.
+// attemptError is the failure of the newest attempt to connect, within another error.
+// errors.As finds its types, but errors.Is does not match it, because the deadline of an
+// attempt is not the caller's deadline.
 type attemptError struct{ reason error }
 
 func (e attemptError) Error() string { return "the newest attempt: " + e.reason.Error() }

@@ -116,8 +116,8 @@ func isSameFolder(a, b Folder) bool {
 	})
 }
 
-// isSameStat reports whether two Stats are the same but for what without clears. A change of
-// the access control list is not told either.
+// isSameStat reports whether two Stats are the same, apart from the fields that without
+// clears. A change of the access control list is not told either.
 func isSameStat(a, b *Stat, without func(*Stat)) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -239,7 +239,7 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 	}
 }
 
-// followOnce sees to it that there is a watch, and then reads.
+// followOnce sets a watch if there is none, and then reads.
 func followOnce[T any](ctx context.Context, w *followWatch, read func(context.Context, **Watch) (T, revision, error)) (T, revision, error) {
 	if err := w.arm(ctx); err != nil {
 		var none T

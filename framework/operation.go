@@ -50,7 +50,7 @@ type common struct {
 	session *Session     // the only one to run in, nil for any
 }
 
-// optionSet is a set of options: those that a call was given, or those that it takes.
+// optionSet is a set of options: the options of a call, or the options that it accepts.
 type optionSet uint32
 
 const (

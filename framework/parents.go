@@ -132,7 +132,7 @@ func (p *parents) create(ctx context.Context, full string) error {
 
 // foundInstead turns the ErrNoAuth of a create into ErrNodeExists if the znode with this path
 // at the server exists. A server checks the permission to create before it looks for the
-// znode, so a client that may not create one could not use one that is there (CURATOR-728).
+// znode. So a client without that permission could not use an existing znode (CURATOR-728).
 func (f *Framework) foundInstead(ctx context.Context, full string, err error) error {
 	if !isReply(err, ErrNoAuth) {
 		return err

@@ -182,7 +182,7 @@ func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err
 }
 
 // created returns the path in the reply, or "" if nothing was created, and whether no
-// readable reply has come. A reply decides, even one that refuses: only its absence leaves
+// readable reply has come. A reply decides, even a refusal: only a missing reply leaves
 // doubt.
 func (u *undecided) created() (path string, unknown bool) {
 	u.mu.Lock()
@@ -267,7 +267,7 @@ func (f *Framework) protectedNames(parent string) (map[string]string, error) {
 	}
 	list.refused = answeringNoNode(func() {})
 	list.decode = func(d *wire.Decoder) error { names = d.Strings(); return nil }
-	// In the client's context: the search serves more callers than the one that began it.
+	// In the client's context, because the search serves more callers than the first one.
 	if err := f.exchange(f.ctx, append(sync, list)...); isReply(err, ErrNoAuth) {
 		return nil, fmt.Errorf("%w: %w", errUnsearchable, err)
 	} else if err != nil {

@@ -116,7 +116,7 @@ func (r *requests) begin(ctx context.Context, calls []*call) ([]*conduit.Call, e
 			sent[i].Session = session.ID()
 		}
 	}
-	// After all checks: what has begun must get an outcome.
+	// After all checks, because a call that has begun must get an outcome.
 	for i, c := range calls {
 		if c.errInto != nil {
 			*c.errInto = nil // of an earlier try
@@ -318,7 +318,7 @@ func (r *requests) requestError(ctx context.Context, err error, write bool) erro
 	case errors.Is(err, conduit.ErrOtherSession):
 		result = ErrSessionEnded
 	case errors.Is(err, conduit.ErrAbandoned):
-		// Before the end of the client: the caller's own context comes first.
+		// Checked before the end of the client: the caller's own context comes first.
 		result = interrupted(ctx)
 	case r.ctx.Err() != nil: // however the connection ended
 		result = r.ended()

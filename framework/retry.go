@@ -46,7 +46,7 @@ func (r *requests) run(ctx context.Context, op operation, path string, p plan, e
 	returned := false
 	defer func() {
 		measured.end()
-		// What a panic of user code, such as the policy, leaves undone goes to the background.
+		// After a panic of user code, such as the policy, the cleanup goes on in the background.
 		if !returned && p.settle != nil && p.last != nil {
 			_ = p.settle(p.last) // the panic is the error
 		}
@@ -76,7 +76,8 @@ func failed(op operation, path string, err error) error {
 	return &OpError{op.name, path, err}
 }
 
-// named returns an OpError: err itself, if it is one, as of a call that stands for several.
+// named returns an OpError. It returns err itself if err is one, as from one of several
+// calls.
 func named(op operation, path string, err error) error {
 	if _, ok := err.(*OpError); ok { //nolint:errorlint // one that is wrapped names something else
 		return err
@@ -103,7 +104,7 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 	defer func() { policy.Done(err) }()
 	// A surrounding call that is bound to another session has ended with it.
 	if outer := scope.boundTo(); p.session != nil && p.session != outer && outer.over() == nil {
-		// Also for the calls that an attempt makes, such as those for parents.
+		// Also for the calls that an attempt makes, such as the calls for parents.
 		ctx, scope = r.inSession(ctx, scope, p.session, false)
 	}
 	// A policy that does not retry in another session binds the call to the current one.
@@ -135,7 +136,7 @@ func (r *requests) awaitRetry(ctx context.Context, policy *retry.Run, err error,
 	if err == nil || isPermanent(err) {
 		return false, permanentReason(err)
 	}
-	// A second run of a write that was applied could undo what others did since.
+	// A second run of a write that was applied could undo later writes of other clients.
 	if OutcomeUnknown(err) && !repeatable || !mayRepeat(policy, err) {
 		return false, err
 	}

@@ -39,7 +39,7 @@ type SASLMechanism interface {
 
 // SASLServer is the server of one connection.
 type SASLServer struct {
-	Host    string   // as it stands in the connection string, without the port
+	Host    string   // as in the connection string, without the port
 	Address net.Addr // to which the client is connected
 }
 

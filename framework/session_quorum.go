@@ -86,17 +86,17 @@ type heartbeats interface {
 type heartbeat struct {
 	s     *Session
 	beats heartbeats
-	terms *atomic.Int64 // of the client: a deletion that is late must not find a znode of the next term
+	runs  *atomic.Int64 // of the client: a late deletion must not find a znode of the next run
 	tick  time.Duration
 	log   *slog.Logger
 
 	mu    sync.Mutex
 	holds int
-	term  *term // while holds > 0
+	run   *heartbeatRun // while holds > 0
 }
 
-// term is the time from the first hold to the release of the last.
-type term struct {
+// heartbeatRun is the time from the first hold to the release of the last.
+type heartbeatRun struct {
 	h *heartbeat
 
 	ctx   context.Context // ends with the deadline, the session or the last hold
@@ -109,27 +109,27 @@ type term struct {
 	first time.Time     // when the first heartbeat since the last failure was written
 }
 
-func newHeartbeat(s *Session, beats heartbeats, terms *atomic.Int64, tick time.Duration, log *slog.Logger) *heartbeat {
-	return &heartbeat{s: s, beats: beats, terms: terms, tick: tick, log: log}
+func newHeartbeat(s *Session, beats heartbeats, runs *atomic.Int64, tick time.Duration, log *slog.Logger) *heartbeat {
+	return &heartbeat{s: s, beats: beats, runs: runs, tick: tick, log: log}
 }
 
-// context returns the context of the current term, or one that has ended.
+// context returns the context of the current run, or one that has ended.
 func (h *heartbeat) context() context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.term != nil {
-		return h.term.ctx
+	if h.run != nil {
+		return h.run.ctx
 	}
 	ctx, end := context.WithCancelCause(h.s.alive)
 	end(&LostError{Reason: ReasonLeaseEnd})
 	return ctx
 }
 
-// look ends the current term if its deadline has passed, which the timer may not have
+// look ends the current run if its deadline has passed, which the timer may not have
 // noticed yet.
 func (h *heartbeat) look() {
 	h.mu.Lock()
-	t := h.term
+	t := h.run
 	h.mu.Unlock()
 	if t != nil && t.isReady() {
 		t.watchDeadline()
@@ -174,45 +174,45 @@ func (h *heartbeat) confirmable() error {
 var errUnconfirmed = errors.New("heartbeats do not confirm the session: " +
 	"the servers answer too slowly for the session timeout under QuorumErrorPolicy")
 
-// join adds a hold to the current term, or begins one.
-func (h *heartbeat) join() *term {
+// join adds a hold to the current run, or begins one.
+func (h *heartbeat) join() *heartbeatRun {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.term != nil && h.term.ctx.Err() == nil {
+	if h.run != nil && h.run.ctx.Err() == nil {
 		// One heartbeat confirms the session for all of its holds.
 		h.holds++
-		return h.term
+		return h.run
 	}
-	t := &term{
+	t := &heartbeatRun{
 		h: h, ready: make(chan struct{}),
-		path: fmt.Sprintf("/%s%x_%d", heartbeatPrefix, uint64(h.s.id), h.terms.Add(1)),
+		path: fmt.Sprintf("/%s%x_%d", heartbeatPrefix, uint64(h.s.id), h.runs.Add(1)),
 	}
 	t.ctx, t.end = context.WithCancelCause(h.s.alive)
 	t.timer = time.AfterFunc(time.Hour, t.watchDeadline)
 	t.timer.Stop() // until there is a deadline
-	h.term, h.holds = t, 1
+	h.run, h.holds = t, 1
 	if !h.beats.start(t.run) {
 		t.end(&LostError{Reason: ReasonClosed})
 	}
 	return t
 }
 
-// leave takes a hold from the term, which ends with the last.
-func (h *heartbeat) leave(t *term) {
+// leave takes a hold from the run, which ends with the last.
+func (h *heartbeat) leave(t *heartbeatRun) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.term != t {
-		return // the term was lost, and another has begun
+	if h.run != t {
+		return // the run was lost, and another has begun
 	}
 	// The heartbeat costs a write per quarter of the timeout, so it ends with the last hold.
 	if h.holds--; h.holds == 0 {
-		h.term = nil
+		h.run = nil
 		t.end(context.Canceled)
 	}
 }
 
-// run writes heartbeats until the term ends, and then deletes the znode.
-func (t *term) run() {
+// run writes heartbeats until the run ends, and then deletes the znode.
+func (t *heartbeatRun) run() {
 	defer t.timer.Stop()
 	created := false
 	for t.ctx.Err() == nil {
@@ -234,14 +234,14 @@ func (t *term) run() {
 
 // hopeless reports whether a first heartbeat has failed for a reason that stays, for
 // instance a missing permission. That another client has deleted the znode does not.
-func (t *term) hopeless(err error) bool {
+func (t *heartbeatRun) hopeless(err error) bool {
 	return err != nil && t.ctx.Err() == nil && !t.isReady() &&
 		!Retryable(err) && !errors.Is(err, ErrSessionEnded) && !isReply(err, ErrNoNode)
 }
 
 // beat writes one heartbeat. When it confirms the first deadline, it sets the timer to end
-// the term there, and lets the waiting holders continue.
-func (t *term) beat(created *bool) error {
+// the run there, and lets the waiting holders continue.
+func (t *heartbeatRun) beat(created *bool) error {
 	err := t.h.beats.write(t.ctx, t.h.s, t.path, *created)
 	switch {
 	case isReply(err, ErrNodeExists): // an earlier try did it
@@ -268,9 +268,9 @@ func (t *term) beat(created *bool) error {
 	return nil
 }
 
-// watchDeadline ends the term if its deadline has passed, or sets the timer to the newest
+// watchDeadline ends the run if its deadline has passed, or sets the timer to the newest
 // deadline.
-func (t *term) watchDeadline() {
+func (t *heartbeatRun) watchDeadline() {
 	if left := time.Until(t.h.s.clock.QuorumDeadline()); left > 0 {
 		t.timer.Reset(left) // heartbeats have moved it since the timer was set
 		return
@@ -280,7 +280,7 @@ func (t *term) watchDeadline() {
 
 // pause waits until the next heartbeat is due. It is due soon after a failure, and as long
 // as no heartbeat has confirmed a deadline.
-func (t *term) pause(written bool) {
+func (t *heartbeatRun) pause(written bool) {
 	wait := t.h.s.Timeout() / 4
 	switch {
 	case !written:
@@ -296,7 +296,7 @@ func (t *term) pause(written bool) {
 	}
 }
 
-func (t *term) isReady() bool {
+func (t *heartbeatRun) isReady() bool {
 	select {
 	case <-t.ready:
 		return true

@@ -22,8 +22,8 @@ func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
 	}))
 }
 
-// tracker turns the conduit's events into connection states and sessions. It is
-// the one place where either changes.
+// tracker turns the conduit's events into connection states and sessions. No other code
+// changes either of them.
 //
 // It declares Lost by the lease clock: a timer runs to the deadline, and when it fires the
 // clock decides whether the deadline has moved since. So a client that reaches no server
@@ -34,7 +34,7 @@ type tracker struct {
 	listeners *listen.Set[ConnectionState]
 	clock     connectionClock
 	beats     heartbeats
-	terms     atomic.Int64 // of heartbeats, in all sessions
+	beatRuns  atomic.Int64 // of heartbeats, in all sessions
 
 	mu            sync.Mutex
 	state         ConnectionState
@@ -78,7 +78,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.replaceSession()
 		t.session = newSession(h, t.clock)
 		t.session.timing = t.cfg
-		t.session.heart = newHeartbeat(t.session, t.beats, &t.terms, t.cfg.tick, t.log)
+		t.session.heart = newHeartbeat(t.session, t.beats, &t.beatRuns, t.cfg.tick, t.log)
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)
@@ -142,7 +142,8 @@ func (t *tracker) onDisconnected(reason error) {
 	// another client may hold the lock.
 	t.session.suspend()
 	t.log.Warn("zookeeper connection suspended", logServer, t.server, logSession, t.session, "error", reason)
-	// A loss by the clock comes before the connection ends; Suspended would take it back.
+	// If the clock has declared the loss before the connection ends, Suspended would take it
+	// back.
 	if t.state != Lost {
 		t.enter(Suspended)
 	}

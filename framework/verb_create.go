@@ -128,7 +128,7 @@ func (f *Framework) creatable(path string, mode CreateMode) error {
 	if path == "/" && !mode.isSequential() {
 		return fmt.Errorf("%w %q: the root always exists", ErrInvalidPath, path)
 	}
-	// A name that is not valid by itself may be with the number.
+	// A name that is not valid without the number may be valid with it.
 	if _, name := SplitPath(path); path != "" && mode.isSequential() && (name == "" || name == "." || name == "..") {
 		path += "0"
 	}

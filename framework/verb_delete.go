@@ -126,7 +126,7 @@ func deleteCall(full, path string, version int32) call {
 
 // deletable checks a path for deletion and returns the server's path.
 func (f *Framework) deletable(path string) (string, error) {
-	// The / of a view is its namespace, a znode like others.
+	// The / of a view is its namespace, an ordinary znode.
 	if path == "/" && f == f.base {
 		return "", fmt.Errorf("%w %q: the root cannot be deleted", ErrInvalidPath, path)
 	}

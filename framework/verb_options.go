@@ -80,7 +80,7 @@ func (o sessionOption) applyRead(c *readConfig) error     { return o.applyCall(&
 func (o sessionOption) applySet(c *setConfig) error       { return o.applyCall(&c.common) }
 func (o sessionOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.common) }
 
-// newCommon returns what the options of a call set that has no others.
+// newCommon returns the settings of a call that accepts only the options of every call.
 func newCommon(opts []CallOption) (common, error) {
 	var c common
 	err := applyAll(opts, func(o CallOption) error { return o.applyCall(&c) })

@@ -28,7 +28,7 @@ const (
 	ofFollow   = decompressed | undecompressed
 )
 
-// newReadConfig returns what the options of a read set. It refuses those that the call does not take.
+// newReadConfig returns what the options of a read set. It refuses options that the call does not accept.
 func newReadConfig(opts []ReadOption, takes optionSet, call string) (*readConfig, error) {
 	cfg := new(readConfig)
 	err := applyAll(opts, func(o ReadOption) error { return o.applyRead(cfg) })
@@ -290,8 +290,8 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 	return f.run(ctx, op, reads[0].path, p, nil)
 }
 
-// exchangeParts sends the parts one after the other. It takes from the list those that have succeeded, so
-// the next try begins where this one has ended.
+// exchangeParts sends the parts one after the other. It removes the reads that have succeeded from the
+// list, so the next try begins where this one has ended.
 func (r *requests) exchangeParts(ctx context.Context, parts *[][]*call) error {
 	for len(*parts) > 0 {
 		if err := r.exchange(ctx, (*parts)[0]...); err != nil {
@@ -358,10 +358,10 @@ func ReadStat(path string, into **Stat, opts ...ReadOption) Read {
 	}}
 }
 
-// StoringErrorIn makes an error about the znode, such as [ErrNoNode], [ErrNoAuth] or
-// [ErrCompression], the result of this read alone: the error is stored in *into, nil for
-// success, and the other reads of the pipeline keep their results. [Retryable] errors still
-// fail the pipeline, and so does [ErrTooLarge]: a reply that is too large ends the connection.
+// StoringErrorIn makes an error about the znode, such as [ErrNoNode], [ErrNoAuth] or [ErrCompression], the
+// result of this read alone. The error is stored in *into, nil for success. The other reads of the pipeline
+// keep their results. [Retryable] errors still fail the pipeline, and so does [ErrTooLarge]: a reply that
+// is too large ends the connection.
 //
 //nolint:gocritic // the place for an error is a pointer to an interface
 func (r Read) StoringErrorIn(into *error) Read {

@@ -63,7 +63,7 @@ func (s *setting) attempt(ctx context.Context) error {
 	data, stat, err := s.f.readForComparison(ctx, s.path)
 	switch {
 	case isReply(err, ErrNoNode):
-		return refused // deleted since: the first answer is the one to report
+		return refused // deleted since: report the first answer
 	case err != nil:
 		return err
 	// Only the next version with this data can be the write of an earlier try.

@@ -9,8 +9,8 @@ import (
 
 // listener is one listener of a Set, with its queue. While busy it has one goroutine, in deliver, which ends with the queue.
 //
-// Values are counted to tell a Flush when its turn has come: value number n, from 1, has been delivered when the goroutine
-// comes back for the next one and taken is n or more.
+// Values are counted so that a Flush knows when they are delivered. Value number n, from 1, has been delivered when the
+// goroutine comes back for the next one and taken is n or more.
 type listener[T any] struct {
 	fn      func(T)
 	handler PanicHandler
@@ -95,7 +95,7 @@ func (l *listener[T]) take() (v T, ok bool) {
 	if len(l.queue) == 0 {
 		l.queue = nil
 	}
-	l.taken = l.pushed - uint64(len(l.queue)) // with Latest, what was replaced counts too
+	l.taken = l.pushed - uint64(len(l.queue)) // with Latest, replaced values count too
 	return v, true
 }
 

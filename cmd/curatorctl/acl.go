@@ -185,7 +185,7 @@ func (c *call) wholeACL(ctx context.Context, path string) (acl, error) {
 }
 
 func verbACL(fs *flag.FlagSet) func(context.Context, *call) error {
-	recursive := fs.Bool("r", false, "set the list of what is below, too")
+	recursive := fs.Bool("r", false, "set the list of the znodes below it, too")
 	yes := fs.Bool("yes", false, "do it, with -r")
 	return func(ctx context.Context, c *call) error {
 		if *recursive && len(c.args) < 2 {

@@ -92,7 +92,7 @@ func (s *settings) isEncrypted() (bool, error) {
 // register adds the flags, whose defaults are the present settings.
 func (s *settings) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.servers, "servers", s.servers, "`servers` of ZooKeeper, host:port,..., with a chroot at the end")
-	fs.BoolFunc("tls", "connect with TLS; on if one of the next four is given", s.setTLS)
+	fs.BoolFunc("tls", "connect with TLS; default: if -ca, -cert, -key or -server-name is given", s.setTLS)
 	fs.StringVar(&s.ca, "ca", s.ca, "`file` with the certificates that sign the servers' certificates")
 	fs.StringVar(&s.cert, "cert", s.cert, "`file` with the certificate of this client")
 	fs.StringVar(&s.key, "key", s.key, "`file` with the key of this client")

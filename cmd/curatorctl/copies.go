@@ -301,7 +301,7 @@ func verbDiff(*flag.FlagSet) func(context.Context, *call) error {
 
 // verbCp copies a znode, or a subtree.
 func verbCp(fs *flag.FlagSet) func(context.Context, *call) error {
-	recursive := fs.Bool("r", false, "copy what is below, too")
+	recursive := fs.Bool("r", false, "copy the znodes below it, too")
 	return func(ctx context.Context, c *call) error {
 		from, to := c.args[0], c.args[1]
 		if *recursive && (to == from || strings.HasPrefix(to, strings.TrimSuffix(from, "/")+"/")) {

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Command curatorctl shows and changes what lives in a ZooKeeper ensemble: locks with their holders and
-// waiters, servers, sessions, and the znodes themselves. It also runs commands under locks, as
-// flock(1) does.
+// Command curatorctl shows and changes the contents of a ZooKeeper ensemble: locks with their holders and
+// waiters, servers, sessions, and znodes. It also runs commands under locks, as flock(1) does.
 //
 //	go install ./cmd/curatorctl # in a clone
 //	curatorctl -servers zk1:2181,zk2:2181 locks
@@ -14,8 +13,8 @@
 //
 // # Servers and credentials
 //
-// Flags win over the environment. A credential is never a flag, because other users of
-// the machine see those.
+// Flags override the environment. A credential is never a flag, because other users of the machine can see
+// flags.
 //
 //	-servers, CURATOR_SERVERS          host:port,..., with a chroot at the end; default 127.0.0.1:2181
 //	-tls, CURATOR_TLS=1                connect with TLS; 0 or -tls=false does not
@@ -26,36 +25,35 @@
 //	CURATOR_SASL                       digest-md5:user:password; there is no Kerberos
 //	-sasl-file, CURATOR_SASL_FILE      file with digest-md5:user:password
 //
-// A certificate, a key or a server name turns TLS on where nothing is said about it. An attempt
-// to connect is given up after -timeout, by default 15 seconds. So is a verb, unless the time
-// that it takes depends on its input or on the size of a subtree.
+// A certificate, a key or a server name turns TLS on, unless -tls=false turns it off. An attempt to
+// connect is given up after -timeout, by default 15 seconds. A verb is given up after -timeout too, unless its
+// time depends on its input or on the size of a subtree.
 //
-// The default policy of lock run and elect writes heartbeats, and needs permission to create
-// znodes at the root for that; -policy session does not.
+// The default policy of lock run and elect writes heartbeats, which needs permission to create znodes at the
+// root. -policy session writes none.
 //
 // # Running commands
 //
 // The command of lock run and elect has the terminal, the signals that are ignored, the descriptors and the
-// environment of curatorctl, with the credentials in it. It is in the process group of curatorctl, so job control,
-// prompts on /dev/tty and pagers work as under flock(1). A job that is stopped while it has the lock keeps it. A
-// signal to curatorctl alone is handed on: SIGTERM, SIGINT, SIGHUP and SIGQUIT to all processes of the command,
-// SIGUSR1, SIGUSR2 and SIGCONT to the command itself.
+// environment of curatorctl, with the credentials in it. It is in the process group of curatorctl, so job
+// control, prompts on /dev/tty and pagers work as under flock(1). A job that is stopped while it has the lock
+// keeps the lock. curatorctl passes signals on that it alone receives. SIGTERM, SIGINT, SIGHUP and SIGQUIT go to
+// all processes of the command, and SIGUSR1, SIGUSR2 and SIGCONT to the command itself.
 //
-// When the command exits, what it has left behind is killed before the lock is released, daemons too. On Linux such
-// processes are found wherever they are; elsewhere those that leave the process group are not.
+// When the command exits, curatorctl kills the processes that it has left behind, including daemons, before it
+// releases the lock. On Linux it finds all such processes. On other systems it does not find processes that have
+// left the process group.
 //
 // # Labels
 //
-// lock run and elect write a label into ZooKeeper that all clients see that may read the lock. It
-// is the base name of the command, without its arguments, which may be secret; -label sets
-// another.
+// lock run and elect write a label into ZooKeeper, which all clients see that may read the lock. The label is
+// the base name of the command, without its arguments, which may be secret. -label sets another label.
 //
 // # Output
 //
-// -o table is for people, -o wide has more columns, and -o json is for scripts: keys are in
-// lower case, sessions are text that begins with 0x, and times are in RFC 3339. Unprintable
-// characters from ZooKeeper are escaped in tables, and long cells are cut, with -o wide later. The verb
-// get writes data as it is.
+// -o table is for people, -o wide has more columns, and -o json is for scripts. In JSON, keys are in lower case,
+// sessions are text that begins with 0x, and times are in RFC 3339. Tables escape unprintable characters from
+// ZooKeeper and cut long cells; -o wide cuts them later. The verb get writes data as it is.
 //
 // An access control list is scheme:id:perms,... with a backslash before each comma and backslash
 // of an id. In JSON it is an array of objects with scheme, id and perms.
@@ -73,21 +71,19 @@
 //	124  lock run -max-hold has ended the command
 //	126  the command cannot be run, 127 it was not found
 //
-// Otherwise lock run exits with the status of its command, and with 128+n after signal n. When no
-// server confirms the end of the session the standard error says so, and the status stays.
+// Otherwise lock run exits with the status of its command, and with 128+n after signal n. If no server confirms
+// the end of the session, curatorctl says so on the standard error, and the status stays the same.
 //
 // # Changing things
 //
-// Verbs are read-only unless their names say otherwise; acl changes a list and quota a limit if it is given one.
-// Those that destroy, rm -r, lock break, acl -r, reconfig and import -overwrite, need -yes. lock revoke
-// replaces the data of the holder's node, as Curator does, so the name of the holder is gone after it.
+// Verbs are read-only unless their names say otherwise. acl changes a list and quota a limit, if the command
+// line has one. The destructive verbs, rm -r, lock break, acl -r, reconfig and import -overwrite, need -yes.
+// lock revoke replaces the data of the holder's node, as Curator does, so the name of the holder is lost.
 //
-// cp, export, import and diff need the ADMIN permission where a list that they read has digests,
-// since the server masks them for other clients. Without it they fail and write nothing. cp and
-// import give each znode its list when they create it, so they need the permission to create
-// znodes by the lists that they write.
+// cp, export, import and diff need the ADMIN permission if an access control list that they read has digests,
+// since the server masks digests for other clients. Without it they fail and write nothing. cp and import give
+// each znode its list when they create it. So the lists that they write must let them create znodes.
 //
-// While the standard error is a terminal, export, import, cp and rm -r show there how far they
-// are. When a signal ends them, they say how many znodes they have read, written or deleted. A
-// second signal kills.
+// If the standard error is a terminal, export, import, cp and rm -r show their progress there. When a signal
+// ends them, they say how many znodes they have read, written or deleted. A second signal kills them.
 package main

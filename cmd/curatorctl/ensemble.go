@@ -177,7 +177,7 @@ func (c *call) writeEnsemble(e ensemble) error {
 	return c.println(text)
 }
 
-// identities asks a server what it takes this command for. Without an answer it says why.
+// identities asks a server for the identities of this command. Without an answer it says why.
 func (c *call) identities(ctx context.Context) []string {
 	found, err := c.whoAmI(ctx)
 	if err != nil {

@@ -74,7 +74,7 @@ func (c *call) lockHead() []string {
 
 // verbLocks lists the locks below a path.
 func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
-	watch := fs.Bool("w", false, "go on with a line for each lock that changes")
+	watch := fs.Bool("w", false, "then write a line for each lock that changes")
 	waiting := timeFlag(fs, "waiting-longer", "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any")
 	return func(ctx context.Context, c *call) error {
 		path := c.arg(0, "/")
@@ -245,7 +245,7 @@ func (c *call) holdersAt(ctx context.Context, path string) ([]locks.Participant,
 
 // verbLockBreak deletes the node of a contender.
 func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
-	token := fs.Int64("token", 0, "`token` of the hold, as lock show has it")
+	token := fs.Int64("token", 0, "`token` of the hold, as lock show prints it")
 	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {
 		node := c.args[0]
@@ -288,7 +288,7 @@ func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
 }
 
 // errNoContender is a znode that is not in the queue of a lock or an election.
-var errNoContender = errors.New("it is no contender of a lock or an election, expected the node of one, as lock show has it")
+var errNoContender = errors.New("it is no contender of a lock or an election, expected the node of one, as lock show prints it")
 
 // contender returns the contender with a node, and the recipes that it is in.
 func (c *call) contender(ctx context.Context, node string) (locks.Participant, []inspect.Recipe, error) {

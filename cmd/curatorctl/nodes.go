@@ -201,7 +201,7 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 }
 
 func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
-	recursive := fs.Bool("r", false, "delete what is below, too")
+	recursive := fs.Bool("r", false, "delete the znodes below it, too")
 	version := versionFlag(fs)
 	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {
@@ -389,7 +389,7 @@ func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
 
 // verbWatch writes a line for each change.
 func verbWatch(fs *flag.FlagSet) func(context.Context, *call) error {
-	recursive := fs.Bool("r", false, "watch what is below, too")
+	recursive := fs.Bool("r", false, "watch the znodes below it, too")
 	count := numberFlag(fs, "count", "`number` of changes after which to end; 0, the default, for no end", 0, 0)
 	return func(ctx context.Context, c *call) error {
 		mode := framework.WatchPersistent

@@ -89,7 +89,7 @@ func verbLockRun(fs *flag.FlagSet) func(context.Context, *call) error {
 	fs.BoolVar(&u.shared, "shared", false, "take the read side of a read/write lock")
 	fs.BoolVar(&u.exclusive, "exclusive", false, "take the write side of a read/write lock")
 	permits := numberFlag(fs, "permits", "take a permit of a semaphore with this `maximum`", 1, 0)
-	once := textFlag(fs, "once", "run the command once for this `key`, whichever machine it is on")
+	once := textFlag(fs, "once", "run the command once for this `key`, on any machine")
 	return func(ctx context.Context, c *call) error {
 		u.permits, u.once = *permits, *once
 		return u.run(ctx, c)

@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// verbVersion says what this program was built from.
+// verbVersion shows the version and the build of this program.
 func verbVersion(*flag.FlagSet) func(context.Context, *call) error {
 	return func(_ context.Context, c *call) error {
 		version, revision, toolchain := "unknown", "", ""
@@ -33,7 +33,7 @@ func verbVersion(*flag.FlagSet) func(context.Context, *call) error {
 	}
 }
 
-// verbWhoAmI lists what a server takes this command for.
+// verbWhoAmI lists the identities that a server has for this command.
 func verbWhoAmI(*flag.FlagSet) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
 		found, err := c.client.WhoAmI(ctx)

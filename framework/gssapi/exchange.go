@@ -43,9 +43,9 @@ func (e *exchange) Next(_ context.Context, challenge []byte) ([]byte, error) {
 	}
 }
 
-// first is the token of RFC 4121, section 4.1: an AP-REQ. It asks for no answer of its own. That the
-// server's offer is protected by a key that is made here, and sent in the ticket's, proves as much: only
-// the server that the ticket is for can read it, and it was in no earlier exchange.
+// first is the token of RFC 4121, section 4.1: an AP-REQ. It asks for no answer of its own. The protection of the
+// server's offer proves as much. Its key is made here, and sent under the ticket's key. So only the server that the
+// ticket is for can read it, and it was in no earlier exchange.
 func (e *exchange) first() ([]byte, error) {
 	auth, err := types.NewAuthenticator(e.ticket.realm, e.ticket.client)
 	if err != nil {
@@ -98,8 +98,8 @@ func (e *exchange) choose(challenge []byte) ([]byte, error) {
 
 const sealed, acceptorSubkey = 2, 4 // flags of a token
 
-// unwrap returns what is in a token of the server (RFC 4121, section 4.2.6.2), and checks that it comes from the server
-// that the ticket is for.
+// unwrap returns the content of a server's token (RFC 4121, section 4.2.6.2). It checks that the token comes from the
+// server that the ticket is for.
 func (e *exchange) unwrap(b []byte) ([]byte, error) {
 	b = append([]byte{}, b...)
 	if len(b) > gssapi.HdrLen { // the rest is rotated

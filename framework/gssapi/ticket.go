@@ -35,8 +35,8 @@ func (t *ticket) renewAt() time.Time { return t.got.Add(t.end.Sub(t.got) / 2) }
 
 // source knows the credentials of a principal.
 type source interface {
-	// grant returns the ticket that buys others, and a client that has no session: gokrb5 would
-	// keep a goroutine for each.
+	// grant returns the ticket-granting ticket, and a client without a session: gokrb5 would keep
+	// a goroutine for each session.
 	grant(ctx context.Context, conf *config.Config) (*client.Client, *ticket, error)
 }
 
@@ -90,7 +90,7 @@ func split(principal string, conf *config.Config) (user, realm string) {
 	return user, realm
 }
 
-// login asks the KDC for the ticket that buys others.
+// login asks the KDC for the ticket-granting ticket.
 func login(c *client.Client) (*client.Client, *ticket, error) {
 	realm, name := c.Credentials.Domain(), c.Credentials.CName()
 	request, err := messages.NewASReqForTGT(realm, c.Config, name)

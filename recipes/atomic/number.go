@@ -53,7 +53,7 @@ type batch[T integer] struct {
 type outcome[T integer] struct {
 	value    Value[T]
 	err      error
-	panicked any // what user code, such as an ACL provider, has panicked with
+	panicked any // the panic of user code, such as an ACL provider
 }
 
 func newNumber[T integer](client *framework.Framework, path string, opts []Option) (*DistributedAtomicNumber[T], error) {
@@ -257,9 +257,8 @@ func (n *DistributedAtomicNumber[T]) next() *batch[T] {
 	return b
 }
 
-// write makes one change of a batch of additions and gives each its part. In
-// the order of the batch, each begins with the number that the one before it
-// has left.
+// write makes one change of a batch of additions and gives each its part. In the order
+// of the batch, each addition begins with the result of the addition before it.
 func (n *DistributedAtomicNumber[T]) write(b *batch[T]) {
 	defer b.cancel(nil)
 	var sum T

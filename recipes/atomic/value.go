@@ -194,7 +194,7 @@ func (v *DistributedAtomicValue) promoted(ctx context.Context, next next, tries 
 	lockErr := v.cfg.lock.Do(ctx, func(ctx context.Context) error {
 		held = true
 		value, err = v.tries(ctx, next, tries, false)
-		v.written.Store(nil) // the next change must read, and so see those that wait for the lock
+		v.written.Store(nil) // the next change must read, and so see the changes that wait for the lock
 		return err
 	})
 	if !held {
@@ -300,8 +300,8 @@ func (v *DistributedAtomicValue) read(ctx context.Context) ([]byte, *framework.S
 }
 
 // readUnlessQueued reads the value together with the queue of the lock, and returns errPromote
-// if there is one. Those that are in the queue have been overtaken often: a change that went
-// past them would be faster again, and they would wait without end.
+// if there is one. Changes in the queue have been overtaken often. A change that overtook them
+// would be faster again, and they would wait without end.
 func (v *DistributedAtomicValue) readUnlessQueued(ctx context.Context) ([]byte, *framework.Stat, error) {
 	var (
 		stat   framework.Stat

@@ -24,10 +24,10 @@ type written struct {
 // mostly come too late.
 const maxInARow = 8
 
-// mayBeFollowed reports whether a change in this session may begin with what was written. It may for as long
-// as the write took. A znode that is deleted and created again can come to a version that it
-// had before, with other data; this leaves no more time for that than there is between the read
-// and the write of a change.
+// mayBeFollowed reports whether a change in this session may begin with what was written. It may
+// for as long as the write took. A znode that is deleted and created again can come to a version
+// that it had before, with other data. The limit leaves no more time for that than there is
+// between the read and the write of a change.
 func (w *written) mayBeFollowed(session *framework.Session) bool {
 	return w != nil && w.session == session && w.inARow < maxInARow && time.Since(w.at) <= w.took
 }

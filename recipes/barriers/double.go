@@ -124,7 +124,7 @@ func (b *DistributedDoubleBarrier) end(inside *member) {
 	b.busy, b.inside = false, inside
 }
 
-// enter makes a member and waits for the others.
+// enter makes a member and waits for the other members.
 func (b *DistributedDoubleBarrier) enter(ctx context.Context) (*member, error) {
 	if err := b.client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
@@ -308,12 +308,12 @@ func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, erro
 	return s, err
 }
 
-// close removes the node that opens the barrier, unless the barrier was closed since it was
-// seen: the node of the next round has the same name and the same version. So each close
-// also writes the folder, with the data that it has, on condition of its version. A request
-// that waited for another session could meet another folder of that name, so it is made in the
-// session of the snapshot only. close reports whether the node is gone. If it is not known to
-// be, the caller looks again.
+// close removes the node that opens the barrier. It does nothing if the barrier was closed
+// since the node was seen, because the node of the next round has the same name and version.
+// So each close also writes the folder, with the data that it has, on condition of its
+// version. A request that waited for another session could meet another folder of that name.
+// So it is made in the session of the snapshot only. close reports whether the node is gone.
+// If it is not known to be, the caller looks again.
 func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, conditions ...framework.Op) (closed bool, err error) {
 	ops := slices.Concat(conditions, []framework.Op{
 		framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version)),
@@ -334,8 +334,8 @@ func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, con
 	}
 }
 
-// leave deletes the member and waits until all have left. The last one that
-// leaves closes the barrier, and that is what the others wait for.
+// leave deletes the member and waits until all have left. The last member that leaves closes
+// the barrier, and the other members wait for that.
 func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 	if err := attempt.Remove(ctx, b.client, b.inside.path); err != nil {
 		return err

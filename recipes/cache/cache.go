@@ -90,7 +90,7 @@ func (c *CuratorCache) follow(ctx context.Context) {
 		log: c.client.Logger(), picture: c.picture, inbox: c.inbox, telemetry: c.picture.telemetry,
 		nodes: make(map[string]*node), oversized: make(oversized), progress: newProgress(), size: 1,
 	}
-	if c.picture.known.Size() == 0 { // and not one that another cache has filled
+	if c.picture.known.Size() == 0 { // and not a picture that another cache has filled
 		e.history = c.client.History()
 	}
 	err := e.run(ctx)

@@ -27,8 +27,8 @@ type task struct {
 	sweep uint32 // the walk through the whole tree that it belongs to, 0 for none
 }
 
-// node is a path with work, or with one-shot watches. No other path has one: what the picture
-// shows of it is in the picture alone.
+// node is a path with work, or with one-shot watches. A path without work has none: its state
+// is in the picture alone.
 type node struct {
 	path   string
 	queued task

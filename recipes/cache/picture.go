@@ -100,7 +100,7 @@ func (p *picture) put(data *ChildData, event EventType) {
 func (p *picture) renew(data *ChildData) {
 	have, _ := p.known.record(data.Path).read()
 	stat := data.Stat
-	// The others may be older in the picture.
+	// The picture may have older states of other paths.
 	have.NumChildren, have.Cversion, have.Pzxid, have.Aversion = stat.NumChildren, stat.Cversion, stat.Pzxid, stat.Aversion
 	if have == stat {
 		return

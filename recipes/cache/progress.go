@@ -36,7 +36,7 @@ func (p *progress) block() {
 	p.sweeping, p.began = true, time.Now()
 	p.sweepEra = p.era
 	p.tasks[p.era]++
-	p.left = 1 // stands for the sweep until it begins
+	p.left = 1 // the sweep counts as this until it begins
 }
 
 // beginSweep numbers a new sweep and returns its first task. A sweep that is under way ends

@@ -9,9 +9,9 @@ import (
 )
 
 // A sweep compares the whole tree with the picture. It visits each path of the picture, lists
-// the folders, and reads what they have besides. A path that enters the picture during the sweep
-// has its own events from then on, and the sweep lists its children. ARCHITECTURE.md has the
-// argument.
+// the folders, and reads the children that the picture does not have. A path that enters the
+// picture during the sweep has its own events from then on, and the sweep lists its children.
+// ARCHITECTURE.md has the argument.
 //
 // If the servers may have begun again, the sweep reads data instead of comparing Stats: see
 // [framework.Framework.History].
@@ -71,8 +71,8 @@ func (e *engine) beginSweep() {
 	e.begin(walk{task: t, ofPicture: true, parents: e.picture.known.parents()})
 }
 
-// begin begins a walk. The one through the picture goes first, as it would visit again what
-// others have found. The last list comes next, so that few lists wait.
+// begin begins a walk. The walk through the picture goes first, as it would visit again the
+// paths that other walks have found. The last list comes next, so that few lists wait.
 func (e *engine) begin(w walk) {
 	e.progress.count(w.task)
 	at := len(e.walks)

@@ -12,15 +12,15 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-// The window: few enough requests that other requests of the client do not wait long behind
-// them, and enough that the server always has the next one.
+// The window has so few requests that other requests of the client do not wait long behind
+// them, and so many that the server always has the next one.
 const (
 	maxFlights  = 3
 	maxVisits   = 64       // in one write
 	maxExpected = 64 << 10 // bytes of data, as far as can be told
 
-	// littleData is up to which size in bytes data is read instead of compared by its Stat: it is
-	// not much longer than a Stat, and many such reads share a request.
+	// littleData is the size in bytes up to which data is read instead of compared by its Stat.
+	// Such data is not much longer than a Stat, and many such reads share a request.
 	littleData = 256
 )
 

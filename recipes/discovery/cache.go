@@ -263,7 +263,7 @@ func (c *ServiceCache[T]) Age() time.Duration {
 	if !connected && c.since.IsZero() { // connected will be told soon, or never, by a client that is closed
 		c.since = c.lastHeard()
 	}
-	age := max(c.cache.Lag(), c.arrivals.age()) // in this order: a change goes from the one to the other
+	age := max(c.cache.Lag(), c.arrivals.age()) // in this order: a change goes from the first to the second
 	if !c.since.IsZero() {
 		age = max(age, time.Since(c.since))
 	}

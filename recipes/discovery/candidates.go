@@ -10,13 +10,14 @@ import (
 	"time"
 )
 
-// candidates implement [Candidates]. They do not change, but for what is atomic.
+// candidates implement [Candidates]. They do not change, apart from their atomic
+// fields.
 type candidates[T any] struct {
 	provider *ServiceProvider[T]
 
 	of    *entries[T] // of the cache
-	list  entries[T]  // of these, those that are up
-	until time.Time   // when the first of the others is up again, zero if there is none
+	list  entries[T]  // the entries that are up
+	until time.Time   // when the first entry that is down is up again; zero if none is down
 	stale atomic.Bool // an instance has gone down since
 	told  atomic.Bool // of a panic of the strategy
 

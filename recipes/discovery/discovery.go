@@ -286,8 +286,8 @@ func (d *ServiceDiscovery[T]) update(ctx context.Context, instance ServiceInstan
 	return err
 }
 
-// kept returns the registration of an instance, nil for none or one that is
-// being removed.
+// kept returns the registration of an instance. It is nil if there is none, or if it
+// is being removed.
 func (d *ServiceDiscovery[T]) kept(instance ServiceInstance[T]) (entry *registration[T], closed bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -430,8 +430,8 @@ func (d *ServiceDiscovery[T]) instances(ctx context.Context, name string) ([]Ser
 	return instances, nil
 }
 
-// read reads the data of a znode. What is no instance, or makes the serializer
-// panic, is left out.
+// read reads the data of a znode. A znode that is no instance, or that makes the
+// serializer panic, is left out.
 func (d *ServiceDiscovery[T]) read(path string, data []byte) (instance ServiceInstance[T], ok bool) {
 	instance, err := d.deserialize(data)
 	if err != nil {

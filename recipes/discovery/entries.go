@@ -18,7 +18,7 @@ type entry[T any] struct {
 
 var seed = maphash.MakeSeed()
 
-// entries are those of one service, in the order of their paths. They never change.
+// entries are the entries of one service, in the order of their paths. They never change.
 type entries[T any] []*entry[T]
 
 // with returns the entries after changes, and reports whether they differ. An entry whose data

@@ -140,7 +140,8 @@ func directed[T any](request *http.Request, instance *ServiceInstance[T], again 
 	return clone, nil
 }
 
-// try is one request to one instance, and what tells the instance's failures from the caller's.
+// try is one request to one instance. It distinguishes the instance's failures from the
+// caller's.
 type try struct {
 	request *http.Request
 	phase   atomic.Int32 // how far net/http has come with it

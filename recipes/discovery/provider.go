@@ -200,7 +200,7 @@ func (p *ServiceProvider[T]) choose(suits func(*ServiceInstance[T]) bool) (*Serv
 	}
 	from := p.candidates()
 	chosen := p.ask(from)
-	if chosen != nil && suits != nil && !suits(chosen) { // most calls need not look at all of them
+	if chosen != nil && suits != nil && !suits(chosen) { // most calls look at few of them
 		from = from.only(suits)
 		chosen = p.ask(from)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// The variables of a [UriSpec] that an instance gives values to. Two more stand
-// for braces: "[" for an opening and "]" for a closing one.
+// The variables of a [UriSpec] that an instance gives values to. Two more are
+// braces: "[" is an opening and "]" a closing brace.
 const (
 	FieldScheme           = "scheme" // https if there is an SSL port, http otherwise
 	FieldName             = "name"

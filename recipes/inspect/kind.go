@@ -190,7 +190,7 @@ func (in folder) standsAlone(path string) bool {
 }
 
 // compare orders by the number that the server gave, as every client does. A reader with the
-// number of a writer was that writer, and comes after it.
+// number of a writer was that writer, and is sorted after it.
 func compare(a, b contender) int {
 	switch d := framework.CompareSequence(a.number, b.number); {
 	case d != 0:
@@ -204,9 +204,9 @@ func compare(a, b contender) int {
 	}
 }
 
-// isItem reports whether a name is an item of one of Curator's queues. Of a name with more
-// than a number, what is in front of that must be a priority, or a time or an id between bars:
-// a QueueSharder's folder is queue-<uuid>, and a UUID may end with ten decimal digits.
+// isItem reports whether a name is an item of one of Curator's queues. In front of the number
+// there may be a priority, or a time or an id between bars, and nothing else. A QueueSharder's
+// folder is queue-<uuid>, and a UUID may end with ten decimal digits.
 func isItem(name string) bool {
 	if _, ok := framework.SequenceNumber(name, "qn-"); ok {
 		return true

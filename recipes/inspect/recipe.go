@@ -89,8 +89,8 @@ type draft struct {
 	holding, permits, waiting int // participants: permits are waited for, and their owners wait, too
 }
 
-// add takes the next node of the queue. One that is not read, or for which there is no room, only counts; then
-// add returns nil.
+// add takes the next node of the queue. A participant that is not read, or for which there is no
+// room, only counts. Then add returns nil.
 func (d *draft) add(folder, name string, n node, read bool) *node {
 	n.position = d.size
 	d.size++
@@ -283,7 +283,7 @@ func newSemaphore(path, leases string, permits []contender, turnsPath string, tu
 	}
 	if last != nil && turn != nil && cfg.maxLeases == 0 {
 		d.finish = func(d *draft) {
-			// Permits are acquired one by one, so only the last one of this turn can be waited for.
+			// Permits are acquired one by one, so the owner of this turn can wait only for its last permit.
 			if !last.gone() && !turn.gone() && last.stat.EphemeralOwner == turn.stat.EphemeralOwner && last.stat.Czxid > turn.stat.Czxid {
 				last.holds = false
 				d.recipe.MaxLeases = len(permits) - 1

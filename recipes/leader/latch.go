@@ -100,7 +100,7 @@ func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*
 	}, nil
 }
 
-// newElection returns the queue that a latch or a selector stands in.
+// newElection returns the queue of a latch or a selector.
 func newElection(client *framework.Framework, path, name string, cfg config) (*locks.LockInternals, error) {
 	driver := locks.StandardLockInternalsDriver{
 		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name},
@@ -133,7 +133,7 @@ func (l *LeaderLatch) Start() error {
 	return nil
 }
 
-// stand joins the election again and again until the latch or the client is closed.
+// stand joins the election repeatedly, until the latch or the client is closed.
 func (l *LeaderLatch) stand(ctx context.Context) {
 	defer close(l.stopped)
 	loop := attempt.Loop{

@@ -25,10 +25,10 @@ func currentLeader(ctx context.Context, internals *locks.LockInternals) (locks.P
 	return holders[0], true, nil
 }
 
-// observer follows the first of a queue. It watches that node and no other, so
-// a candidate that comes or goes behind it costs an observer nothing. The queue
-// that the observer has listed stays right as nodes leave it, because new nodes
-// stand behind: a new list is needed only once all that it knew have left.
+// observer follows the first of a queue. It watches that node and no other, so a
+// candidate that comes or goes behind it costs an observer nothing. The listed queue
+// stays right as nodes leave it, because new nodes come behind it. So the observer
+// needs a new list only when all listed nodes have left.
 type observer struct {
 	client    *framework.Framework
 	internals *locks.LockInternals
@@ -105,7 +105,7 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 	}
 	if !o.began || leads != o.leads {
 		if leader != nil && leader.Token < o.newest && !o.synced {
-			// This server may be behind the one that has shown the newer leader.
+			// This server may be behind the server that has shown the newer leader.
 			if err := o.client.Sync(ctx, o.internals.Path()); err != nil {
 				return err
 			}

@@ -79,7 +79,7 @@ func (o *Once) beginPurge() *purge {
 		p.err = attempt.Guard(o.client, func() error { return o.purgeAll(context.Background()) })
 		pause := o.cfg.retention / 16
 		if p.err != nil && !errors.Is(p.err, framework.ErrNoAuth) {
-			pause = min(pause, purgeRetry) // what was interrupted may succeed now
+			pause = min(pause, purgeRetry) // an interrupted purge may succeed now
 		}
 		if p.err != nil && !errors.Is(p.err, framework.ErrClosed) {
 			o.client.Logger().Warn("old markers stay until the next purge", logPath, o.path, "error", p.err)
@@ -91,8 +91,8 @@ func (o *Once) beginPurge() *purge {
 	return p
 }
 
-// purgeAll purges under a lock of its own. A marker that was found to be old can then not
-// be deleted and written again before it is deleted here, as all who delete hold the lock.
+// purgeAll purges under a lock of its own. So an old marker cannot be deleted and written
+// again before this deletion, because every deletion needs the lock.
 func (o *Once) purgeAll(ctx context.Context) error {
 	mutex, err := locks.NewInterProcessMutex(o.client, framework.JoinPath(o.path, "purge"), locks.WithRecipeName("once"))
 	if err != nil {
@@ -168,8 +168,8 @@ func (o *Once) deleteOlder(ctx context.Context, lease *locks.Lease, folder strin
 	return nil
 }
 
-// deleteUnder deletes znodes in one transaction with a check of the lock. What has gone or
-// has got a child since it was looked at is left out.
+// deleteUnder deletes znodes in one transaction with a check of the lock. Markers that
+// have gone or have got a child since the look are left out.
 func (o *Once) deleteUnder(ctx context.Context, lease *locks.Lease, paths []string) error {
 	for len(paths) > 0 {
 		ops := make([]framework.Op, len(paths))

@@ -184,8 +184,8 @@ func (s *LeaderSelector) end() {
 	s.lease, s.interrupt = nil, nil
 }
 
-// again reports whether to stand again, and takes a request to do so. If not, the Run is over
-// from then on: no Requeue may succeed that would not be heard.
+// again reports whether to stand for election again, and takes a request to do so. If not, the Run
+// is over from then on: no Requeue may succeed that would not be heard.
 func (s *LeaderSelector) again() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

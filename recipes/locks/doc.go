@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package locks has Curator's lock recipes. Processes that share only ZooKeeper exclude each
-// other, take turns in order, and learn in time when a lock is lost.
+// Package locks has Curator's lock recipes. With them, processes that share only ZooKeeper
+// exclude each other, take turns in order, and learn in time when a lock is lost.
 //
 // The first five sections are what a program needs in its first hour.
 //
@@ -13,7 +13,7 @@
 //	several locks, all or none                       InterProcessMultiLock
 //	wait under a lock for what another holder does   Condition of a mutex or write lock
 //	one at a time, never re-entered                  InterProcessMutex made WithoutReentry
-//	one replica leads, the others stand by           package leader: LeaderLatch
+//	one replica leads, all others stand by           package leader: LeaderLatch
 //	a job that runs once for each night or hour      package leader: Once
 //	a contender order of your own                    LockInternals with a driver
 //
@@ -44,13 +44,13 @@
 //
 // Inside Do, [LeaseFrom] returns the lease.
 //
-// A context that carries ownership re-enters the lock. Any other context is another owner,
-// even in the same process. Goroutines that share the context of one lease are all inside at
-// once, because a lock knows contexts and no goroutines. To exclude goroutines from each
-// other, give each a context that carries no lease, such as the one that Do was called with.
-// [WithoutReentry] makes the mistake an error.
+// An acquisition with a context that carries ownership re-enters the lock. Any other context
+// is another owner, even in the same process. Goroutines that share the context of one lease
+// are all inside at once, because a lock knows contexts and not goroutines. To exclude
+// goroutines from each other, give each a context that carries no lease, such as the one that
+// Do was called with. [WithoutReentry] makes the mistake an error.
 //
-// # Once is not a lock
+// # Work that must run once
 //
 // A lock makes runs take turns. If three replicas call Do with the nightly report, the
 // report is written three times, one run after the other. To write it once, leave a marker
@@ -68,9 +68,9 @@
 //	})
 //
 // Once of package leader does that. TryAcquire does not replace the marker: a replica that
-// comes a moment after the release finds a free lock. A process may die between its work and
-// the marker, and then another replica does the work again. So make the work repeatable, or
-// part of the transaction.
+// comes a moment after the release finds a free lock. A process may die after its work and
+// before the marker. Then another replica does the work again. So make the work repeatable,
+// or part of the transaction.
 //
 // # What a lease promises
 //
@@ -105,7 +105,7 @@
 // of locks to their creators.
 //
 // [Lease.Release] waits ten seconds at most when its context has no deadline, or has ended.
-// Its error is a [*ReleaseError]. If the error of [Do] contains one, fn has run.
+// Its error is a [*ReleaseError]. If the error of [Do] contains a ReleaseError, fn has run.
 //
 // # Failover time
 //
@@ -114,7 +114,7 @@
 // on at the servers, and the next waiter waits for the rest of the session timeout.
 //
 // A client asks for 60 s. Servers grant at most 20 ticks, which are 40 s with the usual tick
-// of 2 s. [framework.WithSessionTimeout] sets the timeout. A shorter one makes failover
+// of 2 s. [framework.WithSessionTimeout] sets the timeout. A shorter timeout makes failover
 // quicker, but a process or network that stalls for that long loses its session. Below 18 s,
 // with usual servers, only [framework.QuorumErrorPolicy] is safe in a partition.
 //
@@ -137,10 +137,10 @@
 //
 // # Readers and writers
 //
-// An [InterProcessReadWriteLock] is two locks with one queue. Readers share the lock, a
-// writer has it alone, and neither overtakes the other. To become a reader without a gap, a
-// writer acquires the read lock with the context of its write lease, and then releases that
-// lease:
+// An [InterProcessReadWriteLock] is two locks with one queue. Readers share the lock, and a
+// writer has it alone. Readers and writers do not overtake each other. To become a reader
+// without a gap, a writer acquires the read lock with the context of its write lease, and
+// then releases that lease:
 //
 //	reader, err := lock.ReadLock().Acquire(writer.Context(ctx))
 //	err = writer.Release(ctx)
@@ -149,10 +149,10 @@
 //
 // # Several at once
 //
-// An [InterProcessSemaphoreV2] has a number of leases, which may change while clients hold
-// them and wait for them; [SharedLeases.Set] with 0 pauses it.
-// [InterProcessSemaphoreV2.AcquireN] acquires several or none. Each lease has its own token
-// and is lost by itself.
+// An [InterProcessSemaphoreV2] has a number of leases. The number may change while clients
+// hold leases and wait for them. [SharedLeases.Set] with 0 pauses the semaphore.
+// [InterProcessSemaphoreV2.AcquireN] acquires several leases or none. Each lease has its own
+// token, and is lost separately.
 //
 // # Several locks as one
 //
@@ -162,9 +162,9 @@
 //
 // # Waiting for what another holder will do
 //
-// A [Condition] is the Condition of java.util.concurrent across processes: a holder gives
-// the lock back and waits until another holder signals. Await may return without a signal,
-// so it belongs in a loop:
+// A [Condition] is the Condition of java.util.concurrent across processes. A holder gives the
+// lock back and waits until another holder signals. Await may return without a signal, so
+// call it in a loop:
 //
 //	filled, err := mutex.NewCondition("/locks/shelf-filled")
 //	...
@@ -187,15 +187,16 @@
 // # A lock that is hot within one process
 //
 // With [WithLocalHandoff] goroutines that share a mutex pass it on in memory, several holds
-// in a row under one node. That saves round trips, and other clients wait longer. The holds of
-// a row have one token:
+// in a row under one node. That saves round trips, but other clients wait longer. All holds
+// of a row have one token:
 //
 //	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLocalHandoff(10))
 //
 // # Asking for a lock that is held
 //
 // [AttemptRevoke] asks a contender to give its lock back, as Curator's Revoker does. The
-// owner learns of the request from the lease, or from a listener of the lock, and decides:
+// owner learns of the request from the lease, or from a listener of the lock, and decides
+// what to do:
 //
 //	select {
 //	case <-lease.Revoked(): // finish what is begun, then release
@@ -208,14 +209,14 @@
 //
 // # Nothing is left behind
 //
-// However an acquisition or a release ends, the client deletes its znode, in the background
-// if need be. If the reply to the creation was lost, the client finds the znode by its UUID.
-// Watches are shared and removed.
+// The client deletes the znode of every acquisition, however the acquisition or release ends.
+// If necessary it does so in the background. If the reply to the creation was lost, the
+// client finds the znode by its UUID. Watches are shared and removed.
 //
 // # Metrics and traces
 //
-// On a client made with framework.WithMeterProvider or framework.WithTracerProvider every
-// lock measures waits and holds, and how they end:
+// If its client was made with framework.WithMeterProvider or framework.WithTracerProvider,
+// every lock measures waits and holds, and how they end:
 //
 //	instrument                      kind, unit               attributes
 //	curator.lock.acquire.duration   histogram s              curator.recipe, curator.outcome, error.type
@@ -233,15 +234,15 @@
 //	error.type        a framework.ErrorType, sequence_exhausted, or panic (of a driver);
 //	                  with canceled, lost and error only
 //
-// The counters of a lock exist, with zeros, from its construction, so that an increase sees
-// the first loss.
+// The counters of a lock exist, with zeros, from its construction. So an alert on an increase
+// notices the first loss.
 //
-// The span "acquire lock" is around the requests of an acquisition. It has these
-// attributes, and curator.fence (the token), curator.session, server.address and
-// server.port. It has the event "queued" each time the number of contenders ahead
-// (curator.position) has changed, and the events "suspended" and "granted". A re-entry is not
-// measured. A hold is measured up to the end of its release, because other clients wait until
-// then. framework.WithPathAttribute adds the path of the lock.
+// The span "acquire lock" contains the requests of an acquisition. It has these attributes,
+// and curator.fence (the token), curator.session, server.address and server.port. It has the
+// event "queued" each time the number of contenders ahead (curator.position) has changed, and
+// the events "suspended" and "granted". A re-entry is not measured. The measurement of a hold
+// ends with its release, because other clients wait until then. framework.WithPathAttribute
+// adds the path of the lock.
 //
 // # Composing
 //
@@ -255,14 +256,14 @@
 //     so.
 //   - The decision follows from the names alone. The names do not show which contender holds
 //     the lock, so the decision must never admit a newcomer before a holder.
-//   - A waiter's turn never comes before a contender in its PathsToWatch has left. Other
-//     changes need not wake a waiter.
-//   - If no newcomer can stand before a contender that is there already, the driver can be a
-//     [ShrinkingQueue]: a waiter then enters when the contenders before it have left,
-//     without listing again.
+//   - A waiter's turn never comes before a contender in its PathsToWatch has left.
+//     LockInternals need not wake a waiter for another change.
+//   - If no newcomer can stand before an existing contender, the driver can be a
+//     [ShrinkingQueue]. A waiter then enters when the contenders before it have left, without
+//     another list.
 //
-// The package's example "composing" is a lock whose operators wait at the front, made of a
-// driver, a mutex and a multi-lock.
+// The package's example "composing" makes a lock from a driver, a mutex and a multi-lock. In
+// its queue operators wait in front.
 //
 // # With Java
 //
@@ -296,12 +297,13 @@
 //
 // # With zk.Lock
 //
-// An [InterProcessMutex] and go-zookeeper's zk.Lock on one path share a queue. A program
-// can therefore move from zk.Lock replica by replica: old and new replicas exclude each
-// other and take turns in order. Participants lists both; a contender with zk.Lock shows no
-// host, process or label. A holder with zk.Lock does not learn that it has lost the lock. So
-// the promises about leases are for the new replicas only. zk.Lock creates the folder as a
-// persistent znode, and this package as a container. Both work in either.
+// An [InterProcessMutex] and go-zookeeper's zk.Lock on one path share a queue. A program can
+// therefore move from zk.Lock replica by replica: old and new replicas exclude each other and
+// take turns in order. Participants lists both kinds of contenders. A contender with zk.Lock
+// shows no host, process or label. A holder with zk.Lock does not learn that it has lost the
+// lock, so the promises about leases are for the new replicas only. zk.Lock creates the
+// folder as a persistent znode, and this package as a container. Both libraries work with
+// either kind of folder.
 //
 // # With Python
 //

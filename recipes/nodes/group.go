@@ -104,7 +104,7 @@ func (g *GroupMember) Members() map[string][]byte {
 	return members
 }
 
-// others yields the members in the picture of the cache.
+// others yields the other members in the picture of the cache.
 func (g *GroupMember) others(yield func(string, []byte) bool) {
 	for id, node := range g.cache.Children(g.cache.Path()) {
 		if !yield(id, node.Data) {

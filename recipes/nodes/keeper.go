@@ -21,9 +21,9 @@ import (
 type keeper struct {
 	*PersistentNode
 
-	attempted bool           // a creation was sent, so that what stands may be ours
+	attempted bool           // a creation was sent, so an existing znode may be ours
 	stood     bool           // the znode has been ours, so that what replaces it is not left over
-	sessions  map[int64]bool // those that a creation was sent in since the znode was last ours
+	sessions  map[int64]bool // the sessions in which a creation was sent since the znode was last ours
 	pause     attempt.Pause  // since the znode stood with the newest data
 	history   int64          // in which the data was written or found, see framework.Framework.History
 }
@@ -35,7 +35,7 @@ func (k *keeper) run(ctx context.Context, stopped chan<- struct{}) {
 	registration := k.client.OnConnectionState(func(s framework.ConnectionState) {
 		k.noteState()
 		if s.IsConnected() {
-			k.nudge() // what the old server refused the new one may grant
+			k.nudge() // the new server may grant what the old one refused
 		}
 	})
 	defer func() {
@@ -180,9 +180,9 @@ func (k *keeper) fits(stat *framework.Stat) bool {
 	return session != nil && stat.EphemeralOwner == session.ID()
 }
 
-// mayReplace reports whether a znode that does not fit is left over: from an
-// earlier session of this node, or from the time before it has ever stood. Two
-// clients that both replaced whatever they found would do so without end.
+// mayReplace reports whether a znode that does not fit is left over from an earlier session
+// of this node, or from the time before the node's first creation. Two clients that
+// replaced each other's znodes would do so without end.
 func (k *keeper) mayReplace(stat *framework.Stat) bool {
 	return !k.stood || k.sessions[stat.EphemeralOwner]
 }
@@ -264,8 +264,8 @@ func (k *keeper) draw(ctx context.Context) error {
 	return k.create(ctx, k.name())
 }
 
-// replace deletes a znode that is left over and creates the one that must be,
-// in one transaction: no client sees a moment without it.
+// replace deletes a znode that is left over and creates the right one, in one transaction.
+// So no client sees a moment without the znode.
 func (k *keeper) replace(ctx context.Context, path string, stat *framework.Stat) error {
 	err := k.exchange(ctx, path, framework.DeleteOp(path, framework.WithVersion(stat.Version)))
 	if attempt.Overtaken(err) {

@@ -234,7 +234,7 @@ func (n *PersistentNode) fitsRequest(data []byte) error {
 	return nil
 }
 
-// overhead is what a request that creates a znode has besides the path and the data, at the most that is usual.
+// overhead is the usual maximum length of a create request without the path and the data.
 const overhead = 1 << 10
 
 // await blocks until done reports true, which is called with mu held.
@@ -279,7 +279,7 @@ func (n *PersistentNode) wakeLocked() {
 	n.changed = make(chan struct{})
 }
 
-// stands notes that the server has the znode with a value of the data.
+// stands notes that the server has the znode, with this value of the data.
 func (n *PersistentNode) stands(path string, written int) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -314,8 +314,8 @@ func (n *PersistentNode) vanished() {
 	}
 }
 
-// fail notes why the znode does not stand with the newest data. A failure
-// for the same reason is reported once.
+// fail notes why the server does not have the znode with the newest data. A failure for the
+// same reason is reported once.
 func (n *PersistentNode) fail(err error) {
 	n.mu.Lock()
 	news := n.failure == nil || reason(n.failure) != reason(err)

@@ -71,8 +71,8 @@ func (n *PersistentTtlNode) Start() error {
 	return nil
 }
 
-// keepTouching touches the child until ctx ends. A touch that fails is repeated
-// after a pause, and so is one that comes before the znode.
+// keepTouching touches the child until ctx ends. A touch that fails, or that comes
+// before the znode, is repeated after a pause.
 func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 	defer close(n.stopped)
 	loop, refused := attempt.Loop{Client: n.node.client, Longest: n.ttl / 2}, false
@@ -88,7 +88,7 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 	}
 	for loop.Do(ctx, n.touchOnce) == nil {
 		if refused {
-			n.node.nudge() // the keeper sees that the znode stands, and says so
+			n.node.nudge() // the keeper finds the znode, and reports it
 			refused = false
 		}
 		attempt.Sleep(ctx, n.ttl/2)

@@ -11,7 +11,7 @@ import (
 type candidate struct {
 	id       string
 	capacity int
-	held     []string // what the last plan has given to it
+	held     []string // the names that the last plan has given to it
 }
 
 // outcome is an assignment.
@@ -92,10 +92,10 @@ func placeFree(free map[string]bool, members []candidate, quota []int) {
 	}
 }
 
-// quotas returns how many of total partitions each member is to have. The sum is total. Each
-// quota is the member's exact part, rounded up or down. What is left after rounding down goes,
-// one each, first to members for which it saves a move: those that hold the higher number.
-// Then it goes to those that lack most, so a newcomer comes before members that stay.
+// quotas returns the number of partitions for each member. The sum is total. Each quota is the
+// member's exact part, rounded up or down. Each partition that rounding down leaves goes first
+// to a member for which that saves a move, because it holds the higher number. The rest go to
+// the members that lack most, so a newcomer comes before members that stay.
 func quotas(total int, members []candidate) []int {
 	capacity := capacityOf(members)
 	quota := make([]int, len(members))

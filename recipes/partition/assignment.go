@@ -152,7 +152,8 @@ type queue struct {
 }
 
 // state returns the partition as its queue shows it. The label of the holder's node is the id of
-// the member; after it was asked, only the session of the node still tells the member.
+// the member. A request for the lock replaces the label, and then only the session of the node
+// shows the member.
 func (q queue) state(sessions map[int64]string) State {
 	p := State{Name: q.name, Waiting: max(0, len(q.names)-1)}
 	if h := q.holder; h != nil {

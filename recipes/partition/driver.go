@@ -14,8 +14,9 @@ import (
 // lockName is what the nodes of the locks are called, as a mutex's are.
 const lockName = "lock-"
 
-// driver is a mutex's. It also tells which contenders stand before the own node once that is
-// in the queue: the new owner of a partition queues first, and then asks the old one.
+// driver is the driver of a mutex. It also reports the contenders before the own node once
+// the node is in the queue, because the new owner of a partition queues first and then asks
+// the old one.
 type driver struct {
 	locks.StandardLockInternalsDriver
 

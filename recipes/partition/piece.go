@@ -226,8 +226,8 @@ func (p *piece) untilEnd(ctx context.Context, cancel context.CancelCauseFunc, le
 }
 
 // mustEnd returns why the function must end, or nil. A partition that goes to another member
-// stays until that one has asked for it. A request for one that stays is left open: a member
-// that plans by an older state may have made it.
+// stays until that one has asked for it. A request for a partition that stays is ignored,
+// because a member with an older plan may have made it.
 func (p *piece) mustEnd(asked bool) error {
 	p.r.mu.Lock()
 	defer p.r.mu.Unlock()

@@ -31,8 +31,8 @@ func decodeShare(node framework.Node) *share {
 	return &s
 }
 
-// look finds out, with small requests, whether any member of the plan is there to notice that
-// others have gone. If the head is gone, or there is no plan, this member plans at once.
+// look finds out, with small requests, whether any member of the plan is there to notice
+// departures. If the head is gone, or there is no plan, this member plans at once.
 func (r *run) look() error {
 	plan, folder, err := r.readRoot()
 	if err != nil {
@@ -96,8 +96,8 @@ func (r *run) isSettled() (ready bool, err error) {
 	return true, nil
 }
 
-// plan makes the next plan, unless other members do so first. Of plans that are made from the
-// same state the server accepts one, and the members that made the others look again.
+// plan makes the next plan, unless other members do so first. The server accepts one of
+// several plans from the same state, and the members that made the other plans look again.
 func (r *run) plan(rebalance bool) error {
 	for {
 		balanced, folder, err := r.planOnce(r.ctx, rebalance)
@@ -128,7 +128,7 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, fold
 		return false, 0, err
 	}
 	if _, isMember := s.members[r.cfg.id]; !isMember {
-		return true, s.pzxid, nil // the others plan, and this member when it is back
+		return true, s.pzxid, nil // the other members plan, and this member when it is back
 	}
 	s.members[r.cfg.id] = r.cfg.capacity
 	names, known, err := r.names.load(ctx, r.client)

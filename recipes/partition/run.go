@@ -37,12 +37,12 @@ type run struct {
 
 	node   *nodes.PersistentNode
 	events chan event     // of what is followed
-	others sync.WaitGroup // goroutines besides the run's own
+	others sync.WaitGroup // all goroutines but the run's own
 
-	share     *share // this member's, nil if it is in no plan
-	known     bool   // share has been read
-	neighbour follower
-	set       follower
+	share    *share // this member's, nil if it is in no plan
+	known    bool   // share has been read
+	previous follower
+	set      follower
 
 	urgent  bool      // plan now
 	recheck time.Time // when to look whether partitions were removed; zero if there is no need
@@ -54,7 +54,7 @@ type run struct {
 
 	mu      sync.Mutex
 	pieces  map[string]*piece
-	present bool  // this member's znode stands
+	present bool  // this member's znode exists
 	refused error // the server's, of that znode
 	wake    chan struct{}
 }
@@ -173,14 +173,15 @@ func (r *run) handle(e event) {
 		r.followOthers()
 		r.apply()
 		r.rejoin()
-	case e.path == r.neighbour.path && !e.node.Exists():
+	case e.path == r.previous.path && !e.node.Exists():
 		r.urgent = true // it has left or died
 	case e.path == r.set.path:
 		r.urgent = true // the set may have changed
 	}
 }
 
-// rejoin sees to it that this member gets into the plan if it is not there as it should be.
+// rejoin starts a new plan if this member is missing from the plan, or has another capacity
+// there.
 func (r *run) rejoin() {
 	if r.share == nil || r.share.Capacity != r.cfg.capacity {
 		r.settleThenBalance()
@@ -201,16 +202,16 @@ func (r *run) isPresent() bool {
 	return r.present
 }
 
-// followOthers follows the neighbour in the ring, and the set if this member is the head.
+// followOthers follows the previous member in the ring, and the set if this member is the head.
 func (r *run) followOthers() {
-	neighbour, set := "", ""
+	previous, set := "", ""
 	if r.share != nil && r.share.Watches != "" {
-		neighbour = r.at.member(r.share.Watches)
+		previous = r.at.member(r.share.Watches)
 	}
 	if r.share != nil && r.share.Head {
 		set = r.names.path()
 	}
-	r.refollow(&r.neighbour, neighbour)
+	r.refollow(&r.previous, previous)
 	r.refollow(&r.set, set)
 }
 

@@ -22,12 +22,12 @@ const witnessPrefix = "_consumer-"
 // errOver says that the locks of a consumer have ended with its session.
 var errOver = fmt.Errorf("the consumer's locks are gone: %w", framework.ErrSessionEnded)
 
-// locker is what a consumer that takes locks has of one session.
+// locker is the state of a consumer with locks in one session.
 //
-// All its writes are transactions that also write its witness, an ephemeral
-// znode with a name of its own, on condition of its version. So a transaction
-// whose reply was lost is repeated without being applied twice, its outcome is
-// known afterwards, and it is not applied after the session has ended.
+// All its writes are transactions that also write its witness, an ephemeral znode with a name of
+// its own, on condition of its version. So a transaction whose reply was lost is repeated
+// without being applied twice, and its outcome is known afterwards. It is not applied after the
+// session has ended.
 type locker struct {
 	client  *framework.Framework
 	session *framework.Session
@@ -117,8 +117,8 @@ func (l *locker) do(ctx context.Context, ops ...framework.Op) (err error) {
 	}
 }
 
-// failedAt reports whether the operation of a transaction that has failed is
-// the one on path. A transaction that fails as a whole does so at its first one.
+// failedAt reports whether the operation on path has made a transaction fail. A transaction that
+// fails as a whole does so at its first one.
 func failedAt(err error, path string) bool {
 	var op *framework.OpError
 	return errors.As(err, &op) && op.Path == path
@@ -156,7 +156,8 @@ func (l *locker) finish(ctx context.Context, item, lock string, ops ...framework
 		// Deleted by hand. Who has locked the item since has a claim of its own.
 		return false, l.give(ctx, claim)
 	case errors.Is(err, framework.ErrNotEmpty):
-		// The child is of another consumer, if our lock was deleted by hand, or was created by hand.
+		// The child belongs to another consumer, because our lock was deleted by hand, or it was
+		// created by hand.
 		if ours, lookErr := l.owns(ctx, lock); lookErr != nil {
 			return false, lookErr
 		} else if !ours {
@@ -164,7 +165,7 @@ func (l *locker) finish(ctx context.Context, item, lock string, ops ...framework
 			return false, l.give(ctx, claim)
 		}
 	case errors.Is(err, framework.ErrNoNode) && failedAt(err, claim):
-		// The item was deleted. One that has its name by now is another item.
+		// The item was deleted. A znode that has its name by now is another item.
 		l.client.Logger().Warn("an item was deleted while it was consumed", logPath, item)
 		return false, l.give(ctx, lock)
 	case len(ops) == 0:

@@ -74,13 +74,13 @@ func (q *queue) lockOf(name string) string { return framework.JoinPath(q.cfg.loc
 type consumer struct {
 	q *queue
 
-	names []string         // of the last list, those that were not tried, in order
+	names []string         // of the last list, the names that were not tried, in order
 	tried int              // since that list
 	watch *framework.Watch // ends when that list changes
 	stat  framework.Stat   // of the queue's znode, as of that list
 	taken int32            // how many items this consumer has deleted since that list
 	ahead ahead            // the first of names, if it was read together with a look at the list
-	busy  []string         // the locks of those that others consume, since that list
+	busy  []string         // the locks of items that other consumers have, since that list
 
 	history int64 // before that list, see framework.Framework.History
 
@@ -195,7 +195,7 @@ func (c *consumer) next(ctx context.Context) (string, error) {
 	return name, nil
 }
 
-// mostBusy bounds how many locks of others a look at the list looks at.
+// mostBusy bounds how many locks of other consumers one look at the list reads.
 const mostBusy = 16
 
 func (c *consumer) isOutdated() bool {
@@ -212,7 +212,7 @@ func (c *consumer) isOutdated() bool {
 // names of all items. In the same round trip it reads the first item.
 func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
 	if c.q.cfg.lockPath != "" {
-		return false, nil // others have locked too many items of the list
+		return false, nil // other consumers have locked too many items of the list
 	}
 	var now *framework.Stat
 	first := ahead{name: c.names[0]}
@@ -235,8 +235,8 @@ func (c *consumer) isListed(now *framework.Stat) bool {
 	return now != nil && c.q.client.History() == c.history && now.Czxid == c.stat.Czxid && now.Cversion == c.stat.Cversion+c.taken
 }
 
-// readLocked reads an item that this consumer has locked. If that is needed, it reports in
-// the same round trip whether it still is the first one that no other consumer has locked.
+// readLocked reads an item that this consumer has locked. If needed, it reports in the same
+// round trip whether it is still the first item that no other consumer has locked.
 func (c *consumer) readLocked(ctx context.Context, path string) (item ahead, first bool, err error) {
 	reads := []framework.Read{framework.ReadData(path, &item.data,
 		framework.StoringStatIn(&item.stat), framework.StoringAbsenceIn(&item.gone)).StoringErrorIn(&item.err)}
@@ -273,7 +273,7 @@ func (c *consumer) renew(ctx context.Context) error {
 	c.watch.Cancel()
 	c.watch = nil
 	if history := c.q.client.History(); history != c.history {
-		// What has these names may be other items.
+		// Items with these names may be other items.
 		c.history, c.ahead = history, ahead{}
 		c.forgetLeftOut()
 	}

@@ -237,8 +237,8 @@ func (d *delivery) isShort() bool {
 	return len(d.data(d.from, len(d.items), d.claims(), nil)) <= d.c.q.client.MaxRequestSize()-besideData
 }
 
-// ending returns what has to be done with the znode, nothing if it stays as it is. takes says that it
-// leaves the list, and nothing comes to it.
+// ending returns the operations for the znode, none if it stays as it is. takes says that the znode
+// leaves the list, and that none is added.
 func (d *delivery) ending(ctx context.Context) (ops []framework.Op, takes bool, err error) {
 	if d.c == nil {
 		return nil, false, nil // it was not read, or is no item

@@ -49,7 +49,7 @@ func list(
 		if into == nil {
 			return nil, nil
 		}
-		// No list of children tells of the creation of their parent.
+		// No list of children shows that their parent was created again.
 		stat, err := client.Exists(ctx, path, framework.Watched(into))
 		if err != nil || stat == nil {
 			return nil, err
@@ -109,8 +109,8 @@ func createIn(ctx context.Context, client *framework.Framework, folder string, c
 
 // ensure creates the folder of a queue as a persistent znode, not as a container. Some of
 // Curator's consumers and producers do not create the folder and expect it to stay. Also, a
-// server removes an empty container, and the numbers of its successor begin again: a consumer
-// that deletes an item it has read could then delete a new item with the same name.
+// server removes an empty container, and the numbers of its successor begin again. A consumer
+// that deletes an item that it has read could then delete a new item with the same name.
 func ensure(ctx context.Context, client *framework.Framework, path string) error {
 	_, err := client.Create(ctx, path, nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
 	if errors.Is(err, framework.ErrNodeExists) {

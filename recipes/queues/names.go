@@ -16,7 +16,7 @@ const (
 	// itemPrefix begins the name of every item, as in Curator.
 	itemPrefix = "queue-"
 
-	// separator encloses the time of a delayed item and the id of one that has an id.
+	// separator encloses the time of a delayed item, and the id of an item with an id.
 	separator = "|"
 
 	// numberSize is how many digits the server appends.
@@ -72,9 +72,9 @@ func compareTimes(a, b string) int {
 	return cmp.Or(dueTime(a).Compare(dueTime(b)), compareNumbers(a, b))
 }
 
-// prioritized returns the name of an item, without its number: the priority as
-// eight hexadecimal digits of its two's complement, after a digit that makes
-// negative ones come first.
+// prioritized returns the name of an item, without its number. It has the priority
+// as eight hexadecimal digits of its two's complement, after a digit that makes
+// negative priorities come first.
 func prioritized(priority int32) string {
 	sign := 1
 	if priority < 0 {

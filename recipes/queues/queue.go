@@ -31,7 +31,7 @@ type queue struct {
 	pending  []put         // for the background, in the order of the calls
 	running  bool          // a goroutine makes the puts
 	queued   int           // puts that were ever pending
-	made     int           // of these, those that have ended
+	made     int           // the puts that have ended
 	progress chan struct{} // closed when made has grown; nil if nothing waits for it
 	failed   error         // the first of the background since the last flush
 }
@@ -148,7 +148,7 @@ const (
 	bytesAtOnce = 256 << 10
 )
 
-// run makes the puts of the background until none is pending.
+// run makes the background puts until none is pending.
 func (q *queue) run() {
 	for {
 		some := q.next()

@@ -65,7 +65,7 @@ type QueueSharder[Q Sharded] struct {
 
 	mu      sync.Mutex
 	shards  []Q
-	roomy   []Q                // those that had room at the last check
+	roomy   []Q                // the queues that had room at the last check
 	grown   chan struct{}      // closed when there are more shards
 	stop    context.CancelFunc // nil before Start
 	stopped chan struct{}      // closed when the checks have ended
@@ -267,7 +267,7 @@ func (s *QueueSharder[Q]) check(ctx context.Context) error {
 	return s.add(ctx)
 }
 
-// note decides whether a shard of n znodes has room. One that was full has room
+// note decides whether a shard of n znodes has room. A queue that was full has room
 // again when half of it is gone, as in Curator.
 func (s *QueueSharder[Q]) note(shard Q, n int) {
 	s.mu.Lock()

@@ -140,7 +140,7 @@ func (q *SimpleDistributedQueue) first(
 			}
 			q.forget(name, known.listed)
 		}
-		// All are gone, or from another folder. Others may have come since they were listed.
+		// All are gone, or from another folder. Other items may have come since the list.
 		if into != nil {
 			(*into).Cancel()
 		}
@@ -181,8 +181,8 @@ func (q *SimpleDistributedQueue) keep(known heads) {
 	q.heads = known
 }
 
-// forget removes an item that has gone, and those before it, from the list of that time. It
-// does nothing if another list is known by now.
+// forget removes an item that has gone, and the items before it, from that list. It does
+// nothing if another list is known by now.
 func (q *SimpleDistributedQueue) forget(name string, at listed) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -191,8 +191,8 @@ func (q *SimpleDistributedQueue) forget(name string, at listed) {
 	}
 }
 
-// errOtherFolder says that the folder may have been created again since it was listed, so that
-// its numbers have begun again and the list tells nothing about its order.
+// errOtherFolder says that the folder may have been created again since it was listed. Its
+// numbers have then begun again, and the list says nothing about its order.
 var errOtherFolder = errors.New("the folder was deleted and created again after the list")
 
 // read returns an item by its name in the list of that time.

@@ -77,8 +77,9 @@ func (tx *Tx) operations() ([]framework.Op, error) {
 	return slices.Concat(ops, deletes, others), nil
 }
 
-// folderChecks checks that nothing was created in the folders that were read from, and that listed children are still there.
-// Without creations, a znode that was missing is missing, and one that exists is the one that was read.
+// folderChecks checks that nothing was created in the folders that were read from, and that listed children are
+// still there. Without creations, a znode that was missing is still missing, and a znode that exists is the
+// same znode.
 func (tx *Tx) folderChecks() (ops []framework.Op) {
 	for _, path := range slices.Sorted(maps.Keys(tx.folders)) {
 		switch f := tx.folders[path]; {
@@ -101,7 +102,7 @@ func (tx *Tx) folderChecks() (ops []framework.Op) {
 	return ops
 }
 
-// outcome tells a conflict from other errors of a commit.
+// outcome distinguishes a conflict from other errors of a commit.
 func (tx *Tx) outcome(err error) error {
 	var op *framework.OpError
 	switch {
@@ -121,7 +122,8 @@ func (tx *Tx) outcome(err error) error {
 }
 
 // verify checks that all that was read was true at one moment, for a transaction that writes nothing. It reads
-// everything once more: what has not changed until then was true when the first reads had ended.
+// everything once more. If nothing has changed until then, all results were true when the first reads had
+// ended.
 func (tx *Tx) verify() error {
 	if len(tx.nodes)+len(tx.lists) <= 1 {
 		return nil // one read is one moment

@@ -275,8 +275,8 @@ func (tx *Tx) get(paths []string) (map[string]node, error) {
 	return found, nil
 }
 
-// count reads how many znodes were created in these folders, where that is unknown. It must come before all other reads in a
-// folder: a creation between the two reads would be missed otherwise.
+// count reads how many znodes were created in these folders, where that is unknown. It must come before all other reads
+// in a folder, or the transaction would miss a creation between the two reads.
 func (tx *Tx) count(paths ...string) error {
 	unknown := make([]string, 0, len(paths))
 	for _, path := range paths {
@@ -319,7 +319,7 @@ func (tx *Tx) countMissing(path string) (*framework.Stat, error) {
 	return found[0], nil
 }
 
-// stats reads Stats together; nil stands for a missing znode.
+// stats reads Stats together; nil is the Stat of a missing znode.
 func (tx *Tx) stats(paths []string) ([]*framework.Stat, error) {
 	stats := make([]*framework.Stat, len(paths))
 	reads := make([]framework.Read, len(paths))

@@ -85,7 +85,7 @@ func Do(ctx context.Context, client *framework.Framework, fn func(tx *Tx) error,
 	case err == nil:
 		return nil
 	case errors.As(err, &own):
-		return own.error // the caller's own error needs no words of ours
+		return own.error // the caller's own error is returned as it is
 	default:
 		return fmt.Errorf("txn: %w", err)
 	}

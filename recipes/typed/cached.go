@@ -93,7 +93,7 @@ func (f *Folder[T]) walk(c *cache.CuratorCache, path string, names int, yield fu
 type CachedNode[T any] struct {
 	Path       string
 	Parameters []string // the values of the parameters, in their order
-	Value      T        // what the codec returned
+	Value      T        // the error of the codec
 	Stat       framework.Stat
 }
 

@@ -53,7 +53,7 @@ func checkOne(model Model, lock string, ops []Op) error {
 	if first == porcupine.Ok {
 		return nil
 	}
-	second, info := porcupine.CheckOperationsVerbose(searched, operations, limit) // tells where it got stuck
+	second, info := porcupine.CheckOperationsVerbose(searched, operations, limit) // says where it got stuck
 	result := decided(first, second)
 	if result == porcupine.Ok {
 		return nil

@@ -12,7 +12,8 @@ type Model struct {
 	name  string
 	start state
 
-	// admits decides on an acquisition. What is released must be held in any model.
+	// admits decides on an acquisition. In every model only a held lock can be
+	// released.
 	admits func(s state, op Op) bool
 }
 

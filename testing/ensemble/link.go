@@ -108,5 +108,5 @@ func (n *Network) transmit(d direction, l *link) {
 	}
 }
 
-// put gives a frame to the host. What it cannot take is lost, as on any network.
+// put gives a frame to the host. Packets beyond its capacity are lost, as on any network.
 func (h *Host) put(frame []byte) { _, _ = h.port.Write(frame) }

@@ -42,13 +42,13 @@ func launch(cmd *exec.Cmd, log string) (*process, error) {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
-		_ = output.Close() // the child has its own; what it wrote is not ours to lose
+		_ = output.Close() // the child has its own descriptor, so its output is not lost
 		p.os = cmd.Process
 		started <- err
 		if err != nil {
 			return
 		}
-		_ = cmd.Wait() // an exit status is no error here: most servers are killed, and status tells how
+		_ = cmd.Wait() // an exit status is no error here: most servers are killed, and status says how
 		p.status = cmd.ProcessState.String()
 		close(p.exited)
 	}()

@@ -45,7 +45,7 @@ func (e *Ensemble) Followers(ctx context.Context) ([]*Server, error) {
 type roles struct {
 	leaders   []*Server
 	followers []*Server
-	problem   error // why others that run gave no answer, or not one that counts
+	problem   error // why other running servers gave no answer, or no useful one
 }
 
 func (e *Ensemble) quorate(r roles) bool {

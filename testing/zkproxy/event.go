@@ -15,10 +15,10 @@ type Action string
 const (
 	Accepted Action = "accepted"  // a client connected
 	Refused  Action = "refused"   // a client connected and was reset, because of Refuse or after Close
-	Unserved Action = "unserved"  // the target could not be reached, so the client was reset; Detail tells why
+	Unserved Action = "unserved"  // the target could not be reached, so the client was reset; Detail says why
 	HalfShut Action = "half shut" // one side ended its sending, which the other was told; Detail tells the direction
 	Ended    Action = "ended"     // both sides ended their sending, or CutAfter a reply, or CutNext: closed in good order
-	Reset    Action = "reset"     // the connection was reset, by either side or the proxy; Detail tells why
+	Reset    Action = "reset"     // the connection was reset, by either side or the proxy; Detail says why
 )
 
 // Commanded is a call of a method that changes what the proxy does; Detail names it.
@@ -26,7 +26,7 @@ const Commanded Action = "commanded"
 
 // What happens to frames.
 const (
-	Forwarded  Action = "forwarded"  // handed to the other side; logged before it is, so a reply comes after its request
+	Forwarded  Action = "forwarded"  // passed to the other side; logged before that, so a reply comes after its request
 	Dropped    Action = "dropped"    // by a verdict
 	Replaced   Action = "replaced"   // by a verdict; Forwarded follows
 	Answered   Action = "answered"   // by a verdict, or a ping during CutOff, instead of the server
@@ -34,7 +34,7 @@ const (
 	Stalled    Action = "stalled"    // by a verdict; what Heal makes of it follows
 	Swallowed  Action = "swallowed"  // lost in a Blackhole
 	Withheld   Action = "withheld"   // the reply that CutAfter a request has waited for; Reset follows
-	Garbage    Action = "garbage"    // not a frame; Reset follows. Detail tells why
+	Garbage    Action = "garbage"    // not a frame; Reset follows. Detail says why
 )
 
 // Event is one entry of the log.

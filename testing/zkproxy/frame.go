@@ -98,8 +98,8 @@ const (
 	replyHeader   = 16 // xid, zxid, error code
 )
 
-// parseFrame takes a body apart as far as the frame itself tells; first says that it is the first in its direction. It fails for a
-// body that is too short for its header.
+// parseFrame parses a body as far as the frame alone allows. first says that the frame is the first one in its
+// direction. It fails for a body that is too short for its header.
 func parseFrame(conn int, d Direction, first bool, body []byte) (Frame, error) {
 	f := Frame{Conn: conn, Direction: d, Body: body}
 	var err error

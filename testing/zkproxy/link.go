@@ -9,7 +9,7 @@ import (
 	"sync/atomic"
 )
 
-// link is a client's connection together with the one to the server that belongs to it.
+// link is a client's connection, together with its connection to the server.
 type link struct {
 	proxy  *Proxy
 	number int
@@ -148,7 +148,8 @@ func resetConn(conn net.Conn) {
 // closeConn closes a connection in good order. A failure means that it is closed already.
 func closeConn(conn net.Conn) { _ = conn.Close() }
 
-// endSending tells the other side of a connection that no more will come, with the end of the whole if there is no other way.
+// endSending tells the other side of a connection that no more will come. If there is no other way, it closes the
+// connection.
 func endSending(conn net.Conn) error {
 	if half, ok := conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

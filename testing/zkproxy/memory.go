@@ -63,7 +63,7 @@ func (c memoryConn) Write(p []byte) (int, error) { return c.out.Write(p) }
 func (c memoryConn) LocalAddr() net.Addr         { return c.out.LocalAddr() }
 func (c memoryConn) RemoteAddr() net.Addr        { return c.in.RemoteAddr() }
 
-// CloseWrite tells the other end that no more will come.
+// CloseWrite ends the stream to the other end.
 func (c memoryConn) CloseWrite() error { return c.out.Close() }
 
 func (c memoryConn) Close() error { return errors.Join(c.in.Close(), c.out.Close()) }

@@ -59,7 +59,7 @@ type Proxy struct {
 	mu           sync.Mutex // guards all that follows, in links too; never held during I/O or in an interceptor
 	target       string
 	refusing     bool
-	blackhole    Direction     // what is being swallowed
+	blackhole    Direction     // the directions that are swallowed
 	healed       chan struct{} // closed and replaced by Heal
 	cutOff       bool          // pings are answered instead of the server
 	paused       chan struct{} // closed by the end of a pause; nil while there is none

@@ -51,7 +51,7 @@ func (s *Server) release(c *conn) {
 }
 
 // cutLargest cuts the connection that holds the most, and reports whether there was one. It closes the connection at
-// once: what a farewell would send is what there is too much of.
+// once, because a farewell would need the memory that is short.
 func (s *Server) cutLargest() bool {
 	if s.run == nil {
 		return false

@@ -16,8 +16,8 @@ type EventKind string
 // What happens to connections.
 const (
 	Accepted EventKind = "accepted" // a client connected
-	Refused  EventKind = "refused"  // a client connected and was turned away; Detail tells why
-	Ended    EventKind = "ended"    // the server gave the connection up, or its client did; Detail tells why
+	Refused  EventKind = "refused"  // a client connected and was turned away; Detail says why
+	Ended    EventKind = "ended"    // the server gave the connection up, or its client did; Detail says why
 )
 
 // What happens to sessions.

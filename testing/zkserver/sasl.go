@@ -218,7 +218,7 @@ func fromLatin1(s string) string {
 	return string(r)
 }
 
-// parseDirectives reads a comma-separated list of name=value and name="value". None may stand twice.
+// parseDirectives reads a comma-separated list of name=value and name="value". No directive may appear twice.
 func parseDirectives(s string) (map[string]string, error) {
 	all := make(map[string]string)
 	for s = strings.TrimLeft(s, " \t\r\n,"); s != ""; s = strings.TrimLeft(s, " \t\r\n,") {

@@ -110,8 +110,8 @@ func (s *Server) endSession(ss *session) {
 	t.commit()
 }
 
-// killSession ends a session from outside its connection. The connection is closed without a reply; one that is
-// cut off stays open.
+// killSession ends a session from outside its connection. The connection is closed without a reply. A connection that
+// is cut off stays open.
 func (s *Server) killSession(ss *session) {
 	c := ss.conn
 	if c != nil && c.cutOff != nil {

@@ -15,7 +15,7 @@ type tree struct {
 	nodes map[string]*node
 
 	ephemerals map[int64]map[string]struct{} // session id -> paths
-	swept      map[string]struct{}           // containers and TTL nodes: what the sweeper looks at
+	swept      map[string]struct{}           // containers and TTL nodes, for the sweeper
 	dataSize   int64                         // of all nodes, as the key zk_approximate_data_size of mntr
 }
 

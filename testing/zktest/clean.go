@@ -68,11 +68,10 @@ func rootOf(tb testing.TB) string {
 	return root
 }
 
-// AssertClean fails the test, but does not end it, if clients have left something at
-// the server: a session, an ephemeral node or a watch. What is on its way out gets up
-// to ten seconds. If no server has confirmed the end of the session of a [Client], since
-// the test has cut it off, it gets the timeout of that session as well. The server must
-// not be shared with other tests.
+// AssertClean fails the test, but does not end it, if clients have left something at the server: a session,
+// an ephemeral node or a watch. Things that are about to end get up to ten seconds. If no server has
+// confirmed the end of the session of a [Client], since the test has cut it off, it gets the timeout of that
+// session as well. The server must not be shared with other tests.
 //
 // It is for the end of a test, when all clients are closed. Cleanups run in reverse
 // order, so it comes before the clients:

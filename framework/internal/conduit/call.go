@@ -12,9 +12,8 @@ var (
 	// certainly not been applied.
 	ErrNotSent = errors.New("request not sent")
 
-	// ErrUnanswered reports a request that was written, wholly or in part, but not
-	// answered before its connection or its context ended: it may have been
-	// applied.
+	// ErrUnanswered reports a request that was written, wholly or in part, but not answered before its
+	// connection or its context ended. It may have been applied.
 	ErrUnanswered = errors.New("request sent but not answered")
 
 	// ErrAbandoned is the reason of an [ErrNotSent] or [ErrUnanswered] when the context of
@@ -56,7 +55,7 @@ type Call struct {
 	Body []byte
 
 	// Joinable says that this is a read of data or an exists, without a watch, which may share a
-	// request with others. See joined.go.
+	// request with other reads. See joined.go.
 	Joinable bool
 
 	// MaxReply, when it is above the limit of the configuration, is the longest reply in
@@ -118,8 +117,7 @@ func (c *Call) Distrust(why error) {
 	}
 }
 
-// NoteTooOld remembers that the server that has sent the reply has refused the request as one that it
-// does not know.
+// NoteTooOld remembers that the server of the reply does not know the request.
 func (c *Call) NoteTooOld() *TooOldError { return c.conn.noteTooOld() }
 
 // refuse settles calls that were not accepted.

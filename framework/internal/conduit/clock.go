@@ -28,8 +28,9 @@ func newClock(suspended func() time.Duration, resumed func()) *clock {
 	return c
 }
 
-// now returns the time of leases. The system is not asked for every frame, since it takes
-// microseconds: for askEvery after the end of a suspension, now may not know of it.
+// now returns the time of leases. now does not ask the system for every frame, because that
+// takes microseconds. So for askEvery after the end of a suspension, now may not know of
+// it.
 func (c *clock) now() time.Time {
 	here := time.Now()
 	if int64(here.Sub(c.began))-c.asked.Load() >= int64(askEvery) {
@@ -82,9 +83,9 @@ const noticeable = time.Millisecond
 // lookEvery is how often the clock is asked when nothing else asks it.
 const lookEvery = time.Second
 
-// watch reports each suspension within lookEvery, until the context ends. The connection does
-// not matter: a dial, a handshake and a blocked write have timers that stand still during a
-// suspension, and hide it for as long as they take.
+// watch reports each suspension within lookEvery, until the context ends. It does so even
+// without a connection: the timers of a dial, a handshake and a blocked write stop during a
+// suspension, and hide it until they end.
 func (c *clock) watch(ctx context.Context) {
 	look := time.NewTicker(lookEvery)
 	defer look.Stop()

@@ -41,9 +41,9 @@ type Events interface {
 	// Connected is called when a server has accepted the session.
 	Connected(Handshake)
 
-	// Revived is called when the lease of the session had ended and a reply on the same
-	// connection, which never ended, has opened another lease: the server still knows
-	// the session. The handshake is the connection's own, with Fresh set.
+	// Revived is called when a reply opens another lease after the lease of the session had
+	// ended. The connection never ended, so the server still knows the session. The handshake is
+	// the connection's own, with Fresh set.
 	Revived(Handshake)
 
 	// Disconnected is called when a connection with a session has ended, with the reason.
@@ -55,8 +55,8 @@ type Events interface {
 	// Notified is called with a watch event.
 	Notified(Notification)
 
-	// Resumed is called when the machine was suspended, so a deadline may have passed
-	// before its timer noticed. Unlike the others it may be called at any time.
+	// Resumed is called when the machine was suspended, so a deadline may have passed before its
+	// timer noticed. Unlike the other events it may be called at any time.
 	Resumed()
 
 	// AuthFailed is called when a server has refused a credential, or there is none to
@@ -221,9 +221,9 @@ func (c *Conduit) QuorumDeadline() time.Time {
 	return c.lease.quorumDeadline().Add(-c.clock.ahead())
 }
 
-// History returns a number that rises when the servers may not go on from what was seen: when
-// a lease or a session has ended, when a connection begins under another leader, and when a
-// server has hung up instead of answering a handshake. It rises before the first reply that
+// History returns a number that rises when the servers may have another history. That is so
+// when a lease or a session has ended, when a connection begins under another leader, and when
+// a server has hung up instead of answering a handshake. It rises before the first reply that
 // may be of another history. It is never 0.
 func (c *Conduit) History() int64 { return c.seen.history.Load() + 1 }
 
@@ -241,15 +241,15 @@ func (c *Conduit) CheckVersion(ctx context.Context, major, minor int) error {
 	return conn.checkVersion(ctx, major, minor)
 }
 
-// NoteTooOld remembers that a server, named as by Handshake.Endpoint, has refused a request as
-// one that it does not know. It counts until the server reports a version.
+// NoteTooOld remembers that a server, named as by Handshake.Endpoint, does not know a request.
+// It counts until the server reports a version.
 func (c *Conduit) NoteTooOld(server string) *TooOldError {
 	return c.versions.noteTooOld(server, unknownVersion)
 }
 
-// Lapse cuts the current connection because the lease is over, unless replies keep
-// coming: then the server is busy with earlier requests, and a new connection would only
-// start with the same load.
+// Lapse cuts the current connection because the lease is over. It does not do so while replies
+// keep coming, because the server is then busy with earlier requests, and a new connection
+// would start with the same load.
 func (c *Conduit) Lapse(why error) {
 	if conn := c.current(); conn != nil && !conn.isReplying() {
 		conn.fail(why)

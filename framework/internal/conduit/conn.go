@@ -56,9 +56,9 @@ type conn struct {
 	failed      bool
 	behind      bool // the server may not know all that the client has seen; guarded by dispatch
 
-	// writing holds a value while a socket write is under way. It is a channel because
-	// a write may take as long as the other side likes, and because a channel serves its
-	// waiters in order: a ping waits for one batch at most.
+	// writing holds a value while a socket write is under way. It is a channel because a
+	// write may take as long as the other side likes. A channel also serves its waiters in
+	// order, so a ping waits for one batch at most.
 	writing     chan struct{}
 	connectSent time.Time // zero until the connect request is being written; guarded by writing
 	asked       int64     // the session that it names, 0 for a new one; guarded by writing
@@ -83,7 +83,7 @@ type conn struct {
 	credentials credentials
 	exchange    saslExchange
 
-	wake chan struct{} // tells the writer that there is something to write
+	wake chan struct{} // wakes the writer when there is something to write
 	done chan struct{} // closed by fail, after the end was reported
 }
 
@@ -98,7 +98,7 @@ type pendingRequest struct {
 	joined []*Call // of a request that several share: all of them, beginning with call
 }
 
-// calls returns those that wait for the reply, none for a request of go-zookeeper's.
+// calls returns the calls that wait for the reply, none for a request of go-zookeeper.
 func (r *pendingRequest) calls() []*Call {
 	switch {
 	case r.joined != nil:

@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// What a TLS server answers to a client that does not speak TLS begins with these.
+	// The answer of a TLS server to a client that does not speak TLS begins with these.
 	tlsAlert, tlsMajor = 21, 3
 
 	// readPiece is how much of a long frame is read before the server counts as alive
@@ -27,7 +27,8 @@ const (
 	maxDiscard = 64 << 20
 )
 
-// Read returns the frames that are meant for go-zookeeper and handles all others itself.
+// Read returns the frames that are meant for go-zookeeper, and handles all other frames
+// itself.
 func (c *conn) Read(p []byte) (int, error) {
 	for len(c.rest) == 0 {
 		if c.expired {
@@ -246,7 +247,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 		return nil, errReadOnlyServer
 	}
 	if h.SessionID == 0 {
-		// What was read in the session says nothing about the next server.
+		// Data that was read in the session says nothing about the next server.
 		c.expired = true
 		c.owner.seen.forget()
 		c.owner.cfg.Events.Expired()
@@ -277,7 +278,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	c.queue.Unlock()
 	go c.writeLoop()
 	if c.owner.cfg.SASL != nil {
-		// What a caller that waits is told, until there is an outcome.
+		// The error of a caller that waits, until there is an outcome.
 		underWay := fmt.Errorf("authentication at %s: %w", c.to.server, c.exchangeError(errUnderWay))
 		c.owner.lastFailure.Store(&underWay)
 		go c.authenticate(h)
@@ -322,10 +323,10 @@ func (c *conn) receiveNotification(reply Reply) error {
 	return nil
 }
 
-// receiveAuthReply handles the answer to the oldest unanswered credential. A server
-// answers it while it reads, before it processes the preceding request, so the answer
-// has no place in the order of the other replies. It proves nothing about the lease
-// either, because the server does not count it as a sign of life of the session.
+// receiveAuthReply handles the answer to the oldest unanswered credential. A server answers
+// it while it reads, before it processes the preceding request. So the answer has no place
+// in the order of the other replies. It proves nothing about the lease either, because the
+// server does not count it as a sign of life of the session.
 func (c *conn) receiveAuthReply(code int32) error {
 	c.queue.Lock()
 	scheme, ok := c.credentials.answered()

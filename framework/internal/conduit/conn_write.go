@@ -27,9 +27,9 @@ func (c *conn) tryLockWriting() bool {
 	}
 }
 
-// Write sends a frame of go-zookeeper's. After closeSession it sends no more, and no call either:
-// the server hangs up once it has answered, and a request that arrives then makes it reset the
-// connection, in which the answer may be lost.
+// Write sends a frame of go-zookeeper's. After closeSession it sends nothing more, and no
+// call either. The server hangs up once it has answered. A request that arrives then makes
+// it reset the connection, and the answer may be lost.
 func (c *conn) Write(frame []byte) (int, error) {
 	c.lockWriting()
 	defer c.unlockWriting()
@@ -65,13 +65,13 @@ func (c *conn) Write(frame []byte) (int, error) {
 	return c.write(frame, by)
 }
 
-// completeHandshake adds to go-zookeeper's connect request what only the conduit knows:
-// the newest transaction seen, so that a server that is behind it refuses the client, and
-// the timeout that was configured, instead of the one negotiated last. Callers hold writing.
+// completeHandshake adds two values to go-zookeeper's connect request that only the conduit
+// knows. The newest transaction seen makes a server that is behind it refuse the client. The
+// configured timeout replaces the timeout that was negotiated last. Callers hold writing.
 //
-// Once the lease is over, earlier reads no longer count, and any server will do. Servers
-// that were restored from a backup would otherwise refuse the client forever, and so would
-// all servers if one of them had named a transaction that never existed.
+// Once the lease is over, earlier reads no longer count, and any server will do. Otherwise
+// servers that were restored from a backup would refuse the client forever. So would all
+// servers if one of them had named a transaction that never existed.
 func (c *conn) completeHandshake(frame []byte) []byte {
 	const zxidAt, timeoutAt, sessionAt = wire.LengthSize + 4, wire.LengthSize + 12, wire.LengthSize + 16
 	_, over := c.owner.lease.check(c.connectSent)
@@ -206,9 +206,9 @@ func (c *conn) write(b []byte, by time.Time) (int, error) {
 	return c.socket.Write(b)
 }
 
-// writeByLocked returns when a write that begins now must be done: when go-zookeeper would
-// take a silent server for dead, or up to an eighth earlier. Setting a deadline takes time, so
-// writes that follow each other closely share one. Callers hold writing as well.
+// writeByLocked returns when a write that begins now must be done. That is when go-zookeeper
+// would take a silent server for dead, or up to an eighth earlier. Setting a deadline takes
+// time, so writes that follow each other closely share one. Callers hold writing as well.
 func (c *conn) writeByLocked() time.Time {
 	limit := c.granted * 2 / 3
 	by := time.Now().Add(limit)
@@ -260,9 +260,9 @@ func (c *conn) enqueueOrWrite(calls []*Call) error {
 	return err
 }
 
-// areAloneLocked reports whether a write of the calls cannot block: they are short, the socket
-// has a buffer, and the server has read all that was written before, as it has answered it. A
-// caller whose context ends must not be kept by a server that does not read.
+// areAloneLocked reports whether a write of the calls cannot block. That is so if they are
+// short, the socket has a buffer, and the server has answered everything that was written
+// before. A caller whose context ends must not be kept by a server that does not read.
 func (c *conn) areAloneLocked(calls []*Call) bool {
 	if !c.buffered || c.pending.len()+c.urgent.len()+c.unsent.len() > 0 || !c.credentials.areAnswered() {
 		return false

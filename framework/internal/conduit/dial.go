@@ -87,11 +87,11 @@ func Address(ctx context.Context) string {
 	return address
 }
 
-// attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there
-// is a session to save, the untried servers of this round share the time left of it, so
-// that a paused server cannot use it up while others are healthy. The server of the last
-// connection, which comes last, gets what the others leave: it may have fallen silent, and
-// then a third of the session is left for all.
+// attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there is a
+// session to save, the untried servers of this round share the rest of its time, so that a
+// paused server cannot use it up while other servers are healthy. The server of the last
+// connection comes last and gets the time that is left. It may have fallen silent, and
+// then a third of the session's time is left for all servers.
 func (c *connector) attemptLimit() time.Duration {
 	left, granted := c.lease.left(c.clock.now())
 	if left == 0 {
@@ -99,7 +99,7 @@ func (c *connector) attemptLimit() time.Duration {
 		return max(c.limit/time.Duration(c.hosts.addresses()), min(c.limit, minAddressAttempt))
 	}
 	share := left / time.Duration(c.hosts.untried())
-	// The only address there is may stand for several servers.
+	// A single address may belong to several servers.
 	share = min(share, granted/attemptShare)
 	return min(c.limit, max(share, minAttempt))
 }

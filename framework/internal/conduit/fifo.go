@@ -29,7 +29,7 @@ func (q *fifo[T]) first() (v T, ok bool) {
 	return q.all()[0], true
 }
 
-// pushFront puts values before all others, in their order.
+// pushFront puts values before all earlier values, in their order.
 func (q *fifo[T]) pushFront(values []T) {
 	q.slots, q.gone = slices.Concat(values, q.all()), 0
 }

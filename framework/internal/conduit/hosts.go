@@ -30,8 +30,9 @@ const (
 // hosts is go-zookeeper's host provider: it names the servers in turn and, in pause,
 // spaces the attempts. It asks for the list of servers before each round of attempts: the
 // first after a connection, and each time all servers have been tried. It looks a name up
-// when its turn comes. One address of the name is tried then, the others at the end of the
-// round, so that a paused server does not hide another one of the same name.
+// when its turn comes. One address of the name is tried then, and its other addresses at
+// the end of the round, so that a paused server does not hide another one of the same
+// name.
 //
 // hosts also ends go-zookeeper's connect loop: the loop looks at its own stop signal only
 // when a provider reports that a round is over.
@@ -60,7 +61,7 @@ type target struct {
 	address string // one of the server's; "" if it has not been looked up
 }
 
-// String names the server, and its address if the name may stand for others.
+// String names the server, and its address if the name may belong to several servers.
 func (t target) String() string {
 	if t.address == "" || t.address == t.server {
 		return t.server
@@ -208,7 +209,7 @@ func (h *hosts) stop() {
 }
 
 // untried returns how many attempts of this round are left, with the one under way. The
-// server of the last connection does not count while there are others to try.
+// server of the last connection does not count while there are other servers to try.
 func (h *hosts) untried() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -248,8 +249,9 @@ func (h *hosts) noteAdmission() {
 	h.refusals = 0
 }
 
-// pause blocks until the next attempt may be made: within the spread after a stable
-// connection, at once within the first round, then with growing, jittered pauses.
+// pause blocks until the next attempt may be made. After a stable connection that is
+// within the spread, and within the first round at once. Later attempts come after
+// growing, jittered pauses.
 func (h *hosts) pause(ctx context.Context) error {
 	wait := h.nextPause()
 	if wait == 0 {

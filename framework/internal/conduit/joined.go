@@ -17,8 +17,8 @@ const (
 	// asks the server for its version. That takes another connection.
 	askFrom = 32
 
-	// maxJoined is the length in bytes of a request that several share, at most, so that long paths
-	// make none that delays others.
+	// maxJoined bounds the length in bytes of a request that several reads share, so that one with long
+	// paths does not delay other requests.
 	maxJoined = 16 << 10
 )
 
@@ -60,8 +60,8 @@ func (c *conn) joinableLocked(now time.Time) int {
 }
 
 // gather lets callers that are about to read do so before the next write, if reads are under way
-// already. Replies come in bursts, and so do the next reads of the callers that have waited for
-// them, but the first of these wakes the writer.
+// already. Replies come in bursts, and so do the next reads of their callers. But the first of these
+// reads wakes the writer.
 func (c *conn) gather() {
 	c.queue.Lock()
 	next, _ := c.unsent.first()
@@ -119,8 +119,9 @@ func (c *conn) appendJoinedLocked(batch []byte, calls []*Call, cost int, now tim
 }
 
 // receiveJoined gives each of the calls its part of the reply. If they fail because they were joined,
-// since together their data is too long, the server does not have the request after all, or an exists was
-// made as a read that is not allowed, they are sent again, alone. Callers hold dispatch.
+// they are sent again, each alone. That happens if their data is too long together, if the server does
+// not know the request after all, or if an exists became a read that is not allowed. Callers hold
+// dispatch.
 func (c *conn) receiveJoined(calls []*Call, reply Reply, failure error) {
 	if reply.Code == wire.CodeUnimplemented {
 		_ = c.noteTooOld() // no caller has asked for just this request
@@ -151,9 +152,9 @@ func (c *conn) receiveJoined(calls []*Call, reply Reply, failure error) {
 	}
 }
 
-// nextResult reads the next result of a multiRead. The reply shares no memory with the others, so
-// that a caller that keeps one of them does not keep all. Where the server has sent something else, the
-// body is nil, which is no reply to a read either.
+// nextResult reads the next result of a multiRead. The reply shares no memory with the other replies,
+// so that a caller that keeps one of them does not keep all. Where the server has sent something else,
+// the body is nil, which is no reply to a read either.
 func nextResult(d *wire.Decoder, op int32) Reply {
 	switch {
 	case d.MultiResult():

@@ -14,11 +14,11 @@ const safetyShare = 100
 
 // leaseClock knows until when the server is certain to keep the session.
 //
-// A server expires a session no earlier than the negotiated timeout after it
-// received the session's last request. A request that has been acknowledged was
-// received after it was sent, so the send time of the newest acknowledged request
-// plus the timeout is a safe deadline, whatever happened since. Receipt of
-// bytes, watch notifications and authentication replies prove nothing.
+// A server expires a session no earlier than the negotiated timeout after it received
+// the session's last request. A request that has been acknowledged was received after it
+// was sent. So the send time of the newest acknowledged request plus the timeout is a
+// safe deadline, whatever happened since. Receipt of bytes, watch notifications and
+// authentication replies prove nothing.
 //
 // Once the deadline has passed the lease is over for good, even if a late reply
 // arrives: the server may already be closing the session. Only another handshake

@@ -29,13 +29,14 @@ type touch struct {
 // A server reports the sessions it has heard from to its leader every half tick, and its
 // writes follow those reports on the same channel. So when a write is acknowledged, the
 // leader knows of every request of the same connection that was acknowledged at least one
-// tick before the write was sent, and keeps the session for the timeout from then on. It is
-// not enough that the request was sent a tick before: if the line was interrupted, both
-// may have reached the server together. A new leader starts to count later still.
+// tick before the write was sent. The leader keeps the session for the timeout from then
+// on. It is not enough that the request was sent a tick before: if the line was
+// interrupted, both may have reached the server together. A new leader starts to count
+// later still.
 //
 // This trusts a leader to ask its followers twice a tick. It does not cover a leader that
-// stalls for longer and is then cut off in the milliseconds between a commit and the answer
-// to its next ping; a lock's fencing token does.
+// stalls for longer, and is then cut off in the milliseconds between a commit and the
+// answer to its next ping. A lock's fencing token covers that.
 
 // confirm moves the quorum's deadline after the acknowledgement of a committed
 // write.

@@ -14,11 +14,12 @@ import (
 
 // A server that has lost its quorum may serve reads to clients that accept them with one
 // more byte in the connect request. It opens a session that no other server knows. Its
-// word about a session of the quorum is worthless, because it has no leader to ask:
-// ZooKeeper 3.8 closes the connection if it knows the session, and calls it expired if it
-// does not. So a connect request names a quorum session only while its lease lasts, and
-// any answer of a read-only server to such a request is refused. Once the lease is over,
-// and after a session of a read-only server, a connect request asks for a new session.
+// answer about a session of the quorum means nothing, because it has no leader to ask.
+// ZooKeeper 3.8 closes the connection if it knows the session, and calls the session
+// expired if it does not. So a connect request names a quorum session only while its
+// lease lasts, and any answer of a read-only server to such a request is refused. Once
+// the lease is over, and after a session of a read-only server, a connect request asks
+// for a new session.
 //
 // go-zookeeper knows nothing of this: it writes the request and reads the answer without
 // that byte.

@@ -177,8 +177,8 @@ func (c *conn) sendSASL(answer []byte) error {
 	return err
 }
 
-// takesSASL reports whether a reply is the one that the exchange waits for. Servers answer these
-// requests while they read, so the answer has no place in the order of the other replies.
+// takesSASL reports whether the exchange waits for this reply. Servers answer these requests while they
+// read, so the answer has no place in the order of the other replies.
 func (c *conn) takesSASL(xid int32) bool {
 	c.queue.Lock()
 	defer c.queue.Unlock()
@@ -317,8 +317,8 @@ func (c *conn) sendHeldPing() {
 	}
 }
 
-// holdsPingLocked reports whether a request of go-zookeeper's is a ping that must wait for the end of the
-// exchange: some servers hang up on any other request before that. The first of them shows it.
+// holdsPingLocked reports whether a request of go-zookeeper is a ping that must wait for the end of the
+// exchange. Some servers hang up on any other request before that. The first of them shows it.
 func (c *conn) holdsPingLocked(op int32) bool {
 	if op != wire.OpPing || c.open || c.owner.cfg.SASL == nil || !c.owner.demandsSASL.Load() {
 		return false

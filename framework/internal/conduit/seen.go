@@ -50,8 +50,8 @@ func (s *seen) reply(zxid int64) {
 }
 
 // epoch returns the number of the leader that has made a transaction. A restored ensemble
-// elects another one, whose transactions are all newer than those that were lost: by their
-// numbers alone its servers are not behind.
+// elects another leader, whose transactions all have greater numbers than the lost ones. So
+// by the numbers alone its servers are not behind.
 func epoch(zxid int64) int64 { return zxid >> 32 }
 
 // forget is called when earlier reads no longer count.
@@ -61,17 +61,18 @@ func (s *seen) forget() {
 	s.history.Add(1)
 }
 
-// refused is called when a server has hung up instead of answering a handshake. It may have
-// been behind what was seen, as restored servers are, and need not be behind the next time.
+// refused is called when a server has hung up instead of answering a handshake. Like a
+// restored server, it may have been behind the client, and it may have caught up by the
+// next time.
 func (s *seen) refused() { s.history.Add(1) }
 
 // catchUp returns the first request of a connection whose predecessor ended between an
 // event and the next reply. Servers before ZooKeeper 3.9 do not name the transaction of an
-// event, so the connect request could not name it either, and this server may be behind.
+// event. So the connect request could not name it either, and this server may be behind.
 //
 // The request is a transaction that changes nothing. Unlike a sync it is committed by a
-// majority, so it comes after the transaction of the event, and the server answers what
-// follows only once it has applied both. Whether it succeeds does not matter, but a server
+// majority, so it comes after the transaction of the event. The server answers later
+// requests only once it has applied both. Whether it succeeds does not matter, but a server
 // that throttles it commits nothing, and costs the connection.
 func catchUp() *Call {
 	e := wire.NewEncoder(64)

@@ -64,7 +64,7 @@ type hangUp struct {
 // every request of it. A server that restarts hangs up once.
 const maxHangUps = 3
 
-// isNewer36 reports whether an opcode is one of ZooKeeper 3.6, without which the client can do.
+// isNewer36 reports whether ZooKeeper 3.6 introduced an opcode. The client works without these.
 func isNewer36(op int32) bool {
 	return op == wire.OpAddWatch || op == wire.OpSetWatches2 || op == wire.OpMultiRead
 }
@@ -179,7 +179,7 @@ func (v *versions) isNewer(server target, of *serverVersion) bool {
 
 // hasRefused reports whether a server has refused a request, on any connection. It may have been
 // upgraded since, so this counts until it reports another version than it did then. One address may
-// also stand for several servers: one reports its version, and another has refused the request.
+// also belong to several servers: one reports its version, and another has refused the request.
 func (v *versions) hasRefused(server target, version string) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()

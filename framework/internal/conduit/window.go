@@ -30,25 +30,25 @@ const (
 	togetherBytes = 32 << 10
 	maxTogether   = 64
 
-	// Bounds of one that stands for exists, whose callers have not asked for the data that comes: it is made
-	// while a reply has maxUnasked bytes or less, which are 256 of data and what is around
-	// them. It has few parts, in case that the data has grown since.
+	// Bounds of an OpMultiRead that replaces exists, whose callers have not asked for the
+	// data. It is made while a reply has maxUnasked bytes or less: 256 of data and their
+	// overhead. It has few parts, because the data may have grown since.
 	maxUnasked      = 256 + 96
 	unaskedTogether = 16
 
-	// patienceShare is the part of the session timeout for which an unanswered request
-	// may hold others back before it counts as late.
+	// patienceShare is the part of the session timeout for which an unanswered request may
+	// hold back other requests before it counts as late.
 	patienceShare = 6
 )
 
-// window bounds what is written to a connection and not yet answered, so that pings
-// and other urgent requests do not wait behind bulk for long. A ping that is queued in
-// the kernel, on the line or at the server cannot be moved to the front, so bulk
-// must wait on this side.
+// window bounds what is written to a connection and not yet answered, so that pings and
+// other urgent requests do not wait behind bulk for long. A ping that is queued in the
+// kernel, on the wire or at the server cannot be moved to the front. So bulk must wait in
+// the client.
 //
-// Each request takes its own length or the expected length of its reply, whichever
-// is greater. The lengths of replies are learned for each opcode. The window grows while
-// replies come in time, and shrinks when they are late: it is TCP's congestion window,
+// Each request takes its own length or the expected length of its reply, whichever is
+// greater. The lengths of replies are learned for each opcode. The window grows while
+// replies come in time, and shrinks when they are late. It is TCP's congestion window,
 // with late replies instead of lost segments as the sign of congestion.
 //
 // Not safe for concurrent use: conn.queue guards it.
@@ -62,7 +62,7 @@ type window struct {
 	replies   map[int32]*replyLength // by opcode, and existsAsData
 }
 
-// existsAsData stands for an exists that is made as a read of data.
+// existsAsData is the opcode of an exists that is made as a read of data.
 const existsAsData = -wire.OpExists
 
 // joinedAs returns what the length of a joined read is known by.

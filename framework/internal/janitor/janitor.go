@@ -67,10 +67,9 @@ type task struct {
 	due     time.Time     // of the next
 }
 
-// Janitor runs cleanups in the background until each has succeeded or the client is
-// closed. It repeats a failed cleanup after a pause of its own. It has goroutines only
-// while there is something to do: one that starts due cleanups, and one for each cleanup
-// under way.
+// Janitor runs cleanups in the background until each has succeeded or the client is closed.
+// It repeats a failed cleanup after a pause of its own. It has goroutines only while there
+// is work: one that starts due cleanups, and one for each cleanup under way.
 type Janitor struct {
 	cfg   Config
 	added chan struct{} // wakes run: something is due, or there is room
@@ -139,8 +138,8 @@ func (j *Janitor) Close() {
 	j.done.Wait()
 }
 
-// Admit waits while the folder has a backlog of cleanups: callers that give up faster
-// than the server deletes must not fill a folder with nodes.
+// Admit waits while the folder has a backlog of cleanups, because callers that give up
+// faster than the server deletes must not fill a folder with nodes.
 func (j *Janitor) Admit(ctx context.Context, folder string) {
 	j.mu.Lock()
 	b := j.folders[folder]

@@ -3,7 +3,7 @@
 // Package logqueue keeps a slog.Handler from holding up the code that logs.
 //
 // A [Queue] takes records without blocking and writes them, in order, on a goroutine of
-// its own, which exists only while there is something to write. A handler that blocks,
+// its own. The goroutine exists only while there are records. A handler that blocks,
 // panics or calls back into the code that logs costs log records and nothing else.
 package logqueue
 
@@ -35,7 +35,7 @@ type entry struct {
 	ctx    context.Context // of the call that logged; its values may be what the handler writes
 	record slog.Record
 	derive []func(slog.Handler) slog.Handler
-	lost   int  // records lost before this one, or those that it reports
+	lost   int  // records lost before this one, or the number that it reports
 	report bool // the record is the queue's own
 }
 
@@ -170,8 +170,8 @@ type handler struct {
 	derive []func(slog.Handler) slog.Handler
 }
 
-// Enabled compares levels. What the handler behind the queue says of a record it is asked
-// by the writing goroutine, because its answer may block as well.
+// Enabled compares levels. The writing goroutine asks the handler whether it is enabled
+// for a record, because its answer may block as well.
 func (h *handler) Enabled(_ context.Context, level slog.Level) bool { return level >= h.level }
 
 // Handle queues the record and returns nil.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package searching shares the lists of a folder among all calls that look for their znodes
-// at the same time: a lost connection leaves many creates in doubt at once, and one list has
-// the names for all of them.
+// at the same time. A lost connection leaves many creates in doubt at once, and one list
+// has the names for all of them.
 package searching
 
 import "sync"

@@ -37,7 +37,7 @@ type Persistent struct {
 }
 
 // NewPersistent returns a watch on a path at the server, for [Registry.Join] or
-// [Registry.BeginPersistent]. notify gets its events in order, with their paths at the
+// [Registry.BeginPersistent]. notify receives its events in order, with their paths at the
 // server. It is called under the registry's lock, so it must not block.
 func (r *Registry) NewPersistent(full string, mode Mode, notify func(Event)) *Persistent {
 	return &Persistent{registry: r, full: full, mode: mode, notify: notify, done: make(chan struct{})}

@@ -113,7 +113,7 @@ func (r *Registry) postponeLocked(full string) {
 // rearmLocked sets the watch of one path again. Its users get [Resync] when the server has
 // done so.
 func (r *Registry) rearmLocked(full string) {
-	// One-shot watches count on it as well, and so does the next that joins.
+	// One-shot watches depend on it as well, and so does the next watch that joins.
 	if e := r.persistent[full]; e.isUsed() || r.hasOneShotLocked(full) {
 		e.beginRepair()
 		r.repairLocked(full)
@@ -181,7 +181,7 @@ func (r *Registry) rearmedOneLocked(ended []*Watch, full string, mode Mode, refu
 			delete(e.users[w.mode], w)
 		}
 	}
-	// They may count on the watch that is not there.
+	// They may depend on the missing watch.
 	for _, kind := range []Kind{Data, Children} {
 		ended = r.endLocked(ended, Key{full, kind}, Event{Type: zk.EventNotWatching, Err: r.cfg.Lost})
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
-// Resync is the type of the event after which a persistent watch may have missed others.
+// Resync is the type of an event that says that a persistent watch may have missed events.
 const Resync zk.EventType = -100
 
 // Event is what a watch reports.

@@ -98,9 +98,9 @@ type Setting struct {
 	Always bool
 }
 
-// Begin registers w for a request that is about to be sent. It returns whether the request
-// must ask the server for a watch: not if a persistent watch serves it. done must be called
-// with the outcome of the request, in stream order.
+// Begin registers w for a request that is about to be sent. It reports whether the request
+// must ask the server for a watch, which it need not if a persistent watch serves it. done
+// must be called with the outcome of the request, in stream order.
 func (r *Registry) Begin(w *Watch, s Setting) (ask bool, done func(conduit.Reply, error)) {
 	w.registry, w.key, w.path = r, s.Key, s.Path
 	w.early = s.Always
@@ -143,8 +143,9 @@ func (r *Registry) answered(w *Watch) {
 	r.report(ended)
 }
 
-// armLocked returns false if a persistent watch was expected to serve w, but has gone with
-// an earlier connection, or may have been replaced by a one-shot watch that has fired since.
+// armLocked returns false if a persistent watch was expected to serve w, but has gone. It may
+// have gone with an earlier connection, or a one-shot watch that has fired since may have
+// replaced it.
 func (r *Registry) armLocked(w *Watch) bool {
 	if w.set && w.asked && r.servesLocked(w.key.Full) {
 		// The request was under way when the persistent watch was set, and has replaced it.

@@ -12,9 +12,9 @@ import (
 // counts cannot be true.
 var ErrMalformed = errors.New("jute: malformed record")
 
-// Decoder reads the fields of one record in order. The first field that does
-// not fit makes the decoder fail: that call and all later ones return zero
-// values, and [Decoder.Err] tells why.
+// Decoder reads the fields of one record in order. The first field that does not fit
+// makes the decoder fail. That call and all later calls return zero values, and
+// [Decoder.Err] says why.
 type Decoder struct {
 	buf []byte
 	err error

@@ -34,7 +34,7 @@ const (
 	OpCloseSession         = -11
 )
 
-// The xids that stand for something else than the number of a request.
+// The xids that are not the numbers of requests.
 const (
 	XidNotification = -1
 	XidPing         = -2

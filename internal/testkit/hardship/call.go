@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package hardship makes calls where life is hard: with a timeout that is shorter than a
-// round trip, on a slow link, through an outage, with contexts that end for reasons of
-// their own, with loggers that block. Each call must return in time, make no more
-// requests and nodes than it may, and leave nothing.
+// Package hardship makes calls under bad conditions: with a timeout that is shorter than a round
+// trip, on a slow link, through an outage, with contexts that end for reasons of their own, and
+// with loggers that block. Each call must return in time, make no more requests and nodes than
+// it may, and leave nothing.
 //
 // A package of this module declares its calls as a table of [Call], runs it with [Run],
 // and checks with [Complete] that no exported call is missing. All time is fake.
@@ -37,8 +37,8 @@ type Call struct {
 	// be made by many goroutines at once.
 	Prepare func(s *Stage) func(ctx context.Context) error
 
-	// Spares is how many of these requests it may do without: two goroutines of a recipe
-	// run in any order, and the second may find done what it would have asked for.
+	// Spares is how many of these requests the call may omit. Two goroutines of a recipe run in any
+	// order, and the second may find its work done.
 	Spares int
 
 	// Heap is how many bytes one of many participants may take, 0 the usual 64 KiB.
@@ -76,7 +76,8 @@ type Stage struct {
 	// Returned checks, as soon as the call has returned, what must be true then.
 	Returned func(err error)
 
-	// End gives back what is held when the call has returned, and checks that others get it.
+	// End gives back what the call holds when it has returned, and checks that another client gets
+	// it.
 	End func(err error)
 }
 

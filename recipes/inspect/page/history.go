@@ -79,7 +79,7 @@ func (h *history) observeLock(r *inspect.Recipe, begun time.Time, complete bool)
 			if complete {
 				return
 			}
-			h.forget(r.Path) // a lock that is looked at comes before those that are only listed
+			h.forget(r.Path) // a lock that is looked at comes before locks that are only listed
 		}
 		p = new(past)
 		h.of[r.Path] = p
@@ -129,7 +129,8 @@ func end(holds []pastHold, holders map[int64]pastHold, at time.Time) {
 	}
 }
 
-// forget makes room by forgetting a lock other than the one at a path, if it finds one soon, one without a holder.
+// forget makes room by forgetting a lock, but not the lock at a path. If it finds a lock without a holder
+// soon, it forgets that one.
 func (h *history) forget(but string) {
 	const tries = 16
 	looked := 0

@@ -198,7 +198,7 @@ func cut(text string) string {
 	return strings.ToValidUTF8(strings.Clone(text[:maxText]), "\uFFFD") + "…"
 }
 
-// errSilent is told while the connection stands and the server says nothing.
+// errSilent is the error while there is a connection and the server does not answer.
 var errSilent = errors.New("the server does not answer")
 
 // probe asks the server for a sign of life, once for all viewers in a while.

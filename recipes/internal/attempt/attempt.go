@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attempt has what recipes need to make a write that depends on what
-// they have read, to report why a wait has ended, and to leave nothing after it.
+// Package attempt has functions that recipes share. They make a write that depends on a read,
+// report why a wait has ended, and leave nothing behind.
 package attempt
 
 import (
@@ -11,11 +11,11 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// Conditional makes a write that the server applies only on a condition, such
-// as the version of a znode, and repeats it when its outcome is unknown. If the
-// first one was applied, its own condition keeps the second from being applied,
-// so the write is applied at most once. But then it cannot be told from a write
-// of another process, and the error matches [framework.OutcomeUnknown].
+// Conditional makes a write that the server applies only on a condition, such as the version of a
+// znode, and repeats it when its outcome is unknown. If the first write was applied, its own
+// condition keeps the second from being applied, so the write is applied at most once. But then
+// Conditional cannot distinguish it from a write of another process, and
+// [framework.OutcomeUnknown] is true for the error.
 func Conditional(write func() error) error {
 	first := write()
 	for err := first; ; err = write() {
@@ -39,8 +39,8 @@ func Overtaken(err error) bool {
 }
 
 // InSession binds a write on condition of a version to the session of the read that has shown the
-// version, which is nil before the first. In a later session the servers may be restored ones,
-// where other data has this version. See [framework.Framework.History].
+// version. The session is nil before the first read. In a later session the servers may be
+// restored ones, where other data has this version. See [framework.Framework.History].
 func InSession(client *framework.Framework, session *framework.Session) framework.CallOption {
 	if session == nil {
 		session = client.Session() // the read was made in the first one

@@ -24,13 +24,13 @@ func (e *PanicError) Error() string { return fmt.Sprintf("user code panicked: %v
 // stack and returned as a [*PanicError].
 func Guard(client *framework.Framework, fn func() error) error {
 	err := Catch(fn)
-	if panicked, ok := err.(*PanicError); ok { //nolint:errorlint // of this call, not one that fn returns
+	if panicked, ok := err.(*PanicError); ok { //nolint:errorlint // of this call, not an error that fn returns
 		client.Logger().Error("user code panicked", "panic", panicked.Value, "stack", panicked.Stack)
 	}
 	return err
 }
 
-// errExited stands for the value of a panic when user code has ended its goroutine.
+// errExited is the value of a panic when user code has ended its goroutine.
 var errExited = errors.New("runtime.Goexit was called")
 
 // Catch calls fn and returns its error, or its panic as a [*PanicError], which

@@ -26,7 +26,7 @@ const (
 // for use.
 type Pause time.Duration
 
-// Next returns the pause to make now. It doubles the one after it.
+// Next returns the pause to make now. The next pause is twice as long.
 func (p *Pause) Next() time.Duration {
 	d := min(max(time.Duration(*p), minPause), maxPause)
 	*p = Pause(2 * d)

@@ -65,8 +65,8 @@ func (s *Set) Err() error {
 	return fmt.Errorf("telemetry: %w", errors.Join(s.errs...))
 }
 
-// Counter makes a counter. It starts at 0, for each of the attributes if there are any: a
-// counter that begins with its first event hides that event from a rate.
+// Counter makes a counter. It starts at 0, for each of the attributes if there are any,
+// because a counter that begins with its first event hides that event from a rate.
 func (s *Set) Counter(name, unit, text string, each ...attribute.KeyValue) *Count {
 	if s == nil {
 		return nil

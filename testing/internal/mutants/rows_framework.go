@@ -77,7 +77,7 @@ var frameworkRows = []row{
 	},
 	{
 		name: "heartbeat-left", breaks: nothingLeft,
-		in:     "framework.(*term).run",
+		in:     "framework.(*heartbeatRun).run",
 		change: drop("remove()"),
 		test:   "^TestHeartbeatsAreWrittenWhileSomethingIsHeld$",
 	},

@@ -25,7 +25,7 @@ var partitionRows = []row{
 	{
 		name: "death-of-a-member-unnoticed", breaks: partitionHeld,
 		in:     "recipes/partition.(*run).handle",
-		change: never("neighbour"),
+		change: never("previous"),
 		test:   "^TestMemberDies$",
 	},
 	{

@@ -55,7 +55,7 @@ type serial struct {
 // New returns a line that shares nothing.
 func New(sorter Sorter) *Line { return &Line{sorter: sorter} }
 
-// Node is what this client knows of a node that it has created.
+// Node describes a node that this client has created.
 type Node struct {
 	Name    string
 	Czxid   int64
@@ -141,8 +141,8 @@ func (l *Line) enter(p *Place, n Node) bool {
 	return true
 }
 
-// advance moves the horizon to the place with this index, and on to those behind it, as long
-// as each is the neighbour of the one before.
+// advance moves the horizon to the place with this index, and on to the places behind it, as
+// long as each is a neighbour of the place before.
 func (l *Line) advance(first int) {
 	for _, p := range l.own[first:] {
 		number, numbered := l.number(p.name)
@@ -161,9 +161,9 @@ func (l *Line) isNeighbour(number int32, czxid int64) bool {
 	return l.last.known && number == l.last.number+1 && after > 0 && after < int64(number)+2
 }
 
-// neighbours is how many neighbours follow a miss before a node is created without a list
-// again. A list that leaves with the creation costs the server work. One that turns out to
-// be needed afterwards, which is a miss, costs a round trip.
+// neighbours is the number of neighbours after a miss until a node is created without a list
+// again. A list in the same write as the creation costs the server work. A list after the
+// creation, which is a miss, costs a round trip.
 const neighbours = 2
 
 // Alone reports whether the node of the place, which has not joined, is likely to be a
@@ -172,7 +172,7 @@ func (p *Place) Alone() bool {
 	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	// A name without a place may belong to a node of ours whose place is about to join.
+	// A name without a place may be the name of our node whose place is about to join.
 	return l.last.known && len(l.names)-len(l.own) < l.joining && l.misses == 0
 }
 
@@ -183,10 +183,11 @@ func (p *Place) Granted() {
 	defer l.mu.Unlock()
 	p.granted = true
 	l.waiting--
-	l.settle()
+	l.trim()
 }
 
-// heed forgets what was known of an older history. It reports whether the line is of this one.
+// heed takes a history into account: if it is newer than the line's, the line forgets its
+// names. heed reports whether the line is of this history.
 func (l *Line) heed(history int64) bool {
 	if history > l.history {
 		l.forget()
@@ -195,7 +196,7 @@ func (l *Line) heed(history int64) bool {
 	return history == l.history && history != 0
 }
 
-// forget drops all that is known of the folder, except for our own places.
+// forget drops all names and the horizon, and keeps the places of this client.
 func (l *Line) forget() {
 	l.horizon, l.last, l.left, l.unsure, l.data = 0, serial{}, nil, 0, nil
 	l.names = make([]string, len(l.own))
@@ -204,8 +205,9 @@ func (l *Line) forget() {
 	}
 }
 
-// learn replaces what is known by a list of the contenders, in order, that shows each one
-// that was created up to a transaction. A list that is older than the horizon is dropped.
+// learn replaces the names of the line by a list of the contenders, in order. The list shows
+// each contender that was created up to a transaction. A list that is older than the horizon
+// is dropped.
 func (l *Line) learn(listed []string, zxid int64, link any) {
 	for _, p := range l.own {
 		if l.contains(listed, p.name) {
@@ -260,7 +262,7 @@ func (p *Place) Before() (contenders []string, known bool) {
 	return l.names[:i:i], p.czxid <= l.horizon
 }
 
-// Known returns the contenders before this place as far as they are known.
+// Known returns the contenders before this place that the line knows.
 func (p *Place) Known() []string {
 	names, _ := p.Before()
 	if n := len(names); n > 0 && names[n-1] == p.name {
@@ -331,7 +333,7 @@ func (p *Place) Leave(proof bool) {
 			l.left = append(l.left[max(0, len(l.left)+1-maxLeft):], p.name)
 		}
 	}
-	l.settle()
+	l.trim()
 	// Last: a waiter that wakes up must not find the place.
 	for wake := range p.wakes {
 		poke(wake)
@@ -342,8 +344,9 @@ func (p *Place) Leave(proof bool) {
 // maxLeft is how many of our own contenders that have left a line remembers.
 const maxLeft = 64
 
-// settle drops what no place needs. A lock may be held for long while others wait for it.
-func (l *Line) settle() {
+// trim drops names that no place needs. A client may hold a lock for long while many
+// contenders of other clients wait.
+func (l *Line) trim() {
 	switch {
 	case l.waiting > 0:
 	case len(l.names) > len(l.own):
@@ -419,7 +422,7 @@ func (l *Line) Previous(name string) *Place {
 	return nil
 }
 
-// Crowd returns the number of places, with those that have not joined yet.
+// Crowd returns the number of places, including places that have not joined yet.
 func (l *Line) Crowd() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

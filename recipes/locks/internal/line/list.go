@@ -36,7 +36,7 @@ type lists struct {
 	asking bool
 }
 
-// list is one list of the names in the folder.
+// list is one request for the names in the folder, and its answer.
 type list struct {
 	done   chan struct{} // closed with the answer
 	answer List
@@ -44,11 +44,11 @@ type list struct {
 	told   atomic.Bool // a panic has reached a caller
 
 	mu         sync.Mutex // guards the fields below
-	learned    bool       // unset after a panic of the sorter: the next caller learns it
+	learned    bool       // unset after a panic of the sorter: the next caller learns the list
 	contenders []string   // in order
 }
 
-// List learns a list, and returns its contenders in order. Callers share one that is under
+// List learns a list, and returns its contenders in order. Callers share a list that is under
 // way. If it must be fresh, it is sent after this moment. List blocks until ctx ends or the
 // lister has returned.
 func (l *Line) List(ctx context.Context, fresh bool, lister Lister) ([]string, error) {
@@ -116,8 +116,8 @@ func (l *Line) isAsked() bool {
 	return l.lists.asking
 }
 
-// take learns a list, unless another caller has. It reports false if the list is not of the
-// history that the line knows, or of none.
+// take learns a list, unless another caller has learned it. It reports false if the list is of
+// another history than the line, or of none.
 func (l *Line) take(shared *list) (contenders []string, current bool) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *Line) take(shared *list) (contenders []string, current bool) {
 	current = l.heed(shared.answer.History)
 	if current && !shared.learned {
 		l.learn(shared.contenders, shared.answer.Pzxid, shared.answer.Link)
-		l.settle()
+		l.trim()
 	}
 	shared.learned = true
 	return shared.contenders, current

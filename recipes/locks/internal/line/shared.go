@@ -8,7 +8,7 @@ import (
 	"weak"
 )
 
-// shared has the lines that something refers to.
+// shared has the lines that are in use.
 var shared = struct {
 	sync.Mutex
 	byKey map[any]weak.Pointer[Line]
@@ -30,7 +30,7 @@ func Of(key any, sorter Sorter) *Line {
 func forgetShared(key any) {
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.byKey[key].Value() == nil { // another one may have taken its place
+	if shared.byKey[key].Value() == nil { // another line may have taken its place
 		delete(shared.byKey, key)
 	}
 }

@@ -14,7 +14,7 @@ type Try struct {
 // NewTry returns a try that is not announced.
 func NewTry(lockName string) *Try { return &Try{lockName, make(chan struct{})} }
 
-// Announce adds a try, and returns those that were announced before.
+// Announce adds a try, and returns the tries that were announced before.
 func (l *Line) Announce(t *Try) (before []*Try) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
