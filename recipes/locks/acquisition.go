@@ -24,15 +24,17 @@ type entry struct {
 	span   *acquireSpan
 }
 
-// entry returns an acquisition of one lease.
-func (l *lock) entry(wait bool) entry { return entry{driver: l.driver, wants: 1, wait: wait} }
-
 // attemptLock re-enters, or joins the queue until it gets through.
-func (l *lock) attemptLock(ctx context.Context, e entry) (*Lease, error) {
+func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, attempt.ErrNilContext)
 	}
-	if err := l.refuseReentry(ctx); err != nil {
+	e := entry{driver: l.driver, wants: 1, wait: wait}
+	err := l.refuseReentry(ctx)
+	if err == nil && l.driverFor != nil {
+		e.driver, err = l.driverFor(ctx)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", l.path, err)
 	}
 	if h := l.owned(ctx); h != nil && l.reenters {
@@ -103,16 +105,16 @@ func (l *lock) enter(ctx context.Context, e entry) (*hold, error) {
 		if ctx.Err() != nil {
 			return nil, l.overtaken(ctx, e, withCause(ctx, rejoins.after))
 		}
-		h, a, err := l.enterByPolicy(ctx, e)
+		h, waited, err := l.enterByPolicy(ctx, e)
 		switch {
 		case err == nil:
 			return h, nil
 		case ctx.Err() != nil:
 			return nil, l.overtaken(ctx, e, err)
-		case !rejoins.allow(a.waitedSince(), err):
+		case !rejoins.allow(waited, err):
 			return nil, err
 		}
-		attempt.Sleep(ctx, rejoins.pause(a.waitedSince()))
+		attempt.Sleep(ctx, rejoins.pause(waited))
 	}
 }
 
@@ -161,22 +163,20 @@ func withCause(ctx context.Context, last error) error {
 }
 
 // enterByPolicy makes attempts within the retry policy, until one gets a hold, has waited, or
-// fails for another reason than the loss of its node. It does what retry.Do would do, and
-// allocates nothing: nearly every acquisition needs one attempt.
-func (l *lock) enterByPolicy(ctx context.Context, e entry) (h *hold, a *acquisition, err error) {
+// fails for another reason than the loss of its node: the requests of such an attempt have been
+// repeated already. It returns since when the last one has waited, zero if it has not. It does
+// what retry.Do would do, and allocates nothing: nearly every acquisition needs one attempt.
+func (l *lock) enterByPolicy(ctx context.Context, e entry) (h *hold, waited time.Time, err error) {
 	run := retry.Begin(l.client.RetryPolicy())
-	for {
-		h, a, err = l.enterOnce(ctx, e)
-		// The requests of an attempt that fails otherwise have been repeated already.
-		if !startsAgain(err) || a.hasWaited() || !pauseAgain(ctx, &run, err) {
-			break
-		}
+	for again := true; again; {
+		h, waited, err = l.enterOnce(ctx, e)
+		again = startsAgain(err) && waited.IsZero() && pauseAgain(ctx, &run, err)
 	}
 	if startsAgain(err) && ctx.Err() != nil {
 		err = withCause(ctx, err)
 	}
 	run.Done(err)
-	return h, a, err
+	return h, waited, err
 }
 
 // pauseAgain waits as the policy says. It reports whether another attempt may follow.
@@ -195,104 +195,77 @@ func startsAgain(err error) bool {
 	return errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted)
 }
 
-// waitedSince returns when the acquisition began to wait behind others, zero if it has not.
-func (a *acquisition) waitedSince() time.Time {
-	if a == nil {
-		return time.Time{}
-	}
-	return a.began
-}
-
-func (a *acquisition) hasWaited() bool { return !a.waitedSince().IsZero() }
-
 // enterOnce creates one node and takes it through the queue. If it fails in any way, it
-// deletes the node. It returns the acquisition that had the node, if any.
-func (l *lock) enterOnce(ctx context.Context, e entry) (*hold, *acquisition, error) {
+// deletes the node.
+func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Time, err error) {
 	var t *line.Try
 	defer func() { l.line.Withdraw(t) }() // if it has not become an acquisition
-	var err error
 	if e.wait {
 		err = l.client.BlockUntilConnected(ctx)
 	} else {
 		t, err = l.lookFirst(ctx, e.driver)
 	}
 	if err != nil {
-		return nil, nil, err
+		return nil, time.Time{}, err
 	}
-	session := l.client.Session()
-	before, place := l.instant(), l.line.NewPlace()
-	joined := false
+	a := &acquisition{entry: e, l: l, session: l.client.Session(), place: l.line.NewPlace()}
 	defer func() {
-		if !joined { // even if the driver has panicked
-			place.Leave(false)
+		if h == nil { // even if the driver has panicked: no node must stand in the way of others
+			waited, err = a.began, a.leave(ctx, err)
 		}
 	}()
-	node, err := l.create(ctx, session, e, place)
-	if err != nil {
-		// The session has ended between the look at it and the create.
-		if errors.Is(err, framework.ErrSessionEnded) {
-			err = nodeGone(err)
-		}
-		return nil, nil, err
+	if err = a.create(ctx); err != nil {
+		return nil, time.Time{}, err
 	}
-	a := l.newAcquisition(session, node, e, before, place)
-	joined = true
-	returned := false
-	defer func() {
-		if !returned { // the driver has panicked: the node must not stand in the way of others
-			_ = a.leave(ctx, nil) // the panic is the error
-		}
-	}()
-	a.join(before)
 	l.line.Withdraw(t)
-	h, err := a.internalLockLoop(ctx)
-	returned = true
+	h, err = a.internalLockLoop(ctx)
 	if !e.wait {
 		l.noteTry(err)
 	}
-	if err != nil {
-		return nil, a, a.leave(ctx, err)
-	}
-	return h, a, nil
+	return h, a.began, err
 }
 
 // crowd is the number of acquisitions of this client in one queue from which on a newcomer
 // does not list the folder with its create: it will wait for one of them in any case.
 const crowd = 16
 
-// create has the driver create the node. The driver may list the folder in the same round trip.
-func (l *lock) create(ctx context.Context, session *framework.Session, e entry, place *line.Place) (LockNode, error) {
-	driver, ok := e.driver.(newcomerDriver)
-	if ok && driver.standsLast() && (place.Alone() || e.wait && l.line.Crowd() >= crowd) {
-		return driver.createsWithoutList(ctx, l.client, session, l.basePath, l.cfg.data)
+// create creates the node, and joins the line with it.
+func (a *acquisition) create(ctx context.Context) error {
+	before := a.l.instant()
+	node, err := a.createNode(ctx)
+	if errors.Is(err, framework.ErrSessionEnded) { // between the look at it and the create
+		return nodeGone(err)
 	}
-	return e.driver.CreatesTheLock(ctx, l.client, session, l.basePath, l.cfg.data)
-}
-
-// newAcquisition returns the acquisition of a new node.
-func (l *lock) newAcquisition(session *framework.Session, node LockNode, e entry, before instant, place *line.Place) *acquisition {
-	_, name := framework.SplitPath(node.Path)
-	self := &member{place: place, session: session, proves: l.localReleaseProves(l.driver, name)}
-	place.Owner, place.Data = self, string(l.cfg.data)
-	a := &acquisition{
-		l: l, session: session, node: node, self: self, name: name, entry: e, ownDue: time.Now().Add(ownDelay),
-		grants: before.grants, link: before.link, place: place,
+	if err != nil {
+		return err
 	}
-	a.shrinking, _ = e.driver.(ShrinkingQueue)
-	return a
-}
-
-// join takes a place in the line.
-func (a *acquisition) join(before instant) {
-	_, numbered := a.driver.(newcomerDriver)
-	a.place.Join(line.Node{
-		Name: a.name, Czxid: a.node.Stat.Czxid, History: a.l.unchanged(before), Moved: numbered && !standsLast(a.driver),
-		List: a.node.Children, Link: before.link,
-	})
-	if a.shrinking == nil && a.node.Children != nil {
-		a.listed = a.l.sorted(a.node.Children)
-	}
+	_, a.name = framework.SplitPath(node.Path)
+	a.self = &member{place: a.place, session: a.session, proves: a.l.localReleaseProves(a.l.driver, a.name)}
+	a.place.Owner, a.place.Data = a.self, string(a.l.cfg.data)
+	a.node, a.grants, a.link, a.ownDue = node, before.grants, before.link, time.Now().Add(ownDelay)
 	a.node.Children = nil // or each waiter would keep a list of all names in memory
+	a.shrinking, _ = a.driver.(ShrinkingQueue)
+	_, numbered := a.driver.(numberingDriver)
+	a.place.Join(line.Node{
+		Name: a.name, Czxid: node.Stat.Czxid, History: a.l.unchanged(before), Moved: numbered && !standsLast(a.driver),
+		List: node.Children, Link: before.link,
+	})
+	if a.shrinking == nil && node.Children != nil {
+		a.listed = a.l.line.Sorted(node.Children)
+	}
+	return nil
+}
+
+// createNode has the driver create the node. The driver may list the folder in the same round
+// trip.
+func (a *acquisition) createNode(ctx context.Context) (node LockNode, err error) {
+	l := a.l
+	driver, ok := a.driver.(numberingDriver)
+	if ok && driver.standsLast() && (a.place.Alone() || a.wait && l.line.Crowd() >= crowd) {
+		err = createNode(ctx, l.client, a.session, l.basePath, l.cfg.data, &node)
+		return node, err
+	}
+	return a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
 }
 
 // gone removes a contender whose node has been deleted.
@@ -343,7 +316,7 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 		case err == nil:
 		case ctx.Err() != nil && a.behind:
 			return nil, a.refusal(ended(ctx))
-		case a.hasWaited() && !startsAgain(err) && framework.Retryable(err):
+		case !a.began.IsZero() && !startsAgain(err) && framework.Retryable(err):
 			// The node keeps its place. Look again when there is a connection.
 			a.requireNewList()
 			attempt.Sleep(ctx, ownDelay)
@@ -420,6 +393,10 @@ func (a *acquisition) newHold(parent context.Context, endUse func()) *hold {
 
 // leave deletes the node after a failure, and returns the failure.
 func (a *acquisition) leave(ctx context.Context, cause error) error {
+	if a.self == nil { // it has none
+		a.place.Leave(false)
+		return cause
+	}
 	a.self.leave() // first, as waiters of this process need not wait for the deletion
 	defer a.own.Cancel()
 	if limit := a.l.cfg.cleanup; limit > 0 {

@@ -55,9 +55,8 @@ const waiterName = "wait-"
 //
 // It is safe for concurrent use. Two Conditions on one path and lock are the same.
 type Condition struct {
-	lock   InterProcessLock
-	of     *LockInternals // lock's
-	queue  *LockInternals // of the waiters
+	lock   *lock
+	queue  *lock // of the waiters
 	client *framework.Framework
 	path   string
 }
@@ -67,21 +66,21 @@ type Condition struct {
 // contenders. All users of the condition must name the same mutex. It checks its arguments
 // and sends nothing.
 func (m *InterProcessMutex) NewCondition(path string) (*Condition, error) {
-	return newCondition(m, m.internals, path)
+	return newCondition(m.lock, path)
 }
 
 // NewCondition returns the condition at path, for holders of the write lock; see
 // [InterProcessMutex.NewCondition]. A writer that was downgraded must release its read
 // lease before it waits: no other writer could enter until then.
 func (w *WriteLock) NewCondition(path string) (*Condition, error) {
-	return newCondition(w, w.internals, path)
+	return newCondition(w.lock, path)
 }
 
-func newCondition(lock InterProcessLock, of *LockInternals, path string) (*Condition, error) {
-	c := &Condition{lock: lock, of: of, client: of.client, path: path}
+func newCondition(of *lock, path string) (*Condition, error) {
+	c := &Condition{lock: of, client: of.client, path: path}
 	driver := StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: waiterName}}
 	var err error
-	c.queue, err = newInternals(spec{
+	c.queue, err = newLock(spec{
 		client: of.client, driver: driver, path: path, lockName: waiterName, maxLeases: signalCount{c},
 		opts: named("condition", []Option{WithLockData(of.cfg.data)}),
 	})
@@ -161,7 +160,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) 
 	switch {
 	case err != nil:
 		return nil, err
-	case c.of.owned(ctx) == lease.hold:
+	case c.lock.owned(ctx) == lease.hold:
 		return nil, errors.New("the context ends with the lease, expected the one that the lease's was derived from")
 	case lease.hold.isShared():
 		return nil, fmt.Errorf("%w: other leases of its owner would keep the lock while this one waits", ErrReentered)
@@ -189,14 +188,14 @@ func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) 
 
 // node returns the path of the lock's node. The lease must hold the lock.
 func (c *Condition) node(lease *Lease) (string, error) {
-	if lease == nil || lease.hold.l.owner != c.of.owner {
-		return "", fmt.Errorf("%w: expected a lease of %s", ErrNotHeld, c.of.path)
+	if lease == nil || lease.hold.l.owner != c.lock.owner {
+		return "", fmt.Errorf("%w: expected a lease of %s", ErrNotHeld, c.lock.path)
 	}
 	if err := lease.Err(); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
 	_, name := framework.SplitPath(lease.hold.node.path)
-	return framework.JoinPath(c.of.path, name), nil
+	return framework.JoinPath(c.lock.path, name), nil
 }
 
 // isShared reports whether the hold has more than one lease.
@@ -247,7 +246,7 @@ func (c *Condition) read(ctx context.Context, first ...framework.Read) (waiting,
 		return waiting{}, err
 	}
 	signals, err := c.parse(data)
-	return waiting{c.queue.sorted(children), signals, stat.Version}, err
+	return waiting{c.queue.line.Sorted(children), signals, stat.Version}, err
 }
 
 // parse reads the number of signals.
@@ -299,7 +298,11 @@ func (c *Condition) signal(ctx context.Context, lease *Lease, n int) error {
 	lock, err := c.node(lease)
 	for err == nil && n > 0 {
 		var told int
-		if told, err = c.tell(ctx, lock, min(n, signalBatch)); told == 0 {
+		err = c.untilKnown(ctx, func(ctx context.Context) (err error) {
+			told, err = c.tell(ctx, lock, min(n, signalBatch))
+			return err
+		})
+		if told == 0 {
 			break
 		}
 		n -= told
@@ -310,21 +313,20 @@ func (c *Condition) signal(ctx context.Context, lease *Lease, n int) error {
 	return nil
 }
 
-// tell signals the next n waiters and returns how many there were. It repeats a try with an
-// unknown outcome.
-func (c *Condition) tell(ctx context.Context, lock string, n int) (told int, err error) {
-	err = retry.Do(ctx, c.client.RetryPolicy(), func(ctx context.Context) (err error) {
-		told, err = c.tellOnce(ctx, lock, n)
+// untilKnown repeats a change whose outcome is unknown, or that another lease of the same hold
+// has forestalled.
+func (c *Condition) untilKnown(ctx context.Context, change func(ctx context.Context) error) error {
+	return retry.Do(ctx, c.client.RetryPolicy(), func(ctx context.Context) error {
+		err := change(ctx)
 		if framework.OutcomeUnknown(err) || errors.Is(err, framework.ErrBadVersion) {
-			return err // a bad version comes from another lease of the same hold
+			return err
 		}
 		return permanent(err)
 	})
-	return told, err
 }
 
-// tellOnce signals the next n waiters in one transaction.
-func (c *Condition) tellOnce(ctx context.Context, lock string, n int) (told int, err error) {
+// tell signals the next n waiters in one transaction, and returns how many there were.
+func (c *Condition) tell(ctx context.Context, lock string, n int) (told int, err error) {
 	for {
 		now, err := c.read(ctx)
 		if err != nil {
@@ -335,21 +337,16 @@ func (c *Condition) tellOnce(ctx context.Context, lock string, n int) (told int,
 		if len(next) == 0 { // no waiter without a signal
 			return 0, nil
 		}
+		touch := make([]framework.Op, len(next)) // fires the watches of the waiters
+		for i, name := range next {
+			touch[i] = framework.SetDataOp(framework.JoinPath(c.path, name), []byte(signalMessage))
+		}
 		// A missing node means that one of the waiters has just left: look again.
-		err = c.change(ctx, lock, now, signalled+len(next), c.touch(next)...)
+		err = c.change(ctx, lock, now, signalled+len(next), touch...)
 		if !errors.Is(err, framework.ErrNoNode) {
 			return len(next), err
 		}
 	}
-}
-
-// touch returns the operations that fire the watches of the waiters.
-func (c *Condition) touch(waiters []string) []framework.Op {
-	ops := make([]framework.Op, len(waiters))
-	for i, name := range waiters {
-		ops[i] = framework.SetDataOp(framework.JoinPath(c.path, name), []byte(signalMessage))
-	}
-	return ops
 }
 
 // waiter is one call to Await whose node stands in the condition's queue.
@@ -394,15 +391,11 @@ func (c *Condition) join(ctx context.Context, session *framework.Session, lock s
 // outcome is known and no other change has come between. place is the waiter's place in the
 // queue, negative when its node is gone.
 func (w *waiter) settling(ctx context.Context, fn func(ctx context.Context, place int) error) error {
-	return retry.Do(ctx, w.c.client.RetryPolicy(), func(ctx context.Context) error {
+	return w.c.untilKnown(ctx, func(ctx context.Context) error {
 		if err := w.look(ctx); err != nil {
-			return permanent(err)
-		}
-		err := fn(ctx, slices.Index(w.now.waiters, w.name))
-		if framework.OutcomeUnknown(err) || errors.Is(err, framework.ErrBadVersion) {
 			return err
 		}
-		return permanent(err)
+		return fn(ctx, slices.Index(w.now.waiters, w.name))
 	})
 }
 

@@ -135,37 +135,20 @@ var ofContenders = []framework.CreateOption{
 	framework.WithMode(framework.EphemeralSequential),
 }
 
-// orderedDriver is a driver of this package. Several of them may sort the names in one way.
-type orderedDriver interface{ order() line.Sorter }
-
-// newcomerDriver is a driver that knows where a newcomer stands. If that is behind all
-// others, an acquisition that is certain to wait can be created without a list.
-type newcomerDriver interface {
-	orderedDriver
-
+// numberingDriver is a driver of this package. It sorts by the numbers of the server, and knows
+// where a newcomer stands. If that is behind all others, it creates the node of
+// StandardLockInternalsDriver; an acquisition that is certain to wait, or to be alone, creates
+// it without a list.
+type numberingDriver interface {
+	order() line.Sorter // equal for the drivers that sort in the same way
 	standsLast() bool
-	createsWithoutList(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
-}
-
-// unlisted is the part of a driver that creates the node of StandardLockInternalsDriver
-// without the list.
-type unlisted struct{}
-
-func (unlisted) standsLast() bool { return true }
-
-func (unlisted) createsWithoutList(
-	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
-) (LockNode, error) {
-	var node LockNode
-	err := createNode(ctx, client, session, path, data, &node)
-	return node, err
 }
 
 // standsLast reports whether a newcomer stands behind all contenders.
 func standsLast(driver LockInternalsDriver) bool {
 	_, shrinking := driver.(ShrinkingQueue)
-	newcomer, ok := driver.(newcomerDriver)
-	return shrinking && (!ok || newcomer.standsLast())
+	numbering, ok := driver.(numberingDriver)
+	return shrinking && (!ok || numbering.standsLast())
 }
 
 // markingQueue is a [ShrinkingQueue] in which a contender may take the place of one that
@@ -180,16 +163,15 @@ func marks(driver LockInternalsDriver) bool {
 
 // queueDriver is StandardLockInternalsDriver with the promise of a ShrinkingQueue: new nodes
 // have greater numbers, and contenders enter in the order of their numbers.
-type queueDriver struct {
-	StandardLockInternalsDriver
-	unlisted
-}
+type queueDriver struct{ StandardLockInternalsDriver }
 
 func newQueueDriver(lockName string) queueDriver {
-	return queueDriver{StandardLockInternalsDriver: StandardLockInternalsDriver{StandardLockInternalsSorter{LockName: lockName}}}
+	return queueDriver{StandardLockInternalsDriver{StandardLockInternalsSorter{lockName}}}
 }
 
 func (d queueDriver) order() line.Sorter { return numbered{d.StandardLockInternalsSorter} }
+
+func (queueDriver) standsLast() bool { return true }
 
 // numbered is the order of the numbers that the server appends.
 type numbered struct{ StandardLockInternalsSorter }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,9 +118,23 @@ func (l internalsLock) Do(ctx context.Context, fn func(context.Context) error) e
 	return locks.Do(ctx, l, fn)
 }
 
+// declares names a method as the type of the package that declares it.
+func (k lockKind) declares(method string) string {
+	switch {
+	case strings.HasPrefix(k.typ, "InterProcessSemaphore") && k.typ != "InterProcessSemaphore":
+		return "permits." + method
+	case method == "Participants" && (k.typ == "ReadLock" || k.typ == "WriteLock"):
+		return k.typ + "." + method
+	case method == "Do":
+		return "recipe.Do"
+	default:
+		return "lock." + method
+	}
+}
+
 // calls returns the calls of a kind.
 func (k lockKind) calls() []faultedCall {
-	acquire, try := []string{k.typ + ".Acquire"}, []string{k.typ + ".TryAcquire"}
+	acquire, try := []string{k.declares("Acquire")}, []string{k.declares("TryAcquire")}
 	calls := []faultedCall{
 		{name: free, of: acquire, prepare: k.acquire(false)},
 		{name: behind, of: acquire, prepare: k.acquire(true)},
@@ -127,8 +142,8 @@ func (k lockKind) calls() []faultedCall {
 		{name: tryHeld, of: try, prepare: k.try(true), fails: true, may: failing},
 		{name: again, of: acquire, prepare: k.reenter},
 		{name: releasing, of: []string{"Lease.Release"}, prepare: k.release, may: losing},
-		{name: doing, of: []string{k.typ + ".Do", "Do"}, prepare: k.do, may: losing},
-		{name: asking, of: []string{k.typ + ".Participants"}, prepare: k.participants},
+		{name: doing, of: []string{k.declares("Do"), "Do"}, prepare: k.do, may: losing},
+		{name: asking, of: []string{k.declares("Participants")}, prepare: k.participants},
 	}
 	calls = slices.DeleteFunc(calls, func(f faultedCall) bool { return k.requests[f.name] == 0 })
 	for i := range calls {

@@ -15,11 +15,7 @@ import (
 var withoutAFault = map[string]string{
 	"FixedLeases.MaxLeases":                      "it makes no request",
 	"StandardLockInternalsDriver.CreatesTheLock": "every acquisition makes it",
-	"ReadLock.Do":                                "it is Do, like the method of InterProcessMutex",
-	"WriteLock.Do":                               "it is Do, like the method of InterProcessMutex",
-	"InterProcessSemaphore.Do":                   "it is Do, like the method of InterProcessMutex",
-	"InterProcessSemaphoreV2.Do":                 "it is Do, like the method of InterProcessMutex",
-	"InterProcessSemaphoreMutex.Do":              "it is Do, like the method of InterProcessMutex",
+	"permits.Do": "it is Do, like recipe.Do",
 }
 
 // TestEveryCallIsFaulted: each exported call that takes a context and can fail

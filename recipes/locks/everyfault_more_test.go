@@ -15,9 +15,9 @@ import (
 
 // otherCalls are those that not all recipes have.
 var otherCalls = []faultedCall{
-	{name: "ReadLock: Acquire beside a reader", of: []string{"ReadLock.Acquire"}, requests: 3, prepare: readBesideAReader},
-	{name: "ReadLock: Acquire by the writer", of: []string{"ReadLock.Acquire"}, requests: 4, prepare: readByTheWriter, may: losing},
-	{name: "InterProcessMutex with local handoff: Acquire behind a goroutine", of: []string{"InterProcessMutex.Acquire"}, requests: 1, prepare: acquireByHandoff},
+	{name: "ReadLock: Acquire beside a reader", of: []string{"lock.Acquire"}, requests: 3, prepare: readBesideAReader},
+	{name: "ReadLock: Acquire by the writer", of: []string{"lock.Acquire"}, requests: 4, prepare: readByTheWriter, may: losing},
+	{name: "InterProcessMutex with local handoff: Acquire behind a goroutine", of: []string{"lock.Acquire"}, requests: 1, prepare: acquireByHandoff},
 	{name: "InterProcessReadWriteLock: Participants", of: []string{"InterProcessReadWriteLock.Participants"}, requests: 2, prepare: readWriteParticipants},
 
 	{name: "InterProcessSemaphoreV2: AcquireN of two free ones", of: []string{"InterProcessSemaphoreV2.AcquireN"}, requests: 17, prepare: acquireTwo(false)},
@@ -27,7 +27,7 @@ var otherCalls = []faultedCall{
 		name: "InterProcessSemaphoreV2: TryAcquireN of two, one of them held", of: []string{"InterProcessSemaphoreV2.TryAcquireN"}, requests: 9,
 		prepare: tryTwo(true), fails: true, may: failing,
 	},
-	{name: "InterProcessSemaphoreV2: Waiters", of: []string{"InterProcessSemaphoreV2.Waiters", "InterProcessSemaphoreMutex.Waiters"}, requests: 2, prepare: waitersOfASemaphore},
+	{name: "InterProcessSemaphoreV2: Waiters", of: []string{"permits.Waiters"}, requests: 2, prepare: waitersOfASemaphore},
 	{name: "SharedLeases: Acquire by a number that is not there yet", of: []string{"SharedLeases.MaxLeases"}, requests: 10, prepare: acquireShared},
 	{name: "SharedLeases: Set", of: []string{"SharedLeases.Set"}, requests: 1, prepare: setShared, may: unknown},
 

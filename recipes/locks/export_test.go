@@ -16,7 +16,7 @@ func DowngradeDriver(writer string) LockInternalsDriver {
 
 // SemaphoreV2Driver returns the driver of the leases of an InterProcessSemaphoreV2.
 func SemaphoreV2Driver() LockInternalsDriver {
-	return leaseDriver{StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName}}
+	return newLeaseDriver(nil)
 }
 
 // MutexOfHold is what guards the count of the leases of the lease's hold.

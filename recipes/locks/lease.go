@@ -323,18 +323,20 @@ type ownerKey struct {
 
 // owned returns the hold of this lock that ctx carries, or nil.
 func (l *lock) owned(ctx context.Context) *hold {
-	if ctx == nil {
-		return nil // the acquisition returns the error
-	}
 	h, _ := ctx.Value(l.owner).(*hold)
 	return h
 }
 
-// refuseReentry returns an error if re-entry is off and ctx holds the lock.
-func (l *lock) refuseReentry(ctx context.Context) error {
+// holds reports whether ctx carries a hold of this lock that has not ended.
+func (l *lock) holds(ctx context.Context) bool {
 	h := l.owned(ctx)
-	holds := h != nil && h.err() == nil // a hold that has ended is refused later, with its cause
-	if !l.cfg.noReentry || !holds {
+	return h != nil && h.err() == nil
+}
+
+// refuseReentry returns an error if re-entry is off and ctx holds the lock. A hold that has
+// ended is refused later, with its cause.
+func (l *lock) refuseReentry(ctx context.Context) error {
+	if !l.cfg.noReentry || !l.holds(ctx) {
 		return nil
 	}
 	return fmt.Errorf("%w: the context holds this lock already, which was made WithoutReentry: "+

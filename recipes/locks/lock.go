@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
@@ -28,10 +27,14 @@ type lock struct {
 	line      *line.Line
 	owner     any  // the ownerKey of its holds
 	reenters  bool // whether ownership in a context counts
-	cfg       settings
+	cfg       config
 	failed    atomicTime // the last failed try; unset if one has succeeded since
 	telemetry *telemetry
 	handoff   *handoff // nil if every hold has a node of its own
+
+	// driverFor returns the driver of an acquisition with a context, or why there can be none.
+	// It is nil if all have driver.
+	driverFor func(ctx context.Context) (LockInternalsDriver, error)
 }
 
 // lineKey distinguishes the locks that know of each other's contenders.
@@ -46,7 +49,7 @@ type lineKey struct {
 func (l *lock) newLine() *line.Line {
 	_, fixed := l.maxLeases.(FixedLeases)
 	key := lineKey{client: l.client.WithoutNamespace(), path: l.fullPath, fixed: fixed}
-	if driver, ok := l.driver.(orderedDriver); ok {
+	if driver, ok := l.driver.(numberingDriver); ok {
 		key.sorter = driver.order()
 		return line.Of(key, driver.order())
 	}
@@ -93,17 +96,6 @@ func (l lister) List() (answer line.List, err error) {
 		return err
 	})
 	return answer, err
-}
-
-// sorted returns the contenders among the children, in the order of the queue. It does not
-// change children, and may return them.
-func (l *lock) sorted(children []string) []string {
-	if len(children) == 1 && l.driver.Contends(children[0]) {
-		return children
-	}
-	contenders := slices.DeleteFunc(slices.Clone(children), func(name string) bool { return !l.driver.Contends(name) })
-	slices.SortFunc(contenders, l.driver.Compare)
-	return contenders
 }
 
 // pathsOf returns the paths of nodes in the folder.

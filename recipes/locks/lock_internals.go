@@ -28,10 +28,14 @@ type LockInternals struct{ *lock }
 func NewLockInternals(
 	client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases int, opts ...Option,
 ) (*LockInternals, error) {
-	return newInternals(spec{
+	l, err := newLock(spec{
 		client: client, driver: driver, path: path, lockName: lockName, maxLeases: FixedLeases(maxLeases),
 		reenters: true, handsOff: maxLeases == 1, opts: opts,
 	})
+	if err != nil {
+		return nil, err
+	}
+	return &LockInternals{l}, nil
 }
 
 // spec describes one lock.
@@ -74,8 +78,8 @@ func (s spec) validate() error {
 	return nil
 }
 
-// newInternals returns the lock of a spec. No recipe changes it later.
-func newInternals(s spec) (*LockInternals, error) {
+// newLock returns the lock of a spec.
+func newLock(s spec) (*lock, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
@@ -88,7 +92,7 @@ func newInternals(s spec) (*LockInternals, error) {
 	}
 	l := &lock{
 		client: s.client, driver: s.driver, path: s.path, fullPath: s.client.FullPath(s.path), lockName: s.lockName,
-		basePath: framework.JoinPath(s.path, s.lockName), maxLeases: s.maxLeases, reenters: s.reenters, cfg: cfg.settings,
+		basePath: framework.JoinPath(s.path, s.lockName), maxLeases: s.maxLeases, reenters: s.reenters, cfg: cfg,
 	}
 	l.owner, l.line = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}, l.newLine()
 	if !cfg.unobserved {
@@ -99,22 +103,42 @@ func newInternals(s spec) (*LockInternals, error) {
 	if cfg.handoff > 1 {
 		l.handoff = &handoff{most: cfg.handoff}
 	}
-	return &LockInternals{l}, nil
+	return l, nil
 }
 
-// Path returns the lock's folder.
-func (l *LockInternals) Path() string { return l.path }
+// Path returns the path of the lock, the folder of its nodes.
+func (l *lock) Path() string { return l.path }
 
-// Acquire blocks until the lock is held or the context ends; see
-// [InterProcessMutex.Acquire] for the contract.
-func (l *LockInternals) Acquire(ctx context.Context) (*Lease, error) {
-	return l.attemptLock(ctx, l.entry(true))
-}
+// Acquire blocks until the lock is held, or one lease of a semaphore, and returns its lease.
+// The context bounds the wait only. Once the acquisition stands in the queue nothing but the
+// context ends the wait: after an outage or the end of its session it joins the queue again.
+// When the context ends, the error matches the context's error and its cause, and the place
+// in the queue is given up. It also matches [ErrNotAcquired] if another contender stood
+// before it, and [framework.ErrNotConnected] if there was no connection.
+//
+// A context that was derived from a lease of this lock ([Lease.Context]) re-enters, unless
+// the lock is a semaphore: the new lease shares node and token with the first, and the lock
+// is released with the last of them. If the first lease has ended, the error says how.
+// Goroutines that acquire with one such context all enter at once: they do not exclude each
+// other, just as one thread does not exclude itself in Curator. [WithoutReentry] makes that
+// an error.
+func (l *lock) Acquire(ctx context.Context) (*Lease, error) { return l.attemptLock(ctx, true) }
 
-// TryAcquire acquires the lock if it is free and does not wait for it; see
-// [InterProcessMutex.TryAcquire] for the contract.
-func (l *LockInternals) TryAcquire(ctx context.Context) (*Lease, error) {
-	return l.attemptLock(ctx, l.entry(false))
+// TryAcquire acquires the lock if no contender is in the way, whether it holds the lock or
+// waits for it. Otherwise it does not queue: the error is a [*NotAcquiredError], which matches
+// [ErrNotAcquired], and no node is left. A try on a free lock takes one round trip, and three
+// if the folder is missing. A try that follows a failed one, or that is made while this client
+// has contenders of its own, reads the queue first; it may wait until another try of this
+// client is decided, which could be in its way. Without a connection it fails as any request
+// does, after the client's connection timeout and retries. It re-enters like Acquire.
+func (l *lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.attemptLock(ctx, false) }
+
+// recipe is a lock with the methods that programs use, for the types that embed it.
+type recipe struct{ *lock }
+
+// Do runs fn while the lock is held; see [Do].
+func (r recipe) Do(ctx context.Context, fn func(context.Context) error) error {
+	return do(ctx, r.path, r.Acquire, fn)
 }
 
 // InterProcessLock is the interface that the recipes of this package share: a mutex, either

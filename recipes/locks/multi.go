@@ -55,21 +55,13 @@ func rankOf(lock InterProcessLock) string {
 
 // rank returns the path at the server and the lock name: locks of several kinds at one path
 // do not exclude each other, so they need an order too.
-func (l *LockInternals) rank() string {
-	return l.fullPath + "\x00" + l.lockName
-}
+func (l *lock) rank() string { return l.fullPath + "\x00" + l.lockName }
 
-func (m *InterProcessMutex) rank() string     { return m.internals.rank() }
-func (s *InterProcessSemaphore) rank() string { return s.internals.rank() }
-func (s *InterProcessSemaphoreV2) rank() string {
-	return s.leases.client.FullPath(s.path) + "\x00" + leaseName
-}
-func (m *InterProcessSemaphoreMutex) rank() string { return m.semaphore.rank() }
-func (w *WriteLock) rank() string                  { return w.internals.rank() }
+func (p permits) rank() string { return p.leases.client.FullPath(p.path) + "\x00" + leaseName }
 
 // rank is greater than the writer's: a writer can become a reader, a reader cannot become a
 // writer.
-func (r *ReadLock) rank() string { return r.write.rank() + "\x00" }
+func (r *ReadLock) rank() string { return r.fullPath + "\x00" + writeName + "\x00" }
 
 // Acquire blocks until all members are held. The context bounds the whole wait. When a
 // member fails, or is lost during the wait for a later one, Acquire releases the acquired
@@ -88,27 +80,21 @@ func (m *InterProcessMultiLock) TryAcquire(ctx context.Context) (*MultiLease, er
 func (m *InterProcessMultiLock) acquire(
 	ctx context.Context, one func(InterProcessLock, context.Context) (*Lease, error),
 ) (*MultiLease, error) {
-	var multi MultiLease
-	returned := false
-	defer func() {
-		if !returned { // a member has panicked
-			_ = giveBack(ctx, multi.leases) // the panic is the error
-		}
-	}()
 	held := ctx
-	for _, member := range m.members {
+	leases, err := allOrNone(ctx, len(m.members), func(i int) (*Lease, error) {
 		// With the ownership of the members before it: losing one of them ends the wait.
-		lease, err := one(member, held)
-		if err != nil {
-			returned = true
-			return nil, joined(err, giveBack(ctx, multi.leases))
+		lease, err := one(m.members[i], held)
+		if err == nil {
+			held = lease.Context(held)
 		}
-		multi.leases = append(multi.leases, lease)
-		held = lease.Context(held) //nolint:fatcontext // one for each lease is meant
+		return lease, err
+	})
+	if err != nil {
+		return nil, err
 	}
-	returned = true
+	multi := &MultiLease{leases: leases}
 	multi.done = multi.Context(context.WithoutCancel(ctx)).Done()
-	return &multi, nil
+	return multi, nil
 }
 
 // Do runs fn while all members are held; see [Do]. The context of fn ends when any

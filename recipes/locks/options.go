@@ -18,24 +18,19 @@ type optionFunc func(*config) error
 func (f optionFunc) apply(c *config) error { return f(c) }
 
 type config struct {
-	settings
-	label      string // in the default data
-	recipe     string // in the telemetry
-	handoff    int    // holds in a row under one node
-	unobserved bool   // without telemetry and revocation listener
-}
-
-// settings is the part of a config that a lock keeps.
-type settings struct {
 	policy       framework.ErrorPolicy
 	data         []byte
-	onRevocation func(*Lease) // may be nil
-	noReentry    bool
+	label        string        // in the default data
+	recipe       string        // in the telemetry
+	handoff      int           // holds in a row under one node
+	onRevocation func(*Lease)  // may be nil
+	unobserved   bool          // without telemetry and revocation listener
+	noReentry    bool          // ownership in a context counts, and is refused
 	cleanup      time.Duration // how long a failed acquisition waits for the deletion of its node
 }
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
-	c := config{settings: settings{policy: client.ErrorPolicy()}, recipe: defaultRecipe}
+	c := config{policy: client.ErrorPolicy(), recipe: defaultRecipe}
 	for _, o := range opts {
 		if o == nil {
 			return c, errors.New("a nil option")

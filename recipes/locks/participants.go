@@ -16,19 +16,19 @@ import (
 // Contenders that leave during the call are left out. A contender whose data this client
 // cannot read, because it is too long or forbidden, has no identity, and perhaps no session
 // and token. A lock that was never used has none.
-func (l *LockInternals) Participants(ctx context.Context) ([]Participant, error) {
-	return l.inspect(ctx, "participants", func(queued, string) *LockInternals { return l })
+func (l *lock) Participants(ctx context.Context) ([]Participant, error) {
+	return l.inspect(ctx, "participants", func(queued, string) *lock { return l })
 }
 
 // Holders returns the participants that have the lock, in the order of the
 // queue. Unlike Participants it reads only their nodes: it takes two round
 // trips, however many wait.
 func (l *LockInternals) Holders(ctx context.Context) ([]Participant, error) {
-	return l.inspect(ctx, "holders", func(in queued, name string) *LockInternals {
-		if result, err := in.decide(l, name); err != nil || !result.GetsTheLock {
+	return l.inspect(ctx, "holders", func(in queued, name string) *lock {
+		if result, err := in.decide(l.lock, name); err != nil || !result.GetsTheLock {
 			return nil
 		}
-		return l
+		return l.lock
 	})
 }
 
@@ -39,13 +39,13 @@ type queued struct {
 }
 
 // decide asks the driver of the lock that a name contends for.
-func (in queued) decide(l *LockInternals, name string) (PredicateResults, error) {
+func (in queued) decide(l *lock, name string) (PredicateResults, error) {
 	return l.driver.GetsTheLock(in.names, name, in.maxLeases)
 }
 
 // inspect lists the folder and reads the nodes of the contenders that choose returns a lock
 // for, of several that share the folder and its order. What is its name in an error.
-func (l *LockInternals) inspect(ctx context.Context, what string, choose func(in queued, name string) *LockInternals) ([]Participant, error) {
+func (l *lock) inspect(ctx context.Context, what string, choose func(in queued, name string) *lock) ([]Participant, error) {
 	participants, err := l.chosen(ctx, choose)
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s of %s: %w", what, l.path, err)
@@ -53,12 +53,12 @@ func (l *LockInternals) inspect(ctx context.Context, what string, choose func(in
 	return participants, nil
 }
 
-func (l *LockInternals) chosen(ctx context.Context, choose func(in queued, name string) *LockInternals) (participants []Participant, err error) {
+func (l *lock) chosen(ctx context.Context, choose func(in queued, name string) *lock) (participants []Participant, err error) {
 	children, err := l.client.Children(ctx, l.path)
 	if err != nil {
 		return nil, absent(err)
 	}
-	in := queued{names: l.sorted(children)}
+	in := queued{names: l.line.Sorted(children)}
 	if in.maxLeases, err = l.currentMax(ctx); err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ const inspectBatch = 256
 
 // contender is a name in the queue and the content of its node.
 type contender struct {
-	l        *LockInternals // the lock that it contends for
+	l        *lock // the lock that it contends for
 	name     string
 	position int
 	data     []byte
@@ -102,7 +102,7 @@ func (c *contender) isRead() bool { return c.stat.Czxid != 0 || c.forbidden }
 // readAll reads the nodes of the contenders that are still there. When one is gone, the
 // pipeline fails, but it may have read the others. A node whose data cannot be read is a
 // contender all the same, without an identity.
-func (l *LockInternals) readAll(ctx context.Context, contenders []*contender) error {
+func (l *lock) readAll(ctx context.Context, contenders []*contender) error {
 	unread := slices.Clone(contenders)
 	for len(unread) > 0 {
 		reads := make([]framework.Read, len(unread))
@@ -159,7 +159,7 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ReadOption)
 	if absent(err) != nil {
 		return nil, fmt.Errorf("locks: queue of %s: %w", l.path, err)
 	}
-	return l.sorted(children), nil
+	return l.line.Sorted(children), nil
 }
 
 // Participant reads the node of one contender, by its name in the queue. It is for code that

@@ -48,16 +48,28 @@ type InterProcessReadWriteLock struct {
 func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
 	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true}
 	side.driver, side.lockName, side.opts = readDriver{}, readName, named("rw.read", opts)
-	read, err := newInternals(side)
+	read, err := newLock(side)
 	if err != nil {
 		return nil, err
 	}
 	side.driver, side.lockName, side.opts = writeDriver{}, writeName, named("rw.write", opts)
-	write, err := newInternals(side)
+	write, err := newLock(side)
 	if err != nil {
 		return nil, err
 	}
-	return &InterProcessReadWriteLock{&ReadLock{read, write}, &WriteLock{write, read}}, nil
+	read.driverFor = func(ctx context.Context) (LockInternalsDriver, error) {
+		if writer := write.owned(ctx); writer != nil {
+			return downgradeDriver{writer: writer}, nil
+		}
+		return read.driver, nil
+	}
+	write.driverFor = func(ctx context.Context) (LockInternalsDriver, error) {
+		if read.holds(ctx) && !write.holds(ctx) {
+			return nil, ErrUpgrade
+		}
+		return write.driver, nil
+	}
+	return &InterProcessReadWriteLock{&ReadLock{recipe{read}}, &WriteLock{recipe{write}}}, nil
 }
 
 // ReadLock returns the side that many can hold.
@@ -72,121 +84,47 @@ func (l *InterProcessReadWriteLock) Path() string { return l.read.Path() }
 // Participants returns the readers and writers in the order of the queue; see
 // [LockInternals.Participants].
 func (l *InterProcessReadWriteLock) Participants(ctx context.Context) ([]Participant, error) {
-	return l.read.internals.inspect(ctx, "participants", func(_ queued, name string) *LockInternals {
+	return l.read.inspect(ctx, "participants", func(_ queued, name string) *lock {
 		if writeSorter.Contends(name) {
-			return l.write.internals
+			return l.write.lock
 		}
-		return l.read.internals
+		return l.read.lock
 	})
 }
 
-// ReadLock is the side of an [InterProcessReadWriteLock] that many owners can hold
-// at once.
-type ReadLock struct {
-	internals *LockInternals
-	write     *LockInternals
-}
-
-var _ InterProcessLock = (*ReadLock)(nil)
-
-// Path returns the path of the read/write lock.
-func (r *ReadLock) Path() string { return r.internals.Path() }
-
-// Acquire blocks until no writer is before this reader in the queue, and returns its
-// lease. It follows the contract of [InterProcessMutex.Acquire]: the context bounds the
-// wait, and the context of a read lease re-enters.
+// ReadLock is the side of an [InterProcessReadWriteLock] that many owners can hold at once. An
+// acquisition blocks until no writer is before it in the queue.
 //
 // With the context of a write lease of the same lock it downgrades: the read lease is
 // granted at once, has a node of its own in the writer's place of the queue, and the
 // writer's token. Either lease may be released first. If the write lease has ended, or ends
 // during the call, the error says how.
-func (r *ReadLock) Acquire(ctx context.Context) (*Lease, error) {
-	return r.internals.attemptLock(ctx, r.entry(ctx, true))
-}
+type ReadLock struct{ recipe }
 
-// TryAcquire is Acquire without the wait: with a writer before this reader it
-// returns an error that matches [ErrNotAcquired].
-func (r *ReadLock) TryAcquire(ctx context.Context) (*Lease, error) {
-	return r.internals.attemptLock(ctx, r.entry(ctx, false))
-}
-
-// entry describes the acquisition of a reader. The owner of the write lock becomes a reader
-// in the writer's place.
-func (r *ReadLock) entry(ctx context.Context, wait bool) entry {
-	e := r.internals.entry(wait)
-	if writer := r.write.owned(ctx); writer != nil {
-		e.driver = downgradeDriver{writer: writer}
-	}
-	return e
-}
-
-// Do runs fn while the read lock is held; see [Do].
-func (r *ReadLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	return Do(ctx, r, fn)
-}
+var _ InterProcessLock = (*ReadLock)(nil)
 
 // Participants returns the readers in the order of the queue; see
 // [LockInternals.Participants].
 func (r *ReadLock) Participants(ctx context.Context) ([]Participant, error) {
-	return r.internals.only(ctx, readSorter)
+	return r.only(ctx, readSorter)
 }
 
-// WriteLock is the side of an [InterProcessReadWriteLock] that one owner can hold,
-// while there are no readers.
-type WriteLock struct {
-	internals *LockInternals
-	read      *LockInternals
-}
+// WriteLock is the side of an [InterProcessReadWriteLock] that one owner can hold, while there
+// are no readers. An acquisition blocks until no contender is before it in the queue. With the
+// context of a read lease alone it fails at once, with an error that matches [ErrUpgrade].
+type WriteLock struct{ recipe }
 
 var _ InterProcessLock = (*WriteLock)(nil)
-
-// Path returns the path of the read/write lock.
-func (w *WriteLock) Path() string { return w.internals.Path() }
-
-// Acquire blocks until no contender is before this writer in the queue, and returns its
-// lease. It follows the contract of [InterProcessMutex.Acquire]: the context bounds the
-// wait, and the context of a write lease re-enters. With the context of a read lease alone
-// it fails at once, with an error that matches [ErrUpgrade].
-func (w *WriteLock) Acquire(ctx context.Context) (*Lease, error) {
-	if err := w.refuseUpgrade(ctx); err != nil {
-		return nil, err
-	}
-	return w.internals.Acquire(ctx)
-}
-
-// TryAcquire is Acquire without the wait: with a contender before this writer it returns an
-// error that matches [ErrNotAcquired].
-func (w *WriteLock) TryAcquire(ctx context.Context) (*Lease, error) {
-	if err := w.refuseUpgrade(ctx); err != nil {
-		return nil, err
-	}
-	return w.internals.TryAcquire(ctx)
-}
-
-// refuseUpgrade returns an error if ctx holds the read lock and not the write lock.
-func (w *WriteLock) refuseUpgrade(ctx context.Context) error {
-	reader, writer := w.read.owned(ctx), w.internals.owned(ctx)
-	reads, writes := reader != nil && reader.err() == nil, writer != nil && writer.err() == nil
-	if reads && !writes {
-		return fmt.Errorf("locks: acquire %s: %w", w.Path(), ErrUpgrade)
-	}
-	return nil
-}
-
-// Do runs fn while the write lock is held; see [Do].
-func (w *WriteLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	return Do(ctx, w, fn)
-}
 
 // Participants returns the writers in the order of the queue; see
 // [LockInternals.Participants].
 func (w *WriteLock) Participants(ctx context.Context) ([]Participant, error) {
-	return w.internals.only(ctx, writeSorter)
+	return w.only(ctx, writeSorter)
 }
 
 // only returns the participants of one side, with their positions in the common queue.
-func (l *LockInternals) only(ctx context.Context, side StandardLockInternalsSorter) ([]Participant, error) {
-	return l.inspect(ctx, "participants", func(_ queued, name string) *LockInternals {
+func (l *lock) only(ctx context.Context, side StandardLockInternalsSorter) ([]Participant, error) {
+	return l.inspect(ctx, "participants", func(_ queued, name string) *lock {
 		if !side.Contends(name) {
 			return nil
 		}
@@ -208,7 +146,11 @@ var (
 
 // readWriteQueue is the part of the drivers that both sides share: one queue in the order
 // of the sequence numbers.
-type readWriteQueue struct{ unlisted }
+type readWriteQueue struct{}
+
+func (readWriteQueue) order() line.Sorter { return readWriteOrder{} }
+
+func (readWriteQueue) standsLast() bool { return true }
 
 // Contends reports whether the name is a reader's or a writer's.
 func (readWriteQueue) Contends(name string) bool {
@@ -231,8 +173,6 @@ func (q readWriteQueue) Compare(a, b string) int {
 		return strings.Compare(a, b)
 	}
 }
-
-func (readWriteQueue) order() line.Sorter { return readWriteOrder{} }
 
 // readWriteOrder is the order of both sides.
 type readWriteOrder struct{ readWriteQueue }

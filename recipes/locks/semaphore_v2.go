@@ -39,11 +39,7 @@ const (
 //
 // It is not re-entrant: every acquisition is for another lease. It is safe for
 // concurrent use.
-type InterProcessSemaphoreV2 struct {
-	path   string
-	turn   *LockInternals
-	leases *LockInternals
-}
+type InterProcessSemaphoreV2 struct{ permits }
 
 var _ InterProcessLock = (*InterProcessSemaphoreV2)(nil)
 
@@ -52,19 +48,32 @@ var _ InterProcessLock = (*InterProcessSemaphoreV2)(nil)
 func NewInterProcessSemaphoreV2(
 	client *framework.Framework, path string, maxLeases MaxLeases, opts ...Option,
 ) (*InterProcessSemaphoreV2, error) {
-	if err := framework.ValidatePath(path); err != nil {
-		return nil, fmt.Errorf("locks: %w", err)
-	}
-	driver := leaseDriver{StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName}}
-	leases, err := newInternals(spec{
-		client: client, driver: driver, path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
-		opts: named("semaphore", opts),
-	})
+	p, err := newPermits(client, path, maxLeases, opts)
 	if err != nil {
 		return nil, err
 	}
-	turn, err := newInternals(spec{
-		client: client, driver: newQueueDriver(mutexName), path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName,
+	return &InterProcessSemaphoreV2{p}, nil
+}
+
+// permits are the leases of a semaphore, and the turns in which they are acquired.
+type permits struct {
+	path         string
+	turn, leases *lock
+}
+
+func newPermits(client *framework.Framework, path string, maxLeases MaxLeases, opts []Option) (permits, error) {
+	if err := framework.ValidatePath(path); err != nil {
+		return permits{}, fmt.Errorf("locks: %w", err)
+	}
+	leases, err := newLock(spec{
+		client: client, driver: newLeaseDriver(nil), path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
+		opts: named("semaphore", opts),
+	})
+	if err != nil {
+		return permits{}, err
+	}
+	turn, err := newLock(spec{
+		client: client, driver: mutexDriver, path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName,
 		maxLeases: FixedLeases(1),
 		// Telemetry and revocation are for the leases. Leases are counted after their
 		// creation, so a turn that is lost unnoticed lets in no lease too many. So an
@@ -72,19 +81,19 @@ func NewInterProcessSemaphoreV2(
 		opts: append(slices.Clone(opts), unobserved(), WithErrorPolicy(framework.SessionErrorPolicy)),
 	})
 	if err != nil {
-		return nil, err
+		return permits{}, err
 	}
-	return &InterProcessSemaphoreV2{path, turn, leases}, nil
+	return permits{path, turn, leases}, nil
 }
 
 // Path returns the path of the semaphore.
-func (s *InterProcessSemaphoreV2) Path() string { return s.path }
+func (s permits) Path() string { return s.path }
 
 // Acquire blocks until a lease is acquired or the context ends. Once the acquisition has stood
 // in the queue no outage ends the wait: when it has lost its turn it joins the queue again. An
 // error of another kind does, such as [framework.ErrNoAuth]. A failure returns the errors of
 // [InterProcessMutex.Acquire] and leaves no node behind.
-func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
+func (s permits) Acquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, true))
 }
 
@@ -93,7 +102,7 @@ func (s *InterProcessSemaphoreV2) Acquire(ctx context.Context) (*Lease, error) {
 // one round trip if all leases are taken, one more if one is free, and one more to read a
 // maximum that may change ([SharedLeases]). Any number of tries may come at once: as many
 // succeed as there are free leases.
-func (s *InterProcessSemaphoreV2) TryAcquire(ctx context.Context) (*Lease, error) {
+func (s permits) TryAcquire(ctx context.Context) (*Lease, error) {
 	return one(s.acquire(ctx, 1, false))
 }
 
@@ -119,14 +128,14 @@ func (s *InterProcessSemaphoreV2) TryAcquireN(ctx context.Context, n int) ([]*Le
 }
 
 // Do runs fn while a lease is held; see [Do].
-func (s *InterProcessSemaphoreV2) Do(ctx context.Context, fn func(context.Context) error) error {
-	return Do(ctx, s, fn)
+func (s permits) Do(ctx context.Context, fn func(context.Context) error) error {
+	return do(ctx, s.path, s.Acquire, fn)
 }
 
 // Participants returns the leases, in the order in which they were asked for. One
 // beyond the maximum is still waited for, or was acquired before the maximum was
 // lowered.
-func (s *InterProcessSemaphoreV2) Participants(ctx context.Context) ([]Participant, error) {
+func (s permits) Participants(ctx context.Context) ([]Participant, error) {
 	participants, err := s.leases.Participants(ctx)
 	if err != nil {
 		return nil, err
@@ -144,11 +153,11 @@ func (s *InterProcessSemaphoreV2) Participants(ctx context.Context) ([]Participa
 // Waiters returns the contenders that are about to acquire leases, in the order of their
 // turns. The first one has its turn, and may have a lease among the Participants that it
 // still waits for.
-func (s *InterProcessSemaphoreV2) Waiters(ctx context.Context) ([]Participant, error) {
+func (s permits) Waiters(ctx context.Context) ([]Participant, error) {
 	return s.turn.Participants(ctx)
 }
 
-func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool) (leases []*Lease, err error) {
+func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease, err error) {
 	switch {
 	case ctx == nil:
 		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, attempt.ErrNilContext)
@@ -179,7 +188,7 @@ func (s *InterProcessSemaphoreV2) acquire(ctx context.Context, n int, wait bool)
 // a try that must fail creates no node. It does not overtake an acquisition that waits for
 // its turn or has it. The maximum holds without the turn, because every lease is counted
 // after its creation; see leaseDriver.
-func (s *InterProcessSemaphoreV2) try(ctx context.Context, span *acquireSpan) ([]*Lease, error) {
+func (s permits) try(ctx context.Context, span *acquireSpan) ([]*Lease, error) {
 	var turns, leases []string
 	var missing [2]error // a folder is missing before the first acquisition
 	maxLeases, err := s.leases.currentMax(ctx)
@@ -191,25 +200,20 @@ func (s *InterProcessSemaphoreV2) try(ctx context.Context, span *acquireSpan) ([
 	if err := errors.Join(err, absent(missing[0]), absent(missing[1])); err != nil {
 		return nil, err
 	}
-	turns, leases = s.turn.sorted(turns), s.leases.sorted(leases)
+	turns, leases = s.turn.line.Sorted(turns), s.leases.line.Sorted(leases)
 	switch {
 	case len(turns) > 0:
-		return nil, s.turn.inTheWay(turns)
+		return nil, s.turn.notAcquired(turns, nil)
 	case len(leases) >= maxLeases:
-		return nil, fmt.Errorf("%d of %d leases are taken: %w", len(leases), maxLeases, s.leases.inTheWay(leases))
+		return nil, fmt.Errorf("%d of %d leases are taken: %w", len(leases), maxLeases, s.leases.notAcquired(leases, nil))
 	}
 	return s.leases.enterTimes(ctx, 1, entry{driver: s.leases.driver, wants: 1, span: span})
-}
-
-// inTheWay returns the error of a try behind these contenders.
-func (l *LockInternals) inTheWay(contenders []string) error {
-	return l.notAcquired(contenders, nil)
 }
 
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
 // node, an acquisition joins the queue again, and only its context ends the wait. Once it has
 // had a turn that also goes for an outage.
-func (s *InterProcessSemaphoreV2) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Lease, error) {
+func (s permits) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Lease, error) {
 	var rejoins rejoining
 	for {
 		leases, err := s.takeTurn(ctx, n, true, span)
@@ -231,7 +235,7 @@ func (s *InterProcessSemaphoreV2) takeTurns(ctx context.Context, n int, span *ac
 }
 
 // tryTurns takes turns for a try, as often as the retry policy says.
-func (s *InterProcessSemaphoreV2) tryTurns(ctx context.Context, n int, span *acquireSpan) (leases []*Lease, err error) {
+func (s permits) tryTurns(ctx context.Context, n int, span *acquireSpan) (leases []*Lease, err error) {
 	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		leases, err = s.takeTurn(ctx, n, false, span)
 		if errors.Is(err, errTurnLost) {
@@ -243,7 +247,7 @@ func (s *InterProcessSemaphoreV2) tryTurns(ctx context.Context, n int, span *acq
 }
 
 // takeTurn waits for its turn and acquires the leases one after the other.
-func (s *InterProcessSemaphoreV2) takeTurn(
+func (s permits) takeTurn(
 	ctx context.Context, n int, wait bool, span *acquireSpan,
 ) ([]*Lease, error) {
 	maxLeases, err := s.leases.currentMax(ctx)
@@ -261,14 +265,8 @@ func (s *InterProcessSemaphoreV2) takeTurn(
 	turn := h.newLease(h.l)
 	driver, done := s.warning()
 	defer done()
-	returned := false
-	defer func() {
-		if !returned { // the source of leases has panicked: let the next contender have its turn
-			_ = turn.release(ctx) // the panic is the error
-		}
-	}()
+	defer func() { _ = turn.release(ctx) }() // if the source of leases panics; otherwise it was released below
 	leases, err := s.leases.enterTimes(turn.Context(ctx), n, entry{driver: driver, wants: n, wait: wait, span: span})
-	returned = true
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case turn.Err() != nil: // not the caller's context: start again
@@ -296,46 +294,50 @@ const excessAfter = time.Second
 
 // warning returns the driver for one acquisition of leases, which logs when there are too
 // many of them for long, and a function that stops the timer.
-func (s *InterProcessSemaphoreV2) warning() (driver leaseDriver, done func()) {
+func (s permits) warning() (driver leaseDriver, done func()) {
 	warn := time.AfterFunc(math.MaxInt64, func() {
 		s.leases.client.Logger().Warn("a semaphore has more leases than its maximum: "+
 			"its participants use different ones, or the maximum was lowered", string(keyPath), s.path)
 	})
 	excessive := false
-	driver = leaseDriver{
-		StandardLockInternalsSorter: StandardLockInternalsSorter{leaseName},
-		counted: func(others, maxLeases int) {
-			switch was := excessive; {
-			case others <= maxLeases:
-				excessive = false
-				warn.Stop()
-			case !was:
-				excessive = true
-				warn.Reset(excessAfter)
-			}
-		},
-	}
+	driver = newLeaseDriver(func(others, maxLeases int) {
+		switch was := excessive; {
+		case others <= maxLeases:
+			excessive = false
+			warn.Stop()
+		case !was:
+			excessive = true
+			warn.Reset(excessAfter)
+		}
+	})
 	return driver, func() { warn.Stop() }
 }
 
 // enterTimes acquires n leases, or none.
-func (l *LockInternals) enterTimes(ctx context.Context, n int, e entry) ([]*Lease, error) {
-	var leases []*Lease
-	returned := false
-	defer func() {
-		if !returned { // the source of leases has panicked
-			_ = giveBack(ctx, leases) // the panic is the error
-		}
-	}()
-	for range n {
+func (l *lock) enterTimes(ctx context.Context, n int, e entry) ([]*Lease, error) {
+	return allOrNone(ctx, n, func(int) (*Lease, error) {
 		h, err := l.enter(ctx, e)
 		if err != nil {
-			returned = true
-			return nil, joined(err, giveBack(ctx, leases))
+			return nil, err
 		}
-		leases = append(leases, h.newLease(h.l))
+		return h.newLease(h.l), nil
+	})
+}
+
+// allOrNone acquires n leases one after the other. If one fails it gives back those before.
+func allOrNone(ctx context.Context, n int, acquire func(i int) (*Lease, error)) (leases []*Lease, err error) {
+	defer func() {
+		if len(leases) < n { // or user code has panicked
+			leases, err = nil, joined(err, giveBack(ctx, leases))
+		}
+	}()
+	for i := range n {
+		lease, err := acquire(i)
+		if err != nil {
+			return leases, err
+		}
+		leases = append(leases, lease)
 	}
-	returned = true
 	return leases, nil
 }
 
@@ -362,16 +364,13 @@ func one(leases []*Lease, err error) (*Lease, error) {
 // all the others, because it listed them after its creation. Curator lets a lease in only
 // when there are not too many in any order, and so counts all the others too.
 type leaseDriver struct {
-	StandardLockInternalsSorter
+	StandardLockInternalsDriver
 
 	counted func(others, maxLeases int) // called with each count; may be nil
 }
 
-// CreatesTheLock creates the node as for a mutex.
-func (leaseDriver) CreatesTheLock(
-	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
-) (LockNode, error) {
-	return StandardLockInternalsDriver{}.CreatesTheLock(ctx, client, session, path, data)
+func newLeaseDriver(counted func(others, maxLeases int)) leaseDriver {
+	return leaseDriver{StandardLockInternalsDriver{StandardLockInternalsSorter{leaseName}}, counted}
 }
 
 // GetsTheLock lets ours in if its place is below the maximum. Otherwise any change of the

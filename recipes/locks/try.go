@@ -9,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
 
@@ -21,18 +20,14 @@ const tryMemory = 10 * time.Second
 // lookFirst asks for a list, a read instead of two writes. It returns the announced trial if
 // the try may create its node.
 func (l *lock) lookFirst(ctx context.Context, driver LockInternalsDriver) (*line.Try, error) {
-	connected := l.client.State().IsConnected() && l.client.Session() != nil
-	if !standsLast(driver) && connected {
-		return nil, nil //nolint:nilnil // without an order a newcomer's place is not known
-	}
-	if !connected {
+	if !l.client.State().IsConnected() || l.client.Session() == nil {
 		// A read waits for a connection as long as any verb, and its error says what is wrong.
-		if _, err := l.client.Children(ctx, l.path); err != nil && !errors.Is(err, framework.ErrNoNode) {
+		if _, err := l.client.Children(ctx, l.path); absent(err) != nil {
 			return nil, err
 		}
-		if !standsLast(driver) {
-			return nil, nil //nolint:nilnil // as above
-		}
+	}
+	if !standsLast(driver) {
+		return nil, nil //nolint:nilnil // without an order a newcomer's place is not known
 	}
 	maxLeases, err := l.currentMax(ctx)
 	if err != nil {
@@ -46,8 +41,8 @@ func (l *lock) lookFirst(ctx context.Context, driver LockInternalsDriver) (*line
 		}
 	}
 	for {
-		contenders, err := l.listed(ctx)
-		if err != nil {
+		contenders, err := l.line.List(ctx, true, lister{l})
+		if absent(err) != nil { // no folder, no contenders
 			return nil, err
 		}
 		t, before := l.announce(contenders, maxLeases)
@@ -92,12 +87,6 @@ func (l *lock) noteTry(err error) {
 	case errors.Is(err, ErrNotAcquired):
 		l.failed.set()
 	}
-}
-
-// listed returns the contenders of a list that is sent after this moment.
-func (l *lock) listed(ctx context.Context) ([]string, error) {
-	contenders, err := l.line.List(ctx, true, lister{l})
-	return contenders, absent(err) // no folder, no contenders
 }
 
 // overtaken returns the error of an acquisition whose context has ended. An acquisition that

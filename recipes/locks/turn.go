@@ -137,7 +137,7 @@ func (a *acquisition) waitsForAnotherClient(result PredicateResults) bool {
 // not asked about a part of the queue, and the departure of a contender whose place may be
 // taken says too little.
 func (a *acquisition) ownAhead() string {
-	if _, ok := a.driver.(newcomerDriver); !ok || a.shrinking == nil || marks(a.driver) {
+	if _, ok := a.driver.(numberingDriver); !ok || a.shrinking == nil || marks(a.driver) {
 		return ""
 	}
 	p := a.l.line.Previous(a.name)

@@ -295,7 +295,7 @@ func (a *acquisition) awaitFolder(ctx context.Context) error {
 		return nodeGone(err)
 	}
 	if err == nil {
-		a.listed, a.outdated, a.grants, a.link = a.l.sorted(names), false, before.grants, before.link
+		a.listed, a.outdated, a.grants, a.link = a.l.line.Sorted(names), false, before.grants, before.link
 	}
 	return err
 }

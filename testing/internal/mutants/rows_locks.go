@@ -38,7 +38,7 @@ var locksRows = []row{
 	},
 	{
 		name: "permit-lost-with-its-turn", breaks: lossFirst,
-		in:     "recipes/locks.(*InterProcessSemaphoreV2).takeTurn",
+		in:     "recipes/locks.permits.takeTurn",
 		change: drop("joined()", "errTurnLost"),
 		test:   "^TestSemaphoreLeaseIsLostWithTheReplyToItsTurn$/^zkserver$",
 	},

@@ -105,7 +105,7 @@ func (p *Place) Join(n Node) {
 
 // learnFrom learns the list that was read after the creation of a node.
 func (l *Line) learnFrom(n Node) {
-	listed := l.sorted(n.List)
+	listed := l.Sorted(n.List)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.history == n.History {
@@ -477,8 +477,9 @@ func (l *Line) number(name string) (int32, bool) {
 	return 0, false
 }
 
-// sorted returns the contenders among names, in order. It may return names itself.
-func (l *Line) sorted(names []string) []string {
+// Sorted returns the contenders among names, in order. It does not change names, and may
+// return them.
+func (l *Line) Sorted(names []string) []string {
 	if len(names) == 1 && l.sorter.Contends(names[0]) {
 		return names
 	}

@@ -122,7 +122,7 @@ func (l *Line) take(shared *list) (contenders []string, current bool) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if !shared.learned {
-		shared.contenders = l.sorted(shared.answer.Names)
+		shared.contenders = l.Sorted(shared.answer.Names)
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
