@@ -199,6 +199,7 @@ func TestSASLRotatedPassword(t *testing.T) {
 		_, err := f.Exists(ctx, "/")
 		require.NoError(t, err)
 		require.Same(t, session, f.Session(), "which has lived on")
+		require.NoError(t, f.Close()) // which writes what is in the queue of the log
 		require.Equal(t, 1, strings.Count(said.String(), "zookeeper authentication failed"))
 		require.NotContains(t, said.String(), "wonderland")
 	})

@@ -6,7 +6,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -37,8 +36,11 @@ func TestTheHistoryIsReadAfterTheNews(t *testing.T) {
 	for !strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*inbox).take(") {
 		runtime.Gosched()
 	}
+	session := client.Session()
 	zktest.KillSession(t, client)
-	require.Eventually(t, func() bool { return client.History() > before }, time.Minute, time.Millisecond)
+	zktest.Await(t, session.Done(), "the end of the session")
+	require.NoError(t, client.BlockUntilConnected(zktest.Context(t))) // only with a new session is the history the last one
+	require.Greater(t, client.History(), before)
 	c.inbox.messages = append(c.inbox.messages, message{reached: make(chan struct{})})
 	c.inbox.mu.Unlock()
 	<-drained

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -328,46 +327,47 @@ func TestCacheRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
 // Of all requests of a refill no more than a window is under way, so that those of others do
 // not wait behind a hundred thousand.
 func TestCacheWindowIsBounded(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	var ops []framework.Op
-	create(t, client, "/tree", "")
-	for i := range 1000 {
-		ops = append(ops, framework.CreateOp(fmt.Sprintf("/tree/%d", i), nil))
-	}
-	_, err := client.Transact(t.Context(), ops...)
-	require.NoError(t, err)
-	proxy := zktest.NewProxy(t, server)
-	follower := zktest.Client(t, proxy)
-	release := make(chan struct{})
-	var reads atomic.Int32
-	held := make(chan struct{}, 1)
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpGetData && strings.HasPrefix(r.Path, "/tree/") {
-			reads.Add(1)
-			select {
-			case held <- struct{}{}:
-			default:
-			}
-			return zkserver.HoldUntil(release)
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, follower := zktest.Client(t, server), zktest.Client(t, server)
+		var ops []framework.Op
+		create(t, client, "/tree", "")
+		for i := range 1000 {
+			ops = append(ops, framework.CreateOp(fmt.Sprintf("/tree/%d", i), nil))
 		}
-		return zkserver.Pass
+		_, err := client.Transact(t.Context(), ops...)
+		require.NoError(t, err)
+		release, reads, inFront := make(chan struct{}), 0, 0
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			switch {
+			case r.Path == "/other":
+				inFront = reads
+			case r.Op == zkserver.OpMultiRead:
+				reads += len(r.Reads)
+			case r.Op == zkserver.OpGetData && strings.HasPrefix(r.Path, "/tree/"):
+				reads++
+				return zkserver.HoldUntil(release)
+			}
+			return zkserver.Pass
+		})
+		c := newCache(t, follower, "/tree")
+		require.NoError(t, c.Start())
+		synctest.Wait()
+		require.Equal(t, 1, reads, "the first one is held")
+		answered := make(chan error, 1)
+		go func() {
+			_, err := follower.Exists(t.Context(), "/other")
+			answered <- err
+		}()
+		synctest.Wait() // it has its place behind all that were sent
+
+		close(release)
+
+		require.NoError(t, <-answered)
+		require.LessOrEqual(t, inFront, 192, "reads in front of it")
+		fresh(t, c)
+		require.Equal(t, 1001, c.Size())
 	})
-	c := newCache(t, follower, "/tree")
-	require.NoError(t, c.Start())
-	zktest.Await(t, held, "the first read")
-	answered := make(chan error, 1)
-	var before int32
-	go func() {
-		before = reads.Load()
-		_, err := follower.Exists(t.Context(), "/other")
-		answered <- err
-	}()
-	close(release)
-	require.NoError(t, zktest.Await(t, answered, "the request of another"))
-	require.LessOrEqual(t, int(reads.Load()-before), 2*192, "reads in front of it")
-	fresh(t, c)
-	require.Equal(t, 1001, c.Size())
 }
 
 // A reply above the client's limit costs the connection once, and its znode is left out; what

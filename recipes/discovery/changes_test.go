@@ -197,7 +197,8 @@ func TestChangesBurstCostsWhatHasChanged(t *testing.T) {
 	zktest.Await(t, done, "the newest list")
 	require.Equal(t, int64(4*n), reads.Load())
 	require.Equal(t, int64(2*n), filtered.Load())
-	require.LessOrEqual(t, told.Load(), int64(2), "the first list and the newest")
+	// A list that Instances returns is queued for the listener a moment later, so an earlier one may still be there.
+	require.LessOrEqual(t, told.Load(), int64(3), "the first list, the one in the queue and the newest")
 }
 
 // TestChangesOneBadInstance registers an instance beside one on which code of the program panics.

@@ -62,8 +62,10 @@ func TestTelemetryMetrics(t *testing.T) {
 	register(t, d, newInstance("b"))
 	p := newProvider(t, d, discovery.ProviderConfig[string]{})
 	another := newProvider(t, d, discovery.ProviderConfig[string]{})
-	awaitIDs(t, p, "a", "b")
-	awaitIDs(t, another, "a", "b")
+	for _, one := range []*discovery.ServiceProvider[string]{p, another} {
+		awaitIDs(t, one, "a", "b")
+		awaitFresh(t, one)
+	}
 
 	values, paths := measured(t, reader)
 	require.Equal(t, map[string]float64{registrations: 2, instances: 4, age: 0, leftOut: 0}, values)
@@ -71,6 +73,7 @@ func TestTelemetryMetrics(t *testing.T) {
 
 	require.NoError(t, d.Unregister(a))
 	awaitIDs(t, p, "b")
+	awaitFresh(t, p)
 	require.NoError(t, another.Close())
 	values, _ = measured(t, reader)
 	require.Equal(t, map[string]float64{registrations: 1, instances: 1, age: 0, leftOut: 0}, values)

@@ -268,7 +268,8 @@ func TestMutexReleaseWithAnEndedContext(t *testing.T) {
 			require.NoError(t, release(lease))
 			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
 			require.Zero(t, client.Health().PendingCleanups)
-			require.Equal(t, before, server.Counts(t))
+			require.LessOrEqual(t, server.Counts(t).Ephemerals, before.Ephemerals)
+			server.AwaitCounts(t, before, limit) // a server may drop watches a moment later
 		}
 	})
 }

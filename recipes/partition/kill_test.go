@@ -45,8 +45,8 @@ type report struct {
 	at         time.Time
 }
 
-// TestKillOneOfFive kills one of five processes on three servers. Each partition has a holder again
-// within the session timeout and a second.
+// TestKillOneOfFive kills one of five processes on three servers. Each of its partitions gets another
+// holder, and no other one moves. How soon, only the log says: [TestMemberDies] has a bound, on fake time.
 func TestKillOneOfFive(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it needs three ZooKeeper servers, and waits for a session to expire")
@@ -87,6 +87,9 @@ func TestKillOneOfFive(t *testing.T) {
 	var first, last time.Duration
 	for len(owner) < 20 {
 		r := zktest.Await(t, reports, "the partitions of the member that was killed")
+		if now, held := owner[r.name]; r.what == "ends" && !(held && now == r.member) {
+			continue // the line of an earlier holder, which came later than its successor's
+		}
 		require.Equal(t, "has", r.what, "the partitions of the others stay: %+v", r)
 		follow(r)
 		last = r.at.Sub(killed)
@@ -95,7 +98,6 @@ func TestKillOneOfFive(t *testing.T) {
 		}
 	}
 	t.Logf("session timeout %v: the first partition without a holder for %v, the last for %v", killTimeout, first.Round(time.Millisecond), last.Round(time.Millisecond))
-	require.Less(t, last, killTimeout+time.Second)
 	require.Equal(t, [members]int{5, 5, 0, 5, 5}, counts())
 }
 

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -254,9 +255,11 @@ func (w *world) owner(name string) string {
 	return p.of.ID()
 }
 
-// requireNothingLeft checks that a group without members leaves nothing but containers.
+// requireNothingLeft checks that a group without members leaves nothing but containers. What a
+// member's locks no longer watch is told to the server in the background.
 func (w *world) requireNothingLeft() {
 	w.tb.Helper()
+	synctest.Wait()
 	w.check()
 	stats := w.server.Stats()
 	require.Zero(w.tb, stats.Ephemerals)

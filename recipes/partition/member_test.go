@@ -46,7 +46,6 @@ func TestMembersShareAndLeave(t *testing.T) {
 		a.leave()
 		w.await(map[string]int{"c": 12})
 		c.leave()
-		synctest.Wait()
 		w.requireNothingLeft()
 	})
 }

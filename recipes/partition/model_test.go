@@ -248,6 +248,5 @@ func (m *model) end() {
 		m.leaves(id)
 	}
 	time.Sleep(time.Minute) // what an outage has left is deleted in the background
-	synctest.Wait()
 	m.requireNothingLeft()
 }

@@ -50,17 +50,23 @@ func (b Backend) ConnectStringVia(proxy string) string { return proxy + b.root }
 func (b Backend) Root() string { return b.root }
 
 // Counts asks the server what clients have left there. The server may be shared,
-// so tests compare before and after, and do not run in parallel.
+// so tests compare before and after, and do not run in parallel. A real server drops the watches of
+// a client some time after it has ended the session. Counts waits for that if there is no session
+// at all, as at the beginning of a test.
 func (b Backend) Counts(tb testing.TB) Counts {
 	tb.Helper()
 	// Counting is for the end of a test, too, when its context is over.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(tb.Context()), startTimeout)
 	defer cancel()
-	counts, err := countsOf(ctx, b.Admin)
-	if err != nil {
-		tb.Fatalf("zktest: counts of %s: %v", b.name, err)
+	for deadline := time.Now().Add(cleanLimit); ; <-time.After(pollInterval) {
+		counts, err := countsOf(ctx, b.Admin)
+		if err != nil {
+			tb.Fatalf("zktest: counts of %s: %v", b.name, err)
+		}
+		if counts.Sessions > 0 || counts.Watches == 0 || time.Now().After(deadline) {
+			return counts
+		}
 	}
-	return counts
 }
 
 // AwaitCounts waits until every count of the server is at most the count in want. It

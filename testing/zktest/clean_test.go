@@ -5,6 +5,7 @@ package zktest_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -187,6 +188,18 @@ func TestAssertCleanAfterACutOff(t *testing.T) {
 type admin func() (string, error)
 
 func (a admin) FourLetterWord(context.Context, string) (string, error) { return a() }
+
+// TestCountsOfNoSession are taken when the watches of the sessions before are gone, too.
+func TestCountsOfNoSession(t *testing.T) {
+	asked := 0
+	backend := zktest.At("slow", "127.0.0.1:1")
+	backend.Admin = admin(func() (string, error) {
+		asked++
+		return fmt.Sprintf("zk_ephemerals_count\t0\nzk_watch_count\t%d\nzk_global_sessions\t0\n", max(0, 3-asked)), nil
+	})
+	require.Equal(t, zktest.Counts{}, backend.Counts(t))
+	require.Equal(t, 3, asked)
+}
 
 func TestAssertCleanOfAServerThatDoesNotAnswer(t *testing.T) {
 	for want, answer := range map[string]admin{

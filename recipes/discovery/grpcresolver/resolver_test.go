@@ -170,9 +170,7 @@ func TestResolverCallsGoOnWhileZooKeeperIsAway(t *testing.T) {
 	awaitServers(t, conn, "a")
 	another, err := b.Build(resolver.Target{URL: url.URL{Path: "/invoices"}}, connection{states: make(chan resolver.State, 100)}, resolver.BuildOptions{})
 	require.NoError(t, err)
-	age, used := b.Age("orders")
-	require.True(t, used)
-	require.Zero(t, age)
+	require.Eventually(t, func() bool { age, used := b.Age("orders"); return used && age == 0 }, limit, time.Millisecond)
 
 	require.NoError(t, server.Stop())
 	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
