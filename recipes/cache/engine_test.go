@@ -337,8 +337,7 @@ func TestEngineWindowIsBounded(t *testing.T) {
 	}
 	_, err := client.Transact(t.Context(), ops...)
 	require.NoError(t, err)
-	proxy := zktest.NewProxy(t, server)
-	follower := zktest.Client(t, proxy)
+	follower := zktest.Client(t, server)
 	release := make(chan struct{})
 	var reads atomic.Int32
 	held := make(chan struct{}, 1)

@@ -235,8 +235,7 @@ func TestDriverFailureAfterTheCreationLeavesNoNode(t *testing.T) {
 func TestDriverFirstFailureIsTold(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		trouble := errors.New("trouble")
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()),
+		client, link := zktest.ClientViaProxy(t, server,
 			framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Second/2))
 		internals := newFailing(t, client, path, func() error {
 			link.Refuse(true)

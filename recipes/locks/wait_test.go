@@ -27,8 +27,7 @@ func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 		admin := zktest.Client(t, server.ConnectString())
 		holder := newMutex(t, admin, path)
 		lease := acquire(t, holder)
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		client, link := zktest.ClientViaProxy(t, server)
 		waiting := acquireLater(zktest.Context(t), newMutex(t, client, path))
 		old := awaitQueue(t, holder, 2)[1]
 

@@ -17,8 +17,8 @@
 // request or its reply, to fall silent, to stop and to restart. [NewEnsemble] returns
 // real servers, [ensemble.Ensemble], which can be killed and paused; they need the
 // packages that its error names. [NewProxy] stands between a client and any server and
-// cuts, delays and swallows requests and replies. [At] is for servers known by their
-// address only.
+// cuts, delays and swallows requests and replies; [ClientViaProxy] returns one with a client
+// behind it. [At] is for servers known by their address only.
 //
 // # Testing an application
 //
