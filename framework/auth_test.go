@@ -34,8 +34,7 @@ func creatorOnly() []framework.ACL {
 func TestAuth(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		proxy := zktest.NewProxy(t, server.Addr())
-		owner := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
+		owner, proxy := zktest.ClientViaProxy(t, server,
 			framework.WithAuth("digest", []byte("bob:x")), framework.WithAuth("digest", []byte(credential)))
 		states := recordStates(owner)
 		ctx := t.Context()
@@ -108,8 +107,7 @@ func TestAuthCredentialThatIsRefusedLater(t *testing.T) {
 		var dials atomic.Int32
 		said := &safeBuffer{}
 		log := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		proxy := zktest.NewProxy(t, server.Addr())
-		f := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
+		f, proxy := zktest.ClientViaProxy(t, server,
 			framework.WithAuth("digest", []byte(credential)), framework.WithLogger(log),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				dials.Add(1)

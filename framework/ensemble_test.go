@@ -275,8 +275,7 @@ func configVersion(t *testing.T, config string) int64 {
 func TestEnsembleTrackerOfAStandaloneServer(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
-		proxy := zktest.NewProxy(t, server.Addr())
-		f := zktest.Client(t, server.ConnectStringVia(proxy.Addr()), framework.WithEnsembleTracker())
+		f, proxy := zktest.ClientViaProxy(t, server, framework.WithEnsembleTracker())
 		told := recordStates(f)
 		watched := func() bool { return server.Counts(t).Watches == before.Watches+1 }
 		require.Eventually(t, watched, patience, time.Millisecond)
@@ -303,8 +302,7 @@ func TestEnsembleTrackerThatMayNotRead(t *testing.T) {
 		asked.Add(1)
 		return zkserver.FailWith(noAuth)
 	})
-	proxy := zktest.NewProxy(t, server.Addr())
-	f := zktest.Client(t, proxy.Addr(), framework.WithEnsembleTracker())
+	f, proxy := zktest.ClientViaProxy(t, server, framework.WithEnsembleTracker())
 	told := recordStates(f)
 	require.Eventually(t, func() bool { return asked.Load() == 1 }, patience, time.Millisecond)
 	require.NoError(t, f.Sync(t.Context(), "/")) // replies come in order

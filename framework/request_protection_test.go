@@ -54,8 +54,7 @@ func TestProtectionOverALostReply(t *testing.T) {
 		for _, namespace := range []string{"", "ns"} {
 			t.Run(strings.TrimSuffix(name+"/"+namespace, "/"), func(t *testing.T) {
 				zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-					proxy := zktest.NewProxy(t, server.Addr())
-					client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()), framework.WithRetryPolicy(c.policy))
+					client, proxy := zktest.ClientViaProxy(t, server, framework.WithRetryPolicy(c.policy))
 					f := client
 					if namespace != "" {
 						f = namespaced(t, client, namespace)

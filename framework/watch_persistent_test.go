@@ -254,8 +254,7 @@ func TestPersistentWatchOneShotWatchUnderWay(t *testing.T) {
 		server.Requires(t, ensemble.PersistentWatches)
 		other := zktest.Client(t, server.ConnectString())
 		mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
-		link := zktest.NewProxy(t, server.Addr())
-		f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		f, link := zktest.ClientViaProxy(t, server)
 		before := server.Counts(t)
 		arrived, sent, listening := make(chan struct{}), make(chan struct{}), make(chan struct{})
 		var replies atomic.Int32
@@ -327,8 +326,7 @@ func TestPersistentWatchesOutliveConnectionsAndSessions(t *testing.T) {
 		other := zktest.Client(t, server.ConnectString())
 		mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
 		before := server.Counts(t)
-		link := zktest.NewProxy(t, server.Addr())
-		f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		f, link := zktest.ClientViaProxy(t, server)
 		states := recordStates(f)
 		persistent := record(t, f, "/start", framework.WatchPersistent)
 		recursive := record(t, f, "/start", framework.WatchPersistentRecursive)
@@ -373,8 +371,7 @@ func TestAddWatchSurvivesFaults(t *testing.T) {
 				server.Requires(t, ensemble.PersistentWatches)
 				other := zktest.Client(t, server.ConnectString())
 				mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
-				link := zktest.NewProxy(t, server.Addr())
-				f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+				f, link := zktest.ClientViaProxy(t, server)
 				before := server.Counts(t)
 				var requests atomic.Int32
 				link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
@@ -403,8 +400,7 @@ func TestAddWatchSurvivesFaults(t *testing.T) {
 func TestAddWatchGivenUp(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server.Requires(t, ensemble.PersistentWatches)
-		link := zktest.NewProxy(t, server.Addr())
-		f := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		f, link := zktest.ClientViaProxy(t, server)
 		before := server.Counts(t)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		givenUp := errors.New("given up")
@@ -571,8 +567,7 @@ func TestAddWatchErrors(t *testing.T) {
 func TestPersistentWatchOneShotWatchGoesWithARefusedAddWatch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
-		link := zktest.NewProxy(t, server)
-		f := zktest.Client(t, link)
+		f, link := zktest.ClientViaProxy(t, server)
 		mustCreate(t, f, "/node")
 		other, err := f.AddWatch(t.Context(), "/other", framework.WatchPersistent) // the server has persistent watches
 		require.NoError(t, err)

@@ -323,8 +323,7 @@ func TestWatchFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
 // Curator: TestWatcherRemovalManager, all.
 func TestWatchesUnderStress(t *testing.T) {
 	server := zktest.NewServer(t)
-	proxy := zktest.NewProxy(t, server.Addr())
-	f := zktest.Client(t, proxy.Addr())
+	f, proxy := zktest.ClientViaProxy(t, server)
 	writer := zktest.Client(t, server.Addr())
 	const paths = 3
 	for i := range paths {

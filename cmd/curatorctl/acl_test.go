@@ -35,9 +35,9 @@ func TestACLsSurviveAsTextAndJSON(t *testing.T) {
 	require.Equal(t, acl{{Scheme: "world", ID: "anyone", Perms: 1}, {Scheme: "digest", ID: "user:hash", Perms: 12}}, r.ACL, "as text")
 }
 
-// TestMaskedDigestsAreNotCopied: a client without the ADMIN permission sees user:x, to which no
+// TestACLWithMaskedDigestsIsNotCopied: a client without the ADMIN permission sees user:x, to which no
 // password fits.
-func TestMaskedDigestsAreNotCopied(t *testing.T) {
+func TestACLWithMaskedDigestsIsNotCopied(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	list := append(framework.DigestACL(framework.PermAll, "us,er", "password"), framework.ReadACL()...)

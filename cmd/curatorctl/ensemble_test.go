@@ -71,8 +71,8 @@ func curatorctlWith(t *testing.T, dial framework.Dialer, servers string, args ..
 	return outcome{stdout.String(), stderr.String(), status}
 }
 
-// TestAnOwnerMayBeConnectedElsewhere: only all servers together know that a session has no connection.
-func TestAnOwnerMayBeConnectedElsewhere(t *testing.T) {
+// TestEnsembleOwnerMayBeConnectedElsewhere: only all servers together know that a session has no connection.
+func TestEnsembleOwnerMayBeConnectedElsewhere(t *testing.T) {
 	server := zktest.NewServer(t)
 	mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report")
 	require.NoError(t, err)
@@ -105,8 +105,8 @@ func TestAnOwnerMayBeConnectedElsewhere(t *testing.T) {
 	}
 }
 
-// TestTheNextOfASemaphore is in another folder than the permit that is broken.
-func TestTheNextOfASemaphore(t *testing.T) {
+// TestEnsembleNextOfASemaphore is in another folder than the permit that is broken.
+func TestEnsembleNextOfASemaphore(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	ctx, stop := context.WithCancel(zktest.Context(t))

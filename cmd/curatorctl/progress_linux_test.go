@@ -90,8 +90,8 @@ func onTerminal(t *testing.T, server *zkserver.Server, stdin string, interrupted
 	return status, term.end(t), out.String()
 }
 
-// TestLongWorkShowsProgress on a terminal only, and clears it at its end.
-func TestLongWorkShowsProgress(t *testing.T) {
+// TestProgressOfLongWork: it is shown on a terminal only, and cleared at the end.
+func TestProgressOfLongWork(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	fill(t, client)
@@ -118,9 +118,9 @@ func TestLongWorkShowsProgress(t *testing.T) {
 	require.Equal(t, "deletes 5 znodes at /to and below\n", got.stderr, "a file is no terminal")
 }
 
-// TestInterruptedWorkSaysWhatItHasDone, and exits as programs do that a signal ends. Of what is
-// done several at a time, the last answers may come later than the signal.
-func TestInterruptedWorkSaysWhatItHasDone(t *testing.T) {
+// TestProgressOfInterruptedWork says what has been done, and the program exits as those do that a signal
+// ends. Of what is done several at a time, the last answers may come later than the signal.
+func TestProgressOfInterruptedWork(t *testing.T) {
 	for _, test := range []struct {
 		said string
 		args []string

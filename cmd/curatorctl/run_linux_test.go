@@ -25,9 +25,9 @@ import (
 const scattered = `trap '' TERM; setsid sh -c '>"$` + pipeOfTokens + `.left"; ` + tokens + `' & ` +
 	`until [ -e "$` + pipeOfTokens + `.left" ]; do sleep 0.01; done; ` + tokens
 
-// TestProcessesThatLeaveTheirGroup end with the command too. On Linux they are found by
+// TestRunEndsProcessesThatLeaveTheirGroup: they end with the command too. On Linux they are found by
 // whichever of lock run and its guard is left.
-func TestProcessesThatLeaveTheirGroup(t *testing.T) {
+func TestRunEndsProcessesThatLeaveTheirGroup(t *testing.T) {
 	t.Parallel()
 	t.Run("the command ends", func(t *testing.T) {
 		t.Parallel()
@@ -84,8 +84,8 @@ func TestProcessesThatLeaveTheirGroup(t *testing.T) {
 	})
 }
 
-// TestOrphansAreReaped: a command that runs for months must not fill the table of processes.
-func TestOrphansAreReaped(t *testing.T) {
+// TestRunReapsOrphans: a command that runs for months must not fill the table of processes.
+func TestRunReapsOrphans(t *testing.T) {
 	t.Parallel()
 	server := newServerFor(t)
 	p, writer := startAlone(t, server, server.Addr(), longSession, `i=0; while [ $i -lt 20 ]; do (true & ); i=$((i+1)); done; echo $CURATOR_LOCK_TOKEN; sleep 600`)
@@ -103,8 +103,8 @@ func TestOrphansAreReaped(t *testing.T) {
 	p.end(exitSignal + int(syscall.SIGTERM))
 }
 
-// TestAKillByNameSparesTheGuard, as killall and pkill -f do it.
-func TestAKillByNameSparesTheGuard(t *testing.T) {
+// TestRunGuardSurvivesAKillByName, as killall and pkill -f do it.
+func TestRunGuardSurvivesAKillByName(t *testing.T) {
 	t.Parallel()
 	server := newServerFor(t)
 	p, writer := startAlone(t, server, server.Addr(), longSession, tokens)
@@ -122,8 +122,8 @@ func TestAKillByNameSparesTheGuard(t *testing.T) {
 	require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"))
 }
 
-// TestTheProgramMayBeReplaced while lock run waits for the lock.
-func TestTheProgramMayBeReplaced(t *testing.T) {
+// TestRunProgramMayBeReplaced while lock run waits for the lock.
+func TestRunProgramMayBeReplaced(t *testing.T) {
 	t.Parallel()
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
@@ -149,8 +149,8 @@ func TestTheProgramMayBeReplaced(t *testing.T) {
 	require.Equal(t, "done\n", out.String())
 }
 
-// TestEarlierProcessesAreSpared: what a script has started before it becomes lock run is not the command's.
-func TestEarlierProcessesAreSpared(t *testing.T) {
+// TestRunSparesEarlierProcesses: what a script has started before it becomes lock run is not the command's.
+func TestRunSparesEarlierProcesses(t *testing.T) {
 	server := zktest.NewServer(t)
 	in, toHelper, err := os.Pipe()
 	require.NoError(t, err)

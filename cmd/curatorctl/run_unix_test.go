@@ -31,8 +31,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestLockRun: what a script sees of lock run, on every server.
-func TestLockRun(t *testing.T) {
+// TestRunOnEveryServer: what a script sees of lock run, on every server.
+func TestRunOnEveryServer(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		play(t, server.ConnectString(), `
 $ lock run /locks/a -- sh -c "echo $CURATOR_LOCK_PATH; test $CURATOR_LOCK_TOKEN -gt 0; echo $?; exit 3"
@@ -97,24 +97,24 @@ $ lock run -w 10ms -E 9 /locks/held -- true
 	})
 }
 
-// TestLockRunWithoutAServer: it is not the same as a lock that is held.
-func TestLockRunWithoutAServer(t *testing.T) {
+// TestRunWithoutAServer: it is not the same as a lock that is held.
+func TestRunWithoutAServer(t *testing.T) {
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Stop())
 	got := curatorctl(t, server.Addr(), "", "lock", "run", "-timeout", "100ms", "/locks/a", "--", "true")
 	require.Equal(t, exitUnavailable, got.status, got.stderr)
 }
 
-// TestALabelHasNoArguments, which may be secret, and is cut between two characters.
-func TestALabelHasNoArguments(t *testing.T) {
+// TestRunLabelHasNoArguments, which may be secret, and is cut between two characters.
+func TestRunLabelHasNoArguments(t *testing.T) {
 	require.Equal(t, "report.sh", labelOf([]string{"/opt/jobs/report.sh", "-password", "secret"}))
 	require.Equal(t, "a?b", labelOf([]string{"a\nb"}))
 	require.Equal(t, strings.Repeat("x", 99), labelOf([]string{strings.Repeat("x", 99) + "\u00e9"}))
 	require.Equal(t, strings.Repeat("\u20ac", 33), labelOf([]string{strings.Repeat("\u20ac", 1_000_000)}), "33 of three bytes")
 }
 
-// TestLockRunKeepsTheStatus of its command when no server confirms the end of the session.
-func TestLockRunKeepsTheStatus(t *testing.T) {
+// TestRunKeepsTheStatus of its command when no server confirms the end of the session.
+func TestRunKeepsTheStatus(t *testing.T) {
 	server := zktest.NewServer(t)
 	remove := server.Intercept(zkserver.Nth(1, zkserver.OpCloseSession, zkserver.LoseRequest))
 	defer remove()
@@ -279,9 +279,9 @@ func newServerFor(t *testing.T) *zkserver.Server {
 	return zktest.NewServer(t, zkserver.WithTick(250*time.Millisecond), zkserver.WithSessionTimeouts(500*time.Millisecond, longSession))
 }
 
-// TestLockRunUnderFaults: whatever happens to it, its command does not work any more when
+// TestRunUnderFaults: whatever happens to it, its command does not work any more when
 // another has the lock, and no process is left.
-func TestLockRunUnderFaults(t *testing.T) {
+func TestRunUnderFaults(t *testing.T) {
 	t.Parallel()
 	t.Run("SIGTERM", func(t *testing.T) {
 		t.Parallel()
@@ -393,8 +393,8 @@ func TestLockRunUnderFaults(t *testing.T) {
 	})
 }
 
-// TestTheConnectionComesBack: a short interruption costs the command nothing.
-func TestTheConnectionComesBack(t *testing.T) {
+// TestRunWhenTheConnectionComesBack: a short interruption costs the command nothing.
+func TestRunWhenTheConnectionComesBack(t *testing.T) {
 	server := newServerFor(t)
 	proxy := zktest.NewProxy(t, server)
 	p := start(t, server, proxy.Addr(), longSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`exit 7`)
@@ -405,8 +405,8 @@ func TestTheConnectionComesBack(t *testing.T) {
 	require.Zero(t, p.nothingLeft())
 }
 
-// TestASignalEndsTheWait for a lock that another holds.
-func TestASignalEndsTheWait(t *testing.T) {
+// TestRunSignalEndsTheWait for a lock that another holds.
+func TestRunSignalEndsTheWait(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/held")
@@ -432,8 +432,8 @@ func TestASignalEndsTheWait(t *testing.T) {
 	require.Equal(t, "[]\n", curatorctl(t, server.Addr(), "", "locks", "-o", "json").stdout)
 }
 
-// TestASignalAtTheGrantStartsNoCommand: one that has come by then is not lost.
-func TestASignalAtTheGrantStartsNoCommand(t *testing.T) {
+// TestRunSignalAtTheGrantStartsNoCommand: one that has come by then is not lost.
+func TestRunSignalAtTheGrantStartsNoCommand(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	c := &call{program: program{signals: signals}}
 	ctx, waiting := c.waitFor(t.Context(), 0)
@@ -447,8 +447,8 @@ func TestASignalAtTheGrantStartsNoCommand(t *testing.T) {
 	require.ErrorContains(t, err, "the command was not started: ended by signal: terminated")
 }
 
-// TestASignalEndsTheInput that does not come. A verb goes on after SIGCONT.
-func TestASignalEndsTheInput(t *testing.T) {
+// TestRunSignalEndsTheInput that does not come. A verb goes on after SIGCONT.
+func TestRunSignalEndsTheInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	_, err := zktest.Client(t, server).Create(t.Context(), "/a", nil)
 	require.NoError(t, err)
@@ -487,8 +487,8 @@ func (n *noticed) Read(p []byte) (int, error) {
 	return n.Reader.Read(p)
 }
 
-// TestASecondSignalKills a program that has caught the first one.
-func TestASecondSignalKills(t *testing.T) {
+// TestRunSecondSignalKills a program that has caught the first one.
+func TestRunSecondSignalKills(t *testing.T) {
 	server := zktest.NewServer(t)
 	never := make(chan struct{})
 	defer close(never)

@@ -149,8 +149,8 @@ $ tree -o wide /u
 	})
 }
 
-// TestBytesStayBytes: data that is no text goes in and comes out.
-func TestBytesStayBytes(t *testing.T) {
+// TestVerbsKeepBytes: data that is no text goes in and comes out.
+func TestVerbsKeepBytes(t *testing.T) {
 	server := zktest.NewServer(t)
 	data := string([]byte{0, 1, 0xff, '\n', '\r', 0})
 	require.Zero(t, curatorctl(t, server.Addr(), data, "create", "/bytes", "-").status)
@@ -160,8 +160,8 @@ func TestBytesStayBytes(t *testing.T) {
 	require.Equal(t, data, curatorctl(t, server.Addr(), "", "get", "/copy").stdout)
 }
 
-// TestInputWithoutEnd is refused, and not kept.
-func TestInputWithoutEnd(t *testing.T) {
+// TestVerbsInputWithoutEnd is refused, and not kept.
+func TestVerbsInputWithoutEnd(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, verb := range []string{"create", "set"} {
 		var stdout, stderr output
@@ -181,8 +181,8 @@ func (endless) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// TestExportImportDiff: a subtree moves with its access control lists and without ephemerals.
-func TestExportImportDiff(t *testing.T) {
+// TestVerbsExportImportDiff: a subtree moves with its access control lists and without ephemerals.
+func TestVerbsExportImportDiff(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		for path, mode := range map[string]framework.CreateMode{
@@ -284,8 +284,8 @@ func awaitContenders(t *testing.T, client *framework.Framework, n int) {
 	}
 }
 
-// TestLocksAreListed, shown, revoked and broken, on every server.
-func TestLocksAreListed(t *testing.T) {
+// TestVerbsListLocks, shown, revoked and broken, on every server.
+func TestVerbsListLocks(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
@@ -365,8 +365,8 @@ $ lock break -yes -token <TOKEN> <NODE>
 	})
 }
 
-// TestPartitionsAreListed, with one that its owner does not have yet.
-func TestPartitionsAreListed(t *testing.T) {
+// TestVerbsListPartitions also with one that its owner does not have yet.
+func TestVerbsListPartitions(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/jobs/locks/bills")
@@ -419,8 +419,8 @@ PARTITION  OWNER  HOLDER  SINCE  WAITING  STATE
 	})
 }
 
-// TestServersAndSessions, on every server.
-func TestServersAndSessions(t *testing.T) {
+// TestVerbsOfServersAndSessions, on every server.
+func TestVerbsOfServersAndSessions(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		_, err := client.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
@@ -469,8 +469,8 @@ func trimmed(paths []string, root string) []string {
 	return short
 }
 
-// TestAnEnsembleWithAServerThatIsDown still has a quorum.
-func TestAnEnsembleWithAServerThatIsDown(t *testing.T) {
+// TestEnsembleWithAServerThatIsDown still has a quorum.
+func TestEnsembleWithAServerThatIsDown(t *testing.T) {
 	server := zktest.NewServer(t)
 	down := zktest.NewServer(t)
 	require.NoError(t, down.Stop())
@@ -486,9 +486,9 @@ func TestAnEnsembleWithAServerThatIsDown(t *testing.T) {
 	require.Equal(t, 18_000, e.SafeSessionTimeout)
 }
 
-// TestTheLossOfAQuorumIsShown: no client can connect then. A server answers as a follower or an
+// TestEnsembleThatHasLostItsQuorum: no client can connect then. A server answers as a follower or an
 // observer only while it has a leader.
-func TestTheLossOfAQuorumIsShown(t *testing.T) {
+func TestEnsembleThatHasLostItsQuorum(t *testing.T) {
 	for mode, quorum := range map[string]bool{"leader": true, "follower": true, "observer": true, "standalone": true, "read-only": false, "": false} {
 		e := ensemble{Servers: []serverInfo{{Mode: mode}}}
 		e.judge()
@@ -568,8 +568,8 @@ func (r *running) end(t *testing.T) {
 	require.Equal(t, exitSignal+int(syscall.SIGINT), zktest.Await(t, r.status, "the end"))
 }
 
-// TestLocksAreFollowed: each change is a line, and costs no new walk.
-func TestLocksAreFollowed(t *testing.T) {
+// TestVerbsFollowLocks: each change is a line, and costs no new walk.
+func TestVerbsFollowLocks(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for i := range 30 {
@@ -601,8 +601,8 @@ func TestLocksAreFollowed(t *testing.T) {
 	}
 }
 
-// TestChangesAreWritten by watch.
-func TestChangesAreWritten(t *testing.T) {
+// TestVerbsWriteChanges by watch.
+func TestVerbsWriteChanges(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		_, err := client.Create(t.Context(), "/w", nil, framework.CreatingParentsIfNeeded())
@@ -618,8 +618,8 @@ func TestChangesAreWritten(t *testing.T) {
 	})
 }
 
-// TestLeadersAreFollowed by elect -l.
-func TestLeadersAreFollowed(t *testing.T) {
+// TestVerbsFollowLeaders by elect -l.
+func TestVerbsFollowLeaders(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	r := begin(t, server.Addr(), "elect", "-l", "/election")
@@ -632,8 +632,8 @@ func TestLeadersAreFollowed(t *testing.T) {
 	r.end(t)
 }
 
-// TestCommandLines: what is wrong with one is said, with status 64.
-func TestCommandLines(t *testing.T) {
+// TestVerbsRefuseCommandLines: what is wrong with one is said, with status 64.
+func TestVerbsRefuseCommandLines(t *testing.T) {
 	server := zktest.NewServer(t)
 	play(t, server.Addr(), `
 $ lcoks
@@ -719,8 +719,8 @@ $ completion tcsh
 	require.Contains(t, got.stderr, "verb missing")
 }
 
-// TestFlagsThatSayNothing are refused: a variable that a script has not set must not mean what no flag means.
-func TestFlagsThatSayNothing(t *testing.T) {
+// TestVerbsFlagsThatSayNothing are refused: a variable that a script has not set must not mean what no flag means.
+func TestVerbsFlagsThatSayNothing(t *testing.T) {
 	play(t, "127.0.0.1:1", `
 $ lock run -once "" /jobs -- true
 [64] curatorctl: lock run: invalid value "" for flag -once: expected some text; *
@@ -747,8 +747,8 @@ $ watch -count -1 /a
 `)
 }
 
-// TestWrongPathsAreRefused before a server is asked: there is none.
-func TestWrongPathsAreRefused(t *testing.T) {
+// TestVerbsWrongPathsAreRefused before a server is asked: there is none.
+func TestVerbsWrongPathsAreRefused(t *testing.T) {
 	for _, v := range verbs() {
 		if !v.takesPath(0) || v.numbers {
 			continue
@@ -766,16 +766,16 @@ func TestWrongPathsAreRefused(t *testing.T) {
 	}
 }
 
-// TestHelpOfAFamily lists its verbs only.
-func TestHelpOfAFamily(t *testing.T) {
+// TestVerbsHelpOfAFamily lists its verbs only.
+func TestVerbsHelpOfAFamily(t *testing.T) {
 	got := curatorctl(t, "127.0.0.1:1", "", "help", "lock")
 	require.Zero(t, got.status, got.stderr)
 	require.Contains(t, got.stdout, "lock revoke PATH")
 	require.NotContains(t, got.stdout, "locks [PATH]")
 }
 
-// TestCompletion of verbs, flags and paths.
-func TestCompletion(t *testing.T) {
+// TestVerbsAreCompleted: verbs, flags and paths.
+func TestVerbsAreCompleted(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, path := range []string{"/apple", "/apricot", "/banana"} {
 		require.Zero(t, curatorctl(t, server.Addr(), "", "create", path).status)
@@ -800,8 +800,8 @@ func TestCompletion(t *testing.T) {
 	}
 }
 
-// TestListsOfAccessAreSet at the creation and in a subtree.
-func TestListsOfAccessAreSet(t *testing.T) {
+// TestVerbsSetACLs at the creation and in a subtree.
+func TestVerbsSetACLs(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		play(t, server.ConnectString(), `
 $ create -p -a world:anyone:rcda /a
@@ -849,8 +849,8 @@ $ reconfig -remove 5
 	})
 }
 
-// TestQuotas are set, changed and deleted, as ZooKeeper's own command sets them.
-func TestQuotas(t *testing.T) {
+// TestVerbsOfQuotas: they are set, changed and deleted, as ZooKeeper's own command sets them.
+func TestVerbsOfQuotas(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		servers, chroot, _ := strings.Cut(server.ConnectString(), "/")
 		root := "/" + chroot + "/q"
@@ -893,8 +893,8 @@ $ quota ROOT/a
 	})
 }
 
-// TestQuotaThatIsRefused: the error is the server's, and no folder is left.
-func TestQuotaThatIsRefused(t *testing.T) {
+// TestVerbsQuotaThatIsRefused: the error is the server's, and no folder is left.
+func TestVerbsQuotaThatIsRefused(t *testing.T) {
 	const noPermission = -102
 	for name, op := range map[string]zkserver.OpCode{"the look at the znode": zkserver.OpExists, "the quota": zkserver.OpMulti} {
 		t.Run(name, func(t *testing.T) {
@@ -914,8 +914,8 @@ func TestQuotaThatIsRefused(t *testing.T) {
 	}
 }
 
-// TestOneZnodeDoesNotSwellTheOutput, however long its data are.
-func TestOneZnodeDoesNotSwellTheOutput(t *testing.T) {
+// TestVerbsOneZnodeDoesNotSwellTheOutput, however long its data are.
+func TestVerbsOneZnodeDoesNotSwellTheOutput(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	const name = "/_c_01234567-89ab-cdef-0123-456789abcdef-lock-0000000000"
@@ -935,16 +935,16 @@ func TestOneZnodeDoesNotSwellTheOutput(t *testing.T) {
 	}
 }
 
-// TestDatesOfServers are shown in RFC 3339.
-func TestDatesOfServers(t *testing.T) {
+// TestVerbsDatesOfServers are shown in RFC 3339.
+func TestVerbsDatesOfServers(t *testing.T) {
 	require.Equal(t, "2026-11-25T22:19:51Z", dateOf("Wed Nov 25 22:19:51 UTC 2026"))
 	for _, text := range []string{"Wed Nov 25 22:19:51 XYZ 2026", "soon"} {
 		require.Equal(t, text, dateOf(text))
 	}
 }
 
-// TestTheTimeoutSparesInput: a verb that reads gives its writer time.
-func TestTheTimeoutSparesInput(t *testing.T) {
+// TestVerbsTimeoutSparesInput: a verb that reads gives its writer time.
+func TestVerbsTimeoutSparesInput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		var stdout, stderr bytes.Buffer
@@ -959,8 +959,8 @@ func TestTheTimeoutSparesInput(t *testing.T) {
 	})
 }
 
-// TestTheTimeoutEndsRequests that are not answered, also of verbs that read their input.
-func TestTheTimeoutEndsRequests(t *testing.T) {
+// TestVerbsTimeoutEndsRequests that are not answered, also of verbs that read their input.
+func TestVerbsTimeoutEndsRequests(t *testing.T) {
 	for _, args := range [][]string{{"set", "/a", "data"}, {"create", "/a"}, {"rm", "/a"}, {"ls", "/a"}, {"acl", "/a"}, {"acl", "/a", "world:anyone:r"}} {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -989,8 +989,8 @@ func (r slowReader) Read([]byte) (int, error) {
 	return 0, io.EOF
 }
 
-// TestNoPermission has a status of its own.
-func TestNoPermission(t *testing.T) {
+// TestVerbsWithoutPermission has a status of its own.
+func TestVerbsWithoutPermission(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	_, err := client.Create(t.Context(), "/secret", nil, framework.WithACL(framework.DigestACL(framework.PermAll, "user", "password")...))
@@ -1014,8 +1014,8 @@ $ tree /secret
 	}
 }
 
-// TestTerminalsObeyNothing that comes from ZooKeeper.
-func TestTerminalsObeyNothing(t *testing.T) {
+// TestVerbsTerminalsObeyNothing that comes from ZooKeeper.
+func TestVerbsTerminalsObeyNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLockData([]byte("\x1b[2J\r evil\n")))

@@ -162,7 +162,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func TestInterruptEndsTheProgramCleanly(t *testing.T) {
+func TestProgramEndsCleanlyAtAnInterrupt(t *testing.T) {
 	server := zktest.NewServer(t)
 	cmd := exec.CommandContext(t.Context(), build(t, "."), "-connect", server.Addr(), "-rounds", "1000000", "-work", "5ms")
 	stdout, err := cmd.StdoutPipe()

@@ -81,8 +81,7 @@ func TestBarrierWaitSurvivesItsSession(t *testing.T) {
 func TestBarrierWaitFailsWithoutAServer(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		proxy := zktest.NewProxy(t, server)
-		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()),
+		client, proxy := zktest.ClientViaProxy(t, server,
 			framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(retry.MinWait*10))
 		b := newBarrier(t, client)
 		require.NoError(t, b.SetBarrier(zktest.Context(t)))

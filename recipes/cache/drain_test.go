@@ -14,7 +14,7 @@ import (
 
 // The history changes while news are taken, and a caller of Fresh in the new history is among them: what is compared from
 // then on must be read. Only a test from within can stop the engine in between.
-func TestTheHistoryIsReadAfterTheNews(t *testing.T) {
+func TestDrainReadsTheHistoryAfterTheNews(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	c, err := NewCuratorCache(client, "/tree")

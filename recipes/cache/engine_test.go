@@ -54,7 +54,7 @@ func (c *counter) take() map[zkserver.OpCode]int {
 
 // A fill reads each znode once and each list that has names once; a reconnect reads no data
 // that has not changed, unless data is so short that to read it costs no more than to compare it.
-func TestCacheRequestsOfAFillAndARefill(t *testing.T) {
+func TestEngineRequestsOfAFillAndARefill(t *testing.T) {
 	t.Run("long data", func(t *testing.T) {
 		fillAndRefill(t, strings.Repeat("data ", 100), map[zkserver.OpCode]int{
 			zkserver.OpSync:   1,
@@ -110,7 +110,7 @@ func fillAndRefill(t *testing.T, data string, refill map[zkserver.OpCode]int) {
 
 // After a gap in which most znodes have changed, data is asked for at once; where few have, the
 // Stat comes first.
-func TestCacheRequestsOfARefillFollowTheChanges(t *testing.T) {
+func TestEngineRequestsOfARefillFollowTheChanges(t *testing.T) {
 	const folders, leaves, window = 10, 100, 192
 	long := []byte(strings.Repeat("data ", 100))
 	refills := func(t *testing.T, version string, changes func(paths []string) [][]string) {
@@ -163,7 +163,7 @@ func TestCacheRequestsOfARefillFollowTheChanges(t *testing.T) {
 
 // Each read of a znode finds it changed once more, and there are more of these than the window
 // holds. The fill still comes to all others.
-func TestCacheFillEndsWhileZnodesChange(t *testing.T) {
+func TestEngineFillEndsWhileZnodesChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
@@ -196,7 +196,7 @@ func TestCacheFillEndsWhileZnodesChange(t *testing.T) {
 
 // On one-shot watches, the watch for an absent root is set by a request for its Stat. The cache
 // must not ask for the data instead when most comparisons have found a change.
-func TestCacheRootGoesAfterARefillThatFoundChanges(t *testing.T) {
+func TestEngineRootGoesAfterARefillThatFoundChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
@@ -227,7 +227,7 @@ func TestCacheRootGoesAfterARefillThatFoundChanges(t *testing.T) {
 
 // A folder that was created in a gap of the events has an event of its own before the sweep has
 // listed it. Its children were created in the gap too, and have no event.
-func TestCacheFolderOfTheGapThatChangesDuringTheSweep(t *testing.T) {
+func TestEngineFolderOfTheGapThatChangesDuringTheSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
@@ -261,7 +261,7 @@ func TestCacheFolderOfTheGapThatChangesDuringTheSweep(t *testing.T) {
 
 // A znode was read before the gap, and this is applied during the sweep: the picture did not have it
 // when the sweep began. What happened to it in the gap has no event.
-func TestCacheReadFromBeforeTheGapIsAppliedDuringTheSweep(t *testing.T) {
+func TestEngineReadFromBeforeTheGapIsAppliedDuringTheSweep(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
@@ -299,7 +299,7 @@ func TestCacheReadFromBeforeTheGapIsAppliedDuringTheSweep(t *testing.T) {
 }
 
 // On one-shot watches a lost connection is made up for in the same way: stats, and lists.
-func TestCacheRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
+func TestEngineRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
@@ -326,7 +326,7 @@ func TestCacheRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
 
 // Of all requests of a refill no more than a window is under way, so that those of others do
 // not wait behind a hundred thousand.
-func TestCacheWindowIsBounded(t *testing.T) {
+func TestEngineWindowIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, follower := zktest.Client(t, server), zktest.Client(t, server)
@@ -372,7 +372,7 @@ func TestCacheWindowIsBounded(t *testing.T) {
 
 // A reply above the client's limit costs the connection once, and its znode is left out; what
 // has become small enough is there again.
-func TestCacheReplyThatIsTooLarge(t *testing.T) {
+func TestEngineReplyThatIsTooLarge(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		writer := zktest.Client(t, server)
 		client := zktest.Client(t, server, framework.WithMaxReplySize(2000))
@@ -466,7 +466,7 @@ func (forgetful) Put(*cache.ChildData) *cache.ChildData { return nil }
 func (forgetful) Remove(string) *cache.ChildData        { return nil }
 
 // What listeners are told does not depend on what the storage has kept.
-func TestCacheStorageThatForgets(t *testing.T) {
+func TestEngineStorageThatForgets(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, writer := zktest.Client(t, server), zktest.Client(t, server)
 	create(t, writer, "/tree/a", "1")
@@ -483,7 +483,7 @@ func TestCacheStorageThatForgets(t *testing.T) {
 }
 
 // Code of the user's that panics, blocks or calls back hurts only itself.
-func TestCacheUserCodeThatMisbehaves(t *testing.T) {
+func TestEngineUserCodeThatMisbehaves(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	c := newCache(t, client, "/tree", cache.WithStorage(panicky{cache.NewStandardStorage()}))
@@ -513,7 +513,7 @@ func TestCacheUserCodeThatMisbehaves(t *testing.T) {
 }
 
 // Where a server knows addWatch and refuses it, the cache does without.
-func TestCacheServerThatRefusesPersistentWatches(t *testing.T) {
+func TestEngineServerThatRefusesPersistentWatches(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	create(t, client, "/tree/a", "1")
@@ -532,7 +532,7 @@ func TestCacheServerThatRefusesPersistentWatches(t *testing.T) {
 }
 
 // The server of a later connection refuses them: the cache goes over to one-shot watches.
-func TestCachePersistentWatchesAreRefusedLater(t *testing.T) {
+func TestEnginePersistentWatchesAreRefusedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
@@ -561,7 +561,7 @@ func TestCachePersistentWatchesAreRefusedLater(t *testing.T) {
 
 // The server of a later connection has them, or has them again: the cache comes back from one-shot watches, and leaves
 // none of these.
-func TestPersistentWatchesComeBack(t *testing.T) {
+func TestEnginePersistentWatchesComeBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
@@ -604,7 +604,7 @@ func TestPersistentWatchesComeBack(t *testing.T) {
 
 // Each request of a fill, a change and a Fresh is lost once, or its reply, or refused; the
 // picture is right after all of them, and nothing is left.
-func TestCacheEveryFaultOnce(t *testing.T) {
+func TestEngineEveryFaultOnce(t *testing.T) {
 	const throttled = -127
 	faults := map[string]zkserver.Fault{
 		"request lost": zkserver.LoseRequest, "reply lost": zkserver.LoseReply, "throttled": zkserver.FailWith(throttled),
@@ -656,7 +656,7 @@ func oneFault(t *testing.T, server *zkserver.Server, k int, fault zkserver.Fault
 }
 
 // While the picture is filled, what has been read already changes.
-func TestCacheChangeWhileThePictureIsFilled(t *testing.T) {
+func TestEngineChangeWhileThePictureIsFilled(t *testing.T) {
 	for _, version := range []string{"3.8.0", old} {
 		t.Run(version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithVersion(version))
@@ -686,7 +686,7 @@ func TestCacheChangeWhileThePictureIsFilled(t *testing.T) {
 }
 
 // A path changes when its read has been answered, and others of the same batch have not.
-func TestCacheEventWhileAPathIsRead(t *testing.T) {
+func TestEngineEventWhileAPathIsRead(t *testing.T) {
 	for _, version := range []string{"3.8.0", old} {
 		t.Run(version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithVersion(version))
@@ -739,7 +739,7 @@ func (g gated) Put(data *cache.ChildData) *cache.ChildData {
 
 // A one-shot watch ends when the read that has set it is answered and not yet applied. Fresh
 // that begins then waits for what the watch has to say.
-func TestCacheWatchEndsBeforeItsReadIsApplied(t *testing.T) {
+func TestEngineWatchEndsBeforeItsReadIsApplied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
@@ -787,7 +787,7 @@ func TestCacheWatchEndsBeforeItsReadIsApplied(t *testing.T) {
 // A read that is refused sets no one-shot watch. A request for the Stat does, which servers
 // without persistent watches allow to all. So a root that was unreadable is found with its
 // next change.
-func TestCacheRootThatBecomesReadable(t *testing.T) {
+func TestEngineRootThatBecomesReadable(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		const noAuth = -102
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
@@ -813,7 +813,7 @@ func TestCacheRootThatBecomesReadable(t *testing.T) {
 }
 
 // Older servers list names that no request of this client may contain.
-func TestCacheNameThatCannotBeAskedForIsLeftOut(t *testing.T) {
+func TestEngineNameThatCannotBeAskedForIsLeftOut(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
 		client := zktest.Client(t, server)
 		create(t, client, "/tree", "")

@@ -299,7 +299,7 @@ func TestLatchNothingIsLeftOfALatchClosedDuringItsCreation(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		other := zktest.Client(t, server)
 		awaitLeadership(t, started(t, other))
-		client, link := linked(t, server)
+		client, link := zktest.ClientViaProxy(t, server)
 		link.Intercept(zkproxy.Nth(1, zkproxy.OpCreate2, zkproxy.CutAfter))
 		latch := started(t, client)
 		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Withheld })
@@ -342,7 +342,7 @@ func TestLatchShortOutageUnderEachPolicy(t *testing.T) {
 		framework.StandardErrorPolicy: false, framework.SessionErrorPolicy: true,
 	} {
 		eachBackendNamed(t, policy.String(), func(t *testing.T, server zktest.Backend) {
-			client, link := linked(t, server)
+			client, link := zktest.ClientViaProxy(t, server)
 			latch := newLatch(t, client, leader.WithLockOptions(locks.WithErrorPolicy(policy)))
 			changes := changesOf(t, latch)
 			require.NoError(t, latch.Start())

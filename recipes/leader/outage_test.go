@@ -24,13 +24,6 @@ import (
 // shortSession is for candidates that are to lose their session by its timeout.
 const shortSession = 8 * time.Second
 
-// linked returns a client whose connection a test can hurt.
-func linked(tb testing.TB, server zktest.Backend, opts ...framework.Option) (*framework.Framework, *zkproxy.Proxy) {
-	tb.Helper()
-	link := zktest.NewProxy(tb, server.Addr())
-	return zktest.Client(tb, server.ConnectStringVia(link.Addr()), opts...), link
-}
-
 // unconnected returns a client that no server has ever answered, and what connects it.
 func unconnected(tb testing.TB, server zktest.Backend) (client *framework.Framework, connect func()) {
 	tb.Helper()
@@ -151,7 +144,7 @@ func outages(t *testing.T, link *zkproxy.Proxy, times int, connect func() *frame
 func TestOutageWhatEndsALeadershipInAnOutage(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
+		client, link := zktest.ClientViaProxy(t, server, framework.WithSessionTimeout(shortSession))
 		outageUnderEachPolicy(t, client, link, func([]underPolicy) {})
 	})
 	t.Run("fake time", func(t *testing.T) {

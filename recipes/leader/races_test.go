@@ -159,7 +159,7 @@ func TestLatchRacePredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first := started(t, zktest.Client(t, server))
 		awaitLeadership(t, first)
-		client, link := linked(t, server)
+		client, link := zktest.ClientViaProxy(t, server)
 		link.Intercept(zkproxy.Nth(1, zkproxy.OpGetData, zkproxy.Stall))
 		second := started(t, client)
 		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
@@ -179,7 +179,7 @@ func TestLatchRacePredecessorThatLeavesBeforeItIsWatched(t *testing.T) {
 func TestLatchRaceNodeThatIsDeletedWhileItsOwnerLooks(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := linked(t, server)
+		client, link := zktest.ClientViaProxy(t, server)
 		observer := zktest.Client(t, server)
 		require.NoError(t, observer.Mkdirs(zktest.Context(t), election))
 		link.Intercept(zkproxy.NthReply(1, zkproxy.OpGetChildren2, zkproxy.Stall))
@@ -213,7 +213,7 @@ func TestLatchRaceFolderOfAnElectionVanishes(t *testing.T) {
 		observer := zktest.Client(t, server)
 		first := started(t, zktest.Client(t, server))
 		lost := awaitLeadership(t, first)
-		client, link := linked(t, server)
+		client, link := zktest.ClientViaProxy(t, server)
 		link.Intercept(zkproxy.Nth(1, zkproxy.OpGetChildren2, zkproxy.Stall))
 		second := started(t, client)
 		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
@@ -236,7 +236,7 @@ func TestLatchRaceLeaderThatLeavesWhileItIsRead(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		latch := started(t, zktest.Client(t, server), leader.WithID("a"))
 		awaitLeadership(t, latch)
-		client, link := linked(t, server)
+		client, link := zktest.ClientViaProxy(t, server)
 		link.Intercept(zkproxy.Nth(1, zkproxy.OpGetData, zkproxy.Stall))
 		type answer struct {
 			leads bool
@@ -310,7 +310,7 @@ func TestLatchRaceListenerMayCallTheLatch(t *testing.T) {
 func TestLatchRaceTermNeverBeginsAfterItsLoss(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := linked(t, server)
+		client, link := zktest.ClientViaProxy(t, server)
 		session := client.Session()
 		selector := newSelector(t, client, leader.WithAutoRequeue())
 		link.Intercept(zkproxy.NthReply(1, zkproxy.OpGetChildren2, zkproxy.Stall))
@@ -364,7 +364,7 @@ func TestLatchRaceKilledLeaderStandsAgain(t *testing.T) {
 func TestLatchRaceElectionThatFailsAtItsCreationLeavesNoNode(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := linked(t, server)
+		client, link := zktest.ClientViaProxy(t, server)
 		ctx, cancel := context.WithCancel(zktest.Context(t))
 		link.Intercept(zkproxy.Nth(1, zkproxy.OpCreate2, zkproxy.CutAfter))
 		link.Refuse(true) // for connections to come

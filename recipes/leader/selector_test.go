@@ -81,7 +81,7 @@ func TestSelectorLeadershipRotates(t *testing.T) {
 func TestSelectorCandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
 	t.Parallel() // it waits for sessions to end
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := linked(t, server, framework.WithSessionTimeout(shortSession))
+		client, link := zktest.ClientViaProxy(t, server, framework.WithSessionTimeout(shortSession))
 		ctx, stop := context.WithCancel(zktest.Context(t))
 		terms, result := runs(ctx, newSelector(t, client))
 		first := zktest.Await(t, terms, "a term")
@@ -317,7 +317,7 @@ func TestSelectorSharesTheQueueOfAMutex(t *testing.T) {
 func TestSelectorNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := linked(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
+		client, link := zktest.ClientViaProxy(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
 		other := zktest.Client(t, server)
 		selector := newSelector(t, client)
 		terms, result := runs(t.Context(), selector)

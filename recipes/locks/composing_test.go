@@ -108,8 +108,7 @@ func TestComposedLockLetsOperatorsBy(t *testing.T) {
 func TestComposedLockIsProtected(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()),
+		client, link := zktest.ClientViaProxy(t, server,
 			framework.WithErrorPolicy(framework.SessionErrorPolicy))
 		_, operators := newOperatorLocks(t, client)
 		first, err := operators.Acquire(zktest.Context(t)) // makes the folders

@@ -193,8 +193,7 @@ func TestExclusiveLockNodesHaveTheProvidersACLs(t *testing.T) {
 // it is not the holder's.
 func TestExclusiveLockNodeOfTheSameNameIsNotTheHolders(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		client, link := zktest.ClientViaProxy(t, server)
 		admin := zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newMutex(t, client, path, locks.WithErrorPolicy(framework.SessionErrorPolicy)))
 		link.Refuse(true)

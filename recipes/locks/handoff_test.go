@@ -79,9 +79,8 @@ func TestHandoffRowOfHolds(t *testing.T) {
 func TestHandoffRowEnds(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		link := zktest.NewProxy(t, server.Addr())
 		o := newObserved()
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()), o.options()...)
+		client, link := zktest.ClientViaProxy(t, server, o.options()...)
 		admin := zktest.Client(t, server.ConnectString())
 		mutex := newMutex(t, client, "/locks/ends", locks.WithLocalHandoff(100))
 		hold := func() (*locks.Lease, <-chan outcome) {

@@ -28,8 +28,8 @@ type linked struct {
 
 func newLinked(t *testing.T, server zktest.Backend) linked {
 	t.Helper()
-	link := zktest.NewProxy(t, server.Addr())
-	return linked{zktest.Client(t, server.ConnectStringVia(link.Addr())), link}
+	client, link := zktest.ClientViaProxy(t, server)
+	return linked{client, link}
 }
 
 // requests returns a channel that gets the operation of each request from now on.

@@ -310,8 +310,7 @@ func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
-		proxy := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
+		client, proxy := zktest.ClientViaProxy(t, server)
 		before.Sessions++
 		m := newMutex(t, client, "/locks/again")
 		lease := acquire(t, m)
@@ -335,8 +334,7 @@ func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		proxy := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
+		client, proxy := zktest.ClientViaProxy(t, server)
 		admin := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/through", locks.WithErrorPolicy(framework.SessionErrorPolicy))
 		lease := acquire(t, m)

@@ -33,8 +33,7 @@ func TestOwnershipNodeOfTheOldSessionIsNotTakenForOurs(t *testing.T) {
 func oldSessionsNodeIsListed(t *testing.T) {
 	t.Helper()
 	server := zktest.NewServer(t)
-	link := zktest.NewProxy(t, server.Addr())
-	client := zktest.Client(t, link.Addr())
+	client, link := zktest.ClientViaProxy(t, server)
 	old := client.Session()
 
 	thaw := make(chan func(), 1)
@@ -152,8 +151,7 @@ func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
 func TestOwnershipLostReplyWithAForeignChild(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := zktest.Context(t)
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		client, link := zktest.ClientViaProxy(t, server)
 		_, err := client.Create(ctx, path+"/_c_a", nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 		var lost atomic.Int32

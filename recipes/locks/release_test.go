@@ -27,8 +27,7 @@ import (
 // does it when there is one again, and the lock can be acquired as ever.
 func TestReleaseWhileDisconnected(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		client, link := zktest.ClientViaProxy(t, server)
 		other := newMutex(t, zktest.Client(t, server.ConnectString()), path)
 		m := newMutex(t, client, path, locks.WithErrorPolicy(framework.SessionErrorPolicy))
 		lease := acquire(t, m)

@@ -106,8 +106,7 @@ func TestRevocationRequestBeforeTheWatchIsNotMissed(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		listener := make(told, 10)
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		client, link := zktest.ClientViaProxy(t, server)
 		m := newMutex(t, client, "/locks/early", listener.option())
 		other := zktest.Client(t, server.ConnectString())
 
@@ -293,8 +292,7 @@ func TestRevocationRequestIsMadeAgain(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/again")
 		lease := acquire(t, m)
-		link := zktest.NewProxy(t, server.Addr())
-		other := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+		other, link := zktest.ClientViaProxy(t, server)
 		var cut atomic.Bool
 		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
 			if f.Direction == zkproxy.ToServer && f.Path == server.Root()+lease.Path() && cut.CompareAndSwap(false, true) {

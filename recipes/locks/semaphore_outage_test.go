@@ -105,8 +105,7 @@ func TestSemaphoreWaitersForAPermitKeepTheirPlace(t *testing.T) {
 				}
 				holder := create(zktest.Client(t, server.ConnectString()))
 				lease := acquire(t, holder)
-				link := zktest.NewProxy(t, server.Addr())
-				client := zktest.Client(t, server.ConnectStringVia(link.Addr()))
+				client, link := zktest.ClientViaProxy(t, server)
 				waiting := acquireLater(zktest.Context(t), create(client))
 				place := awaitQueue(t, holder, 2)[1]
 				session := client.Session()
@@ -153,8 +152,7 @@ func TestSemaphoreMaximumChangesDuringAnOutage(t *testing.T) {
 		shared := newShared(t, admin)
 		s := create(admin, shared)
 		lease := acquire(t, s)
-		link := zktest.NewProxy(t, server.Addr())
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()), framework.WithErrorPolicy(framework.SessionErrorPolicy))
+		client, link := zktest.ClientViaProxy(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
 		away := func(change func()) {
 			link.Refuse(true)
 			link.Cut()

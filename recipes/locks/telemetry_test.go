@@ -154,9 +154,8 @@ func TestTelemetryOfLosses(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		admin := zktest.Client(t, server.ConnectString())
-		link := zktest.NewProxy(t, server.Addr())
 		o := newObserved()
-		client := zktest.Client(t, server.ConnectStringVia(link.Addr()), o.options()...)
+		client, link := zktest.ClientViaProxy(t, server, o.options()...)
 		mutex := newMutex(t, client, "/locks/lost")
 
 		lease := acquire(t, mutex)

@@ -171,13 +171,13 @@ func TestMigrationBadInput(t *testing.T) {
 
 var nilContext context.Context
 
-// TestHardships migrates where life is hard.
-func TestHardships(t *testing.T) { hardship.Run(t, migrationCalls, nil) }
+// TestMigrationHardships migrates where life is hard.
+func TestMigrationHardships(t *testing.T) { hardship.Run(t, migrationCalls, nil) }
 
-// TestHardshipsAtEveryRequest migrates with every fate of every request.
-func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, migrationCalls) }
+// TestMigrationHardshipsAtEveryRequest migrates with every fate of every request.
+func TestMigrationHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, migrationCalls) }
 
-func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, migrationCalls, nil) }
+func TestMigrationHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, migrationCalls, nil) }
 
 var migrationCalls = []hardship.Call{{
 	Name: "Migrate", Of: []string{"Manager.Migrate"}, Requests: 19, May: framework.OutcomeUnknown,

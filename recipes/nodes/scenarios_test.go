@@ -72,13 +72,6 @@ func TestScenariosAreComplete(t *testing.T) {
 	require.Equal(t, 7, defects)
 }
 
-// behind returns a client behind a link that a test can cut.
-func behind(t *testing.T, server zktest.Backend) (client *framework.Framework, link *zkproxy.Proxy) {
-	t.Helper()
-	link = zktest.NewProxy(t, server)
-	return zktest.Client(t, server.ConnectStringVia(link.Addr())), link
-}
-
 // disconnect cuts the client off until the returned function is called.
 func disconnect(t *testing.T, client *framework.Framework, link *zkproxy.Proxy) (reconnect func()) {
 	t.Helper()
@@ -135,7 +128,7 @@ func dataOfANodeThatExists(t *testing.T, server zktest.Backend) {
 }
 
 func dataAfterAReconnect(t *testing.T, server zktest.Backend) {
-	client, link := behind(t, server)
+	client, link := zktest.ClientViaProxy(t, server)
 	witness := zktest.Client(t, server)
 	node := started(t, client, framework.Ephemeral)
 	require.NoError(t, node.SetData(zktest.Context(t), []byte("second")))

@@ -486,8 +486,7 @@ func TestQueueConsumersSurviveALongPartition(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
 				const timeout = 10 * time.Second
-				proxy := zktest.NewProxy(t, server)
-				client := zktest.Client(t, proxy, framework.WithSessionTimeout(timeout))
+				client, proxy := zktest.ClientViaProxy(t, server, framework.WithSessionTimeout(timeout))
 				first := client.Session()
 				items := consumed(t, newQueue(t, client, opts...))
 				other := zktest.Client(t, server)

@@ -148,8 +148,7 @@ func TestSharedChangesDuringAnOutageAreSeen(t *testing.T) {
 func TestSharedReconnectTellsNothingThatIsNotNew(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		proxy := zktest.NewProxy(t, server)
-		client := zktest.Client(t, server.ConnectStringVia(proxy.Addr()))
+		client, proxy := zktest.ClientViaProxy(t, server)
 		c := started(t, client, 1)
 		heard := counts(t, c)
 

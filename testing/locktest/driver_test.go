@@ -79,7 +79,7 @@ func (r *recorded) Errorf(format string, args ...any) {
 }
 
 // Drivers that are right pass.
-func TestRightDrivers(t *testing.T) {
+func TestDriversThatAreRight(t *testing.T) {
 	for leases := 1; leases <= 3; leases += 2 {
 		locktest.CheckDriver(t, newStandard(), "lock-", leases)
 		locktest.CheckDriver(t, shrinking{newStandard()}, "lock-", leases)
@@ -87,7 +87,7 @@ func TestRightDrivers(t *testing.T) {
 }
 
 // Drivers that are wrong do not.
-func TestWrongDrivers(t *testing.T) {
+func TestDriversThatAreWrong(t *testing.T) {
 	with := func(change func(contenders []string, ours string, result *locks.PredicateResults)) locks.LockInternalsDriver {
 		d := newStandard()
 		d.change = change

@@ -77,3 +77,19 @@ func TestClientOfEveryTarget(t *testing.T) {
 	_, err = zktest.Client(t, server).Get(t.Context(), backend.Root()+"/a")
 	require.NoError(t, err)
 }
+
+// TestClientViaProxy: the proxy is the client's only way, and its chroot is the backend's.
+func TestClientViaProxy(t *testing.T) {
+	server := zktest.NewServer(t)
+	backend := zktest.Embedded(server)
+	client, proxy := zktest.ClientViaProxy(t, backend)
+	_, err := client.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	_, err = zktest.Client(t, server).Get(t.Context(), backend.Root()+"/a")
+	require.NoError(t, err)
+	require.Positive(t, proxy.Requests())
+
+	client, proxy = zktest.ClientViaProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
+	require.NoError(t, client.Sync(t.Context(), "/"))
+	require.Positive(t, proxy.Requests())
+}

@@ -17,8 +17,8 @@
 // its reply, to fall silent, to stop and to restart. [NewEnsemble] returns real servers,
 // [ensemble.Ensemble], which can be killed and paused; they need the packages that its
 // error names. [NewProxy] returns a proxy between a client and any server. The proxy
-// cuts, delays and swallows requests and replies. [At] is for a server of which only the
-// address is known.
+// cuts, delays and swallows requests and replies. [ClientViaProxy] returns one with a client
+// behind it. [At] is for a server of which only the address is known.
 //
 // # Testing an application
 //

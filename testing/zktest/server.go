@@ -142,6 +142,22 @@ func Client[T Target](tb testing.TB, server T, opts ...framework.Option) *framew
 	return client
 }
 
+// ClientViaProxy returns a client as [Client] does, and the proxy of its own through which it
+// connects. Of an ensemble the client knows the first server only.
+func ClientViaProxy[T Target](tb testing.TB, server T, opts ...framework.Option) (*framework.Framework, *zkproxy.Proxy) {
+	tb.Helper()
+	proxy := NewProxy(tb, server)
+	via, dial := locate(proxy)
+	if dial != nil {
+		opts = slices.Concat([]framework.Option{framework.WithDialer(dial)}, opts)
+	}
+	target, _ := locate(server)
+	if _, root, found := strings.Cut(target, "/"); found {
+		via += "/" + root
+	}
+	return Client(tb, via, opts...), proxy
+}
+
 // inMemory is the address of what has none. It is only for show.
 const inMemory = "memory:2181"
 

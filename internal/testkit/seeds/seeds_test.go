@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestParse(t *testing.T) {
+func TestSeedsParse(t *testing.T) {
 	n, err := parse("")
 	require.NoError(t, err)
 	require.EqualValues(t, fixed, n)
@@ -39,9 +39,9 @@ func TestNewDependsOnTheNameAlone(t *testing.T) {
 	t.Run("another", func(t *testing.T) { require.NotEqual(t, first, New(t).Uint64()) })
 }
 
-// TestAllSeedsAreFixed reads the tests of this module: a package that uses rapid calls
+// TestSeedsAreFixed reads the tests of this module: a package that uses rapid calls
 // Rapid in its TestMain, and no test makes a seed of its own at random.
-func TestAllSeedsAreFixed(t *testing.T) {
+func TestSeedsAreFixed(t *testing.T) {
 	const root = "../../.."
 	properties, fixes := make(map[string]bool), make(map[string]bool) // by folder
 	require.NoError(t, filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

@@ -18,9 +18,9 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestTheResourceOfBothSides: what a client of Curator in Java has registered is served in the bytes of Curator's
+// TestRESTResourceOfBothSides: what a client of Curator in Java has registered is served in the bytes of Curator's
 // resource, and what is put there in such bytes is what Java then finds.
-func TestTheResourceOfBothSides(t *testing.T) {
+func TestRESTResourceOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		java, r := newActor(t, server), seeds.New(t)
 		handler := rest.Handler(newServices(t, zktest.Client(t, server)), nil)

@@ -15,7 +15,7 @@ var lineRows = []row{
 		name: "older-list-learned", breaks: inOrder,
 		in:     "recipes/locks/internal/line.(*Line).learn",
 		change: never("horizon"),
-		test:   "^TestAnOlderList$",
+		test:   "^TestNeighbourOfAnOlderList$",
 	},
 	{
 		name: "horizon-of-another-history", breaks: oneHolder,

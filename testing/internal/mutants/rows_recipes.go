@@ -71,7 +71,7 @@ var cacheRows = []row{
 		name: "event-during-a-read-lost", breaks: cacheConverges,
 		in:     "recipes/cache.(*engine).finish",
 		change: never("queued"),
-		test:   "^TestCacheEventWhileAPathIsRead$",
+		test:   "^TestEngineEventWhileAPathIsRead$",
 	},
 	{
 		name: "fresh-without-a-sync", breaks: neverOlder,

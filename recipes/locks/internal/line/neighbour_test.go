@@ -85,8 +85,8 @@ func TestNeighbourInANewFolder(t *testing.T) {
 	requireKnown(t, join(l, "q-n0000000002", line.Node{Czxid: zxid + 21, History: 1}), true)
 }
 
-// TestAnOlderList is not learned: what it lacks may be newer, and what it has may have left.
-func TestAnOlderList(t *testing.T) {
+// TestNeighbourOfAnOlderList is not learned: what it lacks may be newer, and what it has may have left.
+func TestNeighbourOfAnOlderList(t *testing.T) {
 	l := line.New(byNumber{})
 	p := join(l, "p-n0000000003", line.Node{
 		Czxid: 13, History: 1, List: []string{"f-n0000000001", "f-n0000000002", "p-n0000000003"},
@@ -99,8 +99,8 @@ func TestAnOlderList(t *testing.T) {
 	require.Equal(t, []string{"f-n0000000002", "p-n0000000003"}, before)
 }
 
-// TestOurOwnThatHaveLeft are not awaited because an answer that was under way shows them.
-func TestOurOwnThatHaveLeft(t *testing.T) {
+// TestNeighbourOfOurOwnThatHaveLeft are not awaited because an answer that was under way shows them.
+func TestNeighbourOfOurOwnThatHaveLeft(t *testing.T) {
 	l := line.New(byNumber{})
 	first := join(l, "p-n0000000003", line.Node{Czxid: 13, History: 1, List: []string{"p-n0000000003"}})
 	second := join(l, "q-n0000000004", line.Node{Czxid: 14, History: 1})
@@ -114,9 +114,9 @@ func TestOurOwnThatHaveLeft(t *testing.T) {
 	require.Equal(t, []string{"q-n0000000004", "r-n0000000005"}, before)
 }
 
-// TestALineWithoutWaiters keeps no names of other clients' contenders: a lock may be held
+// TestLineWithoutWaiters keeps no names of other clients' contenders: a lock may be held
 // for long in a long queue.
-func TestALineWithoutWaiters(t *testing.T) {
+func TestLineWithoutWaiters(t *testing.T) {
 	l := line.New(byNumber{})
 	held := join(l, "p-n0000000003", line.Node{Czxid: 13, History: 1, List: []string{"p-n0000000003", "f-n0000000004"}})
 	require.Equal(t, 2, l.Len())
@@ -127,8 +127,8 @@ func TestALineWithoutWaiters(t *testing.T) {
 	held.Leave(true)
 }
 
-// TestAPlaceWakes who waits for it to leave, once, and at once if it has left.
-func TestAPlaceWakes(t *testing.T) {
+// TestPlaceWakes who waits for it to leave, once, and at once if it has left.
+func TestPlaceWakes(t *testing.T) {
 	l := line.New(byNumber{})
 	p := join(l, "p-n0000000003", line.Node{Czxid: 13, History: 1, List: []string{"p-n0000000003"}})
 	awake, asleep := make(chan struct{}, 1), make(chan struct{}, 1)

@@ -17,7 +17,7 @@ import (
 )
 
 // In this process the race detector and goleak see all of it.
-func TestPlayInProcess(t *testing.T) {
+func TestStoryInProcess(t *testing.T) {
 	server := zktest.NewServer(t)
 	for name, connect := range map[string]string{"embedded": "", "connect": server.Addr()} {
 		t.Run(name, func(t *testing.T) {
@@ -29,7 +29,7 @@ func TestPlayInProcess(t *testing.T) {
 	}
 }
 
-func TestPlayThatIsToldToStop(t *testing.T) {
+func TestStoryThatIsToldToStop(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	var stdout bytes.Buffer
@@ -38,7 +38,7 @@ func TestPlayThatIsToldToStop(t *testing.T) {
 }
 
 // A run that cannot be completed fails even though no promise was broken.
-func TestPlayFailsWhenASessionCannotBeKilled(t *testing.T) {
+func TestStoryFailsWhenASessionCannotBeKilled(t *testing.T) {
 	server := zktest.NewServer(t)
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpCreateSession && r.SessionID != 0 {
@@ -54,14 +54,14 @@ func TestPlayFailsWhenASessionCannotBeKilled(t *testing.T) {
 	require.Zero(t, parseSummary(t, stdout.String()).overlaps)
 }
 
-func TestPlayFailsWhenTheStoryCannotBePrinted(t *testing.T) {
+func TestStoryThatCannotBePrinted(t *testing.T) {
 	r, w := io.Pipe()
 	require.NoError(t, r.Close())
 	err := play(t.Context(), config{replicas: 2, rounds: 1, work: time.Millisecond}, w)
 	require.ErrorIs(t, err, io.ErrClosedPipe)
 }
 
-func TestReplicaGivesUpWithoutAServer(t *testing.T) {
+func TestStoryReplicaGivesUpWithoutAServer(t *testing.T) {
 	server := zktest.NewServer(t)
 	require.NoError(t, server.Stop())
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
@@ -101,7 +101,7 @@ func TestStoryJudges(t *testing.T) {
 	require.NoError(t, second.Release(t.Context()))
 }
 
-func TestTheAccidentHappensOnce(t *testing.T) {
+func TestStoryHasOneAccident(t *testing.T) {
 	s := &story{strikeIn: 2}
 	require.False(t, s.strikes(1))
 	require.True(t, s.strikes(2))

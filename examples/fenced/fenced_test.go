@@ -23,9 +23,9 @@ type unaware struct{ *locks.Lease }
 
 func (unaware) Err() error { return nil }
 
-// TestAStoppedHolderIsRefused: a holder is stopped before its write, and goes on after the
+// TestFencedStoreRefusesAStoppedHolder: a holder is stopped before its write, and goes on after the
 // next holder has written.
-func TestAStoppedHolderIsRefused(t *testing.T) {
+func TestFencedStoreRefusesAStoppedHolder(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	mutex, err := locks.NewInterProcessMutex(client, "/examples/fenced")

@@ -66,7 +66,7 @@ func refused(t *testing.T, status int, args ...string) string {
 	return stderr.String()
 }
 
-func TestProgram(t *testing.T) {
+func TestDevserverProgram(t *testing.T) {
 	for _, sig := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run("serves until "+sig.String(), func(t *testing.T) {
 			cmd := program(t, "-addr", "127.0.0.1:0", "-tick", "100ms", "-version", "3.6.3")
@@ -122,7 +122,7 @@ func srvr(t *testing.T, addr string) string {
 	return string(answer)
 }
 
-func TestWrongFlags(t *testing.T) {
+func TestDevserverWrongFlags(t *testing.T) {
 	for name, test := range map[string]struct {
 		args []string
 		says string
@@ -151,11 +151,11 @@ func TestWrongFlags(t *testing.T) {
 	}
 }
 
-func TestHelpIsNoFailure(t *testing.T) {
+func TestDevserverHelpIsNoFailure(t *testing.T) {
 	require.Contains(t, refused(t, 0, "-help"), "-addr host:port")
 }
 
-func TestAddressThatIsTaken(t *testing.T) {
+func TestDevserverAddressThatIsTaken(t *testing.T) {
 	require.Contains(t, refused(t, 1, "-addr", zktest.NewServer(t).Addr()), "address already in use")
 }
 
@@ -170,8 +170,8 @@ func start(t *testing.T, args ...string) (addr string) {
 	return listeningOn(t, stdout)
 }
 
-// TestNewcomerIsNotWarned connects a client as the documents do it: none of its options is about the server.
-func TestNewcomerIsNotWarned(t *testing.T) {
+// TestDevserverDoesNotWarnANewcomer connects a client as the documents do it: none of its options is about the server.
+func TestDevserverDoesNotWarnANewcomer(t *testing.T) {
 	var log bytes.Buffer
 	client, err := framework.Connect(t.Context(), start(t),
 		framework.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
@@ -182,8 +182,8 @@ func TestNewcomerIsNotWarned(t *testing.T) {
 	require.Empty(t, log.String())
 }
 
-// TestSettings starts the program with every flag that changes what clients see.
-func TestSettings(t *testing.T) {
+// TestDevserverSettings starts the program with every flag that changes what clients see.
+func TestDevserverSettings(t *testing.T) {
 	addr := start(t, "-min-session-timeout", "30s", "-max-session-timeout", "40s", "-max-request", "2000000", "-reconfig",
 		"-max-client-connections", "2", "-container-check", "10ms", "-super-digest", zkserver.SuperDigest("secret"))
 	client := zktest.Client(t, addr, framework.WithSessionTimeout(time.Minute), framework.WithMaxRequestSize(2_000_000))

@@ -46,7 +46,7 @@ func replica(t *testing.T, bin string) (*exec.Cmd, <-chan string) {
 	return cmd, lines
 }
 
-func TestTheSecondLeadsWhenTheFirstEnds(t *testing.T) {
+func TestLeaderIsTheSecondWhenTheFirstEnds(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	bin := built(t, server.Addr())

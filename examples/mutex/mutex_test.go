@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -21,26 +20,26 @@ func built(t *testing.T, server string) string {
 	source, err := os.ReadFile("main.go")
 	require.NoError(t, err)
 	source = bytes.Replace(source, []byte("127.0.0.1:2181"), []byte(server), 1)
-	bin := filepath.Join(t.TempDir(), "once")
+	bin := filepath.Join(t.TempDir(), "mutex")
 	require.NoError(t, os.WriteFile(bin+".go", source, 0o600))
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, bin+".go").CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return bin
 }
 
-func TestTheJobRunsOncePerDay(t *testing.T) {
-	today := func() string { return time.Now().UTC().Format(time.DateOnly) }
-	for before := ""; before != today(); { // again if the day ends in between
-		before = today()
-		server := zktest.NewServer(t)
-		bin := built(t, server.Addr())
-		first, err := exec.CommandContext(t.Context(), bin).Output()
+func TestMutexEachRunWritesTheReport(t *testing.T) {
+	server := zktest.NewServer(t)
+	t.Cleanup(func() { zktest.AssertClean(t, server) })
+	bin := built(t, server.Addr())
+	for range 2 {
+		out, err := exec.CommandContext(t.Context(), bin).Output()
 		require.NoError(t, err)
-		second, err := exec.CommandContext(t.Context(), bin).Output()
-		require.NoError(t, err)
-		if before == today() {
-			require.Equal(t, "writing the report\nran here: true\n", string(first))
-			require.Equal(t, "ran here: false\n", string(second))
-		}
+		require.Equal(t, "writing the report, alone\n", string(out), "a lock takes turns, it is not a marker")
 	}
+}
+
+func TestMutexOfAServerThatCannotBe(t *testing.T) {
+	out, err := exec.CommandContext(t.Context(), built(t, "127.0.0.1:0")).CombinedOutput()
+	require.Error(t, err)
+	require.Contains(t, string(out), "127.0.0.1:0")
 }

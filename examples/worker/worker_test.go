@@ -90,8 +90,8 @@ func owners(t *testing.T, owner map[string]string, lines <-chan line, want map[s
 	}
 }
 
-// TestThreeProcesses share the partitions. One is killed, and another one joins.
-func TestThreeProcesses(t *testing.T) {
+// TestWorkerThreeProcesses share the partitions. One is killed, and another one joins.
+func TestWorkerThreeProcesses(t *testing.T) {
 	server := zktest.NewServer(t, zkserver.WithTick(500*time.Millisecond))
 	lines, owner := make(chan line, 1000), make(map[string]string)
 	replica(t, server.Addr(), "a", lines)

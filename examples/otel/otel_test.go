@@ -33,9 +33,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestTheFilesNameWhatIsSent runs the program, and looks for each metric and each label of the
+// TestOtelFilesNameWhatIsSent runs the program, and looks for each metric and each label of the
 // alerts and the dashboard among those that it has sent.
-func TestTheFilesNameWhatIsSent(t *testing.T) {
+func TestOtelFilesNameWhatIsSent(t *testing.T) {
 	sent := send(t)
 	require.Contains(t, sent.spans, "acquire lock")
 	require.Contains(t, sent.spans, "create znode")
@@ -53,9 +53,9 @@ func TestTheFilesNameWhatIsSent(t *testing.T) {
 	}
 }
 
-// TestTheCollectorIsConfigured: its pipelines take what the program sends by default, and are
+// TestOtelCollectorIsConfigured: its pipelines take what the program sends by default, and are
 // made of parts that are there.
-func TestTheCollectorIsConfigured(t *testing.T) {
+func TestOtelCollectorIsConfigured(t *testing.T) {
 	var config struct {
 		Receivers struct {
 			OTLP struct {

@@ -70,7 +70,7 @@ func start(t *testing.T, server *zkserver.Server, out output, name string) (*fra
 	}
 }
 
-func TestOneReplicaStrikes(t *testing.T) {
+func TestReplicaStrikesAlone(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server) {
 		out := make(output, 100)
 		_, stopA := start(t, server, out, "a")
@@ -83,9 +83,9 @@ func TestOneReplicaStrikes(t *testing.T) {
 	})
 }
 
-// TestAReplicaThatIsCutOffStops: it stops before the other can begin, although no message
+// TestReplicaThatIsCutOffStops: it stops before the other can begin, although no message
 // reaches it.
-func TestAReplicaThatIsCutOffStops(t *testing.T) {
+func TestReplicaThatIsCutOffStops(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server) {
 		out := make(output, 100)
 		client, stopA := start(t, server, out, "a")
@@ -103,9 +103,9 @@ func TestAReplicaThatIsCutOffStops(t *testing.T) {
 	})
 }
 
-// TestAConnectionThatBreaks: the session survives, and the other replica may enter only
+// TestReplicaWhoseConnectionBreaks: the session survives, and the other replica may enter only
 // because the first one has let go of the lock.
-func TestAConnectionThatBreaks(t *testing.T) {
+func TestReplicaWhoseConnectionBreaks(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server) {
 		out := make(output, 100)
 		client, stopA := start(t, server, out, "a")
@@ -119,7 +119,7 @@ func TestAConnectionThatBreaks(t *testing.T) {
 	})
 }
 
-func TestASessionThatExpires(t *testing.T) {
+func TestReplicaWhoseSessionExpires(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server) {
 		out := make(output, 100)
 		client, stopA := start(t, server, out, "a")
@@ -132,9 +132,9 @@ func TestASessionThatExpires(t *testing.T) {
 	})
 }
 
-// TestTheReplyToTheFirstCreateIsLost: the client cannot know whether its znode was created.
+// TestReplicaWhoseFirstCreateIsNotAnswered: the client cannot know whether its znode was created.
 // It finds out, or it would stand behind a znode of its own.
-func TestTheReplyToTheFirstCreateIsLost(t *testing.T) {
+func TestReplicaWhoseFirstCreateIsNotAnswered(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server) {
 		server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.LoseReply))
 		out := make(output, 100)
@@ -145,8 +145,8 @@ func TestTheReplyToTheFirstCreateIsLost(t *testing.T) {
 	})
 }
 
-// TestTheProgram has sockets and the real clock: the program connects by itself.
-func TestTheProgram(t *testing.T) {
+// TestReplicaProgram has sockets and the real clock: the program connects by itself.
+func TestReplicaProgram(t *testing.T) {
 	server := zktest.NewServer(t)
 	ctx, stop := context.WithCancel(t.Context())
 	out, ended := make(output, 100), make(chan error, 1)

@@ -33,9 +33,9 @@ const (
 	classPath = "/usr/share/java/curator-recipes.jar:/usr/share/java/slf4j-simple.jar" // as the documentation has it
 )
 
-// TestJavaAndGoDrawEachNumberOnce has both wait for a lock, and then take turns: if they were
+// TestDrawEachNumberOnceInJavaAndGo has both wait for a lock, and then take turns: if they were
 // inside together, they would draw a number twice.
-func TestJavaAndGoDrawEachNumberOnce(t *testing.T) {
+func TestDrawEachNumberOnceInJavaAndGo(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts Java")
 	}

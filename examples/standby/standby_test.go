@@ -71,7 +71,7 @@ func (r replica) status(t *testing.T) int {
 	return status
 }
 
-func TestHandOverAtSIGTERM(t *testing.T) {
+func TestStandbyTakesOverAtSIGTERM(t *testing.T) {
 	server := zktest.NewServer(t)
 	bin := filepath.Join(t.TempDir(), "standby")
 	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", bin, ".").CombinedOutput()
@@ -97,8 +97,8 @@ func TestHandOverAtSIGTERM(t *testing.T) {
 	require.Equal(t, http.StatusOK, b.status(t))
 }
 
-// TestAnAddressThatIsTaken ends a replica before it can lead.
-func TestAnAddressThatIsTaken(t *testing.T) {
+// TestStandbyAddressThatIsTaken ends a replica before it can lead.
+func TestStandbyAddressThatIsTaken(t *testing.T) {
 	server := zktest.NewServer(t)
 	ended := make(chan error, 1)
 	go func() { ended <- run(server.Addr(), "c", server.Addr()) }()

@@ -40,7 +40,7 @@ func start(t *testing.T, connect, name string) (out output, stop func()) {
 	}
 }
 
-func TestTheLeaderRunsTheJobs(t *testing.T) {
+func TestGocronRunsTheJobsOfTheLeader(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	a, stopA := start(t, server.Addr(), "a")

@@ -52,7 +52,7 @@ func startServer(t *testing.T, bin, connect string) (*exec.Cmd, string) {
 	return cmd, address
 }
 
-func TestTheClientShowsWhoAnswers(t *testing.T) {
+func TestGRPCClientShowsWhoAnswers(t *testing.T) {
 	zookeeper := zktest.NewServer(t)
 	_, address := startServer(t, build(t, "./server"), zookeeper.Addr())
 	_, line := start(t, build(t, "."), zookeeper.Addr())
@@ -79,8 +79,8 @@ func more(t *testing.T, l *load, servers ...string) {
 	})
 }
 
-// TestServersComeAndGoUnderLoad stops one server in order and kills another.
-func TestServersComeAndGoUnderLoad(t *testing.T) {
+// TestGRPCServersComeAndGoUnderLoad stops one server in order and kills another.
+func TestGRPCServersComeAndGoUnderLoad(t *testing.T) {
 	bin := build(t, "./server")
 	zookeeper := zktest.NewServer(t)
 	stopping, first := startServer(t, bin, zookeeper.Addr())

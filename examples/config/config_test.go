@@ -17,7 +17,7 @@ import (
 
 const path = "/service/config"
 
-func TestTheServiceFollowsItsConfiguration(t *testing.T) {
+func TestConfigIsFollowedByTheService(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })

@@ -23,7 +23,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestTheDriverIsCorrect(t *testing.T) {
+func TestPoolDriverIsCorrect(t *testing.T) {
 	t.Run("one tenant", func(t *testing.T) { locktest.CheckDriver(t, newDriver(), "blue"+separator, 2) })
 	t.Run("three tenants", func(t *testing.T) {
 		locktest.CheckDriver(t, &mixed{driver: newDriver()}, separator, 2)
@@ -45,9 +45,9 @@ func (m *mixed) CreatesTheLock(
 	return m.driver.CreatesTheLock(ctx, client, session, folder+"/"+tenant+separator, data)
 }
 
-// TestOneJobOfEachTenant: a job waits for its tenant's job although a worker is free, and a
+// TestPoolRunsOneJobOfEachTenant: a job waits for its tenant's job although a worker is free, and a
 // job of another tenant enters before it.
-func TestOneJobOfEachTenant(t *testing.T) {
+func TestPoolRunsOneJobOfEachTenant(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
@@ -99,7 +99,7 @@ func TestOneJobOfEachTenant(t *testing.T) {
 	})
 }
 
-func TestTheProgramRunsAJob(t *testing.T) {
+func TestPoolProgramRunsAJob(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	var out strings.Builder

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestTheBreakerOpensAndCloses counts the retries of calls before, during and after an outage.
-func TestTheBreakerOpensAndCloses(t *testing.T) {
+// TestBreakerOpensAndCloses counts the retries of calls before, during and after an outage.
+func TestBreakerOpensAndCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		retries := 0
@@ -67,7 +67,7 @@ func TestTheBreakerOpensAndCloses(t *testing.T) {
 	})
 }
 
-func TestTheProgramSaysHowItsCallsWent(t *testing.T) {
+func TestBreakerProgramSaysHowItsCallsWent(t *testing.T) {
 	server := zktest.NewServer(t)
 	ctx, stop := context.WithCancel(t.Context())
 	said := make(output, 100)

@@ -27,9 +27,9 @@ func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseReco
 	return w
 }
 
-// TestTooManyRequestsAndOutagesDiffer: one replica has the only permit, and another one says
+// TestHTTPServerTellsTooManyRequestsFromOutages: one replica has the only permit, and another one says
 // so; when ZooKeeper is away it says that instead.
-func TestTooManyRequestsAndOutagesDiffer(t *testing.T) {
+func TestHTTPServerTellsTooManyRequestsFromOutages(t *testing.T) {
 	server := zktest.NewServer(t)
 	inside, finish := make(chan struct{}), make(chan struct{})
 	busy, err := newHandler(zktest.Client(t, server), 1, func(http.ResponseWriter, *http.Request) {

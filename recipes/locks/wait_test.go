@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locks_test
+
+import (
+	"context"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// The session of a waiter ends while nobody tells it, then its turn comes: what it
+// gets is the lock with a node of its next session, not the turn of the old one.
+//
+// See etcd#11456 and etcd#9921.
+func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+		admin := zktest.Client(t, server.ConnectString())
+		holder := newMutex(t, admin, path)
+		lease := acquire(t, holder)
+		client, link := zktest.ClientViaProxy(t, server)
+		waiting := acquireLater(zktest.Context(t), newMutex(t, client, path))
+		old := awaitQueue(t, holder, 2)[1]
+
+		link.Blackhole(zkproxy.Both)
+		zktest.KillSession(t, client, server.Addr())
+		release(t, lease)
+		third := acquire(t, holder) // the waiter's turn has come and gone
+		link.Heal()
+		next := awaitOther(t, holder, old)
+		select {
+		case o := <-waiting:
+			t.Fatalf("the waiter got %+v while another has the lock", o)
+		default:
+		}
+		release(t, third)
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		require.Equal(t, next.Token, o.lease.Token())
+		require.NotEqual(t, old.Session, next.Session)
+		stat, err := admin.Exists(zktest.Context(t), o.lease.Path())
+		require.NoError(t, err)
+		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
+		release(t, o.lease)
+	})
+}
+
+// A reader or a writer that waits, and whose node is taken away, joins the queue
+// again, in which it is not found at first.
+//
+// See CURATOR-211 and CURATOR-307.
+func TestWaitReaderOrWriterJoinsTheQueueAgain(t *testing.T) {
+	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+		admin := zktest.Client(t, server.ConnectString())
+		rw := newReadWrite(t, admin, path)
+		other := newReadWrite(t, zktest.Client(t, server.ConnectString()), path)
+		for _, side := range []locks.InterProcessLock{other.ReadLock(), other.WriteLock()} {
+			lease := acquire(t, rw.WriteLock())
+			waiting := acquireLater(zktest.Context(t), side)
+			first := awaitQueue(t, rw, 2)[1]
+			require.NoError(t, admin.Delete(zktest.Context(t), first.Path))
+			second := awaitOther(t, rw, first)
+			select {
+			case o := <-waiting:
+				t.Fatalf("the waiter got %+v while there is a writer", o)
+			default:
+			}
+			release(t, lease)
+			o := await(t, waiting)
+			require.NoError(t, o.err)
+			require.Equal(t, second.Token, o.lease.Token())
+			release(t, o.lease)
+		}
+	})
+}
+
+// Somebody who may has made the holder's node unreadable. The hold goes on, for the
+// node is there; who would have to watch it is told at once, and leaves nothing.
+func TestWaitHoldersNodeIsMadeUnreadable(t *testing.T) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
+		admin := zktest.Client(t, server.ConnectString())
+		holder := newMutex(t, admin, "/locks/denied")
+		lease := acquire(t, holder)
+		children := func() []string {
+			names, err := admin.Children(zktest.Context(t), "/locks/denied")
+			require.NoError(t, err)
+			return names
+		}
+		before := children()
+		require.NoError(t, admin.SetACL(zktest.Context(t), lease.Path(),
+			[]framework.ACL{{Perms: permDelete, Scheme: "world", ID: "anyone"}}))
+		require.NoError(t, lease.Err())
+		_, err := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/denied").Acquire(zktest.Context(t))
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.Equal(t, before, children())
+		require.NoError(t, lease.Err())
+
+		// Of its deletion the server tells nobody who may not read it. What is left is
+		// what the server itself refuses, and the token.
+		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
+		next := acquire(t, newMutex(t, admin, "/locks/denied"))
+		require.Greater(t, next.Token(), lease.Token())
+		_, err = lease.Transact(zktest.Context(t), framework.CheckOp("/", framework.AnyVersion))
+		require.Error(t, err)
+		var lost *locks.LostError
+		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
+		require.NoError(t, next.Err())
+		release(t, next)
+	})
+}
+
+const permDelete = 1 << 3
+
+// A wait of twenty milliseconds is looked after once, by the read of the own node and of
+// those before it, which mends a missed wake-up. These tests are about waits that last for
+// longer: on a fake clock, where what is told at once takes no time at all.
+
+// longWait is a bubble with a server, a client that holds and one that waits.
+type longWait struct {
+	server         *zkserver.Server
+	holder, waiter *framework.Framework
+}
+
+func onFakeTime(t *testing.T, test func(t *testing.T, w longWait)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		test(t, longWait{server, zktest.Client(t, server), zktest.Client(t, server)})
+	})
+}
+
+// requireAtOnce returns the lease of an acquisition that has to be over without any time passing.
+func requireAtOnce(t *testing.T, result <-chan outcome) *locks.Lease {
+	t.Helper()
+	before := time.Now()
+	o := await(t, result)
+	require.NoError(t, o.err)
+	require.Zero(t, time.Since(before), "it was told late")
+	return o.lease
+}
+
+// semaphoreKinds are both layouts.
+var semaphoreKinds = map[string]func(*testing.T, *framework.Framework, locks.MaxLeases) semaphore{
+	"v1": func(t *testing.T, client *framework.Framework, n locks.MaxLeases) semaphore {
+		s, err := locks.NewInterProcessSemaphore(client, "/s", n)
+		require.NoError(t, err)
+		return s
+	},
+	"v2": func(t *testing.T, client *framework.Framework, n locks.MaxLeases) semaphore {
+		return newSemaphore(t, client, "/s", n)
+	},
+}
+
+// Whichever permit is given back, a waiter gets it at once.
+func TestWaitAnyPermitEndsALongWait(t *testing.T) {
+	for name, create := range semaphoreKinds {
+		t.Run(name, func(t *testing.T) {
+			for given := range 2 {
+				onFakeTime(t, func(t *testing.T, w longWait) {
+					s := create(t, w.holder, locks.FixedLeases(2))
+					held := []*locks.Lease{acquire(t, s), acquire(t, s)}
+					waiting := acquireLater(context.Background(), create(t, w.waiter, locks.FixedLeases(2)))
+					time.Sleep(time.Second)
+					release(t, held[given])
+					release(t, requireAtOnce(t, waiting))
+					release(t, held[1-given])
+				})
+			}
+		})
+	}
+}
+
+// A greater maximum lets a waiter in at once.
+func TestWaitGreaterMaximumEndsALongWait(t *testing.T) {
+	for name, create := range semaphoreKinds {
+		t.Run(name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				shared := func(client *framework.Framework) *locks.SharedLeases {
+					n, err := locks.NewSharedLeases(client, "/max", 1)
+					require.NoError(t, err)
+					return n
+				}
+				maximum := shared(w.holder)
+				held := acquire(t, create(t, w.holder, maximum))
+				waiting := acquireLater(context.Background(), create(t, w.waiter, shared(w.waiter)))
+				time.Sleep(time.Second)
+				require.NoError(t, maximum.Set(context.Background(), 2))
+				release(t, requireAtOnce(t, waiting))
+				release(t, held)
+			})
+		})
+	}
+}
+
+// A request to give way that comes during a long wait is in the data that the waiter has
+// read, and read no more.
+func TestWaitRequestDuringALongWait(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		holder := newMutex(t, w.holder, "/lock")
+		held := acquire(t, holder)
+		waiting := acquireLater(context.Background(), newMutex(t, w.waiter, "/lock"))
+		synctest.Wait()
+		queue, err := holder.Participants(context.Background())
+		require.NoError(t, err)
+		require.NoError(t, locks.AttemptRevoke(context.Background(), w.holder, queue[1].Path))
+		time.Sleep(time.Second)
+		release(t, held)
+		lease := requireAtOnce(t, waiting)
+		synctest.Wait()
+		awaitDone(t, lease.Revoked(), "the request")
+		release(t, lease)
+	})
+}
+
+// TestWaiterIsQuiet: who waits sends what it takes to be told, and then nothing, however
+// long it is; and the node of a waiter that is deleted meanwhile is missed at once.
+func TestWaiterIsQuiet(t *testing.T) {
+	const enough = 15 // creation with its parents, lists, watches, and a turn at a semaphore
+	for _, p := range pairings {
+		t.Run(p.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				lease := p.hold(t, zktest.Client(t, server), "/lock")
+				client := zktest.Client(t, server)
+				ctx, stop := context.WithCancel(context.Background())
+				defer stop()
+				var sent atomic.Int64
+				remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.SessionID == client.Session().ID() && r.Op != zkserver.OpPing && sent.Add(1) > 10*enough {
+						stop() // or the clock would stand still
+					}
+					return zkserver.Pass
+				})
+				rival := p.rival(t, client, "/lock")
+				waiting := acquireLater(ctx, rival)
+				time.Sleep(time.Minute)
+				require.LessOrEqual(t, sent.Load(), int64(enough))
+				remove()
+
+				queue, err := rival.Participants(zktest.Context(t))
+				require.NoError(t, err)
+				ours := queue[len(queue)-1]
+				require.NoError(t, client.Delete(zktest.Context(t), ours.Path))
+				time.Sleep(time.Second)
+				queue, err = rival.Participants(zktest.Context(t))
+				require.NoError(t, err)
+				require.Greater(t, queue[len(queue)-1].Token, ours.Token, "it has joined again")
+				release(t, lease)
+				o := await(t, waiting)
+				require.NoError(t, o.err)
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
+// TestWaitLongHoldIsReleasedInOneRequest: the deletion ends the watch on the node.
+func TestWaitLongHoldIsReleasedInOneRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		mutex := newMutex(t, zktest.Client(t, server), "/lock")
+		lease := acquire(t, mutex)
+		time.Sleep(time.Second)
+		require.Equal(t, 1, server.Stats().Watches, "the holder watches its node")
+		var sent []zkserver.OpCode
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpPing {
+				sent = append(sent, r.Op)
+			}
+			return zkserver.Pass
+		})
+		release(t, lease)
+		remove()
+		require.Equal(t, []zkserver.OpCode{zkserver.OpDelete}, sent)
+		require.Zero(t, server.Stats().Watches)
+	})
+}
+
+// TestWaiterThatStartsAgainTakesItsWatchesBack: it is told together that the one before it
+// is there and that its own node is not. When it gives up later, no watch is left.
+func TestWaiterThatStartsAgainTakesItsWatchesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		mutex := newMutex(t, zktest.Client(t, server), "/lock")
+		lease := acquire(t, mutex)
+		time.Sleep(time.Second)
+		before := server.Stats().Watches
+		client := zktest.Client(t, server)
+		ctx, stop := context.WithCancel(context.Background())
+		defer stop()
+		waiting := acquireLater(ctx, newMutex(t, client, "/lock"))
+		time.Sleep(time.Second)
+		queue, err := mutex.Participants(zktest.Context(t))
+		require.NoError(t, err)
+		require.Len(t, queue, 2)
+
+		const noNode = -101
+		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpGetData && r.Path == queue[1].Path {
+				return zkserver.FailWith(noNode)
+			}
+			return zkserver.Pass
+		})
+		defer remove()
+		server.Cut(client.Session().ID(), 1) // the watches are set again, both in one go
+		time.Sleep(time.Second)
+		again, err := mutex.Participants(zktest.Context(t))
+		require.NoError(t, err)
+		require.Greater(t, again[1].Token, queue[1].Token, "it has joined again")
+		stop()
+		require.ErrorIs(t, await(t, waiting).err, context.Canceled)
+		synctest.Wait()
+		require.Equal(t, before, server.Stats().Watches)
+		release(t, lease)
+	})
+}
