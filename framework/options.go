@@ -187,8 +187,8 @@ func WithMaxRequestSize(n int) Option {
 
 // WithMaxReplySize sets the largest reply in bytes. The call of a larger one fails with
 // [ErrTooLarge], and the client skips the reply. It cuts the connection if the reply is
-// larger than both this limit and 64 MiB. [WithReplyLimit] accepts a longer list from one
-// read. Default: 16 MiB.
+// larger than both this limit and 64 MiB. [WithReplyLimit] gives one read of a list another
+// limit. Default: 16 MiB.
 func WithMaxReplySize(n int) Option {
 	return clientOption{"WithMaxReplySize", func(c *config) error {
 		if n < 1<<10 {

@@ -22,7 +22,7 @@ type call struct {
 	path string // as the caller named it
 	body []byte
 	common
-	maxReply int // above the client's limit, 0 for that
+	maxReply int // in place of the client's limit, 0 for that
 
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
@@ -135,6 +135,9 @@ func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.C
 		reply, err := sent[i].Result()
 		if err != nil {
 			err = r.requestError(ctx, err, c.write)
+			if c.maxReply > 0 && c.errInto != nil && errors.Is(err, ErrTooLarge) {
+				err, accepted = c.keep(err), nil // the reply was skipped, and the connection goes on
+			}
 		} else {
 			err = c.replied(reply, sent[i])
 		}

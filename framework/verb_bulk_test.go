@@ -206,7 +206,7 @@ func TestPipelineInParts(t *testing.T) {
 	require.EqualValues(t, 1, last.Load(), "what follows the part that failed is not read")
 }
 
-// One read may accept more than the client does.
+// One read may accept more than the client does, or less.
 func TestWithReplyLimit(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server, framework.WithMaxReplySize(2000))
@@ -226,6 +226,24 @@ func TestWithReplyLimit(t *testing.T) {
 	require.Len(t, names, len(ops))
 	_, err = f.Children(t.Context(), "/long", framework.WithReplyLimit(0))
 	require.ErrorContains(t, err, "reply limit 0, expected 1 byte or more")
+
+	f = zktest.Client(t, server)
+	_, err = f.Children(t.Context(), "/long", framework.WithReplyLimit(3000))
+	require.ErrorIs(t, err, framework.ErrTooLarge)
+	session := f.Session()
+	var long, short []string
+	var tooLong, fits error
+	require.NoError(t, f.Pipeline(t.Context(),
+		framework.ReadChildren("/long", &long, framework.WithReplyLimit(3000)).StoringErrorIn(&tooLong),
+		framework.ReadChildren("/", &short, framework.WithReplyLimit(3000)).StoringErrorIn(&fits)))
+	require.ErrorIs(t, tooLong, framework.ErrTooLarge, "it fails alone")
+	require.NoError(t, fits)
+	require.NotEmpty(t, short)
+	require.Empty(t, long)
+	require.NoError(t, f.Pipeline(t.Context(), framework.ReadChildren("/long", &long, framework.WithReplyLimit(3000)).StoringErrorIn(&tooLong)))
+	require.ErrorIs(t, tooLong, framework.ErrTooLarge)
+	require.Same(t, session, f.Session())
+	require.True(t, f.State().IsConnected())
 }
 
 func TestBulkRefusesBadInput(t *testing.T) {

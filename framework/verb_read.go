@@ -57,9 +57,11 @@ func (o absentOption) applyRead(c *readConfig) error {
 
 type replyLimitOption int
 
-// WithReplyLimit accepts a list of up to n bytes from this read, even if the client's limit
-// is lower, see [WithMaxReplySize]. It is for the occasional list of very many children: a
-// name takes 4 bytes and its length. The list takes memory only as it comes.
+// WithReplyLimit accepts a list of up to n bytes from this read, instead of the client's limit,
+// see [WithMaxReplySize]. A higher limit is for the occasional list of very many children, and the
+// list takes memory only as it comes. A lower one is for a program that must not grow: a longer
+// list is skipped and takes no memory, and the read fails with [ErrTooLarge]. A name takes 4 bytes
+// and its length, the rest of a reply 88 bytes.
 func WithReplyLimit(n int) ReadOption { return replyLimitOption(n) }
 
 func (o replyLimitOption) applyRead(c *readConfig) error {
@@ -360,8 +362,8 @@ func ReadStat(path string, into **Stat, opts ...ReadOption) Read {
 
 // StoringErrorIn makes an error about the znode, such as [ErrNoNode], [ErrNoAuth] or [ErrCompression], the
 // result of this read alone. The error is stored in *into, nil for success. The other reads of the pipeline
-// keep their results. [Retryable] errors still fail the pipeline, and so does [ErrTooLarge]: a reply that
-// is too large ends the connection.
+// keep their results. [Retryable] errors still fail the pipeline, and so does [ErrTooLarge], unless the read
+// has a limit of its own, see [WithReplyLimit].
 //
 //nolint:gocritic // the place for an error is a pointer to an interface
 func (r Read) StoringErrorIn(into *error) Read {

@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"math"
 	"net"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/gocurator/curator/recipes/inspect/page"
@@ -26,7 +28,10 @@ func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 		if err != nil {
 			return err
 		}
-		server := newPageServer(page.Handler(c.client, c.arg(0, "/"), hosts...))
+		if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT comes first
+			defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
+		}
+		server := newPageServer(page.Handler(c.client, c.arg(0, "/"), hosts...), maxConns)
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(listener) }()
 		if err := c.println("listening on http://" + listener.Addr().String()); err != nil {
@@ -42,9 +47,26 @@ func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 }
 
 // newPageServer bounds what a client can make the server wait for and keep. The page itself refuses bodies and
-// limits the time of its answers. A ReadTimeout would end its streams.
-func newPageServer(handler http.Handler) *http.Server {
+// limits the time of its answers. A ReadTimeout would end its streams. More connections than conns wait in the
+// system's queue.
+func newPageServer(handler http.Handler, conns int) *http.Server {
+	slots := make(chan struct{}, conns)
 	return &http.Server{
 		Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			switch state {
+			case http.StateNew:
+				slots <- struct{}{} // no other is accepted meanwhile; Close of the server ends those that have a slot
+			case http.StateClosed, http.StateHijacked:
+				<-slots
+			case http.StateActive, http.StateIdle:
+			}
+		},
 	}
 }
+
+// memoryLimit is above what the page keeps. Near it garbage is collected sooner.
+const memoryLimit = 150 << 20
+
+// maxConns is enough for a hundred viewers, each with a stream, and bounds what connections take.
+const maxConns = 512

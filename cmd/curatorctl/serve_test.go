@@ -113,7 +113,7 @@ func (p pipes) Addr() net.Addr { return &net.UnixAddr{Name: "pipe"} }
 // TestServeLimitsTime: a client that does not finish its request, or sends none, is let go.
 func TestServeLimitsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := newPageServer(http.NotFoundHandler())
+		server := newPageServer(http.NotFoundHandler(), maxConns)
 		listener := make(pipes)
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(listener) }()
@@ -138,5 +138,39 @@ func TestServeLimitsTime(t *testing.T) {
 		}
 		require.NoError(t, server.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
+	})
+}
+
+// TestServeLimitsConnections: one more is accepted when another has ended.
+func TestServeLimitsConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := newPageServer(http.NotFoundHandler(), 2)
+		waiting := make(pipes)
+		served := make(chan error, 1)
+		go func() { served <- server.Serve(waiting) }()
+		var conns []net.Conn
+		for range 2 {
+			conn, theirs := net.Pipe()
+			waiting <- theirs
+			conns = append(conns, conn)
+		}
+		conn, theirs := net.Pipe()
+		waiting <- theirs
+		synctest.Wait()
+		_, fourth := net.Pipe()
+		select {
+		case waiting <- fourth:
+			t.Error("the third has no slot, and another one is accepted")
+		default:
+		}
+		require.NoError(t, conns[0].Close())
+		_, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
+		require.NoError(t, err)
+		answer, err := io.ReadAll(conn)
+		require.NoError(t, err)
+		require.Contains(t, string(answer), "404 Not Found")
+		require.NoError(t, server.Close())
+		require.ErrorIs(t, <-served, http.ErrServerClosed)
+		require.NoError(t, conns[1].Close())
 	})
 }

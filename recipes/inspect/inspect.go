@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,7 +20,8 @@ type Option interface{ apply(*config) error }
 type config struct {
 	heads     bool
 	maxLeases int
-	room      *room // nil without WithMemoryLimit
+	room      *room        // nil without WithMemoryLimit
+	each      func(Recipe) // nil without Each
 }
 
 type optionFunc func(*config) error
@@ -48,10 +48,24 @@ func WithMaxLeases(n int) Option {
 	})
 }
 
+// Each has each recipe given to f when it has been read, and not kept in the [Survey] or the result of [At]. The
+// calls of f come one after the other, from the goroutine of At or Walk, and in no particular order. A recipe
+// may share memory with others: f copies what it keeps.
+func Each(f func(Recipe)) Option {
+	return optionFunc(func(c *config) error {
+		if f == nil {
+			return errors.New("Each(nil), expected a function")
+		}
+		c.each = f
+		return nil
+	})
+}
+
 // WithMemoryLimit bounds what At or Walk keeps, to about so many bytes, whatever is in ZooKeeper.
 // What does not fit is left out: folders, and then the [Survey] is Partial, and participants, which the
 // counts still have. Data of more than a kilobyte is not read, so its participant has no
-// Identity. The limit costs one more request for each folder and for each participant.
+// Identity. The limit costs one more request for each folder and for each participant. With [Each] it bounds
+// what is kept until f has been called.
 func WithMemoryLimit(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<20 {
@@ -115,8 +129,8 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 			t[l.path] = classify(l.names)
 		}
 	}
-	recipes, err := cfg.finish(ctx, client, t.draftsAt(path, cfg))
-	if err != nil {
+	var recipes []Recipe
+	if err := cfg.finish(ctx, client, t.draftsAt(path, cfg), &recipes); err != nil {
 		return nil, fmt.Errorf("inspect: %s: %w", path, err)
 	}
 	return recipes, nil
@@ -137,7 +151,7 @@ type Survey struct {
 	Partial bool `json:"partial,omitempty"`
 }
 
-// Walk returns the recipes at a path and below it. It lists every folder, level by level, in
+// Walk returns the recipes at a path and below it. It lists every folder, a thousand at a time in
 // pipelines, and reads the participants as it goes. The server's own nodes below /zookeeper are left
 // out, unless the path is there. The error matches [framework.ErrNoNode] when there is no
 // znode at the path; znodes that go during the walk are left out.
@@ -146,26 +160,17 @@ func Walk(ctx context.Context, client *framework.Framework, path string, opts ..
 	if err != nil {
 		return Survey{}, fmt.Errorf("inspect: %s: %w", path, err)
 	}
-	w := &walk{config: cfg, client: client, root: path, later: make(tree)}
-	for level := []string{path}; len(level) > 0; {
-		var next []string
-		for folders := range slices.Chunk(level, walkBatch) {
-			below, err := w.visit(ctx, folders)
-			if err != nil {
-				return Survey{}, fmt.Errorf("inspect: %s: %w", path, err)
-			}
-			next = append(next, below...)
-		}
-		level = next
-	}
-	if err := w.end(ctx); err != nil {
+	w := &walk{config: cfg, client: client, root: path, open: make(tree)}
+	if err := w.descend(ctx, []string{path}); err != nil {
 		return Survey{}, fmt.Errorf("inspect: %s: %w", path, err)
 	}
+	slices.SortStableFunc(w.found.Recipes, func(a, b Recipe) int { return strings.Compare(a.Path, b.Path) })
+	slices.Sort(w.found.Unreadable)
 	return w.found, nil
 }
 
-// walkBatch is how many folders are read before their recipes are. What a walk keeps of a folder is then its
-// recipe.
+// walkBatch is how many folders are read before what is below them, and before the next. What a walk keeps of a
+// folder is then its recipe.
 const walkBatch = readBatch * readAhead
 
 // walk is a [Walk] that is under way.
@@ -174,32 +179,63 @@ type walk struct {
 	client *framework.Framework
 	root   string
 	found  Survey
-	later  tree // folders that other folders say more of
+	open   tree // folders of which others say more, as long as those are not read
 }
 
-// visit reads folders, and the recipes in them that need no other folder. It returns the folders below.
-func (w *walk) visit(ctx context.Context, folders []string) (below []string, err error) {
+// descend reads folders, what is below them, and the recipes in them.
+func (w *walk) descend(ctx context.Context, folders []string) error {
+	for part := range slices.Chunk(folders, walkBatch) {
+		below, taken, err := w.visit(ctx, part)
+		if err != nil {
+			return err
+		}
+		if err := w.descend(ctx, below); err != nil {
+			return err
+		}
+		w.room.gives(taken)
+		var drafts []*draft
+		for _, path := range part {
+			if in, isOpen := w.open[path]; isOpen && !w.isLeftToParent(path, in) {
+				drafts = append(drafts, w.close(path)...)
+				delete(w.open, path)
+			}
+		}
+		if err := w.finish(ctx, w.client, drafts, &w.found.Recipes); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// visit reads folders, and the recipes in them that need no other folder. It returns the folders below, and the
+// room that their names take.
+func (w *walk) visit(ctx context.Context, folders []string) (below []string, taken int, err error) {
 	lists, err := w.room.readLists(ctx, w.client, folders)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	var drafts []*draft
 	for _, l := range lists {
 		switch {
 		case errors.Is(l.err, framework.ErrNoAuth):
-			w.found.Unreadable = append(w.found.Unreadable, l.path)
+			if w.room.takes(len(l.path) + nameCost) {
+				w.found.Unreadable = append(w.found.Unreadable, l.path)
+			} else {
+				w.found.Partial = true
+			}
 		case errors.Is(l.err, errNoRoom):
 			w.found.Partial = true
 		case l.err != nil && l.path == w.root:
-			return nil, l.err
+			return nil, 0, l.err
 		case l.err == nil:
 			in := classify(l.names)
 			w.found.Nodes += len(l.names)
 			if in.standsAlone(l.path) {
 				drafts = append(drafts, tree{l.path: in}.draftsAt(l.path, w.config)...)
 				w.room.gives(in.cost(l.path)) // of names of which no more is needed
+				taken += cost(l.path, in.folders())
 			} else {
-				w.later[l.path] = in
+				w.open[l.path] = in
 			}
 			for _, name := range in.folders() {
 				if child := framework.JoinPath(l.path, name); w.client.FullPath(child) != serverNodes {
@@ -208,29 +244,38 @@ func (w *walk) visit(ctx context.Context, folders []string) (below []string, err
 			}
 		}
 	}
-	recipes, err := w.finish(ctx, w.client, drafts)
-	w.found.Recipes = append(w.found.Recipes, recipes...)
-	return below, err
+	return below, taken, w.finish(ctx, w.client, drafts, &w.found.Recipes)
 }
 
-// end reads the other recipes.
-func (w *walk) end(ctx context.Context) error {
-	var drafts []*draft
-	for _, path := range slices.Sorted(maps.Keys(w.later)) {
-		drafts = append(drafts, w.later.draftsAt(path, w.config)...)
+// isLeftToParent reports whether a folder may be part of a recipe at its parent, or beside it, which is read later.
+func (w *walk) isLeftToParent(path string, in folder) bool {
+	parent, _ := framework.SplitPath(path)
+	_, isOpen := w.open[parent]
+	return isOpen && path != w.root && (isPart(path) || len(in.permits) > 0)
+}
+
+// close returns the recipes in a folder below which all is read, and in the folders that were left to it.
+func (w *walk) close(path string) []*draft {
+	in := w.open[path]
+	drafts := w.open.draftsAt(path, w.config)
+	for _, name := range in.folders() {
+		child := framework.JoinPath(path, name)
+		if _, isOpen := w.open[child]; isOpen {
+			drafts = append(drafts, w.close(child)...)
+		}
 	}
-	recipes, err := w.finish(ctx, w.client, drafts)
-	w.found.Recipes = append(w.found.Recipes, recipes...)
-	slices.SortStableFunc(w.found.Recipes, func(a, b Recipe) int { return strings.Compare(a.Path, b.Path) })
-	slices.Sort(w.found.Unreadable)
-	return err
+	for _, name := range in.folders() {
+		delete(w.open, framework.JoinPath(path, name))
+	}
+	w.room.gives(in.cost(path) + cost(path, in.folders()))
+	return drafts
 }
 
 // serverNodes is where the servers keep their own znodes.
 const serverNodes = "/zookeeper"
 
-// finish reads the nodes of the drafts.
-func (c config) finish(ctx context.Context, client *framework.Framework, drafts []*draft) ([]Recipe, error) {
+// finish reads the nodes of the drafts, and puts the recipes into a list or hands them on.
+func (c config) finish(ctx context.Context, client *framework.Framework, drafts []*draft, into *[]Recipe) error {
 	var nodes []*node
 	for _, d := range drafts {
 		for _, n := range append(slices.Clip(d.nodes), d.folder) {
@@ -240,20 +285,27 @@ func (c config) finish(ctx context.Context, client *framework.Framework, drafts 
 		}
 	}
 	if err := c.room.readNodes(ctx, client, nodes); err != nil {
-		return nil, err
+		return err
 	}
 	for _, n := range nodes {
 		if n.err != nil && !errors.Is(n.err, framework.ErrNoNode) && !errors.Is(n.err, framework.ErrNoAuth) {
-			return nil, n.err
+			return n.err
 		}
 	}
-	var recipes []Recipe
 	for _, d := range drafts {
-		if r, ok := d.done(); ok {
-			recipes = append(recipes, r)
+		r, ok := d.done()
+		switch {
+		case !ok:
+		case c.each == nil:
+			*into = append(*into, r)
+			c.room.gives(-cost(r.Path, r.Foreign))
+			continue
+		default:
+			c.each(r)
 		}
+		c.room.gives(d.cost())
 	}
-	return recipes, nil
+	return nil
 }
 
 const (

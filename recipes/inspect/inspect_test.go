@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"runtime"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -557,4 +559,78 @@ func TestAMemoryLimit(t *testing.T) {
 		require.Less(t, len(r.Participants), 9_000)
 		require.True(t, r.Participants[0].Holds)
 	})
+}
+
+// TestAMemoryLimitIsForWhatIsUnderWay, too: nothing but its reply says that a folder has one child with a name of 500 KB.
+func TestAMemoryLimitIsForWhatIsUnderWay(t *testing.T) {
+	const folders, longName, most = 100, 500_000, 16 << 20
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	put(t, client, "/locks/report/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", "/locks/long/"+strings.Repeat("m", 50_000))
+	for i := range folders {
+		put(t, client, fmt.Sprintf("/z/%03d/%s", i, strings.Repeat("n", longName)))
+	}
+	inUse := func() int64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc) //nolint:gosec // it is no such number
+	}
+	before, peak, lists := inUse(), int64(0), 0
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetChildren2 {
+			if lists++; lists%20 == 0 { // the replies to those before have been sent
+				peak = max(peak, inUse()-before)
+			}
+		}
+		return zkserver.Pass
+	})
+	survey, err := inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(2<<20))
+	remove()
+	require.NoError(t, err)
+	require.True(t, survey.Partial)
+	require.Len(t, survey.Recipes, 1)
+	require.Less(t, survey.Nodes, 4+2+folders+10, "most of the long names are left out")
+	require.GreaterOrEqual(t, lists, folders)
+	require.Less(t, peak, int64(most))
+
+	at, err := inspect.Walk(t.Context(), client, "/locks", inspect.WithMemoryLimit(2<<20))
+	require.NoError(t, err)
+	require.False(t, at.Partial, "a few long names are read")
+	require.Equal(t, 4, at.Nodes)
+}
+
+// TestEach hands on what is otherwise returned. Then a walk needs little room, also for recipes of several folders.
+func TestEach(t *testing.T) {
+	const semaphores = 4000
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	var ops []framework.Op
+	for i := range semaphores {
+		for _, child := range []string{"leases/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lease-0000000001", "locks"} {
+			ops = append(ops, framework.CreateOp(fmt.Sprintf("/locks/s%04d/%s", i, child), nil, framework.CreatingParentsIfNeeded()))
+		}
+	}
+	_, err := client.Bulk(t.Context(), ops)
+	require.NoError(t, err)
+	put(t, client, "/kazoo/"+strings.Repeat("0", 32), "/kazoo-__lock__/"+strings.Repeat("1", 32)+"__lock__0000000001")
+	want, err := inspect.Walk(t.Context(), client, "/")
+	require.NoError(t, err)
+	require.Len(t, want.Recipes, semaphores+1)
+	var got []inspect.Recipe
+	survey, err := inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(2<<20), inspect.Each(func(r inspect.Recipe) { got = append(got, r) }))
+	require.NoError(t, err)
+	require.Empty(t, survey.Recipes)
+	require.False(t, survey.Partial)
+	require.Equal(t, want.Nodes, survey.Nodes)
+	slices.SortFunc(got, func(a, b inspect.Recipe) int { return strings.Compare(a.Path, b.Path) })
+	require.Equal(t, want.Recipes, got)
+
+	got = nil
+	recipes, err := inspect.At(t.Context(), client, "/locks/s0007", inspect.Each(func(r inspect.Recipe) { got = append(got, r) }))
+	require.NoError(t, err)
+	require.Empty(t, recipes)
+	require.Equal(t, want.Recipes[8:9], got)
+	_, err = inspect.Walk(t.Context(), client, "/", inspect.Each(nil))
+	require.ErrorContains(t, err, "Each(nil), expected a function")
 }

@@ -169,24 +169,36 @@ func (in folder) folders() []string { return slices.Concat(in.others, in.members
 
 // cost returns the room that the names of the other children have taken.
 func (in folder) cost(path string) int {
-	n := 0
+	n := cost(path, in.items)
 	for _, q := range in.queues {
 		for _, c := range q.queue {
 			n += len(path) + nameCost + len(c.name)
 		}
 	}
-	for _, name := range in.items {
+	return n
+}
+
+// cost returns the room that names in a folder take.
+func cost(path string, names []string) int {
+	n := 0
+	for _, name := range names {
 		n += len(path) + nameCost + len(name)
 	}
 	return n
 }
 
+// isPart reports whether a folder may be part of a recipe at its parent, or beside it, by its name.
+func isPart(path string) bool {
+	_, name := framework.SplitPath(path)
+	return name == leasesFolder || name == turnsFolder || name == membersFolder || isUUID(name, true) || isTurns(name)
+}
+
+func isTurns(name string) bool { return strings.HasSuffix(name, kazooTurns) }
+
 // standsAlone reports whether the recipes in a folder need no other folder, and no other folder needs this one.
 func (in folder) standsAlone(path string) bool {
-	_, name := framework.SplitPath(path)
-	isPart := name == leasesFolder || name == turnsFolder || name == membersFolder || isUUID(name, true) || strings.HasSuffix(path, kazooTurns)
-	return !isPart && len(in.members)+len(in.permits) == 0 &&
-		!slices.Contains(in.others, leasesFolder) && !slices.Contains(in.others, membersFolder)
+	return !isPart(path) && len(in.members)+len(in.permits) == 0 && !slices.Contains(in.others, leasesFolder) &&
+		!slices.Contains(in.others, membersFolder) && !slices.ContainsFunc(in.others, isTurns)
 }
 
 // compare orders by the number that the server gave, as every client does. A reader with the

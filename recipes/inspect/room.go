@@ -10,9 +10,11 @@ import (
 )
 
 const (
-	longData = 1 << 10 // bytes of data that are read under a limit
-	nameCost = 64      // bytes that a name takes beside its letters and the path of its folder
-	nodeCost = 256     // bytes that a participant takes beside its path and its data
+	longData  = 1 << 10 // bytes of data that are read under a limit
+	nameCost  = 64      // bytes that a name takes beside its letters and the path of its folder
+	nodeCost  = 256     // bytes that a participant takes beside its path and its data
+	usualName = 100     // bytes of a reply for each name, as it is thought to be at most
+	usualRest = 1 << 10 // and beside that, so that a few names may be longer
 )
 
 // room is what is left of a memory limit. A nil room has no end.
@@ -44,6 +46,7 @@ type list struct {
 	path  string
 	names []string
 	err   error
+	cost  int // room taken for the children beside the letters of their names
 }
 
 // errNoRoom is the error of a folder that is too long for what is left.
@@ -57,7 +60,12 @@ func (r *room) readLists(ctx context.Context, client *framework.Framework, paths
 		lists[i].path = path
 	}
 	if r == nil {
-		return lists, readListed(ctx, client, lists, make([]bool, len(lists)))
+		reads := make([]framework.Read, len(lists))
+		for i := range lists {
+			l := &lists[i]
+			reads[i] = framework.ReadChildren(l.path, &l.names).StoringErrorIn(&l.err)
+		}
+		return lists, readAll(ctx, client, reads)
 	}
 	stats := make([]*framework.Stat, len(paths))
 	reads := make([]framework.Read, len(paths))
@@ -67,43 +75,73 @@ func (r *room) readLists(ctx context.Context, client *framework.Framework, paths
 	if err := readAll(ctx, client, reads); err != nil {
 		return nil, err
 	}
-	isLeaf := make([]bool, len(paths))
+	return lists, r.readListed(ctx, client, lists, stats)
+}
+
+// readListed lists the folders that have children. The number of children says nothing of the length of their
+// names. So a list of usual names is read together with others, and a longer one is skipped by the client. It is
+// then read alone, if there is room.
+func (r *room) readListed(ctx context.Context, client *framework.Framework, lists []list, stats []*framework.Stat) error {
+	var usual, long []*list
+	var reads []framework.Read
+	reserved := 0
 	for i := range lists {
 		l := &lists[i]
 		switch {
 		case l.err != nil:
+			continue
 		case stats[i] == nil:
 			l.err = framework.ErrNoNode
-		case !r.takes(int(stats[i].NumChildren) * (len(l.path) + nameCost)):
+			continue
+		case stats[i].NumChildren == 0:
+			continue
+		}
+		l.cost = int(stats[i].NumChildren) * (len(l.path) + nameCost)
+		if !r.takes(l.cost) {
 			l.err = errNoRoom
-		default:
-			isLeaf[i] = stats[i].NumChildren == 0
+			continue
 		}
-	}
-	if err := readListed(ctx, client, lists, isLeaf); err != nil {
-		return nil, err
-	}
-	for i := range lists {
-		bytes := 0
-		for _, name := range lists[i].names {
-			bytes += len(name)
+		limit := usualRest + int(stats[i].NumChildren)*usualName
+		if !r.takes(limit) {
+			long = append(long, l)
+			continue
 		}
-		if !r.takes(bytes) {
-			lists[i].names, lists[i].err = nil, errNoRoom
-		}
+		reserved += limit
+		usual = append(usual, l)
+		reads = append(reads, framework.ReadChildren(l.path, &l.names, framework.WithReplyLimit(limit)).StoringErrorIn(&l.err))
 	}
-	return lists, nil
+	if err := readAll(ctx, client, reads); err != nil {
+		return err
+	}
+	r.gives(reserved)
+	for _, l := range usual {
+		if errors.Is(l.err, framework.ErrTooLarge) {
+			long = append(long, l)
+			continue
+		}
+		r.keepsNames(l)
+	}
+	for _, l := range long {
+		limit := r.left / 2 // a reply and the names in it are in memory at the same time
+		if limit < usualRest {
+			l.err = framework.ErrTooLarge
+			r.keepsNames(l)
+			continue
+		}
+		if err := client.Pipeline(ctx, framework.ReadChildren(l.path, &l.names, framework.WithReplyLimit(limit)).StoringErrorIn(&l.err)); err != nil {
+			return err
+		}
+		r.keepsNames(l)
+	}
+	return nil
 }
 
-// readListed lists the folders that have no error and are no leaves.
-func readListed(ctx context.Context, client *framework.Framework, lists []list, isLeaf []bool) error {
-	var reads []framework.Read
-	for i := range lists {
-		if l := &lists[i]; l.err == nil && !isLeaf[i] {
-			reads = append(reads, framework.ReadChildren(l.path, &l.names).StoringErrorIn(&l.err))
-		}
+// keepsNames takes the room for the names of a list, or drops them.
+func (r *room) keepsNames(l *list) {
+	r.gives(l.cost)
+	if errors.Is(l.err, framework.ErrTooLarge) || l.err == nil && !r.takes(cost(l.path, l.names)) {
+		l.names, l.err = nil, errNoRoom
 	}
-	return readAll(ctx, client, reads)
 }
 
 // readNodes reads the data and the stats of nodes. Under a limit it first asks for the stats, which say how much

@@ -58,8 +58,8 @@ type Call struct {
 	// request with other reads. See joined.go.
 	Joinable bool
 
-	// MaxReply, when it is above the limit of the configuration, is the longest reply in
-	// bytes that this call takes.
+	// MaxReply, when not zero, is the longest reply in bytes that this call takes, in place of
+	// the limit of the configuration. A longer one is skipped, however long it is.
 	MaxReply int
 
 	// Session, when not zero, is the only session the request may run in.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -240,6 +241,31 @@ func TestCallMayAcceptALongReply(t *testing.T) {
 			require.NoError(t, err)
 			require.True(t, bytes.Equal(body, got.Body))
 		}
+		require.Empty(t, told.told, "the connection goes on")
+	})
+}
+
+// TestCallMayAcceptLessThanOthers: a reply that it does not take is skipped, however long it is, and so is no event.
+func TestCallMayAcceptLessThanOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, told, p := connected(t, newNetwork(t))
+		calls := []*conduit.Call{{Op: 12, MaxReply: 100}, {Op: 12, MaxReply: 100}, {Op: 12, MaxReply: 100}, {Op: 12}}
+		done := make(chan error, 1)
+		go func() { done <- c.Do(t.Context(), calls...) }()
+		p.reply(-1, -1, 0, append([]byte{0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 100, '/'}, strings.Repeat("n", 99)...))
+		for i, length := range []int{70 << 20, 101 - 16, 100 - 16, 101 - 16} {
+			p.reply((<-p.frames).xid, int64(7+i), 0, make([]byte, length))
+		}
+		require.ErrorIs(t, <-done, conduit.ErrReplyTooLarge)
+		for i, call := range calls {
+			_, err := call.Result()
+			if i < 2 {
+				require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
+			} else {
+				require.NoError(t, err)
+			}
+		}
+		require.Contains(t, <-told.told, "notified")
 		require.Empty(t, told.told, "the connection goes on")
 	})
 }

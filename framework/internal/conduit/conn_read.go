@@ -3,9 +3,11 @@
 package conduit
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"slices"
 	"time"
@@ -63,7 +65,7 @@ func (c *conn) next() ([]byte, error) {
 			return nil, err
 		}
 		return c.receive(frame)
-	case n > c.owner.cfg.MaxReply:
+	case n > c.owner.cfg.MaxReply || n > cmp.Or(c.ownLimit(), n):
 		return c.longReply(n)
 	}
 	frame, err := c.readFrame(n)
@@ -89,8 +91,8 @@ func (c *conn) readLength(established bool) (int, error) {
 	switch {
 	case n < 0:
 		tooLarge = ErrProtocol
-	case established && int(n) > limit:
-		limit = max(limit, c.accepted())
+	case established && int(n) > limit && c.ownLimit() != 0:
+		limit = math.MaxInt32 // it is accepted, or skipped on request
 	case established && n < wire.ReplyHeader:
 		return 0, fmt.Errorf("%w: a reply of %d bytes, a header has %d", ErrProtocol, n, wire.ReplyHeader)
 	}
@@ -128,17 +130,23 @@ func (c *conn) readFrame(n int) ([]byte, error) {
 // client. A notification does not, and a credential is answered only once.
 func provesLife(xid int32) bool { return xid != wire.XidNotification && xid != wire.XidAuth }
 
-// accepted returns the limit that the oldest request has for its reply, 0 for none.
-func (c *conn) accepted() int {
+// ownLimit returns the limit that the oldest request has for its reply, 0 for none.
+func (c *conn) ownLimit() int {
 	c.queue.Lock()
 	defer c.queue.Unlock()
-	if request, found := c.pending.first(); found && request.call != nil {
-		return request.call.MaxReply
-	}
-	return 0
+	request, _ := c.pending.first()
+	return request.ownLimit()
 }
 
-// longReply handles a reply that is longer than the limit. Unless its call accepts it, it is
+// ownLimit returns the limit that a request has for its reply, 0 for none.
+func (r *pendingRequest) ownLimit() int {
+	if r.call == nil || r.joined != nil {
+		return 0
+	}
+	return r.call.MaxReply
+}
+
+// longReply handles a frame that is longer than a limit. A reply that its call does not accept is
 // skipped, and only its call fails.
 func (c *conn) longReply(n int) ([]byte, error) {
 	head := make([]byte, wire.ReplyHeader)
@@ -149,15 +157,18 @@ func (c *conn) longReply(n int) ([]byte, error) {
 	c.queue.Lock()
 	request, found := c.pending.first()
 	c.queue.Unlock()
-	ours := found && request.xid == xid && request.call != nil
-	if ours && n <= request.call.MaxReply {
+	limit, ours := c.owner.cfg.MaxReply, found && request.xid == xid && request.call != nil
+	if ours {
+		limit = cmp.Or(request.ownLimit(), limit)
+	}
+	if n <= limit {
 		frame, err := c.readLong(head, n)
 		if err != nil {
 			return nil, err
 		}
 		return c.receive(frame)
 	}
-	tooLarge := fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrReplyTooLarge, n, max(c.owner.cfg.MaxReply, c.accepted()))
+	tooLarge := fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrReplyTooLarge, n, limit)
 	if !ours {
 		// Only a reply to a call of ours can be skipped: any other frame may be a watch event.
 		return nil, fmt.Errorf("%w: xid %d: %s", ErrProtocol, xid, tooLarge.Error())

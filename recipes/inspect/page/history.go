@@ -4,9 +4,12 @@ package page
 
 import (
 	"slices"
+	"strings"
 	"time"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/locks"
 )
 
 const (
@@ -25,9 +28,8 @@ type pastHold struct {
 
 // history remembers who held which lock. The handler's mutex guards it.
 type history struct {
-	newest time.Time // when the newest survey began that was observed
-	of     map[string]*past
-	holds  int // in all
+	of    map[string]*past
+	holds int // in all
 }
 
 // past is what is remembered of one lock.
@@ -39,71 +41,79 @@ type past struct {
 
 func (p *past) isHeld() bool { return len(p.holds) > 0 && p.holds[len(p.holds)-1].To.IsZero() }
 
-// observe compares a survey with what is remembered. A complete one shows that other locks have no holder.
-func (h *history) observe(recipes []inspect.Recipe, begun time.Time, complete bool) {
-	if h.of == nil {
-		h.of = make(map[string]*past)
-	}
-	if complete {
-		if begun.Before(h.newest) {
-			return
-		}
-		h.newest = begun
-	}
-	for i := range recipes {
-		if r := &recipes[i]; r.Kind.IsLock() {
-			h.observeLock(r, begun, complete)
-		}
-	}
-	if !complete {
-		return
-	}
+// observeRest ends the holds of the locks that a survey has not shown. It says nothing of those that it could not read.
+func (h *history) observeRest(begun time.Time, unreadable []string) {
 	isFull := len(h.of) >= maxHistories
 	for path, p := range h.of {
 		switch {
-		case !p.listed.Before(begun):
+		case !p.listed.Before(begun) || isAtOrBelow(path, unreadable):
 		case isFull: // a lock without a contender makes room
 			h.drop(path)
 		default:
-			end(p.holds, nil, begun)
+			p.end(nil, begun)
 			p.observed, p.listed = begun, begun
 		}
 	}
 }
 
-func (h *history) observeLock(r *inspect.Recipe, begun time.Time, complete bool) {
+// isAtOrBelow reports whether a path is one of some or below it. They are sorted.
+func isAtOrBelow(path string, some []string) bool {
+	for len(some) > 0 {
+		if _, found := slices.BinarySearch(some, path); found {
+			return true
+		}
+		parent, _ := framework.SplitPath(path)
+		if parent == path || path == "/" {
+			return false
+		}
+		path = parent
+	}
+	return false
+}
+
+// observe compares a recipe with what is remembered. A list does not read all holders of it.
+func (h *history) observe(r *inspect.Recipe, begun time.Time, isList bool) {
+	if !r.Kind.IsLock() {
+		return
+	}
+	if h.of == nil {
+		h.of = make(map[string]*past)
+	}
 	p := h.of[r.Path]
 	isNew := p == nil
 	if isNew {
 		if len(h.of) >= maxHistories {
-			if complete {
+			if isList {
 				return
 			}
 			h.forget(r.Path) // a lock that is looked at comes before locks that are only listed
 		}
 		p = new(past)
-		h.of[r.Path] = p
+		h.of[strings.Clone(r.Path)] = p
 	} else if !begun.After(p.listed) { // by a newer survey, or by another recipe at the path
 		return
 	}
 	p.listed = begun
-	holders := make(map[int64]pastHold, 1)
-	for _, q := range r.Participants {
-		if q.Holds && q.Token != 0 {
-			from := q.Since // when it joined the queue
-			if !isNew && p.observed.After(from) {
-				from = p.observed
-			}
-			holders[q.Token] = pastHold{Name: name(q), Token: q.Token, From: from}
+	var holders []*locks.Participant
+	for i := range r.Participants {
+		if q := &r.Participants[i]; q.Holds && q.Token != 0 {
+			holders = append(holders, q)
 		}
 	}
 	if len(holders) < r.Holders {
 		return // a semaphore, of which the list reads only the ends
 	}
-	end(p.holds, holders, begun)
+	p.end(holders, begun)
 	h.holds -= len(p.holds)
-	for _, hold := range holders {
-		p.holds = append(p.holds, hold)
+	for _, q := range holders {
+		if slices.ContainsFunc(p.holds, func(hold pastHold) bool { return hold.Token == q.Token && hold.To.IsZero() }) {
+			continue // it lasts
+		}
+		from := q.Since // when it joined the queue
+		if !isNew && p.observed.After(from) {
+			from = p.observed
+		}
+		p.holds = append(p.holds, pastHold{Name: strings.Clone(name(*q)), Token: q.Token, From: from})
 	}
 	if more := len(p.holds) - maxHolds; more > 0 {
 		p.holds = slices.Clone(p.holds[more:])
@@ -115,16 +125,12 @@ func (h *history) observeLock(r *inspect.Recipe, begun time.Time, complete bool)
 	}
 }
 
-// end ends the holds that are not among the holders, and takes from the holders those that last.
-func end(holds []pastHold, holders map[int64]pastHold, at time.Time) {
-	for i := range holds {
-		if !holds[i].To.IsZero() {
-			continue
-		}
-		if _, lasts := holders[holds[i].Token]; lasts {
-			delete(holders, holds[i].Token)
-		} else {
-			holds[i].To = at
+// end ends the holds that are not of the holders.
+func (p *past) end(holders []*locks.Participant, at time.Time) {
+	for i := range p.holds {
+		hold := &p.holds[i]
+		if hold.To.IsZero() && !slices.ContainsFunc(holders, func(q *locks.Participant) bool { return q.Token == hold.Token }) {
+			hold.To = at
 		}
 	}
 }

@@ -9,10 +9,12 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -189,5 +191,66 @@ func TestLimitsLockShowsItsLastHolds(t *testing.T) {
 		_, table, found := strings.Cut(body, "</svg>")
 		require.True(t, found)
 		require.Regexp(t, `(?s)third \(.*holds now.*second \(.*first \(`, table)
+	})
+}
+
+// stuck is a viewer that reads nothing until it is released.
+type stuck struct {
+	*httptest.ResponseRecorder
+	waits   chan<- struct{}
+	release <-chan struct{}
+}
+
+func (s stuck) Write(p []byte) (int, error) {
+	select {
+	case s.waits <- struct{}{}:
+	default:
+	}
+	<-s.release
+	return len(p), nil
+}
+
+// TestLimitsSlowReadersOfTheWholeList as JSON do not keep the page from others. More of them wait, and are then refused.
+func TestLimitsSlowReadersOfTheWholeList(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		hold(t, client, "/locks/report")
+		handler := page.Handler(client, "/")
+		release := make(chan struct{})
+		var viewers sync.WaitGroup
+		for range 4 {
+			waits := make(chan struct{}, 1)
+			viewers.Go(func() {
+				handler.ServeHTTP(stuck{httptest.NewRecorder(), waits, release}, request(t.Context(), http.MethodGet, "/?format=json"))
+			})
+			<-waits
+		}
+		require.Equal(t, http.StatusOK, get(t, handler, "/").Code)
+		require.Equal(t, http.StatusOK, get(t, handler, "/?format=json&lock=/locks/report").Code)
+		w := get(t, handler, "/?format=json")
+		require.Equal(t, http.StatusServiceUnavailable, w.Code)
+		require.Equal(t, "2", w.Header().Get("Retry-After"))
+		viewers.Go(func() { assert.Equal(t, http.StatusOK, get(t, handler, "/?format=json").Code) })
+		synctest.Wait()
+		close(release)
+		viewers.Wait()
+	})
+}
+
+// TestLimitsHoldOfALockThatIsNotReadDoesNotEnd: its folder may not be listed any more.
+func TestLimitsHoldOfALockThatIsNotReadDoesNotEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		handler := page.Handler(client, "/")
+		hold(t, client, "/locks/secret/report", locks.WithLabel("nightly"))
+		get(t, handler, "/")
+		for _, list := range [][]framework.ACL{{{Perms: framework.PermAdmin, Scheme: "world", ID: "anyone"}}, framework.OpenACL()} {
+			require.NoError(t, client.SetACL(t.Context(), "/locks/secret", list))
+			time.Sleep(10 * time.Second)
+			get(t, handler, "/")
+		}
+		body := get(t, handler, "/?lock=/locks/secret/report").Body.String()
+		require.Contains(t, body, "Timeline of the last 1 holds")
+		require.Contains(t, body, "20s, holds now")
 	})
 }

@@ -12,7 +12,7 @@ package page
 
 import (
 	"bufio"
-	"bytes"
+	"context"
 	"crypto/rand"
 	_ "embed" // for the template
 	"encoding/json"
@@ -62,8 +62,10 @@ var roles = strings.NewReplacer(
 
 const (
 	maxRequests  = 32               // that are answered at a time, without streams
+	maxDumps     = 4                // whole lists that are written as JSON at a time
 	maxQuery     = 8 << 10          // bytes
-	maxLink      = 4 << 10          // bytes of a path in a link
+	maxLink      = 1 << 10          // bytes of a path in a link
+	turnLimit    = 2 * time.Second  // of a request that waits until others are answered
 	writeLimit   = 10 * time.Second // for an answer to a viewer
 	queueShown   = 100              // contenders of one queue
 	maxSessions  = 50               // that are shown
@@ -79,9 +81,12 @@ const (
 // and its last holds, or who has which partition of a group. That path must be the handler's or
 // below it; for others the status is 404. With ?format=json it is the [inspect.Survey], or the
 // array of recipes at the path of the lock. What a znode says is cut after 160 bytes, data of more
-// than a kilobyte is not read, and a recipe is cut after 1,000 participants. All viewers share one picture of at most
-// about 128 MB, which has more than 200,000 locks; the page says when it shows a part. While no server answers the status is 503: as JSON with the
-// error, as a page with the last picture that was good.
+// than a kilobyte is not read, and a recipe is cut after 1,000 participants. While no server answers the status is
+// 503: as JSON with the error, as a page with the last picture that was good.
+//
+// All viewers share one picture of at most 48 MB, which has more than 100,000 locks. The page says when it shows a
+// part. The next picture shares what has not changed, and 24 MB are kept while it is read. With 100,000 locks and 100
+// viewers a process takes 160 MB; see runtime/debug.SetMemoryLimit for a bound of its garbage.
 //
 // Requests for host names that may not be the page's own get the status 421, because another
 // site could have such a name point here. Its own are IP addresses, localhost, the name of the
@@ -92,12 +97,13 @@ const (
 // the server for a sign of life twice a second. Any number of viewers cost at most one walk
 // per second, see [inspect.Walk], and no more than a quarter of the time is spent in walks.
 // Where the watch is not to be had, as before ZooKeeper 3.6, the page loads again every two
-// seconds. A handler serves at most 100 streams and 32 other requests at a time, for at most 10
-// seconds each, and refuses request bodies.
+// seconds. A handler serves at most 100 streams and 32 other requests at a time, 4 of them for the
+// whole list as JSON, for at most 10 seconds each. Others wait for two seconds, and get the status
+// 503 then. It refuses request bodies.
 func Handler(client *framework.Framework, path string, hosts ...string) http.Handler {
 	h := &handler{
 		client: client, path: path, hosts: map[string]bool{"localhost": true},
-		places: make(map[string]*place), reads: make(chan struct{}, maxReads), slots: make(chan struct{}, maxRequests),
+		places: make(map[string]*place), reads: make(chan struct{}, maxReads), slots: make(chan struct{}, maxRequests), dumps: make(chan struct{}, maxDumps),
 	}
 	if machine, err := os.Hostname(); err == nil { // without a name it has none of its own
 		first, _, _ := strings.Cut(machine, ".")
@@ -116,8 +122,9 @@ type handler struct {
 
 	streams atomic.Int64              // that are served, at most maxStreams
 	changed atomic.Pointer[time.Time] // when a change was told last; nil before the first
-	slots   chan struct{}
-	reads   chan struct{}
+	slots   chan struct{}             // of requests
+	dumps   chan struct{}             // of requests for the whole list as JSON, which takes a slow reader long
+	reads   chan struct{}             // of surveys
 
 	mu      sync.Mutex
 	places  map[string]*place // by the path of a lock, "" for the list
@@ -191,34 +198,6 @@ func (p *paths) add(path string) {
 	p.Some = append(p.Some, path)
 }
 
-// sessionsOf returns sessions that hold or wait, in the order of their first recipes, and how many there are.
-func sessionsOf(recipes []inspect.Recipe) (shown []session, all int) {
-	at := make(map[int64]int)
-	for _, r := range recipes {
-		for _, p := range r.Participants {
-			if p.Session == 0 {
-				continue // not an ephemeral node, or one that may not be read
-			}
-			i, known := at[p.Session]
-			if !known {
-				i = len(at)
-				at[p.Session] = i
-				if i < maxSessions {
-					shown = append(shown, session{ID: p.Session, Name: name(p), Client: inspect.Client(p)})
-				}
-			}
-			switch {
-			case i >= maxSessions:
-			case p.Holds:
-				shown[i].Holds.add(r.Path)
-			default:
-				shown[i].Waits.add(r.Path)
-			}
-		}
-	}
-	return shown, len(at)
-}
-
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -234,15 +213,22 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		h.serveEvents(w, r)
 		return
 	}
+	lock, err := h.place(r)
+	asJSON := r.URL.Query().Get("format") == "json"
+	slots := h.slots
+	if asJSON && lock == "" {
+		slots = h.dumps
+	}
+	turn, cancel := context.WithTimeout(r.Context(), turnLimit)
+	defer cancel()
 	select {
-	case h.slots <- struct{}{}:
-		defer func() { <-h.slots }()
-	default:
+	case slots <- struct{}{}:
+		defer func() { <-slots }()
+	case <-turn.Done():
 		w.Header().Set("Retry-After", "2")
-		http.Error(w, fmt.Sprintf("page: %d requests are being answered, no more can", maxRequests), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("page: %d such requests are being answered, no more can", cap(slots)), http.StatusServiceUnavailable)
 		return
 	}
-	lock, err := h.place(r)
 	v := view{Path: h.path, Lock: lock, Servers: h.client.String(), Nonce: rand.Text(), Losses: locks.RecentLosses()}
 	var s *survey
 	if err == nil {
@@ -258,9 +244,10 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
-	if r.URL.Query().Get("format") == "json" {
+	if asJSON {
 		header.Set("Content-Type", "application/json")
-		writeJSON(w, status, lock, s, err)
+		w.WriteHeader(status)
+		_ = writeJSON(w, lock, s, err) // a viewer that has gone needs nothing
 		return
 	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
@@ -269,56 +256,46 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s != nil {
 		h.fill(&v, s, choiceOf(r))
 	}
-	var body bytes.Buffer
-	if err := shape.Execute(&body, v); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
 	w.WriteHeader(status)
-	_, _ = body.WriteTo(w) // a viewer that has gone needs nothing
+	_ = shape.Execute(w, v) // a viewer that has gone needs nothing
 }
 
 // writeJSON writes recipe by recipe: a viewer that reads slowly needs no memory for the rest.
-func writeJSON(w http.ResponseWriter, status int, lock string, s *survey, err error) {
-	w.WriteHeader(status)
+func writeJSON(w http.ResponseWriter, lock string, s *survey, err error) error {
 	out := bufio.NewWriter(w)
-	defer out.Flush() //nolint:errcheck // a viewer that has gone needs nothing
 	encoder := json.NewEncoder(out)
 	if err != nil {
-		if err := encoder.Encode(map[string]string{"error": err.Error()}); err != nil {
-			return // a viewer that has gone needs nothing
-		}
-		return
+		return errors.Join(encoder.Encode(map[string]string{"error": err.Error()}), out.Flush())
 	}
-	if s == nil {
-		return
-	}
+	before, after := "[", "]\n"
 	if lock == "" {
-		_, _ = out.WriteString(`{"recipes":`)
+		before, after = `{"recipes":[`, "]"
 	}
-	_, _ = out.WriteString("[")
-	for i, r := range s.found.Recipes {
+	_, _ = out.WriteString(before) // the error comes again
+	var r inspect.Recipe
+	for i := range s.picture.rows {
 		if i > 0 {
-			_, _ = out.WriteString(",")
+			_ = out.WriteByte(',')
 		}
+		s.picture.rows[i].unpack(&r)
 		if err := encoder.Encode(r); err != nil {
-			return
+			return err
 		}
 	}
-	_, _ = out.WriteString("]")
+	_, _ = out.WriteString(after)
 	if lock == "" {
 		if len(s.found.Unreadable) > 0 {
 			_, _ = out.WriteString(`,"unreadable":`)
 			if err := encoder.Encode(s.found.Unreadable); err != nil {
-				return
+				return err
 			}
 		}
 		if s.found.Partial {
 			_, _ = out.WriteString(`,"partial":true`)
 		}
-		_, _ = fmt.Fprintf(out, `,"nodes":%d}`, s.found.Nodes)
+		_, _ = fmt.Fprintf(out, `,"nodes":%d}`+"\n", s.found.Nodes)
 	}
-	_, _ = out.WriteString("\n")
+	return out.Flush()
 }
 
 // refuses returns why a request is not for this page.
@@ -379,9 +356,10 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 	changed := h.changed.Load()
 	v.Again = v.Error == "" && changed != nil && s.begun.Before(*changed)
 	if v.Lock == "" {
-		v.List = c.of(&s.all)
-		v.Others, v.More = s.all.others, s.all.otherCount-len(s.all.others)
-		v.Seen, v.Sessions = s.all.sessions, s.all.sessionCount
+		v.List = c.of(s.picture)
+		v.Others = s.picture.someOthers()
+		v.More = s.picture.others - len(v.Others)
+		v.Seen, v.Sessions = s.picture.sessions, s.picture.sessionCount
 		return
 	}
 	h.mu.Lock()
@@ -390,7 +368,8 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 		holds = slices.Clone(p.holds)
 	}
 	h.mu.Unlock()
-	for _, r := range s.found.Recipes {
+	for i := range s.picture.rows {
+		r := s.picture.rows[i].recipe()
 		q := queue{Recipe: r, Shown: r.Participants[:min(len(r.Participants), queueShown)]}
 		if r.Kind.IsLock() {
 			q.Timeline = timelineOf(holds, v.At)

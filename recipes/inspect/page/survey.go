@@ -22,26 +22,29 @@ const (
 	patience  = 500 * time.Millisecond // how long a viewer waits for a newer picture than the last one
 	readLimit = 2 * time.Minute        // bounds one survey: a slow one is better than none
 
-	listLimit = 128 << 20 // bytes that are kept of a list: that is more than 200,000 locks
-	lockLimit = 2 << 20   // and of the queue of one lock
+	listLimit = 48 << 20 // bytes of the picture of a list: more than 100,000 locks
+	walkLimit = 24 << 20 // bytes that are kept while it is read
+	lockLimit = 1 << 20  // bytes of the queue of one lock
 
 	maxPlaces       = 32   // locks whose pictures are kept
-	maxReads        = 4    // surveys that are under way
+	maxReads        = 2    // surveys that are under way
 	maxParticipants = 1000 // that are kept of one recipe
+	maxForeign      = 20   // names that are kept of one recipe
+	maxUnreadable   = 100  // paths that are kept
 	maxText         = 160  // bytes that are kept of what a znode says
 )
 
-// survey is one picture, of the subtree or of one lock. All that ask while it is fresh share it.
+// survey is one reading, of the subtree or of one lock. All that ask while it is fresh share it.
 type survey struct {
 	done  chan struct{}
 	begun time.Time
 
 	// These are set before done is closed.
-	took  time.Duration
-	found inspect.Survey
-	group partition.Assignment // at the path of a lock, if there are partitions
-	all   overview             // of a list
-	err   error
+	took    time.Duration
+	picture *picture
+	found   inspect.Survey       // without its recipes
+	group   partition.Assignment // at the path of a lock, if there are partitions
+	err     error
 }
 
 func (s *survey) isDone() bool {
@@ -73,7 +76,7 @@ func (h *handler) survey(ctx context.Context, lock string) (*survey, error) {
 		s = &survey{done: make(chan struct{}), begun: time.Now()}
 		p.newest = s
 		// Other viewers wait for it as well, and stay when this viewer leaves.
-		go h.read(context.WithoutCancel(ctx), lock, p, s)
+		go h.read(context.WithoutCancel(ctx), lock, p, s, p.last)
 	}
 	last, silent := p.last, h.silent
 	if time.Since(h.heard) > 2*fresh {
@@ -122,14 +125,14 @@ func (h *handler) placeLocked(lock string) *place {
 		}
 	}
 	p = new(place)
-	if len(h.places) < 2*maxPlaces { // otherwise it is not kept
+	if lock == "" || len(h.places) < 2*maxPlaces { // otherwise it is not kept
 		h.places[lock] = p
 	}
 	return p
 }
 
-// read takes a picture.
-func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
+// read takes a picture. What has not changed since the last one is shared with it.
+func (h *handler) read(ctx context.Context, lock string, p *place, s, last *survey) {
 	defer close(s.done)
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -140,54 +143,61 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
 		s.err = fmt.Errorf("page: %w", context.Cause(ctx))
 		return
 	}
-	s.err = attempt.Guard(h.client, func() (err error) {
-		if lock == "" {
-			s.found, err = inspect.Walk(ctx, h.client, h.path, inspect.HeadsOnly(), inspect.WithMemoryLimit(listLimit))
-			return err
-		}
-		s.found.Recipes, err = inspect.At(ctx, h.client, lock, inspect.WithMemoryLimit(lockLimit))
-		for _, r := range s.found.Recipes {
-			if r.Kind == inspect.Partitions && err == nil {
-				s.group, err = partition.Read(ctx, h.client, lock)
-			}
-		}
-		return err
-	})
+	s.err = attempt.Guard(h.client, func() error { return h.paint(ctx, lock, s, last) })
 	s.took = time.Since(s.begun)
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.err != nil {
-		s.found, s.group = inspect.Survey{}, partition.Assignment{}
-		if statusOf(s.err) != http.StatusServiceUnavailable {
-			p.last = nil // it is certain that there is nothing to show
-		}
-		return
+	if s.err == nil {
+		p.last = s
+	} else if statusOf(s.err) != http.StatusServiceUnavailable {
+		p.last = nil // it is certain that there is nothing to show
 	}
-	h.history.observe(s.found.Recipes, s.begun, lock == "")
-	s.shorten()
-	if lock == "" {
-		s.all = overviewOf(s.found.Recipes)
-	}
-	p.last = s
 }
 
-// shorten bounds what is kept, whatever znodes say.
-func (s *survey) shorten() {
-	for i := range s.found.Recipes {
-		r := &s.found.Recipes[i]
-		if len(r.Participants) > maxParticipants {
-			r.Participants = slices.Clone(r.Participants[:maxParticipants])
-		}
-		for j := range r.Participants {
-			p := &r.Participants[j]
-			p.Identity, p.Host, p.Label = cut(p.Identity), cut(p.Host), cut(p.Label)
-			p.WaitsFor = p.WaitsFor[:min(len(p.WaitsFor), 1)]
-		}
-		r.Foreign = slices.Clone(r.Foreign[:min(len(r.Foreign), 20)])
+func (h *handler) paint(ctx context.Context, lock string, s, last *survey) (err error) {
+	limit, before := lockLimit, (*picture)(nil)
+	if lock == "" {
+		limit = listLimit
 	}
-	s.found.Unreadable = slices.Clone(s.found.Unreadable[:min(len(s.found.Unreadable), 100)])
-	s.group.Partitions = slices.Clone(s.group.Partitions[:min(len(s.group.Partitions), maxParticipants)])
-	s.group.Members = slices.Clone(s.group.Members[:min(len(s.group.Members), maxParticipants)])
+	if last != nil {
+		before = last.picture
+	}
+	painter := newPainter(before, limit)
+	isGroup := false
+	each := inspect.Each(func(r inspect.Recipe) {
+		h.mu.Lock()
+		h.history.observe(&r, s.begun, lock == "")
+		h.mu.Unlock()
+		painter.add(&r)
+		isGroup = isGroup || r.Kind == inspect.Partitions
+	})
+	if lock == "" {
+		found, err := inspect.Walk(ctx, h.client, h.path, inspect.HeadsOnly(), inspect.WithMemoryLimit(walkLimit), each)
+		if err != nil {
+			return err
+		}
+		if !found.Partial {
+			h.mu.Lock()
+			h.history.observeRest(s.begun, found.Unreadable)
+			h.mu.Unlock()
+		}
+		found.Unreadable = slices.Clone(found.Unreadable[:min(len(found.Unreadable), maxUnreadable)])
+		s.found = found
+	} else if _, err := inspect.At(ctx, h.client, lock, inspect.WithMemoryLimit(lockLimit), each); err != nil {
+		return err
+	}
+	if isGroup && lock != "" {
+		group, err := partition.Read(ctx, h.client, lock)
+		if err != nil {
+			return err
+		}
+		group.Partitions = slices.Clone(group.Partitions[:min(len(group.Partitions), maxParticipants)])
+		group.Members = slices.Clone(group.Members[:min(len(group.Members), maxParticipants)])
+		s.group = group
+	}
+	s.picture = painter.done()
+	s.found.Partial = s.found.Partial || s.picture.isFull
+	return nil
 }
 
 // cut returns the beginning of a text, without the memory of the rest.
