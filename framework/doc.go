@@ -227,9 +227,9 @@
 //	Dialer, EnsembleProvider              the connecting goroutine        the next connection
 //	SASLMechanism                         a goroutine of its own          the connection, for 2/3 of the session timeout
 //
-// All callbacks may call the client. Callbacks in the last three rows must not close it. The
-// client recovers and logs a panic in the first three rows and in the last one. It does not
-// recover other panics.
+// All callbacks may call the client. Callbacks in the last three rows must not close it. A panic
+// of a retry policy, a provider of lists, data, spans or measurements, or a function given to
+// Retry reaches the caller. The client recovers all other panics.
 //
 // # Authentication and TLS
 //
