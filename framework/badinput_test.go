@@ -41,6 +41,8 @@ func TestBadInputOptions(t *testing.T) {
 		"a credential of 2097152 bytes, expected 1047552":   framework.WithAuth("digest", make([]byte, 2<<20)),
 		"server timing 0s and 0 ticks, expected 1ms":        framework.WithServerTiming(0, 0),
 		"server timing 1s and -5 ticks, expected 1ms":       framework.WithServerTiming(time.Second, -5),
+		"server timing 2562047h47m16.854775807s and 1 tick": framework.WithServerTiming(math.MaxInt64, 1),
+		"server timing 1s and 86401 ticks, expected 1ms or": framework.WithServerTiming(time.Second, 86401),
 		"session timeout -1ns, expected 100ms to 24h":       framework.WithSessionTimeout(-1),
 		"session timeout 0s, expected 100ms to 24h":         framework.WithSessionTimeout(0),
 		"session timeout 25h0m0s, expected 100ms to 24h":    framework.WithSessionTimeout(25 * time.Hour),

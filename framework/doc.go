@@ -229,8 +229,9 @@
 //	SASLMechanism                         a goroutine of its own          the connection, for 2/3 of the session timeout
 //
 // All callbacks may call the client. Callbacks in the last three rows must not close the
-// client. The client recovers and logs a panic in the first three rows and in the last two,
-// where it also survives runtime.Goexit. It does not recover other panics.
+// client. A panic of a retry policy, a provider of lists, data, spans or measurements, or a
+// function given to Retry reaches the caller. The client recovers all other panics. In the last
+// two rows it also survives runtime.Goexit.
 //
 // # Authentication and TLS
 //

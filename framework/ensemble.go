@@ -60,8 +60,11 @@ func (e *ensemble) follow(ctx context.Context, connection leaver) {
 	if notifier, ok := e.provider.(interface {
 		OnChange(fn func()) *listen.Registration
 	}); ok {
-		registration := notifier.OnChange(e.look)
-		defer registration.Remove()
+		var registration *listen.Registration
+		e.guard(func() { registration = notifier.OnChange(e.look) })
+		if registration != nil { // the provider may have nothing to remove, or has panicked
+			defer registration.Remove()
+		}
 		e.look() // it may have changed before
 	}
 	for {
@@ -116,13 +119,17 @@ func (e *ensemble) list() []string {
 	return e.current()
 }
 
-// ask asks the provider. If it panics, its answer is lost, and the client goes on.
+// ask asks the provider.
 func (e *ensemble) ask() (said string, ok bool) {
-	if p := apart(func() { said = e.provider.ConnectionString() }); p != nil {
+	e.guard(func() { said, ok = e.provider.ConnectionString(), true })
+	return said, ok
+}
+
+// guard calls a method of the provider. If it panics, its answer is lost, and the client goes on.
+func (e *ensemble) guard(call func()) {
+	if p := apart(call); p != nil {
 		e.log.Error("ensemble provider panicked", "panic", p.value, "stack", p.stack)
-		return "", false
 	}
-	return said, true
 }
 
 func (e *ensemble) isNews(said string) bool {

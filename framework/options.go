@@ -380,12 +380,14 @@ func WithSASL(mechanism SASLMechanism) Option {
 // client cannot ask them for. The two determine which session timeouts are safe under
 // [StandardErrorPolicy]; the first hold in a shorter one logs a warning, once for each process. They
 // also determine what a heartbeat under [QuorumErrorPolicy] confirms: too long a tick costs
-// time, too short a tick costs safety. Default: 2 s
+// time, too short a tick costs safety. Together they are 24 h at most. Default: 2 s
 // and 5 ticks, as in ZooKeeper's sample configuration.
 func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 	return clientOption{"WithServerTiming", func(c *config) error {
-		if tickTime < time.Millisecond || syncLimit < 1 {
-			return fmt.Errorf("server timing %v and %d ticks, expected 1ms or more and 1 or more", tickTime, syncLimit)
+		// No session timeout would be safe with more than the longest one together.
+		if tickTime < time.Millisecond || syncLimit < 1 || syncLimit > int(maxSessionTimeout/tickTime) {
+			return fmt.Errorf("server timing %v and %d ticks, expected 1ms or more and 1 or more, together at most %v",
+				tickTime, syncLimit, maxSessionTimeout)
 		}
 		c.tick, c.syncLimit = tickTime, syncLimit
 		return nil

@@ -316,7 +316,7 @@ var watchRows = []row{
 		} {
 			w, err := s.f.AddWatch(s.ctx, on.path, on.mode)
 			s.done(err)
-			s.sayf("on %s", w.Path())
+			s.sayf("on %s", on.path)
 			events := make(chan framework.Event, 100)
 			w.OnEvent(func(e framework.Event) { events <- e })
 			makeChanges(s.T, s.f)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -53,6 +54,34 @@ func TestUserCodeEnsembleProviderThatPanics(t *testing.T) {
 		}
 		require.GreaterOrEqual(t, provider.asked.Load(), int64(4), "it is asked each time")
 	})
+}
+
+// silent is a provider whose OnChange returns no registration, or panics.
+type silent struct {
+	framework.FixedEnsembleProvider
+	asked  chan struct{}
+	panics bool
+}
+
+func (p *silent) OnChange(func()) *listen.Registration {
+	defer close(p.asked)
+	if p.panics {
+		panic("no idea")
+	}
+	return nil
+}
+
+// TestUserCodeEnsembleProviderThatReportsNothing costs the reports: the client works, and can be closed.
+func TestUserCodeEnsembleProviderThatReportsNothing(t *testing.T) {
+	for _, panics := range []bool{false, true} {
+		server := zktest.NewServer(t)
+		provider := &silent{framework.FixedEnsembleProvider(server.Addr()), make(chan struct{}), panics}
+		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithLogger(slog.New(slog.DiscardHandler)))
+		require.NoError(t, err)
+		zktest.Await(t, provider.asked, "the client to ask for reports")
+		require.NoError(t, f.Sync(t.Context(), "/"))
+		require.NoError(t, f.Close())
+	}
 }
 
 // TestUserCodeDialerThatPanics has failed to connect, and so has one that ends its goroutine.

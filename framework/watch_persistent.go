@@ -128,9 +128,6 @@ func (r persistentRequest) begin() func(conduit.Reply, error) {
 // deliver does nothing: AddWatch cancels a watch that could not be set.
 func (persistentRequest) deliver(bool) {}
 
-// Path returns the path that was given to AddWatch.
-func (w *PersistentWatch) Path() string { return w.path }
-
 // OnEvent adds a listener that is called with every later event, in the server's order, one
 // at a time and without loss; see package listen for the contract. It runs on a goroutine of
 // its own, so it may block and use the client. Event.Path is a path of this client; an
