@@ -17,9 +17,9 @@
 // A member of a double barrier makes a fixed number of requests and gets one
 // event, however many members there are: it waits for the znode "ready" and asks
 // for the number of members, not for their names. The same holds for its end,
-// with two exceptions. A member whose process dies is noticed by those that wait
-// to leave when its session has expired, and to notice it each of them looks
-// once per session timeout. And a member that finds the barrier in another round
+// with two exceptions. A member whose process dies, or that gives up to enter, is noticed by
+// those that wait to leave. To notice it each of them looks after 1/16 of a session timeout, then
+// after twice as long each time, up to a session timeout. And a member that finds the barrier in another round
 // than its own reads the Stats of the members that are there, 128 in a round trip.
 //
 // # What is left behind
