@@ -17,10 +17,11 @@
 // A member of a double barrier makes a fixed number of requests and gets one event,
 // however many members there are. It waits for the znode "ready", and asks for the
 // number of members instead of their names. Leaving costs a fixed number of requests
-// too, with two exceptions. First, the members that wait to leave look once per
-// session timeout, to notice a member whose process has died. Second, a member that
-// finds the barrier in another round than its own reads the Stats of all members,
-// 128 in a round trip.
+// too, with two exceptions. First, the members that wait to leave look again after 1/16
+// of a session timeout, then after twice as long each time, up to a session timeout. So
+// they notice a member whose process has died, or that has given up to enter. Second, a
+// member that finds the barrier in another round than its own reads the Stats of all
+// members, 128 in a round trip.
 //
 // # What is left behind
 //

@@ -340,7 +340,8 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 	if err := attempt.Remove(ctx, b.client, b.inside.path); err != nil {
 		return err
 	}
-	for {
+	timeout := b.inside.session.Timeout()
+	for wait := timeout / 16; ; wait = min(2*wait, timeout) {
 		var watch *framework.Watch
 		var ready framework.Stat
 		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready))
@@ -349,7 +350,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 		if err != nil && !closed {
 			return err
 		}
-		left, err := b.allLeft(ctx, closed, ready, watch)
+		left, err := b.allLeft(ctx, closed, ready, watch, wait)
 		watch.Cancel()
 		if left || err != nil {
 			return err
@@ -357,10 +358,10 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 	}
 }
 
-// allLeft reports whether all members have left, or waits until that may be so. The barrier
-// is closed for this round, or opened is the node that was seen to open it.
+// allLeft reports whether all members have left, or waits until that may be so, or for a time. The
+// barrier is closed for this round, or opened is the node that was seen to open it.
 func (b *DistributedDoubleBarrier) allLeft(
-	ctx context.Context, closed bool, opened framework.Stat, watch *framework.Watch,
+	ctx context.Context, closed bool, opened framework.Stat, watch *framework.Watch, wait time.Duration,
 ) (bool, error) {
 	now, err := b.snapshot(ctx)
 	if err != nil {
@@ -375,14 +376,14 @@ func (b *DistributedDoubleBarrier) allLeft(
 		// The node that opens the barrier was there before and after, so it is the only child.
 		return b.close(ctx, now)
 	default:
-		return false, b.awaitClose(ctx, watch)
+		return false, awaitClose(ctx, watch, wait)
 	}
 }
 
-// awaitClose waits until the barrier is closed. A member that dies closes
-// nothing, so after a session timeout it is time to look again.
-func (b *DistributedDoubleBarrier) awaitClose(ctx context.Context, watch *framework.Watch) error {
-	again := time.NewTimer(b.inside.session.Timeout())
+// awaitClose waits until the barrier is closed. A member that dies, or gives up to enter, closes
+// nothing, so after a time the caller looks again.
+func awaitClose(ctx context.Context, watch *framework.Watch, wait time.Duration) error {
+	again := time.NewTimer(wait)
 	defer again.Stop()
 	select {
 	case <-watch.Fired():

@@ -439,6 +439,35 @@ func TestDoubleBarrierMemberWithoutItsNodeClosesNothing(t *testing.T) {
 	})
 }
 
+// A member that gives up to enter an open barrier closes nothing. Those that leave notice that it is gone.
+func TestDoubleBarrierLeaveBesideAMemberThatGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, late := zktest.Client(t, server), zktest.Client(t, server)
+		b := newDouble(t, client, 1)
+		require.NoError(t, b.Enter(zktest.Context(t)))
+		id := late.Session().ID()
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == id && r.Op == zkserver.OpExists {
+				return zkserver.NeverAnswer
+			}
+			return zkserver.Pass
+		})
+		ctx, giveUp := context.WithCancel(zktest.Context(t))
+		entering := later(func() error { return newDouble(t, late, 1).Enter(ctx) })
+		synctest.Wait()
+		leaving := later(func() error { return b.Leave(zktest.Context(t)) })
+		synctest.Wait()
+		began := time.Now()
+
+		giveUp()
+
+		require.ErrorIs(t, <-entering, context.Canceled)
+		require.NoError(t, <-leaving)
+		require.Less(t, time.Since(began), client.Session().Timeout()/8)
+	})
+}
+
 // Two members find the opening of a round that has died. The first closes it, opens the next
 // round and leaves. The close of the second comes late, and must not hit that round.
 func TestDoubleBarrierLateCloseOfADeadRoundSparesTheNext(t *testing.T) {

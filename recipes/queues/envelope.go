@@ -39,8 +39,12 @@ func (n notes) attempts(index int) int {
 	if index >= len(n.Attempts) {
 		return 0
 	}
-	return n.Attempts[index]
+	return min(max(n.Attempts[index], -maxAttempts), maxAttempts)
 }
+
+// maxAttempts bounds a number of attempts that was read, in both directions. A greater one was written by hand, and
+// would overflow.
+const maxAttempts = 1 << 30
 
 // maxError bounds the length of an error in an envelope, in bytes.
 const maxError = 1 << 10

@@ -435,6 +435,18 @@ func TestItemPoisonItemIsMoved(t *testing.T) {
 	})
 }
 
+// An item whose attempts were written by hand is moved like others.
+func TestItemWithTooManyAttemptsIsMoved(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := client.Create(zktest.Context(t), path+"/queue-", append(queues.Encode([]byte("poison")), `{"attempts":[9223372036854775807]}`...),
+		framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	q := newQueue(t, client, withLock, queues.WithMaxAttempts(2, deadLetters))
+	start(t, q, func(context.Context, []byte) error { return errFailed })
+	awaitNames(t, client, deadLetters, 1)
+	awaitNames(t, client, path, 0)
+}
+
 // Whatever is lost, a poison item becomes one dead letter.
 func TestItemEveryLostRequestOfAMove(t *testing.T) {
 	t.Parallel()

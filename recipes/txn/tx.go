@@ -222,12 +222,7 @@ func (tx *Tx) state(path string) (data []byte, exists bool, err error) {
 
 // read reads the znodes that were not read before.
 func (tx *Tx) read(paths ...string) error {
-	unknown := make([]string, 0, len(paths))
-	for _, path := range paths {
-		if _, ok := tx.nodes[path]; !ok && !slices.Contains(unknown, path) {
-			unknown = append(unknown, path)
-		}
-	}
+	unknown := without(paths, tx.nodes)
 	if !tx.cfg.versionsOnly {
 		if err := tx.count(parents(unknown)...); err != nil {
 			return err
@@ -251,6 +246,17 @@ func (tx *Tx) read(paths ...string) error {
 	maps.Copy(found, refound)
 	maps.Copy(tx.nodes, found)
 	return err
+}
+
+// without returns the paths that are no keys of known, each once.
+func without[V any](paths []string, known map[string]V) []string {
+	list, listed := make([]string, 0, len(paths)), make(map[string]bool, len(paths))
+	for _, path := range paths {
+		if _, ok := known[path]; !ok && !listed[path] {
+			list, listed[path] = append(list, path), true
+		}
+	}
+	return list
 }
 
 // get reads znodes together.
@@ -278,12 +284,7 @@ func (tx *Tx) get(paths []string) (map[string]node, error) {
 // count reads how many znodes were created in these folders, where that is unknown. It must come before all other reads
 // in a folder, or the transaction would miss a creation between the two reads.
 func (tx *Tx) count(paths ...string) error {
-	unknown := make([]string, 0, len(paths))
-	for _, path := range paths {
-		if _, ok := tx.folders[path]; !ok && !slices.Contains(unknown, path) {
-			unknown = append(unknown, path)
-		}
-	}
+	unknown := without(paths, tx.folders)
 	found, err := tx.stats(unknown)
 	if err != nil {
 		return err
