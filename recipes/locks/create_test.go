@@ -62,6 +62,7 @@ func TestCreateOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 //
 // See CURATOR-3, CURATOR-79, CURATOR-264, samuel/go-zookeeper#229 and samuel/go-zookeeper#237.
 func TestCreateOneNodeAlthoughTheClientMovesOn(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}

@@ -114,12 +114,18 @@ var cutoffTicks = []time.Duration{
 	500 * time.Millisecond, 500 * time.Millisecond, time.Second, time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second,
 }
 
+// oneCutAtATime: each has a hundred clients, and waits for most of its time.
+var oneCutAtATime sync.Mutex
+
 // run makes the cut, and again with other servers until it shows something.
 func (c cutoff) run(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Log("three real servers are left to the full run")
 		return
 	}
+	oneCutAtATime.Lock()
+	defer oneCutAtATime.Unlock()
 	for try, tick := range cutoffTicks {
 		made := false
 		t.Run(fmt.Sprintf("try %d", try+1), func(t *testing.T) { made = c.tryToCut(t, tick) })

@@ -81,6 +81,7 @@ func TestLeaseHolderKnowsFirstWhateverItsLoggerDoes(t *testing.T) {
 
 // TestLeaseHolderKnowsFirstBehindAFullPipe of logs, with slog's own handler.
 func TestLeaseHolderKnowsFirstBehindAFullPipe(t *testing.T) {
+	t.Parallel()
 	server := zktest.NewServer(t)
 	proxy := zktest.NewProxy(t, server.Addr())
 	reader, writer, err := os.Pipe()

@@ -87,6 +87,7 @@ func begin(t *testing.T, lock doer, fn func(context.Context) error) <-chan error
 // The server is stopped and started again while every kind of lock is held and
 // waited for: holders and waiters get through.
 func TestOutageServerRestartsUnderTheLocks(t *testing.T) {
+	t.Parallel()
 	eachRestartable(t, func(t *testing.T, server restartable) {
 		holder, waiter := zktest.Client(t, server.addr), zktest.Client(t, server.addr)
 		restarted := make(chan struct{})
@@ -128,6 +129,7 @@ func TestOutageServerRestartsUnderTheLocks(t *testing.T) {
 // Under SessionErrorPolicy a restart that is over in time costs neither holder nor
 // waiter anything, whatever the lock.
 func TestOutageThatIsShortCostsNothing(t *testing.T) {
+	t.Parallel()
 	eachRestartable(t, func(t *testing.T, server restartable) {
 		holder, waiter := zktest.Client(t, server.addr), zktest.Client(t, server.addr)
 		inside, goOn := make(chan struct{}), make(chan struct{})
@@ -229,6 +231,7 @@ func awaitLost(t *testing.T, clients []*framework.Framework) {
 //
 // See client-go#1155 and kuberhealthy#1533.
 func TestOutageTurnsGoOnAfterAnOutage(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("takes a session timeout")
 	}
@@ -267,6 +270,7 @@ func TestOutageTurnsGoOnAfterAnOutage(t *testing.T) {
 
 // An ensemble is stopped as a whole, and two of its three servers come back.
 func TestOutageTurnsGoOnWithAMajority(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}

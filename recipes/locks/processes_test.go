@@ -34,6 +34,7 @@ const (
 // Eight processes that share nothing but ZooKeeper take turns at a counter that
 // nothing else protects.
 func TestProcessesTakeTurns(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}

@@ -27,6 +27,7 @@ import (
 //
 // Curator: TestWithCluster.testSplitBrain.
 func TestQuorumFollowerWithoutAQuorum(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Log("three real servers are left to the full run")
 		return

@@ -16,6 +16,7 @@ import (
 // Three servers are restarted one after the other, under twenty locks and their
 // waiters. No lock is lost, and every waiter has kept its place.
 func TestOutageRollingRestartCostsNoLock(t *testing.T) {
+	t.Parallel()
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}
