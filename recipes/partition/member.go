@@ -27,7 +27,7 @@ import (
 //	members/<id>      ephemeral, one for each member, with its capacity
 //	plan              which members the last plan was made for
 //	plan/<id>         the partitions of one member, as JSON
-//	locks/<name>/...  the lock of a partition, an [locks.InterProcessMutex]
+//	locks/<name>/...  the lock of a partition, a [locks.InterProcessMutex]
 //
 // The plan is deleted when the last member leaves in order. Its parents, and the folders of the
 // locks, are containers.
