@@ -123,7 +123,7 @@ func (f *Framework) OnConnectionState(fn func(ConnectionState)) *listen.Registra
 	return f.tracker.listeners.Add(fn)
 }
 
-// Telemetry is how a client reports what it does, for recipes that report as it does.
+// Telemetry has the telemetry settings of a client, for recipes that report in the same way.
 type Telemetry struct {
 	// TracerProvider and MeterProvider are the providers of the options. Without an option the
 	// provider does nothing.
@@ -138,7 +138,7 @@ type Telemetry struct {
 	Server []attribute.KeyValue
 }
 
-// Telemetry returns how the client reports now. It returns false for a client without
+// Telemetry returns the telemetry settings of the client. It returns false for a client without
 // [WithTracerProvider] and [WithMeterProvider]: then there is nothing to measure.
 func (f *Framework) Telemetry() (Telemetry, bool) {
 	if f.telemetry == nil {

@@ -23,7 +23,7 @@ import (
 // SASLMechanism authenticates the connections of a client by SASL (RFC 4422), see [WithSASL].
 // [DigestMD5] is one. Other modules may implement more. It must be safe for concurrent use.
 type SASLMechanism interface {
-	// Name is the mechanism's name, such as "DIGEST-MD5". It stands in errors.
+	// Name is the mechanism's name, such as "DIGEST-MD5". Errors name it.
 	Name() string
 
 	// Renews reports whether a later exchange may use other credentials than this one,
@@ -43,7 +43,8 @@ type SASLServer struct {
 	Address net.Addr // to which the client is connected
 }
 
-// SASLExchange is what a mechanism does on one connection. Its methods are called one at a time.
+// SASLExchange is the exchange of a mechanism on one connection. Its methods are called one at a
+// time.
 type SASLExchange interface {
 	// Next returns the answer to a challenge. The first challenge is nil, and its answer is
 	// the first token, which may be empty. An empty answer to a later challenge is not sent if

@@ -27,8 +27,8 @@ const heartbeatMinPause = 20 * time.Millisecond
 //
 // Under [QuorumErrorPolicy] the first hold of a session blocks for a round trip, which ctx
 // bounds. The client then writes a heartbeat every quarter of the session timeout, to one
-// znode for all holds of the session (see heartbeatPrefix). It deletes the znode in the
-// background after the last hold. It needs permission to create children of its root.
+// ephemeral child of its root, for all holds of the session. It deletes the znode in the
+// background after the last hold. It needs permission to create children of that root.
 //
 // The deadline counts from the send time of the newest request that was acknowledged at
 // least one tick before an acknowledged heartbeat was sent. Only that request is certain to

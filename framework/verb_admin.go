@@ -79,8 +79,8 @@ func (f *Framework) Config(ctx context.Context, opts ...ReadOption) ([]byte, err
 	return data, err
 }
 
-// Reconfiguration is a change of the servers of an ensemble, for [Framework.Reconfig]. It
-// has Members, or Joining and Leaving, or one of these two.
+// Reconfiguration is a change of the servers of an ensemble, for [Framework.Reconfig]. It has
+// either Members, or Joining, Leaving or both.
 type Reconfiguration struct {
 	// Joining are servers to add, each in the form "5=host:2888:3888:observer;2181". A server
 	// with the number of another one replaces it.

@@ -31,8 +31,8 @@ type Policy interface {
 	// began, and the last error, which is not nil. It returns how long to wait and true, or false to give up; wait is then
 	// ignored. A wait below zero counts as zero.
 	//
-	// Next is a pure function: it keeps nothing between calls and does not block. Any number of goroutines may call it at
-	// once. Randomness is allowed.
+	// Next must keep nothing between calls that its callers can notice, and must not block. Any number of goroutines may
+	// call it at once. Randomness is allowed.
 	Next(attempt int, elapsed time.Duration, err error) (wait time.Duration, ok bool)
 }
 

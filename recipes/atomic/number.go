@@ -91,8 +91,8 @@ func decode[T integer](data []byte) (T, error) {
 // Path returns the path of the znode.
 func (n *DistributedAtomicNumber[T]) Path() string { return n.value.Path() }
 
-// Get returns the number, 0 if it was never set. It may be older than a change
-// that another client has made; a change never is.
+// Get returns the number, 0 if it was never set. It may be older than another client's
+// newest change. A change never begins with an outdated number.
 func (n *DistributedAtomicNumber[T]) Get(ctx context.Context) (T, error) {
 	data, _, err := n.value.read(ctx)
 	if err != nil {

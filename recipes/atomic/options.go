@@ -36,11 +36,11 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithPromotedToLock makes a change that has failed so many times, because
-// other processes were faster, acquire the mutex at lockPath for its further
-// tries. While changes wait for the mutex, other changes do not pass them but wait for it
-// too, so that all make progress. It is Curator's PromotedToLock. All processes must use the same path,
-// which must differ from the path of the value. Default: no mutex.
+// WithPromotedToLock makes a change that has failed this number of times, because other
+// processes were faster, acquire the mutex at lockPath for its further tries. While
+// changes wait for the mutex, other changes do not pass them but wait for it too, so that
+// all make progress. It is Curator's PromotedToLock. All processes must use the same
+// path, which must differ from the path of the value. Default: no mutex.
 //
 // A change returns when the mutex is released. While no server answers, that can
 // be ten seconds after the end of the context of the change.

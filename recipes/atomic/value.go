@@ -73,8 +73,8 @@ func NewDistributedAtomicValue(client *framework.Framework, path string, opts ..
 // Path returns the path of the znode.
 func (v *DistributedAtomicValue) Path() string { return v.path }
 
-// Get returns the value, nil if there is no znode. It may be older than a
-// change that another client has made; a change never is.
+// Get returns the value, nil if there is no znode. It may be older than another client's
+// newest change. A change never begins with an outdated value.
 func (v *DistributedAtomicValue) Get(ctx context.Context) ([]byte, error) {
 	data, _, err := v.read(ctx)
 	if err != nil {

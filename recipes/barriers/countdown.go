@@ -29,9 +29,9 @@ type CountDownLatch struct {
 	total  int32
 }
 
-// NewCountDownLatch returns the latch at path, which opens after so many
-// events. All processes must say the same number. It checks its arguments and
-// sends nothing.
+// NewCountDownLatch returns the latch at path, which opens after this number of
+// events. All processes must pass the same number. It checks its arguments and sends
+// nothing.
 func NewCountDownLatch(client *framework.Framework, path string, total int) (*CountDownLatch, error) {
 	if err := validate(client, path); err != nil {
 		return nil, err

@@ -49,9 +49,8 @@ type member struct {
 	history int64 // in which these numbers count, see framework.Framework.History
 }
 
-// NewDistributedDoubleBarrier returns a member of the barrier at path, which
-// opens when so many members have come. It checks its arguments and sends
-// nothing.
+// NewDistributedDoubleBarrier returns a member of the barrier at path, which opens when this
+// number of members has come. It checks its arguments and sends nothing.
 func NewDistributedDoubleBarrier(client *framework.Framework, path string, members int) (*DistributedDoubleBarrier, error) {
 	if err := validate(client, path); err != nil {
 		return nil, err

@@ -10,10 +10,10 @@ import (
 )
 
 var (
-	// ErrEntered says that a member which has entered is to enter again.
+	// ErrEntered reports an Enter of a member that has entered already.
 	ErrEntered = errors.New("entered already, leave first")
 
-	// ErrNotEntered says that a member which has not entered is to leave.
+	// ErrNotEntered reports a Leave of a member that has not entered.
 	ErrNotEntered = errors.New("not entered")
 
 	// ErrNotLeft says that all members of a [CyclicBarrier] have come and may go on, but that the

@@ -14,8 +14,8 @@ import (
 	"github.com/gocurator/curator/listen"
 )
 
-// CuratorCache is a picture in memory of a znode and what is below it. The package documentation
-// has the contract. All methods are safe for concurrent use.
+// CuratorCache is a picture in memory of a znode and all znodes below it. The package
+// documentation has the contract. All methods are safe for concurrent use.
 type CuratorCache struct {
 	client  *framework.Framework
 	path    string
@@ -147,7 +147,7 @@ func (c *CuratorCache) Path() string { return c.path }
 func (c *CuratorCache) Get(path string) (*ChildData, bool) { return c.picture.storage.Get(path) }
 
 // Lag returns how long ago the cache heard of the oldest change that its picture lacks, and 0 if
-// there is none. What happens while the client is cut off counts only once the client is back.
+// there is none. Changes while the client is cut off count only once the client is back.
 func (c *CuratorCache) Lag() time.Duration { return c.inbox.lag() }
 
 // Size returns the number of znodes in the picture.

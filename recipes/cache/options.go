@@ -57,8 +57,8 @@ func WithMaxDepth(n int) Option {
 	}
 }
 
-// WithChildrenOnly keeps the children of the znode, without the znode itself and without what is
-// below them. Neither is read. It is Curator's PathChildrenCache.
+// WithChildrenOnly keeps the children of the znode. It keeps and reads neither the znode
+// itself nor the znodes below its children. It is Curator's PathChildrenCache.
 func WithChildrenOnly() Option {
 	return func(c *config) error {
 		c.limits.childrenOnly = true
@@ -86,8 +86,8 @@ func CompressedData() Option {
 	return func(c *config) error { c.compressed = true; return nil }
 }
 
-// DefaultMaxDecompressedSize is how much decompressed data a cache keeps at most, in bytes,
-// unless [WithMaxDecompressedSize] says otherwise.
+// DefaultMaxDecompressedSize bounds the decompressed data of a cache, in bytes, without
+// [WithMaxDecompressedSize].
 const DefaultMaxDecompressedSize = 128 << 20
 
 // WithMaxDecompressedSize sets how many bytes of decompressed data a cache with

@@ -342,10 +342,9 @@ func (d *ServiceDiscovery[T]) Registered(instance ServiceInstance[T]) (bool, err
 	return true, entry.node.Err()
 }
 
-// Close unregisters all instances of this discovery, static ones included, as
-// Curator does. It waits and fails as [ServiceDiscovery.Unregister] does.
-// Caches and providers are closed by themselves. A second Close waits for what
-// is left.
+// Close unregisters all instances of this discovery, static ones included, as Curator
+// does. It waits and fails as [ServiceDiscovery.Unregister] does. Close does not
+// close caches and providers. A second Close waits for the instances that are left.
 func (d *ServiceDiscovery[T]) Close() error {
 	d.mu.Lock()
 	d.closed = true

@@ -259,9 +259,9 @@ func (p *ServiceProvider[T]) Instances() []*ServiceInstance[T] {
 	return p.candidates().list.instances()
 }
 
-// NoteError reports that a call of an instance has failed. The
-// [DownInstancePolicy] decides what follows. A copy of the instance will do: instances
-// are compared by what they have. It sends nothing: other processes do not learn of it.
+// NoteError reports that a call of an instance has failed. The [DownInstancePolicy] decides
+// what follows. A copy of the instance is enough, because instances are compared by content.
+// NoteError sends nothing, so other processes do not learn of the error.
 func (p *ServiceProvider[T]) NoteError(instance *ServiceInstance[T]) {
 	if instance == nil {
 		return

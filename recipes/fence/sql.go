@@ -7,7 +7,7 @@ import (
 	"fmt"
 )
 
-// Affected is what an UPDATE has done. It is [database/sql.Result], or part of it.
+// Affected is the result of an UPDATE, such as a [database/sql.Result].
 type Affected interface {
 	// RowsAffected returns the number of rows that were matched.
 	RowsAffected() (int64, error)

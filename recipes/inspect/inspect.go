@@ -136,7 +136,7 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 	return recipes, nil
 }
 
-// Survey is what [Walk] has found.
+// Survey is the result of [Walk].
 type Survey struct {
 	// Recipes are in the order of their paths.
 	Recipes []Recipe `json:"recipes"`
@@ -147,7 +147,7 @@ type Survey struct {
 	// Nodes counts the znodes whose names were seen.
 	Nodes int `json:"nodes"`
 
-	// Partial says that [WithMemoryLimit] has left folders out, and what is below them.
+	// Partial says that [WithMemoryLimit] has left out folders, with the znodes below them.
 	Partial bool `json:"partial,omitempty"`
 }
 

@@ -26,9 +26,9 @@ type Recipe struct {
 	// Items counts the items of a queue, the instances of a service, or the partitions of a group.
 	Items int `json:"items,omitempty"`
 
-	// MaxLeases is the maximum of a semaphore, 0 where it is not known. Kazoo writes it down. For
-	// another semaphore it is what [WithMaxLeases] says. Without it, MaxLeases is known only while an
-	// owner waits for a permit. It is then the number of permits that other owners have. It may be
+	// MaxLeases is the maximum of a semaphore, 0 where it is not known. kazoo stores it in the znode.
+	// For another semaphore it is what [WithMaxLeases] says. Without it, MaxLeases is known only while
+	// an owner waits for a permit. It is then the number of permits that other owners have. It may be
 	// one too low while a grant is in flight.
 	MaxLeases int `json:"maxLeases,omitempty"`
 

@@ -214,14 +214,14 @@ func (l *LeaderLatch) wakeLocked() {
 	l.changed = make(chan struct{})
 }
 
-// Close leaves the election and stops standing. If the latch leads, its leadership
-// ends first, then the next candidate is let in. [WithCloseMode] determines what
-// listeners are told. Close waits until the server has confirmed that the candidate
-// is gone, for at most ten seconds; then it goes on in the background. Without a
-// connection it does not wait. If the server has not answered the creation of the
-// candidate yet, Close does not wait. The znode is then deleted in the background,
-// about a round trip after the answer. A removal that is not confirmed is logged;
-// the error is always nil. A second Close waits for the first and does nothing else.
+// Close leaves the election for good. If the latch leads, its leadership ends first,
+// and then the next candidate may lead. [WithCloseMode] determines what listeners
+// are told. Close waits until the server has confirmed that the candidate is gone,
+// for at most ten seconds; then it goes on in the background. Without a connection
+// it does not wait. If the server has not answered the creation of the candidate
+// yet, Close does not wait. The znode is then deleted in the background, about a
+// round trip after the answer. A removal that is not confirmed is logged; the error
+// is always nil. A second Close waits for the first and does nothing else.
 func (l *LeaderLatch) Close() error {
 	l.leave(nil)
 	return nil

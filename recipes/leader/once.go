@@ -22,7 +22,7 @@ import (
 // the job N times, one after the other. Once writes a marker for each key that
 // is done, in the transaction that checks the lock.
 //
-// Layout: <path>/run/<key> is the folder of an [locks.InterProcessMutex], and
+// Layout: <path>/run/<key> is the folder of a [locks.InterProcessMutex], and
 // <path>/done/<key> is the persistent marker, whose data is the term of the run
 // in decimal digits. <path>/purge is the folder of the mutex under which one replica
 // at a time deletes old markers. The nearest relative is kazoo's NonBlockingLease,

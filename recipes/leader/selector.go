@@ -67,14 +67,14 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 // with [ErrInterrupted] when [LeaderSelector.InterruptLeadership] is called.
 // [locks.LeaseFrom] returns the leadership, whose Token is the term.
 //
-// Run returns the error of lead, or why it did not come to lead. It waits up to ten seconds for the
-// server to confirm that the candidate has left. Without a connection it does not wait. The error
-// then matches [framework.ErrCleanupPending], and the deletion goes on in the background. After a
-// call of [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands for election
-// again instead. Then the errors of lead are logged and end only their leadership; pauses of up to
-// 30 s lie between terms that fail. It ends when lead returns [ErrStop], with nil, when the client
-// is closed, or when ctx ends. When ctx ends, Run returns the error of the last leadership, or the
-// error of ctx if lead returned nil.
+// Run returns the error of lead, or why it did not come to lead. It waits up to ten seconds for
+// the server to confirm that the candidate has left. Without a connection it does not wait. The
+// error then matches [framework.ErrCleanupPending], and the deletion goes on in the background.
+// After a call of [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands for
+// election again instead. Then the errors of lead are logged and end only their leadership; pauses
+// of up to 30 s lie between leaderships that fail. It ends when lead returns [ErrStop], with nil,
+// when the client is closed, or when ctx ends. When ctx ends, Run returns the error of the last
+// leadership, or the error of ctx if lead returned nil.
 //
 // A panic of lead gives the leadership up, ends Run, and reaches its caller, even
 // under [WithAutoRequeue]. So does a panic of user code that requests call, such as

@@ -74,10 +74,10 @@ func NewManager(client *framework.Framework, lockPath string) (*Manager, error) 
 	return &Manager{client: client, lockPath: lockPath}, nil
 }
 
-// Migrate applies the migrations of the set that have not run yet, all of them or none. It waits for other processes that
-// run the set. It returns nil if nothing is left to do. It returns [ErrChanged] if what has run is not the beginning of the
-// set. If an operation cannot be applied, the error names its path. If [framework.OutcomeUnknown] is true for the error, the
-// migrations may have been applied; the next Migrate finds out.
+// Migrate applies the migrations of the set that have not run yet, all of them or none. It waits for other processes
+// that run the set. It returns nil if nothing is left to do. It returns [ErrChanged] if the migrations that have run
+// are not the first of the set. If an operation cannot be applied, the error names its path. If
+// [framework.OutcomeUnknown] is true for the error, the migrations may have been applied; the next Migrate finds out.
 func (m *Manager) Migrate(ctx context.Context, set Set) error {
 	if err := m.migrate(ctx, set); err != nil {
 		return fmt.Errorf("migration: set %q: %w", set.ID, err)

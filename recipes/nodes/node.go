@@ -138,8 +138,9 @@ func (n *PersistentNode) Data() []byte {
 }
 
 // Err returns nil while the znode exists, as far as the server has said, and no attempt to
-// write the newest data has failed. Otherwise it returns why: [ErrNotCreated] before the
-// first creation, for one, and [ErrDeleted] between the end of the znode and the next one.
+// write the newest data has failed. Otherwise it returns the reason, such as
+// [ErrNotCreated] before the first creation, or [ErrDeleted] between the end of the znode
+// and its next creation.
 func (n *PersistentNode) Err() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -193,11 +194,12 @@ func (n *PersistentNode) WaitForInitialCreate(ctx context.Context) error {
 
 // SetData sets the data of the znode, now and whenever it is created again. It blocks until
 // the server has the data. If it fails because ctx ends or the server refuses the write,
-// the node keeps the data and writes it when it can. It does not count if the error matches
-// [framework.ErrTooLarge], as it could never be written, or [framework.ErrClosed]: then the
-// client is closed. SetData overwrites a write of another client. A later write of another
-// client stays until the next SetData, until the znode is created again, or until the
-// servers may have begun again (see [framework.Framework.History]).
+// the node keeps the data and writes it when it can. The node does not keep data whose
+// error matches [framework.ErrTooLarge], because it could never be written, or
+// [framework.ErrClosed], because the client is closed. SetData overwrites a write of
+// another client. A later write of another client stays until the next SetData, until the
+// znode is created again, or until the servers may have begun again (see
+// [framework.Framework.History]).
 func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	if ctx == nil {
 		return fmt.Errorf("nodes: set data of %s: %w", n.path, attempt.ErrNilContext)

@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// Assignment says which member has which partition, and what is on its way.
+// Assignment says which member has which partition, and which partitions move.
 type Assignment struct {
 	// Members are the live members, and members of the plan that have gone, by id.
 	Members []Peer `json:"members"`
@@ -36,11 +36,12 @@ type Peer struct {
 	Held     int    `json:"held"`   // how many it has
 }
 
-// State is where a partition of a group is. It is on its way while Owner and Holder differ.
+// State is the state of a partition of a group. The partition is on its way while Owner and
+// Holder differ.
 type State struct {
 	Name   string `json:"name"`
-	Owner  string `json:"owner,omitempty"`  // the member that is to have it
-	Holder string `json:"holder,omitempty"` // the member that has it, "?" if that cannot be told
+	Owner  string `json:"owner,omitempty"`  // the member to which the plan gives it
+	Holder string `json:"holder,omitempty"` // the member that has it, "?" if it is not known
 
 	// Token and Since are the holder's: its fencing token, and when it joined the queue, by the
 	// server's clock.
@@ -57,7 +58,7 @@ type State struct {
 // OnItsWay reports whether the partition's owner does not have it yet.
 func (p State) OnItsWay() bool { return p.Owner != p.Holder }
 
-// Describe says in a word or two where the partition is.
+// Describe describes the state in a word or two.
 func (p State) Describe() string {
 	switch {
 	case !p.OnItsWay():

@@ -2,7 +2,7 @@
 
 package partition
 
-// Phase is what a partition is to a member.
+// Phase is the phase of a partition at its member.
 type Phase string
 
 // The phases of a partition, in their order.

@@ -27,7 +27,7 @@ import (
 //	members/<id>      ephemeral, one for each member, with its capacity
 //	plan              which members the last plan was made for
 //	plan/<id>         the partitions of one member, as JSON
-//	locks/<name>/...  the lock of a partition, an [locks.InterProcessMutex]
+//	locks/<name>/...  the lock of a partition, a [locks.InterProcessMutex]
 //
 // The plan is deleted when the last member leaves in order. Its parents, and the folders of the
 // locks, are containers.
@@ -128,12 +128,12 @@ func (m *Member) Path() string { return string(m.at) }
 //   - [ErrMoved] when another member waits for the partition,
 //   - [ErrRemoved] when the partition is no longer in the set,
 //   - a [*locks.LostError] when the lease was lost,
-//   - the cause of ctx, or what else has ended the Run.
+//   - the cause of ctx, or another reason for the end of the Run.
 //
-// fn should then return soon: the next member gets the partition when it has. If it does not
-// return for a time that [WithGrace] sets, the partition is reported as [Overdue], and stays
-// where it is. After the loss of a lease the next member may begin before fn has returned; use
-// the token to keep late writes out.
+// fn should then return soon, because the next member gets the partition when fn has returned. If
+// it does not return for a time that [WithGrace] sets, the partition is reported as [Overdue], and
+// stays where it is. After the loss of a lease the next member may begin before fn has returned;
+// use the token to keep late writes out.
 //
 // When fn returns nil before its context ends, this member keeps the partition. It calls fn again
 // only after it has lost the partition and got it back. When fn returns an error or panics before

@@ -17,7 +17,8 @@ import (
 // in one znode, which a server limits to 1 MB. The rest of a plan is about 150 bytes for each member.
 const maxNames = 900_000
 
-// Names is the set of partitions: fixed by [Fixed], or what a znode holds, by [Stored].
+// Names is the set of partitions: a fixed set, see [Fixed], or the content of a znode, see
+// [Stored].
 type Names interface {
 	// load returns the names in their order, without duplicates. known is false if there is no
 	// znode with a set.
@@ -46,7 +47,7 @@ func (f fixedNames) load(context.Context, *framework.Framework) ([]string, bool,
 	return slices.Sorted(slices.Values(f)), true, nil
 }
 
-// Stored returns the set that the znode at path holds: one name a line. Empty lines, and spaces
+// Stored returns the set that the znode at path has, one name per line. Empty lines, and spaces
 // around a name, do not count. The set may change while members run: new partitions are placed,
 // and the functions of removed ones end with [ErrRemoved].
 //

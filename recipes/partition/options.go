@@ -53,10 +53,10 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
-// WithID sets the id of the member, which no other live member should have. A newcomer takes
-// the place of a member of its id, because that may be the process before it. If that one lives,
-// it hands its partitions over, and waits until the newer one has left. Default: the host name
-// and a random number.
+// WithID sets the id of the member, which no other live member should have. A newcomer takes the
+// place of the member with its id, because that member may be an earlier process. If the earlier
+// member lives, it hands its partitions over, and waits until the newcomer has left. Default:
+// the host name and a random number.
 func WithID(id string) Option {
 	return optionFunc(func(c *config) error {
 		if id == "" || strings.Contains(id, "/") || framework.ValidatePath("/"+id) != nil {

@@ -14,16 +14,16 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-// Consume calls fn with each item, one at a time, until ctx ends, and then
-// returns its error and cause. It survives lost connections and sessions. Any
-// other failure, such as the lack of rights, ends it.
+// Consume calls fn with each item, one at a time, until ctx ends, and then returns its error
+// and cause. It survives lost connections and sessions. Any other failure, such as a missing
+// permission, ends it.
 //
 // An error of fn is logged and does not end Consume; [ErrorMode] says what becomes of the item.
 // The next item then comes after a pause, of up to a second if several items have failed. See
 // [Item.Context] for the context of fn.
 //
-// When ctx ends while fn runs, fn is waited for. With [WithLockPath] the item
-// is deleted if fn returns nil, and stays in the queue otherwise.
+// When ctx ends while fn runs, Consume waits for fn. With [WithLockPath] the item is deleted if
+// fn returns nil, and stays in the queue otherwise.
 //
 // To consume several items at a time, call Consume in several goroutines.
 func (q *queue) Consume(ctx context.Context, fn func(ctx context.Context, item []byte) error) error {

@@ -63,17 +63,16 @@ func (i *Item) Fail(err error) {
 	i.failed = err
 }
 
-// Attempt returns how many times the item was given to a consumer, this time included. It needs
-// no request.
+// Attempt returns the number of deliveries of the item, including this one. It needs no request.
 //
 // With [WithLockPath] it also counts consumers that have died. A consumer whose connection broke
 // between the lock and the item counts as well. Without a lock path, it counts the consumers that
 // have put the item back.
 //
-// The number has two parts. The children that the item's znode ever had, one for each lock, are in
-// its Stat. The count from before the item was put back is in the data behind the item, where
-// Curator's consumers do not look. They are not counted. If one of them puts an item back, it keeps
-// the second part, and the first one begins again.
+// The number has two parts. The Stat of the item's znode counts the children that it ever had, one
+// for each lock. The count from before the item was put back is in the data behind the item, where
+// Curator's consumers do not look. Curator's consumers are not counted. If one of them puts an item
+// back, the count in the data stays, and the count in the Stat begins again.
 func (i *Item) Attempt() int { return max(1, i.of.attempt(i.index)) }
 
 // LastError returns the text of the error with which the item was last put back or moved to a
@@ -90,22 +89,22 @@ var errGoneOn = errors.New("the loop has gone on to another item, expected a cal
 
 // Transact removes the item from the queue and applies ops, all or nothing, in one transaction. So
 // results in ZooKeeper exist exactly once, even when the item is given to several consumers. Without
-// ops it only removes the item. It needs [WithLockPath] or [WithLateRemoval]; otherwise the item was
-// removed before it was given.
+// ops it only removes the item. It needs [WithLockPath] or [WithLateRemoval], because otherwise the
+// item was removed before its delivery.
 //
-// Call it before the loop goes on, which ends it. ops must not name the znode of the item, its lock
-// or znodes below them. The size limit is [framework.WithMaxRequestSize], for ops and what belongs to
-// the queue.
+// Call it before the loop goes on to the next item. ops must not name the znode of the item, its lock
+// or znodes below them. [framework.WithMaxRequestSize] bounds the size of ops together with the
+// queue's own operations.
 //
 // After a success the loop removes nothing more. After an error nothing was applied, and the item
-// counts as failed with that error unless a later call succeeds. A program that wants to have an
-// item removed without ops, such as after [framework.ErrNodeExists], calls Transact again without them.
+// counts as failed with that error unless a later call succeeds. To remove the item without ops, for
+// example after [framework.ErrNodeExists], call Transact again without ops.
 //
 // With a lock path a transaction is repeated when its reply is lost, and its outcome is then known.
-// If [framework.OutcomeUnknown] is nevertheless true for the error, all may have been applied.
-// Further calls return the same error. With a lock path the loop settles the transaction when it goes
-// on, or the next consumer gets the item. Without a lock path, the item is given again if it is still
-// there.
+// If [framework.OutcomeUnknown] is nevertheless true for the error, all operations may have been
+// applied. Further calls return the same error. With a lock path the loop settles the transaction
+// when it goes on, or the next consumer gets the item. Without a lock path, the item is given again
+// if it is still there.
 func (i *Item) Transact(ctx context.Context, ops ...framework.Op) error {
 	what := "transact " + i.path
 	select {

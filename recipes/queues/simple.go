@@ -193,7 +193,7 @@ func (q *SimpleDistributedQueue) forget(name string, at listed) {
 
 // errOtherFolder says that the folder may have been created again since it was listed. Its
 // numbers have then begun again, and the list says nothing about its order.
-var errOtherFolder = errors.New("the folder was deleted and created again after the list")
+var errOtherFolder = errors.New("the folder may have been created again after the list")
 
 // read returns an item by its name in the list of that time.
 func (q *SimpleDistributedQueue) read(ctx context.Context, name string, at listed) ([]byte, error) {

@@ -152,9 +152,9 @@ func (n *Node[T]) Delete(ctx context.Context, opts ...framework.DeleteOption) er
 // It runs on the caller's goroutine, and its error ends Update and is returned. Update creates
 // no znode: if there is none, or no longer, it fails with [framework.ErrNoNode].
 //
-// If [framework.OutcomeUnknown] is true of an error, the change may have been applied. Of n
-// updates of one znode at once, each round of requests lets one through. Package atomic is for
-// values that many clients change often.
+// If [framework.OutcomeUnknown] is true of an error, the change may have been applied. Of n updates of one
+// znode at once, one succeeds in each round of requests. Package atomic is for values that many clients
+// change often.
 func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 	if change == nil {
 		return fmt.Errorf("typed: update %s: %w: change nil, expected a function", n.path, framework.ErrInvalidOption)
@@ -197,7 +197,7 @@ func (n *Node[T]) failed(err error) error {
 	return fmt.Errorf("typed: %s: %w: %w", n.path, ErrCodec, err)
 }
 
-// Folder is the znodes whose paths have one form.
+// Folder is the set of znodes whose paths have one form.
 type Folder[T any] struct {
 	client *framework.Framework
 	form   []string // the names of the path; "{name}" is a parameter

@@ -15,8 +15,9 @@
 //	DELETE /v1/service/{name}/{id}  unregisters an instance that was put here
 //	GET    /{name}/{id}             one instance; Curator has deprecated it
 //
-// Every client that reaches the handler may register and unregister, so mount it behind what
-// authenticates clients. Curator's InstanceCleanup is not here: static instances stay.
+// Every client that reaches the handler may register and unregister. So mount it behind a handler
+// that authenticates clients. There is no counterpart of Curator's InstanceCleanup: static
+// instances stay.
 package rest
 
 import (
@@ -43,13 +44,13 @@ const (
 // Handler returns the REST resource of a discovery. The strategy chooses for /v1/anyservice; nil
 // is [discovery.RoundRobin].
 //
-// The status of a PUT is 201, or 400 if the body is no instance, names another instance than
-// the path, or is dynamic. The status of a DELETE is 200 whether or not the instance was there.
-// An instance that does not exist is 404. A request takes at most 10 seconds and a body of
-// 1 MiB; whatever the servers refuse is 500, as in Curator.
+// The status of a PUT is 201, or 400 if the body is no instance, names another instance than the
+// path, or is dynamic. The status of a DELETE is 200 whether or not the instance was there. An
+// instance that does not exist is 404. A request takes at most 10 seconds and a body of 1 MiB. A
+// refusal of the ZooKeeper servers is 500, as in Curator.
 //
 // A PUT registers for as long as the discovery is open, see [discovery.ServiceDiscovery.Register].
-// Closing the discovery unregisters what was put.
+// Closing the discovery unregisters all these instances.
 func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.Strategy) http.Handler {
 	if strategy == nil {
 		strategy = discovery.RoundRobin()

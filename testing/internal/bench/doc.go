@@ -6,29 +6,31 @@
 //
 //	go run . -peers self,curator,zklock -scenario contended,one-process -out /tmp/bench
 //
-// It starts the servers it needs, on loopback addresses, and stops them. The peers of a
-// scenario alternate over several rounds, so a change of the machine's load affects all
-// alike. It prints medians, one line a measurement:
+// It starts the servers that it needs, on loopback addresses, and stops them. The peers of a
+// scenario alternate over several rounds, so a change of the machine's load affects all of them
+// alike. It prints medians, one line per measurement:
 //
 //	scenario=contended clients=8 goroutines=1 metric=turns_per_s self=3900 curator=2350 ratio_to_curator=1.66
 //
-// With -update it replaces the tables of a document that it has measured. "make bench-readme" does
-// so for two tables of its README.
+// With -update it replaces the tables of a document by its own results. "make bench-readme" does so
+// for two tables of its README.
 //
-// With -requests it tells what the requests of this library are, and how long each is under way. To
-// count them takes the client a microsecond or two each.
+// With -requests it lists the requests of this library, and how long each is under way. Counting
+// costs the client a microsecond or two per request.
 //
-// A ratio is the median over the rounds of ours divided by theirs. From six rounds on, its 95 %
-// confidence interval follows. More is better for turns_per_s, less for the rest.
+// A ratio is the median over the rounds of this library's figure divided by the peer's. From six
+// rounds on, its 95 % confidence interval follows. More is better for turns_per_s, and less for all
+// other metrics.
 //
-// With -failover it measures no turns. A holder of each lock is cut off from its server, as the
-// server sees a kill -9, while another contender waits. It prints how long the lock had no
-// holder, and in how many rounds the holder was told before the next one entered. All have a
-// timeout of ten seconds. The keys in Redis are two seconds old at the cut, and are not renewed.
+// With -failover it measures no turns. It cuts a holder of each lock off from its server while
+// another contender waits. To the server this looks like a kill -9. It prints how long the lock had
+// no holder, and in how many rounds the holder learned of the loss before the next holder entered.
+// All locks have a timeout of ten seconds. The keys in Redis are two seconds old at the cut, and
+// are not renewed.
 //
 // # Scenarios
 //
-// Of locks, a turn is an acquisition and a release, with nothing between.
+// A turn of a lock is an acquisition and a release, with nothing between.
 //
 //	uncontended   one goroutine; raw is a create and a delete, self-telemetry has OpenTelemetry's SDK
 //	contended     8 clients, one lock
@@ -97,8 +99,8 @@
 // interface. The cost of a turn for the clients is the processor time of their process
 // and its number of allocations; Java and Python do not report allocations.
 //
-// Mutual exclusion is checked while measuring. A violation by a lock of ours ends the
-// run; a violation by another lock is reported.
+// Mutual exclusion is checked while measuring. A violation by a lock of this library ends the run.
+// A violation by another lock is reported.
 //
 // # What is compared with what
 //

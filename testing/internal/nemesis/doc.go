@@ -23,10 +23,11 @@
 //
 // In a round, client processes on separate hosts take turns at locks of every recipe under
 // every error policy (workload.go). A family of recipes is a list and a file, such as
-// workload_leader.go, and needs no lock: folders, promises with their checks, floors and
-// what counts as done come with its rows. A holder looks at its lease all the time, writes to a register that refuses old tokens, and adds to a set that only a
-// transaction of its lease may change (worker.go, held.go). Every act is written down
-// before it has consequences (event.go).
+// workload_leader.go, and needs no lock. Its rows have its folders, its promises with their
+// checks, its floors, and what counts as done. A holder looks at its lease all the time,
+// writes to a register that refuses old tokens, and adds to a set that only a transaction of
+// its lease may change (worker.go, held.go). A process logs every act before it has
+// consequences (event.go).
 //
 // At the same time a schedule injects one fault after the other, or two at once (fault.go,
 // schedule.go). Servers are hurt only when all of them are in sync, since ZooKeeper loses
@@ -40,8 +41,7 @@
 //
 // # The verdict
 //
-// The judge reads only what was written down, so a saved run can be judged again (load.go,
-// report.go):
+// The judge reads only these logs, so it can judge a saved run again (load.go, report.go):
 //
 //	overlaps           two clients had a lock at the same time, both had looked and found it
 //	                   theirs; or the servers' transaction log says that the earlier hold was
@@ -91,11 +91,11 @@
 // # What ends a hold from outside
 //
 // No lock can keep a promise to a process that is stopped or killed, or to a holder whose
-// session or node another client removes. Such a hold counts up to the moment at which that
-// began. The same holds where an error policy promises nothing, for clients that may have
-// been connected to a server that was cut off: see README.md (hold.go).
+// session or node another client removes. Such a hold counts up to the beginning of that
+// event. The same holds where an error policy promises nothing, for clients that may have been
+// connected to a server that was cut off: see README.md (hold.go).
 //
-// # What servers do wrong
+// # Faults of the servers
 //
 // Servers that lose acknowledged transactions make any lock look bad. With proof of a loss,
 // the round is void (losses.go); one proof is a hold whose node is in the log of one server
