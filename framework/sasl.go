@@ -91,7 +91,8 @@ func guardSASL(call func() error) (err error) {
 	case p != nil:
 		// Other values than the runtime's may have secrets in them.
 		said := reflect.TypeOf(p.value).String()
-		if _, ok := p.value.(runtime.Error); ok || p.value == errExited {
+		err, _ := p.value.(error)
+		if _, ok := err.(runtime.Error); ok || errors.Is(err, errExited) { //nolint:errorlint // one around it may have secrets, too
 			said = fmt.Sprint(p.value)
 		}
 		return conduit.Refuse(errors.New("the mechanism panicked: " + said))
