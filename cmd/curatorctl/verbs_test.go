@@ -645,7 +645,7 @@ $ lock brake /a
 $ frobnicate
 [64] curatorctl: unknown verb "frobnicate"; see curatorctl help
 $ create /no/such/parent
-[1] curatorctl: create *: its parent /no/such is missing, expected it or -p
+[1] curatorctl: create *: its parent /no/such is missing, expected the parent, or -p
 $ get
 [64] curatorctl: get: 0 arguments, expected PATH
 $ get /a /b
