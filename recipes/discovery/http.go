@@ -197,6 +197,8 @@ func (t *try) blames(err error) bool {
 		return false
 	case phase == connecting || phase == sent:
 		return true
+	case errors.Is(err, net.ErrClosed): // net/http itself has closed the connection, on an error of the request
+		return false
 	default: // net/http refuses the rest of a request once it has a connection
 		return errors.As(err, &network) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
