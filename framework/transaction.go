@@ -18,7 +18,8 @@ import (
 type Op struct {
 	operation
 	path string
-	err  error // of the options
+	mode CreateMode // of a create
+	err  error      // of the options
 
 	// In a transaction: the record, without its header, and the result.
 	encode func(*Framework, *wire.Encoder) error
@@ -63,6 +64,7 @@ var opCreateInTransaction = operation{wire.OpCreate, "create", true}
 func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	var cfg createConfig
 	op := Op{path: path, err: cfg.apply(opts)}
+	op.mode = cfg.mode
 	if op.operation = cfg.mode.operation(); op.operation == opCreate {
 		op.operation = opCreateInTransaction
 	}
@@ -307,7 +309,7 @@ func (t *transaction) fail(index int, code int32) {
 // If a retry policy or a provider panics, Bulk logs where, and panics with the same value when
 // all operations have ended.
 func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
-	if err := checkBulk(ctx, ops); err != nil {
+	if err := f.checkBulk(ctx, ops); err != nil {
 		return nil, fmt.Errorf("framework: bulk: %w", err)
 	}
 	results := make([]OpResult, len(ops))
@@ -345,7 +347,7 @@ func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 const bulkWindow = 128
 
 // checkBulk checks all operations before any is sent: a slip in the last must not leave half a bulk.
-func checkBulk(ctx context.Context, ops []Op) error {
+func (f *Framework) checkBulk(ctx context.Context, ops []Op) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -355,13 +357,28 @@ func checkBulk(ctx context.Context, ops []Op) error {
 		case op.alone == nil:
 			err = errZeroOp
 		case err == nil:
-			err = ValidatePath(op.path)
+			err = f.checkPath(op)
 		}
 		if err != nil {
 			return fmt.Errorf("operation %d: %w", i, err)
 		}
 	}
 	return nil
+}
+
+// checkPath checks the path of an operation as its verb does.
+func (f *Framework) checkPath(op Op) (err error) {
+	switch op.name {
+	case opCreate.name:
+		return f.creatable(op.path, op.mode)
+	case opDelete.name:
+		_, err = f.deletable(op.path)
+	case opSet.name:
+		_, err = f.root.writable(op.path)
+	default:
+		err = ValidatePath(op.path)
+	}
+	return err
 }
 
 func bulkError(results []OpResult) error {

@@ -263,12 +263,29 @@ func TestBulkRefusesBadInput(t *testing.T) {
 	}
 	_, err := f.Bulk(nil, []framework.Op{good}) //nolint:staticcheck // what a mistake does
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
-	_, err = f.Bulk(t.Context(), []framework.Op{good, framework.DeleteOp("none")})
-	require.ErrorIs(t, err, framework.ErrInvalidPath)
+	for _, bad := range []framework.Op{
+		framework.DeleteOp("none"), framework.DeleteOp("/"), framework.CreateOp("/", nil), framework.CreateOp("/node/", nil),
+		framework.SetDataOp("/zookeeper", nil), framework.CheckOp("/node/", framework.AnyVersion),
+	} {
+		_, err = f.Bulk(t.Context(), []framework.Op{good, bad})
+		require.ErrorIs(t, err, framework.ErrInvalidPath, bad.Path())
+		require.ErrorContains(t, err, "bulk: operation 1: ", bad.Path())
+	}
 	results, err := f.Bulk(t.Context(), nil)
 	require.NoError(t, err)
 	require.Empty(t, results)
 	require.Zero(t, requests(), "nothing was sent")
+}
+
+// TestBulkTakesThePathsOfItsVerbs: that of a sequential znode may end with a slash.
+func TestBulkTakesThePathsOfItsVerbs(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t))
+	results, err := f.Bulk(t.Context(), []framework.Op{
+		framework.CreateOp("/folder/", nil, framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded()),
+		framework.CheckOp("/", framework.AnyVersion), framework.CheckOp("/zookeeper", framework.AnyVersion),
+	})
+	require.NoError(t, err)
+	require.Equal(t, "/folder/0000000000", results[0].Path)
 }
 
 // TestBulkStoresStats in its results, and where the caller wants them.
