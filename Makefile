@@ -34,8 +34,10 @@ PKG ?=
 WORKSHOP := testing/internal
 MODULES := $(WORKSHOP) framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
 
-# Packages wait more than they compute: four at a time keep two processors busy.
+# Packages wait more than they compute: four at a time keep two processors busy. Those that take
+# longest come first, or the last of them would run alone.
 TEST := test -race -shuffle=on -p 4 -parallel 8 -timeout 40m
+LONGEST := ./recipes/locks ./framework ./testing/zkserver ./recipes/leader ./recipes/cache
 
 LINTER := tools/bin/golangci-lint
 
@@ -52,10 +54,10 @@ deps: ## name the Debian packages that the tests need and lack, and install them
 # random ones. Their findings become cases, see internal/testkit/seeds.
 test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first
 	for module in $(MODULES); do $(GO) -C $$module $(TEST) ./... || exit 1; done
-	$(GO) $(TEST) ./...
+	$(GO) $(TEST) $(LONGEST) ./...
 
 test-short: ## run the tests that need no Java, and print how many faults were tried
-	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short ./... \
+	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short $(LONGEST) ./... \
 		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./...
 
 test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; the page in a browser

@@ -31,18 +31,29 @@ func TestPausedServerCostsNoSession(t *testing.T) {
 		paused  = 33 * time.Second
 		clients = 20
 	)
-	servers := zktest.NewEnsemble(t, 3, ensemble.WithConfig("maxSessionTimeout", strconv.Itoa(int(timeout.Milliseconds()))))
-	var all []*worker
-	for range clients {
-		f := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(timeout))
-		all = append(all, &worker{f: f, session: f.Session()})
+	for name, choose := range map[string]func(*ensemble.Ensemble) (*ensemble.Server, error){
+		"the leader": func(servers *ensemble.Ensemble) (*ensemble.Server, error) { return servers.Leader(t.Context()) },
+		"a follower": func(servers *ensemble.Ensemble) (*ensemble.Server, error) {
+			followers, err := servers.Followers(t.Context())
+			if err != nil {
+				return nil, err
+			}
+			return followers[0], nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			servers := zktest.NewEnsemble(t, 3, ensemble.WithConfig("maxSessionTimeout", strconv.Itoa(int(timeout.Milliseconds()))))
+			var all []*worker
+			for range clients {
+				f := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(timeout))
+				all = append(all, &worker{f: f, session: f.Session()})
+			}
+			server, err := choose(servers)
+			require.NoError(t, err)
+			pauseFor(t, server, paused, all)
+		})
 	}
-	leader, err := servers.Leader(t.Context())
-	require.NoError(t, err)
-	pauseFor(t, leader, paused, all)
-	followers, err := servers.Followers(t.Context())
-	require.NoError(t, err)
-	pauseFor(t, followers[0], paused, all)
 }
 
 // worker is a client that has something to do all the time.

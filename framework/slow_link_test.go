@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -105,7 +106,7 @@ func TestSlowLinkManyPersistentWatchesSurviveACut(t *testing.T) {
 	onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
 		const timeout = 3 * time.Second
 		watches, rate := 20_000, 400_000
-		if testing.Short() {
+		if !seeds.Long() {
 			watches, rate = watches/4, rate/4 // it takes as long
 		}
 		f, states := linked(t, link, timeout)
