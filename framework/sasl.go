@@ -90,7 +90,7 @@ func guardSASL(call func() error) (err error) {
 	case p != nil:
 		// Other values than the runtime's may have secrets in them.
 		said := reflect.TypeOf(p.value).String()
-		if _, ok := p.value.(runtime.Error); ok || p.value == errExited {
+		if _, ok := p.value.(runtime.Error); ok || p.value == errExited { //nolint:errorlint // the value itself
 			said = fmt.Sprint(p.value)
 		}
 		return conduit.Refuse(errors.New("the mechanism panicked: " + said))
