@@ -185,10 +185,11 @@ type InterruptedError struct {
 
 // Error names the end of the context and its cause.
 func (e *InterruptedError) Error() string {
-	if e.Cause == nil || e.Cause.Error() == e.Err.Error() {
-		return e.Err.Error()
+	text, cause := e.Err.Error(), fmt.Sprint(e.Cause) // which survives a method Error that panics, as on a nil pointer
+	if cause == text || cause == "<nil>" {
+		return text
 	}
-	return fmt.Sprintf("%v: %v", e.Err, e.Cause)
+	return text + ": " + cause
 }
 
 // Unwrap returns Err.

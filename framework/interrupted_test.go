@@ -215,3 +215,20 @@ func TestInterruptedRetryNamesVerbAndPathOnce(t *testing.T) {
 		require.Regexp(t, `^framework: get /a: client closed; last error: not connected within 1s`, err.Error())
 	})
 }
+
+// noCause is an error whose method panics on a nil pointer.
+type noCause struct{ text string }
+
+func (e *noCause) Error() string { return e.text }
+
+// A program that ends a context with a nil pointer as its cause can print the error.
+func TestInterruptedErrorNamesItsCause(t *testing.T) {
+	for want, cause := range map[string]error{
+		"context canceled":         (*noCause)(nil),
+		"context canceled: enough": &noCause{"enough"},
+	} {
+		require.EqualError(t, &framework.InterruptedError{Err: context.Canceled, Cause: cause}, want)
+	}
+	require.EqualError(t, &framework.InterruptedError{Err: context.Canceled, Cause: context.Canceled}, "context canceled")
+	require.EqualError(t, &framework.InterruptedError{Err: context.Canceled}, "context canceled")
+}

@@ -559,6 +559,7 @@ func TestMemberBadArguments(t *testing.T) {
 	require.NoError(t, err)
 	require.ErrorContains(t, member.Run(t.Context(), nil), "function nil")
 	require.ErrorContains(t, member.Run(nil, func(context.Context, partition.Partition) error { return nil }), "context nil") //nolint:staticcheck // on purpose
-	_, err = partition.Read(nil, client, root)                                                                                //nolint:staticcheck // on purpose
+	var none context.Context
+	_, err = partition.Read(none, client, root)
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }

@@ -84,7 +84,7 @@ func (l *Loop) reset() { l.pause, l.failures, l.logged = 0, 0, "" }
 
 // log logs a failure, unless the one before it had the same reason.
 func (l *Loop) log(ctx context.Context, err error) {
-	if reason := err.Error(); l.Warning != "" && ctx.Err() == nil && reason != l.logged {
+	if reason := fmt.Sprint(err); l.Warning != "" && ctx.Err() == nil && reason != l.logged {
 		l.logged = reason
 		//nolint:sloglint // each loop has its constant
 		l.Client.Logger().Warn(l.Warning, "curator.path", l.Path, "failures", max(l.failures, 1), "error", err)
