@@ -72,7 +72,7 @@ func rootOf(tb testing.TB) string {
 // the server: a session, an ephemeral node or a watch. What is on its way out gets up
 // to ten seconds. If no server has confirmed the end of the session of a [Client], since
 // the test has cut it off, it gets the timeout of that session as well. The server must
-// not be shared with other tests.
+// not be shared with other tests, and must run: one that is stopped ends no session.
 //
 // It is for the end of a test, when all clients are closed. Cleanups run in reverse
 // order, so it comes before the clients:
