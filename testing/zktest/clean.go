@@ -71,7 +71,8 @@ func rootOf(tb testing.TB) string {
 // AssertClean fails the test, but does not end it, if clients have left something at the server: a session,
 // an ephemeral node or a watch. Things that are about to end get up to ten seconds. If no server has
 // confirmed the end of the session of a [Client], since the test has cut it off, it gets the timeout of that
-// session as well. The server must not be shared with other tests.
+// session as well. The server must not be shared with other tests. It must run: a server that is stopped ends
+// no session.
 //
 // It is for the end of a test, when all clients are closed. Cleanups run in reverse
 // order, so it comes before the clients:
