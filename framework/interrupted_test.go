@@ -216,16 +216,16 @@ func TestInterruptedRetryNamesVerbAndPathOnce(t *testing.T) {
 	})
 }
 
-// noCause is an error whose method panics on a nil pointer.
-type noCause struct{ text string }
+// noCauseError is an error whose method panics on a nil pointer.
+type noCauseError struct{ text string }
 
-func (e *noCause) Error() string { return e.text }
+func (e *noCauseError) Error() string { return e.text }
 
 // A program that ends a context with a nil pointer as its cause can print the error.
 func TestInterruptedErrorNamesItsCause(t *testing.T) {
 	for want, cause := range map[string]error{
-		"context canceled":         (*noCause)(nil),
-		"context canceled: enough": &noCause{"enough"},
+		"context canceled":         (*noCauseError)(nil),
+		"context canceled: enough": &noCauseError{"enough"},
 	} {
 		require.EqualError(t, &framework.InterruptedError{Err: context.Canceled, Cause: cause}, want)
 	}
