@@ -62,8 +62,8 @@ func Each(f func(Recipe)) Option {
 }
 
 // WithMemoryLimit bounds what At or Walk keeps, to about so many bytes, whatever is in ZooKeeper.
-// What does not fit is left out: folders, and then the [Survey] is Partial, and participants, which the
-// counts still have. Data of more than a kilobyte is not read, so its participant has no
+// What does not fit is left out: folders, and then the [Survey] is Partial, and participants, which
+// the counts still have. Data of more than a kilobyte is not read, so its participant has no
 // Identity. The limit costs one more request for each folder and for each participant. With [Each] it bounds
 // what is kept until f has been called.
 func WithMemoryLimit(n int) Option {
@@ -125,7 +125,7 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 		return nil, fmt.Errorf("inspect: %s: %w", path, err)
 	}
 	for _, l := range lists {
-		if l.err == nil {
+		if l.err == nil && !l.isCut {
 			t[l.path] = classify(l.names)
 		}
 	}
@@ -228,6 +228,7 @@ func (w *walk) visit(ctx context.Context, folders []string) (below []string, tak
 		case l.err != nil && l.path == w.root:
 			return nil, 0, l.err
 		case l.err == nil:
+			w.found.Partial = w.found.Partial || l.isCut
 			in := classify(l.names)
 			w.found.Nodes += len(l.names)
 			if in.standsAlone(l.path) {

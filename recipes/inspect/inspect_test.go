@@ -553,6 +553,7 @@ func TestAMemoryLimit(t *testing.T) {
 		require.NoError(t, err)
 		require.True(t, part.Partial)
 		require.Less(t, part.Nodes, 20_000)
+		require.Greater(t, part.Nodes, 2_000, "some of the folders are there")
 		r = only(t, client, "/herd", inspect.WithMemoryLimit(1<<20))
 		require.Equal(t, []int{1, 9_999}, []int{r.Holders, r.Waiters}, "the counts are complete")
 		require.Greater(t, len(r.Participants), 1000)

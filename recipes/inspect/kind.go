@@ -193,6 +193,12 @@ func isPart(path string) bool {
 	return name == leasesFolder || name == turnsFolder || name == membersFolder || isUUID(name, true) || isTurns(name)
 }
 
+// belongs reports whether a name is of a recipe in its folder, or of a part of one.
+func belongs(name string) bool {
+	_, _, isContender := parse(name)
+	return isContender || isPart("/"+name) || isUUID(name, false) || isItem(name)
+}
+
 func isTurns(name string) bool { return strings.HasSuffix(name, kazooTurns) }
 
 // standsAlone reports whether the recipes in a folder need no other folder, and no other folder needs this one.

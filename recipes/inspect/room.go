@@ -5,6 +5,8 @@ package inspect
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -45,8 +47,8 @@ func (r *room) gives(n int) {
 type list struct {
 	path  string
 	names []string
+	isCut bool // there are more names
 	err   error
-	cost  int // room taken for the children beside the letters of their names
 }
 
 // errNoRoom is the error of a folder that is too long for what is left.
@@ -96,11 +98,6 @@ func (r *room) readListed(ctx context.Context, client *framework.Framework, list
 		case stats[i].NumChildren == 0:
 			continue
 		}
-		l.cost = int(stats[i].NumChildren) * (len(l.path) + nameCost)
-		if !r.takes(l.cost) {
-			l.err = errNoRoom
-			continue
-		}
 		limit := usualRest + int(stats[i].NumChildren)*usualName
 		if !r.takes(limit) {
 			long = append(long, l)
@@ -136,11 +133,28 @@ func (r *room) readListed(ctx context.Context, client *framework.Framework, list
 	return nil
 }
 
-// keepsNames takes the room for the names of a list, or drops them.
+// keepsNames takes the room for the names of a list. Of a folder that has too many folders it keeps some.
 func (r *room) keepsNames(l *list) {
-	r.gives(l.cost)
-	if errors.Is(l.err, framework.ErrTooLarge) || l.err == nil && !r.takes(cost(l.path, l.names)) {
+	switch {
+	case errors.Is(l.err, framework.ErrTooLarge):
 		l.names, l.err = nil, errNoRoom
+	case l.err != nil || r.takes(cost(l.path, l.names)):
+	case slices.ContainsFunc(l.names, belongs):
+		l.names, l.err = nil, errNoRoom // some contenders without the others would be told as holders
+	default:
+		l.isCut = true
+		left := r.left / 2 // the rest is for what is below
+		n := 0
+		for n < len(l.names) && left >= 0 {
+			left -= cost(l.path, l.names[n:n+1])
+			n++
+		}
+		some := make([]string, n)
+		for i := range some {
+			some[i] = strings.Clone(l.names[i])
+		}
+		l.names = some
+		r.takes(cost(l.path, some))
 	}
 }
 

@@ -73,7 +73,7 @@ func isAtOrBelow(path string, some []string) bool {
 
 // observe compares a recipe with what is remembered. A list does not read all holders of it.
 func (h *history) observe(r *inspect.Recipe, begun time.Time, isList bool) {
-	if !r.Kind.IsLock() {
+	if !r.Kind.IsLock() || len(r.Path) > maxLink { // a longer path has no page
 		return
 	}
 	if h.of == nil {

@@ -81,11 +81,11 @@ const (
 // and its last holds, or who has which partition of a group. That path must be the handler's or
 // below it; for others the status is 404. With ?format=json it is the [inspect.Survey], or the
 // array of recipes at the path of the lock. What a znode says is cut after 160 bytes, data of more
-// than a kilobyte is not read, and a recipe is cut after 1,000 participants. While no server answers the status is
+// than a kilobyte is not read, and a recipe is cut after 1,000 participants or 192 KB. While no server answers the status is
 // 503: as JSON with the error, as a page with the last picture that was good.
 //
 // All viewers share one picture of at most 48 MB, which has more than 100,000 locks. The page says when it shows a
-// part. The next picture shares what has not changed, and 24 MB are kept while it is read. With 100,000 locks and 100
+// part. The next picture shares what has not changed, and 32 MB are kept while it is read. With 100,000 locks and 100
 // viewers a process takes 160 MB; see runtime/debug.SetMemoryLimit for a bound of its garbage.
 //
 // Requests for host names that may not be the page's own get the status 421, because another

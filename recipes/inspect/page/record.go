@@ -43,8 +43,11 @@ func pack(b []byte, r *inspect.Recipe) []byte {
 		number(int64(n))
 	}
 	participants := r.Participants[:min(len(r.Participants), maxParticipants)]
-	number(int64(len(participants)))
 	for i, p := range participants {
+		if len(b) > len(r.Path)+maxPacked {
+			break
+		}
+		number(1) // one more
 		text(strings.TrimPrefix(p.Path, r.Path))
 		text(p.LockName)
 		text(cut(p.Identity))
@@ -63,6 +66,7 @@ func pack(b []byte, r *inspect.Recipe) []byte {
 			number(n)
 		}
 	}
+	number(0)
 	foreign := r.Foreign[:min(len(r.Foreign), maxForeign)]
 	number(int64(len(foreign)))
 	for _, name := range foreign {
@@ -97,7 +101,7 @@ func (r *row) unpack(into *inspect.Recipe) {
 	for _, n := range []*int{&into.Holders, &into.Waiters, &into.Items, &into.MaxLeases} {
 		*n = int(p.number())
 	}
-	for range p.number() {
+	for p.number() == 1 {
 		path, lockName, identity := r.path+p.text(), p.text(), p.text()
 		position := int(p.number())
 		stat := framework.Stat{Czxid: p.number(), EphemeralOwner: p.number(), Ctime: p.number()}

@@ -62,6 +62,12 @@ func TestRecordHasAllOfARecipe(t *testing.T) {
 	require.Len(t, got.Foreign, maxForeign)
 	require.Equal(t, cut(long.Participants[0].Identity), got.Participants[0].Identity)
 	require.Equal(t, long.Participants[1], got.Participants[maxParticipants-1])
+	for i := range long.Participants {
+		long.Participants[i].Identity = strings.Repeat("x", maxText)
+	}
+	one = rowOf(long, &buffer, nil)
+	require.Less(t, len(one.packed), maxPacked+10_000)
+	require.Greater(t, len(one.recipe().Participants), maxParticipants/4, "as many as there is room for")
 }
 
 // TestPictureOf100000LocksIs45MB, and the next one shares what has not changed. The figures are of each lock.

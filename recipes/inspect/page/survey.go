@@ -23,15 +23,16 @@ const (
 	readLimit = 2 * time.Minute        // bounds one survey: a slow one is better than none
 
 	listLimit = 48 << 20 // bytes of the picture of a list: more than 100,000 locks
-	walkLimit = 24 << 20 // bytes that are kept while it is read
-	lockLimit = 1 << 20  // bytes of the queue of one lock
+	walkLimit = 32 << 20 // bytes that are kept while it is read
+	lockLimit = 1 << 20  // bytes that are kept of the queue of one lock
 
-	maxPlaces       = 32   // locks whose pictures are kept
-	maxReads        = 2    // surveys that are under way
-	maxParticipants = 1000 // that are kept of one recipe
-	maxForeign      = 20   // names that are kept of one recipe
-	maxUnreadable   = 100  // paths that are kept
-	maxText         = 160  // bytes that are kept of what a znode says
+	maxPlaces       = 32        // locks whose pictures are kept
+	maxReads        = 2         // surveys that are under way
+	maxParticipants = 1000      // that are kept of one recipe
+	maxPacked       = 192 << 10 // bytes that its participants take, or one more than that
+	maxForeign      = 20        // names that are kept of one recipe
+	maxUnreadable   = 100       // paths that are kept
+	maxText         = 160       // bytes that are kept of what a znode says
 )
 
 // survey is one reading, of the subtree or of one lock. All that ask while it is fresh share it.
