@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -145,10 +144,6 @@ func (s *terminalSession) free() {
 // TestJobControl: a shell and its terminal see of lock run what they see of flock(1).
 func TestJobControl(t *testing.T) {
 	t.Parallel()
-	// Under nohup the shells would ignore hangups, as they inherit what this process ignores.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	t.Cleanup(func() { signal.Stop(hangups) })
 	for _, job := range []struct {
 		name string
 		play func(t *testing.T, s *terminalSession)
