@@ -191,7 +191,8 @@ func TestJobControl(t *testing.T) {
 			s.await(prompt)
 		}},
 		{"Ctrl-C", func(_ *testing.T, s *terminalSession) {
-			s.line(`$lock sh -c 'echo BE""GUN; sleep 600'`)
+			// Without exec, dash makes a child that loses a SIGINT until it is the sleep.
+			s.line(`$lock sh -c 'echo BE""GUN; exec sleep 600'`)
 			s.await("BEGUN")
 			s.press(ctrlC)
 			s.await(prompt)
@@ -199,7 +200,7 @@ func TestJobControl(t *testing.T) {
 			s.await("STATUS 130")
 		}},
 		{"Ctrl-backslash", func(_ *testing.T, s *terminalSession) {
-			s.line(`ulimit -c 0; $lock sh -c 'echo BE""GUN; sleep 600'`)
+			s.line(`ulimit -c 0; $lock sh -c 'echo BE""GUN; exec sleep 600'`)
 			s.await("BEGUN")
 			s.press(ctrlBackslash)
 			s.await(prompt)
@@ -248,7 +249,7 @@ PS2=; $lock sh $mark.sh`)
 			s.line(": >$mark")
 		}},
 		{"the terminal hangs up", func(_ *testing.T, s *terminalSession) {
-			s.line(`$lock sh -c 'echo BE""GUN; sleep 600'`)
+			s.line(`$lock sh -c 'echo BE""GUN; exec sleep 600'`)
 			s.await("BEGUN")
 			s.hangUp()
 			s.free()
