@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -145,10 +144,6 @@ func (s *terminalSession) free() {
 // TestJobControl: a shell and its terminal see of lock run what they see of flock(1).
 func TestJobControl(t *testing.T) {
 	t.Parallel()
-	// Under nohup the shells would ignore hangups, as they inherit what this process ignores.
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	t.Cleanup(func() { signal.Stop(hangups) })
 	for _, job := range []struct {
 		name string
 		play func(t *testing.T, s *terminalSession)
@@ -196,7 +191,8 @@ func TestJobControl(t *testing.T) {
 			s.await(prompt)
 		}},
 		{"Ctrl-C", func(_ *testing.T, s *terminalSession) {
-			s.line(`$lock sh -c 'echo BE""GUN; sleep 600'`)
+			// Without exec, dash makes a child that loses a SIGINT until it is the sleep.
+			s.line(`$lock sh -c 'echo BE""GUN; exec sleep 600'`)
 			s.await("BEGUN")
 			s.press(ctrlC)
 			s.await(prompt)
@@ -204,7 +200,7 @@ func TestJobControl(t *testing.T) {
 			s.await("STATUS 130")
 		}},
 		{"Ctrl-backslash", func(_ *testing.T, s *terminalSession) {
-			s.line(`ulimit -c 0; $lock sh -c 'echo BE""GUN; sleep 600'`)
+			s.line(`ulimit -c 0; $lock sh -c 'echo BE""GUN; exec sleep 600'`)
 			s.await("BEGUN")
 			s.press(ctrlBackslash)
 			s.await(prompt)
@@ -253,7 +249,7 @@ PS2=; $lock sh $mark.sh`)
 			s.line(": >$mark")
 		}},
 		{"the terminal hangs up", func(_ *testing.T, s *terminalSession) {
-			s.line(`$lock sh -c 'echo BE""GUN; sleep 600'`)
+			s.line(`$lock sh -c 'echo BE""GUN; exec sleep 600'`)
 			s.await("BEGUN")
 			s.hangUp()
 			s.free()

@@ -101,7 +101,7 @@ func (u *underLock) supervise(c *call, lease *locks.Lease) error {
 func (h *helper) end() {
 	_ = h.control.Close() // it was only written
 	var b brood
-	for given := time.Now(); b.reap() && time.Since(given) < 100*patience; {
+	for given := time.Now(); b.reap() && time.Since(given) < 2*time.Second; {
 		b.reach(unix.SIGKILL, h.process.Process.Pid)
 		<-time.After(time.Millisecond)
 	}

@@ -4,10 +4,12 @@ package main
 
 import (
 	"os"
+	"os/signal"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +28,13 @@ func TestMain(m *testing.M) {
 	// The race detector has programs wait for a second at their end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)
+	}
+	// The programs and shells of tests would inherit what this process ignores: SIGHUP under nohup, and SIGINT and
+	// SIGQUIT when a script has started it in the background.
+	for _, s := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT} {
+		if signal.Ignored(s) {
+			signal.Notify(make(chan os.Signal, 1), s)
+		}
 	}
 	zktest.Main(m)
 }

@@ -8,8 +8,10 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +32,33 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
+
+// TestRunTellDropsWholeWords: a helper that does not read misses words, but gets none in part, and hears again once it reads.
+func TestRunTellDropsWholeWords(t *testing.T) {
+	t.Parallel()
+	theirs, control, err := os.Pipe()
+	require.NoError(t, err)
+	h := &helper{control: control}
+	const told = 4096 // four times what a pipe takes
+	for i := range told {
+		h.tell(order{Signal: 1 + i, Term: math.MaxInt64, Kill: math.MaxInt64})
+	}
+	heard := 0
+	for words := json.NewDecoder(theirs); ; heard++ {
+		var word order
+		require.NoError(t, words.Decode(&word))
+		if word.Signal < 0 {
+			break
+		}
+		require.Equal(t, order{Signal: 1 + heard, Term: math.MaxInt64, Kill: math.MaxInt64}, word)
+		h.tell(order{Signal: -1}) // dropped until there is room
+	}
+	require.Positive(t, heard)
+	require.Less(t, heard, told)
+	require.NoError(t, control.Close())
+	h.tell(order{Signal: 1})
+	require.NoError(t, theirs.Close())
+}
 
 // TestRunOnEveryServer: what a script sees of lock run, on every server.
 func TestRunOnEveryServer(t *testing.T) {

@@ -5,6 +5,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -180,13 +180,23 @@ func inherited(number string) *os.File {
 
 func send(to io.Writer, word any) error { return json.NewEncoder(to).Encode(word) }
 
-// patience is how long a helper has to take a word. One that is stopped can leave the pipe full.
-const patience = 20 * time.Millisecond
-
-// tell sends the helper a word. One that is gone has a parent that sees the end of its pipe.
+// tell sends the helper a word, and does not wait: a helper that is stopped can leave the pipe full, and
+// then the word is dropped. A write with a deadline would drop it on a busy machine, too, which may leave
+// this process alone for longer than that before it writes. One that is gone has a parent that sees the
+// end of its pipe.
 func (h *helper) tell(word order) {
-	_ = h.control.SetWriteDeadline(time.Now().Add(patience)) // a pipe has deadlines
-	_ = send(h.control, word)
+	var text bytes.Buffer
+	err := send(&text, word)
+	pipe, failed := h.control.SyscallConn()
+	if err = errors.Join(err, failed); err != nil {
+		return // the pipe is closed
+	}
+	_ = pipe.Write(func(fd uintptr) bool {
+		for err = unix.EINTR; errors.Is(err, unix.EINTR); {
+			_, err = unix.Write(int(fd), text.Bytes()) //nolint:gosec // descriptors are small
+		}
+		return true // as a pipe takes such a word whole, or not at all
+	})
 }
 
 // front has a keeper run the command line, and returns its outcome.
