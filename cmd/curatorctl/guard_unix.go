@@ -53,7 +53,7 @@ func guard() int {
 		_ = send(reports, report{Say: err.Error()})
 		return exitDone
 	}
-	g.command = command.Process.Pid
+	g.command, g.started = command.Process.Pid, time.Now()
 	g.watch()
 	g.end()
 	_ = send(reports, report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}) // a keeper that is gone reads nothing
@@ -67,6 +67,7 @@ type guarded struct {
 	orders  chan order
 	signals <-chan os.Signal
 	until   order
+	started time.Time // the command
 	termed  bool
 	ours    map[syscall.Signal]time.Time // when the guard has last had one
 	waiting []waitingSignal
@@ -124,16 +125,21 @@ func (g *guarded) isLate() bool { return int64(clock()) >= g.until.Term }
 
 func (g *guarded) isOver() bool { return int64(clock()) >= g.until.Kill }
 
-// together is how far apart two processes see a signal to their group.
-const together = time.Second
+const (
+	// together is how far apart two processes see a signal to their group.
+	together = time.Second
+
+	// early is how long after its start a command may not have had a signal that the guard has had.
+	early = 4 * look
+)
 
 // handOnSignals hands on what the front has had, unless it was for the whole group: the guard then
 // has had it too, and so has the command.
 func (g *guarded) handOnSignals() {
 	var left []waitingSignal
 	for _, s := range g.waiting {
-		switch own, found := g.ours[s.number]; {
-		case found && s.since.Sub(own).Abs() < together:
+		switch {
+		case g.hasReached(s):
 			delete(g.ours, s.number)
 		case time.Since(s.since) < look:
 			left = append(left, s)
@@ -144,6 +150,14 @@ func (g *guarded) handOnSignals() {
 		}
 	}
 	g.waiting = left
+}
+
+// hasReached reports whether the command has had a signal of the front. One that ends programs may have come before there was a
+// command: rather twice than never.
+func (g *guarded) hasReached(s waitingSignal) bool {
+	own, found := g.ours[s.number]
+	isForGroup := found && s.since.Sub(own).Abs() < together
+	return isForGroup && (own.Sub(g.started) > early || !endsWait(s.number))
 }
 
 // brood is the children of this process, among them those that it has adopted. Only one goroutine

@@ -447,6 +447,36 @@ func TestASignalAtTheGrantStartsNoCommand(t *testing.T) {
 	require.ErrorContains(t, err, "the command was not started: ended by signal: terminated")
 }
 
+// TestASignalBeforeTheCommandIsNotLost: the command has not had what its group had before it was started.
+func TestASignalBeforeTheCommandIsNotLost(t *testing.T) {
+	now := time.Now()
+	for name, test := range map[string]struct {
+		number  syscall.Signal
+		own     time.Time
+		reached bool
+	}{
+		"to the group, before":       {syscall.SIGINT, now.Add(-time.Millisecond), false},
+		"to the group, at the start": {syscall.SIGINT, now.Add(time.Millisecond), false},
+		"to the group, later":        {syscall.SIGINT, now.Add(2 * early), true},
+		"no end":                     {syscall.SIGUSR1, now.Add(time.Millisecond), true},
+		"to the front alone":         {syscall.SIGINT, now.Add(time.Hour), false},
+	} {
+		g := &guarded{started: now, ours: map[syscall.Signal]time.Time{test.number: test.own}}
+		require.Equal(t, test.reached, g.hasReached(waitingSignal{test.number, now.Add(early)}), name)
+	}
+}
+
+// TestAHelperThatDiesOfASignal which it catches had not come so far, and had no command. No other end says that.
+func TestAHelperThatDiesOfASignal(t *testing.T) {
+	err := endedEarly(unix.WaitStatus(syscall.SIGINT))
+	require.Equal(t, exitSignal+int(syscall.SIGINT), statusOf(err))
+	require.ErrorContains(t, err, "the command was not started: ended by signal: interrupt")
+	const exited = 1 << 8
+	for _, status := range []unix.WaitStatus{0, exited, unix.WaitStatus(syscall.SIGKILL), unix.WaitStatus(syscall.SIGSEGV)} {
+		require.NoError(t, endedEarly(status))
+	}
+}
+
 // TestASignalEndsTheInput that does not come. A verb goes on after SIGCONT.
 func TestASignalEndsTheInput(t *testing.T) {
 	server := zktest.NewServer(t)
