@@ -53,7 +53,8 @@ func guard() int {
 		_ = send(reports, report{Say: err.Error()})
 		return exitDone
 	}
-	g.command, g.started = command.Process.Pid, time.Now()
+	g.command = command.Process.Pid
+	g.begin()
 	g.watch()
 	g.end()
 	_ = send(reports, report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}) // a keeper that is gone reads nothing
@@ -67,7 +68,7 @@ type guarded struct {
 	orders  chan order
 	signals <-chan os.Signal
 	until   order
-	started time.Time // the command
+	started time.Time // the command, or a moment later
 	termed  bool
 	ours    map[syscall.Signal]time.Time // when the guard has last had one
 	waiting []waitingSignal
@@ -79,9 +80,23 @@ type waitingSignal struct {
 	since  time.Time
 }
 
+// begin notes the signals that have come before there was a command.
+func (g *guarded) begin() {
+	g.ours = make(map[syscall.Signal]time.Time)
+	for {
+		select {
+		case s := <-g.signals:
+			number, _ := s.(syscall.Signal)
+			g.ours[number] = time.Now()
+		default:
+			g.started = time.Now()
+			return
+		}
+	}
+}
+
 // watch returns when the command has exited or must be killed.
 func (g *guarded) watch() {
-	g.ours = make(map[syscall.Signal]time.Time)
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	looked, rested, hasRested := clock(), time.Duration(0), false
@@ -125,13 +140,8 @@ func (g *guarded) isLate() bool { return int64(clock()) >= g.until.Term }
 
 func (g *guarded) isOver() bool { return int64(clock()) >= g.until.Kill }
 
-const (
-	// together is how far apart two processes see a signal to their group.
-	together = time.Second
-
-	// early is how long after its start a command may not have had a signal that the guard has had.
-	early = 4 * look
-)
+// together is how far apart two processes see a signal to their group.
+const together = time.Second
 
 // handOnSignals hands on what the front has had, unless it was for the whole group: the guard then
 // has had it too, and so has the command.
@@ -157,7 +167,7 @@ func (g *guarded) handOnSignals() {
 func (g *guarded) hasReached(s waitingSignal) bool {
 	own, found := g.ours[s.number]
 	isForGroup := found && s.since.Sub(own).Abs() < together
-	return isForGroup && (own.Sub(g.started) > early || !endsWait(s.number))
+	return isForGroup && (own.After(g.started) || !endsWait(s.number))
 }
 
 // brood is the children of this process, among them those that it has adopted. Only one goroutine

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -449,21 +450,20 @@ func TestASignalAtTheGrantStartsNoCommand(t *testing.T) {
 
 // TestASignalBeforeTheCommandIsNotLost: the command has not had what its group had before it was started.
 func TestASignalBeforeTheCommandIsNotLost(t *testing.T) {
-	now := time.Now()
-	for name, test := range map[string]struct {
-		number  syscall.Signal
-		own     time.Time
-		reached bool
-	}{
-		"to the group, before":       {syscall.SIGINT, now.Add(-time.Millisecond), false},
-		"to the group, at the start": {syscall.SIGINT, now.Add(time.Millisecond), false},
-		"to the group, later":        {syscall.SIGINT, now.Add(2 * early), true},
-		"no end":                     {syscall.SIGUSR1, now.Add(time.Millisecond), true},
-		"to the front alone":         {syscall.SIGINT, now.Add(time.Hour), false},
-	} {
-		g := &guarded{started: now, ours: map[syscall.Signal]time.Time{test.number: test.own}}
-		require.Equal(t, test.reached, g.hasReached(waitingSignal{test.number, now.Add(early)}), name)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 2)
+		g := &guarded{signals: signals}
+		signals <- syscall.SIGINT
+		signals <- syscall.SIGUSR1
+		g.begin()
+		ofFront := func(number syscall.Signal) waitingSignal { return waitingSignal{number, time.Now()} }
+		require.False(t, g.hasReached(ofFront(syscall.SIGINT)))
+		require.True(t, g.hasReached(ofFront(syscall.SIGUSR1)), "no end of programs")
+		require.False(t, g.hasReached(ofFront(syscall.SIGTERM)), "to the front alone")
+		time.Sleep(time.Millisecond)
+		g.ours[syscall.SIGINT] = time.Now()
+		require.True(t, g.hasReached(ofFront(syscall.SIGINT)), "a later one")
+	})
 }
 
 // TestAHelperThatDiesOfASignal which it catches had not come so far, and had no command. No other end says that.
