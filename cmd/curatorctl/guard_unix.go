@@ -54,6 +54,7 @@ func guard() int {
 		return exitDone
 	}
 	g.command = command.Process.Pid
+	g.begin()
 	g.watch()
 	g.end()
 	_ = send(reports, report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}) // a keeper that is gone reads nothing
@@ -67,6 +68,7 @@ type guarded struct {
 	orders  chan order
 	signals <-chan os.Signal
 	until   order
+	started time.Time // the command, or a moment later
 	termed  bool
 	ours    map[syscall.Signal]time.Time // when the guard has last had one
 	waiting []waitingSignal
@@ -78,9 +80,23 @@ type waitingSignal struct {
 	since  time.Time
 }
 
+// begin notes the signals that have come before there was a command.
+func (g *guarded) begin() {
+	g.ours = make(map[syscall.Signal]time.Time)
+	for {
+		select {
+		case s := <-g.signals:
+			number, _ := s.(syscall.Signal)
+			g.ours[number] = time.Now()
+		default:
+			g.started = time.Now()
+			return
+		}
+	}
+}
+
 // watch returns when the command has exited or must be killed.
 func (g *guarded) watch() {
-	g.ours = make(map[syscall.Signal]time.Time)
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	looked, rested, hasRested := clock(), time.Duration(0), false
@@ -132,8 +148,8 @@ const together = time.Second
 func (g *guarded) handOnSignals() {
 	var left []waitingSignal
 	for _, s := range g.waiting {
-		switch own, found := g.ours[s.number]; {
-		case found && s.since.Sub(own).Abs() < together:
+		switch {
+		case g.hasReached(s):
 			delete(g.ours, s.number)
 		case time.Since(s.since) < look:
 			left = append(left, s)
@@ -144,6 +160,14 @@ func (g *guarded) handOnSignals() {
 		}
 	}
 	g.waiting = left
+}
+
+// hasReached reports whether the command has had a signal of the front. One that ends programs may have come before there was a
+// command: rather twice than never.
+func (g *guarded) hasReached(s waitingSignal) bool {
+	own, found := g.ours[s.number]
+	isForGroup := found && s.since.Sub(own).Abs() < together
+	return isForGroup && (own.After(g.started) || !endsWait(s.number))
 }
 
 // brood is the children of this process, among them those that it has adopted. Only one goroutine

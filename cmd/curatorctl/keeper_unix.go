@@ -92,20 +92,36 @@ func (u *underLock) supervise(c *call, lease *locks.Lease) error {
 	_ = unix.Setpgid(0, 0) // it fails for the leader of a session only, which no terminal stops
 	w := &watch{helper: guard, u: u, c: c, lease: lease}
 	err = w.run()
-	guard.end()
+	status := guard.end()
+	if errors.Is(err, errGuardGone) {
+		if early := endedEarly(status); early != nil {
+			return early
+		}
+		return &exit{status: exitSignal + int(syscall.SIGKILL)}
+	}
 	return err
 }
 
+// endedEarly returns the end of a helper by a signal that it catches. It had not come so far, as at a Ctrl-C right after the start,
+// and so there was no command.
+func endedEarly(status unix.WaitStatus) error {
+	if !status.Signaled() || !endsWait(status.Signal()) {
+		return nil
+	}
+	return notStarted(signalError{status.Signal()})
+}
+
 // end returns when no process of the command is left. A guard that can ends them, and goes last: so
-// there is one even if this process is killed meanwhile.
-func (h *helper) end() {
+// there is one even if this process is killed meanwhile. Its status is the result.
+func (h *helper) end() unix.WaitStatus {
 	_ = h.control.Close() // it was only written
-	var b brood
+	b := brood{command: h.process.Process.Pid}
 	for given := time.Now(); b.reap() && time.Since(given) < 2*time.Second; {
 		b.reach(unix.SIGKILL, h.process.Process.Pid)
 		<-time.After(time.Millisecond)
 	}
 	b.end()
+	return b.status
 }
 
 // watch is one command under a lease, as the keeper sees it.
@@ -140,7 +156,7 @@ func (w *watch) run() error {
 		case r, open := <-w.reports:
 			switch {
 			case !open: // the guard is gone
-				return w.outcome(&exit{status: exitSignal + int(syscall.SIGKILL)})
+				return w.outcome(errGuardGone)
 			case !r.Ended:
 				return &exit{exitCannotRun, errors.New(r.Say)}
 			case r.Late:
@@ -189,6 +205,7 @@ func (w *watch) renew() error {
 
 var (
 	errUnconfirmed = errors.New("no server has confirmed the lock in time")
+	errGuardGone   = errors.New("the guard is gone")
 	errFrontGone   = errors.New("curatorctl was killed, and so was the command")
 )
 

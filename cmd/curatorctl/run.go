@@ -149,10 +149,15 @@ func (c *call) connected(ctx context.Context, action func() error) error {
 	limited, cancel := c.limited(ctx)
 	defer cancel()
 	err := c.with(limited, c.connect, action)
-	if end := signalled(ctx); err != nil && end != nil && c.client == nil {
+	end := signalled(ctx)
+	switch {
+	case err == nil || end == nil || c.client != nil:
+		return err
+	case len(c.command) == 0: // of elect -l
+		return &exit{status: statusOf(end)}
+	default:
 		return end
 	}
-	return err
 }
 
 func (u *underLock) runLocked(ctx context.Context, c *call, waiting *waiting) error {
@@ -194,6 +199,10 @@ func signalled(ctx context.Context) error {
 	if !errors.As(context.Cause(ctx), &s) {
 		return nil
 	}
+	return notStarted(s)
+}
+
+func notStarted(s signalError) error {
 	return &exit{exitSignal + int(s.number), fmt.Errorf("the command was not started: %w", s)}
 }
 

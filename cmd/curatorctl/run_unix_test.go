@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -474,6 +475,35 @@ func TestRunSignalAtTheGrantStartsNoCommand(t *testing.T) {
 
 	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOf(err))
 	require.ErrorContains(t, err, "the command was not started: ended by signal: terminated")
+}
+
+// TestRunSignalBeforeTheCommandIsNotLost: the command has not had what its group had before it was started.
+func TestRunSignalBeforeTheCommandIsNotLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 2)
+		g := &guarded{signals: signals}
+		signals <- syscall.SIGINT
+		signals <- syscall.SIGUSR1
+		g.begin()
+		ofFront := func(number syscall.Signal) waitingSignal { return waitingSignal{number, time.Now()} }
+		require.False(t, g.hasReached(ofFront(syscall.SIGINT)))
+		require.True(t, g.hasReached(ofFront(syscall.SIGUSR1)), "no end of programs")
+		require.False(t, g.hasReached(ofFront(syscall.SIGTERM)), "to the front alone")
+		time.Sleep(time.Millisecond)
+		g.ours[syscall.SIGINT] = time.Now()
+		require.True(t, g.hasReached(ofFront(syscall.SIGINT)), "a later one")
+	})
+}
+
+// TestRunHelperThatDiesOfASignal which it catches had not come so far, and had no command. No other end says that.
+func TestRunHelperThatDiesOfASignal(t *testing.T) {
+	err := endedEarly(unix.WaitStatus(syscall.SIGINT))
+	require.Equal(t, exitSignal+int(syscall.SIGINT), statusOf(err))
+	require.ErrorContains(t, err, "the command was not started: ended by signal: interrupt")
+	const exited = 1 << 8
+	for _, status := range []unix.WaitStatus{0, exited, unix.WaitStatus(syscall.SIGKILL), unix.WaitStatus(syscall.SIGSEGV)} {
+		require.NoError(t, endedEarly(status))
+	}
 }
 
 // TestRunSignalEndsTheInput that does not come. A verb goes on after SIGCONT.

@@ -6,6 +6,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -215,7 +216,10 @@ func (p program) front(args []string) error {
 		case r, open := <-h.reports:
 			switch {
 			case !open:
-				_ = h.process.Wait() // its status says nothing that it has not reported
+				_ = h.process.Wait() // the error is the status
+				if status, ok := h.process.ProcessState.Sys().(syscall.WaitStatus); ok {
+					outcome = cmp.Or(endedEarly(unix.WaitStatus(status)), outcome)
+				}
 				return errors.Join(outcome, h.control.Close())
 			case r.Ended && r.Status == exitDone:
 				outcome = nil
