@@ -232,40 +232,40 @@ const crowd = 16
 // create creates the node, and joins the line with it.
 func (a *acquisition) create(ctx context.Context) error {
 	before := a.l.instant()
-	node, err := a.createNode(ctx)
+	err := a.createNode(ctx)
 	if errors.Is(err, framework.ErrSessionEnded) { // between the look at it and the create
 		return nodeGone(err)
 	}
 	if err != nil {
 		return err
 	}
-	_, a.name = framework.SplitPath(node.Path)
+	_, a.name = framework.SplitPath(a.node.Path)
 	a.self = &member{place: a.place, session: a.session, proves: a.l.localReleaseProves(a.l.driver, a.name)}
-	a.place.Owner, a.place.Data = a.self, string(a.l.cfg.data)
-	a.node, a.grants, a.link, a.ownDue = node, before.grants, before.link, time.Now().Add(ownDelay)
-	a.node.Children = nil // or each waiter would keep a list of all names in memory
+	a.place.Owner, a.place.Data = a.self, a.l.cfg.data
+	a.grants, a.link, a.ownDue = before.grants, before.link, time.Now().Add(ownDelay)
 	a.shrinking, _ = a.driver.(ShrinkingQueue)
 	_, numbered := a.driver.(numberingDriver)
 	a.place.Join(line.Node{
-		Name: a.name, Czxid: node.Stat.Czxid, History: a.l.unchanged(before), Moved: numbered && !standsLast(a.driver),
-		List: node.Children, Link: before.link,
+		Name: a.name, Czxid: a.node.Stat.Czxid, History: a.l.unchanged(before), Moved: numbered && !standsLast(a.driver),
+		List: a.node.Children, Link: before.link,
 	})
-	if a.shrinking == nil && node.Children != nil {
-		a.listed = a.l.line.Sorted(node.Children)
+	if a.shrinking == nil && a.node.Children != nil {
+		a.listed = a.l.line.Sorted(a.node.Children)
 	}
+	a.node.Children = nil // or each waiter would keep a list of all names in memory
 	return nil
 }
 
 // createNode has the driver create the node. The driver may list the folder in the same round
 // trip.
-func (a *acquisition) createNode(ctx context.Context) (node LockNode, err error) {
+func (a *acquisition) createNode(ctx context.Context) (err error) {
 	l := a.l
 	driver, ok := a.driver.(numberingDriver)
 	if ok && driver.standsLast() && (a.place.Alone() || a.wait && l.line.Crowd() >= crowd) {
-		err = createNode(ctx, l.client, a.session, l.basePath, l.cfg.data, &node)
-		return node, err
+		return createNode(ctx, l.client, a.session, l.basePath, l.cfg.data, &a.node)
 	}
-	return a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
+	a.node, err = a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
+	return err
 }
 
 // gone removes a contender whose node has been deleted.

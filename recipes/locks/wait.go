@@ -380,7 +380,7 @@ func (m *member) warn(logger *slog.Logger, path string, began time.Time) {
 	if m.warned.Swap(true) {
 		return
 	}
-	_, _, label := parseIdentity(m.place.Data)
+	_, _, label := parseIdentity(string(m.place.Data))
 	logger.Warn("waiting for a lock that this process holds itself: to re-enter it, "+
 		"acquire it with the context of its lease",
 		string(keyPath), path, "holder", framework.JoinPath(path, m.place.Name()), "label", label,

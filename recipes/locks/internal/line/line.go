@@ -68,7 +68,7 @@ type Node struct {
 // Place is a contender of this client, from before it joins a line until it leaves.
 type Place struct {
 	Owner any
-	Data  string // of its node
+	Data  []byte // of its node
 
 	line    *Line
 	name    string
@@ -327,6 +327,8 @@ func (p *Place) Leave(proof bool) {
 		l.own = slices.Delete(l.own, i, i+1)
 		if proof {
 			l.remove(p.name)
+		}
+		if proof && l.waiting > 0 {
 			// An older one is worth no memory: listed after all, it costs a watch.
 			l.left = append(l.left[max(0, len(l.left)+1-maxLeft):], p.name)
 		}
@@ -448,7 +450,7 @@ func (l *Line) Data(name string) (data string, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if i, found := l.findOwn(name); found {
-		return l.own[i].Data, true
+		return string(l.own[i].Data), true
 	}
 	data, known = l.data[name]
 	return data, known
