@@ -359,13 +359,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 		return nil, err
 	}
 	// In a process that was paused the clock knows before the context does.
-	over := !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy))
-	select {
-	case <-held.Done():
-		over = true
-	default:
-	}
-	if over {
+	if held.Err() != nil || !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy)) {
 		release()
 		return nil, nil
 	}

@@ -418,32 +418,25 @@ func (w *waiter) look(ctx context.Context) (err error) {
 func (w *waiter) wait(ctx context.Context) error {
 	for {
 		place := slices.Index(w.now.waiters, w.name)
-		if w.gone || place < w.now.signals || w.isOver() {
-			w.forget()
+		if w.gone || place < w.now.signals || w.session.Err() != nil {
+			w.now = waiting{}
 			return nil
 		}
 		err := w.sleep(ctx, place)
 		if err == nil {
 			err = w.look(ctx)
 		}
-		for framework.Retryable(err) && !w.isOver() {
+		for framework.Retryable(err) && w.session.Err() == nil {
 			attempt.Sleep(ctx, ownDelay)
 			if err = w.c.client.BlockUntilConnected(ctx); err == nil {
 				err = w.look(ctx)
 			}
 		}
-		if err != nil && !w.isOver() {
+		if err != nil && w.session.Err() == nil {
 			return err
 		}
 	}
 }
-
-// forget drops what the last look has seen, so that many waiters do not each keep the names
-// of all.
-func (w *waiter) forget() { w.now = waiting{} }
-
-// isOver reports whether the session has ended, and so the node.
-func (w *waiter) isOver() bool { return w.session.Err() != nil }
 
 // sleep waits until the waiter's node or the one before it changes. A waiter that leaves may
 // pass on its own signal, or one that was passed to it.
@@ -458,7 +451,7 @@ func (w *waiter) sleep(ctx context.Context, place int) error {
 		defer watch.Cancel()
 		before = watch.Fired()
 	}
-	w.forget()
+	w.now = waiting{} // or each of many waiters would keep the names of all
 	select {
 	case <-w.own.Fired():
 	case <-before:

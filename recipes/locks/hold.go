@@ -159,15 +159,6 @@ func (h *hold) examineLater() {
 // errNodeDeleted is the loss of all holds whose nodes are deleted by others.
 var errNodeDeleted = &LostError{Reason: framework.ReasonNodeDeleted}
 
-// watch makes own the watch on the node. If the hold has ended meanwhile, abandon, leave or
-// successor waits for examine, and then cancels the watch or hands it on.
-func (h *hold) watch(own *framework.Watch) {
-	h.mu.Lock()
-	h.own, h.examining = own, nil
-	h.mu.Unlock()
-	h.heedWatch(own)
-}
-
 // heedWatch has the watch on the node end the hold.
 func (h *hold) heedWatch(own *framework.Watch) {
 	// On the receiving goroutine, so that the hold ends before any waiter of this client
@@ -208,7 +199,12 @@ func (h *hold) examine(ctx context.Context) {
 			return
 		case err == nil:
 			h.noteRequest(data)
-			h.watch(own)
+			// If the hold has ended meanwhile, abandon, leave or successor waits for examine, and
+			// then cancels the watch or hands it on.
+			h.mu.Lock()
+			h.own, h.examining = own, nil
+			h.mu.Unlock()
+			h.heedWatch(own)
 			return
 		}
 		// Without a connection, or without the right to read the node, the hold goes on as
@@ -242,18 +238,13 @@ func (h *hold) abandon() {
 	h.endUse()
 	h.self.leave()
 	h.l.handoff.pass()
-	h.unwatch()
+	h.stopWork()
+	h.own.Cancel()
 	if !errors.Is(cause, framework.ErrClosed) && !errors.Is(cause, framework.ErrAuthFailed) {
 		// It is refused when the client ends now.
 		_ = h.l.client.Delete(context.Background(), h.node.path, framework.InBackground())
 	}
 	losses.report(h.l.client, h.session, h.node.path, h.node.token, lossReason(cause))
-}
-
-// unwatch removes the watch on the node, including one that is being set.
-func (h *hold) unwatch() {
-	h.stopWork()
-	h.own.Cancel()
 }
 
 // stopWork cancels a running examine and waits for its end.

@@ -45,15 +45,14 @@ func (in queued) decide(l *lock, name string) (PredicateResults, error) {
 
 // inspect lists the folder and reads the nodes of the contenders that choose returns a lock
 // for, of several that share the folder and its order. What is its name in an error.
-func (l *lock) inspect(ctx context.Context, what string, choose func(in queued, name string) *lock) ([]Participant, error) {
-	participants, err := l.chosen(ctx, choose)
-	if err != nil {
-		return nil, fmt.Errorf("locks: %s of %s: %w", what, l.path, err)
-	}
-	return participants, nil
-}
-
-func (l *lock) chosen(ctx context.Context, choose func(in queued, name string) *lock) (participants []Participant, err error) {
+func (l *lock) inspect(
+	ctx context.Context, what string, choose func(in queued, name string) *lock,
+) (participants []Participant, err error) {
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("locks: %s of %s: %w", what, l.path, err)
+		}
+	}()
 	children, err := l.client.Children(ctx, l.path)
 	if err != nil {
 		return nil, absent(err)

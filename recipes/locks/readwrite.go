@@ -148,7 +148,7 @@ var (
 // of the sequence numbers.
 type readWriteQueue struct{}
 
-func (readWriteQueue) order() line.Sorter { return readWriteOrder{} }
+func (readWriteQueue) order() line.Sorter { return readWriteQueue{} }
 
 func (readWriteQueue) standsLast() bool { return true }
 
@@ -160,36 +160,27 @@ func (readWriteQueue) Contends(name string) bool {
 // Compare compares by sequence number. A downgraded reader has the number of its
 // writer, and comes after it.
 func (q readWriteQueue) Compare(a, b string) int {
-	x, xIsWriter := q.sequence(a)
-	y, yIsWriter := q.sequence(b)
-	switch d := x - y; {
-	case d != 0:
+	x, _ := q.Number(a)
+	y, _ := q.Number(b)
+	if d := x - y; d != 0 { // the difference wraps as the counter does
 		return cmp.Compare(d, 0)
-	case xIsWriter != yIsWriter && xIsWriter:
-		return -1
-	case xIsWriter != yIsWriter:
-		return 1
-	default:
+	}
+	switch aWrites, bWrites := writeSorter.Contends(a), writeSorter.Contends(b); {
+	case aWrites == bWrites:
 		return strings.Compare(a, b)
+	case aWrites:
+		return -1
+	default:
+		return 1
 	}
 }
 
-// readWriteOrder is the order of both sides.
-type readWriteOrder struct{ readWriteQueue }
-
 // Number returns the number of a name.
-func (readWriteOrder) Number(name string) (int32, bool) {
+func (readWriteQueue) Number(name string) (int32, bool) {
 	if n, ok := writeSorter.Sequence(name); ok {
 		return n, true
 	}
 	return readSorter.Sequence(name)
-}
-
-func (readWriteQueue) sequence(name string) (n int32, isWriter bool) {
-	if n, isWriter = writeSorter.Sequence(name); !isWriter {
-		n, _ = readSorter.Sequence(name)
-	}
-	return n, isWriter
 }
 
 // CreatesTheLock creates the node as for a mutex.

@@ -223,17 +223,12 @@ func (a *acquisition) heldHere(names []string) []string {
 func (a *acquisition) unread(names []string) []string {
 	var unread []string
 	for _, name := range names {
-		if p := a.awaited[name]; p.local == nil && !p.read && !a.hasRead(name) {
+		_, known := a.l.line.Data(name)
+		if p := a.awaited[name]; p.local == nil && !p.read && !known {
 			unread = append(unread, name)
 		}
 	}
 	return unread
-}
-
-// hasRead reports whether this client has read the contender's node, and so may read it.
-func (a *acquisition) hasRead(name string) bool {
-	_, known := a.l.line.Data(name)
-	return known
 }
 
 // collect applies the news about awaited contenders to what is known of the queue.
