@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/contexts"
 	"github.com/gocurator/curator/recipes/locks/internal/line"
 	"github.com/gocurator/curator/retry"
 )
@@ -395,7 +396,7 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 	defer a.own.Cancel()
 	if limit := a.l.cfg.cleanup; limit > 0 {
 		var done context.CancelFunc
-		ctx, done = context.WithTimeout(withValues(a.session.LossContext(), ctx), limit)
+		ctx, done = context.WithTimeout(contexts.WithValues(a.session.LossContext(), ctx), limit)
 		defer done()
 	}
 	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
