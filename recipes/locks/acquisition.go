@@ -215,7 +215,7 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 			waited, err = a.began, a.leave(ctx, err)
 		}
 	}()
-	if err = a.create(ctx); err != nil {
+	if err := a.create(ctx); err != nil {
 		return nil, time.Time{}, err
 	}
 	l.line.Withdraw(t)
@@ -360,7 +360,13 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 		return nil, err
 	}
 	// In a process that was paused the clock knows before the context does.
-	if held.Err() != nil || !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy)) {
+	over := !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy))
+	select {
+	case <-held.Done():
+		over = true
+	default:
+	}
+	if over {
 		release()
 		return nil, nil
 	}
