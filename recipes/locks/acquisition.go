@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/contexts"
 	"github.com/gocurator/curator/recipes/locks/internal/line"
 	"github.com/gocurator/curator/retry"
 )
@@ -214,7 +215,7 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 			waited, err = a.began, a.leave(ctx, err)
 		}
 	}()
-	if err = a.create(ctx); err != nil {
+	if err := a.create(ctx); err != nil {
 		return nil, time.Time{}, err
 	}
 	l.line.Withdraw(t)
@@ -395,7 +396,7 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 	defer a.own.Cancel()
 	if limit := a.l.cfg.cleanup; limit > 0 {
 		var done context.CancelFunc
-		ctx, done = context.WithTimeout(withValues(a.session.LossContext(), ctx), limit)
+		ctx, done = context.WithTimeout(contexts.WithValues(a.session.LossContext(), ctx), limit)
 		defer done()
 	}
 	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)

@@ -418,7 +418,7 @@ func (w *waiter) look(ctx context.Context) (err error) {
 func (w *waiter) wait(ctx context.Context) error {
 	for {
 		place := slices.Index(w.now.waiters, w.name)
-		if w.gone || place < w.now.signals || w.session.Err() != nil {
+		if w.gone || place < w.now.signals || w.isOver() {
 			w.now = waiting{}
 			return nil
 		}
@@ -437,6 +437,9 @@ func (w *waiter) wait(ctx context.Context) error {
 		}
 	}
 }
+
+// isOver reports whether the session has ended, and so the node.
+func (w *waiter) isOver() bool { return w.session.Err() != nil }
 
 // sleep waits until the waiter's node or the one before it changes. A waiter that leaves may
 // pass on its own signal, or one that was passed to it.

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
 
 var (
@@ -167,7 +168,7 @@ func (e *NotAcquiredError) participant(position int) Participant {
 	p.Sequence, _ = trailingNumber(name)
 	if position < len(e.identities) {
 		p.Identity = e.identities[position]
-		p.Host, p.PID, p.Label = parseIdentity(p.Identity)
+		p.Host, p.PID, p.Label = identity.Parse(p.Identity)
 	}
 	return p
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/contexts"
 )
 
 // Lease is a hold on a lock or on one permit of a semaphore, from a successful
@@ -22,8 +23,8 @@ import (
 // stays held until the client is closed.
 type Lease struct {
 	hold     *hold
-	via      *lock                       // the lock it was acquired with, which names paths in its namespace
-	derived  atomic.Pointer[derivations] // nil before the first; separate, as its callbacks must not keep the lease alive
+	via      *lock                           // the lock it was acquired with, which names paths in its namespace
+	derived  atomic.Pointer[contexts.Either] // nil before the first; separate, as its callbacks must not keep the lease alive
 	released atomic.Bool
 	cleanup  runtime.Cleanup
 	unlisten func() // removes the revocation listener
@@ -169,9 +170,9 @@ func (l *Lease) Context(ctx context.Context) context.Context {
 		panic("locks: Context of a lease and a nil context")
 	}
 	if l.derived.Load() == nil {
-		l.derived.CompareAndSwap(nil, new(derivations))
+		l.derived.CompareAndSwap(nil, new(contexts.Either))
 	}
-	ends, cancel := l.derived.Load().with(l.context(), ctx)
+	ends, cancel := l.derived.Load().With(l.context(), ctx)
 	c := &leaseContext{Context: ends, cancel: cancel, values: ctx, hold: l.hold, lease: l}
 	c.settle()
 	return c
@@ -259,58 +260,6 @@ func leaseContextIn(ctx context.Context) *leaseContext {
 	}
 	c, _ := ctx.Value(leaseKey{}).(*leaseContext)
 	return c
-}
-
-// derivations has the contexts that end with a lease or with another context, one for each
-// Done channel. So a caller that derives a context for each request, from one lease and one
-// long-lived context, uses one entry for all of them.
-type derivations struct {
-	mu     sync.Mutex
-	byDone map[<-chan struct{}]*derivation
-}
-
-type derivation struct {
-	context.Context
-	cancel context.CancelCauseFunc
-}
-
-// with returns a context that ends when either ends, and a function that ends it. For a
-// ctx that never ends these are the lease's own context and a function without effect.
-func (d *derivations) with(lease, ctx context.Context) (context.Context, context.CancelCauseFunc) {
-	done := ctx.Done()
-	if done == nil {
-		return lease, func(error) {}
-	}
-	d.mu.Lock()
-	have := d.byDone[done]
-	if have != nil && have.Err() == nil { // one that has ended is about to be forgotten
-		d.mu.Unlock()
-		return have.Context, have.cancel
-	}
-	made := new(derivation)
-	made.Context, made.cancel = context.WithCancelCause(lease)
-	if d.byDone == nil {
-		d.byDone = make(map[<-chan struct{}]*derivation)
-	}
-	d.byDone[done] = made
-	d.mu.Unlock()
-	// The callbacks must not refer to the lease: it may be dropped while ctx lasts, and only
-	// then is it reported.
-	stop := context.AfterFunc(ctx, func() { made.cancel(context.Cause(ctx)) })
-	context.AfterFunc(made.Context, func() {
-		stop()
-		d.forget(done, made)
-	})
-	return made.Context, made.cancel
-}
-
-// forget removes a context that has ended, unless another has taken its place.
-func (d *derivations) forget(done <-chan struct{}, ended *derivation) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.byDone[done] == ended {
-		delete(d.byDone, done)
-	}
 }
 
 // ownerKey finds the hold of one lock in a context. Views of one client that name the same

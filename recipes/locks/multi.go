@@ -85,7 +85,7 @@ func (m *InterProcessMultiLock) acquire(
 		// With the ownership of the members before it: losing one of them ends the wait.
 		lease, err := one(m.members[i], held)
 		if err == nil {
-			held = lease.Context(held)
+			held = lease.Context(held) //nolint:fatcontext // one for each lease is meant
 		}
 		return lease, err
 	})

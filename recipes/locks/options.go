@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
 
 // Option is a setting of a lock.
@@ -41,7 +42,7 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 	}
 	switch {
 	case c.data == nil:
-		c.data = defaultLockData(c.label)
+		c.data = identity.Of(c.label)
 	case c.label != "":
 		return c, fmt.Errorf("WithLabel(%q) and WithLockData, expected one of them: the label is part of the default data", c.label)
 	}
@@ -138,7 +139,7 @@ func named(recipe string, opts []Option) []Option {
 // space, which Java tools show as text. It cannot be combined with [WithLockData].
 func WithLabel(label string) Option {
 	return optionFunc(func(c *config) error {
-		if err := checkLabel(label); err != nil {
+		if err := identity.CheckLabel(label); err != nil {
 			return fmt.Errorf("label %.40q: %w", label, err)
 		}
 		c.label = label

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/contexts"
 )
 
 // releaseTimeout bounds a release whose context has no deadline.
@@ -94,7 +95,7 @@ func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
 		return ctx, func() {}
 	}
 	bound, done := boundBy(ctx, h.session.LossContext())
-	return withValues(bound, ctx), done
+	return contexts.WithValues(bound, ctx), done
 }
 
 // boundBy returns a context that ends with base, after releaseTimeout if ctx has no deadline,
@@ -115,29 +116,6 @@ func boundBy(ctx, base context.Context) (context.Context, func()) {
 		cancel(nil)
 		stopTimer()
 	}
-}
-
-// withValues returns ctx with the values of another context, such as the span of a caller.
-func withValues(ctx, values context.Context) context.Context {
-	if values == context.Background() {
-		return ctx
-	}
-	return valuesContext{ctx, values}
-}
-
-// valuesContext is a context with the values of another one.
-type valuesContext struct {
-	context.Context
-	values context.Context
-}
-
-// Value returns a value of either. Package context finds its own in the embedded one, so it
-// comes first.
-func (c valuesContext) Value(key any) any {
-	if v := c.Context.Value(key); v != nil {
-		return v
-	}
-	return c.values.Value(key)
 }
 
 // releaseDeadline returns the deadline of a release with this context.

@@ -22,7 +22,8 @@ const tryMemory = 10 * time.Second
 func (l *lock) lookFirst(ctx context.Context, driver LockInternalsDriver) (*line.Try, error) {
 	if !l.client.State().IsConnected() || l.client.Session() == nil {
 		// A read waits for a connection as long as any verb, and its error says what is wrong.
-		if _, err := l.client.Children(ctx, l.path); absent(err) != nil {
+		_, err := l.client.Children(ctx, l.path)
+		if absent(err) != nil {
 			return nil, err
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
 
 // ownDelay is how long an acquisition waits before it watches its own node. A shorter turn
@@ -375,7 +376,7 @@ func (m *member) warn(logger *slog.Logger, path string, began time.Time) {
 	if m.warned.Swap(true) {
 		return
 	}
-	_, _, label := parseIdentity(string(m.place.Data))
+	_, _, label := identity.Parse(string(m.place.Data))
 	logger.Warn("waiting for a lock that this process holds itself: to re-enter it, "+
 		"acquire it with the context of its lease",
 		string(keyPath), path, "holder", framework.JoinPath(path, m.place.Name()), "label", label,
