@@ -362,7 +362,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	// In a process that was paused the clock knows before the context does.
 	if held.Err() != nil || !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy)) {
 		release()
-		return nil, nil
+		return nil, nil //nolint:nilerr // the caller looks again
 	}
 	a.self.grant.Store(grants.Add(1))
 	a.self.granted.set()
