@@ -233,6 +233,9 @@ func startAlone(t *testing.T, server *zkserver.Server, servers string, session t
 	p.cmd = exec.Command(os.Args[0], "lock", "run", "-session-timeout", session.String(), "/locks/judged", "--", "sh", "-c", opening+script)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+servers, pipeOfTokens+"="+p.pipe)
 	p.cmd.Stderr = &p.stderr
+	// Tests stop processes of it. In the group of this test the kernel could then send SIGHUP to all of the group, as to
+	// one that has lost its last parent.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, p.cmd.Start())
 	go p.judge(reader)
 	go func() { p.ended <- p.cmd.Wait() }()

@@ -11,12 +11,14 @@ import (
 )
 
 // tieToParent makes the kernel kill the child when the thread that forks it ends, which includes the death of the test process by
-// any cause.
+// any cause. It gives the child a process group of its own: if one process of a group is stopped when the group loses its last
+// parent, the kernel sends SIGHUP to all of it, and so to the test and to what runs it.
 func tieToParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	cmd.SysProcAttr.Setpgid = true
 }
 
 // pause stops the process and returns when all its threads stand still, which SIGSTOP alone does not wait for. Asking for
