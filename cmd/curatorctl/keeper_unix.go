@@ -89,7 +89,9 @@ func (u *underLock) supervise(c *call, lease *locks.Lease) error {
 		return &exit{exitCannotRun, err}
 	}
 	adopt()
-	_ = unix.Setpgid(0, 0) // it fails for the leader of a session only, which no terminal stops
+	// A group of its own in the same session would not do: the kernel sends SIGHUP to all of the group that it left when the
+	// guard ends, if no other parent of that session is left and some process of the group is stopped.
+	_, _ = unix.Setsid() // it fails for the leader of a group only, which has no front
 	w := &watch{helper: guard, u: u, c: c, lease: lease}
 	err = w.run()
 	status := guard.end()

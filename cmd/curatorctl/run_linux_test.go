@@ -149,6 +149,20 @@ func TestRunProgramMayBeReplaced(t *testing.T) {
 	require.Equal(t, "done\n", out.String())
 }
 
+// TestRunBesideAStoppedProcess: the script goes on that no shell with a terminal has started, although
+// a process of its group is stopped when the command ends.
+func TestRunBesideAStoppedProcess(t *testing.T) {
+	t.Parallel()
+	server := newServerFor(t)
+	script := `sleep 600 & kill -STOP $!; "$0" lock run /locks/a -- echo done; kill -KILL $!; echo "$? and on"`
+	cmd := exec.Command("sh", "-c", script, os.Args[0])
+	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr())
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	output, err := cmd.CombinedOutput()
+	require.NoError(t, err, "%s", output)
+	require.Equal(t, "done\n0 and on\n", string(output))
+}
+
 // TestRunSparesEarlierProcesses: what a script has started before it becomes lock run is not the command's.
 func TestRunSparesEarlierProcesses(t *testing.T) {
 	server := zktest.NewServer(t)

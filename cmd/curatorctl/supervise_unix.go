@@ -35,8 +35,8 @@ import (
 // curatorctl: Ctrl-C, Ctrl-Z, fg, bg, hangups, changes of size and prompts on /dev/tty. A stop
 // signal of the terminal stops the front, which the shell waits for, and the command, but not the
 // guard. While the keeper waits for the lock it is in the group too, so a stopped job does not keep
-// others from the lock for longer than a session timeout. Then it leaves the group: a job that is
-// stopped while it has the lock keeps it, as under flock(1).
+// others from the lock for longer than a session timeout. Then it begins a session of its own: a job
+// that is stopped while it has the lock keeps it, as under flock(1).
 //
 // Signals. A signal to the front alone is handed on to the command; one to the whole group has
 // reached the command already. The guard can tell: it gets the second, too. The signals that end
