@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,23 +67,6 @@ func TestBulk(t *testing.T) {
 		require.NoError(t, err)
 		require.Empty(t, names)
 	})
-}
-
-// The panic of a retry policy is the caller's, as that of a verb, and so is the end of its goroutine.
-func TestBulkWhosePolicyMisbehaves(t *testing.T) {
-	for want, misbehave := range map[string]func(){"the policy's": func() { panic("the policy's") }, "runtime.Goexit was called": runtime.Goexit} {
-		server := zktest.NewServer(t)
-		f := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
-			misbehave()
-			return 0, false
-		})))
-		server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseRequest))
-		require.PanicsWithValue(t, want, func() {
-			_, _ = f.Bulk(t.Context(), []framework.Op{framework.SetDataOp("/", nil, framework.Idempotent())})
-		})
-		_, err := f.Exists(t.Context(), "/")
-		require.NoError(t, err)
-	}
 }
 
 // No more requests than the window are under way, and none begins after the end of the context.
