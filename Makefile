@@ -60,7 +60,7 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector; 
 
 test-short: ## run the tests that need no Java, and print how many faults were tried
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short $(LONGEST) ./... \
-		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./...
+		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./measure
 
 test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; the page in a browser
 	@.ci/install-deps long
