@@ -58,7 +58,7 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector; 
 	for module in $(MODULES); do $(GO) -C $$module $(TEST) ./... || exit 1; done
 	$(GO) $(TEST) $(LONGEST) ./...
 
-test-short: ## run the tests that need no Java, and print how many faults were tried
+test-short: ## run the tests of the library that need no Java, check the documents, and print how many faults were tried
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short $(LONGEST) ./... \
 		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./measure
 
