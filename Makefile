@@ -62,9 +62,10 @@ test-short: ## run the tests of the library that need no Java, check the documen
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short $(LONGEST) ./... \
 		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./measure
 
-test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; the page in a browser
+test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; the page in a browser, and its memory
 	@.ci/install-deps long
 	$(GO) test -race -v -run '^TestBrowser' -timeout 20m ./recipes/inspect/page -browser=chromium-headless-shell
+	$(GO) test -v -run '^TestServeMemory$$' -timeout 20m ./cmd/curatorctl -served-locks=100000
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
 	$(GO) -C $(WORKSHOP) test -v -run '^TestValuesIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
