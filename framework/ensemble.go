@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/listen"
 )
 
@@ -127,8 +128,8 @@ func (e *ensemble) ask() (said string, ok bool) {
 
 // guard calls a method of the provider. If it panics, its answer is lost, and the client goes on.
 func (e *ensemble) guard(call func()) {
-	if p := apart(call); p != nil {
-		e.log.Error("ensemble provider panicked", "panic", p.value, "stack", p.stack)
+	if p := usercode.Apart(call); p != nil {
+		e.log.Error("ensemble provider panicked", "panic", p.Value, "stack", p.Stack)
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/go-zookeeper/zk"
 
 	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/internal/usercode"
 )
 
 // heartbeatWriter is the Framework as its sessions see it.
@@ -53,9 +54,9 @@ func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
 // guarded calls what may call user code: an ACL provider or a retry policy. Its panic must not
 // end the goroutine of a session.
 func (w *heartbeatWriter) guarded(fn func() error) (err error) {
-	if p := apart(func() { err = fn() }); p != nil {
-		w.cfg.log.Error("user code of a request in the background panicked", "panic", p.value, "stack", p.stack)
-		return fmt.Errorf("user code panicked: %v", p.value)
+	if p := usercode.Apart(func() { err = fn() }); p != nil {
+		w.cfg.log.Error("user code of a request in the background panicked", "panic", p.Value, "stack", p.Stack)
+		return fmt.Errorf("user code panicked: %v", p.Value)
 	}
 	return err
 }

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -159,8 +160,8 @@ func WithDialer(dial Dialer) Option {
 		}
 		c.lookup = nil
 		c.dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-			if p := apart(func() { conn, err = dial(ctx, network, address) }); p != nil { // it would end the connecting goroutine
-				return nil, fmt.Errorf("the dialer panicked: %v", p.value)
+			if p := usercode.Apart(func() { conn, err = dial(ctx, network, address) }); p != nil { // it would end the connecting goroutine
+				return nil, fmt.Errorf("the dialer panicked: %v", p.Value)
 			}
 			if err == nil && conn == nil {
 				err = errors.New("the dialer has returned neither a connection nor an error")

@@ -18,6 +18,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/usercode"
 )
 
 // SASLMechanism authenticates the connections of a client by SASL (RFC 4422), see [WithSASL].
@@ -86,13 +87,13 @@ func startSASL(mechanism SASLMechanism) func(context.Context, string, net.Addr) 
 
 // guardSASL calls the mechanism. A panic would end the process.
 func guardSASL(call func() error) (err error) {
-	p := apart(func() { err = call() })
+	p := usercode.Apart(func() { err = call() })
 	switch {
 	case p != nil:
 		// Other values than the runtime's may have secrets in them.
-		said := reflect.TypeOf(p.value).String()
-		if _, ok := p.value.(runtime.Error); ok || p.value == errExited { //nolint:errorlint // the value itself
-			said = fmt.Sprint(p.value)
+		said := reflect.TypeOf(p.Value).String()
+		if _, ok := p.Value.(runtime.Error); ok || p.Value == usercode.ErrExited { //nolint:errorlint // the value itself
+			said = fmt.Sprint(p.Value)
 		}
 		return conduit.Refuse(errors.New("the mechanism panicked: " + said))
 	case errors.Is(err, ErrAuthFailed):

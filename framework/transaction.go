@@ -6,11 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/internal/usercode"
 )
 
 // Op is one operation of a [Framework.Transact] or a [Framework.Bulk], made by [CreateOp],
@@ -320,19 +320,17 @@ func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 		window <- struct{}{} // also after the end of ctx, which ends all that are under way
 		all.Go(func() {
 			defer func() { <-window }()
-			returned := false
-			defer func() {
-				switch value := recover(); {
-				case value != nil:
-					f.cfg.log.Error("operation of a bulk panicked", logPath, op.path, "panic", value, "stack", string(debug.Stack()))
-					panicked.CompareAndSwap(nil, &value)
-				case !returned:
-					results[i].Err = &OpError{op.name, op.path, fmt.Errorf("%w: %w", errOutcomeUnknown, errExited)}
-				}
-			}()
 			results[i].Path = op.path
-			results[i].Err = op.alone(ctx, f, &results[i])
-			returned = true
+			usercode.Call(func() { results[i].Err = op.alone(ctx, f, &results[i]) }, func(p *usercode.Panic) {
+				switch {
+				case p == nil:
+				case p.Value == usercode.ErrExited: //nolint:errorlint // the value itself
+					results[i].Err = &OpError{op.name, op.path, fmt.Errorf("%w: %w", errOutcomeUnknown, usercode.ErrExited)}
+				default:
+					f.cfg.log.Error("operation of a bulk panicked", logPath, op.path, "panic", p.Value, "stack", p.Stack)
+					panicked.CompareAndSwap(nil, &p.Value)
+				}
+			})
 		})
 	}
 	all.Wait()

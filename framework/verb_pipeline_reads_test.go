@@ -34,24 +34,6 @@ func TestStoringErrorInStoresTheLastTry(t *testing.T) {
 	require.NoError(t, second)
 }
 
-// Data of an earlier try is not what is left of a znode that was missing in the last one.
-func TestStoringAbsenceInStoresTheLastTry(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	_, err := f.Create(t.Context(), "/node", []byte("data"))
-	require.NoError(t, err)
-	server.Intercept(zkserver.Nth(2, zkserver.OpGetData, zkserver.FailWith(-101))) // the first of the second try
-	server.Intercept(zkserver.Nth(1, zkserver.OpExists, zkserver.LoseReply))
-	var data []byte
-	var absent bool
-	var stat *framework.Stat
-	require.NoError(t, f.Pipeline(t.Context(),
-		framework.ReadData("/node", &data, framework.StoringAbsenceIn(&absent)), framework.ReadStat("/", &stat)))
-	require.True(t, absent)
-	require.Nil(t, data)
-	require.NotNil(t, stat)
-}
-
 // A place for the error costs a read no memory.
 func TestStoringErrorInAllocatesNothing(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -88,10 +88,10 @@ func Address(ctx context.Context) string {
 }
 
 // attemptLimit bounds one attempt to connect: TCP, TLS and the handshake. While there is a
-// session to save, the untried servers of this round share the rest of its time, so that a
-// paused server cannot use it up while other servers are healthy. The server of the last
-// connection comes last and gets the time that is left. It may have fallen silent, and
-// then a third of the session's time is left for all servers.
+// session to save, the untried servers of this round share the rest of its time. So a paused
+// server cannot use it up while other servers are healthy. The server of the last connection
+// comes last and gets the time that is left. It may have fallen silent. Then a third of the
+// session's time is left for all servers.
 func (c *connector) attemptLimit() time.Duration {
 	left, granted := c.lease.left(c.clock.now())
 	if left == 0 {

@@ -30,9 +30,8 @@ const (
 // hosts is go-zookeeper's host provider: it names the servers in turn and, in pause,
 // spaces the attempts. It asks for the list of servers before each round of attempts: the
 // first after a connection, and each time all servers have been tried. It looks a name up
-// when its turn comes. One address of the name is tried then, and its other addresses at
-// the end of the round, so that a paused server does not hide another one of the same
-// name.
+// when its turn comes. It names one address then, and the other addresses of the name at the
+// end of the round. So a paused server does not hide another one of the same name.
 //
 // hosts also ends go-zookeeper's connect loop: the loop looks at its own stop signal only
 // when a provider reports that a round is over.

@@ -3,11 +3,10 @@
 package attempt
 
 import (
-	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/usercode"
 )
 
 // PanicError is a panic of user code, such as a retry policy, that ran on a
@@ -30,26 +29,11 @@ func Guard(client *framework.Framework, fn func() error) error {
 	return err
 }
 
-// errExited is the value of a panic when user code has ended its goroutine.
-var errExited = errors.New("runtime.Goexit was called")
-
 // Catch calls fn and returns its error, or its panic as a [*PanicError], which
-// the caller logs. It calls fn on a goroutine of its own, because fn may end that with
-// [runtime.Goexit], as testing.T.FailNow does. The goroutine of a recipe must go on.
-func Catch(fn func() error) error {
-	result := make(chan error, 1)
-	go func() {
-		var err error = &PanicError{Value: errExited} // unless fn returns
-		defer func() { result <- err }()
-		defer func() {
-			if recovered := recover(); recovered != nil {
-				err = &PanicError{Value: recovered}
-			}
-			if panicked, ok := err.(*PanicError); ok && panicked.Stack == "" { //nolint:errorlint // of this call
-				panicked.Stack = string(debug.Stack())
-			}
-		}()
-		err = fn()
-	}()
-	return <-result
+// the caller logs. It calls fn on a goroutine of its own; see [usercode.Apart].
+func Catch(fn func() error) (err error) {
+	if p := usercode.Apart(func() { err = fn() }); p != nil {
+		return &PanicError{p.Value, p.Stack}
+	}
+	return err
 }
