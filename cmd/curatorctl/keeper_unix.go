@@ -89,8 +89,8 @@ func (u *underLock) supervise(c *call, lease *locks.Lease) error {
 		return &exit{exitCannotRun, err}
 	}
 	adopt()
-	// A group of its own in the same session would not do: the kernel sends SIGHUP to all of the group that it left when the
-	// guard ends, if no other parent of that session is left and some process of the group is stopped.
+	// A group of its own in the same session is not enough. At the end of the guard the kernel could then take the group that
+	// the keeper has left for an orphan. It sends SIGHUP to all of an orphaned group in which a process is stopped.
 	_, _ = unix.Setsid() // it fails for the leader of a group only, which has no front
 	w := &watch{helper: guard, u: u, c: c, lease: lease}
 	err = w.run()

@@ -48,9 +48,10 @@ func NewTransport[T any](provider *ServiceProvider[T], base http.RoundTripper) *
 // defines it, or if there is an Idempotency-Key header. A response of any status is returned
 // unchanged.
 //
-// Failures that are not the instance's fault are not noted. These are the end of the request's
-// context, a request that net/http refuses, a body that cannot be read, a proxy that cannot be
-// reached, and a certificate that the client does not trust.
+// RoundTrip does not note a failure that is not the instance's fault. The caller's fault are the
+// end of the request's context, a request that net/http refuses, and a body that cannot be read.
+// A proxy that cannot be reached and a certificate that the client does not trust are not the
+// instance's fault either.
 func (t *Transport[T]) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := t.check(request); err != nil {
 		closeBody(request)

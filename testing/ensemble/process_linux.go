@@ -11,8 +11,8 @@ import (
 )
 
 // tieToParent makes the kernel kill the child when the thread that forks it ends, which includes the death of the test process by
-// any cause. It gives the child a process group of its own: if one process of a group is stopped when the group loses its last
-// parent, the kernel sends SIGHUP to all of it, and so to the test and to what runs it.
+// any cause. The child gets a process group of its own, because a paused server must not stand in the group of the test. If the
+// group is orphaned while a process of it is stopped, the kernel sends SIGHUP to all of it.
 func tieToParent(cmd *exec.Cmd) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
