@@ -182,3 +182,29 @@ func (l *Lease) releaseApart(ctx context.Context) error {
 	}
 	return err
 }
+
+// allOrNone acquires n leases one after the other. If one fails it gives back those before.
+func allOrNone(ctx context.Context, n int, acquire func(i int) (*Lease, error)) (leases []*Lease, err error) {
+	defer func() {
+		if len(leases) < n { // or user code has panicked
+			leases, err = nil, joined(err, giveBack(ctx, leases))
+		}
+	}()
+	for i := range n {
+		lease, err := acquire(i)
+		if err != nil {
+			return leases, err
+		}
+		leases = append(leases, lease)
+	}
+	return leases, nil
+}
+
+// giveBack releases leases in reverse. Its error says that a node may stay.
+func giveBack(ctx context.Context, leases []*Lease) error {
+	var errs []error
+	for _, lease := range slices.Backward(leases) {
+		errs = append(errs, unsettled(lease.release(ctx)))
+	}
+	return joined(errs...)
+}

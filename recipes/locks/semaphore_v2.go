@@ -324,32 +324,6 @@ func (l *lock) enterTimes(ctx context.Context, n int, e entry) ([]*Lease, error)
 	})
 }
 
-// allOrNone acquires n leases one after the other. If one fails it gives back those before.
-func allOrNone(ctx context.Context, n int, acquire func(i int) (*Lease, error)) (leases []*Lease, err error) {
-	defer func() {
-		if len(leases) < n { // or user code has panicked
-			leases, err = nil, joined(err, giveBack(ctx, leases))
-		}
-	}()
-	for i := range n {
-		lease, err := acquire(i)
-		if err != nil {
-			return leases, err
-		}
-		leases = append(leases, lease)
-	}
-	return leases, nil
-}
-
-// giveBack releases leases in reverse. Its error says that a node may stay.
-func giveBack(ctx context.Context, leases []*Lease) error {
-	var errs []error
-	for _, lease := range slices.Backward(leases) {
-		errs = append(errs, unsettled(lease.release(ctx)))
-	}
-	return joined(errs...)
-}
-
 // one returns the only lease of an acquisition.
 func one(leases []*Lease, err error) (*Lease, error) {
 	if err != nil {
