@@ -79,6 +79,7 @@ type acquisition struct {
 	max       maximum
 
 	outdated bool            // what is known must not be used: list first
+	departed []string        // contenders that have left, and whose names the line keeps for others
 	listed   []string        // the contenders by the last list, if the queue does not shrink; nil before
 	grants   uint64          // of this process, before the last list was sent
 	link     context.Context // the connection over which the place is known; see linkOf
@@ -273,12 +274,13 @@ func (a *acquisition) createNode(ctx context.Context) (err error) {
 func (a *acquisition) gone(name string) {
 	a.forget(a.awaited[name])
 	delete(a.awaited, name)
-	// Another contender may have taken its place: only a new list shows that.
-	if a.shrinking == nil || !a.shrinking.Shrinks(name) {
+	switch {
+	case a.shrinking == nil, !a.shrinking.Shrinks(name):
+		// Another contender may have taken its place: only a new list shows that.
 		a.requireNewList()
-		return
+	case !a.l.line.Left(name): // whoever is in its place is not in our way
+		a.departed = append(a.departed, name)
 	}
-	a.l.line.Left(name)
 }
 
 // refusal returns the error of an acquisition that stands behind others. The cause is the

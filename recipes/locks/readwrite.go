@@ -183,6 +183,9 @@ func (readWriteQueue) Number(name string) (int32, bool) {
 	return readSorter.Sequence(name)
 }
 
+// Shrinks is false for a writer: it may have become a reader in the same place.
+func (readWriteQueue) Shrinks(name string) bool { return !writeSorter.Contends(name) }
+
 // CreatesTheLock creates the node as for a mutex.
 func (readWriteQueue) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
@@ -195,9 +198,6 @@ type writeDriver struct{ readWriteQueue }
 
 // marks is true: see downgradeDriver.CreatesTheLock.
 func (writeDriver) marks() bool { return true }
-
-// Shrinks is false for a writer: it may have become a reader in the same place.
-func (writeDriver) Shrinks(name string) bool { return !writeSorter.Contends(name) }
 
 // GetsTheLock decides as for a mutex.
 func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {

@@ -228,6 +228,44 @@ func TestReadWriteLockNoWriterGetsInDuringADowngrade(t *testing.T) {
 	})
 }
 
+// A reader of the rival's client learns that the writer has left. Its writer watches the two
+// readers before it, and not the writer.
+func TestReadWriteLockNoWriterGetsInBehindItsOwnReader(t *testing.T) {
+	tryOften(t, func(t *testing.T, server zktest.Backend) {
+		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
+		writer := acquire(t, rw.WriteLock())
+		link := zktest.NewProxy(t, server.Addr())
+		rival := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
+		between := acquireLater(zktest.Context(t), rw.ReadLock())
+		awaitQueue(t, rw, 2)
+		reading := acquireLater(zktest.Context(t), rival.ReadLock())
+		awaitQueue(t, rw, 3)
+		writing := acquireLater(zktest.Context(t), rival.WriteLock())
+		awaitQueue(t, rw, 4)
+
+		reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
+		require.NoError(t, err)
+		watched := repliesAbout(link, server.Root()+reader.Path())
+		release(t, writer)
+		for _, entering := range []<-chan outcome{between, reading} {
+			o := await(t, entering)
+			require.NoError(t, o.err)
+			release(t, o.lease)
+		}
+		select {
+		case <-watched: // the rival's writer has looked and found the reader
+		case o := <-writing:
+			t.Fatalf("the rival got %+v while there is a reader", o)
+		case <-time.After(limit):
+			t.Fatal("the rival's writer has not looked")
+		}
+		release(t, reader)
+		o := await(t, writing)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
 // repliesAbout signals replies to requests with this path.
 func repliesAbout(link *zkproxy.Proxy, path string) <-chan struct{} {
 	replied := make(chan struct{}, 1)

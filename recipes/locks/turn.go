@@ -33,9 +33,12 @@ func (a *acquisition) known() ([]string, bool) {
 		return nil, false
 	case a.shrinking == nil:
 		return a.listed, a.listed != nil
-	default:
-		return a.place.Before()
 	}
+	contenders, known := a.place.Before()
+	if len(a.departed) > 0 {
+		contenders = slices.DeleteFunc(slices.Clone(contenders), func(name string) bool { return slices.Contains(a.departed, name) })
+	}
+	return contenders, known
 }
 
 // list lists the folder, or shares a list that is under way. A fresh one is sent after this

@@ -47,4 +47,11 @@ var lineRows = []row{
 		change: drop("requireNewList()"),
 		test:   "^TestDowngradedWriterKeepsWritersOut$",
 	},
+	{
+		name: "writer-that-left-is-forgotten", breaks: oneHolder,
+		in:     "recipes/locks/internal/line.(*Line).Left",
+		change: never("Shrinks"),
+		pkg:    "recipes/locks",
+		test:   "^TestReadWriteLockNoWriterGetsInBehindItsOwnReader$",
+	},
 }

@@ -37,6 +37,14 @@
 // [github.com/gocurator/curator/framework.Framework.History]. A new history takes the
 // horizon away, and the next list brings another.
 //
+// # Places that are taken
+//
+// A newcomer may take the place of a contender, with its number, before that contender leaves;
+// see [Shrinker]. It is the one newcomer that stands before contenders that are there already. A
+// line may not know it, even if it was created up to the horizon. So the line keeps the name of a
+// contender whose place may be taken, until a list lacks that name. Such a list shows the
+// newcomer. Until then the name keeps out whom the newcomer would keep out.
+//
 // # A superset is safe
 //
 // Contenders may have left without the line knowing. The name of such a contender costs a

@@ -24,6 +24,13 @@ type Numberer interface {
 	Number(name string) (int32, bool)
 }
 
+// Shrinker is an optional interface of a [Sorter]. Without it no newcomer stands in the place
+// of a contender that leaves.
+type Shrinker interface {
+	// Shrinks reports whether the departure of this contender proves that its place is free.
+	Shrinks(name string) bool
+}
+
 // Line is what one client knows about the contenders in one folder. It is safe for
 // concurrent use. It calls its sorter under its mutex, so the sorter must not call it.
 type Line struct {
@@ -358,19 +365,29 @@ func (l *Line) trim() {
 	}
 }
 
-// Left removes a contender whose node is known to be deleted, by a watch.
-func (l *Line) Left(name string) {
+// Left removes a contender whose node is known to be deleted, by a watch. If another contender
+// may stand in its place, the name stays until a list shows who does, and Left reports false.
+func (l *Line) Left(name string) (removed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if i, removed := l.remove(name); removed {
-		l.unsure = max(l.unsure, i) // the contenders before it perhaps had no watch
+	i, known := l.find(l.names, name)
+	if !known {
+		return true
 	}
+	shrinker, ok := l.sorter.(Shrinker)
+	if ok && !shrinker.Shrinks(name) {
+		l.unsure = max(l.unsure, i+1)
+		return false
+	}
+	l.unsure = max(l.unsure, i) // the contenders before it perhaps had no watch
+	l.remove(name)
+	return true
 }
 
-func (l *Line) remove(name string) (i int, removed bool) {
+func (l *Line) remove(name string) {
 	i, found := l.find(l.names, name)
 	if !found {
-		return i, false
+		return
 	}
 	if i < l.unsure {
 		l.unsure--
@@ -380,7 +397,6 @@ func (l *Line) remove(name string) (i int, removed bool) {
 	} else {
 		l.names = slices.Concat(l.names[:i], l.names[i+1:])
 	}
-	return i, true
 }
 
 // Unsure returns the contenders that may have left unnoticed. The caller must not change them.

@@ -29,6 +29,9 @@ func (byNumber) Number(name string) (int32, bool) {
 	return int32(n), found && err == nil
 }
 
+// Shrinks is false for a node whose place another node may take.
+func (byNumber) Shrinks(name string) bool { return name[0] != 'w' }
+
 func (s byNumber) Compare(a, b string) int {
 	x, _ := s.Number(a)
 	y, _ := s.Number(b)
@@ -40,6 +43,7 @@ type numberless struct{}
 
 func (numberless) Contends(name string) bool { return byNumber{}.Contends(name) }
 func (numberless) Compare(a, b string) int   { return byNumber{}.Compare(a, b) }
+func (numberless) Shrinks(name string) bool  { return byNumber{}.Shrinks(name) }
 
 // server is a folder at a server.
 type server struct {
@@ -60,6 +64,17 @@ func (s *server) create(owner string) (name string, czxid int64) {
 	s.next++
 	s.names = append(slices.Clone(s.names), name)
 	return name, s.zxid
+}
+
+// replace creates a node in the place of another one.
+func (s *server) replace(name string) (replacing string) {
+	s.zxid++
+	s.pzxid = s.zxid
+	_, number, _ := strings.Cut(name, "-n")
+	replacing = fmt.Sprintf("x%d-n%s", s.created, number)
+	s.created++
+	s.names = append(slices.Clone(s.names), replacing)
+	return replacing
 }
 
 func (s *server) delete(name string) {
@@ -106,7 +121,8 @@ type model struct {
 	places    map[string]*line.Place
 	links     map[string]int // over which the nodes were created
 	histories map[string]int64
-	over      map[string]bool // our own nodes whose places have left with proof
+	over      map[string]bool   // our own nodes whose places have left with proof
+	replaced  map[string]string // by node, the one whose place it has taken
 	late      []lateness
 }
 
@@ -122,7 +138,7 @@ func TestModel(t *testing.T) {
 func runModel(t *rapid.T, sorter line.Sorter) {
 	m := &model{
 		server: &server{history: 1, zxid: 1 << 32, pzxid: 1 << 32},
-		line:   line.New(sorter), places: map[string]*line.Place{}, links: map[string]int{}, histories: map[string]int64{}, over: map[string]bool{},
+		line:   line.New(sorter), places: map[string]*line.Place{}, links: map[string]int{}, histories: map[string]int64{}, over: map[string]bool{}, replaced: map[string]string{},
 	}
 	m.backup, m.lister = *m.server, &slowLister{server: m.server}
 	defer func() {
@@ -130,8 +146,8 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 			m.arrive(0)
 		}
 	}()
-	foreign := func() []string {
-		return slices.DeleteFunc(slices.Clone(m.server.names), func(name string) bool { return name[0] != 'f' })
+	foreign := func(kinds string) []string {
+		return slices.DeleteFunc(slices.Clone(m.server.names), func(name string) bool { return !strings.Contains(kinds, name[:1]) })
 	}
 	pick := func(t *rapid.T, names []string) string {
 		if len(names) == 0 {
@@ -143,11 +159,16 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 	t.Repeat(map[string]func(*rapid.T){
 		"foreign nodes are created": func(t *rapid.T) { m.fill(rapid.IntRange(1, 3).Draw(t, "nodes")) },
 		"a foreign node is deleted": func(t *rapid.T) {
-			name := pick(t, foreign())
+			name := pick(t, foreign("fwx"))
 			m.server.delete(name)
 			if rapid.Bool().Draw(t, "reported") {
 				m.line.Left(name)
 			}
+		},
+		"a replaceable node is created": func(*rapid.T) { m.server.create("w") },
+		"a foreign node is replaced": func(t *rapid.T) {
+			name := pick(t, foreign("w"))
+			m.replaced[m.server.replace(name)] = name
 		},
 		"a node is deleted by hand": func(t *rapid.T) { m.server.delete(pick(t, slices.Clone(m.server.names))) },
 		"another transaction":       func(*rapid.T) { m.server.zxid++ },
@@ -244,7 +265,7 @@ func (m *model) check(t *rapid.T) {
 			continue
 		}
 		for _, other := range m.server.names {
-			if !m.over[other] && (byNumber{}).Compare(other, name) < 0 {
+			if !m.over[other] && (byNumber{}).Compare(other, name) < 0 && !slices.Contains(before, m.replaced[other]) {
 				require.Contains(t, before, other, "before %s", name)
 			}
 		}
