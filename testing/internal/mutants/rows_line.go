@@ -43,12 +43,6 @@ var lineRows = []row{
 	},
 	{
 		name: "place-of-a-writer-taken-unseen", breaks: oneHolder,
-		in:     "recipes/locks.(*acquisition).gone",
-		change: drop("requireNewList()"),
-		test:   "^TestDowngradedWriterKeepsWritersOut$",
-	},
-	{
-		name: "writer-that-left-is-forgotten", breaks: oneHolder,
 		in:     "recipes/locks/internal/line.(*Line).Left",
 		change: never("Shrinks"),
 		pkg:    "recipes/locks",
