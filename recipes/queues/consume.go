@@ -413,18 +413,23 @@ func (c *consumer) deliver(ctx context.Context, name string, node ahead) (*deliv
 			return d, nil
 		}
 	}
-	return nil, c.leaveOut(ctx, name, err)
+	return nil, c.leaveOut(ctx, name, &node.stat, err)
 }
 
 // leaveOut leaves a znode where it is until it changes, so that it keeps nothing else from
-// being consumed.
-func (c *consumer) leaveOut(ctx context.Context, name string, why error) error {
+// being consumed. The Stat came with the data that cannot be used, and is zero if no data came.
+func (c *consumer) leaveOut(ctx context.Context, name string, read *framework.Stat, why error) error {
 	path := framework.JoinPath(c.q.path, name)
 	var watch *framework.Watch
 	stat, err := c.q.client.Exists(ctx, path, framework.Watched(&watch))
-	if err != nil || stat == nil {
+	switch {
+	case err != nil || stat == nil:
 		watch.Cancel()
 		return err
+	case read.Czxid != 0 && read.Mzxid != stat.Mzxid: // the change came before the watch
+		watch.Cancel()
+		c.forgetList()
+		return nil
 	}
 	c.q.client.Logger().Error("a znode in a queue cannot be consumed and stays there", logPath, c.q.path, "name", name, "error", why)
 	c.q.leftOut.Add(1)
@@ -572,7 +577,7 @@ func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
 		return false, nil // the item is gone
 	case failedAt(err, l.claimOf(path)) && isOfElement(err):
 		_, name := framework.SplitPath(path)
-		return false, c.leaveOut(ctx, name, err)
+		return false, c.leaveOut(ctx, name, &framework.Stat{}, err)
 	default:
 		return false, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -100,6 +101,34 @@ func TestLateItemThatCannotBeReadIsLeftOut(t *testing.T) {
 				require.NoError(t, operator.Set(zktest.Context(t), framework.JoinPath(path, long), queues.Encode([]byte("2"))))
 				require.Equal(t, []string{"2"}, awaitItems(t, items, 1))
 			})
+		})
+	}
+}
+
+// A producer may create its znode first and write the item then. A consumer that has read the znode
+// in between does not miss the item.
+func TestLateDataOfAnItemIsConsumed(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			producer := zktest.Client(t, server)
+			item, err := producer.Create(zktest.Context(t), path+"/queue-", nil,
+				framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+			asked, written := make(chan struct{}), make(chan struct{})
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpExists || r.Path != item {
+					return zkserver.Pass
+				}
+				close(asked) // once: the item is read, and is consumed then
+				return zkserver.HoldUntil(written)
+			})
+			items := consumed(t, newQueue(t, zktest.Client(t, server), opts...))
+			zktest.Await(t, asked, "the watch on an item without data")
+			require.NoError(t, producer.Set(zktest.Context(t), item, queues.Encode([]byte("a"))))
+			close(written)
+
+			require.Equal(t, []string{"a"}, awaitItems(t, items, 1))
 		})
 	}
 }
