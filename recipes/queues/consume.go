@@ -96,11 +96,12 @@ type consumer struct {
 
 // ahead is an item that was read before it was the next one. The zero value is none.
 type ahead struct {
-	name string
-	data []byte
-	stat framework.Stat
-	gone bool
-	err  error // why it cannot be read
+	name    string
+	session *framework.Session // before the read; nil before the client's first one
+	data    []byte
+	stat    framework.Stat
+	gone    bool
+	err     error // why it cannot be read
 }
 
 // run yields items until the loop is left, which is no error, or ctx ends.
@@ -215,7 +216,7 @@ func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
 		return false, nil // other consumers have locked too many items of the list
 	}
 	var now *framework.Stat
-	first := ahead{name: c.names[0]}
+	first := ahead{name: c.names[0], session: c.q.client.Session()}
 	err := c.q.client.Pipeline(ctx, framework.ReadStat(c.q.path, &now),
 		framework.ReadData(framework.JoinPath(c.q.path, first.name), &first.data,
 			framework.StoringStatIn(&first.stat), framework.StoringAbsenceIn(&first.gone)).StoringErrorIn(&first.err))
@@ -365,7 +366,7 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	// A context that ends while the request is under way must not lose the item.
 	bounded, cancel := graceful(ctx)
 	defer cancel()
-	switch err := remove(bounded, c.q.client, path, &node.stat); {
+	switch err := remove(bounded, c.q.client, path, &node.stat, node.session); {
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):
@@ -386,7 +387,7 @@ func (c *consumer) read(ctx context.Context, path, name string) (ahead, error) {
 	if item.name == name {
 		return item, nil
 	}
-	item = ahead{name: name}
+	item = ahead{name: name, session: c.q.client.Session()}
 	var err error
 	item.data, err = c.q.client.Get(ctx, path, framework.StoringStatIn(&item.stat))
 	switch {

@@ -498,9 +498,10 @@ func TestTxnReadThatFailedIsMadeAgain(t *testing.T) {
 		return zkserver.HoldUntil(created)
 	})
 	go func() {
+		defer close(created)
 		<-counts
-		put(t, other, "/d/new", "2")
-		close(created)
+		_, err := other.Create(zktest.Context(t), "/d/new", []byte("2"))
+		assert.NoError(t, err)
 	}()
 
 	must(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
@@ -528,7 +529,7 @@ func TestTxnCommitThatMeetsRestoredServersIsAConflict(t *testing.T) {
 				return err
 			}
 			if runs++; runs == 1 {
-				server.Stop()
+				must(t, server.Stop())
 				zktest.AwaitState(t, client, framework.Suspended)
 				must(t, server.Restore(another.Backup(), 0))
 				time.AfterFunc(time.Second, func() { assert.NoError(t, server.Restart()) }) // while the commit waits for a connection
