@@ -102,6 +102,27 @@ func TestRESTStrategyThatPanics(t *testing.T) {
 	require.Contains(t, w.Body.String(), "no such choice")
 }
 
+// TestRESTTurnsOfEachService: requests for one service take no turns of another.
+func TestRESTTurnsOfEachService(t *testing.T) {
+	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, services.Close()) })
+	for _, name := range []string{"one", "two"} {
+		for port := 1; port <= 2; port++ {
+			require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string](name, "10.0.0.1", port)))
+		}
+	}
+	handler, answers := rest.Handler(services, nil), map[string]bool{}
+	for range 2 {
+		for _, name := range []string{"one", "two"} {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/"+name, http.NoBody))
+			answers[w.Body.String()] = true
+		}
+	}
+	require.Len(t, answers, 4)
+}
+
 type broken struct{}
 
 func (broken) Choose(discovery.Candidates) int { panic("no such choice") }
