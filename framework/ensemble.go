@@ -48,9 +48,9 @@ func newEnsemble(cfg *config) *ensemble {
 	}
 }
 
-// leaver has a connection, and cuts it if isGone says so of its server.
+// leaver has a connection, and cuts it if isGone says so of its server. It may also be trying to connect to a server.
 type leaver interface {
-	Leave(isGone func(server string, address net.Addr) bool)
+	Leave(servers []string, isGone func(server string, address net.Addr) bool)
 }
 
 // follow cuts connections to servers that are gone, until the context ends.
@@ -61,8 +61,16 @@ func (e *ensemble) follow(ctx context.Context, connection leaver) {
 	if notifier, ok := e.provider.(interface {
 		OnChange(fn func()) *listen.Registration
 	}); ok {
-		var registration *listen.Registration
-		e.guard(func() { registration = notifier.OnChange(e.look) })
+		registration, ok := until(ctx, func() (registration *listen.Registration) {
+			e.guard(func() { registration = notifier.OnChange(e.look) })
+			if registration != nil && ctx.Err() != nil { // it comes too late
+				registration.Remove()
+			}
+			return registration
+		})
+		if !ok {
+			return
+		}
 		if registration != nil { // the provider may have nothing to remove, or has panicked
 			defer registration.Remove()
 		}
@@ -71,13 +79,29 @@ func (e *ensemble) follow(ctx context.Context, connection leaver) {
 	for {
 		select {
 		case <-e.changed:
-			servers := e.list()
-			connection.Leave(func(server string, address net.Addr) bool {
+			servers, ok := until(ctx, e.list)
+			if !ok {
+				return
+			}
+			connection.Leave(servers, func(server string, address net.Addr) bool {
 				return e.isGone(ctx, servers, server, address)
 			})
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// until returns what fn returns, or false if the context ends first. fn calls a provider, and a provider that
+// blocks must not hold up Close.
+func until[T any](ctx context.Context, fn func() T) (value T, ok bool) {
+	answer := make(chan T, 1)
+	go func() { answer <- fn() }()
+	select {
+	case value = <-answer:
+		return value, true
+	case <-ctx.Done():
+		return value, false
 	}
 }
 

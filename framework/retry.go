@@ -22,6 +22,9 @@ type plan struct {
 	calls   []*call
 	attempt func(context.Context) error
 
+	// marks means that the attempt is a function of the program, which may mark an error with backoff.Permanent.
+	marks bool
+
 	// repeatable means that a second run does no harm after a try whose outcome is unknown.
 	repeatable bool
 
@@ -123,6 +126,9 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 			p.last = r.exchange(ctx, p.calls...)
 		}
 		p.inDoubt = p.inDoubt || OutcomeUnknown(p.last)
+		if p.marks && isPermanent(p.last) {
+			return permanentReason(p.last)
+		}
 		again, outcome := r.awaitRetry(ctx, &policy, scope.expired(p.last), p.repeatable)
 		if !again {
 			return outcome
@@ -133,8 +139,8 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 // awaitRetry waits for the next try after one that has ended with err. It returns false and
 // the outcome of the call if there is none.
 func (r *requests) awaitRetry(ctx context.Context, policy *retry.Run, err error, repeatable bool) (again bool, outcome error) {
-	if err == nil || isPermanent(err) {
-		return false, permanentReason(err)
+	if err == nil {
+		return false, nil
 	}
 	// A second run of a write that was applied could undo later writes of other clients.
 	if OutcomeUnknown(err) && !repeatable || !mayRepeat(policy, err) {
@@ -170,10 +176,10 @@ func isPermanent(err error) bool {
 }
 
 func permanentReason(err error) error {
-	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
+	if permanent, _ := errors.AsType[*backoff.PermanentError](err); permanent.Err != nil {
 		return permanent.Err
 	}
-	return err
+	return errors.New("framework: retry: op returned a backoff.PermanentError that holds no error")
 }
 
 // over returns why there can be no other try.

@@ -135,10 +135,13 @@ func (c *conn) isEstablished() bool {
 	return c.established
 }
 
-func (c *conn) isOpen() bool {
-	c.queue.Lock()
-	defer c.queue.Unlock()
-	return c.open
+func (c *conn) hasEnded() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *conn) isLive() bool {

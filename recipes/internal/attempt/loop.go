@@ -52,14 +52,22 @@ type Loop struct {
 }
 
 // Do calls work until it returns nil. A panic of user code counts as a failure. Do gives up when ctx
-// or the client ends, and after an error that is marked with backoff.Permanent. Then it returns the
-// reason. After an attempt that has lasted, the pauses begin with the shortest again.
+// or the client ends, even during a pause, and after an error that is marked with backoff.Permanent.
+// Then it returns the reason. After an attempt that has lasted, the pauses begin with the shortest
+// again.
 func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) error {
 	l.reset()
-	next := func(int, time.Duration, error) (time.Duration, bool) {
-		return min(l.pause.Next(), cmp.Or(l.Longest, maxPause)), true
-	}
+	var last error
+	next := func(_ int, _ time.Duration, err error) (time.Duration, bool) { last = err; return 0, true }
 	return retry.Do(ctx, retry.PolicyFunc(next), func(ctx context.Context) error {
+		if last != nil {
+			if err := rest(ctx, l.Client, min(l.pause.Next(), cmp.Or(l.Longest, maxPause))); err != nil {
+				return backoff.Permanent(err)
+			}
+			if ctx.Err() != nil {
+				return last
+			}
+		}
 		began := time.Now()
 		err := Guard(l.Client, func() error { return work(ctx) })
 		if err == nil {
@@ -78,6 +86,26 @@ func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) err
 		l.log(ctx, err)
 		return err
 	})
+}
+
+// rest waits for d, or until ctx or the client ends, and returns why the client has ended. The pauses
+// of [framework.Framework.Retry] are the only waits that end with the client.
+func rest(ctx context.Context, client *framework.Framework, d time.Duration) error {
+	rested := false
+	once := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) { rested = true; return d, true })
+	err := client.Retry(ctx, func(context.Context) error {
+		if rested {
+			return nil
+		}
+		return framework.ErrNotConnected // the kind of error that is retried
+	}, framework.WithRetry(once))
+	switch {
+	case ClientEnded(err):
+		return err
+	case errors.Is(err, framework.ErrNotStarted):
+		Sleep(ctx, d)
+	}
+	return nil
 }
 
 func (l *Loop) reset() { l.pause, l.failures, l.logged = 0, 0, "" }

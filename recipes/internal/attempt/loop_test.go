@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/retry"
 )
 
 // client is never connected: a Loop takes no more than a logger from it.
@@ -105,6 +107,27 @@ func TestLoopEnds(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestLoopPauseEndsWithTheClient, or a goroutine would outlive the client by half a minute.
+func TestLoopPauseEndsWithTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") }
+		f := client(t, framework.WithDialer(refuse), framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Millisecond))
+		require.NoError(t, f.Start())
+		ended := make(chan error, 1)
+		loop := attempt.Loop{Client: f}
+		go func() {
+			ended <- loop.Do(context.Background(), func(ctx context.Context) error { return f.Sync(ctx, "/") })
+		}()
+		time.Sleep(time.Minute) // into the pause after the attempt that comes after 51 s
+		closeClient(t, f)
+		closed := time.Now()
+
+		require.ErrorIs(t, <-ended, framework.ErrClosed)
+
+		require.Less(t, time.Since(closed), time.Second)
+	})
 }
 
 func TestLoopLogsEachReasonOnce(t *testing.T) {
