@@ -39,7 +39,7 @@ import (
 
 const (
 	maxBody = 1 << 20          // bytes of an instance
-	limit   = 10 * time.Second // for one request
+	limit   = 10 * time.Second // for one request, and for its answer to be read
 )
 
 // Handler returns the REST resource of a discovery. The strategy chooses for /v1/anyservice, for all
@@ -47,8 +47,8 @@ const (
 //
 // The status of a PUT is 201, or 400 if the body is no instance, names another instance than the
 // path, or is dynamic. The status of a DELETE is 200 whether or not the instance was there. An
-// instance that does not exist is 404. A request takes at most 10 seconds and a body of 1 MiB. A
-// refusal of the ZooKeeper servers is 500, as in Curator.
+// instance that does not exist is 404. A request takes at most 10 seconds, its answer
+// another 10, and a body of 1 MiB. A refusal of the ZooKeeper servers is 500, as in Curator.
 //
 // A PUT registers for as long as the discovery is open, see [discovery.ServiceDiscovery.Register].
 // Closing the discovery unregisters all these instances.
@@ -151,7 +151,8 @@ func write(w http.ResponseWriter, value any, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(bytes.TrimSuffix(body.Bytes(), []byte("\n"))) // a client that has gone needs nothing
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit)) // not every writer has deadlines
+	_, _ = w.Write(bytes.TrimSuffix(body.Bytes(), []byte("\n")))              // a client that has gone needs nothing
 }
 
 func (s *resource[T]) names(w http.ResponseWriter, r *http.Request) {

@@ -131,11 +131,17 @@ func (broken) Choose(discovery.Candidates) int { panic("no such choice") }
 type deadlines struct {
 	*httptest.ResponseRecorder
 
-	set []time.Time
+	set     []time.Time
+	written time.Time
 }
 
 func (d *deadlines) SetReadDeadline(t time.Time) error {
 	d.set = append(d.set, t)
+	return nil
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.written = t
 	return nil
 }
 
@@ -154,6 +160,9 @@ func TestRESTLeavesNoDeadline(t *testing.T) {
 		request := httptest.NewRequestWithContext(t.Context(), step.method, "/v1/service/test/one", strings.NewReader(step.body))
 		rest.Handler(services, nil).ServeHTTP(w, request)
 		require.Equal(t, step.status, w.Code)
+		if step.method == http.MethodGet {
+			require.WithinRange(t, w.written, time.Now(), time.Now().Add(time.Minute), "a client that does not read is let go")
+		}
 		if step.body == "" {
 			require.Empty(t, w.set, step.method)
 			continue
