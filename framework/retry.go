@@ -11,6 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/gocurator/curator/internal/callscope"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -268,9 +269,9 @@ type scopedContext struct {
 	scope scope
 }
 
-// Value returns the scope for its key.
+// Value returns the scope for its key, and to recipes.
 func (c *scopedContext) Value(key any) any {
-	if key == any(c.key) {
+	if key == any(c.key) || key == any(callscope.Key{}) {
 		return &c.scope
 	}
 	return c.Context.Value(key)
@@ -296,11 +297,11 @@ func (r *requests) withBudget(ctx context.Context, policy retry.Policy) (context
 		}
 		policy = r.cfg.retry
 	}
-	loop := &scope{budget: retry.NewBudget(policy), over: new(atomic.Bool)}
+	loop := &scopedContext{Context: ctx, key: scopeKey{r}, scope: scope{budget: retry.NewBudget(policy), over: new(atomic.Bool)}}
 	if outer != nil {
-		loop.session, loop.byPolicy = outer.session, outer.byPolicy
+		loop.scope.session, loop.scope.byPolicy = outer.session, outer.byPolicy
 	}
-	return context.WithValue(ctx, scopeKey{r}, loop), func() { loop.over.Store(true) }
+	return loop, func() { loop.scope.over.Store(true) }
 }
 
 // policyFor returns the policy of a call: its own, its scope's budget, or the client's.

@@ -106,6 +106,9 @@ func NewOnce(client *framework.Framework, path string, opts ...OnceOption) (*Onc
 			return nil, fmt.Errorf("leader: once %s: %w", path, err)
 		}
 	}
+	if err := framework.ValidatePath(path); err != nil { // of which the paths below may be valid
+		return nil, fmt.Errorf("leader: once: %w", err)
+	}
 	if _, err := o.mutex("key"); err != nil {
 		return nil, err
 	}

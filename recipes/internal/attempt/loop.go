@@ -36,6 +36,25 @@ func (p *Pause) Next() time.Duration {
 // Reset makes the next pause the shortest one.
 func (p *Pause) Reset() { *p = 0 }
 
+// Wait waits before the attempt after one that has failed with err: for the next pause or, in an
+// outage, for its end. So what must come back after an outage does not come a long pause later.
+func (p *Pause) Wait(ctx context.Context, client *framework.Framework, err error) {
+	if isOutage(client, err) {
+		p.Reset()
+		defer awaitEnd(ctx, client)
+	}
+	Sleep(ctx, p.Next())
+}
+
+// isOutage reports whether an attempt has failed because there was no connection, and there is none
+// now.
+func isOutage(client *framework.Framework, err error) bool {
+	return errors.Is(err, framework.ErrNotConnected) && !client.State().IsConnected()
+}
+
+// awaitEnd waits for the end of an outage. If there is none, the next attempt says why.
+func awaitEnd(ctx context.Context, client *framework.Framework) { _ = client.BlockUntilConnected(ctx) }
+
 // Loop is how a goroutine of a recipe tries until it succeeds. Each request has its retry policy;
 // a Loop goes on after that, for as long as there is a client.
 type Loop struct {
@@ -61,8 +80,15 @@ func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) err
 	next := func(_ int, _ time.Duration, err error) (time.Duration, bool) { last = err; return 0, true }
 	return retry.Do(ctx, retry.PolicyFunc(next), func(ctx context.Context) error {
 		if last != nil {
+			outage := isOutage(l.Client, last)
+			if outage {
+				l.pause.Reset()
+			}
 			if err := rest(ctx, l.Client, min(l.pause.Next(), cmp.Or(l.Longest, maxPause))); err != nil {
 				return backoff.Permanent(err)
+			}
+			if outage {
+				awaitEnd(ctx, l.Client)
 			}
 			if ctx.Err() != nil {
 				return last
