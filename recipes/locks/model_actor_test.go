@@ -66,7 +66,8 @@ func (w *world) acquire(a *actor, s step) {
 	owner := fmt.Sprintf("actor %d, turn %d", s.actor, w.owners)
 	w.mu.Unlock()
 	owned, token := false, int64(math.MaxInt64)
-	if g := a.pick(-1); s.owned && g != nil {
+	g := a.pick(-1)
+	if (s.owned || s.verb == downgradeIt) && g != nil {
 		ctx, owned = g.context(ctx), true
 		if w.program.recipe.reenters {
 			owner, token = g.owner, g.leases[0].Token()
@@ -90,6 +91,9 @@ func (w *world) acquire(a *actor, s step) {
 				w.seen.reentered.Add(1)
 			}
 			w.granted(a, owner, call, grants)
+			if s.verb == downgradeIt && owned {
+				w.release(g)
+			}
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()

@@ -43,6 +43,7 @@ const (
 	tryIt              verb = "try"
 	readIt             verb = "read"
 	tryReadIt          verb = "try to read"
+	downgradeIt        verb = "become a reader" // acquires the read side as the owner of a lease, and releases that one
 	releaseIt          verb = "release"
 	cancelIt           verb = "cancel"         // the context of the acquisition that waits
 	revokeIt           verb = "ask for"        // another's lease
@@ -50,7 +51,7 @@ const (
 	deleteIt           verb = "delete"         // the node of some contender
 	killIt             verb = "session killed" // of the actor's client
 	loseIt             verb = "reply lost"     // of the client's next request, and its connection
-	maxActors               = 4
+	maxActors               = 6
 	maxPermits              = 3
 	minSteps, maxSteps      = 5, 20
 )

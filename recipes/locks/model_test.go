@@ -27,6 +27,7 @@ type recipe struct {
 	model    checker.Model
 	open     func(*framework.Framework) (acquireFunc, error)
 	reenters bool
+	unhurt   bool               // nothing happens to its clients
 	resizes  bool               // the number of its permits changes
 	several  bool               // of its permits are acquired at once
 	members  func(int) []string // of a multi-lock, for a number from 1 to maxPermits
@@ -40,12 +41,16 @@ func (r *recipe) folderOf(actor int) string { return r.folders[actor%len(r.folde
 
 // acquires tells whether the verb is one that acquires.
 func (r *recipe) acquires(v verb) bool {
-	return slices.Contains([]verb{acquireIt, tryIt, readIt, tryReadIt}, v)
+	return slices.Contains([]verb{acquireIt, tryIt, readIt, tryReadIt, downgradeIt}, v)
 }
+
+// reads tells whether the verb is of the side that many can hold.
+func (v verb) reads() bool { return v == readIt || v == tryReadIt || v == downgradeIt }
 
 var (
 	basicVerbs  = []verb{restIt, acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, deleteIt, killIt, loseIt}
-	readVerbs   = slices.Concat(basicVerbs, []verb{readIt, readIt, tryReadIt})
+	readVerbs   = slices.Concat(basicVerbs, []verb{readIt, readIt, tryReadIt, downgradeIt})
+	crowdVerbs  = []verb{acquireIt, acquireIt, readIt, readIt, readIt, downgradeIt, downgradeIt, releaseIt, releaseIt, releaseIt, cancelIt}
 	resizeVerbs = slices.Concat(basicVerbs, []verb{resizeIt})
 )
 
@@ -65,6 +70,10 @@ var recipesOfModels = []*recipe{
 	},
 	{
 		name: "readwrite", verbs: readVerbs, folders: modelFolder, model: checker.ReadWrite(), reenters: true,
+		open: openReadWrite,
+	},
+	{
+		name: "readwrite-crowd", verbs: crowdVerbs, folders: modelFolder, model: checker.ReadWrite(), reenters: true, unhurt: true,
 		open: openReadWrite,
 	},
 	{
@@ -95,7 +104,7 @@ func openReadWrite(c *framework.Framework) (acquireFunc, error) {
 		return nil, err
 	}
 	return func(ctx context.Context, v verb, n int) ([]*grant, error) {
-		if v == readIt || v == tryReadIt {
+		if v.reads() {
 			return single(rw.ReadLock(), true)(ctx, v, n)
 		}
 		return single(rw.WriteLock(), false)(ctx, v, n)
@@ -213,7 +222,7 @@ func TestModels(t *testing.T) {
 				}
 			})
 			t.Log(&seen)
-			seen.requireEnough(t)
+			seen.requireEnough(t, r)
 		})
 	}
 }

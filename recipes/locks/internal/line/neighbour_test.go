@@ -63,6 +63,7 @@ func TestNeighbour(t *testing.T) {
 		"with a number that is not its own":    {"p-n0000000005", line.Node{Czxid: zxid + 1, History: 1, Moved: true}, false},
 		"in another history":                   {"p-n0000000005", line.Node{Czxid: zxid + 1, History: 2}, false},
 		"in one of two histories":              {"p-n0000000005", line.Node{Czxid: zxid + 1}, false},
+		"before it, in one of two histories":   {"p-n0000000003", line.Node{Czxid: zxid - 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) { requireKnown(t, join(afterATurn(t), test.name, test.node), test.known) })
 	}
