@@ -109,7 +109,7 @@ func (w *world) judge(a *actor, s step, owned, cancelled bool, err error) {
 	case (s.verb == tryIt || s.verb == tryReadIt) && errors.Is(err, locks.ErrNotAcquired):
 	case cancelled && errors.Is(err, context.Canceled):
 	case errors.As(err, &lost) && (a.client.isHurt() || w.isVandalized()): // a member of a multi-lock that had been acquired
-	case owned && (errors.As(err, &lost) || errors.Is(err, locks.ErrReleased) || errors.Is(err, locks.ErrUpgrade)):
+	case owned && (errors.As(err, &lost) || errors.Is(err, locks.ErrReleased) || errors.Is(err, locks.ErrUpgrade) || errors.Is(err, locks.ErrReentered)):
 	case w.program.recipe.resizes && errors.Is(err, locks.ErrTooManyLeases):
 	default:
 		w.failf("actor %d: %s: %w", s.actor, w.program.describe(s), err)

@@ -69,6 +69,10 @@ var recipesOfModels = []*recipe{
 		},
 	},
 	{
+		name: "mutexes", verbs: basicVerbs, folders: modelFolder, model: checker.Semaphore(1), // a row of holds has one token
+		open: openMutexes,
+	},
+	{
 		name: "readwrite", verbs: readVerbs, folders: modelFolder, model: checker.ReadWrite(), reenters: true,
 		open: openReadWrite,
 	},
@@ -96,6 +100,26 @@ var recipesOfModels = []*recipe{
 		name: "multi", verbs: basicVerbs, folders: multiMembers(maxPermits), model: checker.Reentrant(), reenters: true,
 		open: openMulti, members: multiMembers,
 	},
+}
+
+// openMutexes opens locks that are one lock: they share what a client knows about its queue.
+func openMutexes(c *framework.Framework) (acquireFunc, error) {
+	usual, err := locks.NewInterProcessMutex(c, modelPath, locks.WithoutReentry())
+	if err != nil {
+		return nil, err
+	}
+	row, err := locks.NewInterProcessMutex(c, modelPath, locks.WithoutReentry(), locks.WithLocalHandoff(maxPermits))
+	if err != nil {
+		return nil, err
+	}
+	semaphore, err := locks.NewInterProcessSemaphore(c, modelPath, locks.FixedLeases(1), locks.WithoutReentry())
+	if err != nil {
+		return nil, err
+	}
+	kinds := [maxPermits]locks.InterProcessLock{usual, row, semaphore}
+	return func(ctx context.Context, v verb, n int) ([]*grant, error) {
+		return single(kinds[n-1], false)(ctx, v, n)
+	}, nil
 }
 
 func openReadWrite(c *framework.Framework) (acquireFunc, error) {
