@@ -44,6 +44,7 @@ const (
 	readIt             verb = "read"
 	tryReadIt          verb = "try to read"
 	downgradeIt        verb = "become a reader" // acquires the read side as the owner of a lease, and releases that one
+	turnIt             verb = "go on"           // to the next of: acquire, become a reader, release; see [actor.next]
 	releaseIt          verb = "release"
 	cancelIt           verb = "cancel"         // the context of the acquisition that waits
 	revokeIt           verb = "ask for"        // another's lease

@@ -50,7 +50,7 @@ func (v verb) reads() bool { return v == readIt || v == tryReadIt || v == downgr
 var (
 	basicVerbs  = []verb{restIt, acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, deleteIt, killIt, loseIt}
 	readVerbs   = slices.Concat(basicVerbs, []verb{readIt, readIt, tryReadIt, downgradeIt})
-	crowdVerbs  = []verb{acquireIt, acquireIt, readIt, readIt, readIt, downgradeIt, downgradeIt, releaseIt, releaseIt, releaseIt, cancelIt}
+	crowdVerbs  = []verb{turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, cancelIt}
 	resizeVerbs = slices.Concat(basicVerbs, []verb{resizeIt})
 )
 
