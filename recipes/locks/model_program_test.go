@@ -55,6 +55,7 @@ const (
 	maxActors               = 6
 	maxPermits              = 3
 	minSteps, maxSteps      = 5, 20
+	stepsOfCrowd            = 60
 )
 
 // drawProgram draws a program for the recipe.
@@ -67,7 +68,10 @@ func drawProgram(t *rapid.T, r *recipe) program {
 	}
 	verbs := rapid.SampledFrom(r.verbs)
 	pauses := rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 3000))
-	steps := rapid.IntRange(minSteps, maxSteps).Draw(t, "steps")
+	steps := stepsOfCrowd
+	if !r.crowd {
+		steps = rapid.IntRange(minSteps, maxSteps).Draw(t, "steps")
+	}
 	for range steps {
 		p.steps = append(p.steps, step{
 			verb:  verbs.Draw(t, "verb"),

@@ -33,7 +33,7 @@ func (s *tally) requireEnough(t *testing.T, r *recipe) {
 	require.GreaterOrEqual(t, s.programs.Load(), want)
 	require.GreaterOrEqual(t, s.acquired.Load(), want)
 	require.GreaterOrEqual(t, s.failed.Load(), want/4)
-	if !r.unhurt {
+	if !r.crowd {
 		require.GreaterOrEqual(t, s.lost.Load(), want/4)
 	}
 }

@@ -27,7 +27,7 @@ type recipe struct {
 	model    checker.Model
 	open     func(*framework.Framework) (acquireFunc, error)
 	reenters bool
-	unhurt   bool               // nothing happens to its clients
+	crowd    bool               // its programs are long, and nothing happens to their clients
 	resizes  bool               // the number of its permits changes
 	several  bool               // of its permits are acquired at once
 	members  func(int) []string // of a multi-lock, for a number from 1 to maxPermits
@@ -77,7 +77,7 @@ var recipesOfModels = []*recipe{
 		open: openReadWrite,
 	},
 	{
-		name: "readwrite-crowd", verbs: crowdVerbs, folders: modelFolder, model: checker.ReadWrite(), reenters: true, unhurt: true,
+		name: "readwrite-crowd", verbs: crowdVerbs, folders: modelFolder, model: checker.ReadWrite(), reenters: true, crowd: true,
 		open: openReadWrite,
 	},
 	{
