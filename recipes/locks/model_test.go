@@ -49,7 +49,7 @@ func (v verb) reads() bool { return v == readIt || v == tryReadIt || v == downgr
 
 var (
 	basicVerbs  = []verb{restIt, acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, deleteIt, killIt, loseIt}
-	readVerbs   = slices.Concat(basicVerbs, []verb{readIt, readIt, tryReadIt, downgradeIt})
+	readVerbs   = slices.Concat(basicVerbs, []verb{readIt, readIt, tryReadIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt})
 	crowdVerbs  = []verb{turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, cancelIt}
 	resizeVerbs = slices.Concat(basicVerbs, []verb{resizeIt})
 )

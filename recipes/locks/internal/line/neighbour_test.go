@@ -86,6 +86,17 @@ func TestNeighbourInANewFolder(t *testing.T) {
 	requireKnown(t, join(l, "q-n0000000002", line.Node{Czxid: zxid + 21, History: 1}), true)
 }
 
+// TestNeighbourOfTwoHistories: a node that was created while the history changed is known when a
+// list shows it.
+func TestNeighbourOfTwoHistories(t *testing.T) {
+	l := afterATurn(t)
+	p := join(l, "p-n0000000003", line.Node{Czxid: zxid - 1})
+	requireKnown(t, p, false)
+	_, err := l.List(context.Background(), false, listed{Names: []string{"p-n0000000003"}, Pzxid: zxid + 1, History: 1})
+	require.NoError(t, err)
+	requireKnown(t, p, true)
+}
+
 // TestNeighbourOfAnOlderList is not learned: what it lacks may be newer, and what it has may have left.
 func TestNeighbourOfAnOlderList(t *testing.T) {
 	l := line.New(byNumber{})
