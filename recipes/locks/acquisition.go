@@ -288,8 +288,9 @@ func (a *acquisition) gone(name string) {
 func (a *acquisition) refusal(cause error) error {
 	ahead := a.listed
 	if a.shrinking != nil {
-		ahead = a.place.Known()
-	} else if i := slices.Index(ahead, a.name); i >= 0 {
+		ahead, _ = a.before()
+	}
+	if i := slices.Index(ahead, a.name); i >= 0 {
 		ahead = ahead[:i]
 	}
 	if len(ahead) == 0 {

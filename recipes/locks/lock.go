@@ -53,11 +53,12 @@ func (l *lock) newLine() *line.Line {
 		key.sorter = driver.order()
 		return line.Of(key, driver.order())
 	}
+	sorter := struct{ LockInternalsSorter }{l.driver} // a method that happens to be called Number means nothing
 	if !reflect.ValueOf(l.driver).Comparable() {
-		return line.New(l.driver) // shared by no other lock
+		return line.New(sorter) // shared by no other lock
 	}
 	key.sorter = l.driver
-	return line.Of(key, l.driver)
+	return line.Of(key, sorter)
 }
 
 // localReleaseProves reports whether the release of an acquisition of this process proves

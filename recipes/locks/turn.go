@@ -34,6 +34,12 @@ func (a *acquisition) known() ([]string, bool) {
 	case a.shrinking == nil:
 		return a.listed, a.listed != nil
 	}
+	return a.before()
+}
+
+// before returns the contenders up to ours, without those that have left. It reports false if
+// some may be unknown.
+func (a *acquisition) before() ([]string, bool) {
 	contenders, known := a.place.Before()
 	if len(a.departed) > 0 {
 		contenders = slices.DeleteFunc(slices.Clone(contenders), func(name string) bool { return slices.Contains(a.departed, name) })
