@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/listen"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // The keys of what is logged.
@@ -147,8 +147,7 @@ func (p *picture) guarded(call func()) {
 		call()
 		return
 	}
-	err := attempt.Catch(func() error { call(); return nil })
-	if panicked, ok := err.(*attempt.PanicError); ok { //nolint:errorlint // of this call
+	if panicked := usercode.Apart(call); panicked != nil {
 		p.log.Error("cache storage panicked", logPath, p.path, "panic", panicked.Value, "stack", panicked.Stack)
 	}
 }
