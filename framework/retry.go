@@ -133,8 +133,11 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 // awaitRetry waits for the next try after one that has ended with err. It returns false and
 // the outcome of the call if there is none.
 func (r *requests) awaitRetry(ctx context.Context, policy *retry.Run, err error, repeatable bool) (again bool, outcome error) {
-	if err == nil || isPermanent(err) {
-		return false, permanentReason(err)
+	if err == nil {
+		return false, nil
+	}
+	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
+		return false, permanent.Err // of the function given to Framework.Retry
 	}
 	// A second run of a write that was applied could undo later writes of other clients.
 	if OutcomeUnknown(err) && !repeatable || !mayRepeat(policy, err) {
@@ -161,19 +164,6 @@ func mayRepeat(run *retry.Run, err error) bool {
 		return false
 	}
 	return run.AllowRetry(err, Retryable(err))
-}
-
-// isPermanent reports whether the function given to Framework.Retry refuses another try.
-func isPermanent(err error) bool {
-	_, permanent := errors.AsType[*backoff.PermanentError](err)
-	return permanent
-}
-
-func permanentReason(err error) error {
-	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
-		return permanent.Err
-	}
-	return err
 }
 
 // over returns why there can be no other try.
