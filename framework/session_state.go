@@ -16,12 +16,6 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
-	return listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
-		log.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
-	}))
-}
-
 // tracker turns the conduit's events into connection states and sessions. No other code
 // changes either of them.
 //
@@ -60,7 +54,10 @@ type connectionClock interface {
 
 func newTracker(cfg *config, clock connectionClock, beats heartbeats) *tracker {
 	return &tracker{
-		cfg: cfg, log: cfg.log, listeners: newStateListeners(cfg.log), clock: clock, beats: beats, connected: make(chan struct{}),
+		cfg: cfg, log: cfg.log, clock: clock, beats: beats, connected: make(chan struct{}),
+		listeners: listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
+			cfg.log.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
+		})),
 	}
 }
 
@@ -82,7 +79,8 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)
-		t.resetTimer() // a shorter timeout moves the deadline back
+		deadline, _ := t.clock.Deadline()
+		t.timer.Reset(time.Until(deadline)) // a shorter timeout moves the deadline back
 	}
 	close(t.connected)
 	t.readOnly = h.ReadOnly
@@ -248,11 +246,6 @@ func (t *tracker) armTimer() {
 	session := t.session
 	deadline, _ := t.clock.Deadline()
 	t.timer = time.AfterFunc(time.Until(deadline), func() { t.onTimer(session) })
-}
-
-func (t *tracker) resetTimer() {
-	deadline, _ := t.clock.Deadline()
-	t.timer.Reset(time.Until(deadline))
 }
 
 func (t *tracker) enter(s ConnectionState) {
