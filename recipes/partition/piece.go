@@ -35,10 +35,6 @@ type piece struct {
 	asked   []string // whom this acquisition has asked
 }
 
-func newPiece(r *run, name string) *piece {
-	return &piece{r: r, name: name, wake: make(chan struct{}, 1)}
-}
-
 func (p *piece) wantLocked() {
 	if p.wanted {
 		return

@@ -172,19 +172,13 @@ func (r *run) handle(e event) {
 		r.share, r.known = decodeShare(e.node), true
 		r.followOthers()
 		r.apply()
-		r.rejoin()
+		if r.share == nil || r.share.Capacity != r.cfg.capacity {
+			r.settleThenBalance() // this member is missing from the plan, or has another capacity there
+		}
 	case e.path == r.previous.path && !e.node.Exists():
 		r.urgent = true // it has left or died
 	case e.path == r.set.path:
 		r.urgent = true // the set may have changed
-	}
-}
-
-// rejoin starts a new plan if this member is missing from the plan, or has another capacity
-// there.
-func (r *run) rejoin() {
-	if r.share == nil || r.share.Capacity != r.cfg.capacity {
-		r.settleThenBalance()
 	}
 }
 
@@ -314,7 +308,7 @@ func (r *run) apply() {
 	for name := range wanted {
 		p, found := r.pieces[name]
 		if !found {
-			p = newPiece(r, name)
+			p = &piece{r: r, name: name, wake: make(chan struct{}, 1)}
 			r.pieces[name] = p
 			r.others.Go(p.run)
 		}
