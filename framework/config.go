@@ -161,11 +161,11 @@ func (c *config) meterProvider() metric.MeterProvider {
 
 // The keys of log records are shared with telemetry, so that the two can be joined.
 const (
-	logState   = string(keyState)
-	logPath    = string(keyPath)
+	logState   = "curator.state"
+	logPath    = "curator.path"
 	logSession = "curator.session"
 	logReason  = "curator.reason"
-	logServer  = string(keyServer) // with the port
+	logServer  = "server.address" // with the port
 )
 
 // applyAll applies the options of a constructor or a verb in their order.
