@@ -120,7 +120,6 @@ func (e *ensemble) list() []string {
 	return e.current()
 }
 
-// ask asks the provider.
 func (e *ensemble) ask() (said string, ok bool) {
 	e.guard(func() { said, ok = e.provider.ConnectionString(), true })
 	return said, ok

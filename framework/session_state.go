@@ -105,7 +105,6 @@ func (t *tracker) replaceSession() {
 	t.endSession(ReasonLeaseEnd)
 }
 
-// connectionNumber returns the number of the newest connection.
 func (t *tracker) connectionNumber() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -271,7 +270,6 @@ func (t *tracker) current() (ConnectionState, *Session) {
 	return t.state, t.session
 }
 
-// everHadSession reports whether there has been a connection.
 func (t *tracker) everHadSession() bool {
 	_, session := t.current()
 	return session != nil

@@ -152,7 +152,6 @@ func (m *measurement) retry(ctx context.Context, try int) {
 	m.span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(try)))
 }
 
-// record notes the outcome of the call.
 func (m *measurement) record(ctx context.Context, err error) {
 	if m == nil {
 		return

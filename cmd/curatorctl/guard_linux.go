@@ -46,7 +46,6 @@ func commandAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-// kill kills the children.
 func (b *brood) kill() {
 	for _, p := range processes() {
 		if p.parent == os.Getpid() {

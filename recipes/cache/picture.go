@@ -49,7 +49,6 @@ func newPicture(path string, log *slog.Logger, storage CuratorCacheStorage, tele
 	}
 }
 
-// has reports whether the picture has a path.
 func (p *picture) has(path string) bool { return p.known.record(path) != nil }
 
 // children iterates over the children of a folder, as cut returns it.
@@ -132,7 +131,6 @@ func (p *picture) remove(path string) {
 // the picture does not rely on it.
 func (p *picture) isCallers() bool { return p.storage != CuratorCacheStorage(p.known) }
 
-// clear empties the storage.
 func (p *picture) clear() {
 	p.known.Clear()
 	p.storage.Clear()

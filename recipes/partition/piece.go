@@ -105,7 +105,6 @@ func (p *piece) goesOn() bool {
 	return false
 }
 
-// acquire waits for the lock of the partition.
 func (p *piece) acquire() (*locks.Lease, error) {
 	lock, err := p.r.newLock(p.name, p.ask)
 	if err != nil {

@@ -91,7 +91,6 @@ func newNetwork(servers int, dir string) (*Network, error) {
 	return n, nil
 }
 
-// add makes a host.
 func (n *Network) add(name string, number byte) (*Host, error) {
 	space, port, err := n.keeper.join(int(number))
 	if err != nil {
