@@ -373,9 +373,17 @@ func (d *ServiceDiscovery[T]) Close() error {
 // Names returns the names of the services, sorted. A service whose last
 // instance has gone may be among them for a while.
 func (d *ServiceDiscovery[T]) Names(ctx context.Context) ([]string, error) {
-	names, err := d.client.Children(ctx, d.path)
-	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+	names, err := d.children(ctx, d.path)
+	if err != nil {
 		return nil, fmt.Errorf("discovery: names of services: %w", err)
+	}
+	return names, nil
+}
+
+func (d *ServiceDiscovery[T]) children(ctx context.Context, path string) ([]string, error) {
+	names, err := d.client.Children(ctx, path)
+	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+		return nil, err
 	}
 	slices.Sort(names)
 	return names, nil
@@ -385,15 +393,37 @@ func (d *ServiceDiscovery[T]) Names(ctx context.Context) ([]string, error) {
 // znodes. A znode that is no instance is left out and logged. For more than a query
 // now and then use a [ServiceCache].
 func (d *ServiceDiscovery[T]) Instances(ctx context.Context, name string) ([]ServiceInstance[T], error) {
-	path := framework.JoinPath(d.path, name)
-	children, err := d.client.ChildrenData(ctx, path, nil)
-	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+	instances, err := d.instances(ctx, name)
+	if err != nil {
 		return nil, fmt.Errorf("discovery: instances of %s: %w", name, err)
 	}
+	return instances, nil
+}
+
+func (d *ServiceDiscovery[T]) instances(ctx context.Context, name string) ([]ServiceInstance[T], error) {
+	ids, err := d.children(ctx, framework.JoinPath(d.path, name))
+	if err != nil {
+		return nil, err
+	}
 	var instances []ServiceInstance[T]
-	for _, child := range children {
-		if instance, ok := d.read(framework.JoinPath(path, child.Name), child.Data); ok {
-			instances = append(instances, instance)
+	const batch = 128 // reads in one write
+	for some := range slices.Chunk(ids, batch) {
+		data := make([][]byte, len(some))
+		absent := make([]bool, len(some))
+		reads := make([]framework.Read, len(some))
+		for i, id := range some {
+			reads[i] = framework.ReadData(d.pathOf(name, id), &data[i], framework.StoringAbsenceIn(&absent[i]))
+		}
+		if err := d.client.Pipeline(ctx, reads...); err != nil {
+			return nil, err
+		}
+		for i, id := range some {
+			if absent[i] {
+				continue
+			}
+			if instance, ok := d.read(d.pathOf(name, id), data[i]); ok {
+				instances = append(instances, instance)
+			}
 		}
 	}
 	return instances, nil
