@@ -40,7 +40,6 @@ type run struct {
 	others sync.WaitGroup // all goroutines but the run's own
 
 	share    *share // this member's, nil if it is in no plan
-	known    bool   // share has been read
 	previous follower
 	set      follower
 
@@ -169,7 +168,7 @@ func (r *run) handle(e event) {
 	case e.err != nil:
 		r.cancel(e.err)
 	case e.path == r.at.share(r.cfg.id):
-		r.share, r.known = decodeShare(e.node), true
+		r.share = decodeShare(e.node)
 		r.followOthers()
 		r.apply()
 		if r.share == nil || r.share.Capacity != r.cfg.capacity {
