@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/listen"
 )
@@ -48,13 +49,8 @@ func newEnsemble(cfg *config) *ensemble {
 	}
 }
 
-// leaver has a connection, and cuts it if isGone says so of its server.
-type leaver interface {
-	Leave(isGone func(server string, address net.Addr) bool)
-}
-
 // follow cuts connections to servers that are gone, until the context ends.
-func (e *ensemble) follow(ctx context.Context, connection leaver) {
+func (e *ensemble) follow(ctx context.Context, connection *conduit.Conduit) {
 	if e.fixed {
 		return // nothing can change, so no goroutine has to wait for it
 	}

@@ -26,7 +26,7 @@ type tracker struct {
 	cfg       *config
 	log       *slog.Logger
 	listeners *listen.Set[ConnectionState]
-	clock     connectionClock
+	clock     *conduit.Conduit
 	beats     heartbeats
 	beatRuns  atomic.Int64 // of heartbeats, in all sessions
 
@@ -44,15 +44,7 @@ type tracker struct {
 	timer         *time.Timer   // runs to the deadline of session
 }
 
-// connectionClock is the lease clock of a connection, and can end the connection.
-type connectionClock interface {
-	leaseClock
-
-	// Lapse cuts the connection, since the lease is over, unless replies keep coming.
-	Lapse(why error)
-}
-
-func newTracker(cfg *config, clock connectionClock, beats heartbeats) *tracker {
+func newTracker(cfg *config, clock *conduit.Conduit, beats heartbeats) *tracker {
 	return &tracker{
 		cfg: cfg, log: cfg.log, clock: clock, beats: beats, connected: make(chan struct{}),
 		listeners: listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
