@@ -18,6 +18,7 @@ import (
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/logqueue"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -160,22 +161,17 @@ func (c *config) meterProvider() metric.MeterProvider {
 
 // The keys of log records are shared with telemetry, so that the two can be joined.
 const (
-	logState   = string(keyState)
-	logPath    = string(keyPath)
+	logState   = "curator.state"
+	logPath    = "curator.path"
 	logSession = "curator.session"
 	logReason  = "curator.reason"
-	logServer  = string(keyServer) // with the port
+	logServer  = "server.address" // with the port
 )
 
 // applyAll applies the options of a constructor or a verb in their order.
 func applyAll[O any](opts []O, apply func(O) error) error {
-	for _, o := range opts {
-		if any(o) == nil {
-			return fmt.Errorf("%w: a nil option", ErrInvalidOption)
-		}
-		if err := apply(o); err != nil {
-			return fmt.Errorf("%w: %w", ErrInvalidOption, err)
-		}
+	if err := options.Apply(opts, apply); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalidOption, err)
 	}
 	return nil
 }

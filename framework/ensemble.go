@@ -16,6 +16,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/listen"
 )
@@ -48,13 +49,8 @@ func newEnsemble(cfg *config) *ensemble {
 	}
 }
 
-// leaver has a connection, and cuts it if isGone says so of its server. It may also be trying to connect to a server.
-type leaver interface {
-	Leave(servers []string, isGone func(server string, address net.Addr) bool)
-}
-
 // follow cuts connections to servers that are gone, until the context ends.
-func (e *ensemble) follow(ctx context.Context, connection leaver) {
+func (e *ensemble) follow(ctx context.Context, connection *conduit.Conduit) {
 	if e.fixed {
 		return // nothing can change, so no goroutine has to wait for it
 	}
@@ -144,7 +140,6 @@ func (e *ensemble) list() []string {
 	return e.current()
 }
 
-// ask asks the provider.
 func (e *ensemble) ask() (said string, ok bool) {
 	e.guard(func() { said, ok = e.provider.ConnectionString(), true })
 	return said, ok

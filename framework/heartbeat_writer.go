@@ -5,7 +5,6 @@ package framework
 import (
 	"bytes"
 	"context"
-	"fmt"
 
 	"github.com/go-zookeeper/zk"
 
@@ -56,7 +55,7 @@ func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
 func (w *heartbeatWriter) guarded(fn func() error) (err error) {
 	if p := usercode.Apart(func() { err = fn() }); p != nil {
 		w.cfg.log.Error("user code of a request in the background panicked", "panic", p.Value, "stack", p.Stack)
-		return fmt.Errorf("user code panicked: %v", p.Value)
+		return p
 	}
 	return err
 }

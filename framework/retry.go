@@ -127,8 +127,8 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 			p.last = r.exchange(ctx, p.calls...)
 		}
 		p.inDoubt = p.inDoubt || OutcomeUnknown(p.last)
-		if p.marks && isPermanent(p.last) {
-			return permanentReason(p.last)
+		if permanent, ok := errors.AsType[*backoff.PermanentError](p.last); ok && p.marks {
+			return permanentReason(permanent)
 		}
 		again, outcome := r.awaitRetry(ctx, &policy, scope.expired(p.last), p.repeatable)
 		if !again {
@@ -170,14 +170,9 @@ func mayRepeat(run *retry.Run, err error) bool {
 	return run.AllowRetry(err, Retryable(err))
 }
 
-// isPermanent reports whether the function given to Framework.Retry refuses another try.
-func isPermanent(err error) bool {
-	_, permanent := errors.AsType[*backoff.PermanentError](err)
-	return permanent
-}
-
-func permanentReason(err error) error {
-	if permanent, _ := errors.AsType[*backoff.PermanentError](err); permanent.Err != nil {
+// permanentReason returns why the function given to Framework.Retry refuses another try.
+func permanentReason(permanent *backoff.PermanentError) error {
+	if permanent.Err != nil {
 		return permanent.Err
 	}
 	return errors.New("framework: retry: op returned a backoff.PermanentError that holds no error")

@@ -23,7 +23,7 @@ import (
 type Session struct {
 	id       int64
 	password []byte
-	clock    leaseClock
+	clock    *conduit.Conduit // knows until when servers keep the newest session
 
 	alive    context.Context
 	endAlive context.CancelCauseFunc
@@ -55,17 +55,7 @@ type linked struct {
 	end context.CancelCauseFunc
 }
 
-// leaseClock knows until when the servers are certain to keep the newest session.
-type leaseClock interface {
-	// Deadline counts the acknowledgements of the connection's server. It also reports
-	// whether the deadline has passed.
-	Deadline() (deadline time.Time, over bool)
-
-	// QuorumDeadline counts only what a majority of the servers has committed.
-	QuorumDeadline() time.Time
-}
-
-func newSession(h conduit.Handshake, clock leaseClock) *Session {
+func newSession(h conduit.Handshake, clock *conduit.Conduit) *Session {
 	s := &Session{id: h.SessionID, password: h.Password, clock: clock}
 	s.alive, s.endAlive = context.WithCancelCause(context.Background())
 	s.unlost, s.lose = context.WithCancelCause(context.Background())

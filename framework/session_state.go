@@ -16,12 +16,6 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
-func newStateListeners(log *slog.Logger) *listen.Set[ConnectionState] {
-	return listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
-		log.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
-	}))
-}
-
 // tracker turns the conduit's events into connection states and sessions. No other code
 // changes either of them.
 //
@@ -32,7 +26,7 @@ type tracker struct {
 	cfg       *config
 	log       *slog.Logger
 	listeners *listen.Set[ConnectionState]
-	clock     connectionClock
+	clock     *conduit.Conduit
 	beats     heartbeats
 	beatRuns  atomic.Int64 // of heartbeats, in all sessions
 
@@ -50,17 +44,12 @@ type tracker struct {
 	timer         *time.Timer   // runs to the deadline of session
 }
 
-// connectionClock is the lease clock of a connection, and can end the connection.
-type connectionClock interface {
-	leaseClock
-
-	// Lapse cuts the connection, since the lease is over, unless replies keep coming.
-	Lapse(why error)
-}
-
-func newTracker(cfg *config, clock connectionClock, beats heartbeats) *tracker {
+func newTracker(cfg *config, clock *conduit.Conduit, beats heartbeats) *tracker {
 	return &tracker{
-		cfg: cfg, log: cfg.log, listeners: newStateListeners(cfg.log), clock: clock, beats: beats, connected: make(chan struct{}),
+		cfg: cfg, log: cfg.log, clock: clock, beats: beats, connected: make(chan struct{}),
+		listeners: listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
+			cfg.log.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
+		})),
 	}
 }
 
@@ -82,7 +71,8 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)
-		t.resetTimer() // a shorter timeout moves the deadline back
+		deadline, _ := t.clock.Deadline()
+		t.timer.Reset(time.Until(deadline)) // a shorter timeout moves the deadline back
 	}
 	close(t.connected)
 	t.readOnly = h.ReadOnly
@@ -107,7 +97,6 @@ func (t *tracker) replaceSession() {
 	t.endSession(ReasonLeaseEnd)
 }
 
-// connectionNumber returns the number of the newest connection.
 func (t *tracker) connectionNumber() int64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -250,11 +239,6 @@ func (t *tracker) armTimer() {
 	t.timer = time.AfterFunc(time.Until(deadline), func() { t.onTimer(session) })
 }
 
-func (t *tracker) resetTimer() {
-	deadline, _ := t.clock.Deadline()
-	t.timer.Reset(time.Until(deadline))
-}
-
 func (t *tracker) enter(s ConnectionState) {
 	t.state = s
 	t.log.Info("zookeeper connection state", logState, s.String(), logServer, t.server, logSession, t.session)
@@ -278,7 +262,6 @@ func (t *tracker) current() (ConnectionState, *Session) {
 	return t.state, t.session
 }
 
-// everHadSession reports whether there has been a connection.
 func (t *tracker) everHadSession() bool {
 	_, session := t.current()
 	return session != nil

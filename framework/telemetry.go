@@ -27,11 +27,11 @@ const telemetryScope = "github.com/gocurator/curator/framework"
 // The attributes of this package; "Metrics and traces" in doc.go has the table.
 const (
 	keyOperation  = attribute.Key("curator.operation")
-	keyState      = attribute.Key("curator.state")
-	keyPath       = attribute.Key("curator.path")
+	keyState      = attribute.Key(logState)
+	keyPath       = attribute.Key(logPath)
 	keyAttempt    = attribute.Key("curator.attempt")
 	keyErrorType  = attribute.Key("error.type")
-	keyServer     = attribute.Key("server.address")
+	keyServer     = attribute.Key(logServer) // without the port
 	keyServerPort = attribute.Key("server.port")
 )
 
@@ -152,7 +152,6 @@ func (m *measurement) retry(ctx context.Context, try int) {
 	m.span.AddEvent("retry", trace.WithAttributes(keyAttempt.Int(try)))
 }
 
-// record notes the outcome of the call.
 func (m *measurement) record(ctx context.Context, err error) {
 	if m == nil {
 		return

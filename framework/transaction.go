@@ -321,7 +321,7 @@ func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 		all.Go(func() {
 			defer func() { <-window }()
 			results[i].Path = op.path
-			usercode.Call(func() { results[i].Err = op.alone(ctx, f, &results[i]) }, func(p *usercode.Panic) {
+			usercode.Call(func() { results[i].Err = op.alone(ctx, f, &results[i]) }, func(p *usercode.PanicError) {
 				switch {
 				case p == nil:
 				case p.Value == usercode.ErrExited: //nolint:errorlint // the value itself

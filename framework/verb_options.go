@@ -182,7 +182,6 @@ type createConfig struct {
 	siblings   *[]string
 }
 
-// apply sets what the options say.
 func (c *createConfig) apply(opts []CreateOption) error {
 	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(c) }); err != nil {
 		return err

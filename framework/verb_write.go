@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
@@ -148,16 +147,9 @@ func (c *creation) takeExisting(ctx context.Context, refused error) error {
 
 // readForComparison reads data as it is at the server, within a try of a write.
 func (f *Framework) readForComparison(ctx context.Context, path string) (data []byte, stat Stat, err error) {
-	var cfg readConfig
-	read, err := f.readCall(opGet, path, &cfg, watching.Data)
-	if err != nil {
-		return nil, stat, err
+	read, err := ReadData(path, &data, StoringStatIn(&stat), Undecompressed()).build(f)
+	if err == nil {
+		err = f.exchange(ctx, read)
 	}
-	read.decode = func(d *wire.Decoder) error {
-		data = d.Buffer()
-		stat = d.Stat()
-		return nil
-	}
-	err = f.exchange(ctx, read)
 	return data, stat, err
 }

@@ -161,7 +161,6 @@ func (q *WatchQueue) Wake() <-chan struct{} {
 	return q.wakingLocked()
 }
 
-// wakingLocked returns the channel.
 func (q *WatchQueue) wakingLocked() chan struct{} {
 	if q.wake == nil {
 		q.wake = make(chan struct{}, 1)

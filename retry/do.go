@@ -38,64 +38,46 @@ func Do(ctx context.Context, policy Policy, op func(ctx context.Context) error) 
 	if ctx.Err() != nil {
 		return ended(ctx)
 	}
-	l := &loop{ctx: ctx, run: Begin(policy), op: op}
+	run := Begin(policy)
 	err := errPanicked // unless what follows returns
-	defer func() { l.run.Done(err) }()
-	err = l.outcome(backoff.Retry(l.try, backoff.WithContext(l, ctx)))
+	defer func() { run.Done(err) }()
+	err = repeat(ctx, &run, op)
 	return err
 }
 
 // errPanicked is what an [Observer] hears of a call that has ended with a panic, or with its goroutine.
 var errPanicked = errors.New("retry: the call panicked")
 
-// loop is one Do. To backoff.Retry it is the BackOff, and try is the operation.
-type loop struct {
-	ctx context.Context // of this Do only: a loop does not outlive it
-	run Run
-	op  func(context.Context) error
-
-	last   error // of op
-	gaveUp bool  // policy said no
-}
-
-func (l *loop) try() error {
-	if l.last != nil && l.ctx.Err() != nil {
-		return l.last // the wait and ctx ended together: backoff sees ctx next, and stops
-	}
-	l.last = l.op(l.ctx)
-	return l.last
-}
-
-// Reset is called by backoff.Retry once, before the first try, with which the run has begun.
-func (l *loop) Reset() {}
-
-// NextBackOff is called by backoff.Retry after a failed try unless ctx has ended.
-func (l *loop) NextBackOff() time.Duration {
-	if l.run.AllowRetry(l.last, true) {
-		if wait, ok := l.run.Next(l.last); ok {
-			return wait
-		}
-	}
-	l.gaveUp = true
-	return backoff.Stop
-}
-
-// outcome makes the error of Do from the error of backoff.Retry, which drops either the cause of ctx or the error of op.
-func (l *loop) outcome(err error) error {
-	if l.last == nil {
-		return nil
-	}
-	permanent, isPermanent := errors.AsType[*backoff.PermanentError](l.last)
-	switch {
-	case isPermanent:
-		if permanent.Err == nil {
+// repeat calls op, and waits between the calls, until there is an outcome.
+func repeat(ctx context.Context, run *Run, op func(context.Context) error) error {
+	for {
+		err := op(ctx)
+		permanent, isPermanent := errors.AsType[*backoff.PermanentError](err)
+		switch {
+		case err == nil:
+			return nil
+		case isPermanent && permanent.Err == nil:
 			return errors.New("retry: op returned a backoff.PermanentError that holds no error")
+		case isPermanent:
+			return permanent.Err
+		case ctx.Err() != nil:
+			return interrupted(ctx, err)
+		case !run.AllowRetry(err, true):
+			return err
 		}
-		return err
-	case l.gaveUp:
-		return l.last
-	default:
-		return interrupted(l.ctx, l.last)
+		wait, ok := run.Next(err)
+		if !ok {
+			return err
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+		}
+		if ctx.Err() != nil { // even if the wait has ended with it
+			return interrupted(ctx, err)
+		}
 	}
 }
 

@@ -188,7 +188,7 @@ func TestDoStopsWaitingWithTheContext(t *testing.T) {
 	})
 }
 
-// TestDoPrefersTheContextToTheNextTry has both the wait and the context ended when backoff.Retry looks, which then picks one at
+// TestDoPrefersTheContextToTheNextTry has both the wait and the context ended when Do looks, and a select picks one at
 // random.
 func TestDoPrefersTheContextToTheNextTry(t *testing.T) {
 	for range 50 {

@@ -46,7 +46,6 @@ func commandAttributes(group int) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: group != 0, Pgid: group}
 }
 
-// kill kills the children.
 func (b *brood) kill() {
 	for _, p := range processes() {
 		if p.parent == os.Getpid() {

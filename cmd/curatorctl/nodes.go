@@ -67,12 +67,7 @@ func verbLs(*flag.FlagSet) func(context.Context, *call) error {
 		case "json":
 			return c.json(append([]string{}, names...))
 		case "table":
-			for _, name := range names {
-				if err := c.println(printable(name)); err != nil {
-					return err
-				}
-			}
-			return nil
+			return c.lines(names)
 		}
 		reads, stats := make([]framework.Read, len(names)), make([]*framework.Stat, len(names))
 		for i, name := range names {
@@ -381,12 +376,7 @@ func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
 		if c.output == "json" {
 			return c.json(found)
 		}
-		for _, p := range found {
-			if err := c.println(printable(p)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.lines(found)
 	}
 }
 

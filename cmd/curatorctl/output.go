@@ -48,6 +48,16 @@ func (c *call) println(text string) error {
 	return err
 }
 
+// lines writes a line for each text.
+func (c *call) lines(texts []string) error {
+	for _, text := range texts {
+		if err := c.println(printable(text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // cut shortens a text to so many characters, the last of which says so.
 func cut(text string, most int) string {
 	if len(text) <= most || utf8.RuneCountInString(text) <= most {

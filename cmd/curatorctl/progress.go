@@ -42,7 +42,6 @@ func (c *call) newProgress(verb string, total int) *progress {
 	return p
 }
 
-// add counts one more znode.
 func (p *progress) add() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,12 +48,7 @@ func verbWhoAmI(*flag.FlagSet) func(context.Context, *call) error {
 			}
 			return c.json(list)
 		}
-		for _, text := range identityTexts(found) {
-			if err := c.println(printable(text)); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.lines(identityTexts(found))
 	}
 }
 
@@ -69,21 +65,18 @@ func verbConfig(*flag.FlagSet) func(context.Context, *call) error {
 
 // writeConfig writes a configuration as ZooKeeper has it, a line for each server.
 func (c *call) writeConfig(data []byte) error {
-	text := strings.TrimSpace(string(data))
+	lines := slices.Collect(strings.Lines(strings.TrimSpace(string(data))))
+	for i := range lines {
+		lines[i] = strings.TrimSpace(lines[i])
+	}
 	if c.output != "json" {
-		for line := range strings.Lines(text) {
-			if err := c.println(printable(strings.TrimSpace(line))); err != nil {
-				return err
-			}
-		}
-		return nil
+		return c.lines(lines)
 	}
 	said := struct {
 		Servers []string `json:"servers"`
 		Version string   `json:"version,omitempty"` // hexadecimal
 	}{Servers: []string{}}
-	for line := range strings.Lines(text) {
-		line = strings.TrimSpace(line)
+	for _, line := range lines {
 		if version, found := strings.CutPrefix(line, "version="); found {
 			said.Version = "0x" + version
 		} else {

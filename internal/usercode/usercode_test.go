@@ -37,13 +37,13 @@ func TestApart(t *testing.T) {
 
 // TestCallIsFollowedByDone on the goroutine of the function, and by the caller unless that has ended.
 func TestCallIsFollowedByDone(t *testing.T) {
-	var of *usercode.Panic
-	usercode.Call(func() { panic("mine") }, func(p *usercode.Panic) { of = p })
+	var of *usercode.PanicError
+	usercode.Call(func() { panic("mine") }, func(p *usercode.PanicError) { of = p })
 	require.Equal(t, "mine", of.Value)
 	ended, last := make(chan struct{}), any(nil)
 	go func() {
 		defer close(ended)
-		usercode.Call(runtime.Goexit, func(p *usercode.Panic) { last = p.Value })
+		usercode.Call(runtime.Goexit, func(p *usercode.PanicError) { last = p.Value })
 		last = "it went on"
 	}()
 	<-ended

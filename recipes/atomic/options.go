@@ -3,10 +3,10 @@
 package atomic
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -25,15 +25,8 @@ type config struct {
 
 func newConfig(client *framework.Framework, opts []Option) (config, error) {
 	c := config{client: client}
-	for _, o := range opts {
-		if o == nil {
-			return c, errors.New("a nil option")
-		}
-		if err := o.apply(&c); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	err := options.Apply(opts, func(o Option) error { return o.apply(&c) })
+	return c, err
 }
 
 // WithPromotedToLock makes a change that has failed this number of times, because other

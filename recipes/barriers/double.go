@@ -247,9 +247,6 @@ func (b *DistributedDoubleBarrier) isValid(ctx context.Context, m *member, ready
 	return older != "", err
 }
 
-// atOnce is how many members are looked at in one round trip.
-const atOnce = 128
-
 // older returns the path of a member that came before this zxid, or "".
 func (b *DistributedDoubleBarrier) older(ctx context.Context, zxid int64) (string, error) {
 	names, err := b.client.Children(ctx, b.path)
@@ -260,21 +257,19 @@ func (b *DistributedDoubleBarrier) older(ctx context.Context, zxid int64) (strin
 		return "", err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
-	for some := range slices.Chunk(names, atOnce) {
-		stats := make([]*framework.Stat, len(some))
-		reads := make([]framework.Read, len(some))
-		for i, name := range some {
-			reads[i] = framework.ReadStat(framework.JoinPath(b.path, name), &stats[i])
-		}
-		if err := b.client.Pipeline(ctx, reads...); err != nil {
-			return "", err
-		}
-		i := slices.IndexFunc(stats, func(stat *framework.Stat) bool { return stat != nil && stat.Czxid <= zxid })
-		if i >= 0 {
-			return framework.JoinPath(b.path, some[i]), nil
-		}
+	stats := make([]*framework.Stat, len(names))
+	reads := make([]framework.Read, len(names))
+	for i, name := range names {
+		reads[i] = framework.ReadStat(framework.JoinPath(b.path, name), &stats[i])
 	}
-	return "", nil
+	if err := b.client.Pipeline(ctx, reads...); err != nil {
+		return "", err
+	}
+	i := slices.IndexFunc(stats, func(stat *framework.Stat) bool { return stat != nil && stat.Czxid <= zxid })
+	if i < 0 {
+		return "", nil
+	}
+	return framework.JoinPath(b.path, names[i]), nil
 }
 
 // open opens the barrier. Another member may do so at the same time.

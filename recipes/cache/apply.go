@@ -4,6 +4,7 @@ package cache
 
 import (
 	"bytes"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -25,7 +26,7 @@ func (e *engine) apply(v *visit) {
 		if e.paused == nil { // not for each znode of a batch
 			e.log.Warn("cache cannot read", logPath, n.path, logError, err)
 		}
-		e.paused = after(pause)
+		e.paused = time.After(pause)
 		e.add(n, v.then(v.task.work))
 		return
 	case err != nil:

@@ -117,7 +117,6 @@ func (f *folder) resize(places int) {
 	}
 }
 
-// appendRecords appends all records.
 func (f *folder) appendRecords(to []record) []record {
 	for _, r := range f.records {
 		if r != nil {

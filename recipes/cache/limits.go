@@ -7,7 +7,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/internal/usercode"
 )
 
 // TreeCacheSelector limits a cache to a part of its tree, for [WithSelector]. It is Curator's
@@ -96,8 +96,7 @@ func (l *limits) selects(selected func(string) bool, path string) (yes bool) {
 	if selected == nil {
 		return true
 	}
-	err := attempt.Catch(func() error { yes = selected(path); return nil })
-	if panicked, ok := err.(*attempt.PanicError); ok { //nolint:errorlint // of this call
+	if panicked := usercode.Apart(func() { yes = selected(path) }); panicked != nil {
 		l.log.Error("cache selector panicked", logPath, path, "panic", panicked.Value, "stack", panicked.Stack)
 		return false
 	}

@@ -36,7 +36,6 @@ type node struct {
 	armed  armed
 }
 
-// busy reports whether a node has work.
 func (n *node) busy() bool { return n.queued.work != 0 || n.flying.work != 0 }
 
 // crowd is the number of nodes with work above which memory for them is given back. There are

@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/listen"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // The keys of what is logged.
@@ -49,7 +49,6 @@ func newPicture(path string, log *slog.Logger, storage CuratorCacheStorage, tele
 	}
 }
 
-// has reports whether the picture has a path.
 func (p *picture) has(path string) bool { return p.known.record(path) != nil }
 
 // children iterates over the children of a folder, as cut returns it.
@@ -132,7 +131,6 @@ func (p *picture) remove(path string) {
 // the picture does not rely on it.
 func (p *picture) isCallers() bool { return p.storage != CuratorCacheStorage(p.known) }
 
-// clear empties the storage.
 func (p *picture) clear() {
 	p.known.Clear()
 	p.storage.Clear()
@@ -147,8 +145,7 @@ func (p *picture) guarded(call func()) {
 		call()
 		return
 	}
-	err := attempt.Catch(func() error { call(); return nil })
-	if panicked, ok := err.(*attempt.PanicError); ok { //nolint:errorlint // of this call
+	if panicked := usercode.Apart(call); panicked != nil {
 		p.log.Error("cache storage panicked", logPath, p.path, "panic", panicked.Value, "stack", panicked.Stack)
 	}
 }

@@ -228,7 +228,6 @@ func (s *standardStorage) children(parent string) []record {
 	return slices.DeleteFunc(records, func(r record) bool { return len(r.name()) == 0 })
 }
 
-// isParent reports whether a path has children.
 func (s *standardStorage) isParent(path string) bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()

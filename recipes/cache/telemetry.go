@@ -44,7 +44,6 @@ func newTelemetry(client *framework.Framework, path string) (*telemetry, error) 
 	return t, s.Err()
 }
 
-// event counts an event.
 func (t *telemetry) event(event EventType) {
 	t.events.Add(1, events[event])
 	switch event {

@@ -27,8 +27,6 @@ const (
 // pause is how long the engine waits after reads that the client's retry policy gave up.
 const pause = time.Second
 
-func after(d time.Duration) <-chan time.Time { return time.NewTimer(d).C }
-
 // issue sends as much of the queue as the window allows.
 func (e *engine) issue(ctx context.Context) {
 	for e.paused == nil && len(e.flights) < maxFlights {
@@ -106,7 +104,7 @@ func (e *engine) land() error {
 	}
 	// Without the read to blame the next try may succeed at once.
 	if framework.Retryable(b.err) || !e.blame(b) {
-		e.paused = after(pause)
+		e.paused = time.After(pause)
 		e.log.Warn("cache cannot read", logPath, e.path, logError, b.err)
 	}
 	e.repeat(b)

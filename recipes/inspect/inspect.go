@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
@@ -87,15 +88,8 @@ func newConfig(ctx context.Context, client *framework.Framework, path string, op
 	if err := framework.ValidatePath(path); err != nil {
 		return c, err
 	}
-	for _, o := range opts {
-		if o == nil {
-			return c, errors.New("a nil option")
-		}
-		if err := o.apply(&c); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	err := options.Apply(opts, func(o Option) error { return o.apply(&c) })
+	return c, err
 }
 
 // At returns the recipes at a path: usually one, and none where no name is known. It takes two

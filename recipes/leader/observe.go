@@ -48,7 +48,6 @@ type identity struct {
 	token int64
 }
 
-// observe returns the leaders of an election.
 func observe(ctx context.Context, client *framework.Framework, internals *locks.LockInternals) iter.Seq2[*locks.Participant, error] {
 	return func(yield func(*locks.Participant, error) bool) {
 		if ctx == nil {

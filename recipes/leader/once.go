@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -98,13 +99,8 @@ func NewOnce(client *framework.Framework, path string, opts ...OnceOption) (*Onc
 	o := &Once{client: client, path: path, cfg: onceConfig{
 		retention: DefaultRetention, lock: []locks.Option{locks.WithRecipeName("once")},
 	}}
-	for _, option := range opts {
-		if option == nil {
-			return nil, fmt.Errorf("leader: once %s: a nil option", path)
-		}
-		if err := option.applyOnce(&o.cfg); err != nil {
-			return nil, fmt.Errorf("leader: once %s: %w", path, err)
-		}
+	if err := options.Apply(opts, func(option OnceOption) error { return option.applyOnce(&o.cfg) }); err != nil {
+		return nil, fmt.Errorf("leader: once %s: %w", path, err)
 	}
 	if err := framework.ValidatePath(path); err != nil { // of which the paths below may be valid
 		return nil, fmt.Errorf("leader: once: %w", err)

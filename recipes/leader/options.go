@@ -3,9 +3,9 @@
 package leader
 
 import (
-	"errors"
 	"fmt"
 
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -24,15 +24,8 @@ type config struct {
 
 func newConfig(recipe string, opts []Option) (config, error) {
 	c := config{lock: []locks.Option{locks.WithRecipeName(recipe), locks.WithoutReentry()}}
-	for _, o := range opts {
-		if o == nil {
-			return c, errors.New("a nil option")
-		}
-		if err := o.apply(&c); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	err := options.Apply(opts, func(o Option) error { return o.apply(&c) })
+	return c, err
 }
 
 // WithID sets the identity of this candidate, which Participants show as

@@ -9,7 +9,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/cenkalti/backoff/v4"
@@ -150,23 +149,18 @@ func (m *Manager) apply(ctx context.Context, lease *locks.Lease, set Set) error 
 
 // hashes returns what has run, in order.
 func (m *Manager) hashes(ctx context.Context, path string) ([][]byte, error) {
-	names, err := m.client.Children(ctx, path)
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil, nil
-	}
-	if err != nil {
+	children, err := m.client.ChildrenData(ctx, path, nil)
+	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return nil, err
 	}
-	slices.Sort(names)
-	hashes := make([][]byte, len(names))
-	reads := make([]framework.Read, len(names))
-	for i, name := range names {
-		if !strings.HasPrefix(name, metaPrefix) {
-			return nil, fmt.Errorf("%s: child %q, expected only %s and a number: the path belongs to something else", path, name, metaPrefix)
+	hashes := make([][]byte, len(children))
+	for i, child := range children {
+		if !strings.HasPrefix(child.Name, metaPrefix) {
+			return nil, fmt.Errorf("%s: child %q, expected only %s and a number: the path belongs to something else", path, child.Name, metaPrefix)
 		}
-		reads[i] = framework.ReadData(framework.JoinPath(path, name), &hashes[i])
+		hashes[i] = child.Data
 	}
-	return hashes, m.client.Pipeline(ctx, reads...)
+	return hashes, nil
 }
 
 func (s Set) check() error {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 )
 
 // Option is a setting of a [PersistentNode].
@@ -28,15 +29,8 @@ type config struct {
 
 func newConfig(opts []Option) (config, error) {
 	var c config
-	for _, option := range opts {
-		if option == nil {
-			return c, errors.New("a nil option")
-		}
-		if err := option.apply(&c); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	err := options.Apply(opts, func(o Option) error { return o.apply(&c) })
+	return c, err
 }
 
 // WithProtection gives the znode a name of its own, "_c_", a UUID, "-" and the

@@ -3,12 +3,12 @@
 package partition
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -42,15 +42,8 @@ type config struct {
 
 func newConfig(opts []Option) (config, error) {
 	c := config{capacity: 1, settle: DefaultSettle, grace: DefaultGrace}
-	for _, o := range opts {
-		if o == nil {
-			return c, errors.New("a nil option")
-		}
-		if err := o.apply(&c); err != nil {
-			return c, err
-		}
-	}
-	return c, nil
+	err := options.Apply(opts, func(o Option) error { return o.apply(&c) })
+	return c, err
 }
 
 // WithID sets the id of the member, which no other live member should have. A newcomer takes the

@@ -35,10 +35,6 @@ type piece struct {
 	asked   []string // whom this acquisition has asked
 }
 
-func newPiece(r *run, name string) *piece {
-	return &piece{r: r, name: name, wake: make(chan struct{}, 1)}
-}
-
 func (p *piece) wantLocked() {
 	if p.wanted {
 		return
@@ -109,7 +105,6 @@ func (p *piece) goesOn() bool {
 	return false
 }
 
-// acquire waits for the lock of the partition.
 func (p *piece) acquire() (*locks.Lease, error) {
 	lock, err := p.r.newLock(p.name, p.ask)
 	if err != nil {

@@ -40,7 +40,6 @@ type run struct {
 	others sync.WaitGroup // all goroutines but the run's own
 
 	share    *share // this member's, nil if it is in no plan
-	known    bool   // share has been read
 	previous follower
 	set      follower
 
@@ -172,22 +171,16 @@ func (r *run) handle(e event) {
 	case e.err != nil:
 		r.cancel(e.err)
 	case e.path == r.at.share(r.cfg.id):
-		r.share, r.known = decodeShare(e.node), true
+		r.share = decodeShare(e.node)
 		r.followOthers()
 		r.apply()
-		r.rejoin()
+		if r.share == nil || r.share.Capacity != r.cfg.capacity {
+			r.settleThenBalance() // this member is missing from the plan, or has another capacity there
+		}
 	case e.path == r.previous.path && !e.node.Exists():
 		r.urgent = true // it has left or died
 	case e.path == r.set.path:
 		r.urgent = true // the set may have changed
-	}
-}
-
-// rejoin starts a new plan if this member is missing from the plan, or has another capacity
-// there.
-func (r *run) rejoin() {
-	if r.share == nil || r.share.Capacity != r.cfg.capacity {
-		r.settleThenBalance()
 	}
 }
 
@@ -317,7 +310,7 @@ func (r *run) apply() {
 	for name := range wanted {
 		p, found := r.pieces[name]
 		if !found {
-			p = newPiece(r, name)
+			p = &piece{r: r, name: name, wake: make(chan struct{}, 1)}
 			r.pieces[name] = p
 			r.others.Go(p.run)
 		}

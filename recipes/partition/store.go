@@ -164,7 +164,6 @@ func (s *state) candidates() []candidate {
 	return list
 }
 
-// planned returns all names in the plan.
 func (s *state) planned() []string {
 	var names []string
 	for _, sh := range s.shares {

@@ -251,7 +251,8 @@ func (d *delivery) ending(ctx context.Context) (ops []framework.Op, takes bool, 
 		d.stays = true
 		return framework.SetDataOp(d.path, d.data(from, len(d.items), d.claims(), nil), version)
 	}
-	prefix, sequential := requeued(d.name), framework.WithMode(framework.PersistentSequential)
+	prefix, _ := split(d.name) // which has the priority, the time or the id
+	sequential := framework.WithMode(framework.PersistentSequential)
 	switch all := len(d.items); {
 	case d.from == all && d.begun:
 		return []framework.Op{framework.DeleteOp(d.path, version)}, true, nil

@@ -34,13 +34,6 @@ func split(name string) (prefix string, number int32) {
 	return name, 0
 }
 
-// requeued returns the name, without its number, of an item that is put back.
-// It keeps the priority, the time or the id.
-func requeued(name string) string {
-	prefix, _ := split(name)
-	return prefix
-}
-
 // order is how a kind of queue reads names.
 type order struct {
 	compare func(a, b string) int

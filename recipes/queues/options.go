@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 )
 
 // Option is a setting of a [DistributedQueue] and the queues like it.
@@ -30,15 +31,10 @@ type config struct {
 
 func newConfig(opts []Option) (config, error) {
 	var c config
-	for _, o := range opts {
-		if o == nil {
-			return c, errors.New("a nil option")
-		}
-		if err := o.apply(&c); err != nil {
-			return c, err
-		}
-	}
+	err := options.Apply(opts, func(o Option) error { return o.apply(&c) })
 	switch {
+	case err != nil:
+		return c, err
 	case c.lateRemoval && c.lockPath != "":
 		return c, errors.New("WithLateRemoval and WithLockPath, expected one of them: locked items are removed late")
 	case c.errorMode != Requeue && c.lockPath == "" && !c.lateRemoval:

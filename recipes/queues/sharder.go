@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/leader"
 )
@@ -145,13 +146,8 @@ func NewQueueSharder[Q Sharded](
 		client: client, open: open, path: queuePath, grown: make(chan struct{}), stopped: make(chan struct{}),
 		cfg: sharderConfig{threshold: 10_000, every: 30 * time.Second, most: 10},
 	}
-	for _, o := range opts {
-		if o == nil {
-			return nil, wrap(what, errors.New("a nil option"))
-		}
-		if err := o.applySharder(&s.cfg); err != nil {
-			return nil, wrap(what, err)
-		}
+	if err := options.Apply(opts, func(o SharderOption) error { return o.applySharder(&s.cfg) }); err != nil {
+		return nil, wrap(what, err)
 	}
 	var err error
 	if s.leadership, err = leader.NewLeaderLatch(client, leaderPath); err != nil {

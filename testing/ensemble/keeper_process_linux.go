@@ -135,7 +135,6 @@ func newSpace() (*space, error) {
 	return s, nil
 }
 
-// do runs f in the namespace.
 func (s *space) do(f func() error) error {
 	done := make(chan error)
 	s.calls <- func() { done <- f() }

@@ -40,8 +40,6 @@ func (n *Network) link(d direction) *link {
 	return l
 }
 
-func (l *link) close() { close(l.stop) }
-
 // The parts of a frame, in bytes: the header of virtio_net.h, then Ethernet's, then IPv4's, in which the destination is at 16.
 const (
 	destinationAt = 10 + 14 + 16

@@ -91,7 +91,6 @@ func newNetwork(servers int, dir string) (*Network, error) {
 	return n, nil
 }
 
-// add makes a host.
 func (n *Network) add(name string, number byte) (*Host, error) {
 	space, port, err := n.keeper.join(int(number))
 	if err != nil {
@@ -194,7 +193,7 @@ func (n *Network) close() error {
 		errs = append(errs, h.port.Close(), h.space.Close())
 	}
 	for _, l := range links {
-		l.close()
+		close(l.stop)
 	}
 	n.ports.Wait()
 	return errors.Join(append(errs, n.keeper.close())...)
@@ -232,7 +231,4 @@ func (h *Host) DialContext(ctx context.Context, network, address string) (net.Co
 // started itself. The caller sets input and output in the returned command. The process keeps its id, and dies with the
 // thread that starts it. It has no other network than this one, while it shares files and Unix sockets with the
 // machine.
-func (h *Host) Inside(cmd *exec.Cmd) *exec.Cmd { return h.inside(cmd) }
-
-// inside changes a command to run on the host.
-func (h *Host) inside(cmd *exec.Cmd) *exec.Cmd { return h.network.keeper.inside(h.space, cmd) }
+func (h *Host) Inside(cmd *exec.Cmd) *exec.Cmd { return h.network.keeper.inside(h.space, cmd) }

@@ -182,7 +182,7 @@ func (s *Server) launch() (*process, error) {
 	cmd := s.settings.command(s.configFile(), s.jaasFile())
 	cmd.Dir = s.dir
 	if s.host != nil {
-		cmd = s.host.inside(cmd)
+		cmd = s.host.Inside(cmd)
 	}
 	run, err := launch(cmd, s.LogFile())
 	if err != nil {

@@ -218,7 +218,6 @@ func (p *Proxy) resetAll(why string, match func(*link) bool) {
 	}
 }
 
-// record adds an event to the log.
 func (p *Proxy) record(a Action, f Frame, detail string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -124,7 +124,6 @@ func (j *journal) forget() {
 	j.events = slices.Delete(j.events, 0, n)
 }
 
-// note adds an event to the log.
 func (s *Server) note(e Event) {
 	j := &s.journal
 	j.last++
@@ -141,7 +140,6 @@ func (s *Server) noteConn(kind EventKind, c *conn, detail string) {
 	s.note(Event{Kind: kind, Conn: c.number, SessionID: c.claims, Detail: detail})
 }
 
-// noteRequest adds an event about a request.
 func (s *Server) noteRequest(kind EventKind, c *conn, r Request) {
 	s.note(Event{Kind: kind, Conn: c.number, SessionID: c.claims, Request: r})
 }

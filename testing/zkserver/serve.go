@@ -68,7 +68,6 @@ type call struct {
 	nullBody bool // an error has a body, of a null buffer
 }
 
-// begin opens the transaction of a write.
 func (x *call) begin() *txn {
 	x.wrote = true
 	return x.s.begin()
@@ -212,7 +211,6 @@ type outcome struct {
 // maxScratch is how much memory of an answer the server keeps to build the next one in.
 const maxScratch = 1 << 20
 
-// apply serves a request.
 func (s *Server) apply(c *conn, r request) outcome {
 	x := &call{s: s, c: c, op: r.op, in: r.in, out: &s.scratch}
 	if cap(x.out.b) > maxScratch {

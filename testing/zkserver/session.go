@@ -58,7 +58,6 @@ func newSessionID() int64 {
 	return 1<<56 | int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
 }
 
-// openSession creates a session for c.
 func (s *Server) openSession(c *conn, timeout time.Duration) *session {
 	ss := &session{id: s.nextSession, timeout: timeout, conn: c, local: s.readOnly}
 	if !ss.local {

@@ -90,7 +90,6 @@ func (l *latency) average() string {
 	return strconv.FormatFloat(mean, 'f', -1, 64)
 }
 
-// received counts a request.
 func (s *Server) received(c *conn) {
 	s.traffic.received++
 	c.traffic.received++

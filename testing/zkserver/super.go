@@ -32,7 +32,6 @@ func SuperDigest(password string) string {
 	return digestID("super:" + password).id
 }
 
-// isSuper reports whether ids include the super user.
 func isSuper(ids []authID) bool {
 	return slices.Contains(ids, superUser)
 }

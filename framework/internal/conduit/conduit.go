@@ -257,13 +257,6 @@ func (c *Conduit) Lapse(why error) {
 	}
 }
 
-// reset cuts the current connection; go-zookeeper makes the next one.
-func (c *Conduit) reset(why error) {
-	if conn := c.current(); conn != nil {
-		conn.fail(why)
-	}
-}
-
 // Leave cuts the current connection if gone reports that its server, given by name and
 // address, has left the ensemble. It also ends an attempt to connect to what is none of the servers, and
 // the round of that attempt. Unlike the methods of Events, gone may block.
@@ -288,13 +281,15 @@ func (c *Conduit) Close() error {
 		return nil
 	}
 	c.hosts.stop()
-	if !c.isConnected() {
+	if conn := c.current(); conn == nil || !conn.isLive() {
 		c.stop() // no server can be told, so do not wait for a connection
 	}
 	c.zk.Close() // waits a second at most for the server's answer
 	c.stop()
 	c.watching.Wait()
-	c.reset(ErrClosed)
+	if conn := c.current(); conn != nil {
+		conn.fail(ErrClosed)
+	}
 	timeout := time.NewTimer(time.Second)
 	defer timeout.Stop()
 	for {
@@ -334,11 +329,6 @@ func (c *Conduit) current() *conn {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.conn
-}
-
-func (c *Conduit) isConnected() bool {
-	conn := c.current()
-	return conn != nil && conn.isLive()
 }
 
 // usable returns the connection for calls.

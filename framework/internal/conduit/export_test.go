@@ -3,4 +3,8 @@
 package conduit
 
 // Reset cuts the current connection.
-func (c *Conduit) Reset(why error) { c.reset(why) }
+func (c *Conduit) Reset(why error) {
+	if conn := c.current(); conn != nil {
+		conn.fail(why)
+	}
+}

@@ -58,7 +58,6 @@ func (q *fifo[T]) keep(match func(T) bool) {
 	q.slots, q.gone = kept, 0
 }
 
-// all returns what is in the queue.
 func (q *fifo[T]) all() []T { return q.slots[q.gone:] }
 
 func (q *fifo[T]) len() int { return len(q.slots) - q.gone }

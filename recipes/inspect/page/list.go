@@ -100,7 +100,6 @@ func (p *painter) addSessions(one *row, r *inspect.Recipe) {
 	}
 }
 
-// done returns the picture.
 func (p *painter) done() *picture {
 	p.sessionCount = len(p.sessions)
 	p.orders = make(map[string]*order)

@@ -120,7 +120,6 @@ func (r *row) unpack(into *inspect.Recipe) {
 	}
 }
 
-// recipe returns the recipe of a row.
 func (r *row) recipe() (found inspect.Recipe) {
 	r.unpack(&found)
 	return found
