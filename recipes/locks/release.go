@@ -141,8 +141,8 @@ func afterWork(work, release error) error {
 const releasesAtOnce = 128
 
 // ReleaseAll releases leases, such as the thousands that a process holds when it hands its
-// work over. The deletions share writes: up to 128 of them are under way at a time, in reverse order of the leases. The deletion of one does not wait for the
-// next.
+// work over. It begins with the last lease, and up to 128 deletions are under way at a time.
+// They share writes, and none waits for another.
 //
 // The contract is of [Lease.Release], for each of the leases; the bound of ten seconds is for
 // all of them together. One lease that fails keeps no other from its release. The errors are
