@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks/internal/contexts"
 	"github.com/gocurator/curator/recipes/locks/internal/line"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -22,7 +23,7 @@ type entry struct {
 	driver LockInternalsDriver // the lock's, or one with the same order for this acquisition
 	wants  int                 // leases that one owner acquires together; the maximum may not be less
 	wait   bool
-	span   *acquireSpan
+	span   *telemetry.Span
 }
 
 // attemptLock re-enters, or joins the queue until it gets through.
@@ -46,10 +47,10 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 		}
 		return lease, nil
 	}
-	ctx, e.span = l.telemetry.begin(ctx)
-	defer e.span.abandon(ctx)
+	ctx, e.span = l.telemetry.Begin(ctx)
+	defer e.span.Abandon(ctx)
 	h, err := l.take(ctx, e)
-	e.span.end(ctx, err)
+	e.span.End(ctx, outcomeOf(ctx, err))
 	if err != nil {
 		return nil, l.acquireError(ctx, l.path, err)
 	}

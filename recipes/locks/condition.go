@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 	"github.com/gocurator/curator/recipes/locks/internal/waiters"
 )
 
@@ -149,10 +150,10 @@ func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("locks: await %s: %w", c.Path(), attempt.ErrNilContext)
 	}
-	ctx, span := c.queue.telemetry.begin(ctx)
-	defer span.abandon(ctx)
+	ctx, span := c.queue.telemetry.Begin(ctx)
+	defer span.Abandon(ctx)
 	again, err := c.await(ctx, lease, span)
-	span.end(ctx, err)
+	span.End(ctx, outcomeOf(ctx, err))
 	if err != nil {
 		return nil, fmt.Errorf("locks: await %s: %w", c.Path(), joined(err, unsettled(lease.release(ctx))))
 	}
@@ -160,7 +161,7 @@ func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 }
 
 // await is Await without telemetry. On failure the lease may not have been released yet.
-func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) (*Lease, error) {
+func (c *Condition) await(ctx context.Context, lease *Lease, span *telemetry.Span) (*Lease, error) {
 	lock, err := c.node(lease)
 	switch {
 	case err != nil:
@@ -176,7 +177,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, span *acquireSpan) 
 	if err != nil {
 		return nil, awaitError(ctx, err)
 	}
-	span.waits()
+	span.Waits()
 	// The lock must be free before the wait, or no holder could signal.
 	var again *Lease
 	if err = lease.release(ctx); err == nil {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
 // hold is a lock that is held: one node, with one lease or more.
@@ -65,9 +66,9 @@ type heldNode struct {
 
 // grantedTo records the hold in the span of its acquisition. The turn at a semaphore has no
 // telemetry: it is waited for, but not counted as held.
-func (h *hold) grantedTo(span *acquireSpan) {
+func (h *hold) grantedTo(span *telemetry.Span) {
 	if h.l.telemetry != nil {
-		span.granted(h.node.token, h.session)
+		span.Granted(h.node.token, h.session)
 	}
 }
 
@@ -234,7 +235,7 @@ func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
 	h.lost.Store(true)
-	h.l.telemetry.ended(context.Background(), h.since, cause)
+	h.l.telemetry.Ended(context.Background(), h.since, cause)
 	h.endUse()
 	h.self.leave()
 	h.l.handoff.pass()
@@ -244,7 +245,7 @@ func (h *hold) abandon() {
 		// It is refused when the client ends now.
 		_ = h.l.client.Delete(context.Background(), h.node.path, framework.InBackground())
 	}
-	losses.report(h.l.client, h.session, h.node.path, h.node.token, lossReason(cause))
+	telemetry.ReportLoss(h.l.client, h.session, h.node.path, h.node.token, cause)
 }
 
 // stopWork cancels a running examine and waits for its end.
@@ -307,7 +308,7 @@ func (h *hold) leave(ctx context.Context) error {
 		return h.cause() // lost: abandon does the rest
 	}
 	if h.l.handoff != nil && h.l.handoff.next(h) {
-		h.l.telemetry.ended(ctx, h.since, nil)
+		h.l.telemetry.Ended(ctx, h.since, nil)
 		return nil
 	}
 	h.endUse()
@@ -319,7 +320,7 @@ func (h *hold) leave(ctx context.Context) error {
 	// it before would be a request more.
 	h.own.Cancel()
 	lost = h.lostBefore(err)
-	h.l.telemetry.ended(ctx, h.since, lost)
+	h.l.telemetry.Ended(ctx, h.since, lost)
 	return cmp.Or(lost, err)
 }
 

@@ -11,8 +11,13 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/recipes/locks/internal/line"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
+
+// keyPath is the key of a path in the log.
+const keyPath = instruments.Path
 
 // lock is one lock of a client: where its nodes are, how they are ordered, how many have the
 // lock, and how its holds behave. It does not change, but for failed and handoff.
@@ -29,7 +34,7 @@ type lock struct {
 	reenters  bool // whether ownership in a context counts
 	cfg       config
 	failed    atomicTime // the last failed try; unset if one has succeeded since
-	telemetry *telemetry
+	telemetry *telemetry.Lock
 	handoff   *handoff // nil if every hold has a node of its own
 
 	// driverFor returns the driver of an acquisition with a context, or why there can be none.
@@ -175,4 +180,22 @@ func (l *lock) whyNot(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", end, err)
 	}
 	return err
+}
+
+// outcomeOf returns what the telemetry says about an acquisition.
+func outcomeOf(ctx context.Context, err error) telemetry.Outcome {
+	switch {
+	case err == nil:
+		return telemetry.Outcome{Name: telemetry.Acquired}
+	case ctx.Err() != nil: // before the others, which it may have caused
+		return telemetry.Outcome{Name: telemetry.Canceled, ErrorType: framework.ErrorType(ctx.Err())}
+	case errors.Is(err, ErrNotAcquired):
+		return telemetry.Outcome{Name: telemetry.NotAcquired}
+	case errors.Is(err, ErrSequenceExhausted):
+		return telemetry.Outcome{Name: telemetry.Error, ErrorType: "sequence_exhausted"}
+	case errors.Is(err, errOwnNodeGone), errors.Is(err, framework.ErrSessionExpired):
+		return telemetry.Outcome{Name: telemetry.Lost, ErrorType: framework.ErrorType(err)}
+	default:
+		return telemetry.Outcome{Name: telemetry.Error, ErrorType: framework.ErrorType(err)}
+	}
 }

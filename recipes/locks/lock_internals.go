@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
 // LockInternals is the implementation that all locks share: a queue of ephemeral sequential
@@ -96,7 +97,7 @@ func newLock(s spec) (*lock, error) {
 	}
 	l.owner, l.line = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}, l.newLine()
 	if !cfg.unobserved {
-		if l.telemetry, err = newTelemetry(s.client, cfg.recipe, s.path); err != nil {
+		if l.telemetry, err = telemetry.New(s.client, cfg.recipe, s.path); err != nil {
 			return nil, err
 		}
 	}

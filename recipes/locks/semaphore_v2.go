@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -167,8 +168,8 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	if err := s.leases.refuseReentry(ctx); err != nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, err)
 	}
-	ctx, span := s.leases.telemetry.begin(ctx)
-	defer span.abandon(ctx)
+	ctx, span := s.leases.telemetry.Begin(ctx)
+	defer span.Abandon(ctx)
 	switch {
 	case wait:
 		leases, err = s.takeTurns(ctx, n, span)
@@ -177,7 +178,7 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	default:
 		leases, err = s.tryTurns(ctx, n, span)
 	}
-	span.end(ctx, err)
+	span.End(ctx, outcomeOf(ctx, err))
 	if err != nil {
 		return nil, s.leases.acquireError(ctx, s.path, err)
 	}
@@ -188,7 +189,7 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 // a try that must fail creates no node. It does not overtake an acquisition that waits for
 // its turn or has it. The maximum holds without the turn, because every lease is counted
 // after its creation; see leaseDriver.
-func (s permits) try(ctx context.Context, span *acquireSpan) ([]*Lease, error) {
+func (s permits) try(ctx context.Context, span *telemetry.Span) ([]*Lease, error) {
 	var turns, leases []string
 	var missing [2]error // a folder is missing before the first acquisition
 	maxLeases, err := s.leases.currentMax(ctx)
@@ -213,7 +214,7 @@ func (s permits) try(ctx context.Context, span *acquireSpan) ([]*Lease, error) {
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
 // node, an acquisition joins the queue again, and only its context ends the wait. Once it has
 // had a turn that also goes for an outage.
-func (s permits) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Lease, error) {
+func (s permits) takeTurns(ctx context.Context, n int, span *telemetry.Span) ([]*Lease, error) {
 	var rejoins rejoining
 	for {
 		leases, err := s.takeTurn(ctx, n, true, span)
@@ -235,7 +236,7 @@ func (s permits) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Le
 }
 
 // tryTurns takes turns for a try, as often as the retry policy says.
-func (s permits) tryTurns(ctx context.Context, n int, span *acquireSpan) (leases []*Lease, err error) {
+func (s permits) tryTurns(ctx context.Context, n int, span *telemetry.Span) (leases []*Lease, err error) {
 	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		leases, err = s.takeTurn(ctx, n, false, span)
 		if errors.Is(err, errTurnLost) {
@@ -248,7 +249,7 @@ func (s permits) tryTurns(ctx context.Context, n int, span *acquireSpan) (leases
 
 // takeTurn waits for its turn and acquires the leases one after the other.
 func (s permits) takeTurn(
-	ctx context.Context, n int, wait bool, span *acquireSpan,
+	ctx context.Context, n int, wait bool, span *telemetry.Span,
 ) ([]*Lease, error) {
 	maxLeases, err := s.leases.currentMax(ctx)
 	if err != nil {
