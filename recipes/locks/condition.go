@@ -76,8 +76,8 @@ func newCondition(of *lock, path string) (*Condition, error) {
 	folder := waiters.Folder{Client: of.client, Path: path, Order: driver, Data: of.cfg.data}
 	queue, err := newLock(spec{
 		client: of.client, driver: driver, path: path, lockName: waiters.Name, maxLeases: signalCount{folder},
-		opts: named("condition", nil),
-	})
+		recipe: "condition",
+	}, nil)
 	if err != nil {
 		return nil, err
 	}

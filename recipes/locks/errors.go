@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
 	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
@@ -125,13 +123,6 @@ func ended(ctx context.Context) error {
 }
 
 func nodeGone(err error) error { return fmt.Errorf("%w: %w", errOwnNodeGone, err) }
-
-func permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return backoff.Permanent(err)
-}
 
 // absent returns err, unless it says that a node is missing.
 func absent(err error) error {

@@ -49,7 +49,6 @@ type hold struct {
 	work      sync.WaitGroup     // of examine
 
 	asking  sync.Mutex         // guards what follows
-	asked   bool               // a client has asked for the lock
 	revoked context.Context    // ends when a client asks for the lock; nil before it is needed
 	revoke  context.CancelFunc // of revoked
 }
@@ -85,7 +84,9 @@ func (h *hold) successor() *hold {
 		own: h.own, ownDue: h.ownDue,
 	}
 	s.begin()
-	s.asked = h.isRevoked() // the request is for the holder of the node
+	if h.isRevoked() { // the request is for the holder of the node
+		s.setRevoked()
+	}
 	s.watchOrExamine()
 	return s
 }

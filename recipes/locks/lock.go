@@ -22,16 +22,12 @@ const keyPath = instruments.Path
 // lock is one lock of a client: where its nodes are, how they are ordered, how many have the
 // lock, and how its holds behave. It does not change, but for failed and handoff.
 type lock struct {
-	client    *framework.Framework
-	driver    LockInternalsDriver
-	path      string // the folder
+	spec
+
 	fullPath  string // of the folder, at the server
-	lockName  string // the part of a node's name before the number
 	basePath  string // path and lockName, as the driver gets it
-	maxLeases MaxLeases
 	line      *line.Line
-	owner     any  // the ownerKey of its holds
-	reenters  bool // whether ownership in a context counts
+	owner     any // the ownerKey of its holds
 	cfg       config
 	failed    atomicTime // the last failed try; unset if one has succeeded since
 	telemetry *telemetry.Lock

@@ -31,24 +31,24 @@ func NewLockInternals(
 ) (*LockInternals, error) {
 	l, err := newLock(spec{
 		client: client, driver: driver, path: path, lockName: lockName, maxLeases: FixedLeases(maxLeases),
-		reenters: true, handsOff: maxLeases == 1, opts: opts,
-	})
+		reenters: true, handsOff: maxLeases == 1, recipe: "custom",
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
 	return &LockInternals{l}, nil
 }
 
-// spec describes one lock.
+// spec is what a recipe says of its lock.
 type spec struct {
 	client    *framework.Framework
 	driver    LockInternalsDriver
-	path      string
-	lockName  string
+	path      string // the folder
+	lockName  string // the part of a node's name before the number
 	maxLeases MaxLeases
-	reenters  bool // ownership in a context counts
-	handsOff  bool // holds in a row may share a node
-	opts      []Option
+	reenters  bool   // ownership in a context counts
+	handsOff  bool   // holds in a row may share a node
+	recipe    string // in the telemetry, unless an option changes it; "" for a detail of a recipe, which is not observed
 }
 
 // validate returns an error for what cannot be a lock.
@@ -80,23 +80,20 @@ func (s spec) validate() error {
 }
 
 // newLock returns the lock of a spec.
-func newLock(s spec) (*lock, error) {
+func newLock(s spec, opts []Option) (*lock, error) {
 	if err := s.validate(); err != nil {
 		return nil, err
 	}
-	cfg, err := newConfig(s.client, s.opts)
+	cfg, err := newConfig(s, opts)
 	if err == nil && cfg.handoff > 1 && !s.handsOff {
 		err = errHandoffOfMany
 	}
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 	}
-	l := &lock{
-		client: s.client, driver: s.driver, path: s.path, fullPath: s.client.FullPath(s.path), lockName: s.lockName,
-		basePath: framework.JoinPath(s.path, s.lockName), maxLeases: s.maxLeases, reenters: s.reenters, cfg: cfg,
-	}
+	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg}
 	l.owner, l.line = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}, l.newLine()
-	if !cfg.unobserved {
+	if s.recipe != "" {
 		if l.telemetry, err = telemetry.New(s.client, cfg.recipe, s.path); err != nil {
 			return nil, err
 		}

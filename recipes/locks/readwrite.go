@@ -47,13 +47,13 @@ type InterProcessReadWriteLock struct {
 // arguments and sends nothing.
 func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
 	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true}
-	side.driver, side.lockName, side.opts = readDriver{}, readName, named("rw.read", opts)
-	read, err := newLock(side)
+	side.driver, side.lockName, side.recipe = readDriver{}, readName, "rw.read"
+	read, err := newLock(side, opts)
 	if err != nil {
 		return nil, err
 	}
-	side.driver, side.lockName, side.opts = writeDriver{}, writeName, named("rw.write", opts)
-	write, err := newLock(side)
+	side.driver, side.lockName, side.recipe = writeDriver{}, writeName, "rw.write"
+	write, err := newLock(side, opts)
 	if err != nil {
 		return nil, err
 	}

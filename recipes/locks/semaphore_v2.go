@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
@@ -68,19 +70,17 @@ func newPermits(client *framework.Framework, path string, maxLeases MaxLeases, o
 	}
 	leases, err := newLock(spec{
 		client: client, driver: newLeaseDriver(nil), path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
-		opts: named("semaphore", opts),
-	})
+		recipe: "semaphore",
+	}, opts)
 	if err != nil {
 		return permits{}, err
 	}
+	// Telemetry and revocation are for the leases, so the turn has no recipe. Leases are counted
+	// after their creation, so a turn that is lost unnoticed lets in no lease too many. So an
+	// interruption need not end a turn and send its owner to the end of the queue.
 	turn, err := newLock(spec{
-		client: client, driver: mutexDriver, path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName,
-		maxLeases: FixedLeases(1),
-		// Telemetry and revocation are for the leases. Leases are counted after their
-		// creation, so a turn that is lost unnoticed lets in no lease too many. So an
-		// interruption need not end a turn and send its owner to the end of the queue.
-		opts: append(slices.Clone(opts), unobserved(), WithErrorPolicy(framework.SessionErrorPolicy)),
-	})
+		client: client, driver: mutexDriver, path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName, maxLeases: FixedLeases(1),
+	}, append(slices.Clone(opts), WithErrorPolicy(framework.SessionErrorPolicy)))
 	if err != nil {
 		return permits{}, err
 	}
@@ -137,18 +137,7 @@ func (s permits) Do(ctx context.Context, fn func(context.Context) error) error {
 // beyond the maximum is still waited for, or was acquired before the maximum was
 // lowered.
 func (s permits) Participants(ctx context.Context) ([]Participant, error) {
-	participants, err := s.leases.Participants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	maxLeases, err := s.leases.currentMax(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("locks: participants of %s: %w", s.path, err)
-	}
-	for i := range participants {
-		participants[i].Holds = i < maxLeases
-	}
-	return participants, nil
+	return s.leases.Participants(ctx)
 }
 
 // Waiters returns the contenders that are about to acquire leases, in the order of their
@@ -242,7 +231,7 @@ func (s permits) tryTurns(ctx context.Context, n int, span *telemetry.Span) (lea
 		if errors.Is(err, errTurnLost) {
 			return err
 		}
-		return permanent(err)
+		return backoff.Permanent(err)
 	})
 	return leases, err
 }
