@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -34,7 +33,6 @@ type hold struct {
 	row     int       // the number of holds that the node has served, with this one
 	ownDue  time.Time // when to watch the node
 	since   time.Time
-	lost    atomic.Bool // lost, and its node left to the background
 
 	ctx  context.Context // ends with the hold, by its release or loss
 	end  context.CancelCauseFunc
@@ -235,7 +233,6 @@ const (
 func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
-	h.lost.Store(true)
 	h.l.telemetry.Ended(context.Background(), h.since, cause)
 	h.endUse()
 	h.self.leave()

@@ -101,7 +101,11 @@ func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
 // boundBy returns a context that ends with base, after releaseTimeout if ctx has no deadline,
 // and with ctx, unless ctx has ended before or ends by the release itself.
 func boundBy(ctx, base context.Context) (context.Context, func()) {
-	timed, stopTimer := context.WithDeadline(base, releaseDeadline(ctx))
+	deadline, bounded := ctx.Deadline()
+	if !bounded || ctx.Err() != nil {
+		deadline = time.Now().Add(releaseTimeout)
+	}
+	timed, stopTimer := context.WithDeadline(base, deadline)
 	if ctx.Err() != nil || ctx.Done() == nil {
 		return timed, stopTimer
 	}
@@ -116,14 +120,6 @@ func boundBy(ctx, base context.Context) (context.Context, func()) {
 		cancel(nil)
 		stopTimer()
 	}
-}
-
-// releaseDeadline returns the deadline of a release with this context.
-func releaseDeadline(ctx context.Context) time.Time {
-	if deadline, bounded := ctx.Deadline(); bounded && ctx.Err() == nil {
-		return deadline
-	}
-	return time.Now().Add(releaseTimeout)
 }
 
 // afterWork joins the errors of the work under a lock and of its release. A loss that both

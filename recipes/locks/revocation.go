@@ -11,9 +11,6 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// revokeMessage is what Curator's Revoker writes to a lock's node.
-const revokeMessage = "__REVOKE__"
-
 // AttemptRevoke asks a contender to give its lock back, or to give it back soon once it has
 // it. The owner of the lease is notified and may ignore the request. participantPath is the
 // path of the contender's node, as in [InterProcessMutex.Participants] and [Lease.Path]. If
