@@ -50,7 +50,7 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 	ctx, e.span = l.telemetry.Begin(ctx)
 	defer e.span.Abandon(ctx)
 	h, err := l.take(ctx, e)
-	e.span.End(ctx, outcomeOf(ctx, err))
+	endSpan(ctx, e.span, err)
 	if err != nil {
 		return nil, l.acquireError(ctx, l.path, err)
 	}

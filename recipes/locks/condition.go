@@ -9,7 +9,6 @@ import (
 	"math"
 	"strings"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 	"github.com/gocurator/curator/recipes/locks/internal/waiters"
@@ -153,7 +152,7 @@ func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	ctx, span := c.queue.telemetry.Begin(ctx)
 	defer span.Abandon(ctx)
 	again, err := c.await(ctx, lease, span)
-	span.End(ctx, outcomeOf(ctx, err))
+	endSpan(ctx, span, err)
 	if err != nil {
 		return nil, fmt.Errorf("locks: await %s: %w", c.Path(), joined(err, unsettled(lease.release(ctx))))
 	}
@@ -219,8 +218,7 @@ func (c *Condition) node(lease *Lease) (string, error) {
 	if err := lease.Err(); err != nil {
 		return "", fmt.Errorf("%w: %w", ErrNotHeld, err)
 	}
-	_, name := framework.SplitPath(lease.hold.node.path)
-	return framework.JoinPath(c.lock.path, name), nil
+	return lease.hold.pathIn(c.lock), nil
 }
 
 // isShared reports whether the hold has more than one lease.

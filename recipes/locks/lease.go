@@ -96,12 +96,15 @@ func (l *Lease) Err() error {
 func (l *Lease) Token() int64 { return l.hold.node.token }
 
 // Path returns the path of the lock's node, as the client of this lease's lock names it.
-func (l *Lease) Path() string {
-	if l.via == l.hold.l {
-		return l.hold.node.path
+func (l *Lease) Path() string { return l.hold.pathIn(l.via) }
+
+// pathIn returns the path of the node as the client of a view of the lock names it.
+func (h *hold) pathIn(view *lock) string {
+	if view == h.l {
+		return h.node.path
 	}
-	_, name := framework.SplitPath(l.hold.node.path)
-	return framework.JoinPath(l.via.path, name)
+	_, name := framework.SplitPath(h.node.path)
+	return framework.JoinPath(view.path, name)
 }
 
 // String names the lease by the path of its node, for messages.

@@ -241,20 +241,21 @@ func (l *lock) whyNot(ctx context.Context, err error) error {
 	return err
 }
 
-// outcomeOf returns what the telemetry says about an acquisition.
-func outcomeOf(ctx context.Context, err error) telemetry.Outcome {
+// endSpan ends the span of an acquisition by its outcome and, for a failure, the type of its
+// error.
+func endSpan(ctx context.Context, span *telemetry.Span, err error) {
 	switch {
 	case err == nil:
-		return telemetry.Outcome{Name: telemetry.Acquired}
+		span.End(ctx, telemetry.Acquired, "")
 	case ctx.Err() != nil: // before the others, which it may have caused
-		return telemetry.Outcome{Name: telemetry.Canceled, ErrorType: framework.ErrorType(ctx.Err())}
+		span.End(ctx, telemetry.Canceled, framework.ErrorType(ctx.Err()))
 	case errors.Is(err, ErrNotAcquired):
-		return telemetry.Outcome{Name: telemetry.NotAcquired}
+		span.End(ctx, telemetry.NotAcquired, "")
 	case errors.Is(err, ErrSequenceExhausted):
-		return telemetry.Outcome{Name: telemetry.Error, ErrorType: "sequence_exhausted"}
+		span.End(ctx, telemetry.Error, "sequence_exhausted")
 	case errors.Is(err, errOwnNodeGone), errors.Is(err, framework.ErrSessionExpired):
-		return telemetry.Outcome{Name: telemetry.Lost, ErrorType: framework.ErrorType(err)}
+		span.End(ctx, telemetry.Lost, framework.ErrorType(err))
 	default:
-		return telemetry.Outcome{Name: telemetry.Error, ErrorType: framework.ErrorType(err)}
+		span.End(ctx, telemetry.Error, framework.ErrorType(err))
 	}
 }

@@ -167,7 +167,7 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	default:
 		leases, err = s.tryTurns(ctx, n, span)
 	}
-	span.End(ctx, outcomeOf(ctx, err))
+	endSpan(ctx, span, err)
 	if err != nil {
 		return nil, s.leases.acquireError(ctx, s.path, err)
 	}

@@ -29,10 +29,7 @@ const (
 	keyErrorType = attribute.Key("error.type")
 )
 
-// Outcome is how an acquisition has ended: curator.outcome, and error.type if that is not empty.
-type Outcome struct{ Name, ErrorType string }
-
-// The names of outcomes.
+// The values of curator.outcome.
 const (
 	Acquired    = "acquired"
 	NotAcquired = "not_acquired"
@@ -132,8 +129,8 @@ func (a *Span) Granted(token int64, session *framework.Session) {
 	a.t.held.Add(1)
 }
 
-// End measures the acquisition. ctx is the context that Begin returned.
-func (a *Span) End(ctx context.Context, outcome Outcome) {
+// End measures the acquisition. ctx is the context that Begin returned. errorType may be "".
+func (a *Span) End(ctx context.Context, outcome, errorType string) {
 	if a == nil {
 		return
 	}
@@ -142,15 +139,15 @@ func (a *Span) End(ctx context.Context, outcome Outcome) {
 	if a.waiting {
 		a.t.waiting.Add(-1)
 	}
-	told := []attribute.KeyValue{keyOutcome.String(outcome.Name)}
-	if outcome.ErrorType != "" {
-		told = append(told, keyErrorType.String(outcome.ErrorType))
+	told := []attribute.KeyValue{keyOutcome.String(outcome)}
+	if errorType != "" {
+		told = append(told, keyErrorType.String(errorType))
 	}
 	a.span.SetAttributes(told...)
 	reports, _ := a.t.client.Telemetry()
 	a.span.SetAttributes(reports.Server...)
-	if outcome.Name == Lost || outcome.Name == Error {
-		a.span.SetStatus(codes.Error, outcome.ErrorType) // not the text of the error, which has the path in it
+	if outcome == Lost || outcome == Error {
+		a.span.SetStatus(codes.Error, errorType) // not the text of the error, which has the path in it
 	}
 	a.t.acquire.Record(ctx, time.Since(a.began), told...)
 }
@@ -159,7 +156,7 @@ func (a *Span) End(ctx context.Context, outcome Outcome) {
 // it does nothing.
 func (a *Span) Abandon(ctx context.Context) {
 	if a != nil && !a.over {
-		a.End(ctx, Outcome{Error, "panic"})
+		a.End(ctx, Error, "panic")
 	}
 }
 
