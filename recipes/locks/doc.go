@@ -142,10 +142,8 @@
 // [WithLabel] names them. [AttemptRevoke] asks a contender to give its lock back.
 // [WithLocalHandoff] passes a lock that is hot within one process on in memory.
 //
-// The layout is Apache Curator's, so Go and Java queue together. go-zookeeper's zk.Lock
-// shares the queue of an [InterProcessMutex], and kazoo's Lock shares the queue of a
-// [LockInternals] of its name. The file recipes/MIGRATING.md has Curator's names beside the
-// names here, and the limits of each combination.
+// The layout is Apache Curator's, so Go and Java queue together. recipes/MIGRATING.md has
+// Curator's names beside the names here, and says how to share a queue with zk.Lock and kazoo.
 //
 // # Metrics and traces
 //
