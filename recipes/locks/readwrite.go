@@ -254,8 +254,8 @@ func (d downgradeDriver) CreatesTheLock(
 	if err := d.writer.err(); err != nil {
 		return LockNode{}, writerEnded(err)
 	}
-	number := d.writer.node.path[strings.LastIndex(d.writer.node.path, writeName)+len(writeName):]
-	node := LockNode{Token: d.writer.node.token}
+	number := d.writer.node.Path[strings.LastIndex(d.writer.node.Path, writeName)+len(writeName):]
+	node := LockNode{Token: d.writer.token}
 	var err error
 	node.Path, err = client.Create(ctx, path+number, data,
 		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
@@ -269,7 +269,7 @@ func (d downgradeDriver) CreatesTheLock(
 // other writer can have entered in between. A writer before this one has let it in already, and
 // only its node is still to be deleted.
 func (d downgradeDriver) GetsTheLock(contenders []string, ours string, _ int) (PredicateResults, error) {
-	_, writer := framework.SplitPath(d.writer.node.path)
+	_, writer := framework.SplitPath(d.writer.node.Path)
 	switch {
 	case !slices.Contains(contenders, ours):
 		return PredicateResults{}, notListed(ours)
