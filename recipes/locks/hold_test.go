@@ -23,8 +23,10 @@ var errEndedSession = errors.New("reason")
 // heldIn returns a hold of the lease's node in a context that may have ended.
 func heldIn(ctx context.Context, lease *Lease) *hold {
 	held := lease.hold
-	node := heldnode.Node{Client: held.l.client, Path: held.node.Path, Czxid: held.node.Czxid}
-	h := &hold{l: held.l, session: held.session, parent: ctx, endUse: func() {}, node: node, token: held.token, self: held.self}
+	h := &hold{
+		l: held.l, session: held.session, parent: ctx, endUse: func() {}, token: held.token, self: held.self,
+		node: heldnode.Node{Client: held.l.client, Path: held.node.Path, Czxid: held.node.Czxid},
+	}
 	h.begin()
 	return h
 }
