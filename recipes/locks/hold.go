@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -31,6 +32,7 @@ type hold struct {
 	self    *member // what the contenders behind it see
 	row     int     // the number of holds that the node has served, with this one
 	since   time.Time
+	lost    atomic.Bool // lost, and its node left to the background; for reportLeak, which must ask no context
 
 	ctx  context.Context // ends with the hold, by its release or loss
 	end  context.CancelCauseFunc
@@ -106,6 +108,7 @@ func (h *hold) release() bool {
 func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
+	h.lost.Store(true)
 	h.l.telemetry.Ended(context.Background(), h.since, cause)
 	h.endUse()
 	h.self.leave()

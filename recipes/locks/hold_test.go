@@ -69,6 +69,7 @@ func TestHoldEndsOnce(t *testing.T) {
 	lost.lose(errEndedSession)
 	require.False(t, lost.release())
 	require.Equal(t, errEndedSession, lost.cause())
+	require.Eventually(t, func() bool { return lost.lost.Load() }, soon, often, "it is abandoned")
 	require.Eventually(t, func() bool {
 		stat, err := client.Exists(t.Context(), lease.Path())
 		return err == nil && stat == nil

@@ -43,7 +43,7 @@ func (h *hold) newLease(via *lock) *Lease {
 }
 
 func reportLeak(h *hold) {
-	if h.cause() != nil {
+	if h.lost.Load() {
 		return // a lost lease keeps no lock
 	}
 	h.l.client.Logger().Error("a lease was dropped before its release: its lock stays held", string(keyPath), h.node.Path)

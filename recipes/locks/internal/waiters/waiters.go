@@ -70,21 +70,34 @@ func (f Folder) read(ctx context.Context, first ...framework.Read) (content, err
 	if err != nil {
 		return content{}, err
 	}
-	var signals uint64
-	if len(data) > 0 {
-		if signals, err = strconv.ParseUint(string(data), 10, 31); err != nil {
-			return content{}, fmt.Errorf("condition %s: data %.20q, expected a number of signals", f.Path, data)
-		}
-	}
+	signals, err := f.parse(data)
 	names = slices.DeleteFunc(names, func(name string) bool { return !f.Order.Contends(name) })
 	slices.SortFunc(names, f.Order.Compare)
-	return content{names, int(signals), stat.Version}, nil
+	return content{names, signals, stat.Version}, err
 }
 
-// Signals returns the number of signals.
+// parse reads the number of signals.
+func (f Folder) parse(data []byte) (int, error) {
+	if len(data) == 0 {
+		return 0, nil
+	}
+	n, err := strconv.ParseUint(string(data), 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("condition %s: data %.20q, expected a number of signals", f.Path, data)
+	}
+	return int(n), nil
+}
+
+// Signals reads the number of signals.
 func (f Folder) Signals(ctx context.Context) (int, error) {
-	now, err := f.read(ctx)
-	return now.signals, err
+	data, err := f.Client.Get(ctx, f.Path)
+	switch {
+	case errors.Is(err, framework.ErrNoNode):
+		return 0, nil
+	case err != nil:
+		return 0, err
+	}
+	return f.parse(data)
 }
 
 // change sets the number of signals, together with other operations, if the lock is still
@@ -225,7 +238,7 @@ func (w *Waiter) Wait(ctx context.Context) error {
 		place := w.place()
 		if place < w.now.signals || w.session.Err() != nil {
 			w.now = content{}
-			return nil
+			return nil //nolint:nilerr // the end of the session may have hidden a signal
 		}
 		err := w.sleep(ctx, place)
 		if err == nil {
