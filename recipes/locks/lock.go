@@ -138,28 +138,23 @@ func (l *lock) localReleaseProves(driver LockInternalsDriver, name string) bool 
 // lister lists the folder for package line.
 type lister struct{ *lock }
 
-// Ready waits until a list can be sent; see [line.Lister].
-func (l lister) Ready() error {
-	if l.client.State().IsConnected() {
-		return nil
-	}
-	// A cheap request waits as long as any verb does.
-	return attempt.Guard(l.client, func() error {
-		_, err := l.client.Exists(context.Background(), l.path)
-		return err
-	})
-}
-
-// List lists the folder, in the client's context: acquisitions share the answer.
-func (l lister) List() (answer line.List, err error) {
-	err = attempt.Guard(l.client, func() (err error) {
+// Ask lists the folder, in the client's context: acquisitions share the answer.
+func (l lister) Ask(r *line.Request) {
+	var answer line.List
+	attempt.GuardHere(l.client, func() (err error) {
+		if !l.client.State().IsConnected() {
+			// A cheap request waits as long as any verb does.
+			if _, err := l.client.Exists(context.Background(), l.path); err != nil {
+				return err
+			}
+		}
+		r.Sent()
 		var stat framework.Stat
 		before := l.instant()
 		answer.Names, err = l.client.Children(context.Background(), l.path, framework.StoringStatIn(&stat))
 		answer.Pzxid, answer.History, answer.Link = stat.Pzxid, l.unchanged(before), before.link
 		return err
-	})
-	return answer, err
+	}, func(err error) { r.Answered(answer, err) })
 }
 
 // pathsOf returns the paths of nodes in the folder.

@@ -24,9 +24,27 @@ func (e *PanicError) Error() string { return fmt.Sprintf("user code panicked: %v
 func Guard(client *framework.Framework, fn func() error) error {
 	err := Catch(fn)
 	if panicked, ok := err.(*PanicError); ok { //nolint:errorlint // of this call, not an error that fn returns
-		client.Logger().Error("user code panicked", "panic", panicked.Value, "stack", panicked.Stack)
+		panicked.log(client)
 	}
 	return err
+}
+
+// GuardHere is Guard on the goroutine of its caller, which fn may end. It calls done with the
+// error, last and in any case.
+func GuardHere(client *framework.Framework, fn func() error, done func(error)) {
+	var err error
+	usercode.Call(func() { err = fn() }, func(p *usercode.Panic) {
+		if p != nil {
+			panicked := &PanicError{p.Value, p.Stack}
+			panicked.log(client)
+			err = panicked
+		}
+		done(err)
+	})
+}
+
+func (e *PanicError) log(client *framework.Framework) {
+	client.Logger().Error("user code panicked", "panic", e.Value, "stack", e.Stack)
 }
 
 // Catch calls fn and returns its error, or its panic as a [*PanicError], which

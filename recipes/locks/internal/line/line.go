@@ -224,14 +224,15 @@ func (l *Line) learn(listed []string, zxid int64, link any) {
 	if zxid < l.horizon {
 		return
 	}
-	l.own = slices.DeleteFunc(slices.Clone(l.own), func(p *Place) bool {
-		return p.czxid <= zxid && !l.contains(listed, p.name) // gone
-	})
+	gone := func(p *Place) bool { return p.czxid <= zxid && !l.contains(listed, p.name) }
+	if slices.ContainsFunc(l.own, gone) {
+		l.own = slices.DeleteFunc(slices.Clone(l.own), gone)
+	}
 	l.left = slices.DeleteFunc(l.left, func(name string) bool { return !l.contains(listed, name) })
-	names := slices.Clone(listed)
+	names := slices.Clip(listed) // callers have it, too: what follows copies before it changes
 	for _, name := range l.left {
 		i, _ := l.find(names, name)
-		names = slices.Delete(names, i, i+1)
+		names = slices.Concat(names[:i], names[i+1:])
 	}
 	for _, p := range l.own {
 		if i, found := l.find(names, p.name); !found { // it is newer than the list

@@ -19,25 +19,24 @@ type List struct {
 	Link    any   // the connection
 }
 
-// Lister sends lists, on a goroutine that belongs to no caller. It must not panic, and returns
-// an [attempt.PanicError] instead.
+// Lister sends lists.
 type Lister interface {
-	// Ready waits until a list can be sent. If it fails so does the list.
-	Ready() error
-
-	// List sends a list and returns its answer.
-	List() (List, error)
+	// Ask sends a list, on a goroutine that belongs to no caller and that it may end. It calls
+	// Sent of the request right before, and Answered last and in any case. A panic is an
+	// [attempt.PanicError].
+	Ask(r *Request)
 }
 
 // lists are the lists that the places of a line share. One is under way at a time.
 type lists struct {
-	sent   *list // has not been answered
-	next   *list // has not been sent
-	asking bool
+	asked *Request // not answered; nil if none is under way
+	next  *Request // not sent
 }
 
-// list is one request for the names in the folder, and its answer.
-type list struct {
+// Request is one request for the names in the folder, and its answer.
+type Request struct {
+	line   *Line
+	lister Lister
 	done   chan struct{} // closed with the answer
 	answer List
 	err    error
@@ -73,52 +72,47 @@ func (l *Line) List(ctx context.Context, fresh bool, lister Lister) ([]string, e
 }
 
 // await returns a list that has not been answered. A call counts as a miss.
-func (l *Line) await(fresh bool, lister Lister) *list {
+func (l *Line) await(fresh bool, lister Lister) *Request {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.misses = neighbours
-	if l.lists.sent != nil && !fresh {
-		return l.lists.sent
+	if l.lists.asked != nil && !fresh {
+		return l.lists.asked
 	}
 	if l.lists.next == nil {
-		l.lists.next = &list{done: make(chan struct{})}
-	}
-	if !l.lists.asking {
-		l.lists.asking = true
-		go l.send(lister)
+		l.lists.next = &Request{line: l, lister: lister, done: make(chan struct{})}
+		if l.lists.asked == nil {
+			go lister.Ask(l.lists.next)
+		}
 	}
 	return l.lists.next
 }
 
-// send sends lists one after the other, until no caller needs one.
-func (l *Line) send(lister Lister) {
-	for l.isAsked() {
-		err := lister.Ready()
-		l.mu.Lock()
-		next := l.lists.next
-		l.lists.next, l.lists.sent = nil, next
-		l.mu.Unlock()
-		if next.err = err; err == nil {
-			next.answer, next.err = lister.List()
-		}
-		l.mu.Lock()
-		l.lists.sent = nil
-		l.mu.Unlock()
-		close(next.done)
+// Sent says that the request is about to be sent. A list that must be fresh is another one then.
+func (r *Request) Sent() {
+	r.line.mu.Lock()
+	defer r.line.mu.Unlock()
+	if r.line.lists.next == r {
+		r.line.lists.next, r.line.lists.asked = nil, r
 	}
 }
 
-// isAsked reports whether a caller needs a list. If none does, the next one starts send again.
-func (l *Line) isAsked() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lists.asking = l.lists.next != nil
-	return l.lists.asking
+// Answered ends the request, and sends the next one.
+func (r *Request) Answered(answer List, err error) {
+	r.answer, r.err = answer, err
+	r.Sent() // or its callers would wait for ever, if it was not
+	r.line.mu.Lock()
+	r.line.lists.asked = nil
+	if next := r.line.lists.next; next != nil {
+		go next.lister.Ask(next)
+	}
+	r.line.mu.Unlock()
+	close(r.done)
 }
 
 // take learns a list, unless another caller has learned it. It reports false if the list is of
 // another history than the line, or of none.
-func (l *Line) take(shared *list) (contenders []string, current bool) {
+func (l *Line) take(shared *Request) (contenders []string, current bool) {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	if !shared.learned {

@@ -91,18 +91,18 @@ type slowLister struct {
 	next   *lateness
 }
 
-func (*slowLister) Ready() error { return nil }
-
-func (s *slowLister) List() (line.List, error) {
+func (s *slowLister) Ask(r *line.Request) {
 	late := s.next
 	if late == nil {
-		return line.List{}, context.Canceled
+		r.Answered(line.List{}, context.Canceled)
+		return
 	}
 	s.next = nil
+	r.Sent()
 	answer := line.List{Names: s.server.names, Pzxid: s.server.pzxid, History: s.server.history, Link: s.server.link}
 	close(late.sent)
 	<-late.arrives
-	return answer, nil
+	r.Answered(answer, nil)
 }
 
 // lateness is a node or, with channels, a list that the line learns later.

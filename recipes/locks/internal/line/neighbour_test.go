@@ -71,8 +71,7 @@ func TestNeighbour(t *testing.T) {
 // listed is a lister with one answer.
 type listed line.List
 
-func (listed) Ready() error               { return nil }
-func (a listed) List() (line.List, error) { return line.List(a), nil }
+func (a listed) Ask(r *line.Request) { r.Answered(line.List(a), nil) }
 
 // TestNeighbourInANewFolder: its numbers begin again, and the last number with them.
 func TestNeighbourInANewFolder(t *testing.T) {
