@@ -131,7 +131,7 @@ func (a *acquisition) lookAtOwn(ctx context.Context) (result PredicateResults, c
 		return PredicateResults{}, nil, false, nil
 	}
 	a.behind = true
-	a.span.waits() // at a position that is not known yet
+	a.span.Waits() // at a position that is not known yet
 	return PredicateResults{PathsToWatch: []string{own}}, []string{own, a.name}, true, nil
 }
 
@@ -226,7 +226,7 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 		return PredicateResults{}, fmt.Errorf("driver %T: %w", a.driver, err)
 	}
 	if a.behind = !result.GetsTheLock; a.behind {
-		a.span.queued(contenders, a.name)
+		a.span.Queued(contenders, a.name)
 	}
 	return result, nil
 }
