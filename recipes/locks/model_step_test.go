@@ -121,21 +121,39 @@ func (w *world) vandalized(node string) (since int64, ok bool) {
 // isDeleted reports whether the server has applied a request to delete the node. The
 // vandal does not always know: its session may end before its request is served.
 func (w *world) isDeleted(node string) bool {
-	return slices.ContainsFunc(w.server.Log(), func(e zkserver.Event) bool {
-		applied := e.Kind == zkserver.Served && e.Err == 0 || e.Kind == zkserver.Faulted && e.Fault == zkserver.LoseReply
-		return applied && e.Request.Op == zkserver.OpDelete && e.Request.Path == node
-	})
+	_, deleted := w.lifeOf(node)
+	return deleted != 0
 }
 
-// isGhost reports whether a hold was entered again after a vandal had deleted its
-// node, and before its owner was told: nothing was acquired.
+// lifeOf returns when the server has created a node, and when it was deleted by request. It
+// returns 0 for what has not happened.
+func (w *world) lifeOf(node string) (created, deleted time.Duration) {
+	for _, e := range w.server.Log() {
+		applied := e.Kind == zkserver.Served && e.Err == 0 || e.Kind == zkserver.Faulted && e.Fault == zkserver.LoseReply
+		switch {
+		case applied && e.Request.Op == zkserver.OpCreate2 && strings.HasPrefix(node, e.Request.Path):
+			created = e.At
+		case applied && e.Request.Op == zkserver.OpDelete && e.Request.Path == node:
+			deleted = e.At
+		}
+	}
+	return created, deleted
+}
+
+// unwatched is for how long a waiter may not know that a vandal has deleted its node: it
+// watches the node after 20 ms.
+const unwatched = 20*time.Millisecond + 2*slowestRequest
+
+// isGhost reports whether nothing was acquired, as a vandal had deleted the node: a hold was
+// entered again before its owner was told, or its waiter did not watch the node yet.
 func (w *world) isGhost(node string) bool {
 	w.mu.Lock()
 	_, again := w.nodes[node]
 	w.nodes[node] = struct{}{}
 	w.mu.Unlock()
 	_, gone := w.vandalized(node)
-	return again && gone
+	created, deleted := w.lifeOf(node)
+	return gone && (again || deleted-created < unwatched)
 }
 
 func (w *world) isVandalized() bool {
