@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // DistributedBarrier keeps all processes that wait at it until it is removed.
@@ -61,28 +62,8 @@ func (b *DistributedBarrier) RemoveBarrier(ctx context.Context) error {
 // the loss of the connection and of the session. It fails when requests fail
 // for longer than the retry policy allows.
 func (b *DistributedBarrier) WaitOnBarrier(ctx context.Context) error {
-	if err := awaitAbsence(ctx, b.client, b.path); err != nil {
+	if err := attempt.AwaitAbsence(ctx, b.client, b.path); err != nil {
 		return fmt.Errorf("barriers: wait: %w", err)
 	}
 	return nil
-}
-
-// awaitAbsence waits until there is no znode at path. It reads the data, as a
-// watch set by exists would stay at a server where there is none.
-func awaitAbsence(ctx context.Context, client *framework.Framework, path string) error {
-	for {
-		var watch *framework.Watch
-		_, err := client.Get(ctx, path, framework.Watched(&watch))
-		if errors.Is(err, framework.ErrNoNode) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		_, err = watch.Wait(ctx)
-		watch.Cancel()
-		if err != nil {
-			return err
-		}
-	}
 }

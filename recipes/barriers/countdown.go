@@ -84,7 +84,7 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	err := l.client.Set(ctx, l.count(), nil, framework.StoringStatIn(&stat))
 	for errors.Is(err, framework.ErrNoNode) {
 		_, err = l.client.Create(ctx, l.count(), nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
-		if err == nil || errors.Is(err, framework.ErrNodeExists) {
+		if err == nil || errors.Is(err, framework.ErrNodeExists) || framework.OutcomeUnknown(err) { // a creation counts no event
 			err = l.client.Set(ctx, l.count(), nil, framework.StoringStatIn(&stat))
 		}
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -73,6 +74,23 @@ func TestCountDownLatchLostReplyToACount(t *testing.T) {
 
 // The process that counts the last event opens the latch in a second step. It
 // may die before, or not hear that it was the last.
+// A creation in doubt counts no event. The write that follows decides.
+func TestCountDownLatchLostReplyToACreation(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
+	require.NoError(t, client.Mkdirs(zktest.Context(t), path))
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.LoseReply))
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate, zkserver.LoseReply))
+	latch, err := barriers.NewCountDownLatch(client, path, 2)
+	require.NoError(t, err)
+
+	require.NoError(t, latch.CountDown(zktest.Context(t)))
+
+	left, err := latch.Count(zktest.Context(t))
+	require.NoError(t, err)
+	require.Equal(t, 1, left)
+}
+
 func TestCountDownLatchOpensWithoutThoseThatHaveCounted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, counter := zktest.Client(t, server, framework.WithSessionTimeout(shortSession)), zktest.Client(t, server)

@@ -408,5 +408,5 @@ func (b *DistributedDoubleBarrier) awaitOlder(ctx context.Context) (bool, error)
 	if err != nil || older == "" {
 		return err == nil, err
 	}
-	return false, awaitAbsence(ctx, b.client, older)
+	return false, attempt.AwaitAbsence(ctx, b.client, older)
 }

@@ -50,7 +50,7 @@ func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
 		{Name: "LeaderLatch: Start and Await", Of: joins, Requests: 8, Prepare: joining(false), May: isLost},
 		{Name: "LeaderLatch: Start and Await behind a leader", Of: joins, Requests: 6, Prepare: joining(true), May: isLost},
-		{Name: "LeaderLatch: Resign", Of: []string{"LeaderLatch.Resign"}, Requests: 4, Prepare: resigning, May: isLost},
+		{Name: "LeaderLatch: Resign", Of: []string{"LeaderLatch.Resign"}, Requests: 5, Prepare: resigning, May: isLost},
 		{Name: "LeaderLatch: Close", Of: []string{"LeaderLatch.Close", "LeaderLatch.CloseWith"}, Requests: 1, Prepare: closing},
 		{Name: "LeaderLatch: Participants", Of: []string{"LeaderLatch.Participants", "LeaderSelector.Participants"}, Requests: 2, Prepare: asking(participants)},
 		{Name: "LeaderLatch: Leader", Of: []string{"LeaderLatch.Leader", "LeaderSelector.Leader"}, Requests: 2, Prepare: asking(leads)},

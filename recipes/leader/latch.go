@@ -35,7 +35,12 @@ func resign(ctx context.Context, client *framework.Framework, lease *locks.Lease
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeout)
 	defer cancel()
-	return attempt.Guard(client, func() error { return lease.Release(ctx) })
+	return attempt.Guard(client, func() error {
+		if errors.Is(lease.Err(), locks.ErrReleased) { // by another goroutine, which the server may not have answered yet
+			return attempt.AwaitAbsence(ctx, client, lease.Path())
+		}
+		return lease.Release(ctx)
+	})
 }
 
 // LeaderLatch is one candidate of an election. It stands for election from

@@ -131,6 +131,27 @@ func TestCloseWithOverridesTheMode(t *testing.T) {
 	})
 }
 
+// Another goroutine has released the leadership, and the server has not answered yet.
+func TestCloseReturnsWhenAResignedLeaderIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const roundTrip = 50 * time.Millisecond
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		latch := started(t, zktest.Client(t, server))
+		awaitLeadership(t, latch)
+		server.Intercept(zkserver.Nth(1, zkserver.OpDelete, zkserver.Delay(roundTrip)))
+		resigned := make(chan error, 1)
+		go func() { resigned <- latch.Resign(context.Background()) }()
+		time.Sleep(roundTrip / 2)
+
+		require.NoError(t, latch.Close())
+
+		queue, err := latch.Participants(t.Context())
+		require.NoError(t, err)
+		require.Empty(t, queue)
+		require.NoError(t, <-resigned)
+	})
+}
+
 // CURATOR-653: two leaders after a reset during a change.
 func TestLatchEndIsToldBeforeTheNodeGoes(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -367,6 +367,28 @@ func TestMemberPlansAsSoonAsItsClientIsBack(t *testing.T) {
 	})
 }
 
+// TestMemberShareWrittenByHand: what no plan has is replaced, and no member gets such a partition.
+func TestMemberShareWrittenByHand(t *testing.T) {
+	for _, data := range []string{"partitions", `{"capacity":1,"partitions":["","a/b"]}`} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, partition.Fixed(numbered(4)...))
+			a := w.join("a")
+			w.join("b")
+			w.await(map[string]int{"a": 2, "b": 2})
+			require.NoError(t, w.theirs.Set(t.Context(), root+"/plan/b", []byte(data)))
+
+			time.Sleep(5 * time.Second)
+
+			w.await(map[string]int{"a": 2, "b": 2}, "", "a/b")
+			got, err := a.Assignment(t.Context())
+			require.NoError(t, err)
+			for _, p := range got.Partitions {
+				require.Equal(t, "held", p.Describe())
+			}
+		})
+	}
+}
+
 // TestMemberTwoMembersOfOneID: the newer one takes the place of the older one, which is perhaps dead.
 // If it lives it hands its partitions over, and waits.
 func TestMemberTwoMembersOfOneID(t *testing.T) {

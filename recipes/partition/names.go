@@ -90,12 +90,17 @@ func parseNames(data []byte) ([]string, error) {
 	return names, checkNames(names)
 }
 
+// isName reports whether a znode can have the name.
+func isName(name string) bool {
+	return name != "" && !strings.Contains(name, "/") && framework.ValidatePath("/"+name) == nil
+}
+
 // checkNames refuses names that cannot be znodes, or appear twice.
 func checkNames(names []string) error {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
 		switch {
-		case name == "" || strings.Contains(name, "/") || framework.ValidatePath("/"+name) != nil:
+		case !isName(name):
 			return fmt.Errorf("partition %q, expected a name that a znode can have, without a slash", name)
 		case seen[name]:
 			return fmt.Errorf("partition %q twice, expected each name once", name)

@@ -4,10 +4,8 @@ package partition
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -52,7 +50,7 @@ func newConfig(opts []Option) (config, error) {
 // the host name and a random number.
 func WithID(id string) Option {
 	return optionFunc(func(c *config) error {
-		if id == "" || strings.Contains(id, "/") || framework.ValidatePath("/"+id) != nil {
+		if !isName(id) {
 			return fmt.Errorf("id %q, expected a name that a znode can have, without a slash", id)
 		}
 		c.id = id

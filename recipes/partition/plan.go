@@ -24,9 +24,9 @@ func decodeShare(node framework.Node) *share {
 	if !node.Exists() {
 		return nil
 	}
-	var s share
-	if json.Unmarshal(node.Data, &s) != nil {
-		return nil // written by hand: this member makes another plan
+	s, err := parseShare(node.Data)
+	if err != nil {
+		return nil // this member makes another plan
 	}
 	return &s
 }

@@ -50,6 +50,16 @@ type share struct {
 	Partitions []string `json:"partitions,omitempty"`
 }
 
+// parseShare fails for data that no plan has, but that was written by hand.
+func parseShare(data []byte) (share, error) {
+	var s share
+	err := json.Unmarshal(data, &s)
+	if i := slices.IndexFunc(s.Partitions, func(name string) bool { return !isName(name) }); err == nil && i >= 0 {
+		err = fmt.Errorf("partition %q", s.Partitions[i])
+	}
+	return s, err
+}
+
 // registration is the data of the znode members/<id>.
 type registration struct {
 	Capacity int `json:"capacity"`
@@ -107,8 +117,8 @@ func (s *state) readShares(ctx context.Context, client *framework.Framework, at 
 		if !found {
 			return errOvertaken
 		}
-		var sh share
-		if err := json.Unmarshal(data, &sh); err != nil {
+		sh, err := parseShare(data)
+		if err != nil {
 			sh = share{} // its partitions are free
 		}
 		s.shares[id] = sh

@@ -29,3 +29,23 @@ func TakeBack(ctx context.Context, client *framework.Framework, path string, cau
 	}
 	return cause
 }
+
+// AwaitAbsence waits until there is no znode at path. It reads the data, as a
+// watch set by exists would stay at a server where there is none.
+func AwaitAbsence(ctx context.Context, client *framework.Framework, path string) error {
+	for {
+		var watch *framework.Watch
+		_, err := client.Get(ctx, path, framework.Watched(&watch))
+		if errors.Is(err, framework.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = watch.Wait(ctx)
+		watch.Cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
