@@ -283,6 +283,7 @@ func (c *ServiceCache[T]) OnChange(fn func([]*ServiceInstance[T])) *listen.Regis
 
 // Close stops following. It leaves no watch and no goroutine. The instances are
 // unknown then, and [ServiceCache.Wait] fails with [ErrClosed]. A second Close does nothing.
+// A listener may call Close. A filter and a [Serializer] must not: Close waits for them.
 func (c *ServiceCache[T]) Close() error {
 	c.end(ErrClosed)
 	c.mu.Lock()
