@@ -165,12 +165,6 @@ var valuesRows = []row{
 		test:   "^TestTxnConflicts$",
 	},
 	{
-		name: "transaction-at-restored-servers", breaks: atMostOnce,
-		in:     "recipes/txn.(*Tx).commit",
-		change: become("framework.InSession(tx.client.Session())", "InSession()"),
-		test:   "^TestTxnCommitThatMeetsRestoredServersIsAConflict$",
-	},
-	{
 		name: "late-close-of-the-next-round", breaks: atMostOnce,
 		in:     "recipes/barriers.(*DistributedDoubleBarrier).close",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
