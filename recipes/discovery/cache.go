@@ -215,10 +215,16 @@ func (c *ServiceCache[T]) connected(s framework.ConnectionState) {
 
 // lastHeard returns when a server was last heard from, which is a while before a loss is noticed.
 func (c *ServiceCache[T]) lastHeard() time.Time {
-	if session := c.discovery.client.Session(); session != nil {
+	session := c.discovery.client.Session()
+	var lost *framework.LostError
+	switch {
+	case session == nil:
+		return time.Now()
+	case errors.As(session.Err(), &lost) && lost.Reason == framework.ReasonClosed:
+		return session.Deadline() // it has ended then
+	default:
 		return session.Deadline().Add(-session.Timeout())
 	}
-	return time.Now()
 }
 
 // isBehind reports whether the picture is full, and may lack changes.
@@ -283,6 +289,7 @@ func (c *ServiceCache[T]) OnChange(fn func([]*ServiceInstance[T])) *listen.Regis
 
 // Close stops following. It leaves no watch and no goroutine. The instances are
 // unknown then, and [ServiceCache.Wait] fails with [ErrClosed]. A second Close does nothing.
+// A listener may call Close. A filter and a [Serializer] must not: Close waits for them.
 func (c *ServiceCache[T]) Close() error {
 	c.end(ErrClosed)
 	c.mu.Lock()

@@ -113,6 +113,9 @@ func createIn(ctx context.Context, client *framework.Framework, folder string, c
 // server removes an empty container, and the numbers of its successor begin again. A consumer
 // that deletes an item that it has read could then delete a new item with the same name.
 func ensure(ctx context.Context, client *framework.Framework, path string) error {
+	if path == "/" { // of a chroot that does not exist yet
+		return client.Mkdirs(ctx, path)
+	}
 	_, err := client.Create(ctx, path, nil, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
 	if errors.Is(err, framework.ErrNodeExists) {
 		return nil

@@ -149,3 +149,16 @@ func TestNameBadInput(t *testing.T) {
 	_, err = simple.Take(nilContext)
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }
+
+// The folder of a queue is created even if it is the root of a chroot.
+func TestNameRootOfANewChroot(t *testing.T) {
+	client, err := framework.Connect(zktest.Context(t), zktest.NewServer(t).Addr()+"/new/chroot")
+	require.NoError(t, err)
+	defer func() { require.NoError(t, client.Close()) }()
+	q, err := queues.NewSimpleDistributedQueue(client, "/")
+	require.NoError(t, err)
+	require.NoError(t, q.Offer(zktest.Context(t), []byte("a")))
+	item, err := q.Poll(zktest.Context(t))
+	require.NoError(t, err)
+	require.Equal(t, "a", string(item))
+}

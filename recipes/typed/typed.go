@@ -153,6 +153,9 @@ func (n *Node[T]) Delete(ctx context.Context, opts ...framework.DeleteOption) er
 // It runs on the caller's goroutine, and its error ends Update and is returned. Update creates
 // no znode: if there is none, or no longer, it fails with [framework.ErrNoNode].
 //
+// A version tells whether a client has written. A znode that is deleted and created again may have the same one,
+// and Update then writes over it.
+//
 // If [framework.OutcomeUnknown] is true of an error, the change may have been applied. Of n updates of one
 // znode at once, one succeeds in each round of requests. Package atomic is for values that many clients
 // change often.
