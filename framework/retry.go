@@ -145,6 +145,9 @@ func (r *requests) awaitRetry(ctx context.Context, policy *retry.Run, err error,
 	}
 	// A second run of a write that was applied could undo later writes of other clients.
 	if OutcomeUnknown(err) && !repeatable || !mayRepeat(policy, err) {
+		if code, ok := errors.AsType[ServerError](err); ok && leavesDoubt(int32(code)) {
+			_ = r.pause(ctx, doubtPause) // a caller that settles the doubt by the next write would not pause
+		}
 		return false, err
 	}
 	if why := r.over(ctx); why != nil {
@@ -159,6 +162,9 @@ func (r *requests) awaitRetry(ctx context.Context, policy *retry.Run, err error,
 	}
 	return true, nil
 }
+
+// doubtPause is the time that passes before a call fails because its server is in doubt. A lost connection takes time by itself.
+const doubtPause = 20 * time.Millisecond
 
 // mayRepeat reports whether the policy allows another try. A policy may widen what is
 // retryable, but not beyond the end of the context, the session or the client.

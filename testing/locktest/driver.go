@@ -32,7 +32,7 @@ import (
 //   - when goroutines of two clients contend, no more than maxLeases hold the lock at once,
 //     all get their turns, and no node is left.
 //
-// A panic of the driver is an error too.
+// A panic of the driver is an error too, and so is the end of a goroutine that calls it.
 func CheckDriver(tb testing.TB, driver locks.LockInternalsDriver, lockName string, maxLeases int) {
 	tb.Helper()
 	server := zktest.NewServer(tb)
@@ -72,14 +72,19 @@ func (c *check) guarded(fn func()) {
 	guarded(fn, func(err error) { c.problemf("%v", err) })
 }
 
-// guarded calls fn, and tells of a panic of the driver.
+// guarded calls fn, and tells of a panic of the driver, or that it has ended the goroutine.
 func guarded(fn func(), tell func(error)) {
+	returned := false
 	defer func() {
-		if recovered := recover(); recovered != nil {
+		switch recovered := recover(); {
+		case recovered != nil:
 			tell(fmt.Errorf("panicked: %v", recovered))
+		case !returned:
+			tell(errors.New("ended its goroutine, as runtime.Goexit does"))
 		}
 	}()
 	fn()
+	returned = true
 }
 
 // decisions checks the driver with the names that it has given to nodes.

@@ -5,6 +5,7 @@ package locktest_test
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -55,13 +56,20 @@ type promising struct{ backwards }
 
 func (promising) Shrinks(string) bool { return true }
 
-// late panics on the goroutines that contend.
-type late struct{ standard }
+// late panics on the goroutines that contend, or ends them.
+type late struct {
+	standard
+	exits bool
+}
 
 func (l late) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
 ) (locks.LockNode, error) {
-	if strings.HasPrefix(path, "/contention/") {
+	switch {
+	case !strings.HasPrefix(path, "/contention/"):
+	case l.exits:
+		runtime.Goexit()
+	default:
 		panic("late")
 	}
 	return l.standard.CreatesTheLock(ctx, client, session, path, data)
@@ -112,7 +120,8 @@ func TestDriversThatAreWrong(t *testing.T) {
 		}), "wait for another twice"},
 		"changes":          {with(func(contenders []string, _ string, _ *locks.PredicateResults) { slices.Reverse(contenders) }), "changes the contenders"},
 		"panics":           {with(func([]string, string, *locks.PredicateResults) { panic("boom") }), "panicked: boom"},
-		"panics late":      {late{newStandard()}, "panicked: late"},
+		"panics late":      {late{newStandard(), false}, "panicked: late"},
+		"exits":            {late{newStandard(), true}, "ended its goroutine"},
 		"a newcomer first": {backwards{newStandard()}, "lets a newcomer in before one that holds the lock"},
 		"a false promise":  {promising{backwards{newStandard()}}, "is a ShrinkingQueue, and a newcomer stands before others"},
 	} {

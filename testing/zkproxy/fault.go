@@ -3,6 +3,7 @@
 package zkproxy
 
 import (
+	"fmt"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -89,7 +90,7 @@ func (p *Proxy) Intercept(judge func(Frame) Verdict) (remove func()) {
 }
 
 // Nth returns an interceptor that gives the k-th request of an opcode its verdict, from 1, and passes everything else. It counts over all
-// connections, so the requests that matter should come from one.
+// connections, so the requests that matter should come from one. It panics if k is less than 1.
 func Nth(k int, op int32, v Verdict) func(Frame) Verdict {
 	return nth(k, op, ToServer, v)
 }
@@ -100,6 +101,9 @@ func NthReply(k int, op int32, v Verdict) func(Frame) Verdict {
 }
 
 func nth(k int, op int32, d Direction, v Verdict) func(Frame) Verdict {
+	if k < 1 {
+		panic(fmt.Sprintf("zkproxy: the frame with number %d, expected 1 for the first", k))
+	}
 	var seen atomic.Int64
 	return func(f Frame) Verdict {
 		if f.Direction != d || f.Op != op || f.Kind != Request && f.Kind != Reply || seen.Add(1) != int64(k) {

@@ -240,7 +240,15 @@ func TestInterceptorThatExits(t *testing.T) {
 	c := connect(t, p.Addr())
 	c.send(1, zkproxy.OpCreate, "/a")
 	c.requireReset()
+}
+
+// TestFaultsThatWouldNeverCome are refused, or a test would pass without them.
+func TestFaultsThatWouldNeverCome(t *testing.T) {
+	p := start(t, startServer(t).addr())
 	require.PanicsWithValue(t, "zkproxy: Intercept of a nil function, expected a func(Frame) Verdict", func() { p.Intercept(nil) })
+	for _, count := range []func(int, int32, zkproxy.Verdict) func(zkproxy.Frame) zkproxy.Verdict{zkproxy.Nth, zkproxy.NthReply} {
+		require.PanicsWithValue(t, "zkproxy: the frame with number 0, expected 1 for the first", func() { count(0, zkproxy.OpCreate2, zkproxy.Drop) })
+	}
 }
 
 func TestBlackholeOutranksWithholding(t *testing.T) {

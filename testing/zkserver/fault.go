@@ -74,8 +74,11 @@ func Delay(d time.Duration) Fault {
 }
 
 // HoldUntil serves the request when release is closed or receives a value. Like [Delay], it holds back this connection
-// alone.
+// alone. It panics if release is nil.
 func HoldUntil(release <-chan struct{}) Fault {
+	if release == nil {
+		panic("zkserver: HoldUntil a nil channel, expected one that releases the request")
+	}
 	return Fault{until: release}
 }
 
@@ -117,8 +120,12 @@ var faultNames = [...]string{
 	faultRespond:          "RespondWith",
 }
 
-// Nth returns a hook that gives the k-th request of a type a fault, from 1, and passes all other requests.
+// Nth returns a hook that gives the k-th request of a type a fault, from 1, and passes all other requests. It panics if k is
+// less than 1.
 func Nth(k int, op OpCode, f Fault) func(Request) Fault {
+	if k < 1 {
+		panic(fmt.Sprintf("zkserver: Nth of request %d, expected 1 for the first", k))
+	}
 	seen := 0 // hooks do not overlap
 	return func(r Request) Fault {
 		if r.Op != op {

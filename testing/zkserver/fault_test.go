@@ -335,7 +335,15 @@ func TestHookThatExits(t *testing.T) {
 	require.NoError(t, err)
 	c.hungUp(t)
 	remove()
-	require.PanicsWithValue(t, "zkserver: Intercept of a nil hook, expected a func(Request) Fault", func() { srv.Intercept(nil) })
+}
+
+// TestFaultsThatWouldNeverCome are refused, or a test would pass without them.
+func TestFaultsThatWouldNeverCome(t *testing.T) {
+	require.PanicsWithValue(t, "zkserver: Nth of request 0, expected 1 for the first", func() {
+		zkserver.Nth(0, zkserver.OpCreate2, zkserver.LoseReply)
+	})
+	require.PanicsWithValue(t, "zkserver: HoldUntil a nil channel, expected one that releases the request", func() { zkserver.HoldUntil(nil) })
+	require.PanicsWithValue(t, "zkserver: Intercept of a nil hook, expected a func(Request) Fault", func() { start(t).Intercept(nil) })
 }
 
 func TestOpCodeString(t *testing.T) {
