@@ -143,7 +143,7 @@ func (p program) run(ctx context.Context, args []string) int {
 	var with *exit
 	isSilent := errors.As(err, &with) && with.err == nil
 	if err != nil && !isSilent {
-		p.complainf("curatorctl: %s\n", withFlags(packages.ReplaceAllString(oneLine(err.Error()), "$1")))
+		p.complainf("curatorctl: %s\n", said(err))
 	}
 	return statusOf(err)
 }
@@ -161,7 +161,9 @@ var inFlags = map[string]string{
 // capitalized is a word with the text before it. A name in a path has a slash before it.
 var capitalized = regexp.MustCompile(`(?:^|[ (])[A-Z][A-Za-z]+`)
 
-func withFlags(text string) string {
+// said returns an error as the user of a command reads it, on one line.
+func said(err error) string {
+	text := packages.ReplaceAllString(oneLine(err.Error()), "$1")
 	return capitalized.ReplaceAllStringFunc(text, func(found string) string {
 		name := strings.TrimLeft(found, " (")
 		return strings.TrimSuffix(found, name) + cmp.Or(inFlags[name], name)
@@ -310,7 +312,7 @@ func (c *call) with(ctx context.Context, connect func(context.Context) (*framewo
 	}
 	err = c.namingChroot(ctx, action())
 	if closing := c.client.Close(); closing != nil { // the action stays what it was
-		c.complainf("curatorctl: %s\n", oneLine(closing.Error()))
+		c.complainf("curatorctl: %s\n", said(closing))
 	}
 	return err
 }

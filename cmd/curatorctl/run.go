@@ -188,7 +188,7 @@ func afterRelease(c *call, err, release error) error {
 		return &exit{exitLost, release}
 	}
 	if release != nil && lost == nil {
-		c.complainf("curatorctl: the lock goes with the session: %v\n", release)
+		c.complainf("curatorctl: the lock goes with the session: %s\n", said(release))
 	}
 	return err
 }
