@@ -51,7 +51,7 @@
 //
 // # Output
 //
-// -o table is for people, -o wide has more columns, and -o json is for scripts. In JSON, keys are in lower case,
+// -o table is for people, -o wide has more columns, and -o json is for scripts. In JSON, keys begin in lower case,
 // sessions are text that begins with 0x, and times are in RFC 3339. Tables escape unprintable characters from
 // ZooKeeper and cut long cells; -o wide cuts them later. The verb get writes data as it is.
 //

@@ -181,7 +181,7 @@ func (c *call) writeEnsemble(e ensemble) error {
 func (c *call) identities(ctx context.Context) []string {
 	found, err := c.whoAmI(ctx)
 	if err != nil {
-		c.complainf("curatorctl: identities are not known: %s\n", oneLine(err.Error()))
+		c.complainf("curatorctl: identities are not known: %s\n", said(err))
 		return nil
 	}
 	return identityTexts(found)
@@ -366,7 +366,7 @@ func (m *members) areAsked() bool {
 func (c *call) censusOrNote(ctx context.Context) census {
 	found, err := c.takeCensus(ctx)
 	if err != nil {
-		c.complainf("curatorctl: sessions are not known: %s\n", oneLine(err.Error()))
+		c.complainf("curatorctl: sessions are not known: %s\n", said(err))
 	}
 	return found
 }
@@ -401,7 +401,7 @@ func verbSessions(*flag.FlagSet) func(context.Context, *call) error {
 			return err
 		}
 		if err != nil {
-			c.complainf("curatorctl: sessions may be missing: %s\n", oneLine(err.Error()))
+			c.complainf("curatorctl: sessions may be missing: %s\n", said(err))
 		}
 		list := []session{}
 		for _, id := range slices.Sorted(maps.Keys(sessions)) {

@@ -5,7 +5,9 @@ package main
 import (
 	"bytes"
 	"errors"
+	"maps"
 	"os"
+	"slices"
 	"strconv"
 	"syscall"
 
@@ -54,11 +56,12 @@ func (b *brood) kill() {
 	}
 }
 
-// reach sends all descendants a signal, except a spared one.
+// reach sends all descendants a signal, except a spared one. Parents come first, or a script could see its child end and exit
+// with another status.
 func (b *brood) reach(s unix.Signal, spared int) {
 	all := processes()
-	for _, p := range all {
-		if p.pid != spared && p.isBelow(os.Getpid(), all) {
+	for _, pid := range slices.Sorted(maps.Keys(all)) { // in which parents are first, unless numbers begin again
+		if p := all[pid]; p.pid != spared && p.isBelow(os.Getpid(), all) {
 			p.signal(s)
 		}
 	}

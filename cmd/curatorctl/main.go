@@ -143,7 +143,7 @@ func (p program) run(ctx context.Context, args []string) int {
 	var with *exit
 	isSilent := errors.As(err, &with) && with.err == nil
 	if err != nil && !isSilent {
-		p.complainf("curatorctl: %s\n", withFlags(packages.ReplaceAllString(oneLine(err.Error()), "$1")))
+		p.complainf("curatorctl: %s\n", said(err))
 	}
 	return statusOf(err)
 }
@@ -161,7 +161,9 @@ var inFlags = map[string]string{
 // capitalized is a word with the text before it. A name in a path has a slash before it.
 var capitalized = regexp.MustCompile(`(?:^|[ (])[A-Z][A-Za-z]+`)
 
-func withFlags(text string) string {
+// said returns an error as the user of a command reads it, on one line.
+func said(err error) string {
+	text := packages.ReplaceAllString(oneLine(err.Error()), "$1")
 	return capitalized.ReplaceAllStringFunc(text, func(found string) string {
 		name := strings.TrimLeft(found, " (")
 		return strings.TrimSuffix(found, name) + cmp.Or(inFlags[name], name)
@@ -169,7 +171,7 @@ func withFlags(text string) string {
 }
 
 // packages are the names of the library's packages in its errors. They say nothing to the user of a command.
-var packages = regexp.MustCompile(`(^|: )(?:(?:framework|inspect|leader|page|partition): )+`)
+var packages = regexp.MustCompile(`(^|: )(?:(?:framework|inspect|leader|page|partition|zk): )+`)
 
 // oneLine makes one line of an error, in which a terminal obeys nothing.
 func oneLine(text string) string {
@@ -308,11 +310,23 @@ func (c *call) with(ctx context.Context, connect func(context.Context) (*framewo
 	if c.client, err = connect(ctx); err != nil {
 		return err
 	}
-	err = action()
+	err = c.namingChroot(ctx, action())
 	if closing := c.client.Close(); closing != nil { // the action stays what it was
-		c.complainf("curatorctl: %s\n", oneLine(closing.Error()))
+		c.complainf("curatorctl: %s\n", said(closing))
 	}
 	return err
+}
+
+// namingChroot says of a znode that is missing whether the chroot is.
+func (c *call) namingChroot(ctx context.Context, err error) error {
+	root := c.client.FullPath("/")
+	if !errors.Is(err, framework.ErrNoNode) || root == "/" {
+		return err
+	}
+	if stat, failed := c.client.Exists(ctx, "/"); failed != nil || stat != nil {
+		return err
+	}
+	return fmt.Errorf("%w; the chroot %s of -servers does not exist", err, root)
 }
 
 // limited returns a context that ends after -timeout.
@@ -383,6 +397,22 @@ func (c *call) flagSet(v *verb) (*flag.FlagSet, func(context.Context, *call) err
 	c.register(fs)
 	return fs, v.flags(fs)
 }
+
+// duration is the value of a flag for a time.
+type duration time.Duration
+
+// Set implements [flag.Value].
+func (d *duration) Set(text string) error {
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("expected a number with a unit, such as 90s")
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+// String implements [flag.Value].
+func (d *duration) String() string { return time.Duration(*d).String() }
 
 // textFlag adds a flag whose value is not empty. An empty one comes from a variable of a script that is not set, and must not
 // mean what no flag means.

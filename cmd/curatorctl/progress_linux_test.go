@@ -98,7 +98,7 @@ func TestProgressOfLongWork(t *testing.T) {
 	status, shown, export := onTerminal(t, server, "", false, "export", "/from")
 	require.Zero(t, status, shown)
 	require.Equal(t, clearLine+"read 1 of 5 znodes", shown[:len(clearLine)+18])
-	require.True(t, strings.HasSuffix(shown, clearLine+"exported 5 znodes, left out 0 ephemeral ones\r\n"), "%q", shown)
+	require.True(t, strings.HasSuffix(shown, clearLine+"exported 5 znodes; ephemeral znodes left out: 0\r\n"), "%q", shown)
 	status, shown, _ = onTerminal(t, server, export, false, "import", "/to")
 	require.Zero(t, status, shown)
 	require.True(t, strings.HasPrefix(shown, clearLine+"wrote 1 of 5 znodes"), "%q", shown)

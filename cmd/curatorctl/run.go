@@ -40,10 +40,11 @@ type underLock struct {
 
 func (u *underLock) register(fs *flag.FlagSet) {
 	fs.BoolVar(&u.noWait, "n", false, "do not wait for the lock")
-	fs.DurationVar(&u.wait, "w", 0, "`time` to wait for the lock; 0 has no bound")
+	fs.Var((*duration)(&u.wait), "w", "`time` to wait for the lock; 0 has no bound")
 	fs.IntVar(&u.conflict, "E", exitNotAcquired, "exit `status` when the lock is not acquired")
-	fs.DurationVar(&u.maxHold, "max-hold", 0, "`time` after which the command is ended; 0 has no bound")
-	fs.DurationVar(&u.grace, "grace", 10*time.Second, "`time` between SIGTERM and SIGKILL at the end of -max-hold")
+	fs.Var((*duration)(&u.maxHold), "max-hold", "`time` after which the command is ended; 0 has no bound")
+	u.grace = 10 * time.Second
+	fs.Var((*duration)(&u.grace), "grace", "`time` between SIGTERM and SIGKILL at the end of -max-hold")
 	fs.BoolVar(&u.revocable, "revocable", false, "end the command with SIGTERM when lock revoke asks for the lock")
 	fs.StringVar(&u.label, "label", "", "`name` of the owner that all readers see; default: the base name of the command")
 	fs.StringVar(&u.policyName, "policy", "quorum",
@@ -187,7 +188,7 @@ func afterRelease(c *call, err, release error) error {
 		return &exit{exitLost, release}
 	}
 	if release != nil && lost == nil {
-		c.complainf("curatorctl: the lock goes with the session: %v\n", release)
+		c.complainf("curatorctl: the lock goes with the session: %s\n", said(release))
 	}
 	return err
 }

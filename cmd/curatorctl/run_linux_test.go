@@ -84,6 +84,17 @@ func TestRunEndsProcessesThatLeaveTheirGroup(t *testing.T) {
 	})
 }
 
+// TestRunSignalReachesParentsFirst: a script that sees its child end before it has the signal exits with another status.
+func TestRunSignalReachesParentsFirst(t *testing.T) {
+	t.Parallel()
+	server := newServerFor(t)
+	p, writer := startAlone(t, server, server.Addr(), longSession,
+		`exec bash -c 'for i in $(seq 20); do sleep 600 & done; echo $CURATOR_LOCK_TOKEN; wait -n; exit 0'`)
+	require.NoError(t, writer.Close())
+	require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
+	p.end(exitSignal + int(syscall.SIGTERM))
+}
+
 // TestRunReapsOrphans: a command that runs for months must not fill the table of processes.
 func TestRunReapsOrphans(t *testing.T) {
 	t.Parallel()

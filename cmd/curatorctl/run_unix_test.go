@@ -149,7 +149,7 @@ func TestRunKeepsTheStatus(t *testing.T) {
 	defer remove()
 	got := curatorctl(t, server.Addr(), "", "lock", "run", "/locks/a", "--", "true")
 	require.Zero(t, got.status, got.stderr)
-	require.Contains(t, got.stderr, "no server has confirmed the end of the session")
+	require.Contains(t, got.stderr, "curatorctl: close: no server has confirmed the end of the session")
 }
 
 // Session timeouts of the faults. A tenth of the short one is left when the command is killed,

@@ -665,6 +665,8 @@ $ get -x /a
 [64] curatorctl: get: flag provided but not defined: -x; see curatorctl help get
 $ -x get /a
 [64] curatorctl: flag provided but not defined: -x; see curatorctl help
+$ ls -timeout 5
+[64] curatorctl: ls: invalid value "5" for flag -timeout: expected a number with a unit, such as 90s; see curatorctl help ls
 $ ls -o yaml
 [64] curatorctl: ls: -o "yaml", expected table, wide or json
 $ ls -servers http://zk1
@@ -775,6 +777,21 @@ func TestVerbsWrongPathsAreRefused(t *testing.T) {
 		require.Equal(t, exitUsage, got.status, "%v: %s", args, got.stderr)
 		require.Contains(t, got.stderr, "a path begins with a slash", args)
 	}
+}
+
+// TestVerbsNameAChrootThatIsMissing: the path that was typed is not to blame.
+func TestVerbsNameAChrootThatIsMissing(t *testing.T) {
+	server := zktest.NewServer(t)
+	play(t, server.Addr()+"/typo", `
+$ ls
+[1] curatorctl: children /: node does not exist; the chroot /typo of -servers does not exist
+$ locks
+[1] curatorctl: *; the chroot /typo of -servers does not exist
+$ create -p /a
+/a
+$ get /b
+[1] curatorctl: get /b: node does not exist
+`)
 }
 
 // TestVerbsHelpOfAFamily lists its verbs only.

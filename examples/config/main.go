@@ -53,7 +53,9 @@ func follow(ctx context.Context, client *framework.Framework, path string, apply
 	var last error
 	for node, err := range client.Follow(ctx, path) {
 		if last = err; err != nil {
-			fmt.Fprintln(os.Stderr, "config may be out of date:", err)
+			if ctx.Err() == nil {
+				fmt.Fprintln(os.Stderr, "config may be out of date:", err)
+			}
 			continue
 		}
 		config := defaults

@@ -27,7 +27,7 @@ import (
 
 func main() {
 	connect := flag.String("connect", "127.0.0.1:2181", "`servers` of ZooKeeper, host:port,...")
-	id := flag.String("id", "", "`name` of this replica")
+	id := flag.String("id", "replica", "`name` of this replica")
 	address := flag.String("http", "127.0.0.1:8080", "`host:port` to answer GET /leading at")
 	flag.Parse()
 	if err := run(*connect, *id, *address); err != nil {
