@@ -171,6 +171,18 @@ func TestAuthRefusedCredentialEndsWatches(t *testing.T) {
 	})
 }
 
+// TestAuthCredentialIsCopied by the option, so that a program may overwrite its own copy.
+func TestAuthCredentialIsCopied(t *testing.T) {
+	secret := []byte(credential)
+	option := framework.WithAuth("digest", secret)
+	clear(secret)
+	f := zktest.Client(t, zktest.NewServer(t), option)
+	mustCreate(t, f, "/private", framework.WithACL(creatorOnly()...))
+	acl, err := f.GetACL(t.Context(), "/private")
+	require.NoError(t, err)
+	require.Equal(t, framework.DigestACL(zk.PermAll, "alice", "wonderland"), acl)
+}
+
 // TestAuthNeedsAScheme: and the credential is not in the error.
 func TestAuthNeedsAScheme(t *testing.T) {
 	_, err := framework.New("a", framework.WithAuth("", []byte(credential)))

@@ -3,6 +3,7 @@
 package framework_test
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -129,10 +130,14 @@ func TestCircuitBreakerThatIsStopped(t *testing.T) {
 // TestCircuitBreakerWhosePolicyPanics closes, when it is asked for the first time and later.
 func TestCircuitBreakerWhosePolicyPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for looks := range 2 {
+		for looks := range 4 {
 			c := newCircuit(t, retry.PolicyFunc(func(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
-				if attempt == looks {
+				switch {
+				case attempt != looks/2:
+				case looks%2 == 0:
 					panic("the policy's")
+				default:
+					runtime.Goexit()
 				}
 				return time.Second, true
 			}))

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -107,7 +108,8 @@ func TestGzipCompressionProvider(t *testing.T) {
 	require.ErrorContains(t, err, "16777216")
 }
 
-var errCodec = errors.New("the provider refuses")
+// errCodec has a mark that has a meaning in the function given to Retry only.
+var errCodec = backoff.Permanent(errors.New("the provider refuses"))
 
 // refusing is a provider that fails.
 type refusing struct{}

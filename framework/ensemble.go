@@ -57,8 +57,16 @@ func (e *ensemble) follow(ctx context.Context, connection *conduit.Conduit) {
 	if notifier, ok := e.provider.(interface {
 		OnChange(fn func()) *listen.Registration
 	}); ok {
-		var registration *listen.Registration
-		e.guard(func() { registration = notifier.OnChange(e.look) })
+		registration, ok := until(ctx, func() (registration *listen.Registration) {
+			e.guard(func() { registration = notifier.OnChange(e.look) })
+			if registration != nil && ctx.Err() != nil { // it comes too late
+				registration.Remove()
+			}
+			return registration
+		})
+		if !ok {
+			return
+		}
 		if registration != nil { // the provider may have nothing to remove, or has panicked
 			defer registration.Remove()
 		}
@@ -67,13 +75,29 @@ func (e *ensemble) follow(ctx context.Context, connection *conduit.Conduit) {
 	for {
 		select {
 		case <-e.changed:
-			servers := e.list()
-			connection.Leave(func(server string, address net.Addr) bool {
+			servers, ok := until(ctx, e.list)
+			if !ok {
+				return
+			}
+			connection.Leave(servers, func(server string, address net.Addr) bool {
 				return e.isGone(ctx, servers, server, address)
 			})
 		case <-ctx.Done():
 			return
 		}
+	}
+}
+
+// until returns what fn returns, or false if the context ends first. fn calls a provider, and a provider that
+// blocks must not hold up Close.
+func until[T any](ctx context.Context, fn func() T) (value T, ok bool) {
+	answer := make(chan T, 1)
+	go func() { answer <- fn() }()
+	select {
+	case value = <-answer:
+		return value, true
+	case <-ctx.Done():
+		return value, false
 	}
 }
 

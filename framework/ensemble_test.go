@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"slices"
 	"strconv"
@@ -153,6 +154,38 @@ func TestEnsembleProviderIsAskedBeforeEachRound(t *testing.T) {
 	told.expect(t, framework.Reconnected)
 	require.Equal(t, []string{after.Addr()}, f.Servers())
 	require.Same(t, session, f.Session())
+}
+
+// TestEnsembleServersThatDoNotAnswerAreReplaced at once, whether they are silent before or in the handshake: three
+// attempts take 45 s otherwise.
+func TestEnsembleServersThatDoNotAnswerAreReplaced(t *testing.T) {
+	for _, accepts := range []bool{false, true} {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			provider := newDynamic(t, "dead1:1,dead2:1,dead3:1")
+			dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+				switch {
+				case address == "alive:1":
+					return n.dial(ctx, network, address)
+				case accepts:
+					client, server := net.Pipe()
+					go func() { _, _ = io.Copy(io.Discard, server) }() // until the client hangs up
+					return client, nil
+				default:
+					<-ctx.Done()
+					return nil, ctx.Err()
+				}
+			}
+			f, err := framework.New("", framework.WithEnsembleProvider(provider), framework.WithDialer(dial))
+			require.NoError(t, err)
+			require.NoError(t, f.Start())
+			t.Cleanup(func() { require.NoError(t, f.Close()) })
+			time.Sleep(time.Second)
+			require.NoError(t, provider.SetConnectionString("alive:1"))
+			began := time.Now()
+			require.NoError(t, f.BlockUntilConnected(t.Context()))
+			require.Less(t, time.Since(began), 2*time.Second)
+		})
+	}
 }
 
 func TestEnsembleOptions(t *testing.T) {

@@ -133,6 +133,7 @@ func (e ServerError) Error() string {
 
 // The codes without a named error that the framework itself looks for.
 const (
+	errConnectionLoss   = ServerError(wire.CodeConnectionLoss) // between the servers
 	errOperationTimeout = ServerError(wire.CodeOperationTimeout)
 	errThrottled        = ServerError(wire.CodeThrottled)
 	errUnimplemented    = ServerError(wire.CodeUnimplemented)
@@ -140,7 +141,7 @@ const (
 
 var serverErrorNames = map[ServerError]string{
 	wire.CodeSystemError: "system error", wire.CodeRuntimeInconsistency: "runtime inconsistency",
-	wire.CodeDataInconsistency: "data inconsistency", wire.CodeConnectionLoss: "connection loss",
+	wire.CodeDataInconsistency: "data inconsistency", errConnectionLoss: "connection loss",
 	wire.CodeMarshallingError: "marshalling error", wire.CodeUnimplemented: "unimplemented",
 	errOperationTimeout: "operation timeout", wire.CodeUnknownSession: "unknown session",
 	wire.CodeNewConfigNoQuorum: "new config without a quorum", wire.CodeReconfigInProgress: "reconfiguration in progress",
@@ -250,10 +251,16 @@ func Retryable(err error) bool {
 		errors.Is(err, ErrSessionExpired), errors.Is(err, ErrSessionMoved):
 		return true
 	case errors.As(err, &code):
-		return code == errOperationTimeout || code == errThrottled
+		return code == errConnectionLoss || code == errOperationTimeout || code == errThrottled
 	default:
 		return false
 	}
+}
+
+// leavesDoubt reports whether a server that answers a write with this code may apply it yet. ClickHouse
+// Keeper answers so when it has not heard of a commit in time. ZooKeeper does not.
+func leavesDoubt(code int32) bool {
+	return code == int32(errConnectionLoss) || code == int32(errOperationTimeout)
 }
 
 // refusedForNow reports whether a server has refused a request for a reason that may end
@@ -270,9 +277,9 @@ func mayPass(err error) bool {
 	return Retryable(err) || refusedForNow(err) || errors.Is(err, ErrNoAuth) && !errors.Is(err, errUnsearchable)
 }
 
-// OutcomeUnknown reports whether the write that failed may have been applied: it was sent,
-// and no readable reply came. A write that fails with any other error has certainly not
-// been applied.
+// OutcomeUnknown reports whether the write that failed may have been applied. It was sent, and
+// no readable reply came, or the server has answered that it does not know. A write that fails
+// with any other error has certainly not been applied.
 func OutcomeUnknown(err error) bool { return errors.Is(err, errOutcomeUnknown) }
 
 // attemptError is the failure of the newest attempt to connect, within another error.

@@ -243,7 +243,7 @@ func TestLifecycleErrors(t *testing.T) {
 	}
 	for _, err := range []error{
 		framework.ErrNotConnected, framework.ErrConnectionLost, framework.ErrSessionExpired, framework.ErrSessionMoved,
-		framework.ServerError(-7), framework.ServerError(-127),
+		framework.ServerError(-4), framework.ServerError(-7), framework.ServerError(-127),
 		&framework.OpError{Op: "get", Path: "/a", Err: framework.ErrConnectionLost},
 	} {
 		require.True(t, framework.Retryable(err), "%v", err)

@@ -49,6 +49,61 @@ func faultAt(n *memnet, session int64, fault zkserver.Fault, at ...int) (request
 	}
 }
 
+// answeredInDoubt is a fault that applies a request and answers with an error.
+func answeredInDoubt(r zkserver.Request, code int32) zkserver.Fault {
+	frame := binary.BigEndian.AppendUint32(nil, 16)
+	frame = binary.BigEndian.AppendUint32(frame, uint32(r.Xid))
+	frame = binary.BigEndian.AppendUint64(frame, 0) // the transaction
+	return zkserver.RespondWith(binary.BigEndian.AppendUint32(frame, uint32(code)))
+}
+
+// TestLostReplyWriteThatTheServerIsInDoubtAbout: with these errors ClickHouse Keeper answers that it does
+// not know whether a write has been committed. The client does not know either.
+func TestLostReplyWriteThatTheServerIsInDoubtAbout(t *testing.T) {
+	const connectionLoss, operationTimeout = -4, -7
+	for _, code := range []int32{connectionLoss, operationTimeout} {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			f := n.client(t, framework.WithRetryPolicy(patient))
+			mustCreate(t, f, "/a")
+			doubtful := 0
+			n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpCreate2 || doubtful == 0 {
+					return zkserver.Pass
+				}
+				doubtful--
+				return answeredInDoubt(r, code)
+			})
+			create := func(opts ...framework.CreateOption) (string, error) {
+				doubtful = 1
+				return f.Create(t.Context(), "/a/n-", nil, append(opts, framework.WithMode(framework.PersistentSequential))...)
+			}
+			children := func() int {
+				names, err := f.Children(t.Context(), "/a")
+				require.NoError(t, err)
+				return len(names)
+			}
+
+			_, err := create()
+			require.True(t, framework.OutcomeUnknown(err), "%v", err)
+			require.True(t, framework.Retryable(err), "%v", err)
+			require.Equal(t, 1, children(), "it was not repeated")
+
+			path, err := create(framework.WithProtection())
+			require.NoError(t, err)
+			stat, err := f.Exists(t.Context(), path)
+			require.NoError(t, err)
+			require.NotNil(t, stat)
+			require.Equal(t, 2, children(), "it was found")
+
+			_, err = create(framework.WithProtection(), framework.WithRetry(retry.None()))
+			require.ErrorIs(t, err, framework.ErrCleanupPending)
+			time.Sleep(time.Second)
+			require.Zero(t, f.Health().PendingCleanups)
+			require.Equal(t, 2, children(), "it was deleted")
+		})
+	}
+}
+
 // requestsOfACreate is how many requests the create of loseAt makes: the node, its
 // parent, the parent of that, and both again.
 const requestsOfACreate = 5

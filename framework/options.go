@@ -313,11 +313,12 @@ func (compressionOption) applyView(compressed *bool) { *compressed = true }
 // error. [errors.As] finds it there, for instance a [*tls.CertificateVerificationError].
 // With [WithDialer], TLS runs on the dialer's connections.
 func WithTLS(cfg *tls.Config) Option {
+	cfg = cfg.Clone()
 	return clientOption{"WithTLS", func(c *config) error {
 		if cfg == nil {
 			return errors.New("TLS configuration nil, expected a *tls.Config")
 		}
-		c.tls = cfg.Clone()
+		c.tls = cfg
 		return nil
 	}}
 }
@@ -336,11 +337,12 @@ func WithTLS(cfg *tls.Config) Option {
 // without a provider, but never a digest. A wrong password shows only as an [ErrNoAuth] from a znode
 // that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
+	hidden := conduit.Hide(credential)
 	return clientOption{"WithAuth", func(c *config) error {
 		if scheme == "" {
 			return errors.New(`auth scheme "", expected one such as "digest"`)
 		}
-		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: conduit.Hide(credential)})
+		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: hidden})
 		return nil
 	}}
 }

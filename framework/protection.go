@@ -182,13 +182,12 @@ func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err
 }
 
 // created returns the path in the reply, or "" if nothing was created, and whether no
-// readable reply has come. A reply decides, even a refusal: only a missing reply leaves
-// doubt.
+// readable reply has come. A reply decides, even a refusal, unless the server is in doubt itself.
 func (u *undecided) created() (path string, unknown bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.err != nil || u.reply.Code != 0 {
-		return "", u.err != nil
+		return "", u.err != nil || leavesDoubt(u.reply.Code)
 	}
 	d := wire.NewDecoder(u.reply.Body)
 	path = u.root.own(d.String())

@@ -188,8 +188,9 @@ func (c tlsConn) Close() error {
 // A provider may also have a method OnChange(fn func()) *listen.Registration, as
 // [DynamicEnsembleProvider] has: it adds a function that is called after every change. The
 // client removes its function when it is closed. A change that is reported takes effect at
-// once. If the server of the connection is certainly gone, by name and by address, the
-// client cuts the connection and makes another one in the same session. Otherwise the
+// once: a client that is trying to connect to another server gives that up. If the server of
+// the connection is certainly gone, by name and by address, the client cuts the connection and
+// makes another one in the same session. Otherwise the
 // connection stays; unlike Java's client, this one does not move it to spread the load.
 type EnsembleProvider interface {
 	// ConnectionString returns the current connection string. It is called from several

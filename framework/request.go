@@ -187,6 +187,8 @@ func (c *call) replied(reply conduit.Reply, sent *conduit.Call) error {
 	// For some verbs a refusal is an answer, such as NoNode for Exists.
 	case reply.Code != 0 && c.refused != nil:
 		return c.keep(c.refused(serverError(reply.Code)))
+	case c.write && leavesDoubt(reply.Code):
+		return fmt.Errorf("%w: %w", serverError(reply.Code), errOutcomeUnknown)
 	case reply.Code != 0:
 		return c.keep(serverError(reply.Code))
 	case c.decode == nil:

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
@@ -293,6 +294,8 @@ func TestRetryThatMakesNoSense(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 	require.EqualError(t, err, "framework: retry: invalid option: op nil, expected a function")
 	require.ErrorIs(t, unstarted(t).Retry(t.Context(), never), framework.ErrNotStarted)
+	err = f.Retry(t.Context(), func(context.Context) error { return &backoff.PermanentError{} })
+	require.ErrorContains(t, err, "a backoff.PermanentError that holds no error", "a failure is no success")
 	require.NoError(t, f.Close())
 	require.ErrorIs(t, f.Retry(t.Context(), never), framework.ErrClosed)
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/gocurator/curator/internal/callscope"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -21,6 +22,9 @@ type plan struct {
 	// A try calls attempt or, if that is nil, sends calls in one write.
 	calls   []*call
 	attempt func(context.Context) error
+
+	// marks means that the attempt is a function of the program, which may mark an error with backoff.Permanent.
+	marks bool
 
 	// repeatable means that a second run does no harm after a try whose outcome is unknown.
 	repeatable bool
@@ -123,6 +127,9 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 			p.last = r.exchange(ctx, p.calls...)
 		}
 		p.inDoubt = p.inDoubt || OutcomeUnknown(p.last)
+		if permanent, ok := errors.AsType[*backoff.PermanentError](p.last); ok && p.marks {
+			return permanentReason(permanent)
+		}
 		again, outcome := r.awaitRetry(ctx, &policy, scope.expired(p.last), p.repeatable)
 		if !again {
 			return outcome
@@ -135,9 +142,6 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 func (r *requests) awaitRetry(ctx context.Context, policy *retry.Run, err error, repeatable bool) (again bool, outcome error) {
 	if err == nil {
 		return false, nil
-	}
-	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
-		return false, permanent.Err // of the function given to Framework.Retry
 	}
 	// A second run of a write that was applied could undo later writes of other clients.
 	if OutcomeUnknown(err) && !repeatable || !mayRepeat(policy, err) {
@@ -164,6 +168,14 @@ func mayRepeat(run *retry.Run, err error) bool {
 		return false
 	}
 	return run.AllowRetry(err, Retryable(err))
+}
+
+// permanentReason returns why the function given to Framework.Retry refuses another try.
+func permanentReason(permanent *backoff.PermanentError) error {
+	if permanent.Err != nil {
+		return permanent.Err
+	}
+	return errors.New("framework: retry: op returned a backoff.PermanentError that holds no error")
 }
 
 // over returns why there can be no other try.
@@ -252,9 +264,9 @@ type scopedContext struct {
 	scope scope
 }
 
-// Value returns the scope for its key.
+// Value returns the scope for its key, and to recipes.
 func (c *scopedContext) Value(key any) any {
-	if key == any(c.key) {
+	if key == any(c.key) || key == any(callscope.Key{}) {
 		return &c.scope
 	}
 	return c.Context.Value(key)
@@ -280,11 +292,11 @@ func (r *requests) withBudget(ctx context.Context, policy retry.Policy) (context
 		}
 		policy = r.cfg.retry
 	}
-	loop := &scope{budget: retry.NewBudget(policy), over: new(atomic.Bool)}
+	loop := &scopedContext{Context: ctx, key: scopeKey{r}, scope: scope{budget: retry.NewBudget(policy), over: new(atomic.Bool)}}
 	if outer != nil {
-		loop.session, loop.byPolicy = outer.session, outer.byPolicy
+		loop.scope.session, loop.scope.byPolicy = outer.session, outer.byPolicy
 	}
-	return context.WithValue(ctx, scopeKey{r}, loop), func() { loop.over.Store(true) }
+	return loop, func() { loop.scope.over.Store(true) }
 }
 
 // policyFor returns the policy of a call: its own, its scope's budget, or the client's.

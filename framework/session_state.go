@@ -5,13 +5,13 @@ package framework
 import (
 	"errors"
 	"log/slog"
-	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/retry"
 )
@@ -378,12 +378,12 @@ func (b *CircuitBreakingConnectionStateListener) open(s ConnectionState) {
 // lookLater sets the timer, or returns false when the policy gives up or panics; callers hold
 // mu.
 func (b *CircuitBreakingConnectionStateListener) lookLater() (ok bool) {
-	defer func() {
-		if recovered := recover(); recovered != nil { // it would end the process, or leave the breaker open for good
-			slog.Error("the retry policy of a circuit breaker panicked, and the breaker closes", "panic", recovered, "stack", string(debug.Stack()))
-		}
-	}()
-	wait, ok := b.budget.Next(0, 0, ErrNotConnected)
+	var wait time.Duration
+	p := usercode.Apart(func() { wait, ok = b.budget.Next(0, 0, ErrNotConnected) })
+	if p != nil { // it would end the process, or leave the breaker open for good
+		slog.Error("the retry policy of a circuit breaker panicked, and the breaker closes", "panic", p.Value, "stack", p.Stack)
+		return false
+	}
 	if ok {
 		budget := b.budget
 		b.timer = time.AfterFunc(max(wait, retry.MinWait), func() { b.look(budget) })

@@ -106,6 +106,61 @@ func TestUserCodeDialerThatPanics(t *testing.T) {
 	})
 }
 
+// stuck is a provider that does not return once it is told so.
+type stuck struct {
+	framework.FixedEnsembleProvider
+	onChange bool // it is OnChange that does not return
+	asks     atomic.Bool
+	entered  chan struct{}
+	release  chan struct{}
+}
+
+func (p *stuck) block() {
+	p.entered <- struct{}{}
+	<-p.release
+}
+
+func (p *stuck) ConnectionString() string {
+	if p.asks.Load() {
+		p.block()
+	}
+	return string(p.FixedEnsembleProvider)
+}
+
+func (p *stuck) OnChange(fn func()) *listen.Registration {
+	if p.onChange {
+		p.block()
+		return nil
+	}
+	p.asks.Store(true)
+	fn()
+	return nil
+}
+
+// TestUserCodeEnsembleProviderThatBlocks does not hold up Close.
+func TestUserCodeEnsembleProviderThatBlocks(t *testing.T) {
+	for _, onChange := range []bool{false, true} {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			provider := &stuck{
+				FixedEnsembleProvider: "a:1", onChange: onChange, entered: make(chan struct{}, 9), release: make(chan struct{}),
+			}
+			f, err := framework.New("", framework.WithEnsembleProvider(provider), framework.WithDialer(n.dial))
+			require.NoError(t, err)
+			require.NoError(t, f.Start())
+			<-provider.entered
+			closed := make(chan error, 1)
+			go func() { closed <- f.Close() }()
+			select {
+			case err := <-closed:
+				require.NoError(t, err)
+			case <-time.After(3 * time.Second):
+				t.Error("Close waits for the provider")
+			}
+			close(provider.release)
+		})
+	}
+}
+
 // TestUserCodeWatchWhoseRemovalIsThrottled is removed when the server has less to do, unless it
 // is wanted again by then.
 func TestUserCodeWatchWhoseRemovalIsThrottled(t *testing.T) {

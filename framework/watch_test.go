@@ -239,6 +239,23 @@ func TestWatchCancelledReadLeavesNoWatch(t *testing.T) {
 	}
 }
 
+// TestWatchOfAListThatIsTooLong leaves no watch, although the server has set one.
+func TestWatchOfAListThatIsTooLong(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f := n.client(t)
+		for i := range 4 {
+			mustCreate(t, f, fmt.Sprintf("/a/%064d", i), framework.CreatingParentsIfNeeded())
+		}
+		var w *framework.Watch
+		_, err := f.Children(t.Context(), "/a", framework.Watched(&w), framework.WithReplyLimit(100))
+		require.ErrorIs(t, err, framework.ErrTooLarge)
+		require.Nil(t, w)
+		synctest.Wait()
+		require.Zero(t, n.server.Stats().Watches)
+		require.Zero(t, f.WatchedPaths())
+	})
+}
+
 // TestWatchEventBeforeTheReply ends the watches that were set before, and not the one
 // that is being set: that one is told of the next event.
 func TestWatchEventBeforeTheReply(t *testing.T) {

@@ -94,7 +94,7 @@ func verbExport(*flag.FlagSet) func(context.Context, *call) error {
 		if err := out.Flush(); err != nil {
 			return err
 		}
-		c.complainf("exported %s, left out %d ephemeral ones\n", znodes(len(list)), len(ephemerals))
+		c.complainf("exported %s; ephemeral znodes left out: %d\n", znodes(len(list)), len(ephemerals))
 		return nil
 	}
 }
@@ -103,13 +103,17 @@ func verbExport(*flag.FlagSet) func(context.Context, *call) error {
 func readRecords(r io.Reader) ([]record, error) {
 	var list []record
 	paths := make(map[string]bool)
-	for decoder, line := json.NewDecoder(r), 1; ; line++ {
+	decoder := json.NewDecoder(r)
+	decoder.DisallowUnknownFields()
+	for line := 1; ; line++ {
 		var next record
 		err := decoder.Decode(&next)
 		if errors.Is(err, io.EOF) {
 			return list, nil
 		}
-		if err == nil && next.Path != "" {
+		if err == nil && next.Path == "/" {
+			err = errors.New(`the path "/", expected "" for the exported znode`)
+		} else if err == nil && next.Path != "" {
 			err = framework.ValidatePath(next.Path)
 		}
 		if err == nil {
@@ -171,11 +175,11 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 	changed, occupied := ofKind(differs, "changed"), ofKind(differs, "occupied")
 	switch {
 	case len(occupied) > 0:
-		return fmt.Errorf("%d znodes exist and are ephemeral, the first is %s; nothing was done", len(occupied), occupied[0].path)
+		return fmt.Errorf("nothing was done: %s exists and is ephemeral%s", occupied[0].path, more(occupied))
 	case len(changed) > 0 && !overwrite:
-		return fmt.Errorf("%d znodes exist and differ, the first is %s; nothing was done", len(changed), changed[0].path)
+		return fmt.Errorf("nothing was done: %s exists and differs%s", changed[0].path, more(changed))
 	case len(changed) > 0 && !yes:
-		return usage("%d znodes would be changed; nothing was done: -yes is missing", len(changed))
+		return usage("%s would be changed; nothing was done: -yes is missing", znodes(len(changed)))
 	}
 	slices.SortStableFunc(differs, func(a, b difference) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
 	differs = slices.DeleteFunc(differs, func(d difference) bool { return d.kind == "removed" })
@@ -191,6 +195,14 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 	}
 	c.complainf("wrote %s\n", znodes(len(differs)))
 	return nil
+}
+
+// more counts those behind the first of some differences.
+func more(differs []difference) string {
+	if len(differs) == 1 {
+		return ""
+	}
+	return fmt.Sprintf(" (and %d more)", len(differs)-1)
 }
 
 // znodes counts znodes in words.
@@ -323,7 +335,7 @@ func verbCp(fs *flag.FlagSet) func(context.Context, *call) error {
 			return err
 		}
 		if len(ephemerals) > 0 {
-			c.complainf("left out %s that are ephemeral\n", znodes(len(ephemerals)))
+			c.complainf("ephemeral znodes left out: %d\n", len(ephemerals))
 		}
 		return c.write(ctx, to, list, false, false)
 	}

@@ -35,7 +35,12 @@ func hasTerminal() bool {
 }
 
 // commandAttributes gives the command a group of its own unless that would cost it the terminal.
-func commandAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: !hasTerminal()} }
+func commandAttributes(group int) *syscall.SysProcAttr {
+	if hasTerminal() {
+		return &syscall.SysProcAttr{Setpgid: group != 0, Pgid: group}
+	}
+	return &syscall.SysProcAttr{Setpgid: true}
+}
 
 func (b *brood) kill() { b.reach(unix.SIGKILL, 0) }
 

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -142,7 +143,7 @@ func (p program) run(ctx context.Context, args []string) int {
 	var with *exit
 	isSilent := errors.As(err, &with) && with.err == nil
 	if err != nil && !isSilent {
-		p.complainf("curatorctl: %s\n", inFlags.Replace(packages.ReplaceAllString(oneLine(err.Error()), "$1")))
+		p.complainf("curatorctl: %s\n", withFlags(packages.ReplaceAllString(oneLine(err.Error()), "$1")))
 	}
 	return statusOf(err)
 }
@@ -150,17 +151,38 @@ func (p program) run(ctx context.Context, args []string) int {
 // complain writes to the standard error, whose own failure has no place to go.
 func (p program) complainf(format string, args ...any) { _, _ = fmt.Fprintf(p.stderr, format, args...) }
 
-// inFlags makes flags of what the library calls its options.
-var inFlags = strings.NewReplacer(
-	"CreatingParentsIfNeeded", "-p", "DeletingChildrenIfNeeded", "-r", "WithTTL", "-ttl", "WithVersion", "-version",
-	"WithMaxLeases", "-permits", "WithSessionTimeout", "-session-timeout", "WithConnectionTimeout", "-timeout",
-	"WithLabel", "-label", "WithErrorPolicy", "-policy", "WithTLS", "-tls", "Joining", "-add", "Leaving", "-remove",
-)
+// inFlags has the flags for what the library calls its options.
+var inFlags = map[string]string{
+	"CreatingParentsIfNeeded": "-p", "DeletingChildrenIfNeeded": "-r", "WithTTL": "-ttl", "WithVersion": "-version",
+	"WithMaxLeases": "-permits", "WithSessionTimeout": "-session-timeout", "WithConnectionTimeout": "-timeout",
+	"WithLabel": "-label", "WithErrorPolicy": "-policy", "WithTLS": "-tls", "Joining": "-add", "Leaving": "-remove",
+}
+
+// capitalized is a word with the text before it. A name in a path has a slash before it.
+var capitalized = regexp.MustCompile(`(?:^|[ (])[A-Z][A-Za-z]+`)
+
+func withFlags(text string) string {
+	return capitalized.ReplaceAllStringFunc(text, func(found string) string {
+		name := strings.TrimLeft(found, " (")
+		return strings.TrimSuffix(found, name) + cmp.Or(inFlags[name], name)
+	})
+}
 
 // packages are the names of the library's packages in its errors. They say nothing to the user of a command.
 var packages = regexp.MustCompile(`(^|: )(?:(?:framework|inspect|leader|page|partition): )+`)
 
-func oneLine(text string) string { return strings.ReplaceAll(text, "\n", "; ") }
+// oneLine makes one line of an error, in which a terminal obeys nothing.
+func oneLine(text string) string {
+	var line strings.Builder
+	for _, r := range strings.ReplaceAll(text, "\n", "; ") {
+		if unicode.IsPrint(r) {
+			line.WriteRune(r)
+		} else {
+			line.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return line.String()
+}
 
 func (p program) dispatch(ctx context.Context, line []string) error {
 	s := fromEnvironment(p.getenv)
@@ -234,8 +256,11 @@ func (v *verb) takesPath(index int) bool {
 // checkPaths refuses arguments that cannot be paths of znodes, before any server is asked.
 func (v *verb) checkPaths(args []string) error {
 	for i, arg := range args {
-		if !v.takesPath(i) || v.numbers {
+		if !v.takesPath(i) {
 			continue
+		}
+		if v.numbers && arg != "/" {
+			arg = strings.TrimSuffix(arg, "/")
 		}
 		if err := framework.ValidatePath(arg); err != nil {
 			return err

@@ -213,16 +213,19 @@ func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
 			}
 			return nil
 		}
-		for _, p := range c.args {
-			nodes, err := inspect.Tree(ctx, c.client, p)
-			if err != nil {
+		trees := make([][]inspect.Znode, len(c.args))
+		for i, p := range c.args {
+			var err error
+			if trees[i], err = inspect.Tree(ctx, c.client, p); err != nil {
 				return err
 			}
-			c.complainf("deletes %s at %s and below\n", znodes(len(nodes)), printable(p))
-			if !*yes {
-				return usage("rm: nothing was done: -yes is missing")
-			}
-			if err := c.removeAll(ctx, p, nodes); err != nil {
+			c.complainf("deletes %s at %s and below\n", znodes(len(trees[i])), printable(p))
+		}
+		if !*yes {
+			return usage("rm: nothing was done: -yes is missing")
+		}
+		for i, p := range c.args {
+			if err := c.removeAll(ctx, p, trees[i]); err != nil {
 				return err
 			}
 		}

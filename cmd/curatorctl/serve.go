@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gocurator/curator/recipes/inspect/page"
@@ -17,14 +19,21 @@ import (
 
 // verbServe shows the locks in a browser.
 func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
-	listen := fs.String("listen", "127.0.0.1:8080", "`address` to serve on")
+	listen := "127.0.0.1:8080"
+	fs.Func("listen", "`host:port` to serve on; default: "+listen, func(address string) error {
+		if _, _, err := net.SplitHostPort(address); err != nil {
+			return errors.New("expected host:port, such as " + listen)
+		}
+		listen = address
+		return nil
+	})
 	var hosts []string
 	fs.Func("host", "answer for this host `name` too, beside IP addresses, localhost and the machine's name; may be repeated", func(name string) error {
 		hosts = append(hosts, name)
 		return nil
 	})
 	return func(ctx context.Context, c *call) error {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", *listen)
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", listen)
 		if err != nil {
 			return err
 		}
@@ -47,21 +56,48 @@ func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 }
 
 // newPageServer bounds what a client can make the server wait for and keep. The page itself refuses bodies and
-// limits the time of its answers. A ReadTimeout would end its streams. More connections than conns wait in the
-// system's queue.
+// limits the time of its answers. A ReadTimeout would end its streams.
 func newPageServer(handler http.Handler, conns int) *http.Server {
-	slots := make(chan struct{}, conns)
+	s := &seats{free: conns}
+	s.freed.L = &s.mu
 	return &http.Server{
-		Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew:
-				slots <- struct{}{} // no other is accepted meanwhile; Close of the server ends those that have a slot
-			case http.StateClosed, http.StateHijacked:
-				<-slots
-			case http.StateActive, http.StateIdle:
+		Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ConnState: s.note,
+	}
+}
+
+// seats bounds how many connections a server has. When there is no other seat, a new connection gets that of the one
+// that has been without a request for longest. While all have requests it waits, and others do in the system's queue.
+type seats struct {
+	mu    sync.Mutex
+	freed sync.Cond
+	free  int
+	idle  []net.Conn // without a whole request, the oldest first
+}
+
+// note is called when a connection changes its state. It keeps the server from accepting others while one waits.
+func (s *seats) note(conn net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.idle, conn); i >= 0 {
+		s.idle = slices.Delete(s.idle, i, i+1)
+	}
+	switch state {
+	case http.StateNew:
+		for s.free == 0 {
+			if len(s.idle) > 0 {
+				_ = s.idle[0].Close() // it is given up
+				s.idle = s.idle[1:]
 			}
-		},
+			s.freed.Wait()
+		}
+		s.free--
+		s.idle = append(s.idle, conn)
+	case http.StateIdle:
+		s.idle = append(s.idle, conn)
+	case http.StateClosed, http.StateHijacked:
+		s.free++
+		s.freed.Signal()
+	case http.StateActive:
 	}
 }
 

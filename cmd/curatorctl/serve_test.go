@@ -141,36 +141,57 @@ func TestServeLimitsTime(t *testing.T) {
 	})
 }
 
-// TestServeLimitsConnections: one more is accepted when another has ended.
+// TestServeLimitsConnections: one more gets the seat of the one that has been without a request for longest. While all have
+// requests it waits.
 func TestServeLimitsConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server := newPageServer(http.NotFoundHandler(), 2)
+		release := make(chan struct{})
+		server := newPageServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			<-release
+			w.WriteHeader(http.StatusNoContent)
+		}), 2)
 		waiting := make(pipes)
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(waiting) }()
-		var conns []net.Conn
-		for range 2 {
+		connect := func() net.Conn {
 			conn, theirs := net.Pipe()
 			waiting <- theirs
-			conns = append(conns, conn)
+			synctest.Wait()
+			return conn
 		}
-		conn, theirs := net.Pipe()
-		waiting <- theirs
-		synctest.Wait()
-		_, fourth := net.Pipe()
+		request := func(conn net.Conn) {
+			_, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
+			require.NoError(t, err)
+			synctest.Wait()
+		}
+		began := time.Now()
+		first, second := connect(), connect()
+		third := connect()
+		_, err := first.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "it was silent for longest")
+		request(third)
+		fourth := connect()
+		_, err = second.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		request(fourth)
+		fifth := connect()
+		_, sixth := net.Pipe()
 		select {
-		case waiting <- fourth:
-			t.Error("the third has no slot, and another one is accepted")
+		case waiting <- sixth:
+			t.Error("the fifth has no seat, and another one is accepted")
 		default:
 		}
-		require.NoError(t, conns[0].Close())
-		_, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
-		require.NoError(t, err)
-		answer, err := io.ReadAll(conn)
-		require.NoError(t, err)
-		require.Contains(t, string(answer), "404 Not Found")
+		close(release)
+		for _, conn := range []net.Conn{third, fourth, fifth} {
+			if conn == fifth {
+				request(conn)
+			}
+			answer, err := io.ReadAll(conn)
+			require.NoError(t, err)
+			require.Contains(t, string(answer), "204 No Content")
+		}
+		require.Zero(t, time.Since(began), "no one waits for a time limit")
 		require.NoError(t, server.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
-		require.NoError(t, conns[1].Close())
 	})
 }

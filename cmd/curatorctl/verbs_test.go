@@ -119,7 +119,7 @@ $ cp /t/a /t/copy
 $ acl /t/copy
 world:anyone:ra,ip:127.0.0.1:wcd
 $ cp /t/b /t/copy
-[1] curatorctl: 1 znodes exist and differ, the first is /t/copy; nothing was done
+[1] curatorctl: nothing was done: /t/copy exists and differs
 $ cp -r /t /u/v
 [0] wrote 7 znodes
 $ cp -r /t /t/inside
@@ -129,8 +129,8 @@ $ rm /t
 [1] curatorctl: delete /t: *
 $ rm -r -yes -version 7 /t
 [64] curatorctl: rm: -r together with -version, expected one of them: *
-$ rm -r /t
-[64] deletes 5 znodes at /t and below; curatorctl: rm: nothing was done: -yes is missing
+$ rm -r /t /u/v/a
+[64] deletes 5 znodes at /t and below; deletes 1 znode at /u/v/a and below; curatorctl: rm: nothing was done: -yes is missing
 $ ls
 t
 u
@@ -194,14 +194,14 @@ func TestVerbsExportImportDiff(t *testing.T) {
 		require.NoError(t, client.SetACL(t.Context(), "/from/a", zk.WorldACL(framework.PermRead|framework.PermAdmin)))
 		file := filepath.Join(t.TempDir(), "export")
 		exported := curatorctl(t, server.ConnectString(), "", "export", "/from")
-		require.Equal(t, "exported 3 znodes, left out 1 ephemeral ones\n", exported.stderr)
+		require.Equal(t, "exported 3 znodes; ephemeral znodes left out: 1\n", exported.stderr)
 		require.NoError(t, os.WriteFile(file, []byte(exported.stdout), 0o600))
 		play(t, server.ConnectString(), strings.ReplaceAll(`
 $ export /from
 {"path":"","data":*,"acl":[{"scheme":"world","id":"anyone","perms":"rwcda"}]}
 {"path":"/a","data":"L2Zyb20vYQ==","acl":[{"scheme":"world","id":"anyone","perms":"ra"}]}
 {"path":"/box","data":"L2Zyb20vYm94","acl":[{"scheme":"world","id":"anyone","perms":"rwcda"}]}
-[0] exported 3 znodes, left out 1 ephemeral ones
+[0] exported 3 znodes; ephemeral znodes left out: 1
 $ diff /from FILE
 $ diff /to FILE
 [2]
@@ -221,11 +221,11 @@ $ diff /to FILE
 changed  /to/box
 removed  /to/more
 $ cp /from/a /from/mine
-[1] curatorctl: 1 znodes exist and are ephemeral, the first is /from/mine; nothing was done
+[1] curatorctl: nothing was done: /from/mine exists and is ephemeral
 $ import /from
 < {"path":"/b","data":"","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
 < {"path":"/mine/below","data":"","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-[1] curatorctl: 1 znodes exist and are ephemeral, the first is /from/mine; nothing was done
+[1] curatorctl: nothing was done: /from/mine exists and is ephemeral
 $ diff /from
 < {"path":"/mine","data":"","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
 [2]
@@ -238,9 +238,9 @@ $ diff -o json /to FILE
 {"difference":"changed","path":"/to/box"}
 {"difference":"removed","path":"/to/more"}
 $ import /to FILE
-[1] curatorctl: 1 znodes exist and differ, the first is /to/box; nothing was done
+[1] curatorctl: nothing was done: /to/box exists and differs
 $ import -overwrite /to FILE
-[64] curatorctl: 1 znodes would be changed; nothing was done: -yes is missing
+[64] curatorctl: 1 znode would be changed; nothing was done: -yes is missing
 $ get /to/box
 changed
 $ import -overwrite -yes /to FILE
@@ -256,6 +256,15 @@ $ import /twice
 < {"path":"/b","acl":"world:anyone:r"}
 < {"path":"/a","acl":"world:anyone:r"}
 [1] curatorctl: record 3: the path "/a" comes a second time
+$ stat /twice
+[1] *
+$ import /twice
+< {"path":"/a","acl":"world:anyone:r"}
+< {"path":"/","acl":"world:anyone:r"}
+[1] curatorctl: record 2: the path "/", expected "" for the exported znode
+$ import /twice
+< {"path":"/a","acl":"world:anyone:r","date":"aGVsbG8="}
+[1] curatorctl: record 1: json: unknown field "date"
 $ stat /twice
 [1] *
 $ import /to /no/such/file
@@ -646,6 +655,8 @@ $ frobnicate
 [64] curatorctl: unknown verb "frobnicate"; see curatorctl help
 $ create /no/such/parent
 [1] curatorctl: create *: its parent /no/such is missing, expected the parent, or -p
+$ get /Joining/WithTTL
+[1] curatorctl: get /Joining/WithTTL: *
 $ get
 [64] curatorctl: get: 0 arguments, expected PATH
 $ get /a /b
@@ -750,7 +761,7 @@ $ watch -count -1 /a
 // TestVerbsWrongPathsAreRefused before a server is asked: there is none.
 func TestVerbsWrongPathsAreRefused(t *testing.T) {
 	for _, v := range verbs() {
-		if !v.takesPath(0) || v.numbers {
+		if !v.takesPath(0) {
 			continue
 		}
 		args := append(strings.Fields(v.name), "relative")
@@ -819,7 +830,7 @@ $ create -a world:anyone: /b
 $ acl /a world:anyone:
 [64] curatorctl: acl: "world:anyone:" without permissions, expected some of rwcda
 $ create relative
-[64] curatorctl: create *
+[64] curatorctl: create: invalid path "relative": *
 $ rm /
 [64] curatorctl: delete /: *
 $ import /b
@@ -1026,4 +1037,10 @@ func TestVerbsTerminalsObeyNothing(t *testing.T) {
 		require.Contains(t, got.stdout, `"\x1b[2J\r evil\n"`)
 		require.NotContains(t, got.stdout, "\x1b")
 	}
+	const reversed = "/secret\u202egpj"
+	_, err = client.Create(t.Context(), reversed, nil, framework.WithACL(zk.WorldACL(framework.PermAdmin)...))
+	require.NoError(t, err)
+	got := curatorctl(t, server.Addr(), "", "export", "/")
+	require.Equal(t, exitNoPerm, got.status)
+	require.Contains(t, got.stderr, `/secret\u202egpj`)
 }

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/callscope"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
@@ -156,10 +157,9 @@ func (n *DistributedAtomicNumber[T]) Subtract(ctx context.Context, delta T) (Val
 
 // Add adds delta, and returns the number before and after. It wraps around as Go's
 // integers do. Additions of several goroutines share a write; each gets its own numbers,
-// in one order. Stats count the write. The write uses the values of the first addition's
-// context. So a retry policy or a session of [framework.Framework.Retry] in that context
-// applies to the other additions too. To keep additions apart, make another counter for
-// the same path.
+// in one order. Stats count the write. Additions within a [framework.Framework.Retry] share no
+// write with other additions, as they may have another policy or session. A trace shows the
+// write under the first addition.
 //
 // When ctx ends before the addition is part of a write, nothing is added. When
 // it ends later, Add leaves the write, and [framework.OutcomeUnknown] is true for
@@ -240,15 +240,21 @@ func (n *DistributedAtomicNumber[T]) run() {
 	}
 }
 
-// next takes all additions that wait. If there is none it ends the run.
+// next takes the additions that wait, up to the first one of another scope. If there is none it
+// ends the run.
 func (n *DistributedAtomicNumber[T]) next() *batch[T] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.running = len(n.waiting) > 0; !n.running {
 		return nil
 	}
-	b := &batch[T]{additions: n.waiting, callers: len(n.waiting)}
-	n.waiting = nil
+	all, scope := n.waiting, callscope.Of(n.waiting[0].ctx)
+	end := slices.IndexFunc(all, func(a *addition[T]) bool { return callscope.Of(a.ctx) != scope })
+	if end < 0 {
+		end = len(all)
+	}
+	b := &batch[T]{additions: all[:end], callers: end}
+	n.waiting = slices.Clone(all[end:])
 	// The values of a context serve all; its end concerns one caller.
 	b.ctx, b.cancel = context.WithCancelCause(context.WithoutCancel(b.additions[0].ctx))
 	for _, a := range b.additions {

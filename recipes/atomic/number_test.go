@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -372,6 +373,40 @@ func TestNumberAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
 	number, err := long.Get(zktest.Context(t))
 	require.NoError(t, err)
 	require.Equal(t, int64(3), number)
+}
+
+// Of two goroutines that wait, one asks that nothing is repeated. The other must not fail with it.
+func TestNumberAdditionsOfDifferentPoliciesShareNoWrite(t *testing.T) {
+	const throttled = -127
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	long := newLong(t, client)
+	_, err := long.Initialize(zktest.Context(t), 0)
+	require.NoError(t, err)
+	release := make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(release)))
+	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.FailWith(throttled))) // the next one
+	add := func(ctx context.Context, waiting int) <-chan error {
+		ended := make(chan error, 1)
+		go func() { _, err := long.Increment(ctx); ended <- err }()
+		require.Eventually(t, func() bool { return long.Waiting() == waiting }, limit, 1)
+		return ended
+	}
+	first := add(zktest.Context(t), 0)
+	awaitHeld(t, server, 1)
+	var once, often <-chan error
+	require.NoError(t, client.Retry(zktest.Context(t), func(ctx context.Context) error {
+		once, often = add(ctx, 1), add(zktest.Context(t), 2)
+		close(release)
+		require.ErrorAs(t, zktest.Await(t, once, "the one that is not repeated"), new(framework.ServerError))
+		return nil
+	}, framework.WithRetry(retry.None())))
+
+	require.NoError(t, zktest.Await(t, first, "the first"))
+	require.NoError(t, zktest.Await(t, often, "the one that is repeated"))
+	number, err := long.Get(zktest.Context(t))
+	require.NoError(t, err)
+	require.Equal(t, int64(2), number)
 }
 
 type panickingACLs struct{}

@@ -74,8 +74,9 @@ func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 	if err := b.begin(ctx, false); err != nil {
 		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
 	}
+	var entered *member
+	defer func() { b.end(entered) }() // even if user code, such as a retry policy, panics
 	entered, err := b.enter(ctx)
-	b.end(entered)
 	if err != nil {
 		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
 	}
@@ -89,8 +90,10 @@ func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
 	if err := b.begin(ctx, true); err != nil {
 		return fmt.Errorf("barriers: leave %s: %w", b.path, err)
 	}
+	stays := b.inside
+	defer func() { b.end(stays) }() // if user code panics, the member has to leave again
 	err := b.leave(ctx)
-	b.end(nil)
+	stays = nil
 	if err != nil {
 		return fmt.Errorf("barriers: leave %s: %w", b.path, err)
 	}
@@ -124,11 +127,16 @@ func (b *DistributedDoubleBarrier) end(inside *member) {
 }
 
 // enter makes a member and waits for the other members.
-func (b *DistributedDoubleBarrier) enter(ctx context.Context) (*member, error) {
+func (b *DistributedDoubleBarrier) enter(ctx context.Context) (entered *member, err error) {
 	if err := b.client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
 	}
 	m := &member{path: framework.JoinPath(b.path, uuid.NewString()), session: b.client.Session()}
+	defer func() {
+		if entered == nil { // even if user code has panicked: the others count what stays
+			err = attempt.TakeBack(ctx, b.client, m.path, err)
+		}
+	}()
 	for {
 		m.history = b.client.History()
 		var stat framework.Stat
@@ -142,7 +150,7 @@ func (b *DistributedDoubleBarrier) enter(ctx context.Context) (*member, error) {
 		switch {
 		case errors.Is(err, errOtherHistory): // in which the node may be missing
 		case err != nil:
-			return nil, attempt.TakeBack(ctx, b.client, m.path, err)
+			return nil, err
 		default:
 			return m, nil
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -183,6 +184,34 @@ func TestDoubleBarrierThoseWhoLeaveNoticeADeadMember(t *testing.T) {
 
 	require.NoError(t, zktest.Await(t, result, "the end"))
 	awaitChildren(t, client, 0)
+}
+
+// A panic of user code, such as a retry policy, costs the call. The member can be used again, and
+// is not counted in the meantime.
+func TestDoubleBarrierMemberThatHasPanicked(t *testing.T) {
+	server := zktest.NewServer(t)
+	var broken atomic.Bool
+	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
+		if broken.CompareAndSwap(true, false) {
+			panic("the user's own fault")
+		}
+		return time.Millisecond, true
+	})))
+	fail := func(op zkserver.OpCode) {
+		broken.Store(true)
+		server.Intercept(zkserver.Nth(1, op, zkserver.FailWith(-127))) // throttled, which a policy may repeat
+	}
+	b := newDouble(t, client, 2)
+	fail(zkserver.OpExists) // the first request of a member that is there
+	require.Panics(t, func() { _ = b.Enter(zktest.Context(t)) })
+	awaitChildren(t, client, 0)
+
+	single := newDouble(t, client, 1)
+	require.NoError(t, single.Enter(zktest.Context(t)))
+	fail(zkserver.OpGetData) // while it waits for the others
+	require.Panics(t, func() { _ = single.Leave(zktest.Context(t)) })
+	require.NoError(t, single.Leave(zktest.Context(t)))
+	require.ErrorIs(t, single.Leave(zktest.Context(t)), barriers.ErrNotEntered)
 }
 
 func TestDoubleBarrierCallsOfOneMemberDoNotMix(t *testing.T) {

@@ -33,5 +33,8 @@ func validate(client *framework.Framework, path string) error {
 	if err := framework.ValidatePath(path); err != nil {
 		return fmt.Errorf("barriers: %w", err)
 	}
+	if client.FullPath(path) == "/" { // where ZooKeeper's own znode would count as a member
+		return errors.New("barriers: path /, expected the path of a znode that can be created and deleted")
+	}
 	return nil
 }

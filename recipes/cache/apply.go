@@ -37,7 +37,7 @@ func (e *engine) apply(v *visit) {
 			e.add(n, v.then(compare)) // the failed read has set no watch, a request for the Stat does
 		}
 		if v.isBadData() {
-			e.oversized.addData(n.path, stat.Mzxid) // the next try would end as this one did
+			e.oversized.addData(n.path, v.dataStat.Mzxid) // the next try would end as this one did
 			e.visitChildren(v, stat)
 		}
 		return

@@ -370,7 +370,7 @@ func TestEngineWindowIsBounded(t *testing.T) {
 	})
 }
 
-// A reply above the client's limit costs the connection once, and its znode is left out; what
+// A reply above the client's limit costs its transfer once, and its znode is left out; what
 // has become small enough is there again.
 func TestEngineReplyThatIsTooLarge(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -73,4 +74,27 @@ func TestInflatedStorageWithoutDataHasNoLimitForDecompressedData(t *testing.T) {
 	c := started(t, client, "/tree", cache.CompressedData(), cache.WithMaxDecompressedSize(1000), cache.WithStorage(cache.NewStorageWithoutData()))
 	require.NoError(t, c.Fresh(t.Context()))
 	require.Equal(t, 21, c.Size())
+}
+
+// Data that cannot be decompressed is replaced while the list after it is under way, whose Stat is of the new data.
+func TestInflatedDataThatReplacesBadDataIsRead(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithVersion(old)) // the first fill lists each znode together with its data
+	client, writer := zktest.Client(t, server), zktest.Client(t, server)
+	create(t, writer, "/tree/a", "not compressed")
+	asked, written := make(chan struct{}, 10), make(chan struct{})
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Path != "/tree/a" || r.Op != zkserver.OpGetChildren2 {
+			return zkserver.Pass
+		}
+		asked <- struct{}{}
+		return zkserver.HoldUntil(written)
+	})
+	c := newCache(t, client, "/tree", cache.CompressedData())
+	require.NoError(t, c.Start())
+	zktest.Await(t, asked, "the list")
+	require.NoError(t, writer.Set(t.Context(), "/tree/a", []byte("good"), framework.Compressed()))
+	close(written)
+
+	fresh(t, c)
+	require.Equal(t, map[string]string{"/tree": "", "/tree/a": "good"}, picture(c))
 }

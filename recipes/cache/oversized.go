@@ -2,7 +2,7 @@
 
 package cache
 
-// oversized remembers replies above the client's limit by path. Each has cost the connection,
+// oversized remembers replies above the client's limit by path. Each has cost its transfer,
 // so the same read is not made again. Data that cannot be decompressed is treated likewise.
 type oversized map[string]*tooLarge
 
@@ -69,8 +69,8 @@ func (o oversized) isData(path string, mzxid int64) bool {
 	return false
 }
 
-// isList reports whether the list of children is too large. It is worth another try, which may
-// cost the connection again, once a tenth of the children have left.
+// isList reports whether the list of children is too large. It is worth another try, which
+// costs the transfer again, once a tenth of the children have left.
 func (o oversized) isList(path string, children int32) bool {
 	if !o.hasList(path) {
 		return false

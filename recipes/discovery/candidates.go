@@ -15,11 +15,11 @@ import (
 type candidates[T any] struct {
 	provider *ServiceProvider[T]
 
-	of    *entries[T] // of the cache
-	list  entries[T]  // the entries that are up
-	until time.Time   // when the first entry that is down is up again; zero if none is down
-	stale atomic.Bool // an instance has gone down since
-	told  atomic.Bool // of a panic of the strategy
+	of    *entries[T]  // of the cache
+	list  entries[T]   // the entries that are up
+	until time.Time    // when the first entry that is down is up again; zero if none is down
+	stale atomic.Bool  // an instance has gone down since
+	told  *atomic.Bool // of a panic of the strategy; shared with those that suit
 
 	indexed sync.Once
 	index   map[string]int
@@ -29,7 +29,8 @@ func (c *candidates[T]) Len() int            { return len(c.list) }
 func (c *candidates[T]) ID(index int) string { return c.list[index].instance.ID }
 
 func (c *candidates[T]) Up(index int) bool {
-	return !c.stale.Load() || !c.provider.isDown(c.list[index].instance)
+	isNewest := c.provider.current.Load() == c && !c.stale.Load()
+	return isNewest || !c.provider.isDown(c.list[index].instance)
 }
 
 func (c *candidates[T]) Index(id string) int {
@@ -61,7 +62,10 @@ func (c *candidates[T]) find(instance any, hint int) int {
 
 // only returns the candidates that suit.
 func (c *candidates[T]) only(suits func(*ServiceInstance[T]) bool) *candidates[T] {
-	few := &candidates[T]{provider: c.provider, of: c.of}
+	if !slices.ContainsFunc(c.list, func(e *entry[T]) bool { return !suits(e.instance) }) {
+		return c // as mostly
+	}
+	few := &candidates[T]{provider: c.provider, of: c.of, told: c.told}
 	for _, e := range c.list {
 		if suits(e.instance) {
 			few.list = append(few.list, e)

@@ -269,6 +269,28 @@ func TestChangesOneBadInstance(t *testing.T) {
 	}
 }
 
+// A query leaves out what cannot be read, as caches do.
+func TestChangesQueryLeavesOutWhatCannotBeRead(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		writer := zktest.Client(t, server)
+		write(t, writer, "a", 1)
+		write(t, writer, "c", 1)
+		for id, opts := range map[string][]framework.CreateOption{
+			"b": {framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"})}, "d": nil, "e": nil,
+		} {
+			_, err := writer.Create(t.Context(), "/services/orders/"+id, make([]byte, 10<<10), opts...)
+			require.NoError(t, err)
+		}
+		d := newServices(t, zktest.Client(t, server, framework.WithMaxReplySize(5<<10)))
+
+		found, err := d.Instances(t.Context(), "orders")
+
+		require.NoError(t, err)
+		require.Len(t, found, 2)
+		require.Equal(t, "c", found[1].ID)
+	})
+}
+
 // badSerializer cannot read an instance without a payload, and cannot write one with the id "unwritable".
 type badSerializer struct {
 	discovery.JSONSerializer[string]

@@ -390,8 +390,8 @@ func (d *ServiceDiscovery[T]) children(ctx context.Context, path string) ([]stri
 }
 
 // Instances asks the server for all instances of a service, in the order of their
-// znodes. A znode that is no instance is left out and logged. For more than a query
-// now and then use a [ServiceCache].
+// znodes. A znode that is no instance, or that cannot be read, is left out and logged. For
+// more than a query now and then use a [ServiceCache].
 func (d *ServiceDiscovery[T]) Instances(ctx context.Context, name string) ([]ServiceInstance[T], error) {
 	instances, err := d.instances(ctx, name)
 	if err != nil {
@@ -408,20 +408,47 @@ func (d *ServiceDiscovery[T]) instances(ctx context.Context, name string) ([]Ser
 	var instances []ServiceInstance[T]
 	const batch = 128 // reads in one write
 	for some := range slices.Chunk(ids, batch) {
-		data := make([][]byte, len(some))
-		absent := make([]bool, len(some))
-		reads := make([]framework.Read, len(some))
+		paths := make([]string, len(some))
 		for i, id := range some {
-			reads[i] = framework.ReadData(d.pathOf(name, id), &data[i], framework.StoringAbsenceIn(&absent[i]))
+			paths[i] = d.pathOf(name, id)
 		}
-		if err := d.client.Pipeline(ctx, reads...); err != nil {
+		found, err := d.readAll(ctx, paths)
+		if err != nil {
 			return nil, err
 		}
-		for i, id := range some {
-			if absent[i] {
-				continue
+		instances = append(instances, found...)
+	}
+	return instances, nil
+}
+
+// readAll reads instances together.
+func (d *ServiceDiscovery[T]) readAll(ctx context.Context, paths []string) (instances []ServiceInstance[T], err error) {
+	data := make([][]byte, len(paths))
+	absent := make([]bool, len(paths))
+	errs := make([]error, len(paths))
+	reads := make([]framework.Read, len(paths))
+	for i, path := range paths {
+		reads[i] = framework.ReadData(path, &data[i], framework.StoringAbsenceIn(&absent[i])).StoringErrorIn(&errs[i])
+	}
+	if err := d.client.Pipeline(ctx, reads...); err != nil {
+		var op *framework.OpError
+		if errors.Is(err, framework.ErrTooLarge) && errors.As(err, &op) { // it ends the pipeline
+			if at := slices.Index(paths, op.Path); at >= 0 {
+				d.leaveOut(op.Path, nil, err)
+				return d.readAll(ctx, slices.Delete(paths, at, at+1))
 			}
-			if instance, ok := d.read(d.pathOf(name, id), data[i]); ok {
+		}
+		return nil, err
+	}
+	for i, path := range paths {
+		switch {
+		case absent[i]:
+		case attempt.RefusedForNow(errs[i]):
+			return nil, errs[i]
+		case errs[i] != nil:
+			d.leaveOut(path, nil, errs[i])
+		default:
+			if instance, ok := d.read(path, data[i]); ok {
 				instances = append(instances, instance)
 			}
 		}

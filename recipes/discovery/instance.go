@@ -211,6 +211,9 @@ func (s JSONSerializer[T]) Serialize(i ServiceInstance[T]) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
+		if !json.Valid(i.Unknown[field]) {
+			return nil, fmt.Errorf("discovery: unknown field %q of %s has %q, expected JSON", field, i.ID, i.Unknown[field])
+		}
 		data = slices.Concat(data, []byte(","), name, []byte(":"), i.Unknown[field])
 	}
 	return append(data, '}'), nil
@@ -290,17 +293,34 @@ func (s JSONSerializer[T]) Deserialize(data []byte) (ServiceInstance[T], error) 
 
 // readPayload reads a payload with or without its Java class.
 func readPayload[T any](data json.RawMessage, into *T) error {
-	var typed []json.RawMessage
-	var class string
-	if data[0] == '[' && json.Unmarshal(data, &typed) == nil && len(typed) == 2 && json.Unmarshal(typed[0], &class) == nil &&
-		strings.Contains(class, ".") {
-		data = typed[1] // Jackson's form of what is no object
+	err := json.Unmarshal(withoutClass(data), into)
+	if err != nil { // it may be a list of two texts
+		var whole T
+		if json.Unmarshal(data, &whole) == nil {
+			*into, err = whole, nil
+		}
 	}
-	if err := json.Unmarshal(data, into); err != nil {
+	if err != nil {
 		return err
 	}
 	if fields, ok := any(*into).(map[string]any); ok {
 		delete(fields, "@class")
 	}
 	return nil
+}
+
+// withoutClass returns the value of Jackson's form of what is no object, an array of the class and
+// the value. Other JSON it returns as it is, such as a list of two addresses.
+func withoutClass(data json.RawMessage) json.RawMessage {
+	var typed []json.RawMessage
+	var class string
+	if data[0] != '[' || json.Unmarshal(data, &typed) != nil || len(typed) != 2 || json.Unmarshal(typed[0], &class) != nil {
+		return data
+	}
+	parts := strings.Split(class, ".")
+	isNoName := func(part string) bool { return part == "" || '0' <= part[0] && part[0] <= '9' }
+	if len(parts) < 2 || slices.ContainsFunc(parts, isNoName) {
+		return data
+	}
+	return typed[1]
 }

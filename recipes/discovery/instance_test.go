@@ -86,6 +86,26 @@ func TestInstanceFieldsThatAreNotKnownAreWrittenBack(t *testing.T) {
 	require.Equal(t, map[string]json.RawMessage{"colour": json.RawMessage(`{"of":[1,2]}`), "zone": json.RawMessage(`"eu"`)}, instance.Unknown)
 }
 
+// A list of two is told from Jackson's array of a class and a value.
+func TestInstancePayloadOfTwoTexts(t *testing.T) {
+	document := func(payload string) string {
+		return `{"name":"n","id":"i","address":null,"port":null,"sslPort":null,"payload":` + payload +
+			`,"registrationTimeUTC":1,"serviceType":"STATIC","uriSpec":null}`
+	}
+	const hosts = `["a.example.com","b.example.com"]`
+	require.Equal(t, []string{"a.example.com", "b.example.com"}, *roundTrip(t, discovery.JSONSerializer[[]string]{}, document(hosts)).Payload)
+	const addresses = `["10.0.0.1","10.0.0.2"]`
+	require.Equal(t, []any{"10.0.0.1", "10.0.0.2"}, *roundTrip(t, discovery.JSONSerializer[any]{}, document(addresses)).Payload)
+}
+
+func TestInstanceFieldThatIsNotKnownIsJSON(t *testing.T) {
+	for _, value := range []string{"", "eu", "1,"} {
+		instance := discovery.ServiceInstance[any]{Name: "n", ID: "i", Unknown: map[string]json.RawMessage{"zone": json.RawMessage(value)}}
+		_, err := discovery.JSONSerializer[any]{}.Serialize(instance)
+		require.ErrorContains(t, err, `unknown field "zone" of i`)
+	}
+}
+
 func TestInstanceMissingFieldsHaveTheDefaultsOfJava(t *testing.T) {
 	instance, err := discovery.JSONSerializer[any]{}.Deserialize([]byte(`{"name":"n","id":"i"}`))
 	require.NoError(t, err)

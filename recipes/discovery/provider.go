@@ -129,7 +129,9 @@ type DownInstancePolicy struct {
 
 // ProviderConfig sets up a [ServiceProvider]. The zero value is ready for use.
 type ProviderConfig[T any] struct {
-	Strategy Strategy // default: [RoundRobin]
+	// Strategy chooses among the instances. Each provider needs one of its own: those of this
+	// package remember what they chose last. Default: [RoundRobin].
+	Strategy Strategy
 	Down     DownInstancePolicy
 
 	// Filters must all accept an instance. They are asked once for each change of it, and not
@@ -173,7 +175,7 @@ func (d *ServiceDiscovery[T]) NewProvider(name string, cfg ProviderConfig[T]) (*
 	// Before the filters: they are not asked about instances that are never chosen.
 	instances.filters = slices.Insert(slices.Clone(instances.filters), 0, isEnabled[T])
 	p := &ServiceProvider[T]{cache: instances, cfg: cfg, noted: notes[T]{policy: cfg.Down, byID: map[string][]*note[T]{}}}
-	p.current.Store(&candidates[T]{provider: p, of: instances.current.Load()})
+	p.current.Store(&candidates[T]{provider: p, of: instances.current.Load(), told: new(atomic.Bool)})
 	return p, nil
 }
 
@@ -199,11 +201,10 @@ func (p *ServiceProvider[T]) choose(suits func(*ServiceInstance[T]) bool) (*Serv
 		return nil, fmt.Errorf("discovery: %s: provider %w", p.cache.name, ErrClosed)
 	}
 	from := p.candidates()
-	chosen := p.ask(from)
-	if chosen != nil && suits != nil && !suits(chosen) { // most calls look at few of them
+	if suits != nil { // before the strategy is asked, whose turns are then shared by those that suit
 		from = from.only(suits)
-		chosen = p.ask(from)
 	}
+	chosen := p.ask(from)
 	if chosen == nil {
 		return nil, fmt.Errorf("discovery: %s: %w: %d known, %d up and suitable", p.cache.name, ErrNoInstance, len(*p.cache.current.Load()), from.Len())
 	}
@@ -243,7 +244,7 @@ func (p *ServiceProvider[T]) candidates() *candidates[T] {
 		return c
 	}
 	of := p.cache.current.Load()
-	c := &candidates[T]{provider: p, of: of, list: *of}
+	c := &candidates[T]{provider: p, of: of, list: *of, told: new(atomic.Bool)}
 	c.list, c.until = p.noted.withoutDown(c.list)
 	p.current.Store(c)
 	return c

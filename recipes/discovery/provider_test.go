@@ -73,9 +73,16 @@ func TestProviderStrategyThatPanicsIsToldOnce(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "a", i.ID)
 	}
+	_, err := writer.Create(t.Context(), "/services/orders/A", []byte(`{"name":"orders","id":"A"}`)) // without a port
+	require.NoError(t, err)
+	awaitIDs(t, p, "A", "a")
+	for range 3 {
+		_, err := discovery.NewTransport(p, refusing{}).RoundTrip(newRequest(t, "http://orders/")) //nolint:bodyclose // there is no response
+		require.ErrorContains(t, err, "no credentials")
+	}
 	require.NoError(t, client.Close()) // which writes what is in the queue of the log
-	require.Len(t, log.about("at a"), 1)
-	require.Len(t, log.about("curator.path=/services/orders"), 1)
+	require.Len(t, log.about("at a"), 2, "of two lists")
+	require.Len(t, log.about("curator.path=/services/orders"), 2)
 }
 
 // An instance is down while it is the same, whatever happens to others, and until the timeout.
@@ -186,11 +193,13 @@ func TestCandidates(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			write(t, writer, id, 1)
 		}
+		_, err := writer.Create(t.Context(), "/services/orders/d", []byte(`{"name":"orders","id":"d"}`))
+		require.NoError(t, err)
 		var ask func(discovery.Candidates) int
 		p := newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{Strategy: choosing{func(c discovery.Candidates) int { return ask(c) }}})
 		down(p, "a")
 		ask = func(c discovery.Candidates) int {
-			require.Equal(t, 2, c.Len())
+			require.Equal(t, 3, c.Len())
 			require.Equal(t, -1, c.Index("a"))
 			require.Equal(t, 1, c.Index("c"))
 			require.True(t, c.Up(1))
@@ -202,6 +211,14 @@ func TestCandidates(t *testing.T) {
 		i, err := p.Instance()
 		require.NoError(t, err)
 		require.Equal(t, "c", i.ID)
+		ask = func(c discovery.Candidates) int { // those with a port
+			require.Equal(t, 1, c.Len())
+			down(p, "b")
+			require.False(t, c.Up(0))
+			return -1
+		}
+		_, err = discovery.NewTransport(p, nil).RoundTrip(newRequest(t, "http://orders/")) //nolint:bodyclose // there is no response
+		require.ErrorIs(t, err, discovery.ErrNoInstance)
 		for _, outside := range []int{-1, 1} {
 			ask = func(discovery.Candidates) int { return outside }
 			_, err = p.Instance()

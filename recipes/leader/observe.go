@@ -82,7 +82,7 @@ func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error
 		case !mayPass(err):
 			return err
 		default:
-			attempt.Sleep(ctx, p.Next())
+			p.Wait(ctx, o.client, err)
 		}
 	}
 }

@@ -102,6 +102,9 @@ func NewOnce(client *framework.Framework, path string, opts ...OnceOption) (*Onc
 	if err := options.Apply(opts, func(option OnceOption) error { return option.applyOnce(&o.cfg) }); err != nil {
 		return nil, fmt.Errorf("leader: once %s: %w", path, err)
 	}
+	if err := framework.ValidatePath(path); err != nil { // of which the paths below may be valid
+		return nil, fmt.Errorf("leader: once: %w", err)
+	}
 	if _, err := o.mutex("key"); err != nil {
 		return nil, err
 	}

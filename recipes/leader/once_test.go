@@ -199,9 +199,11 @@ func TestOnceMarkerOutlivesTheCaller(t *testing.T) {
 
 func TestOnceBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := leader.NewOnce(client, "jobs")
-	require.ErrorContains(t, err, "jobs")
-	_, err = leader.NewOnce(client, "/jobs", nil)
+	for _, path := range []string{"", "jobs", "/jobs/"} {
+		_, err := leader.NewOnce(client, path)
+		require.ErrorContains(t, err, fmt.Sprintf("invalid path %q", path))
+	}
+	_, err := leader.NewOnce(client, "/jobs", nil)
 	require.ErrorContains(t, err, "a nil option")
 	_, err = leader.NewOnce(client, "/jobs", leader.WithRetention(time.Second))
 	require.ErrorContains(t, err, "a minute or more")

@@ -6,6 +6,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -227,6 +229,57 @@ func TestOutageElectionStartsAgainOnAnEmptyServer(t *testing.T) {
 	awaitCandidates(t, zktest.Client(t, empty), 2)
 	second := awaitOneLeader(t, latches)
 	require.NotEqual(t, first.Path(), second.Path())
+}
+
+// The requests of a long outage have failed all the time, and the pauses between them have grown.
+func TestOutageCandidatesAreBackWithTheirClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.None()))
+		latch := started(t, client)
+		selector, err := leader.NewLeaderSelector(client, "/leader/selector", leader.WithAutoRequeue())
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(context.Background())
+		var all sync.WaitGroup
+		defer all.Wait()
+		defer stop()
+		leads, seen := make(chan struct{}, 100), make(chan *locks.Participant, 100)
+		all.Go(func() {
+			_ = selector.Run(ctx, func(ctx context.Context) error {
+				leads <- struct{}{}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			})
+		})
+		all.Go(func() {
+			for p, err := range latch.Observe(ctx) {
+				if err == nil && p != nil {
+					seen <- p
+				}
+			}
+		})
+		first, err := latch.Await(ctx)
+		require.NoError(t, err)
+		<-leads
+		<-seen
+		require.NoError(t, server.Stop())
+		time.Sleep(5*time.Minute + 17*time.Second)
+		require.NoError(t, server.Restart())
+		require.NoError(t, client.BlockUntilConnected(ctx))
+		back := time.Now()
+
+		second, err := latch.Await(ctx)
+		require.NoError(t, err)
+		require.Greater(t, second.Token(), first.Token())
+		<-leads
+		require.Less(t, time.Since(back), time.Second)
+		for p := range seen {
+			if p.Token == second.Token() {
+				break
+			}
+		}
+		require.Less(t, time.Since(back), time.Second)
+	})
 }
 
 // Servers of an ensemble die under latches and selectors.

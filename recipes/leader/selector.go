@@ -115,7 +115,7 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 			p.Reset()
 		default:
 			s.client.Logger().Warn("a leadership has failed, standing again", logPath, s.Path(), "error", err)
-			attempt.Sleep(ctx, p.Next())
+			p.Wait(ctx, s.client, err)
 		}
 	}
 }

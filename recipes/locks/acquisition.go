@@ -13,7 +13,9 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks/internal/contexts"
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 	"github.com/gocurator/curator/recipes/locks/internal/line"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -22,7 +24,7 @@ type entry struct {
 	driver LockInternalsDriver // the lock's, or one with the same order for this acquisition
 	wants  int                 // leases that one owner acquires together; the maximum may not be less
 	wait   bool
-	span   *acquireSpan
+	span   *telemetry.Span
 }
 
 // attemptLock re-enters, or joins the queue until it gets through.
@@ -46,10 +48,10 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 		}
 		return lease, nil
 	}
-	ctx, e.span = l.telemetry.begin(ctx)
-	defer e.span.abandon(ctx)
+	ctx, e.span = l.telemetry.Begin(ctx)
+	defer e.span.Abandon(ctx)
 	h, err := l.take(ctx, e)
-	e.span.end(ctx, err)
+	endSpan(ctx, e.span, err)
 	if err != nil {
 		return nil, l.acquireError(ctx, l.path, err)
 	}
@@ -288,8 +290,9 @@ func (a *acquisition) gone(name string) {
 func (a *acquisition) refusal(cause error) error {
 	ahead := a.listed
 	if a.shrinking != nil {
-		ahead = a.place.Known()
-	} else if i := slices.Index(ahead, a.name); i >= 0 {
+		ahead, _ = a.before()
+	}
+	if i := slices.Index(ahead, a.name); i >= 0 {
 		ahead = ahead[:i]
 	}
 	if len(ahead) == 0 {
@@ -375,16 +378,15 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 // newHold returns the hold of the node. endUse ends its use of the session.
 func (a *acquisition) newHold(parent context.Context, endUse func()) *hold {
 	h := &hold{
-		l: a.l, session: a.session, parent: parent, endUse: endUse, self: a.self, row: 1,
-		node: heldNode{a.node.Path, a.node.Stat.Czxid, a.node.token()}, own: a.own,
+		l: a.l, session: a.session, parent: parent, endUse: endUse, token: a.node.token(), self: a.self, row: 1,
+		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Own: a.own, Due: time.Now().Add(heldnode.Delay)},
 	}
-	h.ownDue = time.Now().Add(holdDelay)
 	h.grantedTo(a.span)
 	h.begin()
 	if a.own != nil {
 		h.noteRequest(a.data)
 	}
-	h.watchOrExamine()
+	h.node.Start()
 	return h
 }
 

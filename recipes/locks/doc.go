@@ -104,8 +104,9 @@
 // nothing (since the fix of CVE-2024-23944). [framework.WithACLProvider] can leave the nodes
 // of locks to their creators.
 //
-// [Lease.Release] waits ten seconds at most when its context has no deadline, or has ended.
-// Its error is a [*ReleaseError]. If the error of [Do] contains a ReleaseError, fn has run.
+// The client deletes the znode of every acquisition, however the acquisition or the release
+// ends, in the background if necessary. If the reply to the creation was lost, the client
+// finds the znode by its UUID. Watches are shared and removed.
 //
 // # Failover time
 //
@@ -135,83 +136,14 @@
 // during the wait, it may miss its turn until its connection changes or its context ends. So
 // let all clients that share the lock read its nodes.
 //
-// # Readers and writers
+// # What else there is
 //
-// An [InterProcessReadWriteLock] is two locks with one queue. Readers share the lock, and a
-// writer has it alone. Readers and writers do not overtake each other. To become a reader
-// without a gap, a writer acquires the read lock with the context of its write lease, and
-// then releases that lease:
+// [InterProcessMutex.Participants] shows the holders and the waiters of a lock, and
+// [WithLabel] names them. [AttemptRevoke] asks a contender to give its lock back.
+// [WithLocalHandoff] passes a lock that is hot within one process on in memory.
 //
-//	reader, err := lock.ReadLock().Acquire(writer.Context(ctx))
-//	err = writer.Release(ctx)
-//
-// A reader that asks for the write lock gets [ErrUpgrade] instead of a deadlock.
-//
-// # Several at once
-//
-// An [InterProcessSemaphoreV2] has a number of leases. The number may change while clients
-// hold leases and wait for them. [SharedLeases.Set] with 0 pauses the semaphore.
-// [InterProcessSemaphoreV2.AcquireN] acquires several leases or none. Each lease has its own
-// token, and is lost separately.
-//
-// # Several locks as one
-//
-// An [InterProcessMultiLock] holds all its members or none. It acquires them in the order
-// of their paths at the server, so two multi-locks do not wait for each other. Its
-// [MultiLease] ends with the first of its leases.
-//
-// # Waiting for what another holder will do
-//
-// A [Condition] is the Condition of java.util.concurrent across processes. A holder gives the
-// lock back and waits until another holder signals. Await may return without a signal, so
-// call it in a loop:
-//
-//	filled, err := mutex.NewCondition("/locks/shelf-filled")
-//	...
-//	for err == nil && shelf.IsEmpty() {
-//		lease, err = filled.Await(ctx, lease)
-//	}
-//
-// # Holders and waiters
-//
-// Every recipe has Participants. It returns the holders and the waiters. Each has its token,
-// its host and process, the time of its arrival, and the contenders that it waits for.
-// [WithLabel] adds a name. The call takes no lock. It makes one request for the list, and one
-// for each 256 contenders, so a program can make it often:
-//
-//	participants, err := mutex.Participants(ctx)
-//	for _, p := range participants {
-//		fmt.Println(p.Position, p.Holds, p.Host, p.PID, p.Label, time.Since(p.Since), p.WaitsFor)
-//	}
-//
-// # A lock that is hot within one process
-//
-// With [WithLocalHandoff] goroutines that share a mutex pass it on in memory, several holds
-// in a row under one node. That saves round trips, but other clients wait longer. All holds
-// of a row have one token:
-//
-//	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLocalHandoff(10))
-//
-// # Asking for a lock that is held
-//
-// [AttemptRevoke] asks a contender to give its lock back, as Curator's Revoker does. The
-// owner learns of the request from the lease, or from a listener of the lock, and decides
-// what to do:
-//
-//	select {
-//	case <-lease.Revoked(): // finish what is begun, then release
-//	case <-work:
-//	}
-//
-// AttemptRevoke only asks: the lease stays valid until it is released. A request that comes
-// while the contender waits is reported when it holds the lock. See
-// [WithRevocationListener].
-//
-// # Nothing is left behind
-//
-// The client deletes the znode of every acquisition, however the acquisition or release ends.
-// If necessary it does so in the background. If the reply to the creation was lost, the
-// client finds the znode by its UUID. Watches are shared and removed.
+// The layout is Apache Curator's, so Go and Java queue together. recipes/MIGRATING.md has
+// Curator's names beside the names here, and says how to share a queue with zk.Lock and kazoo.
 //
 // # Metrics and traces
 //
@@ -264,65 +196,4 @@
 //
 // The package's example "composing" makes a lock from a driver, a mutex and a multi-lock. In
 // its queue operators wait in front.
-//
-// # With Java
-//
-// Node names, container parents and the order are the same as in Apache Curator's recipes,
-// so Go and Java queue together. A Java contender sees the node's data as text: by default host
-// name and process id, see [WithLabel] and [WithLockData]. The znode of a chroot must exist
-// before a Java client can lock below it; a client of this module creates it.
-//
-//	Curator                                   here
-//	a thread owns the lock                    a context owns it: goroutines that share the context of a lease are all inside
-//	SUSPENDED is the listener's business      it ends the lease by default, see framework.StandardErrorPolicy
-//	mutex.acquire()                           mutex.Acquire(ctx)
-//	mutex.acquire(time, unit)                 mutex.Acquire(ctx) with a timeout
-//	mutex.release()                           lease.Release(ctx)
-//	Locker                                    mutex.Do(ctx, fn)
-//	isOwnedByCurrentThread()                  LeaseFrom(ctx), lease.Err() == nil
-//	isAcquiredInThisProcess()                 Participants, with client.Session().ID() as Session
-//	getParticipantNodes()                     mutex.Participants(ctx), for all recipes
-//	getLockNodeBytes(), overridden            WithLabel, WithLockData
-//	readLock(), writeLock()                   lock.ReadLock(), lock.WriteLock()
-//	semaphore.acquire(), acquire(n)           semaphore.Acquire(ctx), AcquireN(ctx, n)
-//	InterProcessMultiLock(client, paths)      NewInterProcessMultiLock(members...)
-//	SharedCountReader                         MaxLeases; SharedCount: SharedLeases
-//	InterProcessSemaphoreMutex                InterProcessMutex made WithoutReentry, unless Java shares it
-//	returnLease, returnAll                    lease.Release(ctx), ReleaseAll(ctx, leases...)
-//	PredicateResults.getPathToWatch           PredicateResults.PathsToWatch
-//	ConnectionStateListener, by hand          lease.Context(ctx), lease.Done()
-//	makeRevocable(listener)                   WithRevocationListener(fn), lease.Revoked()
-//	Revoker.attemptRevoke(client, path)       AttemptRevoke(ctx, client, path)
-//	newCondition() of java.util.concurrent    mutex.NewCondition(path); Java contenders do not see it
-//
-// # With zk.Lock
-//
-// An [InterProcessMutex] and go-zookeeper's zk.Lock on one path share a queue. A program can
-// therefore move from zk.Lock replica by replica: old and new replicas exclude each other and
-// take turns in order. Participants lists both kinds of contenders. A contender with zk.Lock
-// shows no host, process or label. A holder with zk.Lock does not learn that it has lost the
-// lock, so the promises about leases are for the new replicas only. zk.Lock creates the
-// folder as a persistent znode, and this package as a container. Both libraries work with
-// either kind of folder.
-//
-// # With Python
-//
-// kazoo's Lock keeps the same kind of queue under another name. A [LockInternals] of that
-// name queues with it, one holder at a time, in the order of the server; see the example.
-// With kazoo 2.8:
-//
-//   - Create the folder first, as a persistent znode. kazoo creates it once; when the server
-//     has removed an empty container, kazoo's next acquisition fails.
-//   - An [InterProcessMutex] and kazoo's Lock do not exclude each other on one path. With
-//     extra_lock_patterns kazoo sees a mutex, but a mutex ignores names that are not its
-//     own. Java takes every child for a contender, but puts kazoo's in the wrong order.
-//   - kazoo's Semaphore has its own layout. Each child of the folder is a lease, and the
-//     folder's data is the number of leases as text. The holder of a Lock at <path>-__lock__
-//     may add a lease. Two LockInternals make a semaphore that shares it, as
-//     testing/internal/interop does.
-//   - kazoo's ReadLock and WriteLock have no counterpart. Their names differ from Curator's,
-//     and a reader may wait for a writer that came after it and that waits for the reader
-//     (kazoo#649).
-//   - kazoo does not notify a holder that has lost its lock. Its users listen to the state
-//     of the connection, or rely on the token.
 package locks

@@ -251,6 +251,7 @@ type LockInternalsSorter interface {
 	// nodes in the folder are ignored.
 	Contends(name string) bool
 
-	// Compare orders two contenders: negative when a is before b.
+	// Compare orders two contenders: negative when a is before b. Contenders that it takes
+	// for equal stand in the order of their names.
 	Compare(a, b string) int
 }

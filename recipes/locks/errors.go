@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/cenkalti/backoff/v4"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
 var (
@@ -92,6 +92,28 @@ func (e *joinedError) Unwrap() []error { return e.errs }
 // [framework.LostError].
 type LostError = framework.LostError
 
+// Loss is a hold that this process has lost.
+type Loss struct {
+	At      time.Time
+	Servers string // the client's, as its String method names them
+	Path    string // of the contender's node
+	Token   int64
+	Session int64
+	Reason  string // as in the log and in the metric curator.lock.lost
+}
+
+// RecentLosses returns the newest of the holds that this process has lost, newest first and
+// at most 100, for a page or a bundle of diagnostics. A loss is listed soon after the lease
+// has ended. One that only [Lease.Release] has noticed is not listed: Release returned it.
+// RecentLosses returns at once and asks no server.
+func RecentLosses() []Loss {
+	var recent []Loss
+	for _, loss := range telemetry.RecentLosses() {
+		recent = append(recent, Loss(loss))
+	}
+	return recent
+}
+
 // ended returns the error of a context that has ended, joined with its cause if they differ.
 func ended(ctx context.Context) error {
 	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
@@ -101,13 +123,6 @@ func ended(ctx context.Context) error {
 }
 
 func nodeGone(err error) error { return fmt.Errorf("%w: %w", errOwnNodeGone, err) }
-
-func permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return backoff.Permanent(err)
-}
 
 // absent returns err, unless it says that a node is missing.
 func absent(err error) error {

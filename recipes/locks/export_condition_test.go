@@ -2,5 +2,7 @@
 
 package locks
 
+import "github.com/gocurator/curator/recipes/locks/internal/waiters"
+
 // SignalBatch is how many waiters of a condition are told in one transaction.
-const SignalBatch = signalBatch
+const SignalBatch = waiters.Batch

@@ -2,7 +2,11 @@
 
 package locks
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
+)
 
 // ReadWriteDrivers returns the drivers of the read side and of the write side.
 func ReadWriteDrivers() [2]LockInternalsDriver {
@@ -11,7 +15,7 @@ func ReadWriteDrivers() [2]LockInternalsDriver {
 
 // DowngradeDriver returns the driver of the reader that the holder of this node becomes.
 func DowngradeDriver(writer string) LockInternalsDriver {
-	return downgradeDriver{writer: &hold{node: heldNode{path: writer}}}
+	return downgradeDriver{writer: &hold{node: heldnode.Node{Path: writer}}}
 }
 
 // SemaphoreV2Driver returns the driver of the leases of an InterProcessSemaphoreV2.

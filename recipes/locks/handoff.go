@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
 var errHandoffOfMany = errors.New("WithLocalHandoff, expected with an InterProcessMutex only, or with a LockInternals for one lease")
@@ -53,7 +55,7 @@ type handoff struct {
 
 // take waits for its turn among the goroutines. If the turn comes without a hold, it joins
 // the queue.
-func (f *handoff) take(ctx context.Context, wait bool, span *acquireSpan, enter func() (*hold, error)) (*hold, error) {
+func (f *handoff) take(ctx context.Context, wait bool, span *telemetry.Span, enter func() (*hold, error)) (*hold, error) {
 	turn, err := f.join(wait)
 	if err != nil {
 		return nil, err
@@ -91,8 +93,8 @@ func (f *handoff) join(wait bool) (chan *hold, error) {
 	return turn, nil
 }
 
-func (f *handoff) await(ctx context.Context, turn chan *hold, span *acquireSpan) (*hold, error) {
-	span.waits()
+func (f *handoff) await(ctx context.Context, turn chan *hold, span *telemetry.Span) (*hold, error) {
+	span.Waits()
 	select {
 	case h := <-turn:
 		if h != nil {

@@ -11,10 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/go-zookeeper/zk"
-
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
 // hold is a lock that is held: one node, with one lease or more.
@@ -28,64 +27,45 @@ type hold struct {
 	session *framework.Session
 	parent  context.Context // of the session, which ends the hold
 	endUse  func()          // ends the use of the session by this hold
-	node    heldNode
-	self    *member   // what the contenders behind it see
-	row     int       // the number of holds that the node has served, with this one
-	ownDue  time.Time // when to watch the node
+	node    heldnode.Node
+	token   int64
+	self    *member // what the contenders behind it see
+	row     int     // the number of holds that the node has served, with this one
 	since   time.Time
-	lost    atomic.Bool // lost, and its node left to the background
+	lost    atomic.Bool // lost, and its node left to the background; for reportLeak, which must ask no context
 
 	ctx  context.Context // ends with the hold, by its release or loss
 	end  context.CancelCauseFunc
 	keep func() bool // keeps abandon from running; true for one caller, unless it has begun
 
-	mu        sync.Mutex
-	leases    int                // not released yet; at 0 the hold is being released
-	own       *framework.Watch   // on node; nil before the first
-	due       *time.Timer        // starts the first examine; nil before and after
-	examining context.CancelFunc // ends the requests of examine; may be nil
-	over      bool               // released or lost: no examine may begin
-	work      sync.WaitGroup     // of examine
+	mu     sync.Mutex
+	leases int // not released yet; at 0 the hold is being released
 
 	asking  sync.Mutex         // guards what follows
-	asked   bool               // a client has asked for the lock
 	revoked context.Context    // ends when a client asks for the lock; nil before it is needed
 	revoke  context.CancelFunc // of revoked
 }
 
-// holdDelay is how long a hold lasts before it watches its node, as in ownDelay.
-const holdDelay = time.Millisecond
-
-// heldNode is what a hold needs of its LockNode.
-type heldNode struct {
-	path  string
-	czxid int64
-	token int64
-}
-
 // grantedTo records the hold in the span of its acquisition. The turn at a semaphore has no
 // telemetry: it is waited for, but not counted as held.
-func (h *hold) grantedTo(span *acquireSpan) {
+func (h *hold) grantedTo(span *telemetry.Span) {
 	if h.l.telemetry != nil {
-		span.granted(h.node.token, h.session)
+		span.Granted(h.token, h.session)
 	}
 }
 
 // successor returns the next hold of a row. It takes over the node, the session and the
 // watch of h, which has been released.
 func (h *hold) successor() *hold {
-	// Let a watch that is being set arrive, within limits: otherwise a row of holds that are
-	// each shorter than a round trip would never have one.
-	limit := time.AfterFunc(examinePause, h.endWork())
-	h.work.Wait()
-	limit.Stop()
 	s := &hold{
-		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, node: h.node, self: h.self, row: h.row + 1,
-		own: h.own, ownDue: h.ownDue,
+		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1,
+		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver(), Due: h.node.Due},
 	}
 	s.begin()
-	s.asked = h.isRevoked() // the request is for the holder of the node
-	s.watchOrExamine()
+	if h.isRevoked() { // the request is for the holder of the node
+		s.setRevoked()
+	}
+	s.node.Start()
 	return s
 }
 
@@ -93,6 +73,7 @@ func (h *hold) successor() *hold {
 func (h *hold) begin() {
 	h.since, h.leases = time.Now(), 1
 	h.ctx, h.end = context.WithCancelCause(h.parent)
+	h.node.Held, h.node.Lose, h.node.Read = h.ctx, h.lose, h.noteRequest
 	h.keep = context.AfterFunc(h.parent, h.abandon)
 }
 
@@ -122,149 +103,23 @@ func (h *hold) release() bool {
 	return false
 }
 
-// watchOrExamine heeds the watch on the node that a new hold has taken over, or sets one
-// when it is due.
-func (h *hold) watchOrExamine() {
-	delay := time.Until(h.ownDue)
-	switch {
-	case h.own != nil:
-		h.heedWatch(h.own)
-	case delay <= 0:
-		h.examineLater()
-	default:
-		h.mu.Lock()
-		defer h.mu.Unlock()
-		if !h.over {
-			h.due = time.AfterFunc(delay, h.examineLater)
-		}
-	}
-}
-
-// examineLater starts examine on its own goroutine, unless the hold is over.
-func (h *hold) examineLater() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.due = nil
-	if h.over {
-		return
-	}
-	ctx, cancel := context.WithCancel(context.Background()) // it may outlive the hold, see successor
-	h.examining = cancel
-	h.work.Go(func() {
-		defer cancel()
-		h.examine(ctx)
-	})
-}
-
-// errNodeDeleted is the loss of all holds whose nodes are deleted by others.
-var errNodeDeleted = &LostError{Reason: framework.ReasonNodeDeleted}
-
-// heedWatch has the watch on the node end the hold.
-func (h *hold) heedWatch(own *framework.Watch) {
-	// On the receiving goroutine, so that the hold ends before any waiter of this client
-	// can learn of the same deletion.
-	own.EndOnDeletion(h.lose, errNodeDeleted)
-	own.OnFired(h.onEvent)
-}
-
-// onEvent handles the end of the watch on the node.
-func (h *hold) onEvent(event framework.Event) {
-	// After anything but a deletion the node may still be there: look, and watch again.
-	if event.Type != zk.EventNodeDeleted {
-		h.examineLater()
-	}
-}
-
-// examine reads the node and watches it. It ends the hold if the node is gone, and notes
-// whether a client has asked for the lock. It repeats the read until it succeeds, even when the
-// retry policy panics.
-func (h *hold) examine(ctx context.Context) {
-	pause, told := examinePause, false
-	for first := true; first || h.cause() == nil; first = false {
-		var own *framework.Watch
-		var stat framework.Stat
-		var data []byte
-		err := attempt.Guard(h.l.client, func() (err error) {
-			data, err = h.l.client.Get(ctx, h.node.path, framework.Watched(&own), framework.StoringStatIn(&stat))
-			return err
-		})
-		if _, panicked := errors.AsType[*attempt.PanicError](err); panicked {
-			own.Cancel() // it may have panicked after the read
-		}
-		switch {
-		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != h.node.czxid:
-			// Gone, or another node of the same name.
-			own.Cancel()
-			h.lose(errNodeDeleted)
-			return
-		case err == nil:
-			h.noteRequest(data)
-			// If the hold has ended meanwhile, abandon, leave or successor waits for examine, and
-			// then cancels the watch or hands it on.
-			h.mu.Lock()
-			h.own, h.examining = own, nil
-			h.mu.Unlock()
-			h.heedWatch(own)
-			return
-		}
-		// Without a connection, or without the right to read the node, the hold goes on as
-		// long as its session is confirmed.
-		if errors.Is(err, framework.ErrNoAuth) && !told {
-			told = true
-			h.l.client.Logger().Warn("lock node cannot be read: its deletion and requests for the lock go unnoticed until it can",
-				string(keyPath), h.node.path, "error", err)
-		}
-		attempt.Sleep(ctx, pause)
-		// A missing right may be missing for as long as the lock is held: ask less often.
-		if !framework.Retryable(err) {
-			pause = min(2*pause, maxExaminePause)
-		}
-	}
-}
-
-// The pause between two tries to read a node, and its limit.
-const (
-	examinePause    = 100 * time.Millisecond
-	maxExaminePause = 30 * time.Second
-)
-
 // abandon cleans up after a lost hold. The node is deleted in the background, unless the client
 // has ended: then it goes with the session, or is one of [LockNode.Persistent] and stays.
 func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
 	h.lost.Store(true)
-	h.l.telemetry.ended(context.Background(), h.since, cause)
+	h.l.telemetry.Ended(context.Background(), h.since, cause)
 	h.endUse()
 	h.self.leave()
 	h.l.handoff.pass()
-	h.stopWork()
-	h.own.Cancel()
+	h.node.Stop()
+	h.node.Own.Cancel()
 	if !errors.Is(cause, framework.ErrClosed) && !errors.Is(cause, framework.ErrAuthFailed) {
 		// It is refused when the client ends now.
-		_ = h.l.client.Delete(context.Background(), h.node.path, framework.InBackground())
+		_ = h.l.client.Delete(context.Background(), h.node.Path, framework.InBackground())
 	}
-	losses.report(h.l.client, h.session, h.node.path, h.node.token, lossReason(cause))
-}
-
-// stopWork cancels a running examine and waits for its end.
-func (h *hold) stopWork() {
-	h.endWork()()
-	h.work.Wait()
-}
-
-// endWork lets no examine begin any more. It returns a function that cancels a running one.
-func (h *hold) endWork() (cancel func()) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.over = true
-	if h.due != nil {
-		h.due.Stop()
-	}
-	if h.examining == nil {
-		return func() {}
-	}
-	return h.examining
+	telemetry.ReportLoss(h.l.client, h.session, h.node.Path, h.token, cause)
 }
 
 // err returns nil while the lock is held, and otherwise how the hold ended. If the timer of the
@@ -307,19 +162,19 @@ func (h *hold) leave(ctx context.Context) error {
 		return h.cause() // lost: abandon does the rest
 	}
 	if h.l.handoff != nil && h.l.handoff.next(h) {
-		h.l.telemetry.ended(ctx, h.since, nil)
+		h.l.telemetry.Ended(ctx, h.since, nil)
 		return nil
 	}
 	h.endUse()
 	h.self.leave()
 	h.l.handoff.pass()
-	h.stopWork()
-	err := h.l.client.Delete(ctx, h.node.path, framework.Guaranteed())
+	h.node.Stop()
+	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
 	// After the deletion, which has ended the watch for the price of a notification: to remove
 	// it before would be a request more.
-	h.own.Cancel()
+	h.node.Own.Cancel()
 	lost = h.lostBefore(err)
-	h.l.telemetry.ended(ctx, h.since, lost)
+	h.l.telemetry.Ended(ctx, h.since, lost)
 	return cmp.Or(lost, err)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -22,7 +23,10 @@ var errEndedSession = errors.New("reason")
 // heldIn returns a hold of the lease's node in a context that may have ended.
 func heldIn(ctx context.Context, lease *Lease) *hold {
 	held := lease.hold
-	h := &hold{l: held.l, session: held.session, parent: ctx, endUse: func() {}, node: held.node, self: held.self}
+	h := &hold{
+		l: held.l, session: held.session, parent: ctx, endUse: func() {}, token: held.token, self: held.self,
+		node: heldnode.Node{Client: held.l.client, Path: held.node.Path, Czxid: held.node.Czxid},
+	}
 	h.begin()
 	return h
 }

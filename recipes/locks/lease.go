@@ -46,7 +46,7 @@ func reportLeak(h *hold) {
 	if h.lost.Load() {
 		return // a lost lease keeps no lock
 	}
-	h.l.client.Logger().Error("a lease was dropped before its release: its lock stays held", string(keyPath), h.node.path)
+	h.l.client.Logger().Error("a lease was dropped before its release: its lock stays held", string(keyPath), h.node.Path)
 }
 
 // context returns a context that ends with the lease.
@@ -93,15 +93,18 @@ func (l *Lease) Err() error {
 //
 // Leases of one owner that re-entered the lock share a token. So do a writer and the reader
 // that it becomes, which takes the writer's place in the queue.
-func (l *Lease) Token() int64 { return l.hold.node.token }
+func (l *Lease) Token() int64 { return l.hold.token }
 
 // Path returns the path of the lock's node, as the client of this lease's lock names it.
-func (l *Lease) Path() string {
-	if l.via == l.hold.l {
-		return l.hold.node.path
+func (l *Lease) Path() string { return l.hold.pathIn(l.via) }
+
+// pathIn returns the path of the node as the client of a view of the lock names it.
+func (h *hold) pathIn(view *lock) string {
+	if view == h.l {
+		return h.node.Path
 	}
-	_, name := framework.SplitPath(l.hold.node.path)
-	return framework.JoinPath(l.via.path, name)
+	_, name := framework.SplitPath(h.node.Path)
+	return framework.JoinPath(view.path, name)
 }
 
 // String names the lease by the path of its node, for messages.
@@ -227,7 +230,7 @@ func (c *leaseContext) Value(key any) any {
 // Format names the context as package context names its own, for every verb.
 func (c *leaseContext) Format(s fmt.State, _ rune) {
 	// As in Lease.Format.
-	_, _ = fmt.Fprintf(s, "%v.WithLease(%s)", c.values, c.hold.node.path)
+	_, _ = fmt.Fprintf(s, "%v.WithLease(%s)", c.values, c.hold.node.Path)
 }
 
 // LeaseFrom returns the lease that a context was derived from with [Lease.Context]: the

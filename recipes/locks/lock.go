@@ -7,34 +7,101 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strings"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/recipes/locks/internal/line"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
+
+// keyPath is the key of a path in the log.
+const keyPath = instruments.Path
+
+// spec is what a recipe says of its lock.
+type spec struct {
+	client    *framework.Framework
+	driver    LockInternalsDriver
+	path      string // the folder
+	lockName  string // the part of a node's name before the number
+	maxLeases MaxLeases
+	reenters  bool   // ownership in a context counts
+	handsOff  bool   // holds in a row may share a node
+	recipe    string // in the telemetry, unless an option changes it; "" for a detail of a recipe, which is not observed
+}
+
+// validate returns an error for what cannot be a lock.
+func (s spec) validate() error {
+	fixed, isFixed := s.maxLeases.(FixedLeases)
+	shared, isShared := s.maxLeases.(*SharedLeases)
+	switch {
+	case s.client == nil:
+		return errors.New("locks: client nil, expected a started framework client")
+	case s.driver == nil:
+		return errors.New("locks: driver nil, expected one such as StandardLockInternalsDriver")
+	case s.maxLeases == nil:
+		return errors.New("locks: maxLeases nil, expected FixedLeases or another source")
+	case isFixed && fixed < 1:
+		return fmt.Errorf("locks: maxLeases %d, expected 1 or more", fixed)
+	case isShared && !shared.isOf(s.client):
+		return errors.New("locks: maxLeases of another client, expected SharedLeases made with the client of the semaphore")
+	}
+	if err := framework.ValidatePath(s.path); err != nil {
+		return fmt.Errorf("locks: %w", err)
+	}
+	if s.lockName == "" || strings.Contains(s.lockName, "/") {
+		return fmt.Errorf("locks: lock name %q, expected one without a slash, such as \"lock-\"", s.lockName)
+	}
+	if err := framework.ValidatePath(framework.JoinPath(s.path, s.lockName+"0")); err != nil {
+		return fmt.Errorf("locks: lock name %q: %w", s.lockName, err)
+	}
+	return nil
+}
 
 // lock is one lock of a client: where its nodes are, how they are ordered, how many have the
 // lock, and how its holds behave. It does not change, but for failed and handoff.
 type lock struct {
-	client    *framework.Framework
-	driver    LockInternalsDriver
-	path      string // the folder
+	spec
+
 	fullPath  string // of the folder, at the server
-	lockName  string // the part of a node's name before the number
 	basePath  string // path and lockName, as the driver gets it
-	maxLeases MaxLeases
 	line      *line.Line
-	owner     any  // the ownerKey of its holds
-	reenters  bool // whether ownership in a context counts
+	owner     any // the ownerKey of its holds
 	cfg       config
 	failed    atomicTime // the last failed try; unset if one has succeeded since
-	telemetry *telemetry
+	telemetry *telemetry.Lock
 	handoff   *handoff // nil if every hold has a node of its own
 
 	// driverFor returns the driver of an acquisition with a context, or why there can be none.
 	// It is nil if all have driver.
 	driverFor func(ctx context.Context) (LockInternalsDriver, error)
+}
+
+// newLock returns the lock of a spec.
+func newLock(s spec, opts []Option) (*lock, error) {
+	if err := s.validate(); err != nil {
+		return nil, err
+	}
+	cfg, err := newConfig(s, opts)
+	if err == nil && cfg.handoff > 1 && !s.handsOff {
+		err = errHandoffOfMany
+	}
+	if err != nil {
+		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
+	}
+	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg}
+	l.owner, l.line = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}, l.newLine()
+	if s.recipe != "" {
+		if l.telemetry, err = telemetry.New(s.client, cfg.recipe, s.path); err != nil {
+			return nil, err
+		}
+	}
+	if cfg.handoff > 1 {
+		l.handoff = &handoff{most: cfg.handoff}
+	}
+	return l, nil
 }
 
 // lineKey distinguishes the locks that know of each other's contenders.
@@ -47,17 +114,15 @@ type lineKey struct {
 
 // newLine returns what the client knows of the contenders.
 func (l *lock) newLine() *line.Line {
-	_, fixed := l.maxLeases.(FixedLeases)
-	key := lineKey{client: l.client.WithoutNamespace(), path: l.fullPath, fixed: fixed}
+	var sorter line.Sorter = struct{ LockInternalsSorter }{l.driver} // a method that happens to be called Number means nothing
 	if driver, ok := l.driver.(numberingDriver); ok {
-		key.sorter = driver.order()
-		return line.Of(key, driver.order())
+		sorter = driver.order()
 	}
-	if !reflect.ValueOf(l.driver).Comparable() {
-		return line.New(l.driver) // shared by no other lock
+	if !reflect.ValueOf(sorter).Comparable() {
+		return line.New(sorter) // shared by no other lock
 	}
-	key.sorter = l.driver
-	return line.Of(key, l.driver)
+	_, fixed := l.maxLeases.(FixedLeases)
+	return line.Of(lineKey{l.client.WithoutNamespace(), l.fullPath, sorter, fixed}, sorter)
 }
 
 // localReleaseProves reports whether the release of an acquisition of this process proves
@@ -170,4 +235,23 @@ func (l *lock) whyNot(ctx context.Context, err error) error {
 		return fmt.Errorf("%w: %w", end, err)
 	}
 	return err
+}
+
+// endSpan ends the span of an acquisition by its outcome and, for a failure, the type of its
+// error.
+func endSpan(ctx context.Context, span *telemetry.Span, err error) {
+	switch {
+	case err == nil:
+		span.End(ctx, telemetry.Acquired, "")
+	case ctx.Err() != nil: // before the others, which it may have caused
+		span.End(ctx, telemetry.Canceled, framework.ErrorType(ctx.Err()))
+	case errors.Is(err, ErrNotAcquired):
+		span.End(ctx, telemetry.NotAcquired, "")
+	case errors.Is(err, ErrSequenceExhausted):
+		span.End(ctx, telemetry.Error, "sequence_exhausted")
+	case errors.Is(err, errOwnNodeGone), errors.Is(err, framework.ErrSessionExpired):
+		span.End(ctx, telemetry.Lost, framework.ErrorType(err))
+	default:
+		span.End(ctx, telemetry.Error, framework.ErrorType(err))
+	}
 }

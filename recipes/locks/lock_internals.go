@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -30,80 +29,12 @@ func NewLockInternals(
 ) (*LockInternals, error) {
 	l, err := newLock(spec{
 		client: client, driver: driver, path: path, lockName: lockName, maxLeases: FixedLeases(maxLeases),
-		reenters: true, handsOff: maxLeases == 1, opts: opts,
-	})
+		reenters: true, handsOff: maxLeases == 1, recipe: "custom",
+	}, opts)
 	if err != nil {
 		return nil, err
 	}
 	return &LockInternals{l}, nil
-}
-
-// spec describes one lock.
-type spec struct {
-	client    *framework.Framework
-	driver    LockInternalsDriver
-	path      string
-	lockName  string
-	maxLeases MaxLeases
-	reenters  bool // ownership in a context counts
-	handsOff  bool // holds in a row may share a node
-	opts      []Option
-}
-
-// validate returns an error for what cannot be a lock.
-func (s spec) validate() error {
-	fixed, isFixed := s.maxLeases.(FixedLeases)
-	shared, isShared := s.maxLeases.(*SharedLeases)
-	switch {
-	case s.client == nil:
-		return errors.New("locks: client nil, expected a started framework client")
-	case s.driver == nil:
-		return errors.New("locks: driver nil, expected one such as StandardLockInternalsDriver")
-	case s.maxLeases == nil:
-		return errors.New("locks: maxLeases nil, expected FixedLeases or another source")
-	case isFixed && fixed < 1:
-		return fmt.Errorf("locks: maxLeases %d, expected 1 or more", fixed)
-	case isShared && !shared.isOf(s.client):
-		return errors.New("locks: maxLeases of another client, expected SharedLeases made with the client of the semaphore")
-	}
-	if err := framework.ValidatePath(s.path); err != nil {
-		return fmt.Errorf("locks: %w", err)
-	}
-	if s.lockName == "" || strings.Contains(s.lockName, "/") {
-		return fmt.Errorf("locks: lock name %q, expected one without a slash, such as \"lock-\"", s.lockName)
-	}
-	if err := framework.ValidatePath(framework.JoinPath(s.path, s.lockName+"0")); err != nil {
-		return fmt.Errorf("locks: lock name %q: %w", s.lockName, err)
-	}
-	return nil
-}
-
-// newLock returns the lock of a spec.
-func newLock(s spec) (*lock, error) {
-	if err := s.validate(); err != nil {
-		return nil, err
-	}
-	cfg, err := newConfig(s.client, s.opts)
-	if err == nil && cfg.handoff > 1 && !s.handsOff {
-		err = errHandoffOfMany
-	}
-	if err != nil {
-		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
-	}
-	l := &lock{
-		client: s.client, driver: s.driver, path: s.path, fullPath: s.client.FullPath(s.path), lockName: s.lockName,
-		basePath: framework.JoinPath(s.path, s.lockName), maxLeases: s.maxLeases, reenters: s.reenters, cfg: cfg,
-	}
-	l.owner, l.line = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}, l.newLine()
-	if !cfg.unobserved {
-		if l.telemetry, err = newTelemetry(s.client, cfg.recipe, s.path); err != nil {
-			return nil, err
-		}
-	}
-	if cfg.handoff > 1 {
-		l.handoff = &handoff{most: cfg.handoff}
-	}
-	return l, nil
 }
 
 // Path returns the path of the lock, the folder of its nodes.

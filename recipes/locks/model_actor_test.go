@@ -66,7 +66,8 @@ func (w *world) acquire(a *actor, s step) {
 	owner := fmt.Sprintf("actor %d, turn %d", s.actor, w.owners)
 	w.mu.Unlock()
 	owned, token := false, int64(math.MaxInt64)
-	if g := a.pick(-1); s.owned && g != nil {
+	g := a.pick(-1)
+	if (s.owned || s.verb == downgradeIt) && g != nil {
 		ctx, owned = g.context(ctx), true
 		if w.program.recipe.reenters {
 			owner, token = g.owner, g.leases[0].Token()
@@ -90,6 +91,9 @@ func (w *world) acquire(a *actor, s step) {
 				w.seen.reentered.Add(1)
 			}
 			w.granted(a, owner, call, grants)
+			if s.verb == downgradeIt && owned {
+				w.release(g)
+			}
 		}
 		a.mu.Lock()
 		defer a.mu.Unlock()
@@ -105,7 +109,7 @@ func (w *world) judge(a *actor, s step, owned, cancelled bool, err error) {
 	case (s.verb == tryIt || s.verb == tryReadIt) && errors.Is(err, locks.ErrNotAcquired):
 	case cancelled && errors.Is(err, context.Canceled):
 	case errors.As(err, &lost) && (a.client.isHurt() || w.isVandalized()): // a member of a multi-lock that had been acquired
-	case owned && (errors.As(err, &lost) || errors.Is(err, locks.ErrReleased) || errors.Is(err, locks.ErrUpgrade)):
+	case owned && (errors.As(err, &lost) || errors.Is(err, locks.ErrReleased) || errors.Is(err, locks.ErrUpgrade) || errors.Is(err, locks.ErrReentered)):
 	case w.program.recipe.resizes && errors.Is(err, locks.ErrTooManyLeases):
 	default:
 		w.failf("actor %d: %s: %w", s.actor, w.program.describe(s), err)

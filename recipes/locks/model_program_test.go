@@ -43,6 +43,8 @@ const (
 	tryIt              verb = "try"
 	readIt             verb = "read"
 	tryReadIt          verb = "try to read"
+	downgradeIt        verb = "become a reader" // acquires the read side as the owner of a lease, and releases that one
+	turnIt             verb = "go on"           // to the next of: acquire, become a reader, release; see [actor.next]
 	releaseIt          verb = "release"
 	cancelIt           verb = "cancel"         // the context of the acquisition that waits
 	revokeIt           verb = "ask for"        // another's lease
@@ -50,9 +52,10 @@ const (
 	deleteIt           verb = "delete"         // the node of some contender
 	killIt             verb = "session killed" // of the actor's client
 	loseIt             verb = "reply lost"     // of the client's next request, and its connection
-	maxActors               = 4
+	maxActors               = 6
 	maxPermits              = 3
 	minSteps, maxSteps      = 5, 20
+	stepsOfCrowd            = 60
 )
 
 // drawProgram draws a program for the recipe.
@@ -65,7 +68,10 @@ func drawProgram(t *rapid.T, r *recipe) program {
 	}
 	verbs := rapid.SampledFrom(r.verbs)
 	pauses := rapid.OneOf(rapid.IntRange(0, 60), rapid.IntRange(0, 3000))
-	steps := rapid.IntRange(minSteps, maxSteps).Draw(t, "steps")
+	steps := stepsOfCrowd
+	if !r.crowd {
+		steps = rapid.IntRange(minSteps, maxSteps).Draw(t, "steps")
+	}
 	for range steps {
 		p.steps = append(p.steps, step{
 			verb:  verbs.Draw(t, "verb"),

@@ -21,6 +21,8 @@ func (w *world) do(s step) {
 	a := w.actors[s.actor]
 	switch s.verb {
 	case restIt:
+	case turnIt:
+		w.do(a.next(s))
 	case releaseIt:
 		if g := a.pick(s.n); g != nil {
 			w.release(g)
@@ -49,6 +51,22 @@ func (w *world) do(s step) {
 	default:
 		w.acquire(a, s)
 	}
+}
+
+// next returns what an actor does to go on: so nearly every step does something.
+func (a *actor) next(s step) step {
+	g := a.pick(-1)
+	switch {
+	case g == nil && s.owned:
+		s.verb = acquireIt
+	case g == nil:
+		s.verb = readIt
+	case !g.shared && s.n > 0:
+		s.verb = downgradeIt
+	default:
+		s.verb = releaseIt
+	}
+	return s
 }
 
 // revoke asks for a grant, whose owner obliges.

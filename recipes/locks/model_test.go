@@ -27,6 +27,7 @@ type recipe struct {
 	model    checker.Model
 	open     func(*framework.Framework) (acquireFunc, error)
 	reenters bool
+	crowd    bool               // its programs are long, and nothing happens to their clients
 	resizes  bool               // the number of its permits changes
 	several  bool               // of its permits are acquired at once
 	members  func(int) []string // of a multi-lock, for a number from 1 to maxPermits
@@ -40,12 +41,16 @@ func (r *recipe) folderOf(actor int) string { return r.folders[actor%len(r.folde
 
 // acquires tells whether the verb is one that acquires.
 func (r *recipe) acquires(v verb) bool {
-	return slices.Contains([]verb{acquireIt, tryIt, readIt, tryReadIt}, v)
+	return slices.Contains([]verb{acquireIt, tryIt, readIt, tryReadIt, downgradeIt}, v)
 }
+
+// reads tells whether the verb is of the side that many can hold.
+func (v verb) reads() bool { return v == readIt || v == tryReadIt || v == downgradeIt }
 
 var (
 	basicVerbs  = []verb{restIt, acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, deleteIt, killIt, loseIt}
-	readVerbs   = slices.Concat(basicVerbs, []verb{readIt, readIt, tryReadIt})
+	readVerbs   = slices.Concat(basicVerbs, []verb{readIt, readIt, tryReadIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt})
+	crowdVerbs  = []verb{turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, cancelIt}
 	resizeVerbs = slices.Concat(basicVerbs, []verb{resizeIt})
 )
 
@@ -64,7 +69,15 @@ var recipesOfModels = []*recipe{
 		},
 	},
 	{
+		name: "mutexes", verbs: basicVerbs, folders: modelFolder, model: checker.Semaphore(1), // a row of holds has one token
+		open: openMutexes,
+	},
+	{
 		name: "readwrite", verbs: readVerbs, folders: modelFolder, model: checker.ReadWrite(), reenters: true,
+		open: openReadWrite,
+	},
+	{
+		name: "readwrite-crowd", verbs: crowdVerbs, folders: modelFolder, model: checker.ReadWrite(), reenters: true, crowd: true,
 		open: openReadWrite,
 	},
 	{
@@ -89,13 +102,33 @@ var recipesOfModels = []*recipe{
 	},
 }
 
+// openMutexes opens locks that are one lock: they share what a client knows about its queue.
+func openMutexes(c *framework.Framework) (acquireFunc, error) {
+	usual, err := locks.NewInterProcessMutex(c, modelPath, locks.WithoutReentry())
+	if err != nil {
+		return nil, err
+	}
+	row, err := locks.NewInterProcessMutex(c, modelPath, locks.WithoutReentry(), locks.WithLocalHandoff(maxPermits))
+	if err != nil {
+		return nil, err
+	}
+	semaphore, err := locks.NewInterProcessSemaphore(c, modelPath, locks.FixedLeases(1), locks.WithoutReentry())
+	if err != nil {
+		return nil, err
+	}
+	kinds := [maxPermits]locks.InterProcessLock{usual, row, semaphore}
+	return func(ctx context.Context, v verb, n int) ([]*grant, error) {
+		return single(kinds[n-1], false)(ctx, v, n)
+	}, nil
+}
+
 func openReadWrite(c *framework.Framework) (acquireFunc, error) {
 	rw, err := locks.NewInterProcessReadWriteLock(c, modelPath)
 	if err != nil {
 		return nil, err
 	}
 	return func(ctx context.Context, v verb, n int) ([]*grant, error) {
-		if v == readIt || v == tryReadIt {
+		if v.reads() {
 			return single(rw.ReadLock(), true)(ctx, v, n)
 		}
 		return single(rw.WriteLock(), false)(ctx, v, n)
@@ -213,7 +246,7 @@ func TestModels(t *testing.T) {
 				}
 			})
 			t.Log(&seen)
-			seen.requireEnough(t)
+			seen.requireEnough(t, r)
 		})
 	}
 }

@@ -97,7 +97,7 @@ func (w *world) waiting() (wanted [][]checker.Op) {
 func (r *recipe) wanted(w wish, now int64) (ops []checker.Op) {
 	s := w.step
 	op := checker.Op{
-		Kind: checker.Acquire, Lock: r.folders[0], Owner: w.owner, Shared: s.verb == readIt || s.verb == tryReadIt,
+		Kind: checker.Acquire, Lock: r.folders[0], Owner: w.owner, Shared: s.verb.reads(),
 		Token: w.token, Call: now, Return: now,
 	}
 	switch {

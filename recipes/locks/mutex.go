@@ -29,8 +29,8 @@ var _ InterProcessLock = (*InterProcessMutex)(nil)
 func NewInterProcessMutex(client *framework.Framework, path string, opts ...Option) (*InterProcessMutex, error) {
 	l, err := newLock(spec{
 		client: client, driver: mutexDriver, path: path, lockName: mutexName, maxLeases: FixedLeases(1),
-		reenters: true, handsOff: true, opts: named("mutex", opts),
-	})
+		reenters: true, handsOff: true, recipe: "mutex",
+	}, opts)
 	if err != nil {
 		return nil, err
 	}

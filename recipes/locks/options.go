@@ -25,13 +25,12 @@ type config struct {
 	recipe       string        // in the telemetry
 	handoff      int           // holds in a row under one node
 	onRevocation func(*Lease)  // may be nil
-	unobserved   bool          // without telemetry and revocation listener
 	noReentry    bool          // ownership in a context counts, and is refused
 	cleanup      time.Duration // how long a failed acquisition waits for the deletion of its node
 }
 
-func newConfig(client *framework.Framework, opts []Option) (config, error) {
-	c := config{policy: client.ErrorPolicy(), recipe: defaultRecipe}
+func newConfig(s spec, opts []Option) (config, error) {
+	c := config{policy: s.client.ErrorPolicy(), recipe: s.recipe}
 	for _, o := range opts {
 		if o == nil {
 			return c, errors.New("a nil option")
@@ -39,6 +38,9 @@ func newConfig(client *framework.Framework, opts []Option) (config, error) {
 		if err := o.apply(&c); err != nil {
 			return c, err
 		}
+	}
+	if s.recipe == "" {
+		c.onRevocation = nil
 	}
 	switch {
 	case c.data == nil:
@@ -104,9 +106,6 @@ func WithLockData(data []byte) Option {
 	})
 }
 
-// defaultRecipe is the recipe of a LockInternals without a name for it.
-const defaultRecipe = "custom"
-
 // WithRecipeName sets the attribute curator.recipe in the telemetry of the lock. It
 // distinguishes the waits and holds of this lock from others without naming its path.
 // Default: the name of the recipe, "custom" for a [LockInternals].
@@ -118,19 +117,6 @@ func WithRecipeName(name string) Option {
 		c.recipe = name
 		return nil
 	})
-}
-
-// unobserved is the option of a lock that is a detail of its recipe.
-func unobserved() Option {
-	return optionFunc(func(c *config) error {
-		c.unobserved, c.onRevocation = true, nil
-		return nil
-	})
-}
-
-// named puts the name of a recipe before the options, which may override it.
-func named(recipe string, opts []Option) []Option {
-	return append([]Option{WithRecipeName(recipe)}, opts...)
 }
 
 // WithLabel sets a name for the owner, which Participants show beside host and process: the

@@ -47,13 +47,13 @@ type InterProcessReadWriteLock struct {
 // arguments and sends nothing.
 func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
 	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true}
-	side.driver, side.lockName, side.opts = readDriver{}, readName, named("rw.read", opts)
-	read, err := newLock(side)
+	side.driver, side.lockName, side.recipe = readDriver{}, readName, "rw.read"
+	read, err := newLock(side, opts)
 	if err != nil {
 		return nil, err
 	}
-	side.driver, side.lockName, side.opts = writeDriver{}, writeName, named("rw.write", opts)
-	write, err := newLock(side)
+	side.driver, side.lockName, side.recipe = writeDriver{}, writeName, "rw.write"
+	write, err := newLock(side, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -254,8 +254,8 @@ func (d downgradeDriver) CreatesTheLock(
 	if err := d.writer.err(); err != nil {
 		return LockNode{}, writerEnded(err)
 	}
-	number := d.writer.node.path[strings.LastIndex(d.writer.node.path, writeName)+len(writeName):]
-	node := LockNode{Token: d.writer.node.token}
+	number := d.writer.node.Path[strings.LastIndex(d.writer.node.Path, writeName)+len(writeName):]
+	node := LockNode{Token: d.writer.token}
 	var err error
 	node.Path, err = client.Create(ctx, path+number, data,
 		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
@@ -269,7 +269,7 @@ func (d downgradeDriver) CreatesTheLock(
 // other writer can have entered in between. A writer before this one has let it in already, and
 // only its node is still to be deleted.
 func (d downgradeDriver) GetsTheLock(contenders []string, ours string, _ int) (PredicateResults, error) {
-	_, writer := framework.SplitPath(d.writer.node.path)
+	_, writer := framework.SplitPath(d.writer.node.Path)
 	switch {
 	case !slices.Contains(contenders, ours):
 		return PredicateResults{}, notListed(ours)

@@ -101,7 +101,11 @@ func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
 // boundBy returns a context that ends with base, after releaseTimeout if ctx has no deadline,
 // and with ctx, unless ctx has ended before or ends by the release itself.
 func boundBy(ctx, base context.Context) (context.Context, func()) {
-	timed, stopTimer := context.WithDeadline(base, releaseDeadline(ctx))
+	deadline, bounded := ctx.Deadline()
+	if !bounded || ctx.Err() != nil {
+		deadline = time.Now().Add(releaseTimeout)
+	}
+	timed, stopTimer := context.WithDeadline(base, deadline)
 	if ctx.Err() != nil || ctx.Done() == nil {
 		return timed, stopTimer
 	}
@@ -116,14 +120,6 @@ func boundBy(ctx, base context.Context) (context.Context, func()) {
 		cancel(nil)
 		stopTimer()
 	}
-}
-
-// releaseDeadline returns the deadline of a release with this context.
-func releaseDeadline(ctx context.Context) time.Time {
-	if deadline, bounded := ctx.Deadline(); bounded && ctx.Err() == nil {
-		return deadline
-	}
-	return time.Now().Add(releaseTimeout)
 }
 
 // afterWork joins the errors of the work under a lock and of its release. A loss that both
@@ -141,8 +137,8 @@ func afterWork(work, release error) error {
 const releasesAtOnce = 128
 
 // ReleaseAll releases leases, such as the thousands that a process holds when it hands its
-// work over. The deletions share writes: up to 128 of them are under way at a time, in reverse order of the leases. The deletion of one does not wait for the
-// next.
+// work over. It begins with the last lease, and up to 128 deletions are under way at a time.
+// They share writes, and none waits for another.
 //
 // The contract is of [Lease.Release], for each of the leases; the bound of ten seconds is for
 // all of them together. One lease that fails keeps no other from its release. The errors are

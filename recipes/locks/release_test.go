@@ -157,7 +157,7 @@ func TestReleaseLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 	for range rounds {
 		all := []*locks.Lease{acquire(t, m)}
 		for deadline := time.Now().Add(limit); server.Stats().Watches == 0; time.Sleep(time.Millisecond) {
-			require.Less(t, time.Now(), deadline, "the hold has not examined its node, for which it needs the mutex too")
+			require.Less(t, time.Now(), deadline, "the hold does not watch its node")
 		}
 		for range leases - 1 {
 			again, err := m.Acquire(all[0].Context(zktest.Context(t)))

@@ -3,7 +3,6 @@
 package locks
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -71,21 +70,22 @@ func (l *Lease) Revoked() <-chan struct{} { return l.hold.revocation().Done() }
 
 // noteRequest looks for a request in the node's data.
 func (h *hold) noteRequest(data []byte) {
-	if bytes.Equal(data, []byte(revokeMessage)) {
-		h.asking.Lock()
-		defer h.asking.Unlock()
-		h.asked = true
-		if h.revoke != nil {
-			h.revoke()
-		}
+	if string(data) == revokeMessage {
+		h.setRevoked()
 	}
+}
+
+// setRevoked ends the context that revocation returns.
+func (h *hold) setRevoked() {
+	h.revocation()
+	h.revoke()
 }
 
 // isRevoked reports whether a client has asked for the lock.
 func (h *hold) isRevoked() bool {
 	h.asking.Lock()
 	defer h.asking.Unlock()
-	return h.asked
+	return h.revoked != nil && h.revoked.Err() != nil
 }
 
 // revocation returns a context that ends when a client asks for the lock. It is made when a
@@ -95,9 +95,6 @@ func (h *hold) revocation() context.Context {
 	defer h.asking.Unlock()
 	if h.revoked == nil {
 		h.revoked, h.revoke = context.WithCancel(context.Background())
-		if h.asked {
-			h.revoke()
-		}
 	}
 	return h.revoked
 }

@@ -26,8 +26,8 @@ func NewInterProcessSemaphore(
 	client *framework.Framework, path string, maxLeases MaxLeases, opts ...Option,
 ) (*InterProcessSemaphore, error) {
 	l, err := newLock(spec{
-		client: client, driver: mutexDriver, path: path, lockName: mutexName, maxLeases: maxLeases, opts: named("semaphore", opts),
-	})
+		client: client, driver: mutexDriver, path: path, lockName: mutexName, maxLeases: maxLeases, recipe: "semaphore",
+	}, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -10,8 +10,11 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -67,19 +70,17 @@ func newPermits(client *framework.Framework, path string, maxLeases MaxLeases, o
 	}
 	leases, err := newLock(spec{
 		client: client, driver: newLeaseDriver(nil), path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
-		opts: named("semaphore", opts),
-	})
+		recipe: "semaphore",
+	}, opts)
 	if err != nil {
 		return permits{}, err
 	}
+	// Telemetry and revocation are for the leases, so the turn has no recipe. Leases are counted
+	// after their creation, so a turn that is lost unnoticed lets in no lease too many. So an
+	// interruption need not end a turn and send its owner to the end of the queue.
 	turn, err := newLock(spec{
-		client: client, driver: mutexDriver, path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName,
-		maxLeases: FixedLeases(1),
-		// Telemetry and revocation are for the leases. Leases are counted after their
-		// creation, so a turn that is lost unnoticed lets in no lease too many. So an
-		// interruption need not end a turn and send its owner to the end of the queue.
-		opts: append(slices.Clone(opts), unobserved(), WithErrorPolicy(framework.SessionErrorPolicy)),
-	})
+		client: client, driver: mutexDriver, path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName, maxLeases: FixedLeases(1),
+	}, append(slices.Clone(opts), WithErrorPolicy(framework.SessionErrorPolicy)))
 	if err != nil {
 		return permits{}, err
 	}
@@ -136,18 +137,7 @@ func (s permits) Do(ctx context.Context, fn func(context.Context) error) error {
 // beyond the maximum is still waited for, or was acquired before the maximum was
 // lowered.
 func (s permits) Participants(ctx context.Context) ([]Participant, error) {
-	participants, err := s.leases.Participants(ctx)
-	if err != nil {
-		return nil, err
-	}
-	maxLeases, err := s.leases.currentMax(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("locks: participants of %s: %w", s.path, err)
-	}
-	for i := range participants {
-		participants[i].Holds = i < maxLeases
-	}
-	return participants, nil
+	return s.leases.Participants(ctx)
 }
 
 // Waiters returns the contenders that are about to acquire leases, in the order of their
@@ -167,8 +157,8 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	if err := s.leases.refuseReentry(ctx); err != nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, err)
 	}
-	ctx, span := s.leases.telemetry.begin(ctx)
-	defer span.abandon(ctx)
+	ctx, span := s.leases.telemetry.Begin(ctx)
+	defer span.Abandon(ctx)
 	switch {
 	case wait:
 		leases, err = s.takeTurns(ctx, n, span)
@@ -177,7 +167,7 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	default:
 		leases, err = s.tryTurns(ctx, n, span)
 	}
-	span.end(ctx, err)
+	endSpan(ctx, span, err)
 	if err != nil {
 		return nil, s.leases.acquireError(ctx, s.path, err)
 	}
@@ -188,7 +178,7 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 // a try that must fail creates no node. It does not overtake an acquisition that waits for
 // its turn or has it. The maximum holds without the turn, because every lease is counted
 // after its creation; see leaseDriver.
-func (s permits) try(ctx context.Context, span *acquireSpan) ([]*Lease, error) {
+func (s permits) try(ctx context.Context, span *telemetry.Span) ([]*Lease, error) {
 	var turns, leases []string
 	var missing [2]error // a folder is missing before the first acquisition
 	maxLeases, err := s.leases.currentMax(ctx)
@@ -213,7 +203,7 @@ func (s permits) try(ctx context.Context, span *acquireSpan) ([]*Lease, error) {
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
 // node, an acquisition joins the queue again, and only its context ends the wait. Once it has
 // had a turn that also goes for an outage.
-func (s permits) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Lease, error) {
+func (s permits) takeTurns(ctx context.Context, n int, span *telemetry.Span) ([]*Lease, error) {
 	var rejoins rejoining
 	for {
 		leases, err := s.takeTurn(ctx, n, true, span)
@@ -235,20 +225,20 @@ func (s permits) takeTurns(ctx context.Context, n int, span *acquireSpan) ([]*Le
 }
 
 // tryTurns takes turns for a try, as often as the retry policy says.
-func (s permits) tryTurns(ctx context.Context, n int, span *acquireSpan) (leases []*Lease, err error) {
+func (s permits) tryTurns(ctx context.Context, n int, span *telemetry.Span) (leases []*Lease, err error) {
 	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
 		leases, err = s.takeTurn(ctx, n, false, span)
 		if errors.Is(err, errTurnLost) {
 			return err
 		}
-		return permanent(err)
+		return backoff.Permanent(err)
 	})
 	return leases, err
 }
 
 // takeTurn waits for its turn and acquires the leases one after the other.
 func (s permits) takeTurn(
-	ctx context.Context, n int, wait bool, span *acquireSpan,
+	ctx context.Context, n int, wait bool, span *telemetry.Span,
 ) ([]*Lease, error) {
 	maxLeases, err := s.leases.currentMax(ctx)
 	if err != nil {

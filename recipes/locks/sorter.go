@@ -34,10 +34,7 @@ func (s StandardLockInternalsSorter) Compare(a, b string) int {
 	}
 	x, _ := s.Sequence(a)
 	y, _ := s.Sequence(b)
-	if d := x - y; d != 0 { // the difference wraps as the counter does
-		return cmp.Compare(d, 0)
-	}
-	return strings.Compare(a, b)
+	return cmp.Or(cmp.Compare(x-y, 0), strings.Compare(a, b)) // the difference wraps as the counter does
 }
 
 // digits returns the ten digits after the lock name, or "" if a minus sign is there.

@@ -64,8 +64,9 @@ func (l *lock) lookFirst(ctx context.Context, driver LockInternalsDriver) (*line
 	}
 }
 
-// announce announces a try that may get the lock behind the contenders and the tries that were announced
-// before it. It returns nil if the try may not, and those before.
+// announce announces a try that may get the lock behind the contenders and the tries that
+// were announced before it. It returns nil if the try may not get it. It returns the tries
+// before it in either case.
 func (l *lock) announce(contenders []string, maxLeases int) (admitted *line.Try, before []*line.Try) {
 	t := line.NewTry(l.lockName)
 	before = l.line.Announce(t)

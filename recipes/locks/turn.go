@@ -34,6 +34,12 @@ func (a *acquisition) known() ([]string, bool) {
 	case a.shrinking == nil:
 		return a.listed, a.listed != nil
 	}
+	return a.before()
+}
+
+// before returns the contenders up to ours, without those that have left. It reports false if
+// some may be unknown.
+func (a *acquisition) before() ([]string, bool) {
 	contenders, known := a.place.Before()
 	if len(a.departed) > 0 {
 		contenders = slices.DeleteFunc(slices.Clone(contenders), func(name string) bool { return slices.Contains(a.departed, name) })
@@ -125,7 +131,7 @@ func (a *acquisition) lookAtOwn(ctx context.Context) (result PredicateResults, c
 		return PredicateResults{}, nil, false, nil
 	}
 	a.behind = true
-	a.span.waits() // at a position that is not known yet
+	a.span.Waits() // at a position that is not known yet
 	return PredicateResults{PathsToWatch: []string{own}}, []string{own, a.name}, true, nil
 }
 
@@ -220,7 +226,7 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 		return PredicateResults{}, fmt.Errorf("driver %T: %w", a.driver, err)
 	}
 	if a.behind = !result.GetsTheLock; a.behind {
-		a.span.queued(contenders, a.name)
+		a.span.Queued(contenders, a.name)
 	}
 	return result, nil
 }

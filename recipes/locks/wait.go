@@ -269,7 +269,7 @@ func (a *acquisition) checkOwnWatch() error {
 func (a *acquisition) interrupted() {
 	if !a.suspended {
 		a.suspended = true
-		a.span.suspended()
+		a.span.Suspended()
 	}
 }
 

@@ -52,7 +52,7 @@ type Migration []Operation
 // Set is a list of migrations that run in order, each once.
 type Set struct {
 	ID           string // names the lock; one part of a path
-	MetadataPath string // of the znodes that record what has run; nothing else may use it
+	MetadataPath string // of the znodes that record what has run; nothing else may use it, and no migration may create its parents
 	Migrations   []Migration
 }
 
@@ -62,7 +62,7 @@ type Manager struct {
 	lockPath string
 }
 
-// NewManager returns a manager whose locks are below lockPath. It sends nothing.
+// NewManager returns a manager whose locks are below lockPath, which no migration may create. It sends nothing.
 func NewManager(client *framework.Framework, lockPath string) (*Manager, error) {
 	if client == nil {
 		return nil, fmt.Errorf("migration: %w: client nil, expected a framework client", framework.ErrInvalidOption)
@@ -132,8 +132,12 @@ func (m *Manager) apply(ctx context.Context, lease *locks.Lease, set Set) error 
 		return err
 	}
 	var ops []framework.Op
-	for _, migration := range left {
-		for _, o := range migration {
+	for i, migration := range left {
+		for n, o := range migration {
+			if o.isAbove(lease.Path()) { // not of a migration that ran under another lock
+				return fmt.Errorf("%w: operation %d of migration %d is a %s of %s, which the lock is below; expected a lock path outside of it",
+					framework.ErrInvalidOption, n, len(ran)+i, o.kind, o.path)
+			}
 			ops = append(ops, o.op())
 		}
 		ops = append(ops, framework.CreateOp(framework.JoinPath(set.MetadataPath, metaPrefix), migration.hash(),
@@ -182,6 +186,10 @@ func (s Set) check() error {
 				return fmt.Errorf("%w: operation %d of migration %d is on %s, expected a path outside of the metadata path %s",
 					framework.ErrInvalidOption, n, i, o.path, s.MetadataPath)
 			}
+			if o.isAbove(s.MetadataPath) {
+				return fmt.Errorf("%w: operation %d of migration %d is a %s of %s, expected a metadata path outside of it, not %s",
+					framework.ErrInvalidOption, n, i, o.kind, o.path, s.MetadataPath)
+			}
 		}
 	}
 	return nil
@@ -191,6 +199,10 @@ func (s Set) check() error {
 func isIn(path, folder string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }
+
+// isAbove reports whether the operation creates or deletes a folder of path. It could never be applied,
+// because path exists by then.
+func (o Operation) isAbove(path string) bool { return o.kind != "set" && isIn(path, o.path) }
 
 func (o Operation) op() framework.Op {
 	switch o.kind {

@@ -156,8 +156,12 @@ func TestMigrationBadInput(t *testing.T) {
 		"operation 0 of migration 1: ":                 func(s *migration.Set) { s.Migrations[1] = migration.Migration{migration.Delete("y")} },
 		"the path belongs to something else":           func(s *migration.Set) { s.MetadataPath = "/taken" },
 		"the lock is at /locks/app":                    func(s *migration.Set) { s.MetadataPath = "/locks" },
-		"operation 1 of migration 0 is on /app/config": func(s *migration.Set) { s.MetadataPath = "/app/config" },
+		"operation 0 of migration 1 is on /app/config": func(s *migration.Set) { s.Migrations[0], s.MetadataPath = nil, "/app/config" },
 		"operation 0 of migration 0 is on /app":        func(s *migration.Set) { s.MetadataPath = "/" },
+		"is a create of /app, expected a metadata":     func(s *migration.Set) { s.MetadataPath = "/app/migrations" },
+		"is a delete of /app, expected a metadata": func(s *migration.Set) {
+			s.Migrations, s.MetadataPath = []migration.Migration{{migration.Delete("/app")}}, "/app/migrations"
+		},
 	} {
 		_, err := client.Create(zktest.Context(t), "/taken/x", nil, framework.CreatingParentsIfNeeded(), framework.OrSetData())
 		require.NoError(t, err)
@@ -167,6 +171,10 @@ func TestMigrationBadInput(t *testing.T) {
 	}
 	require.ErrorIs(t, m.Migrate(nilContext, set(1)), framework.ErrInvalidOption)
 	require.Equal(t, "none", state(t, client))
+
+	below, err := migration.NewManager(client, "/app/locks")
+	require.NoError(t, err)
+	require.ErrorContains(t, below.Migrate(zktest.Context(t), set(1)), "operation 0 of migration 0 is a create of /app, which the lock is below")
 }
 
 var nilContext context.Context

@@ -116,6 +116,9 @@ func (g *GroupMember) others(yield func(string, []byte) bool) {
 // WaitFor blocks until accept returns true for the members, which it is asked
 // at once and after each change, on the goroutine of the caller.
 func (g *GroupMember) WaitFor(ctx context.Context, accept func(members map[string][]byte) bool) error {
+	if accept == nil {
+		return fmt.Errorf("nodes: group %s: function nil, expected one that accepts the members", g.cache.Path())
+	}
 	err := g.cache.WaitFor(ctx, func(*cache.CuratorCache) bool { return accept(g.Members()) })
 	if err != nil {
 		return fmt.Errorf("nodes: group %s: %w", g.cache.Path(), err)

@@ -153,4 +153,5 @@ func TestGroupBadInput(t *testing.T) {
 	member, err := nodes.NewGroupMember(client, group, "a", nil)
 	require.NoError(t, err)
 	require.Panics(t, func() { member.OnChange(nil) })
+	require.ErrorContains(t, member.WaitFor(t.Context(), nil), "function nil")
 }

@@ -61,21 +61,18 @@ func (k *keeper) keep(ctx context.Context) {
 			k.fail(err)
 			return // the client will never have a session again
 		case ctx.Err() != nil:
-		case mayPass(err):
-			k.fail(err)
-			attempt.Sleep(ctx, k.pause.Next())
 		default:
-			// The cause of a refusal, such as a quota, may end without an event.
 			k.fail(err)
 			k.rest(ctx, err, nil)
 		}
 	}
 }
 
-// rest waits after a refusal: for a reason to look at the znode again, or for a pause. As in
-// Curator, a missing permission is not tried again, and data that is too large stays so.
-func (k *keeper) rest(ctx context.Context, refused error, watch *framework.Watch) {
-	if !errors.Is(refused, framework.ErrTooLarge) && !errors.Is(refused, framework.ErrNoAuth) {
+// rest waits after a failure: for a reason to look at the znode again, such as a connection, or for
+// a pause, because the cause of a refusal, such as a quota, may end without an event. As in Curator,
+// a missing permission is not tried again, and data that is too large stays so.
+func (k *keeper) rest(ctx context.Context, failure error, watch *framework.Watch) {
+	if mayPass(failure) || !errors.Is(failure, framework.ErrTooLarge) && !errors.Is(failure, framework.ErrNoAuth) {
 		var stop context.CancelFunc
 		ctx, stop = context.WithTimeout(ctx, k.pause.Next())
 		defer stop()
@@ -293,7 +290,7 @@ func (k *keeper) exchange(ctx context.Context, path string, deletion framework.O
 // remove deletes the znode and confirms that it is gone, however long that
 // takes. It leaves what another client has put there.
 func (k *keeper) remove(ctx context.Context) {
-	loop := attempt.Loop{Client: k.client}
+	loop := attempt.Loop{Client: k.client, Failed: k.remains}
 	k.remains(loop.Do(ctx, func(ctx context.Context) error {
 		err := k.removeOnce(ctx)
 		if err != nil && !mayPass(err) {

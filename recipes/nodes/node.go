@@ -56,7 +56,7 @@ type PersistentNode struct {
 	keeper  *keeper
 	stopped chan struct{} // closed when the znode is gone, or left is set for good
 	closed  bool
-	left    error // why the znode could not be removed
+	left    error // why the znode is not removed
 }
 
 // Change is what has become of the znode of a [PersistentNode].
@@ -167,6 +167,10 @@ func (n *PersistentNode) OnChange(fn func(Change)) *listen.Registration { return
 func (n *PersistentNode) Start() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	return n.startLocked()
+}
+
+func (n *PersistentNode) startLocked() error {
 	switch {
 	case n.closed:
 		return fmt.Errorf("nodes: start %s: %w", n.path, ErrClosed)
@@ -384,15 +388,19 @@ func (n *PersistentNode) Close() error {
 		<-stopped // no request follows, so the connection does not matter
 		return nil
 	}
-	if !n.awaitRemoval(stopped) {
-		return fmt.Errorf("nodes: close %s: %w", n.path, framework.ErrCleanupPending)
-	}
+	removed := n.awaitRemoval(stopped)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.left != nil {
+	switch {
+	case !removed && n.left != nil:
+		return fmt.Errorf("nodes: close %s: %w; last error: %w", n.path, framework.ErrCleanupPending, n.left)
+	case !removed:
+		return fmt.Errorf("nodes: close %s: %w", n.path, framework.ErrCleanupPending)
+	case n.left != nil:
 		return fmt.Errorf("nodes: close %s: %w", n.path, n.left)
+	default:
+		return nil
 	}
-	return nil
 }
 
 // awaitRemoval waits for the end of a removal, and reports whether it has seen it.

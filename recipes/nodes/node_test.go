@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/nodes"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -632,4 +633,47 @@ func TestDataThatCanNeverBeWritten(t *testing.T) {
 	}, limit, time.Millisecond)
 	_, err = nodes.NewPersistentNode(client, "/x", framework.Ephemeral, large)
 	require.ErrorIs(t, err, framework.ErrTooLarge)
+}
+
+// The requests of the outage have failed all the time, and the pauses between them have grown.
+func TestNodeIsBackAsSoonAsItsClientIs(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, _ *framework.Framework) {
+		client := zktest.Client(t, server, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.None()))
+		node := started(t, client, framework.Ephemeral)
+		changes := changesOf(t, node)
+		require.NoError(t, server.Stop())
+		time.Sleep(5*time.Minute + 17*time.Second)
+		require.NoError(t, server.Restart())
+
+		require.NoError(t, client.BlockUntilConnected(t.Context()))
+		back := time.Now()
+		for c := range changes {
+			if c.Present && c.Err == nil {
+				break
+			}
+		}
+
+		require.Less(t, time.Since(back), time.Second)
+		require.NoError(t, node.Close())
+	})
+}
+
+// A znode with children cannot be deleted. Close says so.
+func TestCloseOfANodeWithChildrenSaysWhyItStays(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
+		node, err := nodes.NewPersistentNode(client, path, framework.Persistent, nil)
+		require.NoError(t, err)
+		require.NoError(t, node.Start())
+		require.NoError(t, node.WaitForInitialCreate(t.Context()))
+		_, err = client.Create(t.Context(), path+"/child", nil)
+		require.NoError(t, err)
+
+		err = node.Close()
+
+		require.ErrorIs(t, err, framework.ErrCleanupPending)
+		require.ErrorIs(t, err, framework.ErrNotEmpty)
+		require.NoError(t, client.Delete(t.Context(), path+"/child"))
+		require.NoError(t, node.Close(), "the removal has gone on")
+		require.Empty(t, children(t, client))
+	})
 }

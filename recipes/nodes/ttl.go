@@ -60,13 +60,13 @@ func NewPersistentTtlNode( //nolint:revive // Curator's name
 // Start creates the znode in the background, keeps it, and returns at once. A
 // node is started once.
 func (n *PersistentTtlNode) Start() error {
-	if err := n.node.Start(); err != nil {
+	n.node.mu.Lock() // a Close at the same time must find both goroutines, or none
+	defer n.node.mu.Unlock()
+	if err := n.node.startLocked(); err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	n.node.mu.Lock()
-	n.stop = stop
-	n.node.mu.Unlock()
+	var ctx context.Context
+	ctx, n.stop = context.WithCancel(context.Background())
 	go n.keepTouching(ctx)
 	return nil
 }

@@ -165,3 +165,21 @@ func TestTTLNodeThatIsRefusedSaysSoOnce(t *testing.T) {
 		require.NoError(t, node.Close())
 	})
 }
+
+// A Close between the two halves of a Start must not wait for a goroutine that nothing ends.
+func TestTTLNodeIsClosedWhileItIsStarted(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
+		for range 5000 {
+			node, err := nodes.NewPersistentTtlNode(client, path, 10*time.Second, nil)
+			require.NoError(t, err)
+			began, started, closed := time.Now(), make(chan error, 1), make(chan error, 1)
+			go func() { started <- node.Start() }()
+			go func() { closed <- node.Close() }()
+			if err := <-started; err != nil {
+				require.ErrorIs(t, err, nodes.ErrClosed)
+			}
+			require.NoError(t, <-closed)
+			require.Zero(t, time.Since(began))
+		}
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -334,6 +336,37 @@ func TestMemberGroupThatHasDied(t *testing.T) {
 	})
 }
 
+// TestMemberPlansAsSoonAsItsClientIsBack: the requests for a plan that was due when the servers
+// went away have failed all the time, and the pauses between them have grown.
+func TestMemberPlansAsSoonAsItsClientIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(4)...))
+		var workers []*worker
+		for _, id := range []string{"a", "b"} {
+			client := zktest.Client(t, w.server, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.None()))
+			k := &worker{w: w, client: client, ended: make(chan error, 1)}
+			k.begin(id, nil)
+			workers = append(workers, k)
+			w.await(map[string]int{"a": 4})
+		}
+		time.Sleep(partition.DefaultSettle / 2)
+		require.NoError(t, w.server.Stop())
+		time.Sleep(5*time.Minute + 17*time.Second)
+		require.NoError(t, w.server.Restart())
+		for _, k := range workers {
+			require.NoError(t, k.client.BlockUntilConnected(t.Context()))
+		}
+		back := time.Now()
+
+		w.await(map[string]int{"a": 2, "b": 2})
+
+		require.Less(t, time.Since(back), 3*partition.DefaultSettle)
+		for _, k := range workers {
+			k.leave()
+		}
+	})
+}
+
 // TestMemberTwoMembersOfOneID: the newer one takes the place of the older one, which is perhaps dead.
 // If it lives it hands its partitions over, and waits.
 func TestMemberTwoMembersOfOneID(t *testing.T) {
@@ -493,6 +526,26 @@ func TestRunEndsWithTheClient(t *testing.T) {
 		require.NoError(t, a.client.Close())
 		require.ErrorIs(t, <-a.ended, framework.ErrClosed)
 	})
+}
+
+// TestMemberThatIsRefusedForNow: a quota, an error inside a server, and servers without a quorum.
+func TestMemberThatIsRefusedForNow(t *testing.T) {
+	for _, code := range []int32{-125, -1, -119} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, partition.Fixed(numbered(2)...))
+			var creations atomic.Int32
+			w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if isCreate := r.Op == zkserver.OpCreate || r.Op == zkserver.OpCreate2; isCreate && r.Path == root+"/members/a" && creations.Add(1) <= 3 {
+					return zkserver.FailWith(code)
+				}
+				return zkserver.Pass
+			})
+			a := w.join("a")
+			w.await(map[string]int{"a": 2})
+			require.Greater(t, creations.Load(), int32(3))
+			a.leave()
+		})
+	}
 }
 
 // TestRunEndsWithoutPermission, and with a policy that the session does not allow.

@@ -149,11 +149,14 @@ func (r *run) nodeIs() {
 	r.mu.Lock()
 	present, refused := r.present, r.refused
 	r.mu.Unlock()
+	if present && refused == nil {
+		r.retryAt = time.Time{} // an outage is over, and with it the reason of the last failure
+	}
 	switch {
 	case present:
 		// While it was away it may have missed to balance what it has planned.
 		r.settleThenBalance()
-	case refused == nil || errors.Is(refused, nodes.ErrDeleted) || framework.Retryable(refused):
+	case refused == nil || errors.Is(refused, nodes.ErrDeleted) || mayPass(refused):
 	case errors.Is(refused, nodes.ErrTaken):
 		r.client.Logger().Error("another member has taken this id, waiting until it has left", logPath, r.Path(), "member", r.cfg.id)
 	default:

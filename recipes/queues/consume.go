@@ -96,11 +96,12 @@ type consumer struct {
 
 // ahead is an item that was read before it was the next one. The zero value is none.
 type ahead struct {
-	name string
-	data []byte
-	stat framework.Stat
-	gone bool
-	err  error // why it cannot be read
+	name    string
+	session *framework.Session // before the read; nil before the client's first one
+	data    []byte
+	stat    framework.Stat
+	gone    bool
+	err     error // why it cannot be read
 }
 
 // run yields items until the loop is left, which is no error, or ctx ends.
@@ -215,7 +216,7 @@ func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
 		return false, nil // other consumers have locked too many items of the list
 	}
 	var now *framework.Stat
-	first := ahead{name: c.names[0]}
+	first := ahead{name: c.names[0], session: c.q.client.Session()}
 	err := c.q.client.Pipeline(ctx, framework.ReadStat(c.q.path, &now),
 		framework.ReadData(framework.JoinPath(c.q.path, first.name), &first.data,
 			framework.StoringStatIn(&first.stat), framework.StoringAbsenceIn(&first.gone)).StoringErrorIn(&first.err))
@@ -365,7 +366,7 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	// A context that ends while the request is under way must not lose the item.
 	bounded, cancel := graceful(ctx)
 	defer cancel()
-	switch err := remove(bounded, c.q.client, path, &node.stat); {
+	switch err := remove(bounded, c.q.client, path, &node.stat, node.session); {
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):
@@ -386,7 +387,7 @@ func (c *consumer) read(ctx context.Context, path, name string) (ahead, error) {
 	if item.name == name {
 		return item, nil
 	}
-	item = ahead{name: name}
+	item = ahead{name: name, session: c.q.client.Session()}
 	var err error
 	item.data, err = c.q.client.Get(ctx, path, framework.StoringStatIn(&item.stat))
 	switch {
@@ -413,18 +414,23 @@ func (c *consumer) deliver(ctx context.Context, name string, node ahead) (*deliv
 			return d, nil
 		}
 	}
-	return nil, c.leaveOut(ctx, name, err)
+	return nil, c.leaveOut(ctx, name, &node.stat, err)
 }
 
 // leaveOut leaves a znode where it is until it changes, so that it keeps nothing else from
-// being consumed.
-func (c *consumer) leaveOut(ctx context.Context, name string, why error) error {
+// being consumed. The Stat came with the data that cannot be used, and is zero if no data came.
+func (c *consumer) leaveOut(ctx context.Context, name string, read *framework.Stat, why error) error {
 	path := framework.JoinPath(c.q.path, name)
 	var watch *framework.Watch
 	stat, err := c.q.client.Exists(ctx, path, framework.Watched(&watch))
-	if err != nil || stat == nil {
+	switch {
+	case err != nil || stat == nil:
 		watch.Cancel()
 		return err
+	case read.Czxid != 0 && read.Mzxid != stat.Mzxid: // the change came before the watch
+		watch.Cancel()
+		c.forgetList()
+		return nil
 	}
 	c.q.client.Logger().Error("a znode in a queue cannot be consumed and stays there", logPath, c.q.path, "name", name, "error", why)
 	c.q.leftOut.Add(1)
@@ -572,7 +578,7 @@ func (c *consumer) lock(ctx context.Context, path, lock string) (bool, error) {
 		return false, nil // the item is gone
 	case failedAt(err, l.claimOf(path)) && isOfElement(err):
 		_, name := framework.SplitPath(path)
-		return false, c.leaveOut(ctx, name, err)
+		return false, c.leaveOut(ctx, name, &framework.Stat{}, err)
 	default:
 		return false, err
 	}

@@ -6,12 +6,18 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -99,6 +105,96 @@ func TestLateItemThatCannotBeReadIsLeftOut(t *testing.T) {
 				require.Equal(t, []string{"4"}, awaitItems(t, items, 1))
 				require.NoError(t, operator.Set(zktest.Context(t), framework.JoinPath(path, long), queues.Encode([]byte("2"))))
 				require.Equal(t, []string{"2"}, awaitItems(t, items, 1))
+			})
+		})
+	}
+}
+
+// A producer may create its znode first and write the item then. A consumer that has read the znode
+// in between does not miss the item.
+func TestLateDataOfAnItemIsConsumed(t *testing.T) {
+	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			producer := zktest.Client(t, server)
+			item, err := producer.Create(zktest.Context(t), path+"/queue-", nil,
+				framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+			asked, written := make(chan struct{}), make(chan struct{})
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op != zkserver.OpExists || r.Path != item {
+					return zkserver.Pass
+				}
+				close(asked) // once: the item is read, and is consumed then
+				return zkserver.HoldUntil(written)
+			})
+			items := consumed(t, newQueue(t, zktest.Client(t, server), opts...))
+			zktest.Await(t, asked, "the watch on an item without data")
+			require.NoError(t, producer.Set(zktest.Context(t), item, queues.Encode([]byte("a"))))
+			close(written)
+
+			require.Equal(t, []string{"a"}, awaitItems(t, items, 1))
+		})
+	}
+}
+
+// between is a compression that calls a function between the read of an item and its deletion.
+type between struct{ call func() }
+
+func (between) Compress(_ string, data []byte) ([]byte, error) { return data, nil }
+
+func (b between) Decompress(_ string, data []byte) ([]byte, error) {
+	b.call()
+	return data, nil
+}
+
+// A consumer has read an item when the servers are restored. It deletes no item of theirs that has the same name.
+func TestLateDeletionSparesTheItemOfRestoredServers(t *testing.T) {
+	for name, next := range map[string]func(*testing.T, *framework.Framework) (string, error){
+		"simple": func(t *testing.T, client *framework.Framework) (string, error) {
+			q, err := queues.NewSimpleDistributedQueue(client, path)
+			require.NoError(t, err)
+			item, err := q.Take(t.Context())
+			return string(item), err
+		},
+		"at once": func(t *testing.T, client *framework.Framework) (string, error) {
+			for item, err := range newQueue(t, client).Items(t.Context()) {
+				if err != nil {
+					return "", err
+				}
+				return string(item.Data), nil
+			}
+			return "", nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server, another := zktest.NewServer(t, zkserver.WithoutListener()), zktest.NewServer(t, zkserver.WithoutListener())
+				for server, item := range map[*zkserver.Server]string{server: "old", another: "new"} {
+					producer := zktest.Client(t, server)
+					if name == "simple" {
+						require.NoError(t, newSimple(t, producer).Offer(t.Context(), []byte(item)))
+					} else {
+						require.NoError(t, newQueue(t, producer).Put(t.Context(), []byte(item)))
+					}
+				}
+				var once sync.Once
+				var client *framework.Framework
+				restored := func() {
+					once.Do(func() {
+						assert.NoError(t, server.Stop())
+						zktest.AwaitState(t, client, framework.Suspended)
+						assert.NoError(t, server.Restore(another.Backup(), 0))
+						time.AfterFunc(time.Second, func() { assert.NoError(t, server.Restart()) })
+					})
+				}
+				client = zktest.Client(t, server, framework.WithCompression(), framework.WithCompressionProvider(between{restored}),
+					framework.WithRetryPolicy(retry.Forever(time.Second)))
+
+				item, err := next(t, client)
+
+				require.NoError(t, err)
+				require.Equal(t, "new", item)
 			})
 		})
 	}

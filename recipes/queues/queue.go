@@ -97,6 +97,10 @@ func (q *queue) add(ctx context.Context, name string, items [][]byte) error {
 	case ctx.Err() != nil:
 		return wrap(what, attempt.Interrupted(ctx))
 	}
+	// Before it is queued: puts of the background share a transaction, which an invalid id would spoil.
+	if err := framework.ValidatePath(framework.JoinPath(q.path, name)); err != nil {
+		return wrap(what, err)
+	}
 	p := put{ctx: context.WithoutCancel(ctx), name: name, data: envelope(items)}
 	if !q.cfg.background {
 		return wrap(what, q.create(ctx, p))
@@ -141,11 +145,12 @@ func (q *queue) FlushPuts(ctx context.Context) error {
 	return err
 }
 
-// A transaction of puts stays well below the size that a server accepts, unless
+// A transaction of puts stays well below the size that a server and the client accept, unless
 // a single item is larger.
 const (
 	putsAtOnce  = 100
 	bytesAtOnce = 256 << 10
+	besidePut   = 100 // bytes of a put in a transaction, without its path and its data
 )
 
 // run makes the background puts until none is pending.
@@ -185,13 +190,18 @@ func (q *queue) next() []put {
 	if q.cfg.maxItems > 0 {
 		most = 1 // each waits for room
 	}
+	limit, beside := min(bytesAtOnce, q.client.MaxRequestSize()/2), len(q.client.FullPath(q.path))+besidePut
 	n, size := 0, 0
-	for n < min(len(q.pending), most) && (n == 0 || size+len(q.pending[n].data) <= bytesAtOnce) {
-		size += len(q.pending[n].data)
+	for n < min(len(q.pending), most) {
+		size += beside + len(q.pending[n].name) + len(q.pending[n].data)
+		if n > 0 && size > limit {
+			break
+		}
 		n++
 	}
 	some := slices.Clone(q.pending[:n])
-	q.pending = slices.Delete(q.pending, 0, n)
+	clear(q.pending[:n])
+	q.pending = q.pending[n:] // not moved: there may be very many
 	q.running = n > 0
 	return some
 }

@@ -507,3 +507,23 @@ func TestQueueConsumersSurviveALongPartition(t *testing.T) {
 		})
 	}
 }
+
+// Puts of the background that share a transaction do not share a failure of one of them.
+func TestQueuePutInTheBackgroundSpoilsNoOther(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithMaxRequestSize(8<<10))
+	q, err := queues.NewDistributedIdQueue(client, path, queues.WithPutInBackground())
+	require.NoError(t, err)
+	first := make(chan struct{})
+	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(first))) // all others wait together
+	item := make([]byte, 1<<10)
+	for n := range 20 {
+		require.NoError(t, q.Put(zktest.Context(t), item, fmt.Sprint(n)))
+	}
+	require.ErrorIs(t, q.Put(zktest.Context(t), item, "a\x00b"), framework.ErrInvalidPath)
+	require.NoError(t, q.Put(zktest.Context(t), item, "last"))
+	close(first)
+
+	require.NoError(t, q.FlushPuts(zktest.Context(t)))
+	awaitNames(t, client, path, 21)
+}

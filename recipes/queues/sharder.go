@@ -381,8 +381,8 @@ func (s *QueueSharder[Q]) Queue() (Q, error) {
 
 // Consume consumes all queues, and queues that are added later, until ctx ends. Then
 // it returns the error and cause of ctx. It consumes one item of each queue at a
-// time, so several goroutines call fn at once. A panic of fn ends the process. Apart
-// from that it is [DistributedQueue.Consume] of each queue.
+// time, so several goroutines call fn at once. A panic of fn ends the process, and
+// [runtime.Goexit] in fn ends Consume with an error. Apart from that it is [DistributedQueue.Consume] of each queue.
 //
 // The first queue that cannot be consumed ends it, with that queue's error. All
 // calls of fn have returned then. Consume fails before Start and after Close. A
@@ -408,6 +408,8 @@ func (s *QueueSharder[Q]) Consume(ctx context.Context, fn func(ctx context.Conte
 	return err
 }
 
+var errExited = errors.New("the function has called runtime.Goexit")
+
 // consume returns what the first consumer that ends has returned.
 func (s *QueueSharder[Q]) consume(ctx context.Context, fn func(ctx context.Context, item []byte) error) error {
 	var consumers sync.WaitGroup
@@ -422,11 +424,14 @@ func (s *QueueSharder[Q]) consume(ctx context.Context, fn func(ctx context.Conte
 		next += len(added)
 		for _, shard := range added {
 			consumers.Go(func() {
-				err := shard.Consume(ctx, fn)
-				select {
-				case first <- err:
-				default: // another one was faster
-				}
+				err := wrap("consume "+shard.Path(), errExited)
+				defer func() {
+					select {
+					case first <- err:
+					default: // another one was faster
+					}
+				}()
+				err = shard.Consume(ctx, fn)
 			})
 		}
 		select {

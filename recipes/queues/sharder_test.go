@@ -4,6 +4,7 @@ package queues_test
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -419,4 +420,21 @@ func TestSharderBadInput(t *testing.T) {
 	none, err := queues.NewQueueSharder(client, func(string) (*queues.DistributedQueue, error) { return nil, nil }, path, leaderPath)
 	require.NoError(t, err)
 	require.ErrorContains(t, none.Start(zktest.Context(t)), "open returned nil")
+}
+
+// A function that ends its goroutine, as a failed test does, leaves no queue without a consumer
+// unnoticed.
+func TestSharderConsumerThatExitsEndsConsume(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	s := newSharder(t, client)
+	require.NoError(t, s.Start(zktest.Context(t)))
+	q, err := s.Queue()
+	require.NoError(t, err)
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	err = s.Consume(zktest.Context(t), func(context.Context, []byte) error {
+		runtime.Goexit()
+		return nil
+	})
+	require.ErrorContains(t, err, "runtime.Goexit")
+	require.ErrorContains(t, err, q.Path())
 }

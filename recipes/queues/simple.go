@@ -212,14 +212,17 @@ func (q *SimpleDistributedQueue) get(ctx context.Context, name string, at listed
 // remove removes an item by its name in the list of that time, and returns it.
 func (q *SimpleDistributedQueue) remove(ctx context.Context, name string, at listed) ([]byte, error) {
 	var stat framework.Stat
+	session := q.client.Session()
 	data, err := q.get(ctx, name, at, &stat)
 	if err != nil {
 		return nil, err
 	}
-	if err := remove(ctx, q.client, framework.JoinPath(q.path, name), &stat); err != nil {
-		if framework.OutcomeUnknown(err) {
-			return data, err
-		}
+	switch err := remove(ctx, q.client, framework.JoinPath(q.path, name), &stat, session); {
+	case framework.OutcomeUnknown(err):
+		return data, err
+	case attempt.NotSent(err):
+		return nil, errOtherFolder
+	case err != nil:
 		return nil, err
 	}
 	q.forget(name, at)

@@ -3,6 +3,7 @@
 package txn
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -34,10 +35,16 @@ func (tx *Tx) commit() error {
 	if err != nil {
 		return err
 	}
+	// In a later session the servers may be restored ones, where other data has these versions.
 	err = attempt.Conditional(func() error {
-		_, err := tx.client.Transact(tx.ctx, ops...)
-		return err
+		return tx.client.Retry(tx.ctx, func(ctx context.Context) error {
+			_, err := tx.client.Transact(ctx, ops...)
+			return err
+		}, attempt.InSession(tx.client, tx.session))
 	})
+	if attempt.NotSent(err) {
+		return conflict("/", err)
+	}
 	return tx.outcome(err)
 }
 

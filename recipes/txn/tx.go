@@ -19,7 +19,8 @@ type Tx struct {
 	ctx      context.Context
 	client   *framework.Framework
 	cfg      config
-	history  int64 // in which everything was read, see framework.Framework.History
+	history  int64              // in which everything was read, see framework.Framework.History
+	session  *framework.Session // of the first read, nil for the client's first one
 	ended    bool
 	conflict *conflictError // met by a read
 
@@ -243,9 +244,12 @@ func (tx *Tx) read(paths ...string) error {
 		return err
 	}
 	refound, err := tx.get(again)
+	if err != nil {
+		return err
+	}
 	maps.Copy(found, refound)
 	maps.Copy(tx.nodes, found)
-	return err
+	return nil
 }
 
 // without returns the paths that are no keys of known, each once.

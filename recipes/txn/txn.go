@@ -135,7 +135,7 @@ func (e *userError) Unwrap() error { return e.error }
 // try runs the function once, and commits.
 func try(ctx context.Context, client *framework.Framework, fn func(*Tx) error, cfg config) error {
 	tx := &Tx{
-		ctx: ctx, client: client, cfg: cfg, history: client.History(),
+		ctx: ctx, client: client, cfg: cfg, history: client.History(), session: client.Session(),
 		nodes: make(map[string]node), folders: make(map[string]folder), lists: make(map[string][]string), writes: make(map[string]write),
 	}
 	err := tx.run(fn)

@@ -8,8 +8,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -477,4 +479,64 @@ func TestTxnSessionThatEndsIsAConflict(t *testing.T) {
 	}))
 	require.Equal(t, 2, runs)
 	require.Equal(t, "1+", data(t, client, "/d/a"))
+}
+
+// A read that fails leaves nothing that later reads of the transaction would take for its result.
+func TestTxnReadThatFailedIsMadeAgain(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	put(t, client, "/d/a", "1")
+	counts, created := make(chan struct{}), make(chan struct{})
+	server.Intercept(zkserver.Nth(2, zkserver.OpGetData, zkserver.FailWith(-1))) // the read after the count
+	counted := false
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpExists || counted {
+			return zkserver.Pass
+		}
+		counted = true
+		close(counts)
+		return zkserver.HoldUntil(created)
+	})
+	go func() {
+		defer close(created)
+		<-counts
+		_, err := other.Create(zktest.Context(t), "/d/new", []byte("2"))
+		assert.NoError(t, err)
+	}()
+
+	must(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+		_, err := tx.Exists("/d/new")
+		require.Error(t, err)
+		exists, err := tx.Exists("/d/new")
+		must(t, err)
+		require.True(t, exists)
+		return nil
+	}, txn.VersionsOnly()))
+}
+
+// TestTxnCommitThatMeetsRestoredServersIsAConflict: their znodes have the versions and the numbers of creations that were read, and
+// other data.
+func TestTxnCommitThatMeetsRestoredServersIsAConflict(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, another := zktest.NewServer(t, zkserver.WithoutListener()), zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
+		put(t, client, "/d/a", "1")
+		put(t, zktest.Client(t, another), "/d/a", "restored", "/more/transactions/than/there/were", "")
+		runs := 0
+		require.NoError(t, txn.Do(t.Context(), client, func(tx *txn.Tx) error {
+			got, err := tx.Get("/d/a")
+			if err != nil {
+				return err
+			}
+			if runs++; runs == 1 {
+				must(t, server.Stop())
+				zktest.AwaitState(t, client, framework.Suspended)
+				must(t, server.Restore(another.Backup(), 0))
+				time.AfterFunc(time.Second, func() { assert.NoError(t, server.Restart()) }) // while the commit waits for a connection
+			}
+			return tx.Set("/d/a", append(got, '+'))
+		}))
+		require.Equal(t, 2, runs)
+		require.Equal(t, "restored+", data(t, client, "/d/a"))
+	})
 }

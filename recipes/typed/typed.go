@@ -20,7 +20,8 @@ import (
 var ErrCodec = errors.New("codec failed")
 
 // Codec turns values into the data of znodes and back. Its functions are called by several
-// goroutines at once.
+// goroutines at once. Decode must copy what it keeps of its argument: the data in the picture of a
+// cache is shared.
 type Codec[T any] struct {
 	Encode func(T) ([]byte, error)
 	Decode func([]byte) (T, error)

@@ -162,6 +162,14 @@ func TestCheckWhatNobodyCanHaveRecorded(t *testing.T) {
 	}
 }
 
+func TestCheckMorePermitsThanAnIntHolds(t *testing.T) {
+	err := checker.Check(checker.Semaphore(2), []checker.Op{
+		{Kind: checker.Acquire, Lock: "/a", Owner: "one", Call: 1, Return: 2},
+		{Kind: checker.Acquire, Lock: "/a", Owner: "two", N: math.MaxInt, Call: 3, Return: 4},
+	})
+	require.ErrorAs(t, err, new(*checker.ViolationError))
+}
+
 func TestCheckModelIsNeeded(t *testing.T) {
 	require.ErrorContains(t, checker.Check(checker.Model{}, nil), "the zero Model")
 }

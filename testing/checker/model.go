@@ -67,7 +67,7 @@ func Semaphore(permits int) Model {
 			for _, h := range s.holds {
 				held += h.n
 			}
-			return held+op.permits() <= s.permits
+			return op.permits() <= s.permits-held
 		},
 	}
 }

@@ -71,7 +71,12 @@ func (p *Proxy) Rate(bytesPerSecond int) {
 // are several interceptors, the oldest is asked first, and the first verdict that is not [Pass] holds. After remove has
 // returned no new call of judge begins. A call that is under way may still go on. The package documentation says from
 // where judge is called.
+//
+// An interceptor that ends its goroutine, as testing.T.FailNow does, resets the connection. Intercept panics if judge is nil.
 func (p *Proxy) Intercept(judge func(Frame) Verdict) (remove func()) {
+	if judge == nil {
+		panic("zkproxy: Intercept of a nil function, expected a func(Frame) Verdict")
+	}
 	i := &interceptor{judge: judge}
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -4,6 +4,7 @@ package zkproxy_test
 
 import (
 	"io"
+	"runtime"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -224,6 +225,22 @@ func TestInterceptorMayBlockAndUseTheProxy(t *testing.T) {
 	other.call(1, zkproxy.OpSync, "/")
 	close(leave)
 	require.Equal(t, "/block", await(t, p, zkproxy.Swallowed).Frame.Path, "the black hole that it opened takes its own frame")
+}
+
+// TestInterceptorThatExits, as a failing assertion in it does, costs the connection.
+func TestInterceptorThatExits(t *testing.T) {
+	server := startServer(t)
+	p := start(t, server.addr())
+	p.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+		if f.Index == 1 {
+			runtime.Goexit()
+		}
+		return zkproxy.Pass
+	})
+	c := connect(t, p.Addr())
+	c.send(1, zkproxy.OpCreate, "/a")
+	c.requireReset()
+	require.PanicsWithValue(t, "zkproxy: Intercept of a nil function, expected a func(Frame) Verdict", func() { p.Intercept(nil) })
 }
 
 func TestBlackholeOutranksWithholding(t *testing.T) {

@@ -32,8 +32,20 @@ type piece struct {
 	read  time.Time
 }
 
-// carry takes up what was read, piece by piece, until the link is over.
+// carry carries what was read. It resets the link if an interceptor ends the goroutine.
 func (s *stream) carry() {
+	exited := true
+	defer func() {
+		if exited {
+			s.link.reset("an interceptor has ended its goroutine")
+		}
+	}()
+	s.carryAll()
+	exited = false
+}
+
+// carryAll takes up what was read, piece by piece, until the link is over.
+func (s *stream) carryAll() {
 	for p := range s.queue {
 		if !s.sleep(time.Until(p.read.Add(s.delay()))) {
 			return

@@ -107,7 +107,15 @@ var errProtocol = errors.New("protocol violated")
 // readLoop discards what still arrives.
 func (c *conn) readLoop() {
 	defer close(c.readDone)
+	exited := true
+	defer func() {
+		if exited { // a hook has, as testing.T.FailNow does
+			c.srv.hungUp(c, errors.New("a hook has ended its goroutine"))
+			c.abort()
+		}
+	}()
 	err := c.serve()
+	exited = false
 	c.srv.hungUp(c, err)
 	switch {
 	case c.isEnded(): // and the writing goroutine closes it

@@ -171,8 +171,12 @@ type hook struct {
 // The requests of one connection reach hook in their order, before they are applied. Calls of the hooks of one
 // server never overlap, so a hook needs no lock for its own state. For the same reason it must not block: to hold
 // a request back, return [HoldUntil]. It may use the server, except for Stop, Restart and Close. A call that has
-// begun when remove is called may end after remove has returned.
+// begun when remove is called may end after remove has returned. A hook that ends its goroutine, as
+// testing.T.FailNow does, ends the connection. Intercept panics if hook is nil.
 func (s *Server) Intercept(decide func(Request) Fault) (remove func()) {
+	if decide == nil {
+		panic("zkserver: Intercept of a nil hook, expected a func(Request) Fault")
+	}
 	h := &hook{decide: decide}
 	s.hooks.mu.Lock()
 	defer s.hooks.mu.Unlock()

@@ -3,6 +3,7 @@
 package zkserver_test
 
 import (
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -317,6 +318,24 @@ func TestHooksMayUseTheServer(t *testing.T) {
 	require.NoError(t, err)
 	c.hungUp(t)
 	require.Equal(t, zkserver.Stats{Znodes: 5}, srv.Stats())
+}
+
+// TestHookThatExits, as a failing assertion in it does, ends the connection rather than leaving its client
+// without an answer.
+func TestHookThatExits(t *testing.T) {
+	srv := start(t)
+	c := rawTo(t, srv, connection{})
+	remove := srv.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpCreate {
+			runtime.Goexit()
+		}
+		return zkserver.Pass
+	})
+	_, err := c.send(1, createBody("/a", "", 0))
+	require.NoError(t, err)
+	c.hungUp(t)
+	remove()
+	require.PanicsWithValue(t, "zkserver: Intercept of a nil hook, expected a func(Request) Fault", func() { srv.Intercept(nil) })
 }
 
 func TestOpCodeString(t *testing.T) {

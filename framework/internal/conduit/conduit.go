@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -257,10 +258,15 @@ func (c *Conduit) Lapse(why error) {
 }
 
 // Leave cuts the current connection if gone reports that its server, given by name and
-// address, has left the ensemble. Unlike the methods of Events, gone may block.
-func (c *Conduit) Leave(gone func(server string, address net.Addr) bool) {
+// address, has left the ensemble. It also ends an attempt to connect to what is none of the servers, and
+// the round of that attempt. Unlike the methods of Events, gone may block.
+func (c *Conduit) Leave(servers []string, gone func(server string, address net.Addr) bool) {
+	c.hosts.giveUp(servers)
 	conn := c.current()
-	if conn != nil && conn.isOpen() && gone(conn.to.server, conn.RemoteAddr()) {
+	switch {
+	case conn == nil, conn.hasEnded(), slices.Contains(servers, conn.to.server):
+	case conn.isLive() && !gone(conn.to.server, conn.RemoteAddr()): // a handshake costs less to repeat
+	default:
 		conn.fail(fmt.Errorf("%s is no server of the ensemble any more", conn.to.server))
 	}
 }

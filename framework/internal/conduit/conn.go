@@ -139,11 +139,7 @@ func (c *conn) isEstablished() bool {
 	return c.established
 }
 
-func (c *conn) isOpen() bool {
-	c.queue.Lock()
-	defer c.queue.Unlock()
-	return c.open
-}
+func (c *conn) hasEnded() bool { return c.ctx.Err() != nil }
 
 func (c *conn) isLive() bool {
 	c.queue.Lock()

@@ -39,6 +39,8 @@ type connector struct {
 func (c *connector) connect(ctx context.Context, network, server string) (socket net.Conn, to target, by time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.attemptLimit())
 	defer cancel()
+	c.hosts.attempt(cancel)
+	defer c.hosts.attempt(nil)
 	to = c.hosts.current()
 	if to.server == server && to.address == "" && c.lookup != nil {
 		if to, err = c.lookUp(ctx, server); err != nil {

@@ -45,6 +45,8 @@ type hosts struct {
 	left        int      // servers that this round has yet to try
 	further     []target // other addresses of the servers it has tried
 	now         target   // being tried
+	cancel      func()   // ends the attempt that is under way; nil for none
+	gone        bool     // now has left the ensemble before its attempt began
 	last        string   // the server of the last connection
 	again       bool     // now is one of further
 	attempts    int      // since the last stable connection
@@ -97,6 +99,7 @@ func (h *hosts) Next() (server string, roundOver bool) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	h.gone = false
 	if h.again = h.left == 0 && len(h.further) > 0; h.again {
 		h.now, h.further = h.further[0], h.further[1:]
 		return h.now.server, h.stopped
@@ -108,6 +111,28 @@ func (h *hosts) Next() (server string, roundOver bool) {
 	h.now = target{server: h.servers[h.next]}
 	h.next = (h.next + 1) % len(h.servers)
 	return h.now.server, h.stopped
+}
+
+// attempt notes how to end the attempt that begins now, nil once there is none.
+func (h *hosts) attempt(cancel func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.cancel = cancel; cancel != nil && h.gone {
+		cancel()
+	}
+}
+
+// giveUp ends the round, and the attempt under way, if that is at none of the servers.
+func (h *hosts) giveUp(servers []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if slices.Contains(servers, h.now.server) {
+		return
+	}
+	h.left, h.further, h.gone = 0, nil, true
+	if h.cancel != nil {
+		h.cancel()
+	}
 }
 
 // current returns what is being tried.

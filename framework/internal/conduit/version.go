@@ -144,7 +144,7 @@ func (c *conn) findVersion() {
 	stop := context.AfterFunc(c.ctx, cancel)
 	defer stop()
 	said := c.owner.versions.ask(ctx, c.to.server)
-	if c.ctx.Err() != nil {
+	if c.hasEnded() {
 		return // that there was no answer says nothing
 	}
 	c.version.known.Store(&said)

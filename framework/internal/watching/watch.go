@@ -3,6 +3,7 @@
 package watching
 
 import (
+	"errors"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -117,7 +118,8 @@ func (r *Registry) Begin(w *Watch, s Setting) (ask bool, done func(conduit.Reply
 	e.addLocked(w)
 	return w.asked, func(reply conduit.Reply, err error) {
 		w.absent = err == nil && s.OnAbsent && reply.Code == wire.CodeNoNode
-		w.set = err == nil && reply.Code == 0 || w.absent
+		// A reply that is too long is thrown away, but the server has set the watch.
+		w.set = err == nil && reply.Code == 0 || w.absent || errors.Is(err, conduit.ErrReplyTooLarge)
 		r.answered(w)
 	}
 }

@@ -29,6 +29,7 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -38,23 +39,20 @@ import (
 
 const (
 	maxBody = 1 << 20          // bytes of an instance
-	limit   = 10 * time.Second // for one request
+	limit   = 10 * time.Second // for one request, and for its answer to be read
 )
 
-// Handler returns the REST resource of a discovery. The strategy chooses for /v1/anyservice; nil
-// is [discovery.RoundRobin].
+// Handler returns the REST resource of a discovery. The strategy chooses for /v1/anyservice, for all
+// services; nil is a [discovery.RoundRobin] of each service.
 //
 // The status of a PUT is 201, or 400 if the body is no instance, names another instance than the
 // path, or is dynamic. The status of a DELETE is 200 whether or not the instance was there. An
-// instance that does not exist is 404. A request takes at most 10 seconds and a body of 1 MiB. A
-// refusal of the ZooKeeper servers is 500, as in Curator.
+// instance that does not exist is 404. A request takes at most 10 seconds, its answer
+// another 10, and a body of 1 MiB. A refusal of the ZooKeeper servers is 500, as in Curator.
 //
 // A PUT registers for as long as the discovery is open, see [discovery.ServiceDiscovery.Register].
 // Closing the discovery unregisters all these instances.
 func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.Strategy) http.Handler {
-	if strategy == nil {
-		strategy = discovery.RoundRobin()
-	}
 	s := &resource[T]{services: services, strategy: strategy}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/service", s.names)
@@ -85,7 +83,21 @@ func setReadDeadline(w http.ResponseWriter, t time.Time) {
 
 type resource[T any] struct {
 	services *discovery.ServiceDiscovery[T]
-	strategy discovery.Strategy
+	strategy discovery.Strategy // nil for turns
+	turns    sync.Map           // the strategies of services with instances, by name
+}
+
+// choose returns the index of an instance of a service, or -1.
+func (s *resource[T]) choose(name string, instances candidates[T]) int {
+	strategy := s.strategy
+	if strategy == nil {
+		if len(instances) == 0 {
+			return -1 // and the name, which is the client's, is not kept
+		}
+		turns, _ := s.turns.LoadOrStore(name, discovery.RoundRobin())
+		strategy = turns.(discovery.Strategy) //nolint:forcetypeassert // nothing else is stored
+	}
+	return strategy.Choose(instances)
 }
 
 // instance is the JSON of JsonServiceInstanceMarshaller: ports and payload are left out where there is none.
@@ -139,7 +151,8 @@ func write(w http.ResponseWriter, value any, err error) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
-	_, _ = w.Write(bytes.TrimSuffix(body.Bytes(), []byte("\n"))) // a client that has gone needs nothing
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(limit)) // not every writer has deadlines
+	_, _ = w.Write(bytes.TrimSuffix(body.Bytes(), []byte("\n")))              // a client that has gone needs nothing
 }
 
 func (s *resource[T]) names(w http.ResponseWriter, r *http.Request) {
@@ -232,7 +245,7 @@ func (s *resource[T]) anyOf(w http.ResponseWriter, r *http.Request) {
 	}
 	index := -1
 	err = attempt.Catch(func() error {
-		index = s.strategy.Choose(candidates[T](instances))
+		index = s.choose(r.PathValue("name"), instances)
 		return nil
 	})
 	if err != nil {

@@ -102,6 +102,27 @@ func TestRESTStrategyThatPanics(t *testing.T) {
 	require.Contains(t, w.Body.String(), "no such choice")
 }
 
+// TestRESTTurnsOfEachService: requests for one service take no turns of another.
+func TestRESTTurnsOfEachService(t *testing.T) {
+	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, services.Close()) })
+	for _, name := range []string{"one", "two"} {
+		for port := 1; port <= 2; port++ {
+			require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string](name, "10.0.0.1", port)))
+		}
+	}
+	handler, answers := rest.Handler(services, nil), map[string]bool{}
+	for range 2 {
+		for _, name := range []string{"one", "two"} {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/"+name, http.NoBody))
+			answers[w.Body.String()] = true
+		}
+	}
+	require.Len(t, answers, 4)
+}
+
 type broken struct{}
 
 func (broken) Choose(discovery.Candidates) int { panic("no such choice") }
@@ -110,11 +131,17 @@ func (broken) Choose(discovery.Candidates) int { panic("no such choice") }
 type deadlines struct {
 	*httptest.ResponseRecorder
 
-	set []time.Time
+	set     []time.Time
+	written time.Time
 }
 
 func (d *deadlines) SetReadDeadline(t time.Time) error {
 	d.set = append(d.set, t)
+	return nil
+}
+
+func (d *deadlines) SetWriteDeadline(t time.Time) error {
+	d.written = t
 	return nil
 }
 
@@ -133,6 +160,9 @@ func TestRESTLeavesNoDeadline(t *testing.T) {
 		request := httptest.NewRequestWithContext(t.Context(), step.method, "/v1/service/test/one", strings.NewReader(step.body))
 		rest.Handler(services, nil).ServeHTTP(w, request)
 		require.Equal(t, step.status, w.Code)
+		if step.method == http.MethodGet {
+			require.WithinRange(t, w.written, time.Now(), time.Now().Add(time.Minute), "a client that does not read is let go")
+		}
 		if step.body == "" {
 			require.Empty(t, w.set, step.method)
 			continue

@@ -24,10 +24,12 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
@@ -45,7 +47,8 @@ var style string
 var script string
 
 var shape = template.Must(template.New("page").Funcs(template.FuncMap{
-	"age": age, "name": name, "client": inspect.Client, "short": cut,
+	"age": age, "name": name, "client": inspect.Client, "plain": plain,
+	"short":   func(text string) string { return plain(cut(text)) },
 	"style":   func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own
 	"script":  func() template.JS { return template.JS(script) },  //nolint:gosec // our own
 	"utc":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -392,10 +395,18 @@ func name(p locks.Participant) string {
 	case p.RevocationRequested():
 		return "(asked to give way)"
 	case p.Label != "":
-		return fmt.Sprintf("%s (%s/%d)", cut(p.Label), cut(p.Host), p.PID)
+		return plain(fmt.Sprintf("%s (%s/%d)", cut(p.Label), cut(p.Host), p.PID))
 	case p.Identity != "":
-		return strings.ToValidUTF8(cut(p.Identity), "\uFFFD")
+		return plain(strings.ToValidUTF8(cut(p.Identity), "\uFFFD"))
 	default:
-		return cut(p.Path)
+		return plain(cut(p.Path))
 	}
+}
+
+// plain quotes a text that could look like another one, such as one with a right-to-left override.
+func plain(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return strconv.Quote(text)
+	}
+	return text
 }

@@ -142,6 +142,20 @@ func TestPageIsHarmless(t *testing.T) {
 	require.NotEqual(t, own.FindString(first), own.FindString(second), "a nonce is used once")
 }
 
+// TestPageShowsWhatIsHidden: no text may look like another one.
+func TestPageShowsWhatIsHidden(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	const reversed = "\u202egpj"
+	hold(t, client, "/locks/path"+reversed, locks.WithLockData([]byte("host/7 label"+reversed)))
+	hold(t, client, "/data", locks.WithLockData([]byte("data"+reversed)))
+	handler := page.Handler(client, "/")
+	for _, target := range []string{"/", "/?lock=" + url.QueryEscape("/locks/path"+reversed), "/?lock=" + url.QueryEscape("/none"+reversed), "/?lock=/data"} {
+		body := get(t, handler, target).Body.String()
+		require.NotContains(t, body, "\u202e", target)
+		require.Contains(t, body, `\u202egpj`, target)
+	}
+}
+
 // TestPageIsReadWithoutScripts: it is complete as it comes, and asks to be loaded again.
 func TestPageIsReadWithoutScripts(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))

@@ -36,6 +36,25 @@ func (p *Pause) Next() time.Duration {
 // Reset makes the next pause the shortest one.
 func (p *Pause) Reset() { *p = 0 }
 
+// Wait waits before the attempt after one that has failed with err: for the next pause or, in an
+// outage, for its end. So what must come back after an outage does not come a long pause later.
+func (p *Pause) Wait(ctx context.Context, client *framework.Framework, err error) {
+	if isOutage(client, err) {
+		p.Reset()
+		defer awaitEnd(ctx, client)
+	}
+	Sleep(ctx, p.Next())
+}
+
+// isOutage reports whether an attempt has failed because there was no connection, and there is none
+// now.
+func isOutage(client *framework.Framework, err error) bool {
+	return errors.Is(err, framework.ErrNotConnected) && !client.State().IsConnected()
+}
+
+// awaitEnd waits for the end of an outage. If there is none, the next attempt says why.
+func awaitEnd(ctx context.Context, client *framework.Framework) { _ = client.BlockUntilConnected(ctx) }
+
 // Loop is how a goroutine of a recipe tries until it succeeds. Each request has its retry policy;
 // a Loop goes on after that, for as long as there is a client.
 type Loop struct {
@@ -52,14 +71,29 @@ type Loop struct {
 }
 
 // Do calls work until it returns nil. A panic of user code counts as a failure. Do gives up when ctx
-// or the client ends, and after an error that is marked with backoff.Permanent. Then it returns the
-// reason. After an attempt that has lasted, the pauses begin with the shortest again.
+// or the client ends, even during a pause, and after an error that is marked with backoff.Permanent.
+// Then it returns the reason. After an attempt that has lasted, the pauses begin with the shortest
+// again.
 func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) error {
 	l.reset()
-	next := func(int, time.Duration, error) (time.Duration, bool) {
-		return min(l.pause.Next(), cmp.Or(l.Longest, maxPause)), true
-	}
+	var last error
+	next := func(_ int, _ time.Duration, err error) (time.Duration, bool) { last = err; return 0, true }
 	return retry.Do(ctx, retry.PolicyFunc(next), func(ctx context.Context) error {
+		if last != nil {
+			outage := isOutage(l.Client, last)
+			if outage {
+				l.pause.Reset()
+			}
+			if err := rest(ctx, l.Client, min(l.pause.Next(), cmp.Or(l.Longest, maxPause))); err != nil {
+				return backoff.Permanent(err)
+			}
+			if outage {
+				awaitEnd(ctx, l.Client)
+			}
+			if ctx.Err() != nil {
+				return last
+			}
+		}
 		began := time.Now()
 		err := Guard(l.Client, func() error { return work(ctx) })
 		if err == nil {
@@ -78,6 +112,26 @@ func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) err
 		l.log(ctx, err)
 		return err
 	})
+}
+
+// rest waits for d, or until ctx or the client ends, and returns why the client has ended. The pauses
+// of [framework.Framework.Retry] are the only waits that end with the client.
+func rest(ctx context.Context, client *framework.Framework, d time.Duration) error {
+	rested := false
+	once := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) { rested = true; return d, true })
+	err := client.Retry(ctx, func(context.Context) error {
+		if rested {
+			return nil
+		}
+		return framework.ErrNotConnected // the kind of error that is retried
+	}, framework.WithRetry(once))
+	switch {
+	case ClientEnded(err):
+		return err
+	case errors.Is(err, framework.ErrNotStarted):
+		Sleep(ctx, d)
+	}
+	return nil
 }
 
 func (l *Loop) reset() { l.pause, l.failures, l.logged = 0, 0, "" }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +17,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // client is never connected: a Loop takes no more than a logger from it.
@@ -107,6 +111,27 @@ func TestLoopEnds(t *testing.T) {
 	}
 }
 
+// TestLoopPauseEndsWithTheClient, or a goroutine would outlive the client by half a minute.
+func TestLoopPauseEndsWithTheClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := func(context.Context, string, string) (net.Conn, error) { return nil, errors.New("no server") }
+		f := client(t, framework.WithDialer(refuse), framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Millisecond))
+		require.NoError(t, f.Start())
+		ended := make(chan error, 1)
+		loop := attempt.Loop{Client: f}
+		go func() {
+			ended <- loop.Do(context.Background(), func(ctx context.Context) error { return f.Sync(ctx, "/") })
+		}()
+		time.Sleep(time.Minute) // into the pause after the attempt that comes after 51 s
+		closeClient(t, f)
+		closed := time.Now()
+
+		require.ErrorIs(t, <-ended, framework.ErrClosed)
+
+		require.Less(t, time.Since(closed), time.Second)
+	})
+}
+
 func TestLoopLogsEachReasonOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log strings.Builder
@@ -126,4 +151,48 @@ func TestLoopLogsEachReasonOnce(t *testing.T) {
 		require.Equal(t, 2, strings.Count(log.String(), "cannot do it"), log.String())
 		require.Contains(t, log.String(), "curator.path=/a failures=5")
 	})
+}
+
+// What must come back after an outage comes with the connection, and not a long pause later.
+func TestWaitsEndWithTheOutage(t *testing.T) {
+	for name, repeat := range map[string]func(client *framework.Framework, work func(context.Context) error) error{
+		"of a loop": func(client *framework.Framework, work func(context.Context) error) error {
+			loop := attempt.Loop{Client: client}
+			return loop.Do(context.Background(), work)
+		},
+		"of a pause": func(client *framework.Framework, work func(context.Context) error) error {
+			var p attempt.Pause
+			for {
+				err := work(context.Background())
+				if err == nil {
+					return nil
+				}
+				p.Wait(context.Background(), client, err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				client := zktest.Client(t, server, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.None()))
+				require.NoError(t, server.Stop())
+				zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
+				succeeded := make(chan error, 1)
+				go func() {
+					succeeded <- repeat(client, func(ctx context.Context) error {
+						_, err := client.Exists(ctx, "/")
+						return err
+					})
+				}()
+				time.Sleep(5*time.Minute + 17*time.Second)
+				require.NoError(t, server.Restart())
+				require.NoError(t, client.BlockUntilConnected(t.Context()))
+				back := time.Now()
+
+				require.NoError(t, <-succeeded)
+
+				require.Less(t, time.Since(back), time.Second)
+			})
+		})
+	}
 }

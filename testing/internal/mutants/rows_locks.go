@@ -13,8 +13,9 @@ var locksRows = []row{
 	},
 	{
 		name: "node-of-the-same-name-keeps-a-hold", breaks: oneHolder,
-		in:     "recipes/locks.(*hold).examine",
+		in:     "recipes/locks/internal/heldnode.(*Node).examine",
 		change: never("Czxid"),
+		pkg:    "recipes/locks",
 		test:   "^TestExclusiveLockNodeOfTheSameNameIsNotTheHolders$/^zkserver$", flags: []string{"-timeout=15s"},
 	},
 	{

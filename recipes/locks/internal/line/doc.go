@@ -35,7 +35,8 @@
 //
 // Transactions compare within one history of the servers only; see
 // [github.com/gocurator/curator/framework.Framework.History]. A new history takes the
-// horizon away, and the next list brings another.
+// horizon away, and the next list brings another. The list also shows which nodes of an older
+// history are still there.
 //
 // # Places that are taken
 //
@@ -43,7 +44,8 @@
 // see [Shrinker]. It is the one newcomer that stands before contenders that are there already. A
 // line may not know it, even if it was created up to the horizon. So the line keeps the name of a
 // contender whose place may be taken, until a list lacks that name. Such a list shows the
-// newcomer. Until then the name keeps out whom the newcomer would keep out.
+// newcomer. Until then the name keeps out whom the newcomer would keep out. No neighbour moves the
+// horizon past the newcomer, because the server counts it like each child.
 //
 // # A superset is safe
 //

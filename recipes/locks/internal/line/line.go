@@ -80,7 +80,7 @@ type Place struct {
 	line    *Line
 	name    string
 	czxid   int64
-	history int64
+	history int64 // of the creation; the line's after a list has shown the node
 	moved   bool
 	joined  bool
 	granted bool
@@ -218,13 +218,16 @@ func (l *Line) forget() {
 func (l *Line) learn(listed []string, zxid int64, link any) {
 	for _, p := range l.own {
 		if l.contains(listed, p.name) {
-			zxid = max(zxid, p.czxid)
+			zxid, p.history = max(zxid, p.czxid), l.history
 		}
 	}
 	if zxid < l.horizon {
 		return
 	}
-	gone := func(p *Place) bool { return p.czxid <= zxid && !l.contains(listed, p.name) }
+	gone := func(p *Place) bool {
+		older := p.history != 0 && p.history != l.history
+		return (older || p.czxid <= zxid) && !l.contains(listed, p.name)
+	}
 	if slices.ContainsFunc(l.own, gone) {
 		l.own = slices.DeleteFunc(slices.Clone(l.own), gone)
 	}
@@ -267,16 +270,7 @@ func (p *Place) Before() (contenders []string, known bool) {
 	if _, ours := l.findOwn(p.name); !ours {
 		return l.names[:i:i], true
 	}
-	return l.names[:i:i], p.czxid <= l.horizon
-}
-
-// Known returns the contenders before this place that the line knows.
-func (p *Place) Known() []string {
-	names, _ := p.Before()
-	if n := len(names); n > 0 && names[n-1] == p.name {
-		return names[: n-1 : n-1]
-	}
-	return names
+	return l.names[:i:i], p.history == l.history && p.czxid <= l.horizon
 }
 
 // Wake has a value sent to a channel when the place leaves, at once if it has left, unless the
@@ -476,8 +470,16 @@ func (l *Line) Data(name string) (data string, known bool) {
 	return data, known
 }
 
+// compare orders names that the sorter takes for equal as text: each name has a place of its own.
+func (l *Line) compare(a, b string) int {
+	if order := l.sorter.Compare(a, b); order != 0 {
+		return order
+	}
+	return strings.Compare(a, b)
+}
+
 func (l *Line) find(sorted []string, name string) (int, bool) {
-	return slices.BinarySearchFunc(sorted, name, l.sorter.Compare)
+	return slices.BinarySearchFunc(sorted, name, l.compare)
 }
 
 func (l *Line) contains(sorted []string, name string) bool {
@@ -486,7 +488,7 @@ func (l *Line) contains(sorted []string, name string) bool {
 }
 
 func (l *Line) findOwn(name string) (int, bool) {
-	return slices.BinarySearchFunc(l.own, name, func(p *Place, name string) int { return l.sorter.Compare(p.name, name) })
+	return slices.BinarySearchFunc(l.own, name, func(p *Place, name string) int { return l.compare(p.name, name) })
 }
 
 func (l *Line) number(name string) (int32, bool) {
@@ -503,6 +505,6 @@ func (l *Line) Sorted(names []string) []string {
 		return names
 	}
 	contenders := slices.DeleteFunc(slices.Clone(names), func(name string) bool { return !l.sorter.Contends(name) })
-	slices.SortFunc(contenders, l.sorter.Compare)
+	slices.SortFunc(contenders, l.compare)
 	return contenders
 }

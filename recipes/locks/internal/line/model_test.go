@@ -29,13 +29,19 @@ func (byNumber) Number(name string) (int32, bool) {
 	return int32(n), found && err == nil
 }
 
-// Shrinks is false for a node whose place another node may take.
-func (byNumber) Shrinks(name string) bool { return name[0] != 'w' }
+// Shrinks is false for a node whose place another node may take, v of ours and w of others.
+func (byNumber) Shrinks(name string) bool { return name[0] != 'v' && name[0] != 'w' }
 
+// Compare is 0 for a node and the node in whose place it is.
 func (s byNumber) Compare(a, b string) int {
 	x, _ := s.Number(a)
 	y, _ := s.Number(b)
-	return cmp.Or(cmp.Compare(x, y), strings.Compare(a, b))
+	return cmp.Compare(x, y)
+}
+
+// isBefore reports whether a line must have a before b.
+func isBefore(a, b string) bool {
+	return cmp.Or(byNumber{}.Compare(a, b), strings.Compare(a, b)) < 0
 }
 
 // numberless is byNumber for a line that does not know the numbers.
@@ -66,15 +72,13 @@ func (s *server) create(owner string) (name string, czxid int64) {
 	return name, s.zxid
 }
 
-// replace creates a node in the place of another one.
-func (s *server) replace(name string) (replacing string) {
-	s.zxid++
-	s.pzxid = s.zxid
+// replace creates a node in the place of another one. The server counts it, as each child.
+func (s *server) replace(name, owner string) (replacing string, czxid int64) {
 	_, number, _ := strings.Cut(name, "-n")
-	replacing = fmt.Sprintf("x%d-n%s", s.created, number)
-	s.created++
-	s.names = append(slices.Clone(s.names), replacing)
-	return replacing
+	created, czxid := s.create(owner)
+	replacing = strings.Split(created, "-n")[0] + "-n" + number
+	s.names[len(s.names)-1] = replacing
+	return replacing, czxid
 }
 
 func (s *server) delete(name string) {
@@ -123,6 +127,8 @@ type model struct {
 	histories map[string]int64
 	over      map[string]bool   // our own nodes whose places have left with proof
 	replaced  map[string]string // by node, the one whose place it has taken
+	tooLate   map[string]bool   // nodes that were created when the one that they replace was gone
+	lost      map[string]bool   // nodes that the backup did not have
 	late      []lateness
 }
 
@@ -138,7 +144,7 @@ func TestModel(t *testing.T) {
 func runModel(t *rapid.T, sorter line.Sorter) {
 	m := &model{
 		server: &server{history: 1, zxid: 1 << 32, pzxid: 1 << 32},
-		line:   line.New(sorter), places: map[string]*line.Place{}, links: map[string]int{}, histories: map[string]int64{}, over: map[string]bool{}, replaced: map[string]string{},
+		line:   line.New(sorter), places: map[string]*line.Place{}, links: map[string]int{}, histories: map[string]int64{}, over: map[string]bool{}, replaced: map[string]string{}, tooLate: map[string]bool{}, lost: map[string]bool{},
 	}
 	m.backup, m.lister = *m.server, &slowLister{server: m.server}
 	defer func() {
@@ -168,7 +174,8 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 		"a replaceable node is created": func(*rapid.T) { m.server.create("w") },
 		"a foreign node is replaced": func(t *rapid.T) {
 			name := pick(t, foreign("w"))
-			m.replaced[m.server.replace(name)] = name
+			replacing, _ := m.server.replace(name, "x")
+			m.replaced[replacing] = name
 		},
 		"a node is deleted by hand": func(t *rapid.T) { m.server.delete(pick(t, slices.Clone(m.server.names))) },
 		"another transaction":       func(*rapid.T) { m.server.zxid++ },
@@ -187,19 +194,35 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 		"the backup is restored": func(*rapid.T) {
 			before := *m.server
 			*m.server = m.backup
+			for _, name := range before.names {
+				m.lost[name] = true
+			}
+			for _, name := range m.backup.names {
+				delete(m.lost, name)
+			}
 			m.server.history, m.server.link, m.server.created = before.history+1, before.link+1, before.created
 		},
 		"another connection": func(*rapid.T) { m.server.link++ },
 		"create": func(t *rapid.T) {
 			alone := alone(m.line) || rapid.Bool().Draw(t, "alone")
 			n := line.Node{History: m.server.history, Link: m.server.link}
-			name, czxid := m.server.create("o")
+			name, czxid := m.server.create(rapid.SampledFrom([]string{"o", "v"}).Draw(t, "owner"))
 			n.Czxid = czxid
 			m.links[name], m.histories[name] = m.server.link, m.server.history
 			if !alone {
 				n.List = m.server.names
 			}
 			m.late = append(m.late, lateness{name: name, node: n})
+		},
+		"create in the place of our own": func(t *rapid.T) {
+			name := pick(t, slices.DeleteFunc(slices.Collect(maps.Keys(m.places)), func(name string) bool { return name[0] != 'v' }))
+			late := !slices.Contains(m.server.names, name)
+			n := line.Node{History: m.server.history, Link: m.server.link, Moved: true}
+			replacing, czxid := m.server.replace(name, "y")
+			n.Czxid, n.List = czxid, m.server.names
+			m.links[replacing], m.histories[replacing] = m.server.link, m.server.history
+			m.replaced[replacing], m.tooLate[replacing] = name, late
+			m.late = append(m.late, lateness{name: replacing, node: n})
 		},
 		"list": func(t *rapid.T) {
 			if slices.ContainsFunc(m.late, func(l lateness) bool { return l.sent != nil }) {
@@ -222,7 +245,7 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 		},
 		"leave": func(t *rapid.T) {
 			name := pick(t, slices.Collect(maps.Keys(m.places)))
-			proof := rapid.Bool().Draw(t, "proof")
+			proof := rapid.Bool().Draw(t, "proof") && !slices.Contains(slices.Collect(maps.Values(m.replaced)), name)
 			m.places[name].Leave(proof)
 			delete(m.places, name)
 			m.over[name] = proof
@@ -257,6 +280,9 @@ func (m *model) check(t *rapid.T) {
 	for name, p := range m.places {
 		before, known := p.Before()
 		connected := m.links[name] == m.server.link || m.line.Seen(m.server.link)
+		if known && m.lost[name] && m.line.Seen(m.server.link) {
+			require.NotContains(t, before, name, "a list of the restored servers has come")
+		}
 		if !known || !connected || !slices.Contains(m.server.names, name) {
 			continue
 		}
@@ -264,8 +290,14 @@ func (m *model) check(t *rapid.T) {
 			require.NotEqual(t, m.server.history, m.histories[name], "%s is taken for gone", name)
 			continue
 		}
+		if m.tooLate[name] {
+			if m.histories[name] == m.server.history {
+				require.NotContains(t, before, m.replaced[name], "it was gone before %s", name)
+			}
+			continue // it gives up
+		}
 		for _, other := range m.server.names {
-			if !m.over[other] && (byNumber{}).Compare(other, name) < 0 && !slices.Contains(before, m.replaced[other]) {
+			if !m.over[other] && !m.tooLate[other] && isBefore(other, name) && !slices.Contains(before, m.replaced[other]) {
 				require.Contains(t, before, other, "before %s", name)
 			}
 		}

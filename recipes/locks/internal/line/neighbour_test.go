@@ -63,6 +63,7 @@ func TestNeighbour(t *testing.T) {
 		"with a number that is not its own":    {"p-n0000000005", line.Node{Czxid: zxid + 1, History: 1, Moved: true}, false},
 		"in another history":                   {"p-n0000000005", line.Node{Czxid: zxid + 1, History: 2}, false},
 		"in one of two histories":              {"p-n0000000005", line.Node{Czxid: zxid + 1}, false},
+		"before it, in one of two histories":   {"p-n0000000003", line.Node{Czxid: zxid - 1}, false},
 	} {
 		t.Run(name, func(t *testing.T) { requireKnown(t, join(afterATurn(t), test.name, test.node), test.known) })
 	}
@@ -82,6 +83,17 @@ func TestNeighbourInANewFolder(t *testing.T) {
 	requireKnown(t, p, true)
 	requireKnown(t, join(l, "q-n0000000005", line.Node{Czxid: zxid + 24, History: 1}), false)
 	requireKnown(t, join(l, "q-n0000000002", line.Node{Czxid: zxid + 21, History: 1}), true)
+}
+
+// TestNeighbourOfTwoHistories: a node that was created while the history changed is known when a
+// list shows it.
+func TestNeighbourOfTwoHistories(t *testing.T) {
+	l := afterATurn(t)
+	p := join(l, "p-n0000000003", line.Node{Czxid: zxid - 1})
+	requireKnown(t, p, false)
+	_, err := l.List(context.Background(), false, listed{Names: []string{"p-n0000000003"}, Pzxid: zxid + 1, History: 1})
+	require.NoError(t, err)
+	requireKnown(t, p, true)
 }
 
 // TestNeighbourOfAnOlderList is not learned: what it lacks may be newer, and what it has may have left.

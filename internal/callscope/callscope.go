@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package callscope lets a recipe see which calls have a framework.Framework.Retry around them. A
+// request that several callers share must not have the policy or the session of one of them.
+package callscope
+
+import "context"
+
+// Key is the key under which a context has the scope of its calls.
+type Key struct{}
+
+// Of returns the scope of the calls that use ctx, nil if there is none. Scopes are comparable.
+func Of(ctx context.Context) any { return ctx.Value(Key{}) }

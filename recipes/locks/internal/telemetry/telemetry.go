@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package telemetry measures and traces what locks do, and logs the holds that they lose.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/instruments"
+)
+
+// The attributes; "Metrics and traces" in doc.go of package locks has the table.
+const (
+	keyRecipe    = attribute.Key("curator.recipe")
+	keyOutcome   = attribute.Key("curator.outcome")
+	keyEnd       = attribute.Key("curator.end")
+	keyReason    = attribute.Key("curator.reason")
+	keyPosition  = attribute.Key("curator.position")
+	keyFence     = attribute.Key("curator.fence")
+	keySession   = attribute.Key("curator.session")
+	keyErrorType = attribute.Key("error.type")
+)
+
+// The values of curator.outcome.
+const (
+	Acquired    = "acquired"
+	NotAcquired = "not_acquired"
+	Canceled    = "canceled"
+	Lost        = "lost"
+	Error       = "error"
+)
+
+// Lock has the instruments of one lock. It is nil, and does nothing, if the client has no
+// provider.
+type Lock struct {
+	client              *framework.Framework
+	lock                []attribute.KeyValue // on everything: the recipe, and the path if the client says so
+	tracer              trace.Tracer
+	acquire, hold       *instruments.Histogram
+	held, waiting, lost *instruments.Count
+}
+
+// New returns the instruments of the lock at path.
+func New(client *framework.Framework, recipe, path string) (*Lock, error) {
+	s := instruments.New(client, "locks", path, keyRecipe.String(recipe))
+	if s == nil {
+		return nil, nil //nolint:nilnil // nil is the one that does nothing
+	}
+	var reasons []attribute.KeyValue
+	for _, reason := range []framework.LostReason{
+		framework.ReasonSuspended, framework.ReasonLeaseEnd, framework.ReasonSessionExpired,
+		framework.ReasonNodeDeleted, framework.ReasonAuthFailed, framework.ReasonClosed,
+	} {
+		reasons = append(reasons, keyReason.String(string(reason)))
+	}
+	return &Lock{
+		client: client, lock: s.Attributes(), tracer: s.Tracer(),
+		acquire: s.Histogram("curator.lock.acquire.duration", "Time from the call to acquire to its result."),
+		hold:    s.Histogram("curator.lock.hold.duration", "Time from the grant of a lock to its release or loss."),
+		held:    s.UpDown("curator.lock.held", "{hold}", "Locks and permits that this process holds."),
+		waiting: s.UpDown("curator.lock.waiting", "{waiter}", "Acquisitions of this process that wait behind another one."),
+		lost:    s.Counter("curator.lock.lost", "{loss}", "Locks and permits that were lost while held.", reasons...),
+	}, s.Err()
+}
+
+// Span records one call to acquire. It is nil, and does nothing, without instruments.
+type Span struct {
+	t        *Lock
+	span     trace.Span
+	began    time.Time
+	waiting  bool
+	position int
+	over     bool
+}
+
+// Begin returns the context to acquire with. The caller ends the span when the acquisition
+// returns, and defers Abandon in case a driver panics.
+func (t *Lock) Begin(ctx context.Context) (context.Context, *Span) {
+	if t == nil {
+		return ctx, nil
+	}
+	a := &Span{t: t, began: time.Now(), position: -1}
+	ctx, a.span = t.tracer.Start(ctx, "acquire lock", trace.WithAttributes(t.lock...)) //nolint:spancheck // End does
+	return ctx, a
+}
+
+// Queued records that ours is about to wait, and its position if that has changed.
+func (a *Span) Queued(contenders []string, ours string) {
+	if a == nil {
+		return
+	}
+	if position := slices.Index(contenders, ours); position != a.position {
+		a.position = position
+		a.span.AddEvent("queued", trace.WithAttributes(keyPosition.Int(position)))
+	}
+	a.Waits()
+}
+
+// Waits counts this acquisition as waiting, once.
+func (a *Span) Waits() {
+	if a != nil && !a.waiting {
+		a.waiting = true
+		a.t.waiting.Add(1)
+	}
+}
+
+// Suspended records an interruption.
+func (a *Span) Suspended() {
+	if a != nil {
+		a.span.AddEvent("suspended")
+	}
+}
+
+// Granted records the beginning of a hold, which Ended ends.
+func (a *Span) Granted(token int64, session *framework.Session) {
+	if a == nil {
+		return
+	}
+	a.span.AddEvent("granted")
+	a.span.SetAttributes(keyFence.Int64(token), keySession.String(session.String()))
+	a.t.held.Add(1)
+}
+
+// End measures the acquisition. ctx is the context that Begin returned. errorType may be "".
+func (a *Span) End(ctx context.Context, outcome, errorType string) {
+	if a == nil {
+		return
+	}
+	a.over = true
+	defer a.span.End()
+	if a.waiting {
+		a.t.waiting.Add(-1)
+	}
+	told := []attribute.KeyValue{keyOutcome.String(outcome)}
+	if errorType != "" {
+		told = append(told, keyErrorType.String(errorType))
+	}
+	a.span.SetAttributes(told...)
+	reports, _ := a.t.client.Telemetry()
+	a.span.SetAttributes(reports.Server...)
+	if outcome == Lost || outcome == Error {
+		a.span.SetStatus(codes.Error, errorType) // not the text of the error, which has the path in it
+	}
+	a.t.acquire.Record(ctx, time.Since(a.began), told...)
+}
+
+// Abandon measures an acquisition that has not returned because a driver panicked. After End
+// it does nothing.
+func (a *Span) Abandon(ctx context.Context) {
+	if a != nil && !a.over {
+		a.End(ctx, Error, "panic")
+	}
+}
+
+// Ended measures a hold that its owner has released, or that was lost if there is a cause.
+func (t *Lock) Ended(ctx context.Context, since time.Time, cause error) {
+	if t == nil {
+		return
+	}
+	how := "released"
+	if cause != nil {
+		how = "lost"
+		t.lost.Add(1, keyReason.String(reason(cause)))
+	}
+	t.held.Add(-1)
+	t.hold.Record(ctx, time.Since(since), keyEnd.String(how))
+}
+
+// reason returns the attribute curator.reason for the cause of a loss.
+func reason(cause error) string {
+	if lost, ok := errors.AsType[*framework.LostError](cause); ok {
+		return string(lost.Reason)
+	}
+	return "unknown"
+}
