@@ -78,6 +78,6 @@ func (c *conn) coalesce() {
 	c.coalescing.begin()
 	select {
 	case <-time.After(coalesceTime):
-	case <-c.done:
+	case <-c.ctx.Done():
 	}
 }

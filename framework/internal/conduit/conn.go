@@ -4,6 +4,7 @@ package conduit
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -83,8 +84,9 @@ type conn struct {
 	credentials credentials
 	exchange    saslExchange
 
-	wake chan struct{} // wakes the writer when there is something to write
-	done chan struct{} // closed by fail, after the end was reported
+	wake   chan struct{}   // wakes the writer when there is something to write
+	ctx    context.Context // ended by fail, after the end was reported
+	cancel context.CancelFunc
 }
 
 // pendingRequest is a request on the wire, ours (call is set) or go-zookeeper's.
@@ -112,6 +114,7 @@ func (r *pendingRequest) calls() []*Call {
 
 func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) *conn {
 	_, buffered := socket.(*net.TCPConn) // a type around it may block
+	ctx, cancel := context.WithCancel(context.Background())
 	return &conn{
 		owner: owner, socket: socket, buffered: buffered, to: to, handshakeBy: handshakeBy,
 		credentials: credentials{all: owner.cfg.Auth},
@@ -125,7 +128,8 @@ func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) 
 		nextXid:    firstOwnXid,
 		writing:    make(chan struct{}, 1),
 		wake:       make(chan struct{}, 1),
-		done:       make(chan struct{}),
+		ctx:        ctx,
+		cancel:     cancel,
 	}
 }
 
@@ -135,14 +139,7 @@ func (c *conn) isEstablished() bool {
 	return c.established
 }
 
-func (c *conn) hasEnded() bool {
-	select {
-	case <-c.done:
-		return true
-	default:
-		return false
-	}
-}
+func (c *conn) hasEnded() bool { return c.ctx.Err() != nil }
 
 func (c *conn) isLive() bool {
 	c.queue.Lock()
@@ -202,7 +199,7 @@ func (c *conn) fail(reason error) {
 	if c.admitted && (errors.Is(reason, io.EOF) || errors.Is(reason, syscall.ECONNRESET)) {
 		c.noteHangUp(pending) // before the calls end, which are tried again
 	}
-	close(c.done)
+	c.cancel()
 	for i, request := range pending {
 		if errors.Is(reason, ErrReplyTooLarge) && (i > 0 || request.joined != nil) { // it was for the first, if that is one call
 			reason = fmt.Errorf("%w: another call has failed: %s", ErrProtocol, reason.Error())
@@ -228,7 +225,7 @@ func (c *conn) Close() error {
 // leaveForWriter ends the connection to a read-only server once another server takes
 // writes. If this server regains a quorum, it ends the connection itself.
 func (c *conn) leaveForWriter() {
-	if server, found := c.owner.writers.seek(c.owner.ctx, c.done, c.to.server); found {
+	if server, found := c.owner.writers.seek(c.owner.ctx, c.ctx.Done(), c.to.server); found {
 		c.owner.hosts.prefer(server)
 		c.fail(errors.New("found a server that takes writes: " + server))
 	}

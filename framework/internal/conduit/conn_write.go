@@ -105,7 +105,7 @@ func (c *conn) writeLoop() {
 				c.fail(err)
 				return
 			}
-		case <-c.done:
+		case <-c.ctx.Done():
 			return
 		}
 	}

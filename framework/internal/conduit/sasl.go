@@ -80,13 +80,8 @@ func (c *conn) authenticate(h Handshake) {
 	// A mechanism that does not heed its context must not keep the connection.
 	stop := context.AfterFunc(ctx, giveUp)
 	defer stop()
-	go func() {
-		select {
-		case <-c.done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	unlink := context.AfterFunc(c.ctx, cancel)
+	defer unlink()
 	select {
 	case c.owner.authenticating <- struct{}{}: // a mechanism that blocks gets no second exchange
 		defer func() { <-c.owner.authenticating }()

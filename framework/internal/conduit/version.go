@@ -117,7 +117,7 @@ func (c *conn) checkVersion(ctx context.Context, major, minor int) error {
 	c.askVersion()
 	select {
 	case <-c.version.found:
-	case <-c.done:
+	case <-c.ctx.Done():
 		return notSent(ErrNotConnected)
 	case <-ctx.Done():
 		return context.Cause(ctx)
@@ -141,18 +141,11 @@ func (c *conn) askVersion() {
 func (c *conn) findVersion() {
 	ctx, cancel := context.WithTimeout(c.to.within(c.owner.ctx), c.owner.versions.limit)
 	defer cancel()
-	go func() {
-		select {
-		case <-c.done:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	stop := context.AfterFunc(c.ctx, cancel)
+	defer stop()
 	said := c.owner.versions.ask(ctx, c.to.server)
-	select {
-	case <-c.done:
+	if c.hasEnded() {
 		return // that there was no answer says nothing
-	default:
 	}
 	c.version.known.Store(&said)
 	close(c.version.found)
