@@ -99,7 +99,7 @@ func (s *settings) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.serverName, "server-name", s.serverName, "`name` in the certificates of the servers")
 	fs.StringVar(&s.saslFile, "sasl-file", s.saslFile, "`file` with digest-md5:user:password for SASL")
 	fs.Var((*duration)(&s.timeout), "timeout", "`time` after which an attempt to connect is given up, and a verb that makes a few requests")
-	fs.Var((*duration)(&s.session), "session-timeout", "session timeout, a `time`, to ask for")
+	fs.Var((*duration)(&s.session), "session-timeout", "`time` to ask for as the session timeout")
 	fs.StringVar(&s.output, "o", s.output, "`format`: table, wide or json")
 	fs.BoolVar(&s.verbose, "v", s.verbose, "log what the client does")
 }

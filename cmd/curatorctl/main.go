@@ -211,6 +211,9 @@ func (p program) dispatch(ctx context.Context, line []string) error {
 		return p.complete(ctx, args[1:])
 	}
 	v, rest := findVerb(args)
+	if v == nil && len(args) > 1 && slices.Contains([]string{"-h", "-help", "--help"}, args[1]) {
+		return p.help(args[:1]) // of a family
+	}
 	if v == nil {
 		return unknown(args[:min(2, len(args))])
 	}

@@ -721,7 +721,7 @@ curatorctl *
 $ completion tcsh
 [64] curatorctl: completion: "tcsh", expected bash, zsh or fish
 `)
-	for _, args := range [][]string{{"help"}, {"-h"}, {"help", "lock", "run"}, {"locks", "-h"}, {"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}} {
+	for _, args := range [][]string{{"help"}, {"-h"}, {"help", "lock", "run"}, {"locks", "-h"}, {"lock", "-h"}, {"lock", "--help"}, {"completion", "bash"}, {"completion", "zsh"}, {"completion", "fish"}} {
 		got := curatorctl(t, server.Addr(), "", args...)
 		require.Zero(t, got.status)
 		require.Contains(t, got.stdout, "curatorctl")
