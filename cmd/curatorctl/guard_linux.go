@@ -43,9 +43,9 @@ func adopt() {
 	_ = unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 }
 
-// commandAttributes has the command killed with the guard, and puts it into the group of the job.
-func commandAttributes(group int) *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: group != 0, Pgid: group}
+// commandAttributes has the command killed with the guard.
+func commandAttributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
 func (b *brood) kill() {

@@ -35,12 +35,7 @@ func hasTerminal() bool {
 }
 
 // commandAttributes gives the command a group of its own unless that would cost it the terminal.
-func commandAttributes(group int) *syscall.SysProcAttr {
-	if hasTerminal() {
-		return &syscall.SysProcAttr{Setpgid: group != 0, Pgid: group}
-	}
-	return &syscall.SysProcAttr{Setpgid: true}
-}
+func commandAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: !hasTerminal()} }
 
 func (b *brood) kill() { b.reach(unix.SIGKILL, 0) }
 

@@ -24,18 +24,13 @@ func guard() int {
 	runtime.LockOSThread() // the kernel kills the command with the thread that has started it
 	beCalled(guardName)
 	adopt()
-	// What the group gets before the command is in it reaches the front only, which has it handed on.
-	group := unix.Getpgrp() // 0 where the leader of the group is outside of a PID namespace
-	if group != 0 {
-		_ = unix.Setpgid(0, 0) // it fails for the leader of a session only
-	}
 	control, reports := json.NewDecoder(inherited(os.Args[2])), inherited(os.Args[3])
 	inherited(os.Args[4]) // the front's; the command does not get it
 	// The signals of the job are for the front and the command.
 	signals := make(chan os.Signal, 16)
 	catch(signals, append([]syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD}, forwarded...)...)
 	var first handover
-	g := &guarded{orders: make(chan order), signals: signals, ours: make(map[syscall.Signal]time.Time)}
+	g := &guarded{orders: make(chan order), signals: signals}
 	if control.Decode(&first) != nil || control.Decode(&g.until) != nil || g.isOver() {
 		_ = send(reports, report{Ended: true, Late: true, Status: exitLost}) // the command has not run
 		return exitDone
@@ -53,15 +48,13 @@ func guard() int {
 	command := exec.Command(first.Args[0], first.Args[1:]...) //nolint:noctx // its end is decided below
 	command.Stdin, command.Stdout, command.Stderr = os.Stdin, os.Stdout, os.Stderr
 	command.Env = append(os.Environ(), first.Env...)
-	command.SysProcAttr = commandAttributes(group)
+	command.SysProcAttr = commandAttributes()
 	if err := command.Start(); err != nil {
 		_ = send(reports, report{Say: err.Error()})
 		return exitDone
 	}
 	g.command = command.Process.Pid
-	if command.SysProcAttr.Setpgid {
-		_ = unix.Setpgid(0, command.SysProcAttr.Pgid) // it fails when the front and its group are gone, and then all ends
-	}
+	g.begin()
 	g.watch()
 	g.end()
 	_ = send(reports, report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}) // a keeper that is gone reads nothing
@@ -75,6 +68,7 @@ type guarded struct {
 	orders  chan order
 	signals <-chan os.Signal
 	until   order
+	started time.Time // the command, or a moment later
 	termed  bool
 	ours    map[syscall.Signal]time.Time // when the guard has last had one
 	waiting []waitingSignal
@@ -84,6 +78,21 @@ type guarded struct {
 type waitingSignal struct {
 	number syscall.Signal
 	since  time.Time
+}
+
+// begin notes the signals that have come before there was a command.
+func (g *guarded) begin() {
+	g.ours = make(map[syscall.Signal]time.Time)
+	for {
+		select {
+		case s := <-g.signals:
+			number, _ := s.(syscall.Signal)
+			g.ours[number] = time.Now()
+		default:
+			g.started = time.Now()
+			return
+		}
+	}
 }
 
 // watch returns when the command has exited or must be killed.
@@ -153,10 +162,12 @@ func (g *guarded) handOnSignals() {
 	g.waiting = left
 }
 
-// hasReached reports whether the command has had a signal of the front: the guard joins the group after the command.
+// hasReached reports whether the command has had a signal of the front. One that ends programs may have come before there was a
+// command: rather twice than never.
 func (g *guarded) hasReached(s waitingSignal) bool {
 	own, found := g.ours[s.number]
-	return found && s.since.Sub(own).Abs() < together
+	isForGroup := found && s.since.Sub(own).Abs() < together
+	return isForGroup && (own.After(g.started) || !endsWait(s.number))
 }
 
 // brood is the children of this process, among them those that it has adopted. Only one goroutine

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -479,56 +480,22 @@ func TestRunSignalAtTheGrantStartsNoCommand(t *testing.T) {
 	require.ErrorContains(t, err, "the command was not started: ended by signal: terminated")
 }
 
-// TestRunSignalBeforeTheCommandIsNotLost: the guard is not in the group of the job then, so it hands on what the front has had.
+// TestRunSignalBeforeTheCommandIsNotLost: the command has not had what its group had before it was started.
 func TestRunSignalBeforeTheCommandIsNotLost(t *testing.T) {
-	t.Parallel()
-	front := exec.Command("sh", "-c", "trap '' INT; echo there; exec cat")
-	front.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	stdin, err := front.StdinPipe()
-	require.NoError(t, err)
-	stdout, err := front.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, front.Start())
-	group := front.Process.Pid
-	_, err = bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-
-	theirs, control, err := os.Pipe()
-	require.NoError(t, err)
-	reports, theirReports, err := os.Pipe()
-	require.NoError(t, err)
-	guard := exec.Command(os.Args[0], guardVerb, "3", "4", "5")
-	guard.ExtraFiles = []*os.File{theirs, theirReports, theirReports}
-	guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pgid: group}
-	require.NoError(t, guard.Start())
-	require.NoError(t, theirs.Close())
-	require.NoError(t, theirReports.Close())
-	require.NoError(t, send(control, handover{Args: []string{"sleep", "600"}}))
-	awaitGroup := func(isTheJobs bool) {
-		for end := time.Now().Add(limit); ; time.Sleep(time.Millisecond) {
-			now, err := unix.Getpgid(guard.Process.Pid)
-			require.NoError(t, err)
-			if isTheJobs == (now == group) {
-				return
-			}
-			require.True(t, time.Now().Before(end), "the guard is in the group %d", now)
-		}
-	}
-	awaitGroup(false)
-
-	require.NoError(t, unix.Kill(-group, unix.SIGINT))
-	require.NoError(t, send(control, order{Term: math.MaxInt64, Kill: math.MaxInt64}))
-	awaitGroup(true)
-	require.NoError(t, send(control, order{Signal: int(unix.SIGINT)}))
-
-	var end report
-	require.NoError(t, json.NewDecoder(reports).Decode(&end))
-	require.Equal(t, report{Ended: true, Status: exitSignal + int(unix.SIGINT)}, end)
-	require.NoError(t, guard.Wait())
-	require.NoError(t, stdin.Close())
-	require.NoError(t, front.Wait())
-	require.NoError(t, control.Close())
-	require.NoError(t, reports.Close())
+	synctest.Test(t, func(t *testing.T) {
+		signals := make(chan os.Signal, 2)
+		g := &guarded{signals: signals}
+		signals <- syscall.SIGINT
+		signals <- syscall.SIGUSR1
+		g.begin()
+		ofFront := func(number syscall.Signal) waitingSignal { return waitingSignal{number, time.Now()} }
+		require.False(t, g.hasReached(ofFront(syscall.SIGINT)))
+		require.True(t, g.hasReached(ofFront(syscall.SIGUSR1)), "no end of programs")
+		require.False(t, g.hasReached(ofFront(syscall.SIGTERM)), "to the front alone")
+		time.Sleep(time.Millisecond)
+		g.ours[syscall.SIGINT] = time.Now()
+		require.True(t, g.hasReached(ofFront(syscall.SIGINT)), "a later one")
+	})
 }
 
 // TestRunHelperThatDiesOfASignal which it catches had not come so far, and had no command. No other end says that.

@@ -39,8 +39,7 @@ import (
 // that is stopped while it has the lock keeps it, as under flock(1).
 //
 // Signals. A signal to the front alone is handed on to the command; one to the whole group has
-// reached the command already. The guard can tell: it gets the second, too, since it joins the group
-// after the command. The signals that end
+// reached the command already. The guard can tell: it gets the second, too. The signals that end
 // programs are handed on to all processes of the command. A signal that was ignored when the front
 // was started stays so in all of them. Go's runtime replaces what it finds for other signals than
 // SIGHUP and SIGINT, except stop signals, before a program can look; SIGQUIT is taken to be ignored
