@@ -59,16 +59,16 @@ func (e *ensemble) follow(ctx context.Context, connection *conduit.Conduit) {
 	}); ok {
 		registration, ok := until(ctx, func() (registration *listen.Registration) {
 			e.guard(func() { registration = notifier.OnChange(e.look) })
-			if registration != nil && ctx.Err() != nil { // it comes too late
-				registration.Remove()
+			if registration != nil { // the provider may have nothing to remove, or has panicked
+				context.AfterFunc(ctx, registration.Remove) // here, as it may come too late for follow
 			}
 			return registration
 		})
 		if !ok {
 			return
 		}
-		if registration != nil { // the provider may have nothing to remove, or has panicked
-			defer registration.Remove()
+		if registration != nil {
+			defer registration.Remove() // before Close returns
 		}
 		e.look() // it may have changed before
 	}

@@ -190,8 +190,8 @@ func (c tlsConn) Close() error {
 // client removes its function when it is closed. A change that is reported takes effect at
 // once: a client that is trying to connect to another server gives that up. If the server of
 // the connection is certainly gone, by name and by address, the client cuts the connection and
-// makes another one in the same session. Otherwise the
-// connection stays; unlike Java's client, this one does not move it to spread the load.
+// makes another one in the same session. Otherwise the connection stays; unlike Java's client,
+// this one does not move it to spread the load.
 type EnsembleProvider interface {
 	// ConnectionString returns the current connection string. It is called from several
 	// goroutines, must not block and must not use the client. Do slow lookups in advance.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -113,6 +114,7 @@ type stuck struct {
 	asks     atomic.Bool
 	entered  chan struct{}
 	release  chan struct{}
+	late     *listen.Registration // what OnChange has returned after that
 }
 
 func (p *stuck) block() {
@@ -130,7 +132,8 @@ func (p *stuck) ConnectionString() string {
 func (p *stuck) OnChange(fn func()) *listen.Registration {
 	if p.onChange {
 		p.block()
-		return nil
+		p.late = listen.New[int]().Add(func(int) { fn() })
+		return p.late
 	}
 	p.asks.Store(true)
 	fn()
@@ -157,6 +160,10 @@ func TestUserCodeEnsembleProviderThatBlocks(t *testing.T) {
 				t.Error("Close waits for the provider")
 			}
 			close(provider.release)
+			synctest.Wait()
+			if onChange {
+				<-provider.late.Done() // the client has removed its function
+			}
 		})
 	}
 }

@@ -68,9 +68,9 @@ func (k *keeper) keep(ctx context.Context) {
 	}
 }
 
-// rest waits after a failure: for a reason to look at the znode again, such as a connection, or for
-// a pause, because the cause of a refusal, such as a quota, may end without an event. As in Curator,
-// a missing permission is not tried again, and data that is too large stays so.
+// rest waits after a failure, for a reason to look at the znode again, such as a connection. It also
+// ends after a pause, because no event says that a quota, for instance, has been raised. As in
+// Curator, a missing permission is not tried again, and data that is too large stays so.
 func (k *keeper) rest(ctx context.Context, failure error, watch *framework.Watch) {
 	if mayPass(failure) || !errors.Is(failure, framework.ErrTooLarge) && !errors.Is(failure, framework.ErrNoAuth) {
 		var stop context.CancelFunc

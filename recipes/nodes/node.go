@@ -372,10 +372,7 @@ func (n *PersistentNode) name() string {
 // the next Close tries again.
 func (n *PersistentNode) Close() error {
 	n.mu.Lock()
-	if !n.closed {
-		n.closed = true
-		n.wakeLocked()
-	}
+	n.endLocked()
 	if n.stop == nil {
 		n.mu.Unlock()
 		return nil // never started, so there is nothing to remove
@@ -400,6 +397,14 @@ func (n *PersistentNode) Close() error {
 		return fmt.Errorf("nodes: close %s: %w", n.path, n.left)
 	default:
 		return nil
+	}
+}
+
+// endLocked ends the waits for the node. It cannot be started any more.
+func (n *PersistentNode) endLocked() {
+	if !n.closed {
+		n.closed = true
+		n.wakeLocked()
 	}
 }
 

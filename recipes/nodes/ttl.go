@@ -143,11 +143,12 @@ func (n *PersistentTtlNode) Err() error { return n.node.Err() }
 // Close stops touching. The znode stays until the server finds that its time to
 // live has passed. Close blocks until nothing of the node runs any more.
 func (n *PersistentTtlNode) Close() error {
-	err := n.node.Close() // first: from here on a Start fails
 	n.node.mu.Lock()
+	n.node.endLocked() // from here on a Start fails
 	stop, started := n.stop, n.node.stop != nil
 	n.node.mu.Unlock()
 	stop()
+	err := n.node.Close()
 	if started {
 		<-n.stopped
 	}

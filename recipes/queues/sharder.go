@@ -17,6 +17,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
+	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/leader"
 )
@@ -382,7 +383,8 @@ func (s *QueueSharder[Q]) Queue() (Q, error) {
 // Consume consumes all queues, and queues that are added later, until ctx ends. Then
 // it returns the error and cause of ctx. It consumes one item of each queue at a
 // time, so several goroutines call fn at once. A panic of fn ends the process, and
-// [runtime.Goexit] in fn ends Consume with an error. Apart from that it is [DistributedQueue.Consume] of each queue.
+// [runtime.Goexit] in fn ends Consume with an error. Apart from that it is
+// [DistributedQueue.Consume] of each queue.
 //
 // The first queue that cannot be consumed ends it, with that queue's error. All
 // calls of fn have returned then. Consume fails before Start and after Close. A
@@ -408,8 +410,6 @@ func (s *QueueSharder[Q]) Consume(ctx context.Context, fn func(ctx context.Conte
 	return err
 }
 
-var errExited = errors.New("the function has called runtime.Goexit")
-
 // consume returns what the first consumer that ends has returned.
 func (s *QueueSharder[Q]) consume(ctx context.Context, fn func(ctx context.Context, item []byte) error) error {
 	var consumers sync.WaitGroup
@@ -424,7 +424,7 @@ func (s *QueueSharder[Q]) consume(ctx context.Context, fn func(ctx context.Conte
 		next += len(added)
 		for _, shard := range added {
 			consumers.Go(func() {
-				err := wrap("consume "+shard.Path(), errExited)
+				err := wrap("consume "+shard.Path(), usercode.ErrExited) // unless Consume returns
 				defer func() {
 					select {
 					case first <- err:

@@ -258,8 +258,8 @@ func (c *Conduit) Lapse(why error) {
 }
 
 // Leave cuts the current connection if gone reports that its server, given by name and
-// address, has left the ensemble. It also ends an attempt to connect to what is none of the servers, and
-// the round of that attempt. Unlike the methods of Events, gone may block.
+// address, has left the ensemble. An attempt to connect to a server that is not among servers
+// ends, and its round with it. Unlike the methods of Events, gone may block.
 func (c *Conduit) Leave(servers []string, gone func(server string, address net.Addr) bool) {
 	c.hosts.giveUp(servers)
 	conn := c.current()

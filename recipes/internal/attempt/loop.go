@@ -37,23 +37,46 @@ func (p *Pause) Next() time.Duration {
 func (p *Pause) Reset() { *p = 0 }
 
 // Wait waits before the attempt after one that has failed with err: for the next pause or, in an
-// outage, for its end. So what must come back after an outage does not come a long pause later.
+// outage, for its end. So what must come back after an outage does not come a long pause later. The
+// wait ends with ctx and with the client.
 func (p *Pause) Wait(ctx context.Context, client *framework.Framework, err error) {
-	if isOutage(client, err) {
+	_ = p.wait(ctx, client, maxPause, err) // if the client has ended, the next attempt says so
+}
+
+// wait is Wait with a bound for the pause. It returns why the client has ended.
+func (p *Pause) wait(ctx context.Context, client *framework.Framework, longest time.Duration, failed error) error {
+	isOutage := errors.Is(failed, framework.ErrNotConnected) && !client.State().IsConnected()
+	if isOutage {
 		p.Reset()
-		defer awaitEnd(ctx, client)
 	}
-	Sleep(ctx, p.Next())
+	if err := rest(ctx, client, min(p.Next(), longest)); err != nil {
+		return err
+	}
+	if isOutage {
+		_ = client.BlockUntilConnected(ctx) // the next attempt says why there is no connection
+	}
+	return nil
 }
 
-// isOutage reports whether an attempt has failed because there was no connection, and there is none
-// now.
-func isOutage(client *framework.Framework, err error) bool {
-	return errors.Is(err, framework.ErrNotConnected) && !client.State().IsConnected()
+// rest waits for d, or until ctx or the client ends, and returns why the client has ended. The pauses
+// of [framework.Framework.Retry] are the only waits that end with the client.
+func rest(ctx context.Context, client *framework.Framework, d time.Duration) error {
+	rested := false
+	once := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) { rested = true; return d, true })
+	err := client.Retry(ctx, func(context.Context) error {
+		if rested {
+			return nil
+		}
+		return framework.ErrNotConnected // the kind of error that is retried
+	}, framework.WithRetry(once))
+	switch {
+	case ClientEnded(err):
+		return err
+	case errors.Is(err, framework.ErrNotStarted):
+		Sleep(ctx, d)
+	}
+	return nil
 }
-
-// awaitEnd waits for the end of an outage. If there is none, the next attempt says why.
-func awaitEnd(ctx context.Context, client *framework.Framework) { _ = client.BlockUntilConnected(ctx) }
 
 // Loop is how a goroutine of a recipe tries until it succeeds. Each request has its retry policy;
 // a Loop goes on after that, for as long as there is a client.
@@ -76,24 +99,8 @@ type Loop struct {
 // again.
 func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) error {
 	l.reset()
-	var last error
-	next := func(_ int, _ time.Duration, err error) (time.Duration, bool) { last = err; return 0, true }
-	return retry.Do(ctx, retry.PolicyFunc(next), func(ctx context.Context) error {
-		if last != nil {
-			outage := isOutage(l.Client, last)
-			if outage {
-				l.pause.Reset()
-			}
-			if err := rest(ctx, l.Client, min(l.pause.Next(), cmp.Or(l.Longest, maxPause))); err != nil {
-				return backoff.Permanent(err)
-			}
-			if outage {
-				awaitEnd(ctx, l.Client)
-			}
-			if ctx.Err() != nil {
-				return last
-			}
-		}
+	atOnce := func(int, time.Duration, error) (time.Duration, bool) { return 0, true }
+	return retry.Do(ctx, retry.PolicyFunc(atOnce), func(ctx context.Context) error {
 		began := time.Now()
 		err := Guard(l.Client, func() error { return work(ctx) })
 		if err == nil {
@@ -110,28 +117,14 @@ func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) err
 		}
 		l.failures++
 		l.log(ctx, err)
+		if _, isPermanent := errors.AsType[*backoff.PermanentError](err); isPermanent {
+			return err
+		}
+		if ended := l.pause.wait(ctx, l.Client, cmp.Or(l.Longest, maxPause), err); ended != nil {
+			return backoff.Permanent(ended)
+		}
 		return err
 	})
-}
-
-// rest waits for d, or until ctx or the client ends, and returns why the client has ended. The pauses
-// of [framework.Framework.Retry] are the only waits that end with the client.
-func rest(ctx context.Context, client *framework.Framework, d time.Duration) error {
-	rested := false
-	once := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) { rested = true; return d, true })
-	err := client.Retry(ctx, func(context.Context) error {
-		if rested {
-			return nil
-		}
-		return framework.ErrNotConnected // the kind of error that is retried
-	}, framework.WithRetry(once))
-	switch {
-	case ClientEnded(err):
-		return err
-	case errors.Is(err, framework.ErrNotStarted):
-		Sleep(ctx, d)
-	}
-	return nil
 }
 
 func (l *Loop) reset() { l.pause, l.failures, l.logged = 0, 0, "" }
