@@ -162,7 +162,11 @@ func TestUserCodeEnsembleProviderThatBlocks(t *testing.T) {
 			close(provider.release)
 			synctest.Wait()
 			if onChange {
-				<-provider.late.Done() // the client has removed its function
+				select {
+				case <-provider.late.Done():
+				default:
+					t.Error("the client has left its function with the provider")
+				}
 			}
 		})
 	}
