@@ -77,7 +77,7 @@
 // # Changing things
 //
 // Verbs are read-only unless their names say otherwise. acl changes a list and quota a limit, if the command
-// line has one. The destructive verbs, rm -r, lock break, acl -r, reconfig and import -overwrite, need -yes.
+// line has one. The destructive verbs, rm -r, lock break, lock revoke, acl -r, reconfig and import -overwrite, need -yes.
 // lock revoke replaces the data of the holder's node, as Curator does, so the name of the holder is lost.
 //
 // cp, export, import and diff need the ADMIN permission if an access control list that they read has digests,

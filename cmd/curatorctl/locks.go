@@ -195,7 +195,8 @@ func (c *call) showRecipe(r inspect.Recipe, owners census) error {
 }
 
 // verbLockRevoke asks for a lock.
-func verbLockRevoke(*flag.FlagSet) func(context.Context, *call) error {
+func verbLockRevoke(fs *flag.FlagSet) func(context.Context, *call) error {
+	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {
 		var asked []locks.Participant
 		p, _, err := c.contender(ctx, c.args[0])
@@ -210,10 +211,16 @@ func verbLockRevoke(*flag.FlagSet) func(context.Context, *call) error {
 		}
 		for _, p := range asked {
 			said := "asked " + nameOf(p) + " to give the lock back, node " + printable(p.Path)
-			if p.RevocationRequested() {
+			switch {
+			case p.RevocationRequested():
 				said = "its owner was asked before, node " + printable(p.Path) // the name is gone
-			} else if err := locks.AttemptRevoke(ctx, c.client, p.Path); err != nil {
-				return err
+			case !*yes:
+				c.complainf("replaces the data of node %s, the name of %s\n", printable(p.Path), nameOf(p))
+				return usage("lock revoke: nothing was done: -yes is missing")
+			default:
+				if err := locks.AttemptRevoke(ctx, c.client, p.Path); err != nil {
+					return err
+				}
 			}
 			if err := c.println(said); err != nil {
 				return err
@@ -232,7 +239,7 @@ func (c *call) holdersAt(ctx context.Context, path string) ([]locks.Participant,
 	var holders []locks.Participant
 	for _, r := range recipes {
 		for _, p := range r.Participants {
-			if p.Holds && r.Kind.IsLock() {
+			if p.Holds && p.Session != 0 && r.Kind.IsLock() {
 				holders = append(holders, p)
 			}
 		}
@@ -288,9 +295,11 @@ func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
 }
 
 // errNoContender is a znode that is not in the queue of a lock or an election.
-var errNoContender = errors.New("it is no contender of a lock or an election, expected the node of one, as lock show prints it")
+var errNoContender = errors.New("it is no contender of a lock or an election: a contender is ephemeral, and has a whole name of Curator's, " +
+	"zk.Lock's or kazoo's form; expected the node of one, as lock show prints it")
 
-// contender returns the contender with a node, and the recipes that it is in.
+// contender returns the contender with a node, and the recipes that it is in. A node that this client may not read
+// is no contender, because it may be an application's.
 func (c *call) contender(ctx context.Context, node string) (locks.Participant, []inspect.Recipe, error) {
 	folder, _ := framework.SplitPath(node)
 	above, name := framework.SplitPath(folder)
@@ -305,7 +314,7 @@ func (c *call) contender(ctx context.Context, node string) (locks.Participant, [
 		}
 		for _, r := range recipes {
 			for _, p := range r.Participants {
-				if p.Path == node && r.Kind.IsLock() {
+				if p.Path == node && p.Session != 0 && r.Kind.IsLock() {
 					return p, recipes, nil
 				}
 			}

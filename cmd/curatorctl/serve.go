@@ -20,7 +20,7 @@ import (
 // verbServe shows the locks in a browser.
 func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 	listen := "127.0.0.1:8080"
-	fs.Func("listen", "`host:port` to serve on; default: "+listen, func(address string) error {
+	fs.Func("listen", "`host:port` to serve on, without a password or TLS; default: "+listen, func(address string) error {
 		if _, _, err := net.SplitHostPort(address); err != nil {
 			return errors.New("expected host:port, such as " + listen)
 		}
@@ -40,7 +40,13 @@ func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 		if debug.SetMemoryLimit(-1) == math.MaxInt64 { // GOMEMLIMIT comes first
 			defer debug.SetMemoryLimit(debug.SetMemoryLimit(memoryLimit))
 		}
-		server := newPageServer(page.Handler(c.client, c.arg(0, "/"), hosts...), maxConns)
+		if address, ok := listener.Addr().(*net.TCPAddr); ok && !address.IP.IsLoopback() {
+			c.complainf("curatorctl: serve: %s is not of this machine alone, and the page has no password and no TLS: "+
+				"all who reach it see each lock, host and session\n", address)
+		}
+		pages := http.NewServeMux()
+		pages.Handle("/{$}", page.Handler(c.client, c.arg(0, "/"), hosts...))
+		server := newPageServer(pages, maxConns)
 		served := make(chan error, 1)
 		go func() { served <- server.Serve(listener) }()
 		if err := c.println("listening on http://" + listener.Addr().String()); err != nil {

@@ -42,7 +42,7 @@ func TestServeMemory(t *testing.T) {
 		for lock := from; lock < min(from+5000, *servedLocks); lock++ {
 			for place := range 2 {
 				path, data := contender(lock, place, 0)
-				ops = append(ops, framework.CreateOp(path, data, framework.CreatingParentsIfNeeded()))
+				ops = append(ops, framework.CreateOp(path, data, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 			}
 		}
 		_, err := client.Bulk(zktest.Context(t), ops)

@@ -341,18 +341,20 @@ $ lock show /locks
 /locks: no recipe, or a lock without contenders
 $ lock show -o json /locks
 []
-$ lock revoke /locks
+$ lock revoke -yes /locks
 [1] curatorctl: /locks: no contender holds a lock there
 $ lock break /locks/report
 [64] curatorctl: lock break: /locks/report: it is no contender *; the lock is held by <NODE> of nightly (*/*) with the token <TOKEN>
 $ lock revoke /locks/report
+[64] replaces the data of node <NODE>, the name of nightly (*/*); curatorctl: lock revoke: nothing was done: -yes is missing
+$ lock revoke -yes /locks/report
 asked nightly (*/*) to give the lock back, node <NODE>
 $ lock revoke <NODE>
 its owner was asked before, node <NODE>
 $ lock break <NODE>
 [64] curatorctl: lock break: -token missing; curatorctl lock show has the token of each hold
 $ lock break -token 1 -yes /locks
-[64] curatorctl: lock break: /locks: it is no contender of a lock or an election, *
+[64] curatorctl: lock break: /locks: it is no contender of a lock or an election: *, as lock show prints it
 $ lock break -token 1 <NODE>
 [1] curatorctl: <NODE> has the token <TOKEN>, expected 1: it is another hold
 $ lock break -token <TOKEN> <NODE>
@@ -952,10 +954,10 @@ func TestVerbsOneZnodeDoesNotSwellTheOutput(t *testing.T) {
 		if i == 0 {
 			data = bytes.Repeat([]byte("A"), 900_000)
 		}
-		_, err := client.Create(t.Context(), fmt.Sprintf("/locks/x%d%s", i, name), data, framework.CreatingParentsIfNeeded())
+		_, err := client.Create(t.Context(), fmt.Sprintf("/locks/x%d%s", i, name), data, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
 		require.NoError(t, err)
 	}
-	for _, args := range [][]string{{"locks"}, {"locks", "-o", "wide"}, {"lock", "show", "/locks/x0"}, {"lock", "revoke", "/locks/x0" + name}} {
+	for _, args := range [][]string{{"locks"}, {"locks", "-o", "wide"}, {"lock", "show", "/locks/x0"}, {"lock", "revoke", "-yes", "/locks/x0" + name}} {
 		got := curatorctl(t, server.Addr(), "", args...)
 		require.Zero(t, got.status, got.stderr)
 		require.Contains(t, got.stdout, "AAAA\u2026", args)

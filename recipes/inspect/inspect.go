@@ -20,9 +20,15 @@ type Option interface{ apply(*config) error }
 
 type config struct {
 	heads     bool
+	all       bool // with heads: read all, to find those that take part
 	maxLeases int
 	room      *room        // nil without WithMemoryLimit
 	each      func(Recipe) // nil without Each
+}
+
+func (c config) ofAll() config {
+	c.all = true
+	return c
 }
 
 type optionFunc func(*config) error
@@ -287,7 +293,13 @@ func (c config) finish(ctx context.Context, client *framework.Framework, drafts 
 			return n.err
 		}
 	}
+	var mixed []*draft
 	for _, d := range drafts {
+		if d.heads && !d.all && d.isMixed() {
+			c.room.gives(d.cost())
+			mixed = append(mixed, d.whole())
+			continue
+		}
 		r, ok := d.done()
 		switch {
 		case !ok:
@@ -299,6 +311,9 @@ func (c config) finish(ctx context.Context, client *framework.Framework, drafts 
 			c.each(r)
 		}
 		c.room.gives(d.cost())
+	}
+	if len(mixed) > 0 {
+		return c.finish(ctx, client, mixed, into)
 	}
 	return nil
 }

@@ -175,7 +175,7 @@ func TestContendersOfOtherClients(t *testing.T) {
 	require.Equal(t, []string{r.Participants[0].Path}, r.Participants[1].WaitsFor)
 
 	const uuid = "0c8f7ab1f7a54ad3b8cb1b1c4ef2bd3"
-	put(t, client, "/python/rw/"+uuid+"1__rlock__0000000001", "/python/rw/"+uuid+"2__rlock__0000000002",
+	putAs(t, client, framework.Ephemeral, "/python/rw/"+uuid+"1__rlock__0000000001", "/python/rw/"+uuid+"2__rlock__0000000002",
 		"/python/rw/"+uuid+"3__lock__0000000003", "/python/rw/"+uuid+"4__rlock__0000000004")
 	r = only(t, client, "/python/rw")
 	require.Equal(t, inspect.KazooLock, r.Kind)
@@ -184,7 +184,8 @@ func TestContendersOfOtherClients(t *testing.T) {
 	require.Equal(t, []string{r.Participants[2].Path}, r.Participants[3].WaitsFor)
 	require.Equal(t, []string{r.Participants[1].Path}, r.Participants[2].WaitsFor)
 
-	put(t, client, "/python/sem", "/python/sem/"+uuid+"a", "/python/sem/"+uuid+"9", "/python/sem-__lock__/"+uuid+"b__lock__0000000007")
+	put(t, client, "/python/sem")
+	putAs(t, client, framework.Ephemeral, "/python/sem/"+uuid+"a", "/python/sem/"+uuid+"9", "/python/sem-__lock__/"+uuid+"b__lock__0000000007")
 	require.NoError(t, client.Set(t.Context(), "/python/sem", []byte("2")))
 	r = only(t, client, "/python/sem")
 	require.Equal(t, inspect.KazooSemaphore, r.Kind)
@@ -321,7 +322,7 @@ func TestInspectFoldersNamedByUUIDsAreFolders(t *testing.T) {
 // TestInspectTwoKindsOnOnePath are both shown, each foreign to the other.
 func TestInspectTwoKindsOnOnePath(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	put(t, client, "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd31-__READ__0000000002")
+	putAs(t, client, framework.Ephemeral, "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd31-__READ__0000000002")
 	recipes, err := inspect.At(t.Context(), client, "/both")
 	require.NoError(t, err)
 	require.Len(t, recipes, 2)
@@ -384,7 +385,7 @@ func TestInspectWhatALongWalkCosts(t *testing.T) {
 	for i := range folders {
 		for k := range each {
 			name := fmt.Sprintf("_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3%d-lock-%010d", k, k)
-			ops = append(ops, framework.CreateOp(fmt.Sprintf("/locks/l%d/%s", i, name), nil, framework.CreatingParentsIfNeeded()))
+			ops = append(ops, framework.CreateOp(fmt.Sprintf("/locks/l%d/%s", i, name), nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 		}
 	}
 	_, err := client.Bulk(t.Context(), ops)
@@ -416,7 +417,7 @@ func TestInspectWalkThroughALostConnection(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for i := range 20 {
-		put(t, client, fmt.Sprintf("/locks/l%d/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", i))
+		putAs(t, client, framework.Ephemeral, fmt.Sprintf("/locks/l%d/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", i))
 	}
 	want, err := inspect.Walk(t.Context(), client, "/")
 	require.NoError(t, err)
@@ -532,7 +533,7 @@ func TestAMemoryLimit(t *testing.T) {
 		require.Equal(t, want, got)
 
 		large := "/large/" + fmt.Sprintf(name, 0, 0)
-		_, err = client.Create(t.Context(), large, make([]byte, 500_000), framework.CreatingParentsIfNeeded())
+		_, err = client.Create(t.Context(), large, make([]byte, 500_000), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
 		require.NoError(t, err)
 		r := only(t, client, "/large", inspect.WithMemoryLimit(1<<20))
 		require.Equal(t, 1, r.Holders)
@@ -545,7 +546,7 @@ func TestAMemoryLimit(t *testing.T) {
 			ops = append(ops, framework.CreateOp(fmt.Sprintf("/many/l%d", i), nil, framework.CreatingParentsIfNeeded()))
 		}
 		for i := range 10_000 {
-			ops = append(ops, framework.CreateOp("/herd/"+fmt.Sprintf(name, i%10, i), nil, framework.CreatingParentsIfNeeded()))
+			ops = append(ops, framework.CreateOp("/herd/"+fmt.Sprintf(name, i%10, i), nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 		}
 		_, err = client.Bulk(t.Context(), ops)
 		require.NoError(t, err)
@@ -567,7 +568,8 @@ func TestAMemoryLimitIsForWhatIsUnderWay(t *testing.T) {
 	const folders, longName, most = 100, 500_000, 16 << 20
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	put(t, client, "/locks/report/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", "/locks/long/"+strings.Repeat("m", 50_000))
+	putAs(t, client, framework.Ephemeral, "/locks/report/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001")
+	put(t, client, "/locks/long/"+strings.Repeat("m", 50_000))
 	for i := range folders {
 		put(t, client, fmt.Sprintf("/z/%03d/%s", i, strings.Repeat("n", longName)))
 	}
@@ -608,13 +610,15 @@ func TestEach(t *testing.T) {
 	client := zktest.Client(t, server)
 	var ops []framework.Op
 	for i := range semaphores {
-		for _, child := range []string{"leases/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lease-0000000001", "locks"} {
-			ops = append(ops, framework.CreateOp(fmt.Sprintf("/locks/s%04d/%s", i, child), nil, framework.CreatingParentsIfNeeded()))
-		}
+		at := fmt.Sprintf("/locks/s%04d/", i)
+		ops = append(ops,
+			framework.CreateOp(at+"leases/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lease-0000000001", nil,
+				framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)),
+			framework.CreateOp(at+"locks", nil, framework.CreatingParentsIfNeeded()))
 	}
 	_, err := client.Bulk(t.Context(), ops)
 	require.NoError(t, err)
-	put(t, client, "/kazoo/"+strings.Repeat("0", 32), "/kazoo-__lock__/"+strings.Repeat("1", 32)+"__lock__0000000001")
+	putAs(t, client, framework.Ephemeral, "/kazoo/"+strings.Repeat("0", 32), "/kazoo-__lock__/"+strings.Repeat("1", 32)+"__lock__0000000001")
 	want, err := inspect.Walk(t.Context(), client, "/")
 	require.NoError(t, err)
 	require.Len(t, want.Recipes, semaphores+1)

@@ -66,6 +66,7 @@ func (k Kind) IsLock() bool {
 type family struct {
 	kind              Kind
 	exclusive, shared string
+	begins            func(string) bool // reports whether a library puts this before the lock name
 }
 
 const (
@@ -86,13 +87,23 @@ const (
 )
 
 var families = []family{
-	{Mutex, mutexName, ""},
-	{ReadWrite, "__WRIT__", "__READ__"},
-	{LeaderLatch, "latch-", ""},
-	{Semaphore, "", leaseName},
-	{Condition, "", "wait-"},
-	{KazooLock, "__lock__", "__rlock__"},
+	{Mutex, mutexName, "", func(s string) bool { return isCurators(s) || isZkLocks(s) }},
+	{ReadWrite, "__WRIT__", "__READ__", isCurators},
+	{LeaderLatch, "latch-", "", isCurators},
+	{Semaphore, "", leaseName, isCurators},
+	{Condition, "", "wait-", isCurators},
+	{KazooLock, "__lock__", "__rlock__", isKazoos},
 }
+
+func isCurators(begin string) bool {
+	return len(begin) == 40 && begin[:3] == "_c_" && isUUID(begin[3:39], true) && begin[39] == '-'
+}
+
+func isZkLocks(begin string) bool {
+	return len(begin) == 36 && begin[:3] == "_c_" && isUUID(begin[3:35], false) && begin[35] == '-'
+}
+
+func isKazoos(begin string) bool { return isUUID(begin, false) }
 
 // contender is a name in a queue.
 type contender struct {
@@ -100,6 +111,10 @@ type contender struct {
 	lockName string
 	number   int32
 	shared   bool
+
+	// isForeign says that no library names its contenders so. Every contender waits for it all the same, because
+	// they look at the end of a name only.
+	isForeign bool
 }
 
 // contenders are the names of one family in one folder, in the order of the queue.
@@ -115,9 +130,12 @@ func parse(name string) (f family, c contender, ok bool) {
 			if lockName == "" {
 				continue
 			}
-			if number, ok := (locks.StandardLockInternalsSorter{LockName: lockName}).Sequence(name); ok {
-				return f, contender{name, lockName, number, lockName == f.shared}, true
+			number, ok := (locks.StandardLockInternalsSorter{LockName: lockName}).Sequence(name)
+			if !ok {
+				continue
 			}
+			begin := name[:strings.LastIndex(name, lockName)]
+			return f, contender{name, lockName, number, lockName == f.shared, !f.begins(begin)}, true
 		}
 	}
 	return family{}, contender{}, false
@@ -155,9 +173,16 @@ func classify(names []string) folder {
 			in.others = append(in.others, name)
 		}
 	}
-	for _, q := range in.queues {
-		slices.SortFunc(q.queue, compare)
-	}
+	in.queues = slices.DeleteFunc(in.queues, func(q contenders) bool {
+		if slices.ContainsFunc(q.queue, func(c contender) bool { return !c.isForeign }) {
+			slices.SortFunc(q.queue, compare)
+			return false
+		}
+		for _, c := range q.queue { // of some application
+			in.others = append(in.others, c.name)
+		}
+		return true
+	})
 	slices.Sort(in.members)
 	slices.Sort(in.permits)
 	slices.Sort(in.others)
@@ -195,8 +220,8 @@ func isPart(path string) bool {
 
 // belongs reports whether a name is of a recipe in its folder, or of a part of one.
 func belongs(name string) bool {
-	_, _, isContender := parse(name)
-	return isContender || isPart("/"+name) || isUUID(name, false) || isItem(name)
+	_, c, isContender := parse(name)
+	return isContender && !c.isForeign || isPart("/"+name) || isUUID(name, false) || isItem(name)
 }
 
 func isTurns(name string) bool { return strings.HasSuffix(name, kazooTurns) }
@@ -273,14 +298,17 @@ func isUUID(name string, dashes bool) bool {
 // "" for a name of another form.
 func Client(p locks.Participant) string {
 	_, name := framework.SplitPath(p.Path)
-	if framework.IsProtectedName(name) {
-		return "curator"
+	_, c, ok := parse(name)
+	begin := name
+	if ok {
+		begin = name[:strings.LastIndex(name, c.lockName)]
 	}
-	rest, found := strings.CutPrefix(name, "_c_")
 	switch {
-	case found && len(rest) > 33 && isUUID(rest[:32], false) && rest[32] == '-':
+	case isCurators(begin):
+		return "curator"
+	case isZkLocks(begin):
 		return "zk.Lock"
-	case !found && len(name) >= 32 && isUUID(name[:32], false) && (len(name) == 32 || strings.HasPrefix(name[32:], "__")):
+	case isKazoos(begin):
 		return "kazoo"
 	default:
 		return ""

@@ -58,11 +58,17 @@ func contend(tb testing.TB, lock locks.InterProcessLock) {
 	})
 }
 
-// put creates znodes without data.
+// put creates persistent znodes without data.
 func put(tb testing.TB, client *framework.Framework, paths ...string) {
 	tb.Helper()
+	putAs(tb, client, framework.Persistent, paths...)
+}
+
+// putAs creates znodes without data.
+func putAs(tb testing.TB, client *framework.Framework, mode framework.CreateMode, paths ...string) {
+	tb.Helper()
 	for _, path := range paths {
-		_, err := client.Create(zktest.Context(tb), path, nil, framework.CreatingParentsIfNeeded())
+		_, err := client.Create(zktest.Context(tb), path, nil, framework.CreatingParentsIfNeeded(), framework.WithMode(mode))
 		require.NoError(tb, err)
 	}
 }

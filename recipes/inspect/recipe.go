@@ -5,6 +5,7 @@ package inspect
 import (
 	"cmp"
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -37,8 +38,10 @@ type Recipe struct {
 	// participant whose node this client may not read has only a path.
 	Participants []locks.Participant `json:"participants,omitempty"`
 
-	// Foreign are the names of children that do not take part. Curator in Java counts such znodes in
-	// the folder of a semaphore's leases as permits. All other recipes ignore them.
+	// Foreign are the names of children that do not take part. Most recipes ignore them. But a znode whose name
+	// ends like a contender's keeps out the contenders behind it, although it is persistent or has a name that no
+	// library gives. They have it in WaitsFor. And Curator in Java counts each znode in the folder of a
+	// semaphore's leases as a permit.
 	Foreign []string `json:"foreign,omitempty"`
 }
 
@@ -68,7 +71,8 @@ type node struct {
 	holds    bool
 	waitsFor []string
 
-	position int
+	isForeign bool // by its name
+	position  int
 	read     bool // to be read
 	data     []byte
 	stat     framework.Stat
@@ -77,6 +81,13 @@ type node struct {
 
 func (n *node) gone() bool { return errors.Is(n.err, framework.ErrNoNode) }
 
+// isPersistent reports whether the node was read and belongs to no session.
+func (n *node) isPersistent() bool {
+	const container, ttl = math.MinInt64, 0xff // owners that are no sessions: the first as a whole, the second in its first byte
+	owner := n.stat.EphemeralOwner
+	return n.stat.Czxid != 0 && (owner == 0 || owner == container || uint64(owner)>>56 == ttl)
+}
+
 // draft is a recipe as the names alone show it.
 type draft struct {
 	config
@@ -84,6 +95,7 @@ type draft struct {
 	nodes  []*node // that are read
 	folder *node   // the znode at the path, where its data matters
 	finish func(d *draft)
+	whole  func() *draft // the same with all participants, where only heads are read
 
 	size                      int // of the queue
 	holding, permits, waiting int // participants: permits are waited for, and their owners wait, too
@@ -94,7 +106,11 @@ type draft struct {
 func (d *draft) add(folder, name string, n node, read bool) *node {
 	n.position = d.size
 	d.size++
-	if !read || !d.room.takes(len(folder)+len(name)+nodeCost) {
+	if n.isForeign {
+		n.path = framework.JoinPath(folder, name)
+		return &n
+	}
+	if !read && !d.all || !d.room.takes(len(folder)+len(name)+nodeCost) {
 		d.count(&n)
 		return nil
 	}
@@ -149,7 +165,7 @@ func (t tree) draftsAt(path string, c config) []*draft {
 	if len(in.items) > 0 {
 		drafts = append(drafts, &draft{recipe: Recipe{Path: path, Kind: Queue, Items: len(in.items)}})
 	}
-	if len(in.permits) > 0 && len(in.queues) == 0 {
+	if _, hasTurns := t[path+kazooTurns]; hasTurns && len(in.permits) > 0 && len(in.queues) == 0 {
 		drafts = append(drafts, t.kazooSemaphore(path, c))
 	}
 	if d := t.members(path, c); d != nil {
@@ -177,8 +193,8 @@ func (in folder) foreignTo(kind Kind) []string {
 		}
 	}
 	for _, q := range in.queues {
-		if q.kind != kind {
-			for _, c := range q.queue {
+		for _, c := range q.queue {
+			if q.kind != kind || c.isForeign {
 				names = append(names, c.name)
 			}
 		}
@@ -199,10 +215,12 @@ func (in folder) foreignTo(kind Kind) []string {
 // newLock is a queue in which those with the exclusive name are let in alone.
 func newLock(path string, q contenders, cfg config) *draft {
 	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: q.kind}}
+	d.whole = func() *draft { return newLock(path, q, cfg.ofAll()) }
 	lastExclusive, beforeThat := -1, -1
 	added := make([]*node, len(q.queue))
+	previous, isFirst := (*node)(nil), true // that takes part
 	for i, c := range q.queue {
-		n := node{lockName: c.lockName}
+		n := node{lockName: c.lockName, isForeign: c.isForeign}
 		waitsFor := i - 1
 		if c.shared {
 			waitsFor = lastExclusive
@@ -216,7 +234,10 @@ func newLock(path string, q contenders, cfg config) *draft {
 		if q.kind != Condition && waitsFor >= 0 && added[waitsFor] != nil {
 			n.waitsFor = []string{added[waitsFor].path}
 		}
-		added[i] = d.add(path, c.name, n, !cfg.heads || n.holds || i == 0 || added[i-1] != nil && added[i-1].holds)
+		added[i] = d.add(path, c.name, n, !cfg.heads || n.holds || isFirst || previous != nil && previous.holds)
+		if !c.isForeign {
+			previous, isFirst = added[i], false
+		}
 	}
 	return d
 }
@@ -279,13 +300,14 @@ func (in folder) isEmpty() bool {
 // newSemaphore is permits, and a queue for the turn in which one acquires them.
 func newSemaphore(path, leases string, permits []contender, turnsPath string, turns []contender, cfg config) *draft {
 	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: Semaphore, MaxLeases: cfg.maxLeases}}
+	d.whole = func() *draft { return newSemaphore(path, leases, permits, turnsPath, turns, cfg.ofAll()) }
 	var last, turn *node
 	for i, c := range permits {
-		last = d.add(leases, c.name, node{lockName: c.lockName, holds: cfg.maxLeases == 0 || i < cfg.maxLeases},
+		last = d.add(leases, c.name, node{lockName: c.lockName, holds: cfg.maxLeases == 0 || i < cfg.maxLeases, isForeign: c.isForeign},
 			!cfg.heads || i == 0 || i == len(permits)-1)
 	}
 	for i, c := range turns {
-		n := node{lockName: c.lockName}
+		n := node{lockName: c.lockName, isForeign: c.isForeign}
 		if i > 0 && !cfg.heads {
 			n.waitsFor = []string{framework.JoinPath(turnsPath, turns[i-1].name)}
 		}
@@ -307,14 +329,14 @@ func newSemaphore(path, leases string, permits []contender, turnsPath string, tu
 
 // kazooSemaphore has a node for each permit, in no order, and a lock beside it.
 func (t tree) kazooSemaphore(path string, cfg config) *draft {
-	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: KazooSemaphore}, folder: &node{path: path, read: true}}
+	d := &draft{config: cfg.ofAll(), recipe: Recipe{Path: path, Kind: KazooSemaphore}, folder: &node{path: path, read: true}}
 	for _, name := range t[path].permits {
 		d.add(path, name, node{holds: true}, true)
 	}
 	permits := len(d.nodes)
 	turns := t[path+kazooTurns].of(KazooLock)
 	for i, c := range turns {
-		n := node{lockName: c.lockName}
+		n := node{lockName: c.lockName, isForeign: c.isForeign}
 		if i > 0 {
 			n.waitsFor = []string{framework.JoinPath(path+kazooTurns, turns[i-1].name)}
 		}
@@ -394,6 +416,14 @@ func (in folder) names() []string {
 	return slices.Concat(in.others, in.members, in.permits, in.items)
 }
 
+// ofContenders reports whether all participants of the recipe are ephemeral.
+func (d *draft) ofContenders() bool { return d.recipe.Kind.IsLock() || d.recipe.Kind == Condition }
+
+// isMixed reports whether a node that was read as a contender is persistent. Then the others must be read, too.
+func (d *draft) isMixed() bool {
+	return d.ofContenders() && slices.ContainsFunc(d.nodes, (*node).isPersistent)
+}
+
 // done returns the recipe, and false if there is none after all.
 func (d *draft) done() (Recipe, bool) {
 	if d.finish != nil {
@@ -404,7 +434,11 @@ func (d *draft) done() (Recipe, bool) {
 		return r, false
 	}
 	for _, n := range d.nodes {
-		if n.gone() {
+		switch {
+		case n.gone():
+			continue
+		case d.ofContenders() && n.isPersistent():
+			r.Foreign = append(r.Foreign, strings.TrimPrefix(n.path, r.Path+"/"))
 			continue
 		}
 		d.count(n)
@@ -415,6 +449,13 @@ func (d *draft) done() (Recipe, bool) {
 		}
 		r.Participants = append(r.Participants, p)
 	}
+	if d.isMixed() && d.holding+d.permits+d.waiting == 0 {
+		return r, false // an application names its znodes like contenders
+	}
+	if d.heads && d.all {
+		r.Participants = headsOf(r.Participants)
+	}
+	slices.Sort(r.Foreign)
 	switch r.Kind {
 	case Service:
 		r.Items = d.holding + d.waiting
@@ -423,4 +464,12 @@ func (d *draft) done() (Recipe, bool) {
 		r.Holders, r.Waiters = d.holding, max(d.waiting, d.permits)
 	}
 	return r, true
+}
+
+// headsOf returns the participants up to the first waiter.
+func headsOf(all []locks.Participant) []locks.Participant {
+	if first := slices.IndexFunc(all, func(p locks.Participant) bool { return !p.Holds }); first >= 0 {
+		return all[:first+1]
+	}
+	return all
 }

@@ -54,7 +54,7 @@ func (s StandardLockInternalsSorter) Sequence(name string) (n int32, ok bool) {
 			break
 		}
 		prefix, digits := name[:len(name)-width], name[len(name)-width:]
-		if strings.HasSuffix(prefix, s.LockName) && (width == 10 || digits[0] == '-') && digits[0] != '+' {
+		if strings.HasSuffix(prefix, s.LockName) && (width == 10 || digits[0] == '-' && digits[1] != '0') && digits[0] != '+' {
 			v, err := strconv.ParseInt(digits, 10, 32)
 			return int32(v), err == nil
 		}

@@ -34,6 +34,7 @@ func TestSequence(t *testing.T) {
 		{"lock-2147483648", 0, false},
 		{"lock-000000001", 0, false},
 		{"lock-00000000001", 0, false},
+		{"lock--0000000001", 0, false},
 		{"lock-+000000001", 0, false},
 		{"lock- 000000001", 0, false},
 		{"lock-", 0, false},

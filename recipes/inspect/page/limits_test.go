@@ -89,7 +89,7 @@ func TestLimitsLongListHasPages(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for i := range 250 {
 		path := fmt.Sprintf("/locks/x%03d/_c_0123456789abcdef0123456789abcdef-lock-0000000000", i)
-		_, err := client.Create(t.Context(), path, []byte("10.0.0.1"), framework.CreatingParentsIfNeeded())
+		_, err := client.Create(t.Context(), path, []byte("10.0.0.1"), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
 		require.NoError(t, err)
 	}
 	handler := page.Handler(client, "/")
@@ -123,7 +123,7 @@ func TestLimitsOutageLeavesTheLastPicture(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			client := zktest.Client(t, server)
 			_, err := client.Create(t.Context(), "/locks/report/_c_0123456789abcdef0123456789abcdef-lock-0000000000", []byte("nightly"),
-				framework.CreatingParentsIfNeeded())
+				framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
 			require.NoError(t, err)
 			handler := page.Handler(client, "/")
 			require.Contains(t, get(t, handler, "/").Body.String(), "● Connected")

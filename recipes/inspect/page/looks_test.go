@@ -88,7 +88,8 @@ func populate(t *testing.T, server *zkserver.Server, n int) {
 	var ops []framework.Op
 	for i := range n - 1 {
 		path := fmt.Sprintf("/locks/%s/%05d/_c_%08x-5bf2-4c4b-8f0e-3c9a5d1f7b21-lock-%010d", []string{"orders", "invoices", "reports"}[i%3], i, i, i)
-		ops = append(ops, framework.CreateOp(path, fmt.Appendf(nil, "worker-%d.internal.example/%d nightly %d", i%40, 1000+i, i), framework.CreatingParentsIfNeeded()))
+		ops = append(ops, framework.CreateOp(path, fmt.Appendf(nil, "worker-%d.internal.example/%d nightly %d", i%40, 1000+i, i),
+			framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 	}
 	_, err := client.Bulk(t.Context(), ops)
 	require.NoError(t, err)

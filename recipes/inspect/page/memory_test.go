@@ -33,7 +33,7 @@ func TestWhatZnodesSayIsBounded(t *testing.T) {
 	client := zktest.Client(t, server)
 	for i := range 40 {
 		_, err := client.Create(t.Context(), fmt.Sprintf("/large/%d/_c_0123456789abcdef0123456789abcd%02x-lock-0000000000", i, i),
-			[]byte(strings.Repeat("A", 1_000_000)), framework.CreatingParentsIfNeeded())
+			[]byte(strings.Repeat("A", 1_000_000)), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
 		require.NoError(t, err)
 	}
 	hold(t, client, "/locks/"+strings.Repeat("n", 100_000), locks.WithLabel("long"))

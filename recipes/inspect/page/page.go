@@ -47,7 +47,7 @@ var style string
 var script string
 
 var shape = template.Must(template.New("page").Funcs(template.FuncMap{
-	"age": age, "name": name, "client": inspect.Client, "plain": plain,
+	"since": since, "quoted": quoted, "name": name, "client": inspect.Client, "plain": plain,
 	"short":   func(text string) string { return plain(cut(text)) },
 	"style":   func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own
 	"script":  func() template.JS { return template.JS(script) },  //nolint:gosec // our own
@@ -142,6 +142,7 @@ type view struct {
 	Path, Lock string
 	Servers    string
 	At         time.Time // of the view
+	Now        time.Time // when ages are reckoned: At, or when the picture was read if it is out of date
 	Taken      time.Time // when its picture was read, zero without one
 	Again      bool      // a newer picture comes
 	Nonce      string
@@ -169,6 +170,16 @@ type queue struct {
 
 // More is how many participants are not shown.
 func (q queue) More() int { return q.Holders + q.Waiters - len(q.Shown) }
+
+// Holder is the first holder of a lock whose node can be named in a command, nil if there is none.
+func (q queue) Holder() *locks.Participant {
+	for i := range q.Shown {
+		if p := &q.Shown[i]; p.Holds && p.Session != 0 && len(p.Path) <= maxLink && plain(p.Path) == p.Path && q.Kind.IsLock() {
+			return p
+		}
+	}
+	return nil
+}
 
 // Ahead is what a participant waits for.
 func (q queue) Ahead(p locks.Participant) string {
@@ -238,9 +249,13 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s, err = h.survey(r.Context(), lock)
 	}
 	v.At = time.Now()
+	v.Now = v.At
 	status := http.StatusOK
 	if err != nil {
 		status, v.Error = statusOf(err), err.Error()
+		if s != nil {
+			v.Now = s.begun
+		}
 	}
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer has deadlines
 	header := w.Header()
@@ -381,12 +396,17 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 	}
 }
 
-// age is how long ago something was.
-func age(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return max(time.Since(t), 0).Round(time.Second).String()
+// moment is when something began, with its age.
+type moment struct {
+	time.Time
+	Age time.Duration
+}
+
+func since(now, t time.Time) moment { return moment{t, max(now.Sub(t), 0).Round(time.Second)} }
+
+// quoted returns a text as one word of a shell.
+func quoted(text string) string {
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // name is what people call a participant.

@@ -80,10 +80,11 @@ function follow() {
 	};
 }
 
-// Ages go on without the server, and without a sign of life the picture is out of date.
+// Ages go on, until the picture is out of date. They go on without the server, and without a sign of life the picture is out of date.
 function grow() {
 	for (const e of document.querySelectorAll("[data-since]")) {
-		const seconds = Math.max(0, Math.round((now() - e.dataset.since) / 1000));
+		const frozen = e.closest(".picture") && document.body.matches(".stale, .gone"); // nothing is known of later
+		const seconds = Math.max(0, Math.round(((frozen ? live().dataset.taken : now()) - e.dataset.since) / 1000));
 		const h = Math.floor(seconds / 3600), m = Math.floor(seconds / 60) % 60;
 		e.textContent = (h ? h + "h" : "") + (h || m ? m + "m" : "") + seconds % 60 + "s";
 	}
