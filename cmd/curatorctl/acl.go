@@ -4,6 +4,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha1" //nolint:gosec // only its size: ZooKeeper's digests are of it
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -167,8 +169,19 @@ func givenACL(text string) (acl, error) {
 		if e.Perms == 0 {
 			return nil, fmt.Errorf("%q without permissions, expected some of %s", acl{e}, perms)
 		}
+		// A server would store the text, and no password would fit it.
+		if user, digest, _ := strings.Cut(e.ID, ":"); e.Scheme == "digest" && digest != "x" && !isDigest(digest) {
+			return nil, fmt.Errorf("the digest of user %q is none: expected 28 characters, the SHA-1 of user:password in base64, "+
+				"or auth::%s for the user of CURATOR_AUTH", user, permsText(e.Perms))
+		}
 	}
 	return list, list.validate()
+}
+
+// isDigest reports whether a text is what a server makes of a user and a password.
+func isDigest(text string) bool {
+	hash, err := base64.StdEncoding.DecodeString(text)
+	return err == nil && len(hash) == sha1.Size
 }
 
 // wholeACL reads a list as a copy must have it.
@@ -178,7 +191,7 @@ func (c *call) wholeACL(ctx context.Context, path string) (acl, error) {
 	case err != nil:
 		return nil, err
 	case acl(list).isMasked():
-		return nil, &exit{exitNoPerm, fmt.Errorf("access control list of %s: %w", path, errMasked)}
+		return nil, &exit{status: exitNoPerm, err: fmt.Errorf("access control list of %s: %w", path, errMasked)}
 	default:
 		return list, nil
 	}

@@ -20,6 +20,11 @@ import (
 // completeVerb prints what may follow a command line, a line for each.
 const completeVerb = "__complete"
 
+// flagWords are the values that some flags take.
+var flagWords = map[string][]string{"-o": {"table", "wide", "json"}, "-policy": {"quorum", "session", "standard"}}
+
+var shells = []string{"bash", "fish", "zsh"}
+
 // completionTime bounds how long a key press may wait for a server.
 const completionTime = 2 * time.Second
 
@@ -57,7 +62,7 @@ func verbCompletion(*flag.FlagSet) func(context.Context, *call) error {
 		case "fish":
 			return c.println("complete -c curatorctl -a '(curatorctl " + completeVerb + " (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'")
 		default:
-			return usage("completion: %q, expected bash, zsh or fish", shell)
+			return usage("completion: %q, expected one of %s", shell, strings.Join(shells, ", "))
 		}
 	}
 }
@@ -78,6 +83,12 @@ func (p program) complete(ctx context.Context, words []string) error {
 	v, rest := findVerb(before)
 	var found []string
 	switch {
+	case len(words) > 1 && flagWords[words[len(words)-2]] != nil:
+		found = flagWords[words[len(words)-2]]
+	case len(before) > 0 && before[0] == "help":
+		found = nextWords(strings.Join(before[1:], " "))
+	case v != nil && v.name == "completion":
+		found = shells
 	case v == nil:
 		found = nextWords(strings.Join(before, " "))
 	case strings.HasPrefix(last, "-"):

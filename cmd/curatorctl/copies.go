@@ -123,7 +123,7 @@ func readRecords(r io.Reader) ([]record, error) {
 			err = fmt.Errorf("the path %q comes a second time", next.Path)
 		}
 		if err != nil {
-			return nil, &exit{exitFailed, fmt.Errorf("record %d: %w", line, err)}
+			return nil, &exit{status: exitFailed, err: fmt.Errorf("record %d: %w", line, err)}
 		}
 		paths[next.Path] = true
 		list = append(list, next)
@@ -182,7 +182,6 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 		return usage("%s would be changed; nothing was done: -yes is missing", znodes(len(changed)))
 	}
 	slices.SortStableFunc(differs, func(a, b difference) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
-	differs = slices.DeleteFunc(differs, func(d difference) bool { return d.kind == "removed" })
 	progress := c.newProgress("wrote", len(differs))
 	for _, d := range differs {
 		if err := c.writeOne(ctx, d); err != nil {
@@ -228,9 +227,8 @@ func (c *call) writeOne(ctx context.Context, d difference) error {
 	return err
 }
 
-// difference is one between records and znodes, as the records see it: a znode is added by
-// them, changed by them, or they do not have it ("removed"). It is occupied if they would
-// replace one that belongs to a session.
+// difference is one between records and znodes, as the records see it: a znode is added or changed
+// by them. It is occupied if they would replace one that belongs to a session.
 type difference struct {
 	kind   string
 	path   string
@@ -254,7 +252,6 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 	var differs []difference
 	for _, r := range list {
 		is, found := known[r.Path]
-		delete(known, r.Path)
 		at := firstOf(occupied, join(root, r.Path))
 		switch {
 		case at != "":
@@ -263,11 +260,6 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 			differs = append(differs, difference{"added", join(root, r.Path), r})
 		case !bytes.Equal(is.Data, r.Data) || !slices.Equal(is.ACL, r.ACL):
 			differs = append(differs, difference{"changed", join(root, r.Path), r})
-		}
-	}
-	for _, r := range present {
-		if _, left := known[r.Path]; left {
-			differs = append(differs, difference{"removed", join(root, r.Path), r})
 		}
 	}
 	return differs, nil
@@ -281,62 +273,4 @@ func firstOf(set map[string]bool, path string) string {
 		}
 	}
 	return ""
-}
-
-// verbDiff compares a subtree with an export.
-func verbDiff(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		list, err := interruptible(ctx, func() ([]record, error) { return c.readExport(c.arg(1, "-")) })
-		if err != nil {
-			return err
-		}
-		differs, err := c.differences(ctx, c.args[0], list)
-		if err != nil {
-			return err
-		}
-		for _, d := range differs {
-			if c.output == "json" {
-				err = c.json(map[string]string{"difference": d.kind, "path": d.path})
-			} else {
-				err = c.println(fmt.Sprintf("%-8s %s", d.kind, printable(d.path)))
-			}
-			if err != nil {
-				return err
-			}
-		}
-		if len(differs) > 0 {
-			return &exit{status: exitFound}
-		}
-		return nil
-	}
-}
-
-// verbCp copies a znode, or a subtree.
-func verbCp(fs *flag.FlagSet) func(context.Context, *call) error {
-	recursive := fs.Bool("r", false, "copy the znodes below it, too")
-	return func(ctx context.Context, c *call) error {
-		from, to := c.args[0], c.args[1]
-		if *recursive && (to == from || strings.HasPrefix(to, strings.TrimSuffix(from, "/")+"/")) {
-			return usage("cp: %s is at %s or below, expected another place", to, from)
-		}
-		if !*recursive {
-			data, err := c.client.Get(ctx, from)
-			if err != nil {
-				return err
-			}
-			list, err := c.wholeACL(ctx, from)
-			if err != nil {
-				return err
-			}
-			return c.write(ctx, to, []record{{Data: data, ACL: list}}, false, false)
-		}
-		list, ephemerals, err := c.records(ctx, from)
-		if err != nil {
-			return err
-		}
-		if len(ephemerals) > 0 {
-			c.complainf("ephemeral znodes left out: %d\n", len(ephemerals))
-		}
-		return c.write(ctx, to, list, false, false)
-	}
 }

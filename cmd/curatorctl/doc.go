@@ -62,7 +62,7 @@
 //
 //	0    done
 //	1    failed: there is no such znode, say
-//	2    locks -waiting-longer or partitions -moving has found some, diff has found differences
+//	2    locks -waiting-longer or partitions -moving has found some
 //	64   the command line is wrong, or -yes is missing
 //	69   no server can be reached, or none has a quorum
 //	70   the lock was lost while the command ran
@@ -71,19 +71,20 @@
 //	124  lock run -max-hold has ended the command
 //	126  the command cannot be run, 127 it was not found
 //
-// Otherwise lock run exits with the status of its command, and with 128+n after signal n. If no server confirms
+// Otherwise lock run exits with the status of its command. If SIGINT, SIGTERM or SIGHUP has ended the command, or a
+// verb, it ends curatorctl, too. So Ctrl-C ends a script that calls lock run in a loop, as it does with flock(1). After
+// another signal n the status is 128+n. If no server confirms
 // the end of the session, curatorctl says so on the standard error, and the status stays the same.
 //
 // # Changing things
 //
-// Verbs are read-only unless their names say otherwise. acl changes a list and quota a limit, if the command
-// line has one. The destructive verbs, rm -r, lock break, lock revoke, acl -r, reconfig and import -overwrite, need -yes.
+// Verbs are read-only unless their names say otherwise. acl changes a list if the command line has one. The destructive verbs, rm -r, lock break, lock revoke, acl -r, reconfig and import -overwrite, need -yes.
 // lock revoke replaces the data of the holder's node, as Curator does, so the name of the holder is lost.
 //
-// cp, export, import and diff need the ADMIN permission if an access control list that they read has digests,
-// since the server masks digests for other clients. Without it they fail and write nothing. cp and import give
-// each znode its list when they create it. So the lists that they write must let them create znodes.
+// export and import need the ADMIN permission if an access control list that they read has digests,
+// since the server masks digests for other clients. Without it they fail and write nothing. import gives
+// each znode its list when it creates it. So the lists that it writes must let it create znodes.
 //
-// If the standard error is a terminal, export, import, cp and rm -r show their progress there. When a signal
+// If the standard error is a terminal, export, import and rm -r show their progress there. When a signal
 // ends them, they say how many znodes they have read, written or deleted. A second signal kills them.
 package main

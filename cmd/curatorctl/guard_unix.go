@@ -57,7 +57,11 @@ func guard() int {
 	g.begin()
 	g.watch()
 	g.end()
-	_ = send(reports, report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}) // a keeper that is gone reads nothing
+	end := report{Ended: true, Late: g.termed, Status: statusOfProcess(g.status)}
+	if g.status.Signaled() {
+		end.Died = int(g.status.Signal())
+	}
+	_ = send(reports, end) // a keeper that is gone reads nothing
 	return exitDone
 }
 

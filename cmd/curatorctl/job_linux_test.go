@@ -222,6 +222,19 @@ func TestJobControl(t *testing.T) {
 				return nil
 			}))
 		}},
+		{"Ctrl-C ends a script", func(_ *testing.T, s *terminalSession) {
+			s.line(`cat >$mark.sh <<'END'
+for i in 1 2 3; do echo TU''RN $i; $lock sh -c "echo BE''GUN; sleep 60"; done
+echo SCRIPT''ENDS
+END
+PS2=; bash $mark.sh`)
+			s.await("TURN 1")
+			s.await("BEGUN")
+			s.press(ctrlC)
+			s.await(prompt)
+			s.line("echo STATUS $?")
+			s.await("STATUS 130")
+		}},
 		{"each signal comes once", func(_ *testing.T, s *terminalSession) {
 			s.line(`cat >$mark.sh <<'END'
 n=0

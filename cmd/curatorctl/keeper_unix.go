@@ -63,8 +63,8 @@ func keep() int {
 			return ""
 		},
 	}
-	status := p.run(context.Background(), first.Args)
-	_ = send(reports, report{Ended: true, Status: status}) // a front that is gone reads nothing
+	err := p.attempt(context.Background(), first.Args)
+	_ = send(reports, report{Ended: true, Status: statusOf(err), Died: int(signalOf(err))}) // a front that is gone reads nothing
 	return exitDone
 }
 
@@ -86,7 +86,7 @@ func (u *underLock) supervise(c *call, lease *locks.Lease) error {
 		"CURATOR_LOCK_PATH=" + c.args[0], "CURATOR_LOCK_NODE=" + lease.Path(), "CURATOR_LOCK_TOKEN=" + strconv.FormatInt(lease.Token(), 10),
 	}}, handOn(c.reports)) // so the front waits for the guard's end too
 	if err != nil {
-		return &exit{exitCannotRun, err}
+		return &exit{status: exitCannotRun, err: err}
 	}
 	adopt()
 	// A group of its own in the same session is not enough. At the end of the guard the kernel could then take the group that
@@ -160,11 +160,11 @@ func (w *watch) run() error {
 			case !open: // the guard is gone
 				return w.outcome(errGuardGone)
 			case !r.Ended:
-				return &exit{exitCannotRun, errors.New(r.Say)}
+				return &exit{status: exitCannotRun, err: errors.New(r.Say)}
 			case r.Late:
 				return w.outcome(lost(errUnconfirmed))
 			case overdue == nil && r.Status != exitDone:
-				return w.outcome(&exit{status: r.Status})
+				return w.outcome(&exit{status: r.Status, died: syscall.Signal(r.Died)})
 			default:
 				return w.outcome(overdue)
 			}
@@ -182,7 +182,7 @@ func (w *watch) run() error {
 			revoked = nil
 			w.tell(order{Signal: int(syscall.SIGTERM)})
 		case <-maxHold:
-			overdue, maxHold = &exit{exitMaxHold, fmt.Errorf("the command was ended after %v", w.u.maxHold)}, nil
+			overdue, maxHold = &exit{status: exitMaxHold, err: fmt.Errorf("the command was ended after %v", w.u.maxHold)}, nil
 			w.tell(order{Signal: int(syscall.SIGTERM)})
 			deadline = time.After(w.u.grace)
 		case s := <-w.c.signals:
@@ -211,7 +211,9 @@ var (
 	errFrontGone   = errors.New("curatorctl was killed, and so was the command")
 )
 
-func lost(err error) error { return &exit{exitLost, fmt.Errorf("the command was ended: %w", err)} }
+func lost(err error) error {
+	return &exit{status: exitLost, err: fmt.Errorf("the command was ended: %w", err)}
+}
 
 // outcome returns the end of a command as its user sees it: the end of the lease counts most.
 func (w *watch) outcome(err error) error {

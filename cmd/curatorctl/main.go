@@ -66,7 +66,11 @@ func main() {
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv,
 		signals: signals, uncatch: func() { signal.Stop(signals) },
 	}
-	os.Exit(p.run(context.Background(), os.Args[1:]))
+	err := p.attempt(context.Background(), os.Args[1:])
+	if s := signalOf(err); s != 0 {
+		die(s) // so that a script that this program is part of ends, too
+	}
+	os.Exit(statusOf(err))
 }
 
 // verb is one thing that the command can do.
@@ -98,6 +102,7 @@ type call struct {
 type exit struct {
 	status int
 	err    error
+	died   syscall.Signal // that has ended the command; 0 if none has
 }
 
 func (e *exit) Error() string {
@@ -110,7 +115,7 @@ func (e *exit) Error() string {
 func (e *exit) Unwrap() error { return e.err }
 
 func usage(format string, args ...any) error {
-	return &exit{exitUsage, fmt.Errorf(format, args...)}
+	return &exit{status: exitUsage, err: fmt.Errorf(format, args...)}
 }
 
 // statusOf returns the exit status for an error of a verb.
@@ -137,15 +142,32 @@ func statusOf(err error) int {
 	}
 }
 
+// signalOf returns the signal that has ended a verb or its command, 0 if none has.
+func signalOf(err error) syscall.Signal {
+	var with *exit
+	var end signalError
+	switch {
+	case errors.As(err, &end):
+		return end.number
+	case errors.As(err, &with):
+		return with.died
+	default:
+		return 0
+	}
+}
+
 // run runs one command line and returns the exit status.
-func (p program) run(ctx context.Context, args []string) int {
+func (p program) run(ctx context.Context, args []string) int { return statusOf(p.attempt(ctx, args)) }
+
+// attempt runs one command line and writes its error.
+func (p program) attempt(ctx context.Context, args []string) error {
 	err := p.dispatch(ctx, args)
 	var with *exit
 	isSilent := errors.As(err, &with) && with.err == nil
 	if err != nil && !isSilent {
 		p.complainf("curatorctl: %s\n", said(err))
 	}
-	return statusOf(err)
+	return err
 }
 
 // complain writes to the standard error, whose own failure has no place to go.
@@ -163,7 +185,7 @@ var capitalized = regexp.MustCompile(`(?:^|[ (])[A-Z][A-Za-z]+`)
 
 // said returns an error as the user of a command reads it, on one line.
 func said(err error) string {
-	text := packages.ReplaceAllString(oneLine(err.Error()), "$1")
+	text := ofLocks.ReplaceAllString(packages.ReplaceAllString(oneLine(err.Error()), "$1"), "$1$2")
 	return capitalized.ReplaceAllStringFunc(text, func(found string) string {
 		name := strings.TrimLeft(found, " (")
 		return strings.TrimSuffix(found, name) + cmp.Or(inFlags[name], name)
@@ -172,6 +194,9 @@ func said(err error) string {
 
 // packages are the names of the library's packages in its errors. They say nothing to the user of a command.
 var packages = regexp.MustCompile(`(^|: )(?:(?:framework|inspect|leader|page|partition|zk): )+`)
+
+// ofLocks is an error of package locks, whose name is also a verb.
+var ofLocks = regexp.MustCompile(`(^|: )locks: ([a-z]+ /)`)
 
 // oneLine makes one line of an error, in which a terminal obeys nothing.
 func oneLine(text string) string {
@@ -211,7 +236,7 @@ func (p program) dispatch(ctx context.Context, line []string) error {
 		return p.complete(ctx, args[1:])
 	}
 	v, rest := findVerb(args)
-	if v == nil && len(args) > 1 && slices.Contains([]string{"-h", "-help", "--help"}, args[1]) {
+	if v == nil && len(args) > 1 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[1]) {
 		return p.help(args[:1]) // of a family
 	}
 	if v == nil {
@@ -361,7 +386,7 @@ func (c *call) untilSignal(ctx context.Context, v *verb) (context.Context, func(
 				if c.uncatch != nil {
 					c.uncatch()
 				}
-				end(&exit{exitSignal + int(number), signalError{number}})
+				end(&exit{status: exitSignal + int(number), err: signalError{number}})
 			case <-done:
 			}
 			return
@@ -406,12 +431,21 @@ type duration time.Duration
 
 // Set implements [flag.Value].
 func (d *duration) Set(text string) error {
-	parsed, err := time.ParseDuration(text)
-	if err != nil {
-		return errors.New("expected a number with a unit, such as 90s")
-	}
+	parsed, err := parseTime(text)
 	*d = duration(parsed)
-	return nil
+	return err
+}
+
+// parseTime reads a time. A bare number has seconds, as in flock(1) and timeout(1).
+func parseTime(text string) (time.Duration, error) {
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		text += "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errors.New("expected seconds, or a number with a unit, such as 90s")
+	}
+	return d, nil
 }
 
 // String implements [flag.Value].
@@ -449,7 +483,7 @@ func numberFlag(fs *flag.FlagSet, name, about string, least, otherwise int) *int
 func timeFlag(fs *flag.FlagSet, name, about string) *time.Duration {
 	value := new(time.Duration)
 	fs.Func(name, about, func(text string) error {
-		d, err := time.ParseDuration(text)
+		d, err := parseTime(text)
 		if err != nil || d <= 0 {
 			return errors.New("expected more than 0, such as 90s")
 		}

@@ -21,10 +21,11 @@ import (
 	"github.com/gocurator/curator/recipes/inspect"
 )
 
-// znode is a znode in JSON. The data is in base64.
+// znode is a znode in JSON. The data is in base64, and missing where it is empty or was not read.
 type znode struct {
 	Path           string    `json:"path"`
-	Data           []byte    `json:"data"`
+	Data           []byte    `json:"data,omitempty"`
+	Bytes          int32     `json:"bytes"`
 	Version        int32     `json:"version"`
 	ACLVersion     int32     `json:"aclVersion"`
 	ChildVersion   int32     `json:"childVersion"`
@@ -40,7 +41,7 @@ type znode struct {
 func newZnode(path string, data []byte, stat framework.Stat) znode {
 	hex := func(n int64) string { return fmt.Sprintf("0x%x", uint64(n)) } //nolint:gosec // as ZooKeeper prints it
 	return znode{
-		Path: path, Data: data, Version: stat.Version, ACLVersion: stat.Aversion, ChildVersion: stat.Cversion,
+		Path: path, Data: data, Bytes: stat.DataLength, Version: stat.Version, ACLVersion: stat.Aversion, ChildVersion: stat.Cversion,
 		Children: stat.NumChildren, Czxid: hex(stat.Czxid), Mzxid: hex(stat.Mzxid), Pzxid: hex(stat.Pzxid),
 		Created: time.UnixMilli(stat.Ctime).UTC(), Changed: time.UnixMilli(stat.Mtime).UTC(), EphemeralOwner: hex(stat.EphemeralOwner),
 	}

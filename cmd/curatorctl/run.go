@@ -127,7 +127,7 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 			status = exitNotFound
 		}
-		return &exit{status, err}
+		return &exit{status: status, err: err}
 	}
 	connecting, waiting := c.waitFor(ctx, 0)
 	defer waiting.stop()
@@ -185,7 +185,7 @@ func (u *underLock) runLocked(ctx context.Context, c *call, waiting *waiting) er
 func afterRelease(c *call, err, release error) error {
 	var lost *locks.LostError
 	if errors.As(release, &lost) && statusOf(err) != exitLost {
-		return &exit{exitLost, release}
+		return &exit{status: exitLost, err: release}
 	}
 	if release != nil && lost == nil {
 		c.complainf("curatorctl: the lock goes with the session: %s\n", said(release))
@@ -204,7 +204,7 @@ func signalled(ctx context.Context) error {
 }
 
 func notStarted(s signalError) error {
-	return &exit{exitSignal + int(s.number), fmt.Errorf("the command was not started: %w", s)}
+	return &exit{status: exitSignal + int(s.number), err: fmt.Errorf("the command was not started: %w", s)}
 }
 
 // notAcquired gives the error of an acquisition the status that it has.
@@ -215,7 +215,7 @@ func (u *underLock) notAcquired(ctx context.Context, c *call, err error) error {
 	// A wait may end before the queue is known. That is not the same as an outage.
 	tooLate := errors.Is(context.Cause(ctx), context.DeadlineExceeded) && c.client.State().IsConnected()
 	if errors.Is(err, locks.ErrNotAcquired) || tooLate {
-		return &exit{u.conflict, err}
+		return &exit{status: u.conflict, err: err}
 	}
 	return err
 }

@@ -51,7 +51,7 @@ func TestServeWritesNoFile(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	var exited *exec.ExitError
 	require.ErrorAs(t, cmd.Wait(), &exited)
-	require.Equal(t, exitSignal+int(syscall.SIGTERM), exited.ExitCode())
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOfShell(exited))
 	found, err = filepath.Glob(filepath.Join(home, "*"))
 	require.NoError(t, err)
 	require.Empty(t, found)

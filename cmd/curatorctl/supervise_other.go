@@ -17,7 +17,7 @@ const keepVerb, guardVerb = "__keep", "__guard"
 
 var (
 	forwarded    = []syscall.Signal{syscall.SIGINT}
-	errNoJobs    = &exit{exitCannotRun, errors.New("lock run needs Unix, which this system is not")}
+	errNoJobs    = &exit{status: exitCannotRun, err: errors.New("lock run needs Unix, which this system is not")}
 	errFrontGone = errors.New("curatorctl was killed")
 )
 
@@ -28,6 +28,8 @@ func catch(signals chan<- os.Signal, list ...syscall.Signal) {
 }
 
 func endsWait(syscall.Signal) bool { return true }
+
+func die(syscall.Signal) {}
 
 func keep() int { return exitCannotRun }
 

@@ -16,6 +16,7 @@ import (
 	"os/signal"
 	"strconv"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,6 +93,7 @@ type report struct {
 	Ended  bool   `json:",omitempty"` // the command, or the keeper's work, with the status
 	Late   bool   `json:",omitempty"` // the command had SIGTERM since its time had come
 	Status int    `json:",omitempty"`
+	Died   int    `json:",omitempty"` // the signal that has ended the command
 }
 
 // forwarded are signals that are handed on to the command.
@@ -102,6 +104,19 @@ var forwarded = []syscall.Signal{
 // endsWait reports whether a signal ends programs, so a wait for a lock too.
 func endsWait(s syscall.Signal) bool {
 	return s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP || s == syscall.SIGQUIT
+}
+
+// die ends this process by a signal, as the shell that has started it expects it of a job that was interrupted: it
+// does not go on with the script then. It returns where that is not possible: if the signal is ignored, and for
+// SIGQUIT, at which Go's runtime shows the stacks of goroutines.
+func die(s syscall.Signal) {
+	if isIgnored(s) || s == syscall.SIGQUIT || !endsWait(s) {
+		return
+	}
+	signal.Reset(s)
+	if unix.Kill(os.Getpid(), s) == nil {
+		<-time.After(time.Second) // until it comes
+	}
 }
 
 // catch has signals sent to a channel, except those that were ignored when this process was started.
@@ -204,9 +219,9 @@ func (h *helper) tell(word order) {
 func (p program) front(args []string) error {
 	h, err := p.startHelper(keepVerb, keeperName, handover{args, environment(p.getenv)})
 	if err != nil {
-		return &exit{exitCannotRun, err}
+		return &exit{status: exitCannotRun, err: err}
 	}
-	outcome := error(&exit{exitLost, errors.New("the process that had the lock was killed, and so was the command")})
+	outcome := error(&exit{status: exitLost, err: errors.New("the process that had the lock was killed, and so was the command")})
 	for {
 		select {
 		case s := <-p.signals:
@@ -224,7 +239,7 @@ func (p program) front(args []string) error {
 			case r.Ended && r.Status == exitDone:
 				outcome = nil
 			case r.Ended:
-				outcome = &exit{status: r.Status}
+				outcome = &exit{status: r.Status, died: syscall.Signal(r.Died)}
 			default:
 				p.complainf("%s", r.Say)
 			}

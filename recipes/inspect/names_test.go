@@ -65,7 +65,9 @@ func TestNamesOfApplications(t *testing.T) {
 // not counted, and they are not said to hold.
 func TestNamesThatKeepOthersOut(t *testing.T) {
 	for _, blocks := range [][]string{
-		{"block-0000000000"}, {"lock-0000000000"}, {"_c_" + dashed + "-lock-0000000000"},
+		{"block-0000000000"},
+		{"lock-0000000000"},
+		{"_c_" + dashed + "-lock-0000000000"},
 		{"_c_" + dashed + "-lock-0000000000", "block-0000000000", "lock-0000000000"},
 	} {
 		client := zktest.Client(t, zktest.NewServer(t))

@@ -5,7 +5,6 @@ package inspect
 import (
 	"cmp"
 	"errors"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -73,20 +72,16 @@ type node struct {
 
 	isForeign bool // by its name
 	position  int
-	read     bool // to be read
-	data     []byte
-	stat     framework.Stat
-	err      error
+	read      bool // to be read
+	data      []byte
+	stat      framework.Stat
+	err       error
 }
 
 func (n *node) gone() bool { return errors.Is(n.err, framework.ErrNoNode) }
 
 // isPersistent reports whether the node was read and belongs to no session.
-func (n *node) isPersistent() bool {
-	const container, ttl = math.MinInt64, 0xff // owners that are no sessions: the first as a whole, the second in its first byte
-	owner := n.stat.EphemeralOwner
-	return n.stat.Czxid != 0 && (owner == 0 || owner == container || uint64(owner)>>56 == ttl)
-}
+func (n *node) isPersistent() bool { return n.stat.Czxid != 0 && n.stat.EphemeralOwner == 0 }
 
 // draft is a recipe as the names alone show it.
 type draft struct {
