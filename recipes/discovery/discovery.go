@@ -113,8 +113,10 @@ func (d *ServiceDiscovery[T]) pathOf(name, id string) string {
 // Register registers an instance and keeps it registered, over deletions, lost
 // connections and lost sessions, until it is unregistered or the discovery is closed.
 // It blocks until the server has the instance. Register replaces a znode that an
-// earlier process has left. It also replaces a znode that another process keeps, so
-// ids must be unique. An instance that this discovery has registered already is
+// earlier process has left. It also replaces a znode of the same kind that another
+// process keeps, so ids must be unique. While a znode of another kind is in the way,
+// such as a persistent one in the place of a dynamic instance, Register waits until
+// ctx ends, and its error matches [nodes.ErrTaken]. An instance that this discovery has registered already is
 // updated; see [ServiceDiscovery.Update]. If its first Register is still under way
 // and then gives up, this call fails with [ErrNotRegistered].
 //

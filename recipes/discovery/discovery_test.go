@@ -21,6 +21,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -473,6 +474,36 @@ func TestDiscoveryRegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) 
 	found, err := newServices(t, other).Instances(zktest.Context(t), "orders")
 	require.NoError(t, err)
 	require.Len(t, found, 1)
+}
+
+// An operator's znode at the path of an instance stays as it is, whatever becomes of the registration.
+func TestDiscoveryRegistrationReplacesNothingOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	for kind, mode := range map[discovery.ServiceType]framework.CreateMode{
+		discovery.Dynamic: framework.Persistent, discovery.Static: framework.Ephemeral,
+	} {
+		t.Run(string(kind), func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				services, other := newServices(t, zktest.Client(t, server)), zktest.Client(t, server)
+				at := "/services/orders/a"
+				_, err := other.Create(t.Context(), at, []byte("theirs"), framework.WithMode(mode), framework.CreatingParentsIfNeeded())
+				require.NoError(t, err)
+				a := newInstance("a")
+				a.Type = kind
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+
+				err = services.Register(ctx, a)
+
+				require.ErrorIs(t, err, nodes.ErrTaken)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.NoError(t, services.Unregister(a))
+				data, err := other.Get(t.Context(), at)
+				require.NoError(t, err)
+				require.Equal(t, "theirs", string(data))
+			})
+		})
+	}
 }
 
 func TestDiscoveryFailedRegisterDoesNotWaitForItsRemoval(t *testing.T) {

@@ -71,7 +71,8 @@
 //
 // A look-up is as old as the newest event that has arrived. An instance whose process is cut
 // off stays until its session ends. Calls of the instance fail until then: report the errors
-// with [ServiceProvider.NoteError].
+// with [ServiceProvider.NoteError]. A persistent znode with an instance is an instance until it
+// is deleted, whatever the type of the instance says, as in Curator.
 //
 // gRPC clients use the module recipes/discovery/grpcresolver.
 //

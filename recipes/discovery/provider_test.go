@@ -130,6 +130,28 @@ func TestProviderInstanceThatIsDown(t *testing.T) {
 	})
 }
 
+// Each instance that is down is up again after its own timeout.
+func TestProviderInstancesThatAreDownComeBackOneByOne(t *testing.T) {
+	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
+		for _, id := range []string{"a", "b", "c"} {
+			write(t, writer, id, 1)
+		}
+		p := newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{})
+		synctest.Wait()
+		down(p, "b")
+		time.Sleep(10 * time.Second)
+		down(p, "a")
+		require.Equal(t, []string{"c"}, ids(p.Instances()))
+
+		time.Sleep(20*time.Second - time.Nanosecond)
+		require.Equal(t, []string{"c"}, ids(p.Instances()))
+		time.Sleep(time.Nanosecond)
+		require.Equal(t, []string{"b", "c"}, ids(p.Instances()))
+		time.Sleep(10 * time.Second)
+		require.Equal(t, []string{"a", "b", "c"}, ids(p.Instances()))
+	})
+}
+
 func TestStickyStaysWithAnUnchangedInstance(t *testing.T) {
 	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
 		for _, id := range []string{"b", "c"} {

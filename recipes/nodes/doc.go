@@ -39,12 +39,14 @@
 //     the same name, in every mode. A sequential znode keeps its number, and a
 //     protected znode keeps its UUID.
 //   - It is created with the newest data.
-//   - An ephemeral znode belongs to the session of the client. If a znode of an
-//     earlier session is left, of this process or of the one before it, the node
+//   - An ephemeral znode belongs to the session of the client. If an ephemeral znode
+//     of an earlier session is left, of this process or of the one before it, the node
 //     replaces it in one transaction.
 //   - If another client has created a znode in its place, the node leaves that znode
-//     alone and reports [ErrTaken]. When that znode goes, the node creates its own
-//     again.
+//     alone and reports [ErrTaken]. Close leaves it alone, too. When that znode goes,
+//     the node creates its own. A znode of another kind is never replaced: a persistent
+//     one in the place of an ephemeral one, or an ephemeral one in the place of a
+//     persistent one.
 //   - If the server refuses a request for a reason that does not pass by itself,
 //     such as a missing permission, the node reports it. It repeats the request only
 //     after SetData or the next reconnect.
@@ -74,8 +76,17 @@
 // trip and a half. While the client is cut off, its session may end, and the znode
 // with it. The znode is then missing until the client is back.
 //
+// The server does not say who has created a znode, only whose session an ephemeral
+// one belongs to. So before it has first stood, an ephemeral node takes an ephemeral
+// znode of another session for its predecessor's: give each live process a name of
+// its own. A node of a persistent mode takes a persistent znode at its path for its
+// own, as Curator does. It writes its data there, and Close deletes it.
+//
 // # Coming from Curator
 //
+//   - Curator writes its data into a znode of another kind, and deletes it at close.
+//     Here that is [ErrTaken].
+//   - A persistent znode in a group is no [Member].
 //   - getListenable().nodeCreated is a [Change] with Present. Disappearances and
 //     errors are reported as well.
 //   - setData returns when the server has the data, and may come before the first

@@ -24,8 +24,8 @@ var (
 	// deleted the znode, or a server has because its session ended. It is created again.
 	ErrDeleted = errors.New("the znode was deleted")
 
-	// ErrTaken reports that another client holds a znode of the same name. The
-	// node waits until that is gone.
+	// ErrTaken reports that a znode of the same name is there that is not the node's: another
+	// client holds it, or it is of another kind. The node waits until it is gone.
 	ErrTaken = errors.New("another client has taken the znode")
 )
 

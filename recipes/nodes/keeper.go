@@ -115,7 +115,7 @@ func (k *keeper) step(ctx context.Context) error {
 		if k.mayReplace(stat) {
 			return k.replace(ctx, path, stat)
 		}
-		k.fail(fmt.Errorf("%w: session 0x%x", ErrTaken, uint64(stat.EphemeralOwner)))
+		k.fail(taken(stat))
 		k.wait(ctx, watch)
 		return nil
 	}
@@ -177,11 +177,22 @@ func (k *keeper) fits(stat *framework.Stat) bool {
 	return session != nil && stat.EphemeralOwner == session.ID()
 }
 
-// mayReplace reports whether a znode that does not fit is left over from an earlier session
-// of this node, or from the time before the node's first creation. Two clients that
-// replaced each other's znodes would do so without end.
+// mayReplace reports whether a znode that does not fit is left over from an earlier session of
+// this node, or of the process before it. Two clients that replaced each other's znodes would do
+// so without end.
 func (k *keeper) mayReplace(stat *framework.Stat) bool {
+	if !k.kind.ephemeral || stat.EphemeralOwner == 0 {
+		return false // no session leaves a persistent znode, and a persistent node leaves no ephemeral one
+	}
 	return !k.stood || k.sessions[stat.EphemeralOwner]
+}
+
+// taken returns an ErrTaken that says what is in the way.
+func taken(stat *framework.Stat) error {
+	if stat.EphemeralOwner == 0 {
+		return fmt.Errorf("%w: it is persistent", ErrTaken)
+	}
+	return fmt.Errorf("%w: session 0x%x", ErrTaken, uint64(stat.EphemeralOwner))
 }
 
 // options are the options of a creation.
@@ -250,13 +261,21 @@ func (k *keeper) draw(ctx context.Context) error {
 	k.actual = framework.JoinPath(parent, name+number)
 	k.mu.Unlock()
 	// In one transaction, so that a client that sees the znode sees no other one beside it.
-	if k.exchange(ctx, k.name(), framework.DeleteOp(drawn)) == nil {
+	err = k.exchange(ctx, k.name(), framework.DeleteOp(drawn))
+	if err == nil {
 		return nil
 	}
 	// One by one, then. A deletion that fails stays in the background, and with it a node
 	// that ends with the session.
+	isTaken := attempt.Overtaken(err) && errors.Is(err, framework.ErrNodeExists)
 	if err := k.client.Delete(ctx, drawn, framework.InBackground()); err != nil {
 		return err
+	}
+	if isTaken { // a znode made by name has this number: draw another one
+		k.mu.Lock()
+		k.actual = ""
+		k.mu.Unlock()
+		return nil
 	}
 	return k.create(ctx, k.name())
 }
@@ -264,6 +283,10 @@ func (k *keeper) draw(ctx context.Context) error {
 // replace deletes a znode that is left over and creates the right one, in one transaction.
 // So no client sees a moment without the znode.
 func (k *keeper) replace(ctx context.Context, path string, stat *framework.Stat) error {
+	if !k.sessions[stat.EphemeralOwner] { // it may be a live client's of the same name
+		k.client.Logger().Warn("a node replaces the znode of another session", logPath, path,
+			"session", fmt.Sprintf("0x%x", uint64(stat.EphemeralOwner)))
+	}
 	err := k.exchange(ctx, path, framework.DeleteOp(path, framework.WithVersion(stat.Version)))
 	if attempt.Overtaken(err) {
 		return nil
@@ -335,7 +358,8 @@ func (k *keeper) removeOnce(ctx context.Context) error {
 	return err
 }
 
-// isOwn reports whether the Stat is of a znode that Close removes.
+// isOwn reports whether the Stat is of a znode that Close removes. The znode of the process before
+// this one goes with its session.
 func (k *keeper) isOwn(stat *framework.Stat) bool {
-	return stat != nil && (k.fits(stat) || k.mayReplace(stat))
+	return stat != nil && (k.fits(stat) || k.mayReplace(stat) && k.sessions[stat.EphemeralOwner])
 }

@@ -380,13 +380,133 @@ func TestNodeQuickCloseLeavesNothing(t *testing.T) {
 	})
 }
 
-func TestNodeQuickCloseRemovesWhatWasThere(t *testing.T) {
+// inTheWay are the znodes that are at the path of a node before it first stands, and that it leaves alone.
+var inTheWay = []struct {
+	name   string
+	mode   framework.CreateMode // of the znode
+	ofNode []framework.CreateMode
+}{
+	{"persistent", framework.Persistent, []framework.CreateMode{framework.Ephemeral}},
+	{"container", framework.Container, []framework.CreateMode{framework.Ephemeral}},
+	{"ephemeral", framework.Ephemeral, []framework.CreateMode{framework.Persistent, framework.Container, framework.PersistentWithTTL}},
+}
+
+// eachInTheWay runs a test for each node that finds a znode of another kind in its place.
+func eachInTheWay(t *testing.T, test func(t *testing.T, other *framework.Framework, node *nodes.PersistentNode)) {
+	for _, there := range inTheWay {
+		for _, mode := range there.ofNode {
+			t.Run(fmt.Sprintf("%s, a node of mode %d", there.name, mode), func(t *testing.T) {
+				zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+					client, other := zktest.Client(t, server), zktest.Client(t, server)
+					_, err := other.Create(zktest.Context(t), path, []byte("theirs"),
+						framework.WithMode(there.mode), framework.CreatingParentsIfNeeded())
+					require.NoError(t, err)
+					var opts []nodes.Option
+					if mode == framework.PersistentWithTTL {
+						opts = append(opts, nodes.WithTTL(time.Hour))
+					}
+					test(t, other, newNode(t, client, mode, opts...))
+				})
+			})
+		}
+	}
+}
+
+// requireTheirs checks that the znode of another client is as it was.
+func requireTheirs(t *testing.T, other *framework.Framework, at string) {
+	t.Helper()
+	stat := new(framework.Stat)
+	data, err := other.Get(zktest.Context(t), at, framework.StoringStatIn(stat))
+	require.NoError(t, err)
+	require.Equal(t, "theirs", string(data))
+	require.Zero(t, stat.Version)
+}
+
+func TestNodeReplacesNothingOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	eachInTheWay(t, func(t *testing.T, other *framework.Framework, node *nodes.PersistentNode) {
+		changes := changesOf(t, node)
+		require.NoError(t, node.Start())
+
+		require.ErrorIs(t, zktest.Await(t, changes, "the conflict").Err, nodes.ErrTaken)
+		require.ErrorIs(t, node.Err(), nodes.ErrTaken)
+		requireTheirs(t, other, path)
+		require.NoError(t, other.Delete(zktest.Context(t), path))
+
+		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the creation"))
+		awaitNode(t, other, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "first" })
+		require.NoError(t, node.Close())
+		require.Empty(t, children(t, other))
+	})
+}
+
+func TestCloseDeletesNothingOfAnotherKind(t *testing.T) {
+	t.Parallel()
+	eachInTheWay(t, func(t *testing.T, other *framework.Framework, node *nodes.PersistentNode) {
+		changes := changesOf(t, node)
+		require.NoError(t, node.Start())
+		require.ErrorIs(t, zktest.Await(t, changes, "the conflict").Err, nodes.ErrTaken)
+
+		require.NoError(t, node.Close())
+
+		requireTheirs(t, other, path)
+	})
+}
+
+// The znode is of a live client, or goes with the session of the process before.
+func TestNodeQuickCloseDeletesNothingOfAnotherSession(t *testing.T) {
+	t.Parallel()
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	_, err := other.Create(zktest.Context(t), path, []byte("theirs"),
+		framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	refuse := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpCreate2 || r.Op == zkserver.OpMulti {
+			return zkserver.FailWith(-4)
+		}
+		return zkserver.Pass
+	})
+	node := newNode(t, client, framework.Ephemeral)
+	require.NoError(t, node.Start())
+	require.NoError(t, node.Close())
+	refuse()
+
+	requireTheirs(t, other, path)
+}
+
+// A znode made by name has the number that the server gives next.
+func TestSequentialNodeDrawsAnotherNumberWhenItsOwnIsTaken(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []framework.CreateMode{framework.PersistentSequential, framework.EphemeralSequential} {
+		t.Run(fmt.Sprint(mode), func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client, other := zktest.Client(t, server), zktest.Client(t, server)
+				_, err := other.Create(zktest.Context(t), path+"0000000001", []byte("theirs"), framework.CreatingParentsIfNeeded())
+				require.NoError(t, err)
+
+				node := started(t, client, mode)
+
+				require.NotEqual(t, path+"0000000001", node.ActualPath())
+				data, err := other.Get(zktest.Context(t), node.ActualPath())
+				require.NoError(t, err)
+				require.Equal(t, "first", string(data))
+				require.NoError(t, node.Close())
+				requireTheirs(t, other, path+"0000000001")
+				require.Len(t, children(t, other), 1)
+			})
+		})
+	}
+}
+
+// A persistent znode names no owner, so it may be the znode of an earlier process.
+func TestNodeQuickCloseRemovesThePersistentZnodeThatWasThere(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
-		node := newNode(t, client, framework.Ephemeral)
+		node := newNode(t, client, framework.Persistent)
 		require.NoError(t, node.Start())
 
 		require.NoError(t, node.Close())
@@ -438,6 +558,28 @@ func TestCloseWhileTheServerIsAway(t *testing.T) {
 
 	require.NoError(t, zktest.Await(t, closed, "the end of Close"))
 	require.Empty(t, children(t, client))
+}
+
+// The two seconds without a connection are counted for each outage.
+func TestCloseWaitsInEachOutage(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		node := started(t, client, framework.Persistent)
+		require.NoError(t, server.Stop())
+		time.Sleep(time.Minute)
+		require.NoError(t, server.Restart())
+		require.NoError(t, client.BlockUntilConnected(t.Context()))
+		time.Sleep(time.Minute)
+		require.NoError(t, server.Stop())
+		synctest.Wait()
+		closed := make(chan error, 1)
+		go func() { closed <- node.Close() }()
+		time.Sleep(time.Second)
+
+		require.NoError(t, server.Restart())
+
+		require.NoError(t, <-closed)
+		require.Empty(t, children(t, client))
+	})
 }
 
 func TestNodeEndOfTheClientEndsTheNode(t *testing.T) {

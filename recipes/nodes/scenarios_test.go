@@ -232,7 +232,10 @@ func quickCloseOfANodeThatExists(t *testing.T, server zktest.Backend) {
 	client := zktest.Client(t, server)
 	_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded())
 	require.NoError(t, err)
-	quickClose(t, server)
+	node := newNode(t, client, framework.Persistent)
+	require.NoError(t, node.Start())
+	require.NoError(t, node.Close())
+	require.Empty(t, children(t, client))
 }
 
 func recreationWithoutParents(t *testing.T, server zktest.Backend) {
