@@ -35,6 +35,7 @@ func TestBadInputOptions(t *testing.T) {
 		"tracer provider nil, expected a trace":             framework.WithTracerProvider(nil),
 		"TLS configuration nil, expected a *tls.Config":     framework.WithTLS(nil),
 		"retry policy nil, expected a policy":               framework.WithRetryPolicy(nil),
+		"expected AllowRetry(err error, retryable bool)":    framework.WithRetryPolicy(ported{retry.None()}),
 		"logger nil, expected a *slog.Logger":               framework.WithLogger(nil),
 		"dialer nil, expected a function":                   framework.WithDialer(nil),
 		`auth scheme "", expected one such as "digest"`:     framework.WithAuth("", nil),
@@ -60,6 +61,11 @@ func TestBadInputOptions(t *testing.T) {
 		require.ErrorContains(t, err, says)
 	}
 }
+
+// ported is a retry policy with Java's allowRetry(Throwable).
+type ported struct{ retry.Policy }
+
+func (ported) AllowRetry(error) bool { return false }
 
 // TestBadInput: the error of each call says what was wrong and what was expected, and
 // nothing has been sent. Bad paths are in TestPathVerbsRefuseBadPaths, sizes in TestPathSizes, server

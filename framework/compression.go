@@ -20,18 +20,12 @@ type compressedOption optionSet
 
 // Compressed stores the data compressed. The size limit of requests applies to the
 // compressed data. It is Curator's compressed().
-func Compressed() interface {
-	CreateOption
-	SetOption
-} {
+func Compressed() CreateSetOption {
 	return compressedOption(compressed)
 }
 
 // Uncompressed stores the data as it is, despite [WithCompression]. It is Curator's uncompressed().
-func Uncompressed() interface {
-	CreateOption
-	SetOption
-} {
+func Uncompressed() CreateSetOption {
 	return compressedOption(uncompressed)
 }
 

@@ -101,6 +101,9 @@ func WithRetryPolicy(p retry.Policy) Option {
 		if p == nil {
 			return fmt.Errorf("retry policy nil, expected a policy such as retry.None()")
 		}
+		if err := retry.Validate(p); err != nil {
+			return err
+		}
 		c.retry = p
 		return nil
 	}}

@@ -335,20 +335,14 @@ type parentsOption optionSet
 
 // CreatingParentsIfNeeded creates missing parents as persistent znodes without data. With
 // [Framework.Exists] it creates the parents of a missing znode. The other reads refuse it.
-func CreatingParentsIfNeeded() interface {
-	CreateOption
-	ReadOption
-} {
+func CreatingParentsIfNeeded() CreateReadOption {
 	return parentsOption(creatingParents)
 }
 
 // CreatingParentContainersIfNeeded creates missing parents as containers, which
 // the server deletes some time after their last child. It is what all recipes
 // use.
-func CreatingParentContainersIfNeeded() interface {
-	CreateOption
-	ReadOption
-} {
+func CreatingParentContainersIfNeeded() CreateReadOption {
 	return parentsOption(creatingParentContainers)
 }
 

@@ -25,6 +25,41 @@ type SetOption interface{ applySet(*setConfig) error }
 // DeleteOption is an option of [Framework.Delete] and [DeleteOp].
 type DeleteOption interface{ applyDelete(*deleteConfig) error }
 
+// An option of several kinds of calls has a type of its own, which says of which.
+type (
+	// CreateReadOption is a [CreateOption] and a [ReadOption].
+	CreateReadOption interface {
+		CreateOption
+		ReadOption
+	}
+
+	// CreateSetOption is a [CreateOption] and a [SetOption].
+	CreateSetOption interface {
+		CreateOption
+		SetOption
+	}
+
+	// CreateReadSetOption is a [CreateOption], a [ReadOption] and a [SetOption].
+	CreateReadSetOption interface {
+		CreateOption
+		ReadOption
+		SetOption
+	}
+
+	// SetDeleteOption is a [SetOption] and a [DeleteOption].
+	SetDeleteOption interface {
+		SetOption
+		DeleteOption
+	}
+
+	// WriteOption is a [CreateOption], a [SetOption] and a [DeleteOption].
+	WriteOption interface {
+		CreateOption
+		SetOption
+		DeleteOption
+	}
+)
+
 // CallOption is an option of every call: [WithRetry] or [InSession].
 type CallOption interface {
 	CreateOption
@@ -47,6 +82,9 @@ func WithRetry(policy retry.Policy) CallOption { return retryOption{policy} }
 func (o retryOption) applyCall(c *common) error {
 	if o.policy == nil {
 		return errors.New("WithRetry(nil), expected a policy such as retry.None()")
+	}
+	if err := retry.Validate(o.policy); err != nil {
+		return fmt.Errorf("WithRetry: %w", err)
 	}
 	c.given |= withRetry
 	c.retry = o.policy
@@ -91,11 +129,7 @@ type statOption struct{ stat *Stat }
 
 // StoringStatIn stores the znode's Stat at the time the request was applied. It is
 // Curator's storingStatIn. [Framework.Exists], which returns the Stat, refuses it.
-func StoringStatIn(stat *Stat) interface {
-	CreateOption
-	ReadOption
-	SetOption
-} {
+func StoringStatIn(stat *Stat) CreateReadSetOption {
 	return statOption{stat}
 }
 
@@ -117,10 +151,7 @@ type versionOption int32
 // WithVersion applies the write only to a znode whose data has this version, and fails with
 // [ErrBadVersion] otherwise. For [Framework.SetACL] it is the version of the list,
 // Stat.Aversion. Default: [AnyVersion].
-func WithVersion(version int32) interface {
-	SetOption
-	DeleteOption
-} {
+func WithVersion(version int32) SetDeleteOption {
 	return versionOption(version)
 }
 
@@ -157,11 +188,7 @@ type idempotentOption struct{}
 //
 // It is refused for a create in a sequential mode or [WithProtection], for
 // [Framework.SetACL], and within a transaction. It is Curator's idempotent().
-func Idempotent() interface {
-	CreateOption
-	SetOption
-	DeleteOption
-} {
+func Idempotent() WriteOption {
 	return idempotentOption{}
 }
 

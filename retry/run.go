@@ -2,7 +2,11 @@
 
 package retry
 
-import "time"
+import (
+	"fmt"
+	"reflect"
+	"time"
+)
 
 // Selector is a policy that selects the errors after which a call is repeated, as Curator's RetryPolicy.allowRetry(Throwable) does.
 // It may allow more errors than the client does, or fewer. It is optional: without it the client decides.
@@ -30,6 +34,38 @@ type Starter interface {
 
 	// Begin returns the policy for one call, which begins now. Its Next is called by one goroutine at a time.
 	Begin() Policy
+}
+
+// Validate returns an error for a policy that has a method AllowRetry, Done or Begin of another form than [Selector],
+// [Observer] and [Starter] have. Such a method would never be called. A port of Curator's allowRetry(Throwable) is one. It
+// looks into the policies of this package that have another one inside. A framework client refuses such a policy.
+func Validate(policy Policy) error {
+	switch p := policy.(type) {
+	case nil:
+		return nil
+	case wrapped:
+		return Validate(p.policy)
+	case sessionFailed:
+		return Validate(p.policy)
+	case *Budget:
+		return Validate(p.policy)
+	}
+	// The names are constants, so that the linker can leave methods out.
+	of := reflect.TypeOf(policy)
+	if m, has := of.MethodByName("AllowRetry"); has && !of.Implements(reflect.TypeFor[Selector]()) {
+		return misfit(policy, m, "AllowRetry(err error, retryable bool) bool")
+	}
+	if m, has := of.MethodByName("Done"); has && !of.Implements(reflect.TypeFor[Observer]()) {
+		return misfit(policy, m, "Done(err error)")
+	}
+	if m, has := of.MethodByName("Begin"); has && !of.Implements(reflect.TypeFor[Starter]()) {
+		return misfit(policy, m, "Begin() retry.Policy")
+	}
+	return nil
+}
+
+func misfit(policy Policy, m reflect.Method, wanted string) error {
+	return fmt.Errorf("retry: policy %T: its method %s, %v, would not be called: expected %s", policy, m.Name, m.Type, wanted)
 }
 
 // Wrap returns a policy whose Next is the function next, which receives the wrapped policy and may call it. The result remains a

@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/retry"
@@ -82,4 +83,33 @@ func TestWrapAsksTheFunction(t *testing.T) {
 	require.False(t, ok)
 	_, ok = retry.Wrap(nil, nil).Next(0, 0, errTest)
 	require.False(t, ok)
+}
+
+// These are policies with methods that look like the optional ones, and would never be called.
+type (
+	portedSelector struct{ retry.Policy } // Java's allowRetry(Throwable)
+	forgotten      struct{ retry.Policy }
+	ownBeginning   struct{ retry.Policy }
+)
+
+func (portedSelector) AllowRetry(error) bool { return false }
+func (*forgotten) Done()                     {}
+func (ownBeginning) Begin() ownBeginning     { return ownBeginning{} }
+
+// TestValidateRefusesMethodsThatWouldNotBeCalled, also inside the policies of this package, and names the form that is wanted.
+func TestValidateRefusesMethodsThatWouldNotBeCalled(t *testing.T) {
+	for policy, wanted := range map[retry.Policy]string{
+		portedSelector{retry.None()}: "AllowRetry, func(retry_test.portedSelector, error) bool, would not be called: expected AllowRetry(err error, retryable bool) bool",
+		&forgotten{retry.None()}:     "expected Done(err error)",
+		ownBeginning{retry.None()}:   "expected Begin() retry.Policy",
+	} {
+		require.ErrorContains(t, retry.Validate(policy), wanted)
+		require.ErrorContains(t, retry.Validate(retry.NewBudget(retry.SessionFailed(retry.Wrap(policy, nil)))), wanted)
+	}
+	for _, policy := range []retry.Policy{
+		nil, retry.None(), &choosy{Policy: retry.None()}, retry.PolicyFunc(nil), retry.FromBackOff(func() backoff.BackOff { return &backoff.ZeroBackOff{} }),
+		retry.SessionFailed(nil), retry.Wrap(nil, nil), retry.NewBudget(nil),
+	} {
+		require.NoError(t, retry.Validate(policy))
+	}
 }

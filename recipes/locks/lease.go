@@ -71,8 +71,12 @@ func (l *Lease) end() {
 func (l *Lease) Done() <-chan struct{} { return l.context().Done() }
 
 // Err returns nil while the lease is valid, a [*LostError] when it was lost, and
-// [ErrReleased] once it has been released. When it returns an error, Done is closed.
+// [ErrReleased] once it has been released. When it returns an error, Done is closed. Of a
+// nil lease, such as [LeaseFrom] returns where nothing is held, it returns [ErrNotAcquired].
 func (l *Lease) Err() error {
+	if l == nil {
+		return ErrNotAcquired
+	}
 	l.mu.Lock()
 	ctx := l.ctx
 	l.mu.Unlock()

@@ -127,6 +127,7 @@ func TestReentryGoroutinesUnderOneContext(t *testing.T) {
 func TestLeaseFrom(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	require.Nil(t, locks.LeaseFrom(context.Background()))
+	require.ErrorIs(t, locks.LeaseFrom(context.Background()).Err(), locks.ErrNotAcquired)
 	require.Empty(t, locks.LeasesFrom(context.Background()))
 	outer, inner := newMutex(t, client, "/locks/outer"), newReadWrite(t, client, "/locks/inner").WriteLock()
 	_, err := client.Create(zktest.Context(t), "/report", nil)
