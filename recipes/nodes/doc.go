@@ -86,7 +86,6 @@
 //
 //   - Curator writes its data into a znode of another kind, and deletes it at close.
 //     Here that is [ErrTaken].
-//   - A persistent znode in a group is no [Member].
 //   - getListenable().nodeCreated is a [Change] with Present. Disappearances and
 //     errors are reported as well.
 //   - setData returns when the server has the data, and may come before the first

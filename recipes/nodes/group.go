@@ -20,7 +20,8 @@ import (
 // shares the group with Curator's class of that name.
 //
 // Layout: an ephemeral znode path/id per member, with data of its own, below
-// container nodes. A persistent znode there is no member.
+// container nodes. As in Curator, each other znode there counts as a member, too: a
+// persistent one, as a tool makes it that copies a tree, stays until it is deleted.
 //
 // It is safe for concurrent use.
 type GroupMember struct {
@@ -107,15 +108,11 @@ func (g *GroupMember) Members() map[string][]byte {
 // others yields the other members in the picture of the cache.
 func (g *GroupMember) others(yield func(string, []byte) bool) {
 	for id, node := range g.cache.Children(g.cache.Path()) {
-		if isMember(node) && !yield(id, node.Data) {
+		if !yield(id, node.Data) {
 			return
 		}
 	}
 }
-
-// isMember reports whether a znode of the group is a member's. A persistent znode, as a tool has
-// it that copies a tree, would be a member that never leaves.
-func isMember(node *cache.ChildData) bool { return node != nil && node.Stat.EphemeralOwner != 0 }
 
 // WaitFor blocks until accept returns true for the members, which it is asked
 // at once and after each change, on the goroutine of the caller.
@@ -148,10 +145,10 @@ func (g *GroupMember) OnChange(fn func(MemberChange)) *listen.Registration {
 	}
 	return g.cache.Listen(func(e cache.Event) {
 		_, id := framework.SplitPath(e.Path)
-		switch was, is := isMember(e.Old), isMember(e.New); {
-		case was && !is:
+		switch {
+		case e.Type == cache.NodeDeleted:
 			fn(MemberChange{Member: Member{ID: id, Data: e.Old.Data}, Left: true})
-		case is && (!was || !bytes.Equal(e.Old.Data, e.New.Data)):
+		case e.Type == cache.NodeCreated, e.Type == cache.NodeChanged && !bytes.Equal(e.Old.Data, e.New.Data):
 			fn(MemberChange{Member: Member{ID: id, Data: e.New.Data}})
 		}
 	}, cache.For(cache.NodeCreated, cache.NodeChanged, cache.NodeDeleted))

@@ -127,40 +127,6 @@ func TestGroupListenersHearOfMembers(t *testing.T) {
 	require.Empty(t, changes)
 }
 
-// A tool that copies a tree makes persistent znodes of members.
-func TestGroupPersistentZnodeIsNoMember(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		other := zktest.Client(t, server)
-		_, err := other.Create(zktest.Context(t), group+"/ghost", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
-		a, err := nodes.NewGroupMember(zktest.Client(t, server), group, "a", []byte("data of a"))
-		require.NoError(t, err)
-		changes := make(chan nodes.MemberChange, 100)
-		registration := a.OnChange(func(c nodes.MemberChange) { changes <- c })
-		defer func() {
-			require.NoError(t, a.Close())
-			registration.Remove()
-			<-registration.Done()
-		}()
-		require.NoError(t, a.Start())
-		require.NoError(t, a.WaitUntilJoined(zktest.Context(t)))
-		awaitMembers(t, a, map[string]string{"a": "data of a"})
-		require.Equal(t, "a", zktest.Await(t, changes, "a").ID)
-
-		_, err = other.Transact(zktest.Context(t), framework.DeleteOp(group+"/ghost"),
-			framework.CreateOp(group+"/ghost", []byte("alive"), framework.WithMode(framework.Ephemeral)))
-		require.NoError(t, err)
-		alive := nodes.Member{ID: "ghost", Data: []byte("alive")}
-		require.Equal(t, nodes.MemberChange{Member: alive}, zktest.Await(t, changes, "a member in its place"))
-		_, err = other.Transact(zktest.Context(t), framework.DeleteOp(group+"/ghost"), framework.CreateOp(group+"/ghost", nil))
-		require.NoError(t, err)
-
-		require.Equal(t, nodes.MemberChange{Member: alive, Left: true}, zktest.Await(t, changes, "the end of the member"))
-		awaitMembers(t, a, map[string]string{"a": "data of a"})
-	})
-}
-
 // An operator's znode at the path of a member is not the member's.
 func TestGroupMemberLeavesAnOperatorsZnodeAlone(t *testing.T) {
 	t.Parallel()
