@@ -4,7 +4,6 @@ package framework
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -231,11 +230,11 @@ func (f *Framework) janitorConfig() janitor.Config {
 }
 
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
-// credentials are accepted. It returns at once when the credentials are refused, or when no server has a certificate
-// that can be verified. While it waits, it logs a warning once each server has been tried, and again every ten
-// minutes. The context bounds only the wait; the error then matches [ErrNotConnected] too. When Connect returns an
-// error, it leaves nothing running. That may take a second more, in which the session is
-// closed that a server opens after the end of the context.
+// credentials are accepted. It returns at once when all servers have refused the credentials, or have certificates
+// that cannot be verified. Each address of a name counts as a server. While it waits, it logs a warning once each server
+// has been tried, and again every ten minutes. The context bounds only the wait; the error then matches
+// [ErrNotConnected] too. When Connect returns an error, it leaves nothing running. That may take a second more, in which
+// the session is closed that a server opens after the end of the context.
 func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
 	f, err := New(connectString, opts...)
 	if err != nil {
@@ -352,13 +351,12 @@ func (e *events) Resumed() { e.tracker.onResumed() }
 
 func (e *events) Revived(h conduit.Handshake) { e.tracker.onRevived(h) }
 
-func (e *events) AuthFailed(err error, final bool) {
+func (e *events) AuthFailed(err error, all, final bool) {
 	why := err
 	if !errors.Is(err, ErrAuthFailed) {
 		why = fmt.Errorf("%w: %w", ErrAuthFailed, err)
 	}
-	// Connect does not wait for other credentials, but a server without SASL may be the only one.
-	final = final || e.connecting.Load() && !errors.Is(err, conduit.ErrNoSASL)
+	final = final || all && e.connecting.Load() // Connect does not wait for other credentials
 	e.tracker.onAuthFailed(why, final)
 	if final {
 		e.giveUp(why)
@@ -452,8 +450,9 @@ func (f *Framework) awaitAccess(ctx context.Context) error {
 	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.auth) == 0 {
 		return err // without credentials there is nothing to be refused
 	}
-	// The reply to any request, even a refusal, comes after the replies to the credentials.
-	if _, err := f.Exists(ctx, "/"); err != nil && !errors.Is(err, ErrNoAuth) {
+	// The reply to any request, even a refusal, comes after the replies to the credentials. A server that refuses
+	// them ends its connection, and another may accept them.
+	if _, err := f.Exists(ctx, "/", WithRetry(retry.Forever(retry.MinWait))); err != nil && !errors.Is(err, ErrNoAuth) {
 		return fmt.Errorf("framework: presenting the credentials: %w", reasonOf(err))
 	}
 	return nil
@@ -534,40 +533,32 @@ const remind = 10 * time.Minute
 type unreached struct {
 	mu     sync.Mutex
 	failed int
-	unfit  int       // the newest ones that have failed for the certificate, in a row
 	warned time.Time // zero before the first warning
 }
 
-// note counts a failure. It reports whether to warn, and whether all servers have certificates
-// that do not fit.
-func (u *unreached) note(reason error, servers int) (warn, unfit bool) {
+// note counts a failure, and reports whether to warn.
+func (u *unreached) note(servers int) (warn bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	u.failed++
-	u.unfit++
-	if certificate := new(tls.CertificateVerificationError); !errors.As(reason, &certificate) {
-		u.unfit = 0
-	}
 	if u.failed < servers || !u.warned.IsZero() && time.Since(u.warned) < remind {
-		return false, u.unfit >= servers
+		return false
 	}
 	u.warned = time.Now()
-	return true, u.unfit >= servers
+	return true
 }
 
 // attemptFailed warns of servers that cannot be reached, once each has been tried and then
 // rarely. A later outage is told by the connection state.
-func (e *events) attemptFailed(reason error) {
-	if e.tracker.everHadSession() {
-		return
-	}
-	servers := e.ensemble.current()
-	warn, unfit := e.unreached.note(reason, len(servers))
-	if unfit && e.connecting.Load() {
-		e.giveUp(fmt.Errorf("%w: %w", ErrNotConnected, reason)) // Connect does not wait for other certificates
-		return
-	}
-	if warn {
-		e.cfg.log.Warn("no server can be reached", "servers", servers, "error", reason)
+func (e *events) attemptFailed(f conduit.Failure) {
+	switch {
+	case e.tracker.everHadSession():
+	case f.Unfit && e.connecting.Load():
+		e.giveUp(fmt.Errorf("%w: %w", ErrNotConnected, f.Reason)) // Connect does not wait for other certificates
+	case !e.unreached.note(f.Servers):
+	case f.Reached:
+		e.cfg.log.Warn("no server has completed the authentication", "servers", e.ensemble.current(), "error", f.Reason)
+	default:
+		e.cfg.log.Warn("no server can be reached", "servers", e.ensemble.current(), "error", f.Reason)
 	}
 }

@@ -253,7 +253,7 @@
 //
 //	framework.WithSASL(framework.DigestMD5("alice", password))
 //
-// If a server refuses a credential, the client ends: its state is [Lost], and every call
+// If all servers refuse a credential, the client ends: its state is [Lost], and every call
 // fails with [ErrAuthFailed]. Secrets never appear in logs or errors.
 //
 // # Metrics and traces

@@ -334,9 +334,11 @@ func WithTLS(cfg *tls.Config) Option {
 //
 // A credential is not encrypted: without [WithTLS] it crosses the network in the clear.
 //
-// If a server refuses a credential, the client ends, because no later attempt could succeed. The
+// If all servers refuse a credential, the client ends, because no later attempt could succeed. The
 // state becomes [Lost], all holds end with [ReasonAuthFailed], and every watch ends. Every call
-// fails with [ErrAuthFailed], and the client makes no further connection. ZooKeeper refuses a scheme
+// fails with [ErrAuthFailed], and the client makes no further connection. The addresses of one name are
+// several servers. A client that was served before goes on until all have refused it for as long as a
+// session lasts: a server may have started with half of its configuration. ZooKeeper refuses a scheme
 // without a provider, but never a digest. A wrong password shows only as an [ErrNoAuth] from a znode
 // that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
@@ -359,11 +361,10 @@ func WithAuth(scheme string, credential []byte) Option {
 // server. During the exchange pings keep the session, unless the server accepts none before the
 // exchange is complete.
 //
-// [Connect] returns a refusal at once, with [ErrAuthFailed]. A client that runs tries the other servers, and
-// ends when all have refused it, as after the refusal of a credential (see [WithAuth]). If the credentials
+// [Connect] returns [ErrAuthFailed] once all servers have refused the client, and at once if the mechanism has no
+// credentials. A client that runs ends as after the refusal of a credential (see [WithAuth]). If the credentials
 // may change (see [SASLMechanism].Renews) it does not end, and tries again with growing pauses of up
-// to 30 s. A server that does not know SASL costs its connection, and ends a client, and Connect,
-// only when no server of the ensemble does. Each reason is logged once, and never a secret.
+// to 30 s. A server that does not know SASL has refused all credentials. Each reason is logged once, and never a secret.
 func WithSASL(mechanism SASLMechanism) Option {
 	return clientOption{"WithSASL", func(c *config) error {
 		switch {

@@ -8,13 +8,11 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"io"
 	"math"
 	"net"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/listen"
@@ -142,9 +140,6 @@ func overTLS(dial Dialer, cfg *tls.Config) Dialer {
 		if err := conn.HandshakeContext(ctx); err != nil {
 			// The handshake's error is what matters.
 			_ = raw.Close()
-			if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
-				return nil, fmt.Errorf("TLS handshake: %w (is it a port without TLS?)", err)
-			}
 			return nil, fmt.Errorf("TLS handshake: %w", err)
 		}
 		return tlsConn{conn}, nil

@@ -29,7 +29,7 @@ type SASLMechanism interface {
 
 	// Renews reports whether a later exchange may use other credentials than this one,
 	// because a function or a file is asked for them each time. A refusal then does not end
-	// the client.
+	// the client. A mechanism that keeps credentials returns a [SASLKeptExchange].
 	Renews() bool
 
 	// Start begins the exchange of one connection. It may block until the context ends, for
@@ -57,31 +57,47 @@ type SASLExchange interface {
 	Done() bool
 }
 
+// SASLKeptExchange is an exchange with credentials that the mechanism keeps, such as a ticket of an earlier
+// connection. They may be stale: the server may have another key now. So a refusal of such an exchange does not count
+// as one, at most once for each server until the client is connected. The client tells the mechanism, and connects
+// again at once.
+type SASLKeptExchange interface {
+	SASLExchange
+
+	// Refused is called when the server has refused the exchange, and before the next Start. The
+	// mechanism must use other credentials then.
+	Refused()
+}
+
 // startSASL adapts a mechanism to the conduit.
-func startSASL(mechanism SASLMechanism) func(context.Context, string, net.Addr) (conduit.SASLStep, error) {
-	return func(ctx context.Context, server string, address net.Addr) (conduit.SASLStep, error) {
+func startSASL(mechanism SASLMechanism) func(context.Context, string, net.Addr) (conduit.SASLStep, func(), error) {
+	return func(ctx context.Context, server string, address net.Addr) (conduit.SASLStep, func(), error) {
 		host, _, err := net.SplitHostPort(server)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		var exchange SASLExchange
 		if err := guardSASL(func() (err error) {
 			exchange, err = mechanism.Start(ctx, SASLServer{Host: host, Address: address})
 			return err
 		}); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if exchange == nil {
-			return nil, conduit.Refuse(errors.New("the mechanism has returned neither an exchange nor an error"))
+			return nil, nil, conduit.Refuse(errors.New("the mechanism has returned neither an exchange nor an error"))
 		}
-		return func(ctx context.Context, challenge []byte) (answer []byte, done bool, err error) {
+		step := func(ctx context.Context, challenge []byte) (answer []byte, done bool, err error) {
 			err = guardSASL(func() (err error) {
 				answer, err = exchange.Next(ctx, challenge)
 				done = exchange.Done()
 				return err
 			})
 			return answer, done, err
-		}, nil
+		}
+		if kept, ok := exchange.(SASLKeptExchange); ok {
+			return step, func() { _ = usercode.Apart(kept.Refused) }, nil // the exchange has ended, and a panic costs nothing more
+		}
+		return step, nil, nil
 	}
 }
 

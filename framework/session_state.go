@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"context"
 	"errors"
 	"log/slog"
 	"slices"
@@ -130,7 +131,9 @@ func (t *tracker) onDisconnected(reason error) {
 	// The contexts end before anything is logged or reported: they stop a holder when
 	// another client may hold the lock.
 	t.session.suspend()
-	t.log.Warn("zookeeper connection suspended", logServer, t.server, logSession, t.session, "error", reason)
+	if !errors.Is(t.session.Err(), ErrAuthFailed) { // that was told already, and is the end
+		t.log.Warn("zookeeper connection suspended", logServer, t.server, logSession, t.session, "error", reason)
+	}
 	// If the clock has declared the loss before the connection ends, Suspended would take it
 	// back.
 	if t.state != Lost {
@@ -228,7 +231,11 @@ func (t *tracker) endSession(reason LostReason) {
 	t.session.end(reason)
 	t.timer.Stop()
 	if !t.closed {
-		t.log.Warn("zookeeper session lost", logServer, t.server, logSession, t.session, logReason, string(reason))
+		level := slog.LevelWarn
+		if reason == ReasonAuthFailed {
+			level = slog.LevelInfo // the refusal is told as an error
+		}
+		t.log.Log(context.Background(), level, "zookeeper session lost", logServer, t.server, logSession, t.session, logReason, string(reason))
 		t.enter(Lost)
 	}
 }

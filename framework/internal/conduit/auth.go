@@ -11,8 +11,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// ErrAuthFailed reports that a server has refused a credential. It is terminal: a
-// conduit that has met it makes no further connection.
+// ErrAuthFailed reports that a server has refused a credential.
 var ErrAuthFailed = errors.New("a server has refused the credential")
 
 // Auth is a credential that every connection presents.

@@ -4,13 +4,16 @@ package conduit
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -60,9 +63,18 @@ type Events interface {
 	// timer noticed. Unlike the other events it may be called at any time.
 	Resumed()
 
-	// AuthFailed is called when a server has refused a credential, or there is none to
-	// present. The connection ends. If that is final, the conduit makes no other.
-	AuthFailed(err error, final bool)
+	// AuthFailed is called when a server has refused the client, or there is no credential to
+	// present. The connection ends. All is set when all servers have refused. If that is final,
+	// the conduit makes no other connection.
+	AuthFailed(err error, all, final bool)
+}
+
+// Failure is an attempt to connect that has failed.
+type Failure struct {
+	Reason  error
+	Servers int  // how many addresses the servers have, as far as they have been looked up
+	Reached bool // the server has accepted the session, but the exchange of SASL is not complete
+	Unfit   bool // no server has a certificate that can be verified
 }
 
 // Config has the settings of a Conduit. Every field is required except Ensemble, Lookup,
@@ -83,7 +95,7 @@ type Config struct {
 	SASL           *SASL         // goes before Auth
 	ReadOnly       bool          // servers without a quorum will do
 	Plain          bool          // without TLS
-	Failed         func(error)   // called for each attempt to connect that has failed
+	Failed         func(Failure) // called for each attempt that has failed, except refusals
 
 	// Suspended returns for how long the machine has been suspended since any moment in
 	// the past. Nil asks the operating system.
@@ -111,7 +123,6 @@ type Conduit struct {
 	mu   sync.Mutex // guards conn
 	conn *conn
 
-	refusals       refusals
 	authenticating chan struct{} // holds a value while an exchange is under way
 	demandsSASL    atomic.Bool   // a server takes no other request before the exchange is complete
 
@@ -309,12 +320,29 @@ func (c *Conduit) Close() error {
 }
 
 // failed notes an attempt to connect that has failed.
-func (c *Conduit) failed(reason error) {
-	c.lastFailure.Store(&reason)
+func (c *Conduit) failed(f Failure) {
+	c.lastFailure.Store(&f.Reason)
 	if c.cfg.Failed != nil && c.ctx.Err() == nil {
-		c.cfg.Failed(reason)
+		f.Servers = c.hosts.targets()
+		c.cfg.Failed(f)
 	}
 }
+
+// hungUp adds a guess to the reason why a server has hung up before the session began. A server that is
+// starting hangs up as well. So in the first round there is no guess, and the attempt is not told as a failure.
+func (c *Conduit) hungUp(reason error) {
+	if c.hosts.isFirstRound() {
+		c.lastFailure.Store(&reason)
+		return
+	}
+	guess := "is it a port without TLS?"
+	if c.cfg.Plain {
+		guess = "is it a port for TLS?"
+	}
+	c.failed(Failure{Reason: fmt.Errorf("%w (%s)", reason, guess)})
+}
+
+func isHangUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }
 
 // LastFailure returns why the newest attempt to connect has failed, or nil when it has
 // succeeded, and before the first.
@@ -355,7 +383,7 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 	socket, to, by, err := c.connector.connect(c.ctx, network, address)
 	if err != nil {
 		err = fmt.Errorf("dial %s: %w", address, err)
-		c.failed(err)
+		c.dialFailed(to, err)
 		return nil, err
 	}
 	conn := newConn(c, socket, to, by)
@@ -374,6 +402,19 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 		return nil, ErrClosed
 	}
 	return conn, nil
+}
+
+// dialFailed notes an attempt that has brought no connection.
+func (c *Conduit) dialFailed(to target, err error) {
+	switch {
+	case errors.As(err, new(*tls.CertificateVerificationError)):
+		c.failed(Failure{Reason: err, Unfit: c.hosts.haveAllRefused(to)})
+	case isHangUp(err):
+		c.hungUp(err)
+	default:
+		c.hosts.forget(to)
+		c.failed(Failure{Reason: err})
+	}
 }
 
 // zkLogger logs go-zookeeper's messages for debugging. Events reports what matters.

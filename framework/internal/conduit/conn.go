@@ -7,11 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -55,6 +53,7 @@ type conn struct {
 	established bool
 	admitted    bool // open for calls, after the exchange if there is one; Connected was reported
 	failed      bool
+	refused     bool // the server has refused the client, and Events was told
 	behind      bool // the server may not know all that the client has seen; guarded by dispatch
 
 	// writing holds a value while a socket write is under way. It is a channel because a
@@ -183,20 +182,9 @@ func (c *conn) fail(reason error) {
 		// First, so that a caller that tries again waits for the next connection.
 		c.owner.cfg.Events.Disconnected(reason)
 	} else {
-		phase := "handshake with"
-		if c.established {
-			phase = "authentication at"
-		} else {
-			c.owner.seen.refused()
-		}
-		hint := ""
-		if c.owner.cfg.Plain && !c.established && (errors.Is(reason, io.EOF) || errors.Is(reason, syscall.ECONNRESET)) {
-			hint = " (is it a port for TLS?)"
-		}
-		reason = fmt.Errorf("%s %s: %w%s", phase, c.to.server, reason, hint)
-		c.owner.failed(reason)
+		reason = c.noteFailure(reason)
 	}
-	if c.admitted && (errors.Is(reason, io.EOF) || errors.Is(reason, syscall.ECONNRESET)) {
+	if c.admitted && isHangUp(reason) {
 		c.noteHangUp(pending) // before the calls end, which are tried again
 	}
 	c.cancel()
@@ -214,6 +202,27 @@ func (c *conn) fail(reason error) {
 	// Last, because TLS takes a while to close when the server does not read. The error
 	// of Close adds nothing: the connection has ended.
 	_ = c.socket.Close()
+}
+
+// noteFailure reports a connection that has ended before it was open for calls, and returns the reason.
+func (c *conn) noteFailure(reason error) error {
+	if c.established {
+		reason = fmt.Errorf("authentication at %s: %w", c.to, reason)
+		if c.refused {
+			c.owner.lastFailure.Store(&reason)
+		} else {
+			c.owner.failed(Failure{Reason: reason, Reached: true})
+		}
+		return reason
+	}
+	c.owner.seen.refused()
+	reason = fmt.Errorf("handshake with %s: %w", c.to, reason)
+	if isHangUp(reason) {
+		c.owner.hungUp(reason)
+	} else {
+		c.owner.failed(Failure{Reason: reason})
+	}
+	return reason
 }
 
 // Close is called by go-zookeeper when it is done with the connection.

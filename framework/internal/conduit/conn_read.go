@@ -349,8 +349,8 @@ func (c *conn) receiveAuthReply(code int32) error {
 	case 0:
 		return nil
 	case wire.CodeAuthFailed:
-		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.to.server)
-		c.end(err, true)
+		err := fmt.Errorf("%w: scheme %q at %s", ErrAuthFailed, scheme, c.to)
+		c.noteRefusal(err, false, false)
 		return err
 	default:
 		return fmt.Errorf("authentication by scheme %q: server error %d", scheme, code)
@@ -442,7 +442,7 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 		c.owner.seen.unproved.Store(false)
 	case !c.behind:
 		if c.admitted {
-			c.owner.refusals.forget(c.to.server)
+			c.owner.hosts.noteAdmission(c.to)
 		}
 		// This server sent the events, so it has applied their transactions, and its
 		// replies name one that is as new.

@@ -98,7 +98,7 @@ func (c *connector) attemptLimit() time.Duration {
 	left, granted := c.lease.left(c.clock.now())
 	if left == 0 {
 		// There is nothing to lose by waiting, but one of several addresses may be dead.
-		return max(c.limit/time.Duration(c.hosts.addresses()), min(c.limit, minAddressAttempt))
+		return max(c.limit/time.Duration(c.hosts.addressesLeft()), min(c.limit, minAddressAttempt))
 	}
 	share := left / time.Duration(c.hosts.untried())
 	// A single address may belong to several servers.

@@ -4,9 +4,11 @@ package conduit
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -52,8 +54,22 @@ type hosts struct {
 	attempts    int      // since the last stable connection
 	spread      time.Duration
 	connectedAt time.Time // zero when not connected
-	refusals    int       // since the last admission
 	stopped     bool
+
+	addresses map[string][]string // of each server, by the newest lookup
+	refused   refusals
+	clean     atomic.Bool // refused is as after an admission
+}
+
+// refusals are the addresses that have refused the client, and have not served it since. Servers that are
+// given another configuration one by one may differ, so the client ends only when all have refused it.
+type refusals struct {
+	by       map[target]bool
+	admitted bool          // a server has served the client
+	since    time.Time     // the first refusal after that; zero for none
+	rounds   int           // refusals since then with which all had refused
+	ceiling  time.Duration // of the pauses after them
+	excused  int           // refusals since then of credentials that a mechanism had kept
 }
 
 // target is what one attempt connects to.
@@ -147,14 +163,21 @@ func (h *hosts) current() target {
 func (h *hosts) found(addresses []string) target {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i, n := range rand.Perm(len(addresses)) {
-		t := target{server: h.now.server, address: addresses[n]}
-		if i == 0 {
-			h.now = t
-			continue
-		}
-		h.further = append(h.further, t)
+	if h.addresses == nil {
+		h.addresses = make(map[string][]string)
 	}
+	h.addresses[h.now.server] = addresses
+	var willing, others []target // those that have refused the client come last
+	for _, n := range rand.Perm(len(addresses)) {
+		t := target{server: h.now.server, address: addresses[n]}
+		if h.refused.by[t] {
+			others = append(others, t)
+		} else {
+			willing = append(willing, t)
+		}
+	}
+	willing = append(willing, others...)
+	h.now, h.further = willing[0], append(h.further, willing[1:]...)
 	return h.now
 }
 
@@ -193,6 +216,7 @@ func (h *hosts) replace(servers []string) {
 	}
 	h.servers, h.next = slices.Clone(servers), 0
 	h.further = nil
+	maps.DeleteFunc(h.addresses, func(server string, _ []string) bool { return !slices.Contains(servers, server) })
 	rand.Shuffle(len(servers), func(i, j int) {
 		h.servers[i], h.servers[j] = h.servers[j], h.servers[i]
 	})
@@ -246,9 +270,9 @@ func (h *hosts) untried() int {
 	return n
 }
 
-// addresses returns how many addresses of the server that is being tried are left, with
+// addressesLeft returns how many addresses of the server that is being tried are left, with
 // the one under way.
-func (h *hosts) addresses() int {
+func (h *hosts) addressesLeft() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 1
@@ -260,17 +284,102 @@ func (h *hosts) addresses() int {
 	return n
 }
 
-// noteRefusal makes the next attempts wait longer.
-func (h *hosts) noteRefusal() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.refusals++
+// targetsLocked returns all addresses of the servers, as far as they have been looked up.
+func (h *hosts) targetsLocked() map[target]bool {
+	all := make(map[target]bool)
+	for _, server := range h.servers {
+		for _, address := range h.addresses[server] {
+			all[target{server, address}] = true
+		}
+		if len(h.addresses[server]) == 0 {
+			all[target{server: server}] = true
+		}
+	}
+	return all
 }
 
-func (h *hosts) noteAdmission() {
+// targets returns the number of addresses of the servers, as far as they have been looked up.
+func (h *hosts) targets() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.refusals = 0
+	return len(h.targetsLocked())
+}
+
+// haveAllRefused notes an address that has refused the client, and reports whether all have.
+func (h *hosts) haveAllRefused(by target) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.refuseLocked(by)
+}
+
+func (h *hosts) refuseLocked(by target) (all bool) {
+	h.clean.Store(false)
+	if h.refused.by == nil {
+		h.refused.by = make(map[target]bool)
+	}
+	h.refused.by[by] = true
+	targets := h.targetsLocked()
+	maps.DeleteFunc(h.refused.by, func(t target, _ bool) bool { return !targets[t] && t != by })
+	for t := range targets {
+		if !h.refused.by[t] {
+			return false
+		}
+	}
+	return true
+}
+
+// noteRefusal notes a refusal. It reports whether all addresses have refused, and whether the client has nothing
+// to wait for then: it was never admitted, or has been refused for as long as its patience. The first refusals of a client that
+// was admitted prove nothing about its credentials. A server may have started with half of its configuration.
+// With own no server will do. The ceiling is of the pauses, which begin once all have refused.
+func (h *hosts) noteRefusal(by target, own bool, patience, ceiling time.Duration) (all, final bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	r := &h.refused
+	if all = h.refuseLocked(by) || own; all {
+		r.rounds++
+	}
+	if r.since.IsZero() {
+		r.since = time.Now()
+	}
+	r.ceiling = ceiling
+	return all, all && (!r.admitted || time.Since(r.since) >= patience)
+}
+
+// excuse reports whether a refusal of credentials that a mechanism had kept does not count. It may be so once for each
+// address before the client is admitted again.
+func (h *hosts) excuse() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.clean.Store(false)
+	h.refused.excused++
+	return h.refused.excused <= len(h.targetsLocked())
+}
+
+// noteAdmission notes that an address serves the client.
+func (h *hosts) noteAdmission(by target) {
+	if h.clean.Load() {
+		return // the usual case takes no lock
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.refused.by, by)
+	h.refused = refusals{by: h.refused.by, admitted: true}
+	h.clean.Store(len(h.refused.by) == 0)
+}
+
+// forget notes that an address that has refused may be another server now.
+func (h *hosts) forget(t target) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.refused.by, t)
+}
+
+// isFirstRound reports whether the servers are tried for the first time since a stable connection.
+func (h *hosts) isFirstRound() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.attempts <= len(h.servers)
 }
 
 // pause blocks until the next attempt may be made. After a stable connection that is
@@ -305,8 +414,8 @@ func (h *hosts) nextPause() time.Duration {
 	if h.again {
 		return 0 // it belongs to an attempt for which there was a pause
 	}
-	if h.refusals > 0 {
-		ceiling := min(maxRefusalPause, minRefusalPause<<min(h.refusals, 10))
+	if h.refused.rounds > 0 {
+		ceiling := min(h.refused.ceiling, minRefusalPause<<min(h.refused.rounds, 10))
 		return ceiling/2 + rand.N(ceiling/2)
 	}
 	round := h.attempts / len(h.servers)

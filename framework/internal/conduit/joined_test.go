@@ -41,13 +41,13 @@ func newLine(t *testing.T, version string) *conn {
 
 type unheard struct{}
 
-func (unheard) Connected(Handshake)    {}
-func (unheard) Revived(Handshake)      {}
-func (unheard) Disconnected(error)     {}
-func (unheard) Expired()               {}
-func (unheard) Notified(Notification)  {}
-func (unheard) Resumed()               {}
-func (unheard) AuthFailed(error, bool) {}
+func (unheard) Connected(Handshake)          {}
+func (unheard) Revived(Handshake)            {}
+func (unheard) Disconnected(error)           {}
+func (unheard) Expired()                     {}
+func (unheard) Notified(Notification)        {}
+func (unheard) Resumed()                     {}
+func (unheard) AuthFailed(error, bool, bool) {}
 
 // ask has a caller of its own send reads of data of these names.
 func (c *conn) ask(t *testing.T, names ...string) []*Call {

@@ -156,7 +156,7 @@ func (e *events) Revived(h conduit.Handshake) {
 func (e *events) Disconnected(error) { e.told <- "disconnected" }
 func (e *events) Resumed()           { e.told <- "resumed" }
 func (e *events) Expired()           { e.told <- "expired" }
-func (e *events) AuthFailed(_ error, final bool) {
+func (e *events) AuthFailed(_ error, _, final bool) {
 	if !final {
 		e.told <- "refused"
 		return

@@ -7,9 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"slices"
-	"sync"
-	"sync/atomic"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -35,9 +32,11 @@ type SASL struct {
 	// not the end of the conduit.
 	Renews bool
 
-	// Start begins the exchange of a connection. It and the function that it returns may
+	// Start begins the exchange of a connection. It and the step that it returns may
 	// block until the context ends. An error of either that was made by Refuse is a refusal.
-	Start func(ctx context.Context, server string, address net.Addr) (SASLStep, error)
+	// The second function is nil, or the credentials are kept from an earlier exchange. It is called
+	// when they were refused, before the next exchange begins, which uses others.
+	Start func(ctx context.Context, server string, address net.Addr) (SASLStep, func(), error)
 }
 
 // SASLStep takes a challenge, nil at first, and returns the answer, if there is one, and
@@ -45,16 +44,21 @@ type SASL struct {
 type SASLStep func(ctx context.Context, challenge []byte) (answer []byte, done bool, err error)
 
 // refusal is an error that another connection with the same credentials would meet again.
-type refusal struct{ error }
+type refusal struct {
+	error
+	own bool // of the mechanism, before anything was sent: it is so for all servers
+}
 
 func (r refusal) Unwrap() error { return r.error }
 
 // Refuse marks an error as a refusal.
-func Refuse(err error) error { return refusal{err} }
+func Refuse(err error) error { return refusal{err, false} }
 
 // saslExchange is the authentication of one connection, as far as the other goroutines of the
 // connection take part in it. conn.queue guards it.
 type saslExchange struct {
+	kept     bool       // the credentials are of an earlier exchange; set before the first token is sent
+	excused  bool       // the server has refused them, which does not count; guarded by conn.dispatch
 	awaited  int32      // the xid of the request that the server has not answered, 0 for none
 	heldPing bool       // a ping of go-zookeeper's waits for the end
 	tokens   chan token // what the server has answered
@@ -89,8 +93,7 @@ func (c *conn) authenticate(h Handshake) {
 		giveUp() // stop may come before the function that it stops
 		return
 	}
-	if err := c.runExchange(ctx); err != nil {
-		c.failExchange(err)
+	if !c.runExchange(ctx) {
 		return
 	}
 	if err := c.admitAuthenticated(h); err != nil {
@@ -98,12 +101,28 @@ func (c *conn) authenticate(h Handshake) {
 	}
 }
 
-// runExchange sends the answers of the mechanism until both sides are done.
-func (c *conn) runExchange(ctx context.Context) error {
-	step, err := c.owner.cfg.SASL.Start(ctx, c.to.server, c.socket.RemoteAddr())
+// runExchange begins an exchange and reports whether it is complete. If it is not, the connection has ended.
+func (c *conn) runExchange(ctx context.Context) bool {
+	step, dropKept, err := c.owner.cfg.SASL.Start(ctx, c.to.server, c.socket.RemoteAddr())
 	if err != nil {
-		return err
+		if errors.As(err, new(refusal)) {
+			err = refusal{err, true}
+		}
+		c.failExchange(err)
+		return false
 	}
+	c.exchange.kept = dropKept != nil
+	if err = c.takeSteps(ctx, step); err != nil {
+		c.failExchange(err)
+		if c.wasRefused() && dropKept != nil {
+			dropKept()
+		}
+	}
+	return err == nil
+}
+
+// takeSteps sends the answers of the mechanism until both sides are done.
+func (c *conn) takeSteps(ctx context.Context, step SASLStep) error {
 	var challenge token
 	for range maxChallenges {
 		answer, done, err := step(ctx, challenge)
@@ -190,9 +209,9 @@ func (c *conn) receiveSASL(reply Reply) error {
 	switch reply.Code {
 	case 0:
 	case wire.CodeAuthFailed, wire.CodeSASLRequired:
-		return c.refused(Refuse(fmt.Errorf("error %d: the server knows no such user or principal, the password or the key is not its own, or the clocks differ; its log has the reason", reply.Code)))
+		return c.refuse(Refuse(fmt.Errorf("error %d: the server knows no such user or principal, the password or the key is not its own, or the clocks differ; its log has the reason", reply.Code)))
 	case wire.CodeUnimplemented:
-		return c.refused(ErrNoSASL)
+		return c.refuse(ErrNoSASL)
 	default:
 		return c.exchangeError(fmt.Errorf("server error %d", reply.Code))
 	}
@@ -218,69 +237,54 @@ func (c *conn) exchangeError(err error) error {
 func (c *conn) failExchange(err error) {
 	c.dispatch.Lock()
 	if !c.failed {
-		err = c.refused(err)
+		err = c.refuse(err)
 	}
 	c.dispatch.Unlock()
 	c.fail(err)
 }
 
-// refused returns the error with which the connection must end, and reports it if it is a refusal;
-// callers hold dispatch.
-func (c *conn) refused(err error) error {
+// refuse returns the error with which the connection must end, and reports it if it is a refusal that
+// counts; callers hold dispatch.
+func (c *conn) refuse(err error) error {
+	var r refusal
 	without := errors.Is(err, ErrNoSASL)
-	refused := without || errors.As(err, new(refusal))
+	refused := errors.As(err, &r) || without
 	err = c.exchangeError(err)
 	if !refused {
 		return err
 	}
-	if !without {
-		c.owner.hosts.noteRefusal()
+	if c.exchange.kept && !without && c.owner.hosts.excuse() {
+		c.exchange.excused = true
+		return err
 	}
 	// Other credentials do not help where there is no SASL.
-	final := (without || !c.owner.cfg.SASL.Renews) && c.owner.refusals.note(c.to.server, c.owner.hosts.all())
-	c.end(fmt.Errorf("%s: %w", c.to.server, err), final)
+	c.noteRefusal(fmt.Errorf("%s: %w", c.to, err), r.own, !without && c.owner.cfg.SASL.Renews)
 	return err
 }
 
-// end reports that a server has refused the client, or that the client has nothing to show. If this
+// wasRefused reports whether the server has refused the client.
+func (c *conn) wasRefused() bool {
+	c.dispatch.Lock()
+	defer c.dispatch.Unlock()
+	return c.refused || c.exchange.excused
+}
+
+// sessionAttempts is how many refused attempts a client whose credentials are fixed makes at least within a session.
+const sessionAttempts = 6
+
+// noteRefusal reports that a server has refused the client, or that the client has nothing to show. If this
 // is final, no other connection is made. Callers hold dispatch.
-func (c *conn) end(err error, final bool) {
-	if final {
+func (c *conn) noteRefusal(err error, own, renews bool) {
+	c.refused = true
+	timeout, ceiling := c.owner.handshake.Load().Timeout, maxRefusalPause
+	if !renews && !c.owner.fresh.Load() { // there is a session to save, and nothing that many attempts could lock
+		ceiling = min(ceiling, timeout/sessionAttempts)
+	}
+	all, final := c.owner.hosts.noteRefusal(c.to, own, timeout, ceiling)
+	if final = final && !renews; final {
 		c.owner.refused.Store(true)
 	}
-	c.owner.cfg.Events.AuthFailed(err, final)
-}
-
-// refusals are the servers that have refused the client, and have not served it since. Servers that are
-// given another configuration one by one may differ, so the client ends only when all have.
-type refusals struct {
-	some atomic.Bool // by is not empty
-
-	mu sync.Mutex
-	by map[string]bool
-}
-
-// note notes a refusal, and reports whether all servers have refused.
-func (r *refusals) note(server string, all []string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.by == nil {
-		r.by = make(map[string]bool)
-	}
-	r.by[server] = true
-	r.some.Store(true)
-	return !slices.ContainsFunc(all, func(server string) bool { return !r.by[server] })
-}
-
-// forget notes that a server serves the client.
-func (r *refusals) forget(server string) {
-	if !r.some.Load() {
-		return // the usual case takes no lock
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	delete(r.by, server)
-	r.some.Store(len(r.by) > 0)
+	c.owner.cfg.Events.AuthFailed(err, all, final)
 }
 
 // admitAuthenticated opens the connection for calls after the exchange.
@@ -290,8 +294,9 @@ func (c *conn) admitAuthenticated(h Handshake) error {
 	if c.failed {
 		return net.ErrClosed
 	}
-	c.owner.refusals.forget(c.to.server)
-	c.owner.hosts.noteAdmission()
+	if len(c.owner.cfg.Auth) == 0 { // otherwise the first reply shows that all credentials are accepted
+		c.owner.hosts.noteAdmission(c.to)
+	}
 	c.admit(h)
 	c.queue.Lock()
 	held := c.exchange.heldPing
@@ -328,7 +333,7 @@ func (c *conn) receiveDemand(op int32) error {
 	switch {
 	case c.admitted:
 		err := errors.New("the server serves only clients that have authenticated by SASL, or by another of its schemes (enforce.auth.schemes)")
-		c.end(fmt.Errorf("%s: %w", c.to.server, err), c.owner.refusals.note(c.to.server, c.owner.hosts.all()))
+		c.noteRefusal(fmt.Errorf("%s: %w", c.to, err), false, false)
 		return err
 	case op == wire.OpPing:
 		c.owner.demandsSASL.Store(true)

@@ -21,7 +21,7 @@ import (
 const opSASL = 102
 
 // pingPong is a mechanism that answers "1?" by "1!", "2?" by "2!" and needs no more.
-func pingPong(context.Context, string, net.Addr) (conduit.SASLStep, error) {
+func pingPong(context.Context, string, net.Addr) (conduit.SASLStep, func(), error) {
 	expected := []string{"", "1?", "2?"}
 	return func(_ context.Context, challenge []byte) ([]byte, bool, error) {
 		if string(challenge) != expected[0] {
@@ -31,7 +31,7 @@ func pingPong(context.Context, string, net.Addr) (conduit.SASLStep, error) {
 			return []byte{}, false, nil
 		}
 		return []byte(string(challenge[0]) + "!"), len(expected) == 0, nil
-	}, nil
+	}, nil, nil
 }
 
 func withSASL(c *conduit.Config) {
@@ -284,46 +284,6 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestSASLServersThatDiffer: a server that refuses, or does not know SASL, costs its connection while another serves. When all have
-// refused, that is the end.
-func TestSASLServersThatDiffer(t *testing.T) {
-	for name, refuse := range map[string]func(p *peer){
-		"no SASL":     func(p *peer) { p.challenge("", nil) },
-		"auth failed": func(p *peer) { p.reply((<-p.frames).xid, 0, -115, tokenBody(nil)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNetwork(t)
-				_, told := open(t, n, withSASL, func(c *conduit.Config) { c.Servers = []string{"a:1", "b:1"} })
-				next := func() *peer {
-					p := <-n.peers
-					p.accept(0x51, sessionTimeout)
-					return p
-				}
-				first := next()
-				refuse(first)
-				require.Equal(t, "refused", <-told.told)
-				second := next()
-				require.NotEqual(t, first.address, second.address)
-				second.acceptPingPong()
-				require.Contains(t, <-told.told, "connected")
-				require.NoError(t, second.Close())
-				require.Equal(t, "disconnected", <-told.told)
-
-				third := next() // the one that has refused already, or the one that has not
-				refuse(third)
-				if third.address == first.address {
-					require.Equal(t, "refused", <-told.told)
-					refuse(next())
-				}
-				require.Equal(t, "auth failed", <-told.told)
-				time.Sleep(time.Hour)
-				require.Empty(t, n.peers)
-			})
-		})
-	}
-}
-
 // TestSASLClientWithoutSASLWhereItIsDemanded: the call says so, and the client ends if it is so at all servers.
 func TestSASLClientWithoutSASLWhereItIsDemanded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -365,7 +325,7 @@ func TestSASLMechanismThatBlocks(t *testing.T) {
 		release := make(chan struct{})
 		var started atomic.Int32
 		_, told := open(t, n, func(c *conduit.Config) {
-			c.SASL = &conduit.SASL{Start: func(ctx context.Context, server string, address net.Addr) (conduit.SASLStep, error) {
+			c.SASL = &conduit.SASL{Start: func(ctx context.Context, server string, address net.Addr) (conduit.SASLStep, func(), error) {
 				if started.Add(1) == 1 {
 					<-release // whatever the context says
 				}
