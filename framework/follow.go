@@ -54,7 +54,7 @@ func (f Folder) Exists() bool { return f.Stat != nil }
 // The states come in the server's order, and no state comes twice. If the servers may have
 // begun again meanwhile, two states are the same only if their data and their Stats are equal;
 // see [Framework.History]. A slow loop gets the newest state next, and skips the states in
-// between. The loop must not change the data.
+// between. The loop must not change the data or the names.
 //
 // An error comes with the last known state, which may be out of date. After a [Retryable]
 // error, a [ServerError] or [ErrCompression], the sequence continues. The next pair without an
@@ -73,7 +73,7 @@ func (f *Framework) Follow(ctx context.Context, path string, opts ...ReadOption)
 			yield(Node{Path: path}, followError(path, err))
 			return
 		}
-		follow(ctx, f, path, yield, Node{Path: path}, isSameNode, func(ctx context.Context, into **Watch) (Node, revision, error) {
+		follow(ctx, f, path, yield, Node{Path: path}, func(ctx context.Context, into **Watch) (Node, error) {
 			return f.readNode(ctx, path, opts, into)
 		})
 	}
@@ -83,7 +83,7 @@ func (f *Framework) Follow(ctx context.Context, path string, opts ...ReadOption)
 // contract of [Framework.Follow].
 func (f *Framework) FollowChildren(ctx context.Context, path string) iter.Seq2[Folder, error] {
 	return func(yield func(Folder, error) bool) {
-		follow(ctx, f, path, yield, Folder{Path: path}, isSameFolder, func(ctx context.Context, into **Watch) (Folder, revision, error) {
+		follow(ctx, f, path, yield, Folder{Path: path}, func(ctx context.Context, into **Watch) (Folder, error) {
 			return f.readFolder(ctx, path, into)
 		})
 	}
@@ -96,22 +96,28 @@ func followError(path string, err error) error {
 	return fmt.Errorf("framework: follow %s: %w", path, err)
 }
 
-// revision distinguishes two states of one path within one history: it is the znode's
-// incarnation and the transaction that changed it last. A version is not enough, because it
-// starts again when a znode is deleted and recreated. No znode has zeros.
-type revision struct{ history, czxid, zxid int64 }
+// followed is a state that follow compares with the one before.
+type followed[T any] interface {
+	isSame(other T) bool
+	history() int64
+}
 
-// isSameNode reports whether two states of different histories are the same. What changes with the
-// children does not count.
-func isSameNode(a, b Node) bool {
-	return bytes.Equal(a.Data, b.Data) && isSameStat(a.Stat, b.Stat, func(s *Stat) {
+func (n Node) history() int64 { return n.History }
+
+// isSame reports whether two states are the same. What changes with the children does not count.
+func (n Node) isSame(other Node) bool {
+	return bytes.Equal(n.Data, other.Data) && isSameStat(n.Stat, other.Stat, func(s *Stat) {
 		s.Pzxid, s.Cversion, s.NumChildren = 0, 0, 0
 	})
 }
 
-// isSameFolder is isSameNode for children. What changes with the data does not count.
-func isSameFolder(a, b Folder) bool {
-	return slices.Equal(a.Names, b.Names) && isSameStat(a.Stat, b.Stat, func(s *Stat) {
+func (f Folder) history() int64 { return f.History }
+
+// isSame reports whether two states are the same. What changes with the data does not count. The
+// names count, as the numbers of the Stat do not move with each change: ZooKeeper's Pzxid stays
+// after 2^31 creations, and ClickHouse Keeper's when a child is deleted.
+func (f Folder) isSame(other Folder) bool {
+	return slices.Equal(f.Names, other.Names) && isSameStat(f.Stat, other.Stat, func(s *Stat) {
 		s.Mzxid, s.Mtime, s.Version, s.DataLength = 0, 0, 0, 0
 	})
 }
@@ -132,7 +138,7 @@ func isSameStat(a, b *Stat, without func(*Stat)) bool {
 
 // readNode reads the data of a znode. When into is not nil it sets a one-shot watch first,
 // which also sees the creation of a znode that is not there.
-func (f *Framework) readNode(ctx context.Context, path string, opts []ReadOption, into **Watch) (Node, revision, error) {
+func (f *Framework) readNode(ctx context.Context, path string, opts []ReadOption, into **Watch) (Node, error) {
 	node := Node{Path: path, History: f.History()}
 	var stat Stat
 	var absent bool
@@ -149,20 +155,18 @@ func (f *Framework) readNode(ctx context.Context, path string, opts []ReadOption
 		err = failure
 	}
 	if err != nil && !errors.Is(err, ErrCompression) {
-		return Node{Path: path}, revision{}, err
+		return Node{Path: path}, err
 	}
-	if absent {
-		return node, revision{history: node.History}, nil
+	if !absent {
+		node.Stat = &stat
 	}
-	node.Stat = &stat
-	return node, revision{node.History, stat.Czxid, stat.Mzxid}, err
+	return node, err
 }
 
 // readFolder reads the names of a znode's children. When into is not nil it sets a one-shot
 // watch.
-func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (Folder, revision, error) {
+func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (Folder, error) {
 	folder := Folder{Path: path, History: f.History()}
-	none := revision{history: folder.History}
 	var stat Stat
 	opts := []ReadOption{StoringStatIn(&stat)}
 	if into != nil {
@@ -173,14 +177,14 @@ func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (
 		if err == nil {
 			slices.Sort(names)
 			folder.Names, folder.Stat = names, &stat
-			return folder, revision{folder.History, stat.Czxid, stat.Pzxid}, nil
+			return folder, nil
 		}
 		if !errors.Is(err, ErrNoNode) || into == nil {
-			return folder, none, ignoring(err, ErrNoNode)
+			return folder, ignoring(err, ErrNoNode)
 		}
 		there, err := f.Exists(ctx, path, Watched(into))
 		if err != nil || there == nil {
-			return folder, none, err
+			return folder, err
 		}
 		(*into).Cancel() // the znode was created in between: watch its children instead
 		*into = nil
@@ -191,8 +195,8 @@ func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (
 const followPause = time.Second
 
 // follow is the loop of Follow and FollowChildren: read, yield what is new, wait.
-func follow[T any](ctx context.Context, f *Framework, path string, yield func(T, error) bool,
-	last T, isSame func(a, b T) bool, read func(context.Context, **Watch) (T, revision, error),
+func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield func(T, error) bool,
+	last T, read func(context.Context, **Watch) (T, error),
 ) {
 	if ctx == nil {
 		yield(last, followError(path, errNilContext))
@@ -202,34 +206,32 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 	defer w.release()
 	var (
 		known    bool
-		readable bool // the known state is last
-		at       revision
-		doubtful bool // an error was yielded, so that the next state is news
+		at       T     // the known state
+		unread   error // why its data cannot be used; otherwise it is last
+		doubtful bool  // an error was yielded, so that the next state is news
 	)
 	for {
-		state, now, err := followOnce(ctx, &w, read)
+		state, err := followOnce(ctx, &w, read)
 		switch {
 		case ctx.Err() != nil:
 			yield(last, followError(path, interrupted(ctx)))
 			return
-		case (err == nil || errors.Is(err, ErrCompression)) && f.History() != now.history:
+		case (err == nil || errors.Is(err, ErrCompression)) && f.History() != state.history():
 			// The reply may be of either history: read again.
 		case err == nil || errors.Is(err, ErrCompression):
 			// After an error even an unchanged state is news: it says that the error is over.
-			isNews := !known || doubtful || now != at
-			if isNews && readable && err == nil && now.history != at.history {
-				isNews = !isSame(state, last) // their numbers say nothing
-			}
+			isNews := !known || doubtful || (err == nil) != (unread == nil) || !state.isSame(at) ||
+				err != nil && state.history() != at.history() // the data may be other data
 			if err == nil {
 				last = state
 			}
-			known, readable, at, doubtful = true, err == nil, now, false
+			known, at, unread, doubtful = true, state, err, false
 			if isNews && !yield(last, followError(path, err)) {
 				return
 			}
 			w.wait(ctx, nil)
 		default:
-			doubtful, readable = true, false
+			doubtful = true
 			// The loop decides first; only then does an error end the sequence.
 			if !yield(last, followError(path, err)) || !Retryable(err) && !refusedForNow(err) {
 				return
@@ -240,10 +242,10 @@ func follow[T any](ctx context.Context, f *Framework, path string, yield func(T,
 }
 
 // followOnce sets a watch if there is none, and then reads.
-func followOnce[T any](ctx context.Context, w *followWatch, read func(context.Context, **Watch) (T, revision, error)) (T, revision, error) {
+func followOnce[T any](ctx context.Context, w *followWatch, read func(context.Context, **Watch) (T, error)) (T, error) {
 	if err := w.arm(ctx); err != nil {
 		var none T
-		return none, revision{}, err
+		return none, err
 	}
 	if w.persistent != nil {
 		return read(ctx, nil) // the watch was set before, so the read needs none

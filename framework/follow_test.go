@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"strconv"
 	"testing"
 	"testing/synctest"
@@ -376,4 +377,32 @@ func TestFollowChildren(t *testing.T) {
 		loop.stop()
 		server.AwaitCounts(t, before, patience)
 	})
+}
+
+// After 2^31 creations the numbers of a folder no longer move with a creation.
+func TestFollowChildrenAtTheEndOfTheNumbers(t *testing.T) {
+	for _, version := range []string{"3.9.3", "3.5.9"} {
+		inBubble(t, version, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(version))
+			f, writer := zktest.Client(t, server), zktest.Client(t, server)
+			mustCreate(t, writer, "/folder")
+			require.NoError(t, server.SetSequence("/folder", math.MaxInt32))
+			loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Folder, error] {
+				return f.FollowChildren(ctx, "/folder")
+			})
+			expect := func(names ...string) {
+				t.Helper()
+				got := loop.next()
+				require.NoError(t, got.err)
+				require.ElementsMatch(t, names, got.state.Names)
+			}
+			expect()
+			mustCreate(t, writer, "/folder/a")
+			expect("a")
+			mustCreate(t, writer, "/folder/b")
+			expect("a", "b")
+			require.NoError(t, writer.Delete(t.Context(), "/folder/a"))
+			expect("b")
+		})
+	}
 }

@@ -48,6 +48,10 @@ func (f *Framework) Health() Health {
 	return h
 }
 
+// Done returns a channel that is closed when the client has ended for good: it was closed, or the
+// servers refuse its credentials. Health().Err is the reason then.
+func (f *Framework) Done() <-chan struct{} { return f.ctx.Done() }
+
 // MarshalJSON encodes the state, the session, and the seconds for which the session is certain
 // to live, which are negative once it may have ended. It also encodes the identities, if they
 // are known, and the error, if any. While deletions go on in the background, it adds their
