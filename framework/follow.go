@@ -114,11 +114,12 @@ func (n Node) isSame(other Node) bool {
 func (f Folder) history() int64 { return f.History }
 
 // isSame reports whether two states are the same. What changes with the data does not count. The
-// names count, as the numbers of the Stat do not move with each change: ZooKeeper's Pzxid stays
-// after 2^31 creations, and ClickHouse Keeper's when a child is deleted.
+// names count, as no number of the Stat moves with each change and with no other: ZooKeeper's Pzxid
+// stays after 2^31 creations, and ClickHouse Keeper's when a child is deleted. There, Cversion moves
+// with a child's data.
 func (f Folder) isSame(other Folder) bool {
 	return slices.Equal(f.Names, other.Names) && isSameStat(f.Stat, other.Stat, func(s *Stat) {
-		s.Mzxid, s.Mtime, s.Version, s.DataLength = 0, 0, 0, 0
+		s.Mzxid, s.Mtime, s.Version, s.DataLength, s.Cversion = 0, 0, 0, 0, 0
 	})
 }
 

@@ -247,13 +247,8 @@ var newcomers = []newcomer{
 		closing(t, latch)
 		require.NoError(t, latch.Start())
 		return func(ctx context.Context) error {
-			for !latch.HasLeadership() {
-				if ctx.Err() != nil {
-					return ctx.Err()
-				}
-				time.Sleep(10 * time.Millisecond)
-			}
-			return nil
+			_, err := latch.Await(ctx)
+			return err
 		}
 	}},
 	{"leader.NewLeaderSelector", calling(func(ctx context.Context, c *framework.Framework) error {

@@ -72,9 +72,10 @@ func (s *LeaderSelector) Path() string { return s.internals.Path() }
 // error then matches [framework.ErrCleanupPending], and the deletion goes on in the background.
 // After a call of [LeaderSelector.Requeue], and always under [WithAutoRequeue], it stands for
 // election again instead. Then the errors of lead are logged and end only their leadership; pauses
-// of up to 30 s lie between leaderships that fail. It ends when lead returns [ErrStop], with nil,
-// when the client is closed, or when ctx ends. When ctx ends, Run returns the error of the last
-// leadership, or the error of ctx if lead returned nil.
+// of up to 30 s lie between leaderships that fail. Run ends when lead returns [ErrStop], with nil,
+// and when ctx or the client ends. When ctx ends, Run returns the error of the last leadership, or
+// the error of ctx if lead returned nil. When the client ends, because it is closed or refused, its
+// reason is among the errors.
 //
 // A panic of lead gives the leadership up, ends Run, and reaches its caller, even
 // under [WithAutoRequeue]. So does a panic of user code that requests call, such as

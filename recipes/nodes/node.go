@@ -367,8 +367,8 @@ func (n *PersistentNode) name() string {
 // that the znode is gone, for at most ten seconds. It stops waiting when the client has
 // been without a connection for two seconds. So during an outage it returns at once. Then
 // its error matches [framework.ErrCleanupPending], and the removal goes on in the
-// background until it succeeds or the client is closed. An ephemeral znode ends with its
-// session at the latest. When the server refuses the removal, Close returns its error, and
+// background until it succeeds or the client ends. An ephemeral znode ends with its
+// session at the latest, so Close returns nil once the client has ended. When the server refuses the removal, Close returns its error, and
 // the next Close tries again.
 func (n *PersistentNode) Close() error {
 	n.mu.Lock()
