@@ -44,6 +44,19 @@
 //			Class: "org.springframework.cloud.zookeeper.discovery.ZookeeperInstance",
 //		})
 //
+// # What is read
+//
+// [JSONSerializer] writes each field as Java does, and reads what Java's JsonInstanceSerializer reads, so also instances of other
+// programs. Names of fields are exact: "ID" is a field of its own. Other fields are kept in Unknown.
+//
+//	field                        written           read, too
+//	name, id, address            text              number, truth value
+//	port, sslPort                number or null    text of a whole number, "" for null, a fraction, which is cut off
+//	registrationTimeUTC          number            as port; null for 0
+//	serviceType                  its name          its place in Java's enum, from 0
+//	enabled                      truth value       "true", "false", a whole number, "" and null for false
+//	uriSpec                      object or null    the same, with parts as above
+//
 // # Instances that cannot be used
 //
 // One bad instance does not affect other instances. If its data cannot be read, or the

@@ -256,36 +256,42 @@ func (s JSONSerializer[T]) payload(payload *T) (json.RawMessage, error) {
 // errNotAnInstance reports data that has no name or id.
 var errNotAnInstance = errors.New("no name or no id, expected the JSON of an instance")
 
-// Deserialize reads the JSON of an instance. Fields that are missing have
-// Curator's defaults: an instance is dynamic and enabled.
+// Deserialize reads the JSON of an instance, as Java does: see the table of the package. Fields that
+// are missing have Curator's defaults: an instance is dynamic and enabled.
 func (s JSONSerializer[T]) Deserialize(data []byte) (ServiceInstance[T], error) {
 	var i ServiceInstance[T]
-	doc := document{Type: Dynamic}
-	if err := json.Unmarshal(data, &doc); err != nil {
+	f, err := readFields(data)
+	if err != nil {
 		return i, fmt.Errorf("discovery: %w", err)
 	}
-	if doc.Name == "" || doc.ID == "" {
+	i.Name, _ = f.text("name")
+	i.ID, _ = f.text("id")
+	i.Address, _ = f.text("address")
+	for name, into := range map[string]**int{"port": &i.Port, "sslPort": &i.SSLPort} {
+		if n, found := f.integer(name, 32); found {
+			port := int(n)
+			*into = &port
+		}
+	}
+	registered, _ := f.integer("registrationTimeUTC", 64)
+	enabled, isSaid := f.truth("enabled")
+	i.Registered, i.Type, i.URI, i.Disabled = time.UnixMilli(registered), f.serviceType("serviceType"), f.uriSpec("uriSpec"), isSaid && !enabled
+	switch {
+	case f.err != nil:
+		return i, fmt.Errorf("discovery: %w", f.err)
+	case i.Name == "" || i.ID == "":
 		return i, fmt.Errorf("discovery: %w", errNotAnInstance)
 	}
-	i = ServiceInstance[T]{
-		Name: doc.Name, ID: doc.ID, Port: doc.Port, SSLPort: doc.SSLPort, Registered: time.UnixMilli(doc.Registered),
-		Type: doc.Type, URI: doc.URI, Disabled: doc.Enabled != nil && !*doc.Enabled,
+	payload := f.of["payload"]
+	maps.DeleteFunc(f.of, func(field string, _ json.RawMessage) bool { return slices.Contains(known, field) })
+	if len(f.of) > 0 {
+		i.Unknown = f.of
 	}
-	if doc.Address != nil {
-		i.Address = *doc.Address
-	}
-	if err := json.Unmarshal(data, &i.Unknown); err != nil {
-		return i, fmt.Errorf("discovery: %w", err)
-	}
-	maps.DeleteFunc(i.Unknown, func(field string, _ json.RawMessage) bool { return slices.Contains(known, field) })
-	if len(i.Unknown) == 0 {
-		i.Unknown = nil
-	}
-	if len(doc.Payload) == 0 || bytes.Equal(doc.Payload, []byte("null")) {
+	if len(payload) == 0 || bytes.Equal(payload, []byte("null")) {
 		return i, nil
 	}
 	i.Payload = new(T)
-	if err := readPayload(doc.Payload, i.Payload); err != nil {
+	if err := readPayload(payload, i.Payload); err != nil {
 		return i, fmt.Errorf("discovery: payload of %s: %w", i.ID, err)
 	}
 	return i, nil

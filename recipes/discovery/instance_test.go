@@ -123,3 +123,61 @@ func TestInstanceWhatIsNoInstance(t *testing.T) {
 		require.ErrorContains(t, err, "discovery: ", "%q", template)
 	}
 }
+
+// TestInstanceIsReadAsJavaReadsIt: what Jackson 2.14 makes of these values for the fields of Curator's ServiceInstance.
+func TestInstanceIsReadAsJavaReadsIt(t *testing.T) {
+	number := func(n int) *int { return &n }
+	whole := discovery.ServiceInstance[any]{Name: "n", ID: "i", Type: discovery.Dynamic, Registered: time.UnixMilli(0)}
+	for field, change := range map[string]func(*discovery.ServiceInstance[any]){
+		`"port":"8080"`: func(i *discovery.ServiceInstance[any]) { i.Port = number(8080) },
+		`"port":8080.0`: func(i *discovery.ServiceInstance[any]) { i.Port = number(8080) },
+		`"port":8080.9`: func(i *discovery.ServiceInstance[any]) { i.Port = number(8080) },
+		`"port":-80.9`:  func(i *discovery.ServiceInstance[any]) { i.Port = number(-80) },
+		`"port":8e3`:    func(i *discovery.ServiceInstance[any]) { i.Port = number(8000) },
+		`"port":" 80 "`: func(i *discovery.ServiceInstance[any]) { i.Port = number(80) },
+		`"port":"+80"`:  func(i *discovery.ServiceInstance[any]) { i.Port = number(80) },
+		`"port":""`:     func(*discovery.ServiceInstance[any]) {},
+		`"port":"null"`: func(*discovery.ServiceInstance[any]) {},
+		`"port":null`:   func(*discovery.ServiceInstance[any]) {},
+		`"sslPort":"443"`: func(i *discovery.ServiceInstance[any]) {
+			i.SSLPort = number(443)
+		},
+		`"registrationTimeUTC":"1700000000000"`: func(i *discovery.ServiceInstance[any]) { i.Registered = time.UnixMilli(1700000000000) },
+		`"registrationTimeUTC":1.7e12`:          func(i *discovery.ServiceInstance[any]) { i.Registered = time.UnixMilli(1700000000000) },
+		`"registrationTimeUTC":""`:              func(*discovery.ServiceInstance[any]) {},
+		`"registrationTimeUTC":null`:            func(*discovery.ServiceInstance[any]) {},
+		`"address":7.50`:                        func(i *discovery.ServiceInstance[any]) { i.Address = "7.50" },
+		`"id":true`:                             func(i *discovery.ServiceInstance[any]) { i.ID = "true" },
+		`"id":"j"`:                              func(i *discovery.ServiceInstance[any]) { i.ID = "j" },
+		`"ID":"c"`: func(i *discovery.ServiceInstance[any]) {
+			i.Unknown = map[string]json.RawMessage{"ID": json.RawMessage(`"c"`)}
+		},
+		`"serviceType":1`:          func(i *discovery.ServiceInstance[any]) { i.Type = discovery.Static },
+		`"serviceType":"3"`:        func(i *discovery.ServiceInstance[any]) { i.Type = discovery.DynamicSequential },
+		`"serviceType":" STATIC "`: func(i *discovery.ServiceInstance[any]) { i.Type = discovery.Static },
+		`"enabled":"False"`:        func(i *discovery.ServiceInstance[any]) { i.Disabled = true },
+		`"enabled":0`:              func(i *discovery.ServiceInstance[any]) { i.Disabled = true },
+		`"enabled":null`:           func(i *discovery.ServiceInstance[any]) { i.Disabled = true },
+		`"enabled":""`:             func(i *discovery.ServiceInstance[any]) { i.Disabled = true },
+		`"enabled":2`:              func(*discovery.ServiceInstance[any]) {},
+		`"uriSpec":null`:           func(*discovery.ServiceInstance[any]) {},
+		`"uriSpec":{"parts":[{"value":5},{"Value":"a","variable":"true"}]}`: func(i *discovery.ServiceInstance[any]) {
+			i.URI = &discovery.UriSpec{Parts: []discovery.Part{{Value: "5"}, {Variable: true}}}
+		},
+	} {
+		want := whole
+		change(&want)
+		got, err := discovery.JSONSerializer[any]{}.Deserialize([]byte("\ufeff" + `{"name":"n","id":"i",` + field + `} and more`))
+		require.NoError(t, err, field)
+		require.Equal(t, want, got, field)
+	}
+	for _, field := range []string{
+		`"port":"8080.0"`, `"port":true`, `"port":3000000000`, `"port":3e9`, `"port":[80]`, `"port":"0x50"`, `"port":1e999999999`,
+		`"registrationTimeUTC":1e30`, `"registrationTimeUTC":"soon"`, `"address":[1]`, `"address":{}`, `"name":null`,
+		`"serviceType":"static"`, `"serviceType":4`, `"serviceType":""`, `"enabled":"no"`, `"enabled":0.0`, `"enabled":{}`,
+		`"uriSpec":""`, `"uriSpec":[]`, `"uriSpec":{"parts":1}`, `"uriSpec":{"parts":[1]}`, `"port":NaN`, `"port":080`,
+	} {
+		_, err := discovery.JSONSerializer[any]{}.Deserialize([]byte(`{"name":"n","id":"i",` + field + `}`))
+		require.ErrorContains(t, err, "discovery: ", field)
+	}
+}
