@@ -168,6 +168,104 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 	return nil
 }
 
+// Put writes the znode of a static or permanent instance for another process, and keeps nothing: the instance stays
+// until [ServiceDiscovery.Remove] or a client deletes it. It replaces an instance that was put before. If a process has
+// registered a dynamic instance of that name and id, the error matches [nodes.ErrTaken], and nothing is changed. It
+// updates an instance that this discovery has registered itself.
+func (d *ServiceDiscovery[T]) Put(ctx context.Context, instance ServiceInstance[T]) error {
+	if err := d.put(ctx, instance); err != nil {
+		return fmt.Errorf("discovery: put %s of %s: %w", instance.ID, instance.Name, err)
+	}
+	return nil
+}
+
+func (d *ServiceDiscovery[T]) put(ctx context.Context, instance ServiceInstance[T]) error {
+	if ctx == nil {
+		return attempt.ErrNilContext
+	}
+	if err := instance.check(); err != nil {
+		return err
+	}
+	if instance.Type != Static && instance.Type != Permanent {
+		return fmt.Errorf("%w: service type %s, expected STATIC or PERMANENT", framework.ErrInvalidOption, instance.Type)
+	}
+	data, err := d.serialize(instance)
+	if err != nil {
+		return err
+	}
+	switch entry, closed := d.kept(instance); {
+	case closed:
+		return ErrClosed
+	case entry != nil:
+		return d.update(ctx, instance)
+	}
+	path := d.pathOf(instance.Name, instance.ID)
+	for {
+		stat, err := d.unowned(ctx, path)
+		switch {
+		case err != nil:
+			return err
+		case stat == nil:
+			_, err = d.client.Create(ctx, path, data, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
+		default:
+			err = d.client.Set(ctx, path, data, framework.WithVersion(stat.Version), framework.Idempotent())
+		}
+		if !hasChanged(err) {
+			return err
+		}
+	}
+}
+
+// Remove deletes the znode of an instance, whichever process has put it, and reports whether there was one. If a process
+// has registered it as a dynamic instance, that process would create it again: the error then matches [nodes.ErrTaken],
+// and nothing is changed. An instance that this discovery has registered itself is unregistered.
+func (d *ServiceDiscovery[T]) Remove(ctx context.Context, name, id string) (existed bool, err error) {
+	if existed, err = d.remove(ctx, ServiceInstance[T]{Name: name, ID: id, Type: Static}); err != nil {
+		return false, fmt.Errorf("discovery: remove %s of %s: %w", id, name, err)
+	}
+	return existed, nil
+}
+
+func (d *ServiceDiscovery[T]) remove(ctx context.Context, instance ServiceInstance[T]) (existed bool, err error) {
+	if ctx == nil {
+		return false, attempt.ErrNilContext
+	}
+	if err := instance.check(); err != nil {
+		return false, err
+	}
+	path := d.pathOf(instance.Name, instance.ID)
+	d.mu.Lock()
+	isOwn := d.registered[path] != nil
+	d.mu.Unlock()
+	if isOwn {
+		return true, d.Unregister(instance)
+	}
+	for {
+		stat, err := d.unowned(ctx, path)
+		if err != nil || stat == nil {
+			return false, err
+		}
+		err = d.client.Delete(ctx, path, framework.WithVersion(stat.Version), framework.Idempotent())
+		if !hasChanged(err) {
+			return err == nil, err
+		}
+	}
+}
+
+// unowned returns the Stat of a znode that belongs to no session, or nil if there is none.
+func (d *ServiceDiscovery[T]) unowned(ctx context.Context, path string) (*framework.Stat, error) {
+	stat, err := d.client.Exists(ctx, path)
+	if err == nil && stat != nil && stat.EphemeralOwner != 0 {
+		return nil, fmt.Errorf("%w: session 0x%x has registered it", nodes.ErrTaken, uint64(stat.EphemeralOwner)) //nolint:gosec // as ZooKeeper prints it
+	}
+	return stat, err
+}
+
+// hasChanged reports whether a write has failed because the znode is another one than before.
+func hasChanged(err error) bool {
+	return errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrBadVersion)
+}
+
 // claim notes a registration, or reports that the instance is kept already. A
 // removal of the same instance must end first: it would take the new znode for
 // the old one.

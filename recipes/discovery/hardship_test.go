@@ -124,6 +124,57 @@ func registering(kind discovery.ServiceType) func(*hardship.Stage) func(context.
 	}
 }
 
+// putting puts an instance, and removes it in the end.
+func putting(s *hardship.Stage) func(context.Context) error {
+	c := newScene(s)
+	require.NoError(s.T, s.Theirs.CreateContainers(context.Background(), s.Path+"/orders"))
+	i := c.next()
+	i.Type = discovery.Static
+	remove := func() {
+		_, err := c.theirs.Remove(context.Background(), i.Name, i.ID)
+		require.NoError(s.T, err, s.Name)
+	}
+	end, rival := s.End, s.Rival
+	s.End = func(err error) {
+		if err == nil && !s.Crowd {
+			c.requireInstance(i)
+		}
+		remove()
+		end(err)
+	}
+	s.Rival = func() {
+		remove()
+		rival()
+	}
+	return func(ctx context.Context) error { return c.ours.Put(ctx, i) }
+}
+
+// removing removes an instance that a rival has put.
+func removing(s *hardship.Stage) func(context.Context) error {
+	c := newScene(s)
+	i := c.next()
+	i.Type = discovery.Static
+	require.NoError(s.T, c.theirs.Put(context.Background(), i))
+	end, rival := s.End, s.Rival
+	s.End = func(err error) {
+		existed, failed := c.theirs.Remove(context.Background(), i.Name, i.ID)
+		require.NoError(s.T, failed, s.Name)
+		if err == nil && existed {
+			s.T.Errorf("%s: it is still there", s.Name)
+		}
+		end(err)
+	}
+	s.Rival = func() {
+		_, err := c.theirs.Remove(context.Background(), i.Name, i.ID)
+		require.NoError(s.T, err, s.Name)
+		rival()
+	}
+	return func(ctx context.Context) error {
+		_, err := c.ours.Remove(ctx, i.Name, i.ID)
+		return err
+	}
+}
+
 func updating(s *hardship.Stage) func(context.Context) error {
 	c := newScene(s)
 	i := c.registered(c.ours)
@@ -240,6 +291,8 @@ func hardshipCalls() []hardship.Call {
 		{Name: "Register, sequential", Of: []string{"ServiceDiscovery.Register"}, Requests: 3, Prepare: registering(discovery.DynamicSequential)},
 		{Name: "Update", Of: []string{"ServiceDiscovery.Update"}, Requests: 4, Prepare: updating},
 		{Name: "Unregister", Of: []string{"ServiceDiscovery.Unregister"}, Requests: 3, Prepare: unregistering},
+		{Name: "Put", Of: []string{"ServiceDiscovery.Put"}, Requests: 2, Prepare: putting},
+		{Name: "Remove", Of: []string{"ServiceDiscovery.Remove"}, Requests: 2, Prepare: removing},
 		{Name: "Close of a discovery", Of: []string{"ServiceDiscovery.Close"}, Requests: 3, Prepare: closing},
 		{
 			Name: "Names", Of: []string{"ServiceDiscovery.Names"}, Requests: 1,

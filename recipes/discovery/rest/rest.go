@@ -12,12 +12,13 @@
 //	GET    /v1/service/{name}/{id}  one instance
 //	GET    /v1/anyservice/{name}    one instance, which the strategy chooses
 //	PUT    /v1/service/{name}/{id}  registers an instance; it must not be dynamic
-//	DELETE /v1/service/{name}/{id}  unregisters an instance that was put here
+//	DELETE /v1/service/{name}/{id}  removes an instance
 //	GET    /{name}/{id}             one instance; Curator has deprecated it
 //
-// Every client that reaches the handler may register and unregister. So mount it behind a handler
-// that authenticates clients. There is no counterpart of Curator's InstanceCleanup: static
-// instances stay.
+// A PUT writes the znode and keeps nothing, so any number of handlers may serve the same path, and a DELETE at one of
+// them ends what was put at another. There is no counterpart of Curator's InstanceCleanup: instances stay until a DELETE.
+//
+// Every client that reaches the handler may put and delete. So mount it behind a handler that authenticates clients.
 package rest
 
 import (
@@ -29,12 +30,15 @@ import (
 	"io"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/internal/ownhost"
+	"github.com/gocurator/curator/recipes/nodes"
 )
 
 const (
@@ -46,13 +50,16 @@ const (
 // services; nil is a [discovery.RoundRobin] of each service.
 //
 // The status of a PUT is 201, or 400 if the body is no instance, names another instance than the
-// path, or is dynamic. The status of a DELETE is 200 whether or not the instance was there. An
-// instance that does not exist is 404. A request takes at most 10 seconds, its answer
+// path, or is dynamic. The status of a DELETE is 200, or 404 if there is no such instance. Both
+// are 409 for an instance that a process has registered as a dynamic one. A GET of an
+// instance that does not exist is 404. A path with an encoded slash is 400. A request takes at most 10 seconds, its answer
 // another 10, and a body of 1 MiB. A refusal of the ZooKeeper servers is 500, as in Curator.
 //
-// A PUT registers for as long as the discovery is open, see [discovery.ServiceDiscovery.Register].
-// Closing the discovery unregisters all these instances.
-func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.Strategy) http.Handler {
+// Requests for host names that may not be the handler's own get the status 421, because another
+// site could have such a name point here. Its own are IP addresses, localhost, the name of the
+// machine, and hosts.
+func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.Strategy, hosts ...string) http.Handler {
+	own := ownhost.New(hosts...)
 	s := &resource[T]{services: services, strategy: strategy}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/service", s.names)
@@ -66,6 +73,14 @@ func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.
 		s.one(w, r)
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !own.Has(r.Host) {
+			http.Error(w, fmt.Sprintf("rest: host %.100q, expected an IP address, localhost or a name that this handler was given", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
+		if strings.Contains(strings.ToLower(r.URL.EscapedPath()), "%2f") {
+			http.Error(w, "rest: an encoded slash in the path, expected a name and an id without one", http.StatusBadRequest)
+			return
+		}
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
 		if r.ContentLength != 0 {
@@ -123,30 +138,30 @@ func toJSON[T any](i discovery.ServiceInstance[T]) instance[T] {
 	return j
 }
 
-func (j instance[T]) instance() discovery.ServiceInstance[T] {
-	i := discovery.ServiceInstance[T]{Name: j.Name, ID: j.ID, Port: j.Port, SSLPort: j.SSLPort, Type: j.Type, Payload: j.Payload}
-	if j.Address != nil {
-		i.Address = *j.Address
+// refuse answers an error, and reports whether there was one.
+func refuse(w http.ResponseWriter, err error) bool {
+	if err == nil {
+		return false
 	}
-	if j.Registered != 0 {
-		i.Registered = time.UnixMilli(j.Registered)
+	status := http.StatusInternalServerError
+	switch {
+	case errors.Is(err, framework.ErrInvalidPath), errors.Is(err, framework.ErrInvalidOption), errors.Is(err, framework.ErrTooLarge):
+		status = http.StatusBadRequest
+	case errors.Is(err, nodes.ErrTaken):
+		status = http.StatusConflict
 	}
-	return i
+	http.Error(w, err.Error(), status)
+	return true
 }
 
 func write(w http.ResponseWriter, value any, err error) {
-	if errors.Is(err, framework.ErrInvalidPath) {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
-	}
 	var body bytes.Buffer
 	if err == nil {
 		encoder := json.NewEncoder(&body)
 		encoder.SetEscapeHTML(false) // as Jackson
 		err = encoder.Encode(value)
 	}
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
+	if refuse(w, err) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
@@ -192,38 +207,32 @@ func (s *resource[T]) put(w http.ResponseWriter, r *http.Request) {
 	if err == nil {
 		setReadDeadline(w, time.Time{})
 	}
-	var j instance[T]
+	var i discovery.ServiceInstance[T]
 	if err == nil {
-		err = json.Unmarshal(body, &j)
+		i, err = discovery.JSONSerializer[T]{}.Deserialize(body)
 	}
 	name, id := r.PathValue("name"), r.PathValue("id")
 	switch {
 	case err != nil:
-	case j.Name != name || j.ID != id:
-		err = fmt.Errorf("instance %q of %q, expected %q of %q as in the path", j.ID, j.Name, id, name)
-	case j.Type != discovery.Static && j.Type != discovery.Permanent:
-		err = fmt.Errorf("service type %q, expected STATIC or PERMANENT", j.Type)
+	case i.Name != name || i.ID != id:
+		err = fmt.Errorf("instance %q of %q, expected %q of %q as in the path", i.ID, i.Name, id, name)
 	}
 	if err != nil {
 		http.Error(w, "rest: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	err = s.services.Register(r.Context(), j.instance())
-	switch {
-	case errors.Is(err, framework.ErrInvalidOption), errors.Is(err, framework.ErrTooLarge):
-		http.Error(w, "rest: "+err.Error(), http.StatusBadRequest)
-	case err != nil:
-		write(w, nil, err)
-	default:
+	if !refuse(w, s.services.Put(r.Context(), i)) {
 		w.WriteHeader(http.StatusCreated)
 	}
 }
 
 // remove goes by the path, and not by what the znode there says: that may be the name of another instance.
 func (s *resource[T]) remove(w http.ResponseWriter, r *http.Request) {
-	instance := discovery.ServiceInstance[T]{Name: r.PathValue("name"), ID: r.PathValue("id")}
-	if err := s.services.Unregister(instance); err != nil {
-		write(w, nil, err)
+	existed, err := s.services.Remove(r.Context(), r.PathValue("name"), r.PathValue("id"))
+	switch {
+	case refuse(w, err):
+	case !existed:
+		http.Error(w, "no such instance", http.StatusNotFound)
 	}
 }
 

@@ -25,7 +25,7 @@ func TestRESTResource(t *testing.T) {
 	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, services.Close()) })
-	handler := rest.Handler(services, nil)
+	handler := rest.Handler(services, nil, "example.com")
 	const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1325129459728,"serviceType":"STATIC","payload":"From Test"}`
 	const slim = `{"name":"test","id":"one","address":"","registrationTimeUTC":0,"serviceType":"%"}`
 	for _, step := range []struct {
@@ -37,7 +37,7 @@ func TestRESTResource(t *testing.T) {
 		{"GET", "/v1/service/test", "", 200, `[]`},
 		{"GET", "/v1/service/test/one", "", 404, ""},
 		{"GET", "/v1/anyservice/test", "", 404, ""},
-		{"DELETE", "/v1/service/test/one", "", 200, ""},
+		{"DELETE", "/v1/service/test/one", "", 404, ""},
 		{"PUT", "/v1/service/test/two", one, 400, ""},
 		{"PUT", "/v1/service/other/one", one, 400, ""},
 		{"PUT", "/v1/service/test/one", "{", 400, ""},
@@ -46,8 +46,15 @@ func TestRESTResource(t *testing.T) {
 		{"PUT", "/v1/service/test/one", strings.Replace(one, "From Test", strings.Repeat("x", 2<<20), 1), 400, ""},
 		{"PUT", "/v1/service/test/one", strings.Replace(one, ":80", ":65536", 1), 400, ""},
 		{"PUT", "/v1/service/a%2Fb/one", strings.Replace(one, `"test"`, `"a/b"`, 1), 400, ""},
+		{"GET", "/v1/service/a%2Fb/one", "", 400, ""},
+		{"GET", "/v1/service/a%2fb", "", 400, ""},
+		{"GET", "/v1/anyservice/a%2Fb", "", 400, ""},
+		{"GET", "/a%2Fb/one", "", 400, ""},
+		{"DELETE", "/v1/service/a%2Fb/one", "", 400, ""},
+		{"DELETE", "/v1/service/../one", "", 307, ""},
 		{"PUT", "/v1/service/test/one", strings.Replace(one, "From Test", strings.Repeat("x", 1<<20-200), 1), 400, ""},
 		{"GET", "/v1/service/test", "", 200, `[]`},
+		{"PUT", "/v1/service/test/one", strings.Replace(one, ":80", `:"80"`, 1), 201, ""},
 		{"PUT", "/v1/service/test/one", one, 201, ""},
 		{"GET", "/v1/service", "", 200, `[{"name":"test"}]`},
 		{"GET", "/v1/service/test", "", 200, "[" + one + "]"},
@@ -83,11 +90,64 @@ func TestRESTDeletesWhatThePathNames(t *testing.T) {
 		_, err = client.Create(t.Context(), "/services/test/"+name, data)
 		require.NoError(t, err)
 		w := httptest.NewRecorder()
-		rest.Handler(services, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/v1/service/test/"+name, http.NoBody))
+		rest.Handler(services, nil, "example.com").ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/v1/service/test/"+name, http.NoBody))
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
 		isKept, err := services.Registered(instance)
 		require.NoError(t, err)
 		require.True(t, isKept)
+	}
+}
+
+// TestRESTOfSeveralHandlers: what was put at one, twice or before a restart, ends by a DELETE at another, and does not come back.
+func TestRESTOfSeveralHandlers(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		gateway := func() (http.Handler, *discovery.ServiceDiscovery[string]) {
+			services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, server), "/services", nil)
+			require.NoError(t, err)
+			return rest.Handler(services, nil, "example.com"), services
+		}
+		do := func(h http.Handler, method, id, body string) int {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/v1/service/test/"+id, strings.NewReader(body)))
+			return w.Code
+		}
+		const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1,"serviceType":"STATIC"}`
+		a, first := gateway()
+		b, _ := gateway()
+		require.Equal(t, 201, do(a, "PUT", "one", one))
+		require.Equal(t, 201, do(b, "PUT", "one", one))
+		require.NoError(t, first.Close())
+		require.Equal(t, 200, do(b, "GET", "one", ""), "it outlives the handler")
+		c, services := gateway()
+		require.Equal(t, 200, do(c, "DELETE", "one", ""))
+		require.Equal(t, 404, do(b, "DELETE", "one", ""))
+		live := discovery.NewInstance[string]("test", "10.0.0.2", 80)
+		require.NoError(t, services.Register(t.Context(), live))
+		require.Equal(t, 404, do(b, "GET", "one", ""))
+
+		require.Equal(t, 409, do(b, "DELETE", live.ID, ""), "its process lives")
+		require.Equal(t, 409, do(b, "PUT", live.ID, strings.ReplaceAll(one, `"one"`, `"`+live.ID+`"`)))
+		require.Equal(t, 200, do(b, "GET", live.ID, ""))
+		require.Equal(t, 200, do(c, "DELETE", live.ID, ""), "its own process")
+		require.Equal(t, 404, do(b, "GET", live.ID, ""))
+		require.NoError(t, services.Close())
+	})
+}
+
+// TestRESTHostsOfOthers are refused: a site could have its own name point here.
+func TestRESTHostsOfOthers(t *testing.T) {
+	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
+	require.NoError(t, err)
+	handler := rest.Handler(services, nil, "discovery.internal.example")
+	for host, status := range map[string]int{
+		"evil.example": 421, "discovery.internal.example.evil.example": 421, "": 421, "localhost.evil.example": 421,
+		"localhost:8080": 200, "127.0.0.1:8080": 200, "[::1]:8080": 200, "Discovery.Internal.Example.": 200,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/service", http.NoBody)
+		r.Host = host
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, r)
+		require.Equal(t, status, w.Code, "%q: %s", host, w.Body)
 	}
 }
 
@@ -97,7 +157,7 @@ func TestRESTStrategyThatPanics(t *testing.T) {
 	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
 	require.NoError(t, err)
 	w := httptest.NewRecorder()
-	rest.Handler(services, broken{}).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/test", http.NoBody))
+	rest.Handler(services, broken{}, "example.com").ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/test", http.NoBody))
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 	require.Contains(t, w.Body.String(), "no such choice")
 }
@@ -112,7 +172,7 @@ func TestRESTTurnsOfEachService(t *testing.T) {
 			require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string](name, "10.0.0.1", port)))
 		}
 	}
-	handler, answers := rest.Handler(services, nil), map[string]bool{}
+	handler, answers := rest.Handler(services, nil, "example.com"), map[string]bool{}
 	for range 2 {
 		for _, name := range []string{"one", "two"} {
 			w := httptest.NewRecorder()
@@ -158,7 +218,7 @@ func TestRESTLeavesNoDeadline(t *testing.T) {
 	}{{"PUT", one, 201}, {"PUT", "{", 400}, {"GET", "", 200}, {"DELETE", "", 200}} {
 		w := &deadlines{ResponseRecorder: httptest.NewRecorder()}
 		request := httptest.NewRequestWithContext(t.Context(), step.method, "/v1/service/test/one", strings.NewReader(step.body))
-		rest.Handler(services, nil).ServeHTTP(w, request)
+		rest.Handler(services, nil, "example.com").ServeHTTP(w, request)
 		require.Equal(t, step.status, w.Code)
 		if step.method == http.MethodGet {
 			require.WithinRange(t, w.written, time.Now(), time.Now().Add(time.Minute), "a client that does not read is let go")
@@ -181,6 +241,6 @@ func TestRESTServersErrorIs500(t *testing.T) {
 	require.NoError(t, services.Close())
 	require.NoError(t, client.Close())
 	w := httptest.NewRecorder()
-	rest.Handler(services, nil).ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/service", http.NoBody))
+	rest.Handler(services, nil, "example.com").ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/service", http.NoBody))
 	require.Equal(t, http.StatusInternalServerError, w.Code)
 }

@@ -19,10 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"html/template"
-	"net"
 	"net/http"
-	"net/netip"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -33,6 +30,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/internal/ownhost"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
 )
@@ -105,15 +103,8 @@ const (
 // 503 then. It refuses request bodies.
 func Handler(client *framework.Framework, path string, hosts ...string) http.Handler {
 	h := &handler{
-		client: client, path: path, hosts: map[string]bool{"localhost": true},
+		client: client, path: path, hosts: ownhost.New(hosts...),
 		places: make(map[string]*place), reads: make(chan struct{}, maxReads), slots: make(chan struct{}, maxRequests), dumps: make(chan struct{}, maxDumps),
-	}
-	if machine, err := os.Hostname(); err == nil { // without a name it has none of its own
-		first, _, _ := strings.Cut(machine, ".")
-		hosts = append([]string{machine, first}, hosts...)
-	}
-	for _, host := range hosts {
-		h.hosts[plainHost(host)] = true
 	}
 	return h
 }
@@ -121,7 +112,7 @@ func Handler(client *framework.Framework, path string, hosts ...string) http.Han
 type handler struct {
 	client *framework.Framework
 	path   string
-	hosts  map[string]bool
+	hosts  ownhost.Names
 
 	streams atomic.Int64              // that are served, at most maxStreams
 	changed atomic.Pointer[time.Time] // when a change was told last; nil before the first
@@ -324,19 +315,10 @@ func (h *handler) refuses(r *http.Request) (status int, err error) {
 	case len(r.URL.RawQuery) > maxQuery:
 		return http.StatusRequestURITooLong, fmt.Errorf("page: a query of %d bytes, expected %d at most", len(r.URL.RawQuery), maxQuery)
 	}
-	host := plainHost(r.Host)
-	if _, err := netip.ParseAddr(host); err != nil && !h.hosts[host] {
+	if !h.hosts.Has(r.Host) {
 		return http.StatusMisdirectedRequest, fmt.Errorf("page: host %q, expected an IP address, localhost or a name that this page was given", cut(r.Host))
 	}
 	return 0, nil
-}
-
-// plainHost returns a host as names are compared: without a port, in lower case.
-func plainHost(host string) string {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	return strings.ToLower(strings.TrimSuffix(strings.Trim(host, "[]"), "."))
 }
 
 // errElsewhere refuses a lock that is not below the handler's path. It does not say whether there is one.

@@ -23,7 +23,7 @@ import (
 func TestRESTResourceOfBothSides(t *testing.T) {
 	eachBackend(t, func(t *testing.T, server zktest.Backend) {
 		java, r := newActor(t, server), seeds.New(t)
-		handler := rest.Handler(newServices(t, zktest.Client(t, server)), nil)
+		handler := rest.Handler(newServices(t, zktest.Client(t, server)), nil, "example.com")
 		do := func(method string, i instance, body string) (status int, answer string) {
 			w := httptest.NewRecorder()
 			target := "/v1/service/" + url.PathEscape(i.Name) + "/" + url.PathEscape(i.ID)
