@@ -10,14 +10,23 @@
 //
 // # Credentials
 //
-// [Keytab] logs in with the key of a principal, [Password] with its password, and
-// [CredentialCache] uses the tickets that kinit or k5start has written. Files are read again for
-// each new ticket, so a keytab may be renewed and a cache refreshed while the client runs.
+// [Keytab] logs in with the key of a principal, [Password] with its password,
+// [CredentialCache] uses the tickets that kinit or k5start has written, and [Client] a client of gokrb5.
+// Files are read again for each connection. So a keytab may be renewed, a cache refreshed, destroyed or given
+// to another principal while the client runs.
 //
 // The mechanism keeps the ticket of each server and gets another one when half of its lifetime has
-// passed. If no KDC can be reached then, the old ticket serves until it expires. A ticket that a
-// server has not accepted is not used again. The lifetime of a ticket does not bound the lifetime of a
-// connection.
+// passed, or when the file has changed. If no KDC can be reached then, the old ticket serves until it expires,
+// unless the file is of another principal. A ticket that a server has refused is not used again. So a client is
+// back at once when the servers have other keys. The lifetime of a ticket does not bound the lifetime of a connection.
+//
+// # Configuration
+//
+// krb5.conf is read as MIT's Kerberos reads it, with included files and several files in KRB5_CONFIG. These
+// settings count: default_realm, default_ccache_name, the encryption types, allow_weak_crypto, canonicalize,
+// clockskew, ticket_lifetime, dns_lookup_kdc and udp_preference_limit, the kdc of realms, and
+// domain_realm. Other settings are passed over. How a server's host becomes a name is an option here, whatever
+// dns_canonicalize_hostname and rdns say.
 //
 // # Names
 //
@@ -31,6 +40,7 @@
 // # What is missing
 //
 // Requests after the authentication are neither encrypted nor signed: use framework.WithTLS. Tickets need
-// encryption types of AES. Caches must be files; KEYRING, KCM and DIR are not read. A server of another realm
-// needs a KDC that refers to that realm.
+// encryption types of AES. Caches must be files; KEYRING, KCM and DIR are refused. A server of another realm
+// needs a KDC that refers to that realm. A KDC behind an HTTPS proxy cannot be reached, and modules of krb5.conf are
+// not loaded.
 package gssapi

@@ -3,6 +3,7 @@
 package gssapi
 
 import (
+	"bytes"
 	"context"
 	"encoding/asn1"
 	"encoding/binary"
@@ -23,15 +24,29 @@ import (
 type exchange struct {
 	ticket *ticket
 	accept func() // is told when the server has proved that it can read the ticket
+	failed error  // there is no ticket for this server
 
 	step int
 	key  types.EncryptionKey // made for this exchange
 	seq  uint64
 }
 
+// keptExchange is an exchange with a ticket that another connection has used.
+type keptExchange struct {
+	*exchange
+	drop func() // forgets the ticket
+}
+
+var _ framework.SASLKeptExchange = (*keptExchange)(nil)
+
+func (e *keptExchange) Refused() { e.drop() }
+
 func (e *exchange) Done() bool { return e.step > 1 }
 
 func (e *exchange) Next(_ context.Context, challenge []byte) ([]byte, error) {
+	if e.failed != nil {
+		return nil, e.failed
+	}
 	e.step++
 	switch e.step {
 	case 1:
@@ -80,6 +95,9 @@ const noLayer = 1 // of the security layers in an offer, as a bit
 
 // choose answers the server's offer of security layers (RFC 4752, section 3.1).
 func (e *exchange) choose(challenge []byte) ([]byte, error) {
+	if bytes.HasPrefix(challenge, []byte("realm=")) || bytes.Contains(challenge, []byte(`nonce="`)) {
+		return nil, fmt.Errorf("%w: the server asks for DIGEST-MD5: the section Server of its JAAS file is not for Kerberos (Krb5LoginModule)", framework.ErrAuthFailed)
+	}
 	offer, err := e.unwrap(challenge)
 	if err != nil {
 		return nil, err

@@ -63,6 +63,7 @@ func TestExchangeOffers(t *testing.T) {
 		"acceptor flag":                   offerOf(t, ours.key, 0, []byte{1, 0, 0, 0}, 0),
 		"shorter than header":             {5, 4},
 		"malformed GSSAPI challenge of 0": {},
+		"asks for DIGEST-MD5":             []byte(`realm="zk-sasl-md5",nonce="x",charset=utf-8,algorithm=md5-sess`),
 	} {
 		e, _ := exchanging(1)
 		_, err := e.Next(t.Context(), offer)

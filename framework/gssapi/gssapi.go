@@ -10,10 +10,12 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
 
 	"github.com/gocurator/curator/framework"
@@ -23,7 +25,8 @@ import (
 // framework.WithSASL. Several clients may share it.
 type Mechanism struct {
 	source  source
-	conf    string // the path of krb5.conf
+	conf    string         // the path of krb5.conf
+	own     *config.Config // of a client that was given, instead of krb5.conf
 	service string
 	server  string                                                      // the principal of all servers; "" for one of each host
 	lookup  func(ctx context.Context, address string) ([]string, error) // nil for the name in the connection string
@@ -106,24 +109,45 @@ func Password(principal string, password func(context.Context) (string, error), 
 }
 
 // CredentialCache returns a mechanism that uses the tickets in a file. The empty path stands for the
-// environment variable KRB5CCNAME, or /tmp/krb5cc_<uid>.
+// environment variable KRB5CCNAME, default_ccache_name in krb5.conf, or /tmp/krb5cc_<uid>. The connections are
+// those of the principal that the file is of when they begin.
 func CredentialCache(path string, opts ...Option) (*Mechanism, error) {
-	path = cmp.Or(path, os.Getenv("KRB5CCNAME"), fmt.Sprintf("/tmp/krb5cc_%d", os.Getuid()))
-	if kind, name, found := strings.Cut(path, ":"); found {
-		if kind != "FILE" {
-			return nil, fmt.Errorf("gssapi: credential cache %q, expected a file: other kinds are not read", path)
-		}
-		path = name
+	source := &cacheSource{}
+	m, err := newMechanism(source, "", opts)
+	if err != nil {
+		return nil, err
 	}
-	return newMechanism(&cacheSource{path}, "", opts)
+	p, err := readProfile(m.conf)
+	if err == nil {
+		source.path, err = cachePath(path, p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("gssapi: %w", err)
+	}
+	return m, nil
 }
 
-func newMechanism(source source, principal string, opts []Option) (*Mechanism, error) {
-	m := &Mechanism{
-		source: source, service: "zookeeper", conf: cmp.Or(os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf"),
-		tickets: make(map[string]*ticket),
+// Client returns a mechanism that uses the tickets of a client of gokrb5, which must be logged in. The
+// client's configuration takes the place of krb5.conf. The caller keeps the client, and destroys it after the
+// clients of ZooKeeper are closed.
+func Client(c *client.Client, opts ...Option) (*Mechanism, error) {
+	if c == nil || c.Credentials == nil || c.Config == nil {
+		return nil, errors.New("gssapi: a client without credentials or configuration, expected one such as client.NewWithKeytab returns")
 	}
-	if !isCache(source) {
+	return newMechanism(&clientSource{c}, "", append(slices.Clip(opts), optionFunc(func(m *Mechanism) error {
+		if m.conf != "" {
+			return errors.New("WithConfig with a client of gokrb5, which has a configuration of its own")
+		}
+		m.own = c.Config
+		return nil
+	})))
+}
+
+// newMechanism returns a mechanism. The principal is "" if the source has one.
+func newMechanism(source source, principal string, opts []Option) (*Mechanism, error) {
+	m := &Mechanism{source: source, service: "zookeeper", tickets: make(map[string]*ticket)}
+	switch source.(type) {
+	case *keytabSource, *passwordSource:
 		if err := checkPrincipal(principal); err != nil {
 			return nil, fmt.Errorf("gssapi: %w", err)
 		}
@@ -136,6 +160,7 @@ func newMechanism(source source, principal string, opts []Option) (*Mechanism, e
 			return nil, fmt.Errorf("gssapi: %w", err)
 		}
 	}
+	m.conf = cmp.Or(m.conf, os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf")
 	if _, err := m.loadConfig(); err != nil {
 		return nil, fmt.Errorf("gssapi: %w", err)
 	}
@@ -150,13 +175,16 @@ func checkPrincipal(principal string) error {
 	return nil
 }
 
-// loadConfig reads krb5.conf. Directives that gokrb5 does not know are left to other programs.
+// loadConfig reads krb5.conf.
 func (m *Mechanism) loadConfig() (*config.Config, error) {
-	conf, err := config.Load(m.conf)
-	if err != nil && !errors.As(err, new(config.UnsupportedDirective)) {
+	if m.own != nil {
+		return m.own, nil
+	}
+	p, err := readProfile(m.conf)
+	if err != nil {
 		return nil, err
 	}
-	return conf, nil
+	return p.config()
 }
 
 // Name is the mechanism's registered name.
@@ -180,6 +208,7 @@ func (m *Mechanism) Start(ctx context.Context, server framework.SASLServer) (fra
 	}
 	type found struct {
 		ticket *ticket
+		kept   bool
 		err    error
 	}
 	got := make(chan found, 1)
@@ -191,14 +220,22 @@ func (m *Mechanism) Start(ctx context.Context, server framework.SASLServer) (fra
 			}
 			got <- f
 		}()
-		f.ticket, f.err = m.ticketFor(ctx, principal)
+		f.ticket, f.kept, f.err = m.ticketFor(ctx, principal)
 	}()
 	select {
 	case f := <-got:
 		if f.err != nil {
-			return nil, fmt.Errorf("a ticket for %s: %w", principal, f.err)
+			err := fmt.Errorf("a ticket for %s: %w", principal, f.err)
+			if errors.Is(f.err, errUnknownServer) {
+				return &exchange{failed: err}, nil // a refusal by this server only
+			}
+			return nil, err
 		}
-		return &exchange{ticket: f.ticket, accept: func() { m.accept(principal, f.ticket) }}, nil
+		e := &exchange{ticket: f.ticket, accept: func() { m.accept(principal, f.ticket) }}
+		if f.kept {
+			return &keptExchange{e, func() { m.drop(principal, f.ticket) }}, nil
+		}
+		return e, nil
 	case <-ctx.Done():
 		return nil, fmt.Errorf("a ticket for %s: %w", principal, context.Cause(ctx))
 	}
@@ -224,25 +261,33 @@ func (m *Mechanism) principalOf(ctx context.Context, server framework.SASLServer
 	return m.service + "/" + strings.ToLower(host), nil
 }
 
-// ticketFor returns a ticket for a server's principal: the one before, if its server has accepted it and
+// ticketFor returns a ticket for a server's principal: the one kept, if the credentials are the same and
 // half of its lifetime is left, or else another one.
-func (m *Mechanism) ticketFor(ctx context.Context, principal string) (*ticket, error) {
+func (m *Mechanism) ticketFor(ctx context.Context, principal string) (t *ticket, kept bool, err error) {
 	m.mu.Lock()
 	known := m.tickets[principal]
 	m.mu.Unlock()
+	of, err := m.source.read()
+	if err != nil {
+		return nil, false, err
+	}
 	now := time.Now()
-	if known != nil && now.Before(known.renewAt()) {
-		return known, nil
+	if known != nil && known.of == of && now.Before(known.renewAt()) {
+		return known, true, nil
 	}
 	conf, err := m.loadConfig()
 	if err != nil {
-		return nil, refused(err)
+		return nil, false, refused(err)
 	}
-	fresh, err := fetch(ctx, m.source, conf, principal)
-	if err != nil && known != nil && now.Before(known.end) && !errors.Is(err, framework.ErrAuthFailed) {
-		return known, nil // it is good yet, and no KDC can be reached
+	fresh, err := fetch(ctx, m.source, conf, of, principal)
+	if err == nil {
+		fresh.of = of
+		return fresh, false, nil
 	}
-	return fresh, err
+	if known != nil && known.of.client == of.client && now.Before(known.end) && !errors.Is(err, framework.ErrAuthFailed) {
+		return known, true, nil // it is good yet, and no KDC can be reached
+	}
+	return nil, false, err
 }
 
 // accept keeps a ticket that its server has accepted.
@@ -250,4 +295,13 @@ func (m *Mechanism) accept(principal string, t *ticket) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.tickets[principal] = t
+}
+
+// drop forgets a ticket that its server has refused.
+func (m *Mechanism) drop(principal string, t *ticket) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.tickets[principal] == t {
+		delete(m.tickets, principal)
+	}
 }

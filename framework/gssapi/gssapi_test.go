@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+	krb5client "github.com/jcmturner/gokrb5/v8/client"
+	"github.com/jcmturner/gokrb5/v8/config"
 	"github.com/jcmturner/gokrb5/v8/iana/errorcode"
 	"github.com/jcmturner/gokrb5/v8/messages"
 	"github.com/jcmturner/gokrb5/v8/types"
@@ -30,6 +32,7 @@ import (
 	"github.com/gocurator/curator/framework/gssapi"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -41,8 +44,8 @@ type secured struct {
 	ensemble *ensemble.Ensemble
 }
 
-// secure starts a realm with the principals alice and bob, and servers in it.
-func secure(t *testing.T, size int) secured {
+// startKDCOrSkip starts a realm with the principals alice and bob, and the servers'.
+func startKDCOrSkip(t *testing.T) *kdc {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts Java and a KDC")
@@ -51,6 +54,13 @@ func secure(t *testing.T, size int) secured {
 	k.addPrincipal(t, "alice", "wonderland")
 	k.addPrincipal(t, "bob", "builder")
 	k.addPrincipal(t, "zookeeper/127.0.0.1", "")
+	return k
+}
+
+// secure starts a realm, and servers in it.
+func secure(t *testing.T, size int) secured {
+	t.Helper()
+	k := startKDCOrSkip(t)
 	keytab := k.keytab(t, "servers.keytab", "zookeeper/127.0.0.1")
 	return secured{k, zktest.NewEnsemble(t, size, ensemble.WithKerberos(k.conf, keytab, realm), ensemble.WithRequiredSASL())}
 }
@@ -178,10 +188,10 @@ func TestGSSAPIRefusals(t *testing.T) {
 		"no ticket: credential cache /nowhere: no such file": func() (*gssapi.Mechanism, error) {
 			return gssapi.CredentialCache("/nowhere", conf)
 		},
-		"damaged has none of krbtgt/": func() (*gssapi.Mechanism, error) {
+		"damaged: it is damaged": func() (*gssapi.Mechanism, error) {
 			return gssapi.CredentialCache(filepath.Join(s.dir, "damaged"), conf)
 		},
-		"it is damaged": func() (*gssapi.Mechanism, error) {
+		"empty: it is damaged": func() (*gssapi.Mechanism, error) {
 			return gssapi.CredentialCache(filepath.Join(s.dir, "empty"), conf)
 		},
 		"keytab /nowhere: no such file": func() (*gssapi.Mechanism, error) { return gssapi.Keytab("/nowhere", "bob", conf) },
@@ -228,6 +238,112 @@ func TestGSSAPIExpiredTicket(t *testing.T) {
 	_, err := client.Exists(t.Context(), "/")
 	require.NoError(t, err)
 	require.Same(t, session, client.Session())
+}
+
+// newKeys gives the servers other keys, and none of the old ones.
+func (s secured) newKeys(t *testing.T) {
+	t.Helper()
+	require.NoError(t, os.Remove(filepath.Join(s.dir, "servers.keytab")))
+	s.keytab(t, "servers.keytab", "zookeeper/127.0.0.1")
+}
+
+// TestGSSAPIServersGetNewKeys: a client whose ticket is of the old ones is back as soon as a new client, whether one of the servers has been
+// started again or all.
+func TestGSSAPIServersGetNewKeys(t *testing.T) {
+	s := secure(t, 3)
+	conf := gssapi.WithConfig(s.conf)
+	keytab := s.keytab(t, "bob.keytab", "bob")
+	cache := filepath.Join(s.dir, "cache")
+	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	krb5, err := config.Load(s.conf)
+	require.NoError(t, err)
+	own := krb5client.NewWithPassword("alice", realm, "wonderland", krb5, krb5client.DisablePAFXFAST(true))
+	require.NoError(t, own.Login())
+	defer own.Destroy()
+	clients := map[string]*framework.Framework{}
+	for name, option := range map[string]framework.Option{
+		"password": mechanismOf(t)(gssapi.Password("alice", password("wonderland"), conf)),
+		"keytab":   mechanismOf(t)(gssapi.Keytab(keytab, "bob", conf)),
+		"cache":    mechanismOf(t)(gssapi.CredentialCache(cache, conf)),
+		"own":      mechanismOf(t)(gssapi.Client(own)),
+	} {
+		clients[name] = zktest.Client(t, s.ensemble, option)
+	}
+	connected := func(since time.Time) {
+		t.Helper()
+		for name, client := range clients {
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // and not half an hour
+			require.NoError(t, client.BlockUntilConnected(ctx), name)
+			_, err := client.Exists(ctx, "/")
+			require.NoError(t, err, name)
+			cancel()
+		}
+		t.Logf("all are back after %v", time.Since(since))
+	}
+	s.newKeys(t)
+	for i := range 3 {
+		require.NoError(t, s.ensemble.Server(i).Restart(t.Context()))
+		connected(time.Now())
+	}
+	s.newKeys(t)
+	require.NoError(t, s.ensemble.Restart(t.Context()))
+	connected(time.Now())
+}
+
+// TestGSSAPIAnotherPrincipalInTheCache: each connection is of the principal whose ticket is in the file when it begins, and none is made
+// without one.
+func TestGSSAPIAnotherPrincipalInTheCache(t *testing.T) {
+	s := secure(t, 1)
+	cache := filepath.Join(s.dir, "cache")
+	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	proxy := zktest.NewProxy(t, s.ensemble)
+	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.CredentialCache(cache, gssapi.WithConfig(s.conf))),
+		framework.WithLogger(slog.New(slog.DiscardHandler)))
+	is := func(user string) {
+		t.Helper()
+		who, err := client.WhoAmI(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, who, framework.Identity{Scheme: "sasl", ID: user + "@" + realm})
+	}
+	is("alice")
+	s.kinit(t, cache, "bob", "builder", time.Hour)
+	proxy.Cut()
+	is("bob")
+	require.NoError(t, os.Remove(cache)) // as kdestroy does
+	proxy.Cut()
+	require.Eventually(t, func() bool {
+		err := client.Health().Err
+		return err != nil && strings.Contains(err.Error(), "no ticket")
+	}, time.Minute, time.Millisecond)
+	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	is("alice")
+}
+
+// TestGSSAPIWhereDigestIsDemanded: Connect says so at once, and a client that runs goes on.
+func TestGSSAPIWhereDigestIsDemanded(t *testing.T) {
+	k := startKDCOrSkip(t)
+	users := map[string]string{"alice": "wonderland"}
+	for name, servers := range map[string]string{
+		"zkserver":  zktest.NewServer(t, zkserver.WithSASLUsers(users)).Addr(),
+		"zookeeper": zktest.NewEnsemble(t, 1, ensemble.WithSASLUsers(users)).ConnectString(),
+	} {
+		m, err := gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(k.conf))
+		require.NoError(t, err)
+		_, err = framework.Connect(t.Context(), servers, framework.WithSASL(m), framework.WithLogger(slog.New(slog.DiscardHandler)))
+		require.ErrorIs(t, err, framework.ErrAuthFailed, name)
+		require.ErrorContains(t, err, "the server asks for DIGEST-MD5", name)
+	}
+}
+
+// TestGSSAPIServerThatTheKDCDoesNotKnow: another of the list will do.
+func TestGSSAPIServerThatTheKDCDoesNotKnow(t *testing.T) {
+	s := secure(t, 1)
+	_, port, err := net.SplitHostPort(s.ensemble.ConnectString())
+	require.NoError(t, err)
+	for range 4 { // the order is random
+		zktest.Client(t, "localhost:"+port+",127.0.0.1:"+port, mechanismOf(t)(gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(s.conf))),
+			framework.WithLogger(slog.New(slog.DiscardHandler)))
+	}
 }
 
 // TestGSSAPINoKDCForAWhile: a client connects with the ticket that it has.

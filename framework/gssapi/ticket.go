@@ -29,27 +29,41 @@ type ticket struct {
 	client types.PrincipalName
 
 	got, end time.Time
+	of       material
 }
 
 func (t *ticket) renewAt() time.Time { return t.got.Add(t.end.Sub(t.got) / 2) }
 
 // source knows the credentials of a principal.
 type source interface {
+	// read returns what the credentials are now.
+	read() (material, error)
+
 	// grant returns the ticket-granting ticket, and a client without a session: gokrb5 would keep
 	// a goroutine for each session.
-	grant(ctx context.Context, conf *config.Config) (*client.Client, *ticket, error)
+	grant(ctx context.Context, conf *config.Config, of material) (*client.Client, *ticket, error)
 }
 
-func isCache(s source) bool {
-	_, is := s.(*cacheSource)
-	return is
+// material is what credentials are made of. Tickets of other material are not used, unless no KDC can be
+// reached and the client is the same.
+type material struct {
+	client string
+	data   string // of the file
 }
 
 type keytabSource struct{ path, principal string }
 
-func (s *keytabSource) grant(_ context.Context, conf *config.Config) (*client.Client, *ticket, error) {
-	keys, err := guarded(func() (*keytab.Keytab, error) { return keytab.Load(s.path) })
+func (s *keytabSource) read() (material, error) {
+	data, err := os.ReadFile(s.path)
 	if err != nil {
+		return material{}, refused(fmt.Errorf("keytab %s: %w", s.path, withoutPath(err)))
+	}
+	return material{s.principal, string(data)}, nil
+}
+
+func (s *keytabSource) grant(_ context.Context, conf *config.Config, of material) (*client.Client, *ticket, error) {
+	keys := keytab.New()
+	if err := guarded(func() error { return keys.Unmarshal([]byte(of.data)) }); err != nil {
 		return nil, nil, refused(fmt.Errorf("keytab %s: %w", s.path, err))
 	}
 	user, realm := split(s.principal, conf)
@@ -73,7 +87,9 @@ type passwordSource struct {
 	password  func(context.Context) (string, error)
 }
 
-func (s *passwordSource) grant(ctx context.Context, conf *config.Config) (*client.Client, *ticket, error) {
+func (s *passwordSource) read() (material, error) { return material{client: s.principal}, nil }
+
+func (s *passwordSource) grant(ctx context.Context, conf *config.Config, _ material) (*client.Client, *ticket, error) {
 	password, err := s.password(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("the function that knows the password: %w", err)
@@ -106,12 +122,52 @@ func login(c *client.Client) (*client.Client, *ticket, error) {
 	return c, &ticket{ticket: reply.Ticket, key: part.Key, realm: realm, client: name, got: asked, end: part.EndTime}, nil
 }
 
+// clientSource is a client that the program has made and keeps logged in.
+type clientSource struct{ client *client.Client }
+
+func (s *clientSource) read() (material, error) { return material{}, nil }
+
+// grant asks for another ticket-granting ticket, since the client does not show the one that it has.
+func (s *clientSource) grant(_ context.Context, conf *config.Config, _ material) (*client.Client, *ticket, error) {
+	realm, name := s.client.Credentials.Domain(), s.client.Credentials.CName()
+	t, key, err := s.client.GetServiceTicket("krbtgt/" + realm)
+	if err != nil {
+		return nil, nil, explain(err)
+	}
+	return unused(name, realm, conf), &ticket{ticket: t, key: key, realm: realm, client: name}, nil
+}
+
+// unused returns a client whose password is not used.
+func unused(name types.PrincipalName, realm string, conf *config.Config) *client.Client {
+	return client.NewWithPassword(name.PrincipalNameString(), realm, "", conf, client.DisablePAFXFAST(true))
+}
+
 type cacheSource struct{ path string }
 
-func (s *cacheSource) grant(_ context.Context, conf *config.Config) (*client.Client, *ticket, error) {
-	cache, err := guarded(func() (*credentials.CCache, error) { return credentials.LoadCCache(s.path) })
+func (s *cacheSource) read() (material, error) {
+	data, err := os.ReadFile(s.path)
 	if err != nil {
-		return nil, nil, refused(fmt.Errorf("no ticket: credential cache %s: %w", s.path, err))
+		return material{}, refused(fmt.Errorf("no ticket: credential cache %s: %w", s.path, withoutPath(err)))
+	}
+	cache, err := s.parse(string(data))
+	if err != nil {
+		return material{}, err
+	}
+	return material{cache.GetClientPrincipalName().PrincipalNameString() + "@" + cache.GetClientRealm(), string(data)}, nil
+}
+
+func (s *cacheSource) parse(data string) (*credentials.CCache, error) {
+	cache := new(credentials.CCache)
+	if err := guarded(func() error { return cache.Unmarshal([]byte(data)) }); err != nil {
+		return nil, refused(fmt.Errorf("no ticket: credential cache %s: %w", s.path, err))
+	}
+	return cache, nil
+}
+
+func (s *cacheSource) grant(_ context.Context, conf *config.Config, of material) (*client.Client, *ticket, error) {
+	cache, err := s.parse(of.data)
+	if err != nil {
+		return nil, nil, err
 	}
 	realm, name := cache.GetClientRealm(), cache.GetClientPrincipalName()
 	newest := &ticket{realm: realm, client: name}
@@ -131,13 +187,12 @@ func (s *cacheSource) grant(_ context.Context, conf *config.Config) (*client.Cli
 		return nil, nil, refused(fmt.Errorf("no ticket: those in the credential cache %s have expired at %s; run kinit again",
 			s.path, newest.end.Format(time.RFC3339)))
 	}
-	c := client.NewWithPassword(name.PrincipalNameString(), realm, "", conf, client.DisablePAFXFAST(true)) // which is not used
-	return c, newest, nil
+	return unused(name, realm, conf), newest, nil
 }
 
 // fetch gets a ticket for a server.
-func fetch(ctx context.Context, s source, conf *config.Config, principal string) (*ticket, error) {
-	c, grant, err := s.grant(ctx, conf)
+func fetch(ctx context.Context, s source, conf *config.Config, of material, principal string) (*ticket, error) {
+	c, grant, err := s.grant(ctx, conf, of)
 	if err != nil {
 		return nil, err
 	}
@@ -170,18 +225,25 @@ func exchangeTicket(c *client.Client, server types.PrincipalName, realm string, 
 }
 
 // guarded reads a file. gokrb5 panics at some that are cut short.
-func guarded[T any](load func() (T, error)) (v T, err error) {
+func guarded(read func() error) (err error) {
 	defer func() {
 		if recover() != nil {
 			err = errors.New("it is damaged")
 		}
 	}()
-	v, err = load()
-	if pathErr := (*os.PathError)(nil); errors.As(err, &pathErr) {
-		err = pathErr.Err // the path is named around it
-	}
-	return v, err
+	return read()
 }
+
+// withoutPath returns an error of a file, whose path is named around it.
+func withoutPath(err error) error {
+	if pathErr := (*os.PathError)(nil); errors.As(err, &pathErr) {
+		return pathErr.Err
+	}
+	return err
+}
+
+// errUnknownServer marks the answer of a KDC that does not know a server. It may know the others.
+var errUnknownServer = errors.New("KDC_ERR_S_PRINCIPAL_UNKNOWN")
 
 // refused marks an error that another try with the same credentials would meet again.
 func refused(err error) error { return fmt.Errorf("%w: %w", framework.ErrAuthFailed, err) }
@@ -207,6 +269,9 @@ func explain(err error) error {
 	text := err.Error()
 	for _, h := range hints {
 		if strings.Contains(text, h.name) {
+			if h.name == errUnknownServer.Error() {
+				return refused(fmt.Errorf("%s (%w)", h.hint, errUnknownServer))
+			}
 			return refused(fmt.Errorf("%s (%s)", h.hint, h.name))
 		}
 	}

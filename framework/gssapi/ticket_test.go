@@ -23,9 +23,12 @@ import (
 type failing struct {
 	asked int
 	err   error
+	of    material
 }
 
-func (f *failing) grant(context.Context, *config.Config) (*client.Client, *ticket, error) {
+func (f *failing) read() (material, error) { return f.of, nil }
+
+func (f *failing) grant(context.Context, *config.Config, material) (*client.Client, *ticket, error) {
 	f.asked++
 	return nil, nil, f.err
 }
@@ -41,7 +44,10 @@ func TestTicketWhenTicketsAreRenewed(t *testing.T) {
 		m := &Mechanism{source: source, conf: conf, tickets: make(map[string]*ticket)}
 		known := &ticket{got: time.Now(), end: time.Now().Add(time.Hour)}
 		m.accept("zookeeper/a", known)
-		get := func(principal string) (*ticket, error) { return m.ticketFor(t.Context(), principal) }
+		get := func(principal string) (*ticket, error) {
+			t, _, err := m.ticketFor(t.Context(), principal)
+			return t, err
+		}
 
 		_, err := get("zookeeper/b")
 		require.ErrorIs(t, err, unreachable, "the ticket of another server")
@@ -61,7 +67,23 @@ func TestTicketWhenTicketsAreRenewed(t *testing.T) {
 		_, err = get("zookeeper/a")
 		require.ErrorIs(t, err, source.err)
 
-		source.err = unreachable
+		source.err, source.of = unreachable, material{client: "a", data: "other"}
+		known.of = material{client: "a"}
+		found, err = get("zookeeper/a")
+		require.NoError(t, err)
+		require.Same(t, known, found, "another ticket of the same client is worth a try only")
+		require.Equal(t, 4, source.asked)
+		source.of.client = "b"
+		_, err = get("zookeeper/a")
+		require.ErrorIs(t, err, unreachable, "of another client")
+		m.drop("zookeeper/a", &ticket{})
+		source.of = known.of
+		_, err = get("zookeeper/a")
+		require.NoError(t, err)
+		m.drop("zookeeper/a", known)
+		_, err = get("zookeeper/a")
+		require.ErrorIs(t, err, unreachable, "the server has refused it")
+		m.accept("zookeeper/a", known)
 		time.Sleep(29 * time.Minute)
 		_, err = get("zookeeper/a")
 		require.ErrorIs(t, err, unreachable, "it has expired")
