@@ -12,7 +12,7 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-// run follows the tree until the context ends or the client is closed, and says which.
+// run follows the tree until the context or the client ends, and says which.
 func (e *engine) run(ctx context.Context) error {
 	defer e.telemetry.ended()
 	defer e.release()
@@ -115,8 +115,8 @@ func (e *engine) arm(ctx context.Context) error {
 		e.disarm()
 	case ctx.Err() != nil:
 		return ErrClosed
-	case attempt.ClientEnded(err):
-		return err
+	case attempt.Ended(e.client) != nil:
+		return attempt.Ended(e.client)
 	case e.oneShot:
 		return nil
 	default:

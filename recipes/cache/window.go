@@ -90,7 +90,7 @@ func (e *engine) landed() <-chan struct{} {
 	return e.flights[0].done
 }
 
-// land applies the replies of the oldest batch. It fails when the client is closed.
+// land applies the replies of the oldest batch. It fails when the client has ended.
 func (e *engine) land() error {
 	b := e.flights[0]
 	e.flights = slices.Delete(e.flights, 0, 1)
@@ -99,8 +99,8 @@ func (e *engine) land() error {
 	case b.err == nil:
 		e.applyAll(b)
 		return nil
-	case attempt.ClientEnded(b.err):
-		return b.err
+	case attempt.Ended(e.client) != nil:
+		return attempt.Ended(e.client)
 	}
 	// Without the read to blame the next try may succeed at once.
 	if framework.Retryable(b.err) || !e.blame(b) {

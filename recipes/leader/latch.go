@@ -152,6 +152,7 @@ func (l *LeaderLatch) stand(ctx context.Context) {
 			return err
 		})
 		if err != nil {
+			l.noteFailure(attempt.Ended(l.client)) // or Close has ended the loop
 			return
 		}
 		l.lead(ctx, lease)

@@ -77,6 +77,8 @@ func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error
 			return nil
 		case ctx.Err() != nil:
 			return attempt.Interrupted(ctx)
+		case attempt.Ended(o.client) != nil:
+			return attempt.Ended(o.client)
 		case err == nil:
 			p.Reset()
 		case !mayPass(err):

@@ -81,7 +81,7 @@ func (o *Once) beginPurge() *purge {
 		if p.err != nil && !errors.Is(p.err, framework.ErrNoAuth) {
 			pause = min(pause, purgeRetry) // an interrupted purge may succeed now
 		}
-		if p.err != nil && !errors.Is(p.err, framework.ErrClosed) {
+		if p.err != nil && attempt.Ended(o.client) == nil {
 			o.client.Logger().Warn("old markers stay until the next purge", logPath, o.path, "error", p.err)
 		}
 		o.mu.Lock()

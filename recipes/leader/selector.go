@@ -105,11 +105,11 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 		switch {
 		case errors.Is(err, ErrStop):
 			return nil
-		case s.isClosed(err):
-			return err
 		case !s.again():
 			running = false // and another Run may be under way by now
 			return err
+		case attempt.Ended(s.client) != nil:
+			return endedWith(err, attempt.Ended(s.client))
 		case ctx.Err() != nil:
 			return cmp.Or(err, attempt.Interrupted(ctx))
 		case err == nil:
@@ -121,10 +121,13 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 	}
 }
 
-// isClosed reports whether a leadership has failed because the client is closed. Its
-// function may have returned the error of another client.
-func (s *LeaderSelector) isClosed(err error) bool {
-	return errors.Is(err, framework.ErrClosed) && errors.Is(s.client.Health().Err, framework.ErrClosed)
+// endedWith returns the error of the last leadership of a client that has ended. Its function may
+// have returned another reason, or none.
+func endedWith(err, ended error) error {
+	if errors.Is(err, ended) {
+		return err
+	}
+	return withEnd(err, ended)
 }
 
 // standOnce stands for election once.

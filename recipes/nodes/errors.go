@@ -32,9 +32,6 @@ var (
 // mayPass reports whether a failed attempt may succeed without a change at the
 // server that no event reports. A missing permission does not pass by itself.
 func mayPass(err error) bool {
-	if attempt.ClientEnded(err) {
-		return false // even when a write was under way
-	}
 	var panicked *attempt.PanicError
 	return errors.As(err, &panicked) || framework.Retryable(err) || framework.OutcomeUnknown(err) || attempt.Overtaken(err) ||
 		errors.Is(err, framework.ErrNotEmpty) || errors.Is(err, framework.ErrSessionEnded) ||

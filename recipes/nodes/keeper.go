@@ -49,17 +49,19 @@ func (k *keeper) run(ctx context.Context, stopped chan<- struct{}) {
 	}
 }
 
-// keep keeps the znode until ctx ends or the client is closed.
+// keep keeps the znode until ctx or the client ends.
 func (k *keeper) keep(ctx context.Context) {
 	for ctx.Err() == nil {
-		switch err := attempt.Guard(k.client, func() error { return k.step(ctx) }); {
+		err := attempt.Guard(k.client, func() error { return k.step(ctx) })
+		if ended := attempt.Ended(k.client); ended != nil {
+			k.fail(ended)
+			return
+		}
+		switch {
 		case err == nil:
 			if k.Err() == nil {
 				k.pause.Reset()
 			}
-		case attempt.ClientEnded(err):
-			k.fail(err)
-			return // the client will never have a session again
 		case ctx.Err() != nil:
 		default:
 			k.fail(err)
@@ -89,6 +91,7 @@ func (k *keeper) wait(ctx context.Context, watch *framework.Watch) {
 	select {
 	case <-fired:
 	case <-k.wake:
+	case <-k.client.Done():
 	case <-ctx.Done():
 	}
 }
@@ -324,9 +327,9 @@ func (k *keeper) remove(ctx context.Context) {
 }
 
 // remains notes why the removal has failed. An ephemeral znode goes with the
-// session of a client that is closed.
+// session of a client that has ended.
 func (k *keeper) remains(err error) {
-	if k.kind.ephemeral && errors.Is(err, framework.ErrClosed) {
+	if k.kind.ephemeral && attempt.Ended(k.client) != nil {
 		err = nil
 	}
 	k.mu.Lock()

@@ -219,7 +219,7 @@ func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	}
 	n.data = slices.Clone(data)
 	n.newest++
-	if !attempt.ClientEnded(n.failure) { // after that there is no keeper
+	if attempt.Ended(n.client) == nil { // after that there is no keeper
 		n.failure = nil // it was about older data
 	}
 	version := n.newest

@@ -78,7 +78,7 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 	loop, refused := attempt.Loop{Client: n.node.client, Longest: n.ttl / 2}, false
 	loop.Failed = func(err error) {
 		switch {
-		case ctx.Err() != nil, errors.Is(err, errNoZnode), attempt.ClientEnded(err): // the keeper says why
+		case ctx.Err() != nil, errors.Is(err, errNoZnode): // the keeper says why
 		case mayPass(err):
 			n.node.client.Logger().Debug("a node with a time to live was not touched", logPath, n.touch, "error", err)
 		default:
@@ -91,7 +91,7 @@ func (n *PersistentTtlNode) keepTouching(ctx context.Context) {
 			n.node.nudge() // the keeper finds the znode, and reports it
 			refused = false
 		}
-		attempt.Sleep(ctx, n.ttl/2)
+		attempt.Rest(ctx, n.node.client, n.ttl/2)
 	}
 }
 

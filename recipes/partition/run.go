@@ -40,8 +40,6 @@ type run struct {
 	others sync.WaitGroup // all goroutines but the run's own
 
 	share    *share // this member's, nil if it is in no plan
-	head     string // of the plan without this member
-	taken    bool   // look what has the name of this member
 	previous follower
 	set      follower
 
@@ -84,7 +82,6 @@ func (r *run) run(ctx context.Context) error {
 	defer r.cancel(nil)
 	registration := r.node.OnChange(r.nodeChanged)
 	defer registration.Remove()
-	r.forgetBeforeJoining()
 	if err := r.node.Start(); err != nil {
 		return err
 	}
@@ -131,7 +128,7 @@ func (r *run) loop() {
 
 // rest returns how long the run may wait for events.
 func (r *run) rest() time.Duration {
-	if r.urgent || r.taken {
+	if r.urgent {
 		return time.Until(r.retryAt)
 	}
 	next := r.due
@@ -155,14 +152,13 @@ func (r *run) nodeIs() {
 	if present && refused == nil {
 		r.retryAt = time.Time{} // an outage is over, and with it the reason of the last failure
 	}
-	r.taken = errors.Is(refused, nodes.ErrTaken)
 	switch {
 	case present:
 		// While it was away it may have missed to balance what it has planned.
 		r.settleThenBalance()
 	case refused == nil || errors.Is(refused, nodes.ErrDeleted) || mayPass(refused):
-	case r.taken:
-		r.client.Logger().Error("another znode has the name of this member, waiting until it has gone", logPath, r.Path(), "member", r.cfg.id, "error", refused)
+	case errors.Is(refused, nodes.ErrTaken):
+		r.client.Logger().Error("another member has taken this id, waiting until it has left", logPath, r.Path(), "member", r.cfg.id)
 	default:
 		r.cancel(refused)
 	}
@@ -175,16 +171,13 @@ func (r *run) handle(e event) {
 	case e.err != nil:
 		r.cancel(e.err)
 	case e.path == r.at.share(r.cfg.id):
-		had := r.share != nil
-		if r.share = decodeShare(e.node); had && r.share == nil {
-			r.due = time.Time{} // a newcomer from here on, which looks for the head
-		}
+		r.share = decodeShare(e.node)
 		r.followOthers()
 		r.apply()
 		if r.share == nil || r.share.Capacity != r.cfg.capacity {
 			r.settleThenBalance() // this member is missing from the plan, or has another capacity there
 		}
-	case e.path == r.previous.path && !isMember(e.node):
+	case e.path == r.previous.path && !e.node.Exists():
 		r.urgent = true // it has left or died
 	case e.path == r.set.path:
 		r.urgent = true // the set may have changed
@@ -205,15 +198,11 @@ func (r *run) isPresent() bool {
 	return r.present
 }
 
-// followOthers follows the previous member in the ring, or the head of a plan without this member,
-// and the set if this member is the head.
+// followOthers follows the previous member in the ring, and the set if this member is the head.
 func (r *run) followOthers() {
-	previous, set := r.head, ""
-	if r.share != nil {
-		previous = r.share.Watches
-	}
-	if previous != "" {
-		previous = r.at.member(previous)
+	previous, set := "", ""
+	if r.share != nil && r.share.Watches != "" {
+		previous = r.at.member(r.share.Watches)
 	}
 	if r.share != nil && r.share.Head {
 		set = r.names.path()
@@ -271,8 +260,8 @@ func (r *run) step() {
 	case err == nil:
 		r.retry.Reset()
 		r.retryAt = time.Time{}
-	case attempt.ClientEnded(err):
-		r.cancel(err)
+	case attempt.Ended(r.client) != nil:
+		r.cancel(attempt.Ended(r.client))
 	case r.ctx.Err() == nil:
 		r.retryAt = time.Now().Add(r.retry.Next())
 		r.client.Logger().Warn("the partitions could not be planned, trying again", logPath, r.Path(), "error", err)
@@ -282,11 +271,6 @@ func (r *run) step() {
 func (r *run) work() error {
 	if !r.recheck.IsZero() && !time.Now().Before(r.recheck) {
 		if err := r.findRemoved(); err != nil {
-			return err
-		}
-	}
-	if r.taken {
-		if err := r.clearName(); err != nil {
 			return err
 		}
 	}
@@ -383,7 +367,7 @@ func (r *run) leave(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, leaveTimeout)
 	defer cancel()
 	err = attempt.Guard(r.client, func() error { return r.cleanUp(ctx) })
-	if err != nil && !errors.Is(err, framework.ErrClosed) {
+	if err != nil && attempt.Ended(r.client) == nil {
 		// The next member that joins finds the plan and uses it.
 		r.client.Logger().Warn("the plan of the partitions was left behind", logPath, r.Path(), "error", err)
 	}

@@ -74,8 +74,8 @@ func newLocker(ctx context.Context, q *queue) (*locker, error) {
 // leave gives up the locks. It does not block.
 func (l *locker) leave() {
 	l.release()
-	// The name is never used again. A closed client has closed the session as well.
-	if err := l.client.Delete(context.Background(), l.witness, framework.InBackground()); err != nil && !errors.Is(err, framework.ErrClosed) {
+	// The name is never used again. A client that has ended has no session.
+	if err := l.client.Delete(context.Background(), l.witness, framework.InBackground()); err != nil && attempt.Ended(l.client) == nil {
 		l.client.Logger().Warn("the znode of a consumer stays until its session ends", logPath, l.witness, "error", err)
 	}
 }
@@ -218,5 +218,5 @@ func (l *locker) settle(ctx context.Context, work func(context.Context) error) b
 		}
 		return err
 	})
-	return err == nil || attempt.ClientEnded(err)
+	return err == nil || attempt.Ended(l.client) != nil
 }

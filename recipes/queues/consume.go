@@ -130,7 +130,7 @@ func (c *consumer) run(ctx context.Context, yield func(*Item, error) bool) error
 // pause waits after a failure, each time for longer.
 func (c *consumer) pause(ctx context.Context) {
 	c.rests = false
-	attempt.Sleep(ctx, min(c.rest.Next(), maxPause))
+	attempt.Rest(ctx, c.q.client, min(c.rest.Next(), maxPause))
 }
 
 // end gives back what a loop has at the server.

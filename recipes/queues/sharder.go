@@ -223,20 +223,17 @@ func (s *QueueSharder[Q]) runningLocked() error {
 	}
 }
 
-// run checks the shards until ctx ends.
+// run checks the shards until ctx or the client ends.
 func (s *QueueSharder[Q]) run(ctx context.Context) {
 	defer close(s.stopped)
 	for {
-		attempt.Sleep(ctx, s.cfg.every)
-		if ctx.Err() != nil {
+		attempt.Rest(ctx, s.client, s.cfg.every)
+		if ctx.Err() != nil || attempt.Ended(s.client) != nil {
 			return
 		}
 		err := attempt.Guard(s.client, func() error { return s.check(ctx) })
-		switch {
-		case err == nil || ctx.Err() != nil:
+		if err == nil || ctx.Err() != nil || attempt.Ended(s.client) != nil {
 			continue
-		case attempt.ClientEnded(err):
-			return // the client will never have a session again
 		}
 		s.client.Logger().Warn("cannot check the sizes of queues, trying again", logPath, s.path, "error", err)
 	}

@@ -239,15 +239,12 @@ func (v *SharedValue) VersionedValue() VersionedValue {
 }
 
 // Err returns nil while the value is followed. Otherwise it returns [ErrNotStarted],
-// [ErrClosed], or an error that matches [framework.ErrClosed] once the client is closed.
+// [ErrClosed], or why the client has ended, such as [framework.ErrClosed] or [framework.ErrAuthFailed].
 func (v *SharedValue) Err() error {
 	if err := v.usable(false); err != nil {
 		return err
 	}
-	if err := v.client.Health().Err; errors.Is(err, framework.ErrClosed) {
-		return err
-	}
-	return nil
+	return attempt.Ended(v.client)
 }
 
 // OnChange calls fn with each newer value that this process learns of, in their order, on a

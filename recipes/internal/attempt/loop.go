@@ -40,42 +40,31 @@ func (p *Pause) Reset() { *p = 0 }
 // outage, for its end. So what must come back after an outage does not come a long pause later. The
 // wait ends with ctx and with the client.
 func (p *Pause) Wait(ctx context.Context, client *framework.Framework, err error) {
-	_ = p.wait(ctx, client, maxPause, err) // if the client has ended, the next attempt says so
+	p.wait(ctx, client, maxPause, err)
 }
 
-// wait is Wait with a bound for the pause. It returns why the client has ended.
-func (p *Pause) wait(ctx context.Context, client *framework.Framework, longest time.Duration, failed error) error {
+// wait is Wait with a bound for the pause.
+func (p *Pause) wait(ctx context.Context, client *framework.Framework, longest time.Duration, failed error) {
 	isOutage := errors.Is(failed, framework.ErrNotConnected) && !client.State().IsConnected()
 	if isOutage {
 		p.Reset()
 	}
-	if err := rest(ctx, client, min(p.Next(), longest)); err != nil {
-		return err
-	}
+	Rest(ctx, client, min(p.Next(), longest))
 	if isOutage {
 		_ = client.BlockUntilConnected(ctx) // the next attempt says why there is no connection
 	}
-	return nil
 }
 
-// rest waits for d, or until ctx or the client ends, and returns why the client has ended. The pauses
-// of [framework.Framework.Retry] are the only waits that end with the client.
-func rest(ctx context.Context, client *framework.Framework, d time.Duration) error {
-	rested := false
-	once := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) { rested = true; return d, true })
-	err := client.Retry(ctx, func(context.Context) error {
-		if rested {
-			return nil
-		}
-		return framework.ErrNotConnected // the kind of error that is retried
-	}, framework.WithRetry(once))
-	switch {
-	case ClientEnded(err):
-		return err
-	case errors.Is(err, framework.ErrNotStarted):
-		Sleep(ctx, d)
+// Ended returns why the client has ended for good, or nil. It is closed, or servers refuse its
+// credentials, and no later request of it can succeed. Every loop asks this question, and not the
+// error of its request, which user code may have got from another client.
+func Ended(client *framework.Framework) error {
+	select {
+	case <-client.Done():
+		return client.Health().Err
+	default:
+		return nil
 	}
-	return nil
 }
 
 // Loop is how a goroutine of a recipe tries until it succeeds. Each request has its retry policy;
@@ -85,7 +74,7 @@ type Loop struct {
 	Path   string // for the log
 
 	Warning string        // logged with the first failure and when its reason changes; "" for no log
-	Failed  func(error)   // called after each failure, before the pause; may be nil
+	Failed  func(error)   // called after each failure, before the pause, and not with the end of the client; may be nil
 	Longest time.Duration // bounds the pauses; 0 for 30 s
 
 	pause    Pause
@@ -95,7 +84,7 @@ type Loop struct {
 
 // Do calls work until it returns nil. A panic of user code counts as a failure. Do gives up when ctx
 // or the client ends, even during a pause, and after an error that is marked with backoff.Permanent.
-// Then it returns the reason. After an attempt that has lasted, the pauses begin with the shortest
+// Then it returns the reason, as Ended does for the client. After an attempt that has lasted, the pauses begin with the shortest
 // again.
 func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) error {
 	l.reset()
@@ -106,11 +95,11 @@ func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) err
 		if err == nil {
 			return nil
 		}
+		if ended := Ended(l.Client); ended != nil {
+			return backoff.Permanent(ended)
+		}
 		if l.Failed != nil {
 			l.Failed(err)
-		}
-		if ClientEnded(err) {
-			return backoff.Permanent(err)
 		}
 		if time.Since(began) > maxPause {
 			l.reset()
@@ -120,7 +109,8 @@ func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) err
 		if _, isPermanent := errors.AsType[*backoff.PermanentError](err); isPermanent {
 			return err
 		}
-		if ended := l.pause.wait(ctx, l.Client, cmp.Or(l.Longest, maxPause), err); ended != nil {
+		l.pause.wait(ctx, l.Client, cmp.Or(l.Longest, maxPause), err)
+		if ended := Ended(l.Client); ended != nil {
 			return backoff.Permanent(ended)
 		}
 		return err
@@ -154,10 +144,15 @@ func (l *Loop) Follow(ctx context.Context, fn func(framework.Node)) error {
 	})
 }
 
-// ClientEnded reports whether a request has failed because its client is closed, or has no
-// credentials that a server takes. No later request of this client can succeed.
-func ClientEnded(err error) bool {
-	return errors.Is(err, framework.ErrClosed) || errors.Is(err, framework.ErrAuthFailed)
+// Rest waits for d, or until ctx or the client ends.
+func Rest(ctx context.Context, client *framework.Framework, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-client.Done():
+	case <-ctx.Done():
+	}
 }
 
 // Sleep waits for d, or until ctx ends.

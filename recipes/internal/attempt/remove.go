@@ -11,10 +11,10 @@ import (
 )
 
 // Remove deletes the znode of an attempt, in the background if it must be. It returns nil if
-// the znode is gone, is being deleted, or goes with the session of a client that is closed.
+// the znode is gone, is being deleted, or goes with the session of a client that has ended.
 func Remove(ctx context.Context, client *framework.Framework, path string) error {
 	err := client.Delete(ctx, path, framework.Guaranteed())
-	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
+	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrCleanupPending) || Ended(client) != nil {
 		return nil
 	}
 	return err
