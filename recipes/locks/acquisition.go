@@ -84,7 +84,7 @@ type acquisition struct {
 	departed []string        // contenders that have left, and whose names the line keeps for others
 	listed   []string        // the contenders by the last list, if the queue does not shrink; nil before
 	grants   uint64          // of this process, before the last list was sent
-	link     context.Context // the connection over which the place is known; see linkOf
+	link     context.Context // the connection of listed; see linkOf
 
 	began time.Time // when the first wait began; zero before
 
@@ -236,7 +236,7 @@ const crowd = 16
 // create creates the node, and joins the line with it.
 func (a *acquisition) create(ctx context.Context) error {
 	before := a.l.instant()
-	err := a.createNode(ctx)
+	err := a.createNode(ctx, before.link)
 	if errors.Is(err, framework.ErrSessionEnded) { // between the look at it and the create
 		return nodeGone(err)
 	}
@@ -249,10 +249,11 @@ func (a *acquisition) create(ctx context.Context) error {
 	a.grants, a.link, a.ownDue = before.grants, before.link, time.Now().Add(ownDelay)
 	a.shrinking, _ = a.driver.(ShrinkingQueue)
 	_, numbered := a.driver.(numberingDriver)
-	a.place.Join(line.Node{
-		Name: a.name, Czxid: a.node.Stat.Czxid, History: a.l.unchanged(before), Moved: numbered && !standsLast(a.driver),
-		List: a.node.Children, Link: before.link,
-	})
+	node := line.Node{
+		Name: a.name, Czxid: a.node.Stat.Czxid, Moved: numbered && !standsLast(a.driver), List: a.node.Children,
+	}
+	node.History, node.Link = a.l.origin(before)
+	a.place.Join(node)
 	if a.shrinking == nil && a.node.Children != nil {
 		a.listed = a.l.line.Sorted(a.node.Children)
 	}
@@ -260,12 +261,12 @@ func (a *acquisition) create(ctx context.Context) error {
 	return nil
 }
 
-// createNode has the driver create the node. The driver may list the folder in the same round
-// trip.
-func (a *acquisition) createNode(ctx context.Context) (err error) {
+// createNode has the driver create the node over this connection, or a later one. The driver may
+// list the folder in the same round trip.
+func (a *acquisition) createNode(ctx, link context.Context) (err error) {
 	l := a.l
 	driver, ok := a.driver.(numberingDriver)
-	if ok && driver.standsLast() && (a.place.Alone() || a.wait && l.line.Crowd() >= crowd) {
+	if ok && driver.standsLast() && (a.place.Alone(link) || a.wait && l.line.Crowd() >= crowd) {
 		return createNode(ctx, l.client, a.session, l.basePath, l.cfg.data, &a.node)
 	}
 	a.node, err = a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)

@@ -153,7 +153,8 @@ func (l lister) Ask(r *line.Request) {
 		var stat framework.Stat
 		before := l.instant()
 		answer.Names, err = l.client.Children(context.Background(), l.path, framework.StoringStatIn(&stat))
-		answer.Pzxid, answer.History, answer.Link = stat.Pzxid, l.unchanged(before), before.link
+		answer.Pzxid = stat.Pzxid
+		answer.History, answer.Link = l.origin(before)
 		return err
 	}, func(err error) { r.Answered(answer, err) })
 }
@@ -186,12 +187,13 @@ func (l *lock) instant() instant {
 	return instant{l.client.History(), linkOf(l.client), grants.Load()}
 }
 
-// unchanged returns the history of an answer, or 0 if it may be of either of two.
-func (l *lock) unchanged(before instant) int64 {
-	if history := l.client.History(); history == before.history {
-		return history
+// origin returns the history and the connection of an answer. It returns zeros if the answer may
+// be of either of two.
+func (l *lock) origin(before instant) (history int64, link any) {
+	if history = l.client.History(); history == before.history && linkOf(l.client) == before.link {
+		return history, before.link
 	}
-	return 0
+	return 0, nil
 }
 
 // grants counts the holds of this process.

@@ -25,14 +25,13 @@ func (a *acquisition) requireNewList() { a.outdated = true }
 func (a *acquisition) known() ([]string, bool) {
 	// Over another connection the watches that would report changes are gone.
 	link := linkOf(a.l.client)
-	if a.shrinking != nil && a.l.line.Seen(link) {
-		a.link = link
-	}
 	switch {
-	case a.outdated || a.link.Err() != nil || a.link != link:
+	case a.outdated || link.Err() != nil:
 		return nil, false
 	case a.shrinking == nil:
-		return a.listed, a.listed != nil
+		return a.listed, a.listed != nil && a.link == link
+	case !a.l.line.Seen(link):
+		return nil, false
 	}
 	return a.before()
 }

@@ -20,23 +20,59 @@
 //     the folder. It does not matter which caller sent the list, or when. A list that is
 //     older than the horizon says nothing new. A contender whose name a newer list lacks has
 //     left. If it is our own, our node is gone.
-//   - A neighbour. Let m be the greatest number up to the horizon. Then the node with number
-//     m+1 moves the horizon to its own creation, without a list, because the server created
-//     no sequential node between the two.
+//   - A neighbour. Let n be the newest number up to the horizon that the server has given to a
+//     node of this client. Then our node with the number n+1 moves the horizon to its own
+//     creation, without a list, because the server created no node between the two.
 //
-// The second source needs the folder to be the same folder, since numbers begin at 0 again
-// after a folder was deleted and created. (The server deletes an empty container.) In a new
-// folder, the number m+1 takes the deletion, the creation, and the children 0 to m, each in
-// a transaction of its own. So if fewer transactions lie between the horizon and the new
-// node, the folder is the same. The difference of the two transaction numbers is an upper
-// bound for their count, because each transaction has a greater number than the one before
-// it, even under another leader. This assumes that no client creates several contenders in
-// one transaction.
+// # What a number proves
+//
+// The server counts each child of a folder, whatever its mode, and names a sequential node for the
+// count before it. So a number that the server has given is the count at a transaction. A name
+// proves nothing: a node that was created by name may have a number that the count has not reached,
+// has passed, or reaches later, when the server gives the number once more. The line knows which
+// numbers the server has given, because they are those of our own nodes. It takes no number from the
+// name of another client's node.
+//
+// The Stat of the folder has a count, too: half of Cversion and NumChildren together. The line does
+// not use it. On ClickHouse Keeper a write to a child raises Cversion as well, so that the half is
+// too high. Other clients' creations may then bring the count there, and our node would take that
+// number for the proof that there were none. Our own last number plus one is never above the count.
+// If it is below, no later node of ours gets that number, which costs a list.
+//
+// The number must be of the same folder, since numbers begin at 0 again after a folder was deleted
+// and created. (The server deletes an empty container.) In a new folder, the number n+1 takes the
+// deletion, the creation, and the children 0 to n, each in a transaction of its own. So if fewer
+// transactions lie between our two nodes, the folder is the same. The difference of the two
+// transaction numbers is an upper bound for their count, because each transaction has a greater
+// number than the one before it, even under another leader.
+//
+// # Connections
 //
 // Transactions compare within one history of the servers only; see
-// [github.com/gocurator/curator/framework.Framework.History]. A new history takes the
-// horizon away, and the next list brings another. The list also shows which nodes of an older
-// history are still there.
+// [github.com/gocurator/curator/framework.Framework.History]. A new history takes the horizon away,
+// and the next list brings another. The list also shows which nodes of an older history are still
+// there.
+//
+// Restored servers may give no sign, but each connection is to one world. So a place is known only
+// if the server has shown its node, by the creation or by a list, over the connection over which the
+// horizon was learned. A neighbour counts over that connection only, and a list over another
+// connection takes the last number away, unless it shows the node. This costs a list for each line in
+// use and each reconnect. Within a history a client names the newest transaction that it has seen, and
+// a server that is behind refuses the client. So a list that was sent after the horizon was learned,
+// and is older, is of restored servers: the line forgets what it knew. A list that lacks a node of ours
+// which had joined the line before the list was sent shows that the node is gone.
+//
+// # What is assumed
+//
+//   - The server's count of children does not fall while the folder exists, and a name that it has
+//     given to a protected node does not come again.
+//   - No transaction creates several children in a folder that was deleted after our last node in it.
+//     Such a folder may come to our next number in fewer transactions than the line counts on. If it
+//     does, the line overlooks these children, and there may be two holders.
+//   - A node that another client creates by name, with a number that is not greater than ours, after a
+//     list has shown ours, does not keep us out. Curator's contenders would wait for it.
+//   - Restored servers that give no sign can take away the node of a holder or a waiter as a deletion by
+//     hand can. The client hears of it after it has reconnected, when it watches the node again.
 //
 // # Places that are taken
 //

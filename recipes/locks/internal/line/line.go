@@ -39,13 +39,14 @@ type Line struct {
 	mu      sync.Mutex
 	history int64
 	horizon int64             // the transaction of the package's comment; 0 if there is none
-	last    serial            // the greatest number up to the horizon
+	last    serial            // the newest number up to the horizon that this client was given
+	link    any               // the connection over which the horizon was learned
 	names   []string          // in order; a part that was returned never changes
 	own     []*Place          // in order; each has its name in names
 	left    []string          // our own that have left with proof, and may still be listed
 	unsure  int               // how many of names, from the first, may have left unnoticed
+	moments int               // how many there were
 	misses  int               // how many neighbours it takes until creating without a list pays
-	link    any               // the connection of the newest list
 	data    map[string]string // of contenders of other clients that were read
 	tries   []*Try
 	joining int // places that have not joined
@@ -53,10 +54,22 @@ type Line struct {
 	lists   lists
 }
 
-// serial is a sequence number, if there is one.
+// serial is a sequence number with the creation for which the server gave it; zero if there is none.
 type serial struct {
 	number int32
-	known  bool
+	czxid  int64
+}
+
+// moment is when a request was about to be sent.
+type moment struct {
+	count   int   // of moments, with this one
+	horizon int64 // of the line
+}
+
+// now returns this moment.
+func (l *Line) now() moment {
+	l.moments++
+	return moment{l.moments, l.horizon}
 }
 
 // New returns a line that shares nothing.
@@ -69,7 +82,7 @@ type Node struct {
 	History int64    // of its creation; 0 if it is not known
 	Moved   bool     // it takes the place of another node, and has its number
 	List    []string // all names in the folder, read after the creation; nil if they were not
-	Link    any      // the connection of List
+	Link    any      // the connection of both; nil if it is not known
 }
 
 // Place is a contender of this client, from before it joins a line until it leaves.
@@ -80,7 +93,9 @@ type Place struct {
 	line    *Line
 	name    string
 	czxid   int64
-	history int64 // of the creation; the line's after a list has shown the node
+	link    any    // the newest connection over which the server has shown the node; nil if it is not known
+	began   moment // before the creation was sent
+	seen    int    // the newest moment when the place joined
 	moved   bool
 	joined  bool
 	granted bool
@@ -98,25 +113,25 @@ func (l *Line) NewPlace() *Place {
 	defer l.mu.Unlock()
 	l.joining++
 	l.waiting++
-	return &Place{line: l}
+	return &Place{line: l, began: l.now()}
 }
 
 // Join adds the place to the line, as its node was created.
 func (p *Place) Join(n Node) {
-	p.name, p.czxid, p.history, p.moved = n.Name, n.Czxid, n.History, n.Moved
+	p.name, p.czxid, p.link, p.moved = n.Name, n.Czxid, n.Link, n.Moved
 	// The place comes first, as other acquisitions of this client may find its name in lists.
 	if p.line.enter(p, n) && n.List != nil {
-		p.line.learnFrom(n)
+		p.line.learnFrom(p, n)
 	}
 }
 
-// learnFrom learns the list that was read after the creation of a node.
-func (l *Line) learnFrom(n Node) {
+// learnFrom learns the list that was read after the creation of the node of a place.
+func (l *Line) learnFrom(p *Place, n Node) {
 	listed := l.Sorted(n.List)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.history == n.History {
-		l.learn(listed, n.Czxid, n.Link)
+		l.learn(listed, n.Czxid, n.Link, p.began)
 	}
 }
 
@@ -126,7 +141,7 @@ func (l *Line) enter(p *Place, n Node) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.joining--
-	p.joined = true
+	p.joined, p.seen = true, l.moments
 	current := l.heed(n.History)
 	i, known := l.find(l.names, p.name)
 	if current && !known && p.czxid <= l.horizon {
@@ -153,19 +168,34 @@ func (l *Line) enter(p *Place, n Node) bool {
 func (l *Line) advance(first int) {
 	for _, p := range l.own[first:] {
 		number, numbered := l.number(p.name)
-		if !numbered || p.moved || p.history != l.history || !l.isNeighbour(number, p.czxid) {
+		// Over another connection it may be a node of restored servers, which need not give a sign.
+		if !numbered || p.moved || p.link != l.link {
 			return
 		}
-		l.horizon, l.last.number = p.czxid, number
-		l.misses = max(l.misses-1, 0)
+		if p.czxid > l.horizon {
+			if !l.isNeighbour(number, p.czxid) {
+				return
+			}
+			l.horizon = p.czxid
+			l.misses = max(l.misses-1, 0)
+		}
+		l.last = l.last.or(number, p.czxid)
 	}
 }
 
-// isNeighbour reports whether a node has the next number after the last one, in the same
-// folder.
+// isNeighbour reports whether the server has given a node the next number after the last one, in
+// the same folder.
 func (l *Line) isNeighbour(number int32, czxid int64) bool {
-	after := czxid - l.horizon // at least the number of transactions between the two
-	return l.last.known && number == l.last.number+1 && after > 0 && after < int64(number)+2
+	after := czxid - l.last.czxid // at least the number of transactions between the two
+	return l.last.czxid != 0 && number == l.last.number+1 && after < int64(number)+2
+}
+
+// or returns the newer one of two.
+func (s serial) or(number int32, czxid int64) serial {
+	if czxid > s.czxid {
+		return serial{number, czxid}
+	}
+	return s
 }
 
 // neighbours is the number of neighbours after a miss until a node is created without a list
@@ -174,13 +204,13 @@ func (l *Line) isNeighbour(number int32, czxid int64) bool {
 const neighbours = 2
 
 // Alone reports whether the node of the place, which has not joined, is likely to be a
-// neighbour. Then a list together with its creation would say nothing new.
-func (p *Place) Alone() bool {
+// neighbour over this connection. Then a list together with its creation would say nothing new.
+func (p *Place) Alone(link any) bool {
 	l := p.line
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	// A name without a place may be the name of our node whose place is about to join.
-	return l.last.known && len(l.names)-len(l.own) < l.joining && l.misses == 0
+	return l.last.czxid != 0 && l.link == link && len(l.names)-len(l.own) < l.joining && l.misses == 0
 }
 
 // Granted says that the contender does not wait any more, and holds.
@@ -213,20 +243,26 @@ func (l *Line) forget() {
 }
 
 // learn replaces the names of the line by a list of the contenders, in order. The list shows
-// each contender that was created up to a transaction. A list that is older than the horizon
-// is dropped.
-func (l *Line) learn(listed []string, zxid int64, link any) {
+// each contender that was created up to a transaction. A list that is older than the horizon is
+// dropped, if it may have been sent before the horizon was learned.
+func (l *Line) learn(listed []string, zxid int64, link any, sent moment) {
 	for _, p := range l.own {
 		if l.contains(listed, p.name) {
-			zxid, p.history = max(zxid, p.czxid), l.history
+			zxid, p.link = max(zxid, p.czxid), link
 		}
 	}
-	if zxid < l.horizon {
+	switch {
+	case zxid < sent.horizon:
+		// No server that lags has sent it: such a server refuses a client that has seen a later
+		// transaction. So the servers were restored, and gave no sign.
+		l.forget()
+	case link != l.link:
+		l.last = serial{} // its transaction may be lost, unless the list shows the node
+	case zxid < l.horizon:
 		return
 	}
 	gone := func(p *Place) bool {
-		older := p.history != 0 && p.history != l.history
-		return (older || p.czxid <= zxid) && !l.contains(listed, p.name)
+		return (p.czxid <= zxid || p.seen < sent.count) && !l.contains(listed, p.name)
 	}
 	if slices.ContainsFunc(l.own, gone) {
 		l.own = slices.DeleteFunc(slices.Clone(l.own), gone)
@@ -242,9 +278,11 @@ func (l *Line) learn(listed []string, zxid int64, link any) {
 			names = slices.Insert(names, i, p.name)
 		}
 	}
-	l.names, l.horizon, l.last, l.unsure, l.link = names, zxid, serial{}, 0, link
-	if n := len(listed); n > 0 {
-		l.last.number, l.last.known = l.number(listed[n-1])
+	l.names, l.horizon, l.unsure, l.link = names, zxid, 0, link
+	for _, p := range l.own {
+		if number, numbered := l.number(p.name); numbered && p.czxid <= zxid {
+			l.last = l.last.or(number, p.czxid)
+		}
 	}
 	if i := slices.IndexFunc(l.own, func(p *Place) bool { return p.czxid > zxid }); i >= 0 {
 		l.advance(i) // created after the list
@@ -270,7 +308,7 @@ func (p *Place) Before() (contenders []string, known bool) {
 	if _, ours := l.findOwn(p.name); !ours {
 		return l.names[:i:i], true
 	}
-	return l.names[:i:i], p.history == l.history && p.czxid <= l.horizon
+	return l.names[:i:i], p.link == l.link && p.czxid <= l.horizon
 }
 
 // Wake has a value sent to a channel when the place leaves, at once if it has left, unless the
@@ -442,7 +480,7 @@ func (l *Line) Crowd() int {
 	return l.joining + len(l.own)
 }
 
-// Seen reports whether the newest list was made over this connection.
+// Seen reports whether the horizon was learned over this connection.
 func (l *Line) Seen(link any) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -40,6 +40,7 @@ type Request struct {
 	done   chan struct{} // closed with the answer
 	answer List
 	err    error
+	sent   moment
 	told   atomic.Bool // a panic has reached a caller
 
 	mu         sync.Mutex // guards the fields below
@@ -94,6 +95,7 @@ func (r *Request) Sent() {
 	defer r.line.mu.Unlock()
 	if r.line.lists.next == r {
 		r.line.lists.next, r.line.lists.asked = nil, r
+		r.sent = r.line.now()
 	}
 }
 
@@ -122,7 +124,7 @@ func (l *Line) take(shared *Request) (contenders []string, current bool) {
 	defer l.mu.Unlock()
 	current = l.heed(shared.answer.History)
 	if current && !shared.learned {
-		l.learn(shared.contenders, shared.answer.Pzxid, shared.answer.Link)
+		l.learn(shared.contenders, shared.answer.Pzxid, shared.answer.Link, shared.sent)
 		l.trim()
 	}
 	shared.learned = true

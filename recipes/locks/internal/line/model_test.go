@@ -54,9 +54,11 @@ func (numberless) Shrinks(name string) bool  { return byNumber{}.Shrinks(name) }
 // server is a folder at a server.
 type server struct {
 	history int64
+	world   int // how often it was restored, with a sign or without
 	link    int // of the client; a restored server has none with it
 	zxid    int64
 	pzxid   int64
+	lazy    bool // a deletion does not show in pzxid
 	names   []string
 	next    int
 	created int // in all histories: names never come again
@@ -81,10 +83,19 @@ func (s *server) replace(name, owner string) (replacing string, czxid int64) {
 	return replacing, czxid
 }
 
+// createByName creates a node whose number the caller chooses. The server counts it, as each child.
+func (s *server) createByName(number int) (name string, czxid int64) {
+	created, czxid := s.create("h")
+	name = fmt.Sprintf("%s-n%010d", strings.Split(created, "-n")[0], number)
+	s.names[len(s.names)-1] = name
+	return name, czxid
+}
+
 func (s *server) delete(name string) {
 	if i := slices.Index(s.names, name); i >= 0 {
-		s.zxid++
-		s.pzxid = s.zxid
+		if s.zxid++; !s.lazy {
+			s.pzxid = s.zxid
+		}
 		s.names = slices.Delete(slices.Clone(s.names), i, i+1)
 	}
 }
@@ -111,30 +122,31 @@ func (s *slowLister) Ask(r *line.Request) {
 
 // lateness is a node or, with channels, a list that the line learns later.
 type lateness struct {
-	name                 string
+	place                *line.Place
 	node                 line.Node
 	sent, arrives, taken chan struct{}
 }
 
 // model is one run of a line beside a folder.
 type model struct {
-	server    *server
-	backup    server
-	line      *line.Line
-	lister    *slowLister
-	places    map[string]*line.Place
-	links     map[string]int // over which the nodes were created
-	histories map[string]int64
-	over      map[string]bool   // our own nodes whose places have left with proof
-	replaced  map[string]string // by node, the one whose place it has taken
-	tooLate   map[string]bool   // nodes that were created when the one that they replace was gone
-	lost      map[string]bool   // nodes that the backup did not have
-	late      []lateness
+	server   *server
+	backup   server
+	line     *line.Line
+	lister   *slowLister
+	places   map[string]*line.Place
+	worlds   map[string]int // in which the nodes were created
+	czxids   map[string]int64
+	byName   map[string]int64  // the creation of a node whose number the server has not given
+	over     map[string]bool   // our own nodes whose places have left with proof
+	replaced map[string]string // by node, the one whose place it has taken
+	tooLate  map[string]bool   // nodes that were created when the one that they replace was gone
+	lost     map[string]bool   // nodes that the backup did not have
+	late     []lateness
 }
 
 // TestModel drives a line and a folder at a server through random histories. A place is never
-// first by what is known while a contender before it exists, unless its own node is gone, or
-// what is known is of another connection.
+// first by what is known while a contender before it exists, unless its own node is gone, or what is
+// known is of another connection, or the contender came later by a name with a number before ours.
 func TestModel(t *testing.T) {
 	for name, sorter := range map[string]line.Sorter{"numbers": byNumber{}, "lists only": numberless{}} {
 		t.Run(name, func(t *testing.T) { rapid.Check(t, func(t *rapid.T) { runModel(t, sorter) }) })
@@ -143,8 +155,8 @@ func TestModel(t *testing.T) {
 
 func runModel(t *rapid.T, sorter line.Sorter) {
 	m := &model{
-		server: &server{history: 1, zxid: 1 << 32, pzxid: 1 << 32},
-		line:   line.New(sorter), places: map[string]*line.Place{}, links: map[string]int{}, histories: map[string]int64{}, over: map[string]bool{}, replaced: map[string]string{}, tooLate: map[string]bool{}, lost: map[string]bool{},
+		server: &server{history: 1, zxid: 1 << 32, pzxid: 1 << 32, next: rapid.IntRange(0, 20).Draw(t, "next"), lazy: rapid.Bool().Draw(t, "lazy")},
+		line:   line.New(sorter), places: map[string]*line.Place{}, worlds: map[string]int{}, czxids: map[string]int64{}, byName: map[string]int64{}, over: map[string]bool{}, replaced: map[string]string{}, tooLate: map[string]bool{}, lost: map[string]bool{},
 	}
 	m.backup, m.lister = *m.server, &slowLister{server: m.server}
 	defer func() {
@@ -165,11 +177,22 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 	t.Repeat(map[string]func(*rapid.T){
 		"foreign nodes are created": func(t *rapid.T) { m.fill(rapid.IntRange(1, 3).Draw(t, "nodes")) },
 		"a foreign node is deleted": func(t *rapid.T) {
-			name := pick(t, foreign("fwx"))
+			name := pick(t, foreign("fwxh"))
 			m.server.delete(name)
 			if rapid.Bool().Draw(t, "reported") {
 				m.line.Left(name)
 			}
+		},
+		"foreign nodes are created in one transaction": func(t *rapid.T) {
+			at := m.server.zxid + 1
+			for range rapid.IntRange(2, 3).Draw(t, "nodes") {
+				m.server.create("f")
+				m.server.zxid, m.server.pzxid = at, at
+			}
+		},
+		"a node is created by name": func(t *rapid.T) {
+			name, czxid := m.server.createByName(max(0, m.server.next+rapid.IntRange(-2, 4).Draw(t, "number")))
+			m.byName[name] = czxid
 		},
 		"a replaceable node is created": func(*rapid.T) { m.server.create("w") },
 		"a foreign node is replaced": func(t *rapid.T) {
@@ -192,50 +215,35 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 		},
 		"a backup is made": func(*rapid.T) { m.backup = *m.server },
 		"the backup is restored": func(*rapid.T) {
-			before := *m.server
-			*m.server = m.backup
-			for _, name := range before.names {
-				m.lost[name] = true
-			}
-			for _, name := range m.backup.names {
-				delete(m.lost, name)
-			}
-			m.server.history, m.server.link, m.server.created = before.history+1, before.link+1, before.created
+			before := m.restore()
+			m.server.history = before.history + 1
+		},
+		"the backup is restored without a sign": func(t *rapid.T) {
+			before := m.restore()
+			m.fill(rapid.IntRange(0, 3).Draw(t, "nodes"))
+			// Or the servers would refuse the client.
+			m.server.zxid = max(m.server.zxid, before.zxid) + rapid.Int64Range(1, 3).Draw(t, "transactions")
 		},
 		"another connection": func(*rapid.T) { m.server.link++ },
-		"create": func(t *rapid.T) {
-			alone := alone(m.line) || rapid.Bool().Draw(t, "alone")
-			n := line.Node{History: m.server.history, Link: m.server.link}
-			name, czxid := m.server.create(rapid.SampledFrom([]string{"o", "v"}).Draw(t, "owner"))
-			n.Czxid = czxid
-			m.links[name], m.histories[name] = m.server.link, m.server.history
-			if !alone {
-				n.List = m.server.names
-			}
-			m.late = append(m.late, lateness{name: name, node: n})
+		"create":             m.create,
+		"create at once": func(t *rapid.T) {
+			m.create(t)
+			m.arrive(len(m.late) - 1)
 		},
 		"create in the place of our own": func(t *rapid.T) {
 			name := pick(t, slices.DeleteFunc(slices.Collect(maps.Keys(m.places)), func(name string) bool { return name[0] != 'v' }))
 			late := !slices.Contains(m.server.names, name)
-			n := line.Node{History: m.server.history, Link: m.server.link, Moved: true}
+			place := m.line.NewPlace()
 			replacing, czxid := m.server.replace(name, "y")
-			n.Czxid, n.List = czxid, m.server.names
-			m.links[replacing], m.histories[replacing] = m.server.link, m.server.history
+			n := line.Node{Name: replacing, Czxid: czxid, History: m.server.history, Link: m.server.link, Moved: true, List: m.server.names}
+			m.worlds[replacing], m.czxids[replacing] = m.server.world, czxid
 			m.replaced[replacing], m.tooLate[replacing] = name, late
-			m.late = append(m.late, lateness{name: replacing, node: n})
+			m.late = append(m.late, lateness{place: place, node: n})
 		},
-		"list": func(t *rapid.T) {
-			if slices.ContainsFunc(m.late, func(l lateness) bool { return l.sent != nil }) {
-				t.Skip() // one is under way at a time
-			}
-			late := lateness{sent: make(chan struct{}), arrives: make(chan struct{}), taken: make(chan struct{})}
-			m.lister.next = &late
-			go func() {
-				defer close(late.taken)
-				_, _ = m.line.List(context.Background(), true, m.lister) // an error is no news
-			}()
-			<-late.sent
-			m.late = append(m.late, late)
+		"list": m.list,
+		"list at once": func(t *rapid.T) {
+			m.list(t)
+			m.arrive(len(m.late) - 1)
 		},
 		"an answer arrives": func(t *rapid.T) {
 			if len(m.late) == 0 {
@@ -257,11 +265,54 @@ func runModel(t *rapid.T, sorter line.Sorter) {
 	})
 }
 
+// create creates a node of ours. The line learns it later.
+func (m *model) create(t *rapid.T) {
+	place := m.line.NewPlace()
+	alone := place.Alone(m.server.link) || rapid.Bool().Draw(t, "alone")
+	name, czxid := m.server.create(rapid.SampledFrom([]string{"o", "v"}).Draw(t, "owner"))
+	n := line.Node{Name: name, Czxid: czxid, History: m.server.history, Link: m.server.link}
+	m.worlds[name], m.czxids[name] = m.server.world, czxid
+	if !alone {
+		n.List = m.server.names
+	}
+	m.late = append(m.late, lateness{place: place, node: n})
+}
+
+// list sends a list. The line learns it later.
+func (m *model) list(t *rapid.T) {
+	if slices.ContainsFunc(m.late, func(l lateness) bool { return l.sent != nil }) {
+		t.Skip() // one is under way at a time
+	}
+	late := lateness{sent: make(chan struct{}), arrives: make(chan struct{}), taken: make(chan struct{})}
+	m.lister.next = &late
+	go func() {
+		defer close(late.taken)
+		_, _ = m.line.List(context.Background(), true, m.lister) // an error is no news
+	}()
+	<-late.sent
+	m.late = append(m.late, late)
+}
+
 // fill has other clients create nodes.
 func (m *model) fill(nodes int) {
 	for range nodes {
 		m.server.create("f")
 	}
+}
+
+// restore brings back what the backup has, and returns what there was before.
+func (m *model) restore() (before server) {
+	before = *m.server
+	*m.server = m.backup
+	for _, name := range before.names {
+		m.lost[name] = true
+	}
+	for _, name := range m.backup.names {
+		delete(m.lost, name)
+	}
+	m.server.history, m.server.world, m.server.link = before.history, before.world+1, before.link+1
+	m.server.created = before.created
+	return before
 }
 
 // arrive has the line learn the answer to a request.
@@ -273,31 +324,34 @@ func (m *model) arrive(i int) {
 		<-late.taken
 		return
 	}
-	m.places[late.name] = join(m.line, late.name, late.node)
+	late.place.Join(late.node)
+	m.places[late.node.Name] = late.place
 }
 
 func (m *model) check(t *rapid.T) {
 	for name, p := range m.places {
 		before, known := p.Before()
-		connected := m.links[name] == m.server.link || m.line.Seen(m.server.link)
-		if known && m.lost[name] && m.line.Seen(m.server.link) {
+		if !known || !m.line.Seen(m.server.link) {
+			continue
+		}
+		if m.lost[name] {
 			require.NotContains(t, before, name, "a list of the restored servers has come")
 		}
-		if !known || !connected || !slices.Contains(m.server.names, name) {
+		if !slices.Contains(m.server.names, name) {
 			continue
 		}
 		if !slices.Contains(before, name) {
-			require.NotEqual(t, m.server.history, m.histories[name], "%s is taken for gone", name)
+			require.NotEqual(t, m.server.world, m.worlds[name], "%s is taken for gone", name)
 			continue
 		}
 		if m.tooLate[name] {
-			if m.histories[name] == m.server.history {
+			if m.worlds[name] == m.server.world {
 				require.NotContains(t, before, m.replaced[name], "it was gone before %s", name)
 			}
 			continue // it gives up
 		}
 		for _, other := range m.server.names {
-			if !m.over[other] && !m.tooLate[other] && isBefore(other, name) && !slices.Contains(before, m.replaced[other]) {
+			if !m.over[other] && !m.tooLate[other] && m.byName[other] < m.czxids[name] && isBefore(other, name) && !slices.Contains(before, m.replaced[other]) {
 				require.Contains(t, before, other, "before %s", name)
 			}
 		}
