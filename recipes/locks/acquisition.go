@@ -244,7 +244,7 @@ func (a *acquisition) create(ctx context.Context) error {
 		return err
 	}
 	_, a.name = framework.SplitPath(a.node.Path)
-	a.self = &member{place: a.place, session: a.session, proves: a.l.localReleaseProves(a.l.driver, a.name)}
+	a.self = &member{node: a.l.nodeKey(a.name), place: a.place, session: a.session, proves: a.l.localReleaseProves(a.l.driver, a.name)}
 	a.place.Owner, a.place.Data = a.self, a.l.cfg.data
 	a.grants, a.link, a.ownDue = before.grants, before.link, time.Now().Add(ownDelay)
 	a.shrinking, _ = a.driver.(ShrinkingQueue)
@@ -370,9 +370,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 		release()
 		return nil, nil //nolint:nilerr // the caller looks again
 	}
-	a.self.grant.Store(grants.Add(1))
-	a.self.granted.set()
-	a.place.Granted()
+	a.self.holds()
 	return a.newHold(held, release), nil
 }
 

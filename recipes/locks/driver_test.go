@@ -82,25 +82,53 @@ func (d priority) Compare(a, b string) int {
 	return d.StandardLockInternalsDriver.Compare(a, b)
 }
 
-// TestDriverThatLetsANewcomerIn before a contender that holds the lock gets an error.
+// notingPriority is a priority that cannot be compared with another one.
+type notingPriority struct {
+	priority
+
+	note func()
+}
+
+// TestDriverThatLetsANewcomerIn before a contender of this process that holds the lock gets an error,
+// whatever driver has let that one in, in whatever view of the client.
 func TestDriverThatLetsANewcomerIn(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		open := func(lockName string) *locks.LockInternals {
-			driver := priority{locks.StandardLockInternalsDriver{
-				StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "lock-"},
-			}}
-			lock, err := locks.NewLockInternals(w.waiter, driver, "/lock", lockName, 1)
-			require.NoError(t, err)
-			return lock
-		}
-		held := acquire(t, open("usual-lock-"))
-		_, err := open("urgent-lock-").Acquire(withDeadline(t, time.Minute))
-		require.ErrorContains(t, err, "which holds the lock")
-		require.NoError(t, held.Err())
-		awaitQueue(t, open("usual-lock-"), 1)
-		release(t, held)
-		release(t, acquire(t, open("urgent-lock-")))
-	})
+	priorityOf := func(lockName string) priority {
+		return priority{locks.StandardLockInternalsDriver{
+			StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: lockName},
+		}}
+	}
+	usual := priorityOf("lock-")
+	pointer := &usual
+	for name, drivers := range map[string]struct{ holder, newcomer locks.LockInternalsDriver }{
+		"the same value":      {usual, priorityOf("lock-")},
+		"the same pointer":    {pointer, pointer},
+		"two pointers":        {pointer, new(usual)},
+		"a value, a pointer":  {usual, pointer},
+		"two lock names":      {priorityOf("usual-lock-"), priorityOf("urgent-lock-")},
+		"two with a function": {notingPriority{usual, func() {}}, notingPriority{usual, func() {}}},
+		"one with a function": {usual, notingPriority{usual, func() {}}},
+		"another type":        {locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, usual},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				open := func(client *framework.Framework, path, lockName string, driver locks.LockInternalsDriver) *locks.LockInternals {
+					lock, err := locks.NewLockInternals(client, driver, path, lockName, 1)
+					require.NoError(t, err)
+					return lock
+				}
+				view, err := w.waiter.UsingNamespace("a")
+				require.NoError(t, err)
+				holder, newcomer := open(w.waiter, "/a/lock", "usual-lock-", drivers.holder), open(view, "/lock", "urgent-lock-", drivers.newcomer)
+				held := acquire(t, holder)
+				_, err = newcomer.Acquire(withDeadline(t, time.Minute))
+				require.ErrorContains(t, err, "which holds the lock")
+				require.NoError(t, held.Err())
+				awaitQueue(t, holder, 1)
+				release(t, held)
+				release(t, acquire(t, newcomer))
+			})
+		})
+	}
 }
 
 // pairs counts contenders in pairs, with a method that the drivers of this package have too.

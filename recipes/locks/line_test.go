@@ -505,3 +505,23 @@ func TestLineTriesAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestLineOwnNodeGoesWithTheLastOneAhead: both are deleted by hand at once. The waiter does not get
+// the lock with a node that is gone, and queues again.
+func TestLineOwnNodeGoesWithTheLastOneAhead(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		mutex := newMutex(t, w.waiter, "/lock")
+		held := acquire(t, newMutex(t, w.holder, "/lock"))
+		waiting := acquireLater(context.Background(), mutex)
+		time.Sleep(time.Second)
+		own := awaitQueue(t, mutex, 2)[1].Path
+		_, err := w.holder.Transact(t.Context(), framework.DeleteOp(own), framework.DeleteOp(held.Path()))
+		require.NoError(t, err)
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		require.NotEqual(t, own, o.lease.Path())
+		require.NoError(t, o.lease.Err())
+		release(t, o.lease)
+		require.Error(t, held.Release(t.Context()), "it was lost")
+	})
+}

@@ -136,6 +136,10 @@ func (l *lock) localReleaseProves(driver LockInternalsDriver, name string) bool 
 	return marks(driver) || shrinking.Shrinks(name)
 }
 
+func (l *lock) nodeKey(name string) nodeKey {
+	return nodeKey{l.client.WithoutNamespace(), l.fullPath, name}
+}
+
 // lister lists the folder for package line.
 type lister struct{ *lock }
 

@@ -3,6 +3,7 @@
 package locks
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 // deletion, as the contenders behind it see it. Contenders of the same process learn of its
 // end in memory, before its node is deleted, and need not ask the server.
 type member struct {
+	node    nodeKey
 	place   *line.Place
 	session *framework.Session
 	proves  bool // its end proves that its place is free, unless unproven is set
@@ -25,6 +27,43 @@ type member struct {
 	granted atomicTime    // unset while it waits
 	grant   atomic.Uint64 // the number of its grant; set before granted
 	warned  atomic.Bool   // the log says that this process waits for its own hold
+}
+
+// nodeKey is the node of a contender, for all views of a client.
+type nodeKey struct {
+	client       *framework.Framework // without namespace
+	folder, name string               // at the server
+}
+
+// holders are the holds of this process, whatever driver has let them in. Two drivers need not
+// share a line, and may contend all the same.
+var holders = struct {
+	sync.Mutex
+	byNode map[nodeKey]*member
+}{byNode: make(map[nodeKey]*member)}
+
+// holderOf returns the hold of this process with this node, or nil.
+func holderOf(node nodeKey) *member {
+	holders.Lock()
+	defer holders.Unlock()
+	return holders.byNode[node]
+}
+
+// holds notes that m holds the lock.
+func (m *member) holds() {
+	m.grant.Store(grants.Add(1))
+	m.granted.set()
+	m.place.Granted()
+	holders.Lock()
+	defer holders.Unlock()
+	holders.byNode[m.node] = m
+}
+
+// holdsNoMore takes back a call of holds, if there was one.
+func (m *member) holdsNoMore() {
+	holders.Lock()
+	defer holders.Unlock()
+	delete(holders.byNode, m.node)
 }
 
 // proofAge bounds the age of the newest acknowledged request when a lock is handed on in
@@ -45,6 +84,7 @@ func (m *member) leave() {
 	if !heardLately(m.session) {
 		m.unproven.Store(true)
 	}
+	m.holdsNoMore() // before it wakes a contender that may stand before it
 	m.place.Leave(m.proves && !m.unproven.Load())
 }
 

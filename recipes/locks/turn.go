@@ -241,10 +241,9 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 	}
 	var newer bool
 	err := checkHolders(a.driver, contenders, a.name, a.max.n, func(name string) bool {
-		m := ownerOf(a.l.line.Place(name))
-		holds := m != nil && m.granted.isSet() && !m.place.Over()
-		newer = holds && m.grant.Load() > a.grants
-		return holds
+		m := holderOf(a.l.nodeKey(name))
+		newer = m != nil && m.grant.Load() > a.grants
+		return m != nil
 	})
 	if err != nil && newer {
 		return errOlderThanAHold
