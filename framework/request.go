@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -91,6 +92,15 @@ func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	sent, err := r.begin(ctx, calls)
 	if err == nil {
 		accepted := r.conduit.Do(ctx, sent...)
+		if accepted == nil && isOutOfOrder(calls, sent) {
+			if sent, err = r.begin(ctx, calls); err != nil {
+				return err
+			}
+			for _, s := range sent {
+				s.Joinable = false
+			}
+			accepted = r.conduit.Do(ctx, sent...)
+		}
 		err = r.outcome(ctx, calls, sent, accepted)
 	}
 	for _, c := range calls {
@@ -99,6 +109,13 @@ func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 		}
 	}
 	return err
+}
+
+// isOutOfOrder reports whether reads must be made again, because some of them were sent again behind others. One
+// that sets a watch has begun and ended, and is not repeated.
+func isOutOfOrder(calls []*call, sent []*conduit.Call) bool {
+	return conduit.OutOfOrder(sent) &&
+		!slices.ContainsFunc(calls, func(c *call) bool { return c.follower != nil })
 }
 
 // begin returns what is sent for the calls, or an error before any of them has begun.

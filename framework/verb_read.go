@@ -253,7 +253,7 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 }
 
 // Pipeline sends several reads in one write, so that together they take one round trip. The server answers
-// them in order, with the exception below. Writes of other clients may come between them. If a read fails,
+// them in order. Writes of other clients may come between them. If a read fails,
 // Pipeline returns the error of the first that failed, which names it. The other reads have stored their
 // results then, but their watches are cancelled.
 //
@@ -265,7 +265,8 @@ func readExists(path string, into **Stat, cfg readConfig) Read {
 // do so if they set no watch, recent data was short, and the server is known to be ZooKeeper 3.6 or later.
 // The server then answers them in less time. If the server cannot answer them together, they are sent again
 // one by one. That happens if the data is too long, or if the client may not read the data of a ReadStat.
-// They may then show changes that later reads of the Pipeline do not show. When there are many such reads,
+// Then all reads of the Pipeline are made again, so that they keep their order. A Pipeline that also sets a watch
+// does not do that: its reads may show changes that later ones do not show. When there are many such reads,
 // the client asks for the server's version once per connection, with the four-letter word srvr on a
 // separate connection. No read waits for the answer.
 func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {

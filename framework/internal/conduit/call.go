@@ -84,10 +84,10 @@ type Call struct {
 	// Guarded by the connection's queue mutex until done of the last call that was
 	// sent with it is closed, or Do returns.
 	xid     int32
-	written bool // wholly or in part
-	dropped bool // given up before it was written
-	told    bool // OnDone was called, or is about to be
-	alone   bool // it is not joined again
+	written bool  // wholly or in part
+	dropped bool  // given up before it was written
+	told    bool  // OnDone was called, or is about to be
+	again   *Call // the first of those that were sent again together, each alone; nil if it was not
 	settled bool
 	reply   Reply
 	err     error
@@ -107,6 +107,17 @@ func (c *Call) noteSettled() {
 
 // Result returns the outcome. It is valid after Do has returned.
 func (c *Call) Result() (Reply, error) { return c.reply, c.err }
+
+// OutOfOrder reports whether calls that were sent in one write were answered in another order, because some of
+// them shared a request that the server did not answer. It is valid after [Conduit.Do] has returned nil.
+func OutOfOrder(calls []*Call) bool {
+	for i, call := range calls[:len(calls)-1] {
+		if call.again != nil && call.again != calls[i+1].again {
+			return true
+		}
+	}
+	return false
+}
 
 // Distrust ends the connection that has brought the reply, because the reply makes no sense. By now
 // there may be a newer one, which goes on. It waits for what is being received, so OnDone and

@@ -74,7 +74,7 @@ func (c *conn) gather() {
 }
 
 // joins reports whether a call may share a request.
-func (c *Call) joins() bool { return c.Joinable && !c.alone && !c.dropped }
+func (c *Call) joins() bool { return c.Joinable && c.again == nil && !c.dropped }
 
 // noteApartLocked notes that calls do not share a request because the version of the server is not
 // known, and has it asked for when there were many.
@@ -172,7 +172,7 @@ func (c *conn) sendAlone(calls []*Call) {
 	defer c.queue.Unlock()
 	wanted := slices.DeleteFunc(calls, func(call *Call) bool { return call.settled })
 	for _, call := range wanted {
-		call.alone = true
+		call.again = wanted[0]
 	}
 	c.unsent.pushFront(wanted)
 	c.wakeWriter()
