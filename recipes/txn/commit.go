@@ -4,25 +4,29 @@ package txn
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks"
 )
 
-// probePrefix is the beginning of the names of the znodes that check how many znodes were created in a folder.
-const probePrefix = "_txn-"
+const (
+	// probePrefix is the beginning of the names of the znodes that check how many znodes were created in a folder.
+	probePrefix = "_txn-"
 
-var (
-	errChanged    = errors.New("changed between two reads")
-	errBegunAgain = errors.New("the servers may have begun again")
-
-	errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
+	// maxCreations is how many creations a folder may have had before a check, which takes a sequential number. The
+	// last million is left to the locks and queues in the folder.
+	maxCreations = math.MaxInt32 - 1<<20
 )
+
+var errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
 
 // commit applies the writes on the condition that all that was read is still true.
 func (tx *Tx) commit() error {
@@ -36,35 +40,98 @@ func (tx *Tx) commit() error {
 		return err
 	}
 	// In a later session the servers may be restored ones, where other data has these versions.
-	err = attempt.Conditional(func() error {
-		return tx.client.Retry(tx.ctx, func(ctx context.Context) error {
-			_, err := tx.client.Transact(ctx, ops...)
-			return err
-		}, attempt.InSession(tx.client, tx.session))
-	})
-	if attempt.NotSent(err) {
-		return conflict("/", err)
-	}
+	err = tx.client.Retry(tx.ctx, func(ctx context.Context) error {
+		_, err := tx.client.Transact(ctx, ops...)
+		return err
+	}, attempt.InSession(tx.client, tx.session))
 	return tx.outcome(err)
 }
 
 // operations returns the checks and then the writes. The checks come first, because the writes of a transaction
 // change what they check.
-func (tx *Tx) operations() ([]framework.Op, error) {
-	var ops []framework.Op
+func (tx *Tx) operations() (ops []framework.Op, err error) {
 	if tx.cfg.lease != nil {
 		ops = append(ops, framework.CheckOp(tx.cfg.lease.Path(), framework.AnyVersion))
 	}
-	ops = append(ops, tx.folderChecks()...)
-	for _, path := range slices.Sorted(maps.Keys(tx.nodes)) {
-		n := tx.nodes[path]
-		if _, written := tx.writes[path]; n.exists && !written {
-			ops = append(ops, framework.CheckOp(path, n.stat.Version))
-		}
-		if n.exists && n.stat.Version == framework.AnyVersion {
-			return nil, fmt.Errorf("%s: %w", path, errVersionExhausted)
+	if len(tx.writes) == 0 {
+		return ops, tx.verify()
+	}
+	// The look shows what was replaced, and comes as late as it can, so that few numbers are outdated.
+	if len(tx.identified())+len(tx.lists)+len(tx.absent()) > 0 || tx.doubt != nil {
+		if err := tx.lookBeforeCommit(); err != nil {
+			return nil, err
 		}
 	}
+	checks, err := tx.checks()
+	return slices.Concat(ops, checks, tx.changes()), err
+}
+
+func (tx *Tx) lookBeforeCommit() error {
+	before := tx.seen
+	var err error
+	if tx.seen, err = tx.look(false); err == nil {
+		err = tx.compare(tx.seen)
+	}
+	switch refused := tx.refused; {
+	case err != nil:
+		return err
+	case tx.doubt != nil && !tx.isUntouched():
+		return tx.doubt
+	case refused != "" && isSameFolder(before.stat(refused), tx.seen.stat(refused)):
+		// Nothing has happened in the folder, and still its next number was another one.
+		return fmt.Errorf("%s: %w", refused, locks.ErrSequenceExhausted)
+	}
+	tx.refused = ""
+	return nil
+}
+
+// isUntouched reports whether a commit before, whose outcome is unknown, was not applied.
+func (tx *Tx) isUntouched() bool {
+	for path := range tx.writes {
+		if tx.nodes[path].exists {
+			return true // it is what it was, and all writes are applied or none
+		}
+	}
+	for path := range tx.writes {
+		if folder := tx.folderAsRead(parentOf(path)); folder != nil {
+			return isSameFolder(folder, tx.seen.before[parentOf(path)])
+		}
+	}
+	return true // it writes nothing
+}
+
+// checks returns the checks of what was read. Those of folders come first, because others create znodes, too.
+func (tx *Tx) checks() ([]framework.Op, error) {
+	tops, parents := tx.tops()
+	probes, err := tx.probes(parents)
+	if err != nil {
+		return nil, err
+	}
+	ops := slices.Concat(probes, tops)
+	for _, path := range slices.Sorted(maps.Keys(tx.nodes)) {
+		n := tx.nodes[path]
+		_, written := tx.writes[path]
+		switch {
+		case n.exists && n.stat.Version == framework.AnyVersion:
+			return nil, fmt.Errorf("%s: %w", path, errVersionExhausted)
+		case n.exists && !written && n.used:
+			ops = append(ops, framework.CheckOp(path, n.stat.Version))
+		case n.exists && !written:
+			ops = append(ops, framework.CheckOp(path, framework.AnyVersion))
+		}
+	}
+	for _, path := range slices.Sorted(maps.Keys(tx.lists)) {
+		for _, name := range tx.lists[path].names {
+			if child := framework.JoinPath(path, name); !tx.nodes[child].exists { // otherwise it is checked, or written on its version
+				ops = append(ops, framework.CheckOp(child, framework.AnyVersion))
+			}
+		}
+	}
+	return ops, nil
+}
+
+// changes returns the writes.
+func (tx *Tx) changes() []framework.Op {
 	var deletes, others []framework.Op
 	for _, path := range slices.Sorted(maps.Keys(tx.writes)) {
 		w, version := tx.writes[path], framework.WithVersion(tx.nodes[path].stat.Version)
@@ -81,84 +148,125 @@ func (tx *Tx) operations() ([]framework.Op, error) {
 		}
 	}
 	slices.Reverse(deletes) // children before their parents
-	return slices.Concat(ops, deletes, others), nil
+	return slices.Concat(deletes, others)
 }
 
-// folderChecks checks that nothing was created in the folders that were read from, and that listed children are
-// still there. Without creations, a znode that was missing is still missing, and a znode that exists is the
-// same znode.
-func (tx *Tx) folderChecks() (ops []framework.Op) {
-	for _, path := range slices.Sorted(maps.Keys(tx.folders)) {
-		switch f := tx.folders[path]; {
-		case !f.exists: // the count of its own folder shows that
-		case f.ephemeral():
-			ops = append(ops, framework.CheckOp(path, framework.AnyVersion))
-		default:
-			prefix := framework.JoinPath(path, probePrefix)
-			ops = append(ops,
-				framework.CreateOp(prefix, nil, framework.WithMode(framework.PersistentSequential)),
-				framework.DeleteOp(fmt.Sprintf("%s%010d", prefix, f.creations())))
-		}
-		for _, name := range tx.lists[path] {
-			child := framework.JoinPath(path, name)
-			if !tx.nodes[child].exists { // otherwise it is checked, or written on its version
-				ops = append(ops, framework.CheckOp(child, framework.AnyVersion))
-			}
+// identified returns the znodes that must be the same ones, and not only have the same versions. A version does
+// not show that a znode was deleted and created again. The root, and what belongs to the servers, cannot be.
+func (tx *Tx) identified() (paths []string) {
+	for path, n := range tx.nodes {
+		if n.used && !tx.cfg.versionsOnly && path != "/" && !isServers(tx.client, path) {
+			paths = append(paths, path)
 		}
 	}
-	return ops
+	return paths
+}
+
+// absent returns the znodes that must still be missing, unless the transaction creates them, or a znode above them,
+// which shows that.
+func (tx *Tx) absent() (paths []string) {
+	for path, n := range tx.nodes {
+		if !n.exists && !tx.isCreatedAnew(path) && !isServers(tx.client, path) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+func (tx *Tx) isCreatedAnew(path string) bool {
+	for {
+		if tx.writes[path].created && !tx.nodes[path].exists {
+			return true
+		}
+		if path == "/" {
+			return false
+		}
+		path = parentOf(path)
+	}
+}
+
+// tops checks that what was missing is still missing: where there is a znode, it cannot be created. Nothing can be
+// created below an ephemeral znode, so this must be the same one; tops returns its parent.
+func (tx *Tx) tops() (ops []framework.Op, parents []string) {
+	done := make(map[string]bool)
+	for _, path := range slices.Sorted(slices.Values(tx.absent())) {
+		top, above := tx.seen.top(path)
+		isBarred := isEphemeral(tx.seen.before[above])
+		if isBarred {
+			top = above
+		}
+		if done[top] {
+			continue
+		}
+		done[top] = true
+		if isBarred {
+			parents, ops = append(parents, parentOf(above)), append(ops, framework.CheckOp(above, framework.AnyVersion))
+		} else {
+			ops = append(ops, framework.CreateOp(top, nil), framework.DeleteOp(top))
+		}
+	}
+	return ops, parents
+}
+
+// probes checks that nothing was created in these folders, in the folders of znodes that must be the same, and in
+// folders that were listed. A sequential znode must get the number that follows the creations up to the last look.
+func (tx *Tx) probes(folders []string) (ops []framework.Op, err error) {
+	for _, path := range tx.identified() {
+		folders = append(folders, parentOf(path))
+	}
+	folders = slices.AppendSeq(folders, maps.Keys(tx.lists))
+	slices.Sort(folders)
+	tx.probe = probePrefix + rand.Text() + "-" // no other client can have made a znode of this name
+	for _, path := range slices.Compact(folders) {
+		stat := tx.seen.stat(path)
+		if stat == nil {
+			return nil, conflict(path, errChanged)
+		}
+		next := creations(stat)
+		if next > maxCreations {
+			return nil, fmt.Errorf("%s: %w", path, locks.ErrSequenceExhausted)
+		}
+		prefix := framework.JoinPath(path, tx.probe)
+		ops = append(ops,
+			framework.CreateOp(prefix, nil, framework.WithMode(framework.PersistentSequential)),
+			framework.DeleteOp(fmt.Sprintf("%s%010d", prefix, next)))
+	}
+	return ops, nil
+}
+
+// creations returns how many children were created in the folder so far. The server numbers sequential
+// znodes by it. A Stat has the number of changes instead: creations and deletions.
+func creations(stat *framework.Stat) uint32 {
+	return (uint32(stat.Cversion) + uint32(stat.NumChildren)) / 2
 }
 
 // outcome distinguishes a conflict from other errors of a commit.
 func (tx *Tx) outcome(err error) error {
 	var op *framework.OpError
 	switch {
-	case err == nil, framework.OutcomeUnknown(err), !errors.As(err, &op):
+	case err == nil:
+		return nil
+	case framework.OutcomeUnknown(err):
+		if len(tx.writes) > 0 {
+			tx.doubt = err
+		}
+		return &crowdedError{"/", err}
+	case attempt.NotSent(err):
+		return conflict("/", err)
+	case !errors.As(err, &op):
 		return err
 	case tx.cfg.lease != nil && op.Path == tx.cfg.lease.Path():
 		if ended := tx.cfg.lease.Err(); ended != nil {
 			return ended
 		}
 		return fmt.Errorf("the lock node of %s is missing, or this client names it otherwise: %w", tx.cfg.lease, err)
-	case attempt.Overtaken(err):
-		path, _, _ := strings.Cut(op.Path, "/"+probePrefix)
-		return conflict(max(path, "/"), err)
-	default:
+	case !attempt.Overtaken(err):
 		return err
 	}
-}
-
-// verify checks that all that was read was true at one moment, for a transaction that writes nothing. It reads
-// everything once more. If nothing has changed until then, all results were true when the first reads had
-// ended.
-func (tx *Tx) verify() error {
-	if len(tx.nodes)+len(tx.lists) <= 1 {
-		return nil // one read is one moment
+	// What was read may still be true: another transaction takes a number, too.
+	if folder, name := framework.SplitPath(op.Path); tx.probe != "" && strings.HasPrefix(name, tx.probe) {
+		tx.refused = folder
+		return &crowdedError{folder, err}
 	}
-	nodes := slices.Sorted(maps.Keys(tx.nodes))
-	// Of the folders only those matter in which something was missing, or that were listed.
-	var folders []string
-	for _, path := range slices.Sorted(maps.Keys(tx.folders)) {
-		_, listed := tx.lists[path]
-		if listed || slices.ContainsFunc(nodes, func(n string) bool { return !tx.nodes[n].exists && parentOf(n) == path }) {
-			folders = append(folders, path)
-		}
-	}
-	found, err := tx.stats(slices.Concat(nodes, folders))
-	if err != nil {
-		return err
-	}
-	for i, path := range nodes {
-		n, now := tx.nodes[path], found[i]
-		if n.exists != (now != nil) || n.exists && (n.stat.Czxid != now.Czxid || n.stat.Mzxid != now.Mzxid) {
-			return conflict(path, errChanged)
-		}
-	}
-	for i, path := range folders {
-		f, now := tx.folders[path], found[len(nodes)+i]
-		if f.exists != (now != nil) || f.exists && (f.stat.Czxid != now.Czxid || f.stat.Pzxid != now.Pzxid) {
-			return conflict(path, errChanged)
-		}
-	}
-	return nil
+	return conflict(op.Path, err)
 }

@@ -27,14 +27,14 @@ func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, txnCalls
 func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, txnCalls, nil) }
 
 var txnCalls = []hardship.Call{
-	txnRow("Do", 3, framework.OutcomeUnknown, func(tx *txn.Tx, path string) error {
+	txnRow("Do", 4, framework.OutcomeUnknown, func(tx *txn.Tx, path string) error {
 		got, err := tx.Get(path)
 		if err != nil {
 			return err
 		}
 		return tx.Set(path, append(got, '+'))
 	}),
-	txnRow("Do that reads", 5, nil, func(tx *txn.Tx, path string) error {
+	txnRow("Do that reads", 4, nil, func(tx *txn.Tx, path string) error {
 		if _, err := tx.Get(path); err != nil {
 			return err
 		}

@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"math"
 	"slices"
@@ -24,23 +25,30 @@ type Tx struct {
 	ended    bool
 	conflict *conflictError // met by a read
 
-	nodes   map[string]node     // as they were read
-	folders map[string]folder   // as they were before anything in them was read
-	lists   map[string][]string // the children of folders, as they were read
-	writes  map[string]write    // to be applied
+	nodes   map[string]node            // as they were read
+	lists   map[string]list            // the children of folders, as they were read
+	folders map[string]*framework.Stat // of folders in which this transaction creates, as they were read
+	writes  map[string]write           // to be applied
+
+	above   map[string]bool // folders that looks include
+	seen    look            // the last one
+	probe   string          // how the names begin of the znodes by which the last commit has checked folders
+	refused string          // the folder in which that was refused
+	doubt   error           // of a commit whose outcome is unknown
 }
 
 // node is a znode as it was read. The zero value is one that does not exist.
 type node struct {
 	exists bool
+	used   bool // the function knows more than that it exists
 	data   []byte
 	stat   framework.Stat
 }
 
-// folder is a znode whose children were read. The zero value is one that does not exist.
-type folder struct {
-	exists bool
-	stat   framework.Stat
+// list is the list of a folder's children.
+type list struct {
+	names []string
+	stat  framework.Stat
 }
 
 // write is what a znode will be.
@@ -51,16 +59,10 @@ type write struct {
 	ephemeral bool
 }
 
-// creations returns how many children were created in the folder so far. The server numbers sequential
-// znodes by it. A Stat has the number of changes instead: creations and deletions.
-func (f folder) creations() uint32 {
-	return (uint32(f.stat.Cversion) + uint32(f.stat.NumChildren)) / 2
-}
-
-// ephemeral reports whether the folder is an ephemeral znode, which can have no children. The owners of
-// containers and of znodes with a time to live are marks, see ZooKeeper's EphemeralType.
-func (f folder) ephemeral() bool {
-	owner := f.stat.EphemeralOwner
+// isEphemeral reports whether the znode can have no children. The owners of containers and of znodes with a time
+// to live are marks, see ZooKeeper's EphemeralType.
+func isEphemeral(stat *framework.Stat) bool {
+	owner := stat.EphemeralOwner
 	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != 0xff
 }
 
@@ -81,7 +83,18 @@ func (tx *Tx) Get(path string) ([]byte, error) {
 	if err == nil && !exists {
 		err = refused("get", path, framework.ErrNoNode)
 	}
+	if _, written := tx.writes[path]; err == nil && !written {
+		tx.use(path)
+	}
 	return data, err
+}
+
+// use notes that the function knows the znode, and not only that it exists. So it must still be the same one
+// when the transaction is applied.
+func (tx *Tx) use(path string) {
+	n := tx.nodes[path]
+	n.used = true
+	tx.nodes[path] = n
 }
 
 // Exists reports whether the znode exists.
@@ -95,6 +108,9 @@ func (tx *Tx) Exists(path string) (bool, error) {
 func (tx *Tx) Children(path string) ([]string, error) {
 	if err := tx.usable(path); err != nil {
 		return nil, err
+	}
+	if err := refuseServers(tx.client, framework.JoinPath(path, "any")); err != nil {
+		return nil, err // its children could not be checked
 	}
 	names := make(map[string]bool)
 	w, written := tx.writes[path]
@@ -150,16 +166,51 @@ func (tx *Tx) create(path string, data []byte, ephemeral bool) error {
 		return refused("create", path, framework.ErrNodeExists)
 	}
 	parent := parentOf(path)
-	base := tx.folders[parent] // counted, unless the transaction has deleted a znode here
 	w, written := tx.writes[parent]
+	base, err := tx.folder(parent)
 	switch {
-	case written && !w.exists, !written && !base.exists && !tx.nodes[path].exists:
+	case err != nil:
+		return err
+	case written && !w.exists, !written && base == nil:
 		return refused("create", parent, framework.ErrNoNode)
-	case w.created && w.ephemeral, !w.created && base.ephemeral():
+	case w.created && w.ephemeral, !w.created && isEphemeral(base):
 		return refused("create", parent, framework.ErrNoChildrenForEphemerals)
 	}
 	tx.writes[path] = write{exists: true, data: bytes.Clone(data), created: true, ephemeral: ephemeral}
 	return nil
+}
+
+// folder returns the Stat of a folder as it was read, nil if there was none. That it exists needs no check: the
+// creation in it shows that. If nothing can be created in it, the function learns of it, and it counts as a znode that was
+// read.
+func (tx *Tx) folder(path string) (*framework.Stat, error) {
+	if stat := tx.folderAsRead(path); stat == nil || isEphemeral(stat) {
+		found := map[string]*framework.Stat{path: nil}
+		if _, isRead := tx.nodes[path]; !isRead {
+			if err := tx.stats(found); err != nil {
+				return nil, err
+			}
+		}
+		if stat := found[path]; stat != nil && !isEphemeral(stat) {
+			tx.folders[path] = stat
+			return stat, nil
+		}
+		if err := tx.read(path); err != nil {
+			return nil, err
+		}
+		if n := tx.nodes[path]; n.exists && isEphemeral(&n.stat) {
+			tx.use(path)
+		}
+	}
+	return tx.folderAsRead(path), nil
+}
+
+// folderAsRead returns the Stat of a folder, nil if there was none or it was not read.
+func (tx *Tx) folderAsRead(path string) *framework.Stat {
+	if n := tx.nodes[path]; n.exists {
+		return &n.stat
+	}
+	return tx.folders[path]
 }
 
 // Delete deletes the znode. The error matches [framework.ErrNoNode] if there is none. Children that the transaction does
@@ -199,6 +250,9 @@ func (tx *Tx) usable(paths ...string) error {
 		if err := framework.ValidatePath(path); err != nil {
 			return err
 		}
+		if err := refuseServers(tx.client, path); err != nil {
+			return err
+		}
 	}
 	if tx.conflict != nil {
 		return tx.conflict
@@ -221,34 +275,24 @@ func (tx *Tx) state(path string) (data []byte, exists bool, err error) {
 	return bytes.Clone(n.data), n.exists, nil
 }
 
-// read reads the znodes that were not read before.
+// read reads the znodes that were not read before, together.
 func (tx *Tx) read(paths ...string) error {
 	unknown := without(paths, tx.nodes)
-	if !tx.cfg.versionsOnly {
-		if err := tx.count(parents(unknown)...); err != nil {
-			return err
+	nodes := make([]node, len(unknown))
+	missing := make([]bool, len(unknown))
+	reads := make([]framework.Read, len(unknown))
+	for i, path := range unknown {
+		reads[i] = framework.ReadData(path, &nodes[i].data, framework.StoringStatIn(&nodes[i].stat), framework.StoringAbsenceIn(&missing[i]))
+	}
+	if err := tx.client.Pipeline(tx.ctx, reads...); err != nil {
+		return err
+	}
+	for i, path := range unknown {
+		if nodes[i].exists = !missing[i]; missing[i] {
+			nodes[i] = node{}
 		}
+		tx.nodes[path] = nodes[i]
 	}
-	found, err := tx.get(unknown)
-	if err != nil {
-		return err
-	}
-	// Only the count of a folder shows that a znode is still missing, so it must be older than the read.
-	var again []string
-	for _, path := range unknown {
-		if _, counted := tx.folders[parentOf(path)]; !found[path].exists && !counted && path != "/" {
-			again = append(again, path)
-		}
-	}
-	if err := tx.count(parents(again)...); err != nil {
-		return err
-	}
-	refound, err := tx.get(again)
-	if err != nil {
-		return err
-	}
-	maps.Copy(found, refound)
-	maps.Copy(tx.nodes, found)
 	return nil
 }
 
@@ -263,97 +307,30 @@ func without[V any](paths []string, known map[string]V) []string {
 	return list
 }
 
-// get reads znodes together.
-func (tx *Tx) get(paths []string) (map[string]node, error) {
-	nodes := make([]node, len(paths))
-	missing := make([]bool, len(paths))
-	reads := make([]framework.Read, len(paths))
-	for i, path := range paths {
-		reads[i] = framework.ReadData(path, &nodes[i].data, framework.StoringStatIn(&nodes[i].stat), framework.StoringAbsenceIn(&missing[i]))
-	}
-	if err := tx.client.Pipeline(tx.ctx, reads...); err != nil {
-		return nil, err
-	}
-	found := make(map[string]node, len(paths))
-	for i, path := range paths {
-		if missing[i] {
-			nodes[i] = node{}
-		}
-		nodes[i].exists = !missing[i]
-		found[path] = nodes[i]
-	}
-	return found, nil
-}
-
-// count reads how many znodes were created in these folders, where that is unknown. It must come before all other reads
-// in a folder, or the transaction would miss a creation between the two reads.
-func (tx *Tx) count(paths ...string) error {
-	unknown := without(paths, tx.folders)
-	found, err := tx.stats(unknown)
-	if err != nil {
-		return err
-	}
-	for i, path := range unknown {
-		if found[i] == nil {
-			if found[i], err = tx.countMissing(path); err != nil {
-				return err
-			}
-		}
-		if found[i] == nil {
-			tx.folders[path] = folder{}
-			continue
-		}
-		tx.folders[path] = folder{exists: true, stat: *found[i]}
-	}
-	return nil
-}
-
-// countMissing counts the creations above a folder that is missing, and reads its Stat again.
-func (tx *Tx) countMissing(path string) (*framework.Stat, error) {
-	if path == "/" { // of a view whose namespace does not exist yet
-		if err := tx.client.Mkdirs(tx.ctx, "/"); err != nil {
-			return nil, err
-		}
-	} else if err := tx.count(parentOf(path)); err != nil {
-		return nil, err
-	}
-	found, err := tx.stats([]string{path})
-	if err != nil {
-		return nil, err
-	}
-	return found[0], nil
-}
-
-// stats reads Stats together; nil is the Stat of a missing znode.
-func (tx *Tx) stats(paths []string) ([]*framework.Stat, error) {
-	stats := make([]*framework.Stat, len(paths))
-	reads := make([]framework.Read, len(paths))
-	for i, path := range paths {
-		reads[i] = framework.ReadStat(path, &stats[i])
-	}
-	return stats, tx.client.Pipeline(tx.ctx, reads...)
-}
-
 // list returns the children of a znode that exists at the server.
 func (tx *Tx) list(path string) ([]string, error) {
-	if names, ok := tx.lists[path]; ok {
-		return names, nil
+	if known, ok := tx.lists[path]; ok {
+		return known.names, nil
 	}
-	if err := tx.count(path); err != nil {
+	var l list
+	var err error
+	if n, known := tx.nodes[path]; !known || n.exists {
+		l.names, err = tx.client.Children(tx.ctx, path, framework.StoringStatIn(&l.stat))
+	} else {
+		err = framework.ErrNoNode
+	}
+	switch {
+	case err == nil:
+		tx.lists[path] = l
+		return l.names, nil
+	case !errors.Is(err, framework.ErrNoNode):
 		return nil, err
-	}
-	if !tx.folders[path].exists {
-		return nil, refused("children", path, framework.ErrNoNode)
-	}
-	names, err := tx.client.Children(tx.ctx, path)
-	if errors.Is(err, framework.ErrNoNode) {
+	case tx.nodes[path].exists:
 		tx.conflict = conflict(path, err)
 		return nil, tx.conflict
 	}
-	if err == nil {
-		tx.lists[path] = names
-	}
-	return names, err
+	tx.nodes[path] = node{}
+	return nil, refused("children", path, framework.ErrNoNode)
 }
 
 func parentOf(path string) string {
@@ -361,13 +338,19 @@ func parentOf(path string) string {
 	return parent
 }
 
-// parents returns the folders of the znodes. The root has none: it cannot be created again.
-func parents(paths []string) []string {
-	folders := make([]string, 0, len(paths))
-	for _, path := range paths {
-		if path != "/" {
-			folders = append(folders, parentOf(path))
-		}
+// serversNode is the tree of the servers themselves, in which nothing can be checked by a creation.
+const serversNode = "/zookeeper"
+
+// isServers reports whether the znode belongs to the servers.
+func isServers(client *framework.Framework, path string) bool {
+	full := client.FullPath(path)
+	return full == serversNode || strings.HasPrefix(full, serversNode+"/")
+}
+
+// refuseServers returns an error for a znode of the servers, other than those that are always there.
+func refuseServers(client *framework.Framework, path string) error {
+	if !isServers(client, path) || slices.Contains([]string{"", "/config", "/quota"}, strings.TrimPrefix(client.FullPath(path), serversNode)) {
+		return nil
 	}
-	return folders
+	return fmt.Errorf("%w %q: nothing below %s can be checked, expected a path outside of it", framework.ErrInvalidPath, path, serversNode)
 }

@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
@@ -15,7 +17,7 @@ import (
 )
 
 // ErrConflict reports that other clients have changed what the transaction had read, each
-// time until the retry policy gave up. Nothing was written.
+// time until the context ended. Nothing was written.
 var ErrConflict = errors.New("conflict: another client has changed what the transaction has read")
 
 // errEnded reports the use of a Tx after its function has returned.
@@ -52,8 +54,8 @@ func VersionsOnly() Option {
 }
 
 // Do calls fn and then applies, as one transaction, what fn has written with its Tx. If other clients
-// have changed what fn has read, Do applies nothing and calls fn again, as often as the retry policy of
-// the client allows. Then Do returns [ErrConflict].
+// have changed what fn has read, Do applies nothing and calls fn again, after a short random pause, until the
+// context ends. Then the error matches [ErrConflict] and the context's.
 //
 // An error of fn ends the transaction and is returned; nothing is applied. The context bounds the whole
 // call. See the package documentation for what fn must not do.
@@ -66,14 +68,23 @@ func Do(ctx context.Context, client *framework.Framework, fn func(tx *Tx) error,
 	if err != nil {
 		return fmt.Errorf("txn: %w", err)
 	}
-	// The policy receives the conflict itself, so that it can decide by it.
-	err = retry.Do(ctx, client.RetryPolicy(), func(ctx context.Context) error {
-		err := try(ctx, client, fn, cfg)
+	var tx *Tx
+	var failed error // of fn
+	err = retry.Do(ctx, contention, func(ctx context.Context) error {
+		if tx == nil {
+			tx = newTx(ctx, client, cfg)
+			failed = tx.run(fn)
+		}
+		err := tx.finish(failed)
 		switch err.(type) { //nolint:errorlint // an error of fn may wrap the conflict of another transaction
 		case nil:
 			t.commits.Add(1)
 			return nil
 		case *conflictError:
+			tx = nil
+			t.conflicts.Add(1)
+			return err
+		case *crowdedError: // what fn has seen is still true
 			t.conflicts.Add(1)
 			return err
 		default:
@@ -90,6 +101,14 @@ func Do(ctx context.Context, client *framework.Framework, fn func(tx *Tx) error,
 		return fmt.Errorf("txn: %w", err)
 	}
 }
+
+// contention is the policy after conflicts. The pauses are random, so that the same clients do not meet again, and
+// short, because each commit in a folder takes no longer than two round trips.
+var contention = retry.PolicyFunc(func(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
+	return rand.N(min(time.Millisecond<<min(attempt, 10), longestPause)), true
+})
+
+const longestPause = 16 * time.Millisecond
 
 func (c *config) apply(ctx context.Context, client *framework.Framework, fn func(*Tx) error, opts []Option) error {
 	switch {
@@ -127,33 +146,28 @@ func (e *conflictError) Is(target error) bool { return target == ErrConflict }
 
 func (e *conflictError) Unwrap() error { return e.cause }
 
+// crowdedError says that a check has failed although nothing that was read has changed. The check is made again.
+type crowdedError struct {
+	path  string
+	cause error
+}
+
+func (e *crowdedError) Error() string {
+	return fmt.Sprintf("%s: other clients create or delete in the folder all the time (%v)", e.path, e.cause)
+}
+
+func (e *crowdedError) Unwrap() error { return e.cause }
+
 // userError is an error that the function has returned.
 type userError struct{ error }
 
 func (e *userError) Unwrap() error { return e.error }
 
-// try runs the function once, and commits.
-func try(ctx context.Context, client *framework.Framework, fn func(*Tx) error, cfg config) error {
-	tx := &Tx{
+func newTx(ctx context.Context, client *framework.Framework, cfg config) *Tx {
+	return &Tx{
 		ctx: ctx, client: client, cfg: cfg, history: client.History(), session: client.Session(),
-		nodes: make(map[string]node), folders: make(map[string]folder), lists: make(map[string][]string), writes: make(map[string]write),
-	}
-	err := tx.run(fn)
-	switch {
-	case tx.conflict != nil:
-		return tx.conflict // met by a read, whatever the function has made of it
-	case client.History() != tx.history:
-		return conflict("/", errBegunAgain) // versions of other servers would be compared
-	case err != nil:
-		var met *conflictError
-		if errors.As(tx.verify(), &met) {
-			return met
-		}
-		return &userError{err}
-	case len(tx.writes) == 0 && cfg.lease == nil:
-		return tx.verify()
-	default:
-		return tx.commit()
+		nodes: make(map[string]node), folders: make(map[string]*framework.Stat), lists: make(map[string]list), writes: make(map[string]write),
+		above: make(map[string]bool),
 	}
 }
 
@@ -161,4 +175,37 @@ func try(ctx context.Context, client *framework.Framework, fn func(*Tx) error, c
 func (tx *Tx) run(fn func(*Tx) error) error {
 	defer func() { tx.ended = true }()
 	return fn(tx)
+}
+
+// finish ends the transaction after its function, which may have failed.
+func (tx *Tx) finish(failed error) error {
+	err := tx.check(failed)
+	if tx.doubt == nil || err == nil || framework.OutcomeUnknown(err) {
+		return err
+	}
+	err = fmt.Errorf("%w (and then %w)", tx.doubt, err) // an answer to a later commit says nothing about an earlier one
+	if crowded, ok := errors.AsType[*crowdedError](err); ok {
+		return &crowdedError{crowded.path, err}
+	}
+	return err
+}
+
+func (tx *Tx) check(failed error) error {
+	switch {
+	case tx.conflict != nil:
+		return tx.conflict // met by a read, whatever the function has made of it
+	case tx.client.History() != tx.history:
+		return conflict("/", errBegunAgain) // versions of other servers would be compared
+	case failed != nil:
+		switch err := tx.verify().(type) { //nolint:errorlint // they are not wrapped
+		case *conflictError, *crowdedError:
+			return err
+		default:
+			return &userError{failed}
+		}
+	case len(tx.writes) == 0 && tx.cfg.lease == nil:
+		return tx.verify()
+	default:
+		return tx.commit()
+	}
 }

@@ -5,8 +5,12 @@ package txn_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -98,76 +102,101 @@ func TestTxnReadsSeeTheWritesBefore(t *testing.T) {
 	require.Equal(t, "none", data(t, client, "/d/f"))
 }
 
+// change is what another client does to what a transaction has read.
+type change struct {
+	name     string
+	read     func(*txn.Tx) (string, error)
+	before   []framework.Op // there is /d/a with the data "old" in any case
+	ops      []framework.Op
+	old, new string
+	versions bool // a conflict with VersionsOnly, too
+	early    bool // it must come before the last look
+}
+
+func get(path string) func(*txn.Tx) (string, error) {
+	return func(tx *txn.Tx) (string, error) {
+		got, err := tx.Get(path)
+		if errors.Is(err, framework.ErrNoNode) {
+			return "none", nil
+		}
+		return string(got), err
+	}
+}
+
+func list(path string) func(*txn.Tx) (string, error) {
+	return func(tx *txn.Tx) (string, error) {
+		names, err := tx.Children(path)
+		if errors.Is(err, framework.ErrNoNode) {
+			return "none", nil
+		}
+		return strings.Join(names, ","), err
+	}
+}
+
+// both reads a second znode after the first.
+func both(one, two func(*txn.Tx) (string, error)) func(*txn.Tx) (string, error) {
+	return func(tx *txn.Tx) (string, error) {
+		first, err := one(tx)
+		if err != nil {
+			return "", err
+		}
+		second, err := two(tx)
+		return first + " " + second, err
+	}
+}
+
+func changes() []change {
+	create := func(path string) framework.Op { return framework.CreateOp(path, []byte("new")) }
+	remove := framework.DeleteOp("/d/a")
+	ephemeral := framework.CreateOp("/d/e", nil, framework.WithMode(framework.Ephemeral))
+	ops := func(ops ...framework.Op) []framework.Op { return ops }
+	return []change{
+		{"written", get("/d/a"), nil, ops(framework.SetDataOp("/d/a", []byte("new"))), "old", "new", true, false},
+		{"deleted", get("/d/a"), nil, ops(remove), "old", "none", true, false},
+		{"deleted and created again", get("/d/a"), nil, ops(remove, create("/d/a")), "old", "new", false, false},
+		{
+			"created again beside a znode named like the check", get("/d/a"), nil,
+			ops(remove, create("/d/a"), create("/d/_txn-0000000001")), "old", "new", false, false,
+		},
+		{"created", get("/d/none"), nil, ops(create("/d/none")), "none", "new", true, false},
+		{"created below a missing folder", get("/d/x/y"), nil, ops(create("/d/x"), create("/d/x/y")), "none", "new", true, false},
+		{"a sibling appears", list("/d"), nil, ops(create("/d/b")), "a", "a,b", true, false},
+		{"a sibling leaves", list("/d"), nil, ops(remove), "a", "", true, false},
+		{"a sibling replaces another", list("/d"), nil, ops(remove, create("/d/z")), "a", "z", true, false},
+		{"a missing folder is created with a child", list("/d/x"), nil, ops(create("/d/x"), create("/d/x/y")), "none", "y", true, false},
+		{
+			"the child of a missing folder is read, too", both(list("/d/x"), get("/d/x/y")), nil,
+			ops(create("/d/x"), create("/d/x/y")), "none none", "y new", true, false,
+		},
+		{"a folder is replaced by a like one", get("/d/a"), nil, ops(remove, framework.DeleteOp("/d"), create("/d"), create("/d/a")), "old", "new", false, true},
+		{"a listed folder is replaced", list("/d"), nil, ops(remove, framework.DeleteOp("/d"), create("/d"), create("/d/b")), "a", "b", true, false},
+		{
+			"an ephemeral znode is replaced by a folder", get("/d/e/x"), ops(ephemeral),
+			ops(framework.DeleteOp("/d/e"), create("/d/e"), create("/d/e/x")), "none", "new", true, false,
+		},
+	}
+}
+
 // TestTxnConflicts changes what the first run of the function has read, each time in
 // another way. The function must run again, and see the change.
 func TestTxnConflicts(t *testing.T) {
 	t.Parallel()
-	get := func(path string) func(*txn.Tx) (string, error) {
-		return func(tx *txn.Tx) (string, error) {
-			got, err := tx.Get(path)
-			if errors.Is(err, framework.ErrNoNode) {
-				return "none", nil
-			}
-			return string(got), err
-		}
-	}
-	list := func(tx *txn.Tx) (string, error) {
-		names, err := tx.Children("/d")
-		return strings.Join(names, ","), err
-	}
-	set := func(ctx context.Context, c *framework.Framework) error { return c.Set(ctx, "/d/a", []byte("new")) }
-	recreate := func(ctx context.Context, c *framework.Framework) error {
-		_, err := c.Transact(ctx, framework.DeleteOp("/d/a"), framework.CreateOp("/d/a", []byte("new")))
-		return err
-	}
-	create := func(path string) func(context.Context, *framework.Framework) error {
-		return func(ctx context.Context, c *framework.Framework) error {
-			_, err := c.Create(ctx, path, []byte("new"), framework.CreatingParentsIfNeeded())
-			return err
-		}
-	}
-	remove := func(ctx context.Context, c *framework.Framework) error { return c.Delete(ctx, "/d/a") }
-	replaceChild := func(ctx context.Context, c *framework.Framework) error {
-		_, err := c.Transact(ctx, framework.DeleteOp("/d/a"), framework.CreateOp("/d/z", nil))
-		return err
-	}
-	for _, c := range []struct {
-		name     string
-		read     func(*txn.Tx) (string, error)
-		change   func(context.Context, *framework.Framework) error
-		old, new string
-		versions bool // a conflict with VersionsOnly, too
-	}{
-		{"written", get("/d/a"), set, "old", "new", true},
-		{"deleted", get("/d/a"), remove, "old", "none", true},
-		{"deleted and created again", get("/d/a"), recreate, "old", "new", false},
-		{"created", get("/d/none"), create("/d/none"), "none", "new", true},
-		{"created below a missing folder", get("/d/x/y/z"), create("/d/x/y/z"), "none", "new", true},
-		{"a sibling appears", list, create("/d/b"), "a", "a,b", true},
-		{"a sibling leaves", list, remove, "a", "", true},
-		{"a sibling replaces another", list, replaceChild, "a", "z", true},
-	} {
+	for _, c := range changes() {
 		t.Run(c.name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				for _, opts := range [][]txn.Option{nil, {txn.VersionsOnly()}} {
+				for i, opts := range [][]txn.Option{nil, {txn.VersionsOnly()}} {
 					if opts != nil && !c.versions {
 						continue
 					}
-					client, other := zktest.Client(t, server), zktest.Client(t, server)
-					ns := "x" + strconv.Itoa(len(opts))
-					client, err := client.UsingNamespace(ns)
-					require.NoError(t, err)
-					other, err = other.UsingNamespace(ns)
-					require.NoError(t, err)
-					put(t, client, "/d/a", "old", "/out", "")
+					client, other := prepare(t, c, server, "x"+strconv.Itoa(i))
 					var seen []string
-					err = txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+					err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 						got, err := c.read(tx)
 						if err != nil {
 							return err
 						}
 						if seen = append(seen, got); len(seen) == 1 {
-							must(t, c.change(zktest.Context(t), other))
+							c.make(t, other)
 						}
 						return tx.Set("/out", []byte(got))
 					}, opts...)
@@ -178,6 +207,104 @@ func TestTxnConflicts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTxnConflictsAtTheCommit makes the same changes at the last moment: the request is on its way.
+func TestTxnConflictsAtTheCommit(t *testing.T) {
+	t.Parallel()
+	for _, c := range changes() {
+		if c.early {
+			continue
+		}
+		t.Run(c.name, func(t *testing.T) {
+			for i, opts := range [][]txn.Option{nil, {txn.VersionsOnly()}} {
+				if opts != nil && !c.versions {
+					continue
+				}
+				server := zktest.NewServer(t)
+				client, other := prepare(t, c, server, "x"+strconv.Itoa(i))
+				holdFirstMulti(t, server, func() { c.make(t, other) })
+				var seen []string
+				require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+					got, err := c.read(tx)
+					if err != nil {
+						return err
+					}
+					seen = append(seen, got)
+					return tx.Set("/out", []byte(got))
+				}, opts...))
+				require.Equal(t, []string{c.old, c.new}, seen)
+				require.Equal(t, c.new, data(t, client, "/out"))
+			}
+		})
+	}
+}
+
+// TestTxnReadOnlyConflicts: a transaction that only reads sees one moment, too. The change comes between two of its reads.
+func TestTxnReadOnlyConflicts(t *testing.T) {
+	t.Parallel()
+	for _, c := range changes() {
+		t.Run(c.name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client, other := prepare(t, c, server, "x")
+				ops := append(c.ops, framework.SetDataOp("/out", []byte("new"))) //nolint:gocritic // a copy is meant, and ops are made anew
+				var seen []string
+				require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+					got, err := c.read(tx)
+					if err != nil {
+						return err
+					}
+					if len(seen) == 0 {
+						_, err := other.Transact(zktest.Context(t), ops...)
+						must(t, err)
+					}
+					out, err := tx.Get("/out")
+					seen = append(seen, got+" "+string(out))
+					return err
+				}))
+				require.Equal(t, []string{c.old + " new", c.new + " new"}, seen)
+			})
+		})
+	}
+}
+
+// prepare returns two clients in a namespace with what the change needs.
+func prepare[T zktest.Target](t *testing.T, c change, server T, namespace string) (client, other *framework.Framework) {
+	t.Helper()
+	client, err := zktest.Client(t, server).UsingNamespace(namespace)
+	require.NoError(t, err)
+	other, err = zktest.Client(t, server).UsingNamespace(namespace)
+	require.NoError(t, err)
+	put(t, client, "/d/a", "old", "/out", "")
+	_, err = other.Transact(zktest.Context(t), c.before...)
+	require.NoError(t, err)
+	return client, other
+}
+
+func (c change) make(t *testing.T, other *framework.Framework) {
+	t.Helper()
+	_, err := other.Transact(zktest.Context(t), c.ops...)
+	assert.NoError(t, err)
+}
+
+// holdFirstMulti calls fn, which may make transactions, before the server gets the next transaction.
+func holdFirstMulti(t *testing.T, server *zkserver.Server, fn func()) {
+	t.Helper()
+	var once sync.Once
+	server.Intercept(func(r zkserver.Request) (fault zkserver.Fault) {
+		fault = zkserver.Pass
+		if r.Op == zkserver.OpMulti {
+			once.Do(func() {
+				done := make(chan struct{})
+				go func() {
+					defer close(done)
+					fn()
+				}()
+				fault = zkserver.HoldUntil(done)
+			})
+		}
+		return fault
+	})
 }
 
 // TestWriteSkew: two transactions read both znodes and write one each. Only one may succeed at once.
@@ -267,52 +394,208 @@ func TestTxnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
 	require.Equal(t, 3, runs, "the conflict of another transaction is an error like others")
 }
 
-func TestTxnPolicyEndsTheTries(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t), framework.WithRetryPolicy(retry.NTimes(2, time.Millisecond)))
-	put(t, client, "/d/a", "1")
-	runs := 0
-	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		runs++
-		_, err := tx.Get("/d/a")
-		must(t, err)
-		must(t, client.Set(zktest.Context(t), "/d/a", nil))
-		return tx.Set("/d/a", []byte("x"))
-	})
-	require.ErrorIs(t, err, txn.ErrConflict)
-	require.ErrorContains(t, err, "/d/a")
-	require.Equal(t, 3, runs)
-	require.Empty(t, data(t, client, "/d/a"))
+func TestTxnContextEndsTheTries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
+		put(t, client, "/d/a", "1")
+		runs := 0
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		err := txn.Do(ctx, client, func(tx *txn.Tx) error {
+			runs++
+			_, err := tx.Get("/d/a")
+			must(t, err)
+			must(t, client.Set(t.Context(), "/d/a", nil))
+			return tx.Set("/d/a", []byte("x"))
+		})
+		require.ErrorIs(t, err, txn.ErrConflict)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.ErrorContains(t, err, "/d/a")
+		require.Greater(t, runs, 50, "the pauses are short, whatever the policy of the client")
+		require.Less(t, runs, 1000, "and they are not too short")
+		require.Empty(t, data(t, client, "/d/a"))
 
-	ctx, cancel := context.WithCancelCause(zktest.Context(t))
-	cause := errors.New("enough")
-	err = txn.Do(ctx, client, func(tx *txn.Tx) error {
-		cancel(cause)
-		_, err := tx.Get("/d/a")
-		return err
+		ended, end := context.WithCancelCause(t.Context())
+		cause := errors.New("enough")
+		err = txn.Do(ended, client, func(tx *txn.Tx) error {
+			end(cause)
+			_, err := tx.Get("/d/a")
+			return err
+		})
+		require.ErrorIs(t, err, cause)
 	})
-	require.ErrorIs(t, err, cause)
 }
 
-func TestVersionsOnlyLetsTransactionsOfAFolderPass(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	put(t, client, "/d/a", "1", "/d/b", "1")
-	add := func(path string, between func(), opts ...txn.Option) (runs int) {
-		must(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-			got, err := tx.Get(path)
-			if err != nil {
-				return err
+// TestTxnOfAFolderPass: transactions on different znodes of a folder meet in the check of the folder, at most. This costs another
+// commit, and never another run of the function or an ErrConflict.
+func TestTxnOfAFolderPass(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		opts    []txn.Option
+		commits int32
+	}{{"serializable", nil, 3}, {"VersionsOnly", []txn.Option{txn.VersionsOnly()}, 2}} {
+		t.Run(c.name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client, other := zktest.Client(t, server), zktest.Client(t, server)
+			put(t, client, "/d/a", "1", "/d/b", "1")
+			runs := 0
+			add := func(client *framework.Framework, path string) {
+				assert.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+					runs++
+					got, err := tx.Get(path)
+					if err != nil {
+						return err
+					}
+					return tx.Set(path, append(got, '+'))
+				}, c.opts...))
 			}
-			if runs++; runs == 1 && between != nil {
-				between()
-			}
-			return tx.Set(path, append(got, '+'))
-		}, opts...))
-		return runs
+			var commits atomic.Int32
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == zkserver.OpMulti {
+					commits.Add(1)
+				}
+				return zkserver.Pass
+			})
+			holdFirstMulti(t, server, func() { add(other, "/d/b") })
+
+			add(client, "/d/a")
+
+			require.Equal(t, 2, runs)
+			require.Equal(t, c.commits, commits.Load())
+			require.Equal(t, "1+", data(t, client, "/d/a"))
+			require.Equal(t, "1+", data(t, client, "/d/b"))
+		})
 	}
-	require.Equal(t, 2, add("/d/a", func() { add("/d/b", nil) }))
-	require.Equal(t, 1, add("/d/a", func() { add("/d/b", nil, txn.VersionsOnly()) }, txn.VersionsOnly()))
-	require.Equal(t, "1++", data(t, client, "/d/a"))
-	require.Equal(t, "1++", data(t, client, "/d/b"))
+}
+
+// TestTxnUsesUpNoNumbers: only the read of data in a transaction that writes, and a list, take a sequential number of the folder.
+func TestTxnUsesUpNoNumbers(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	put(t, client, "/d/a", "1", "/d/b", "1", "/out", "")
+	for name, c := range map[string]struct {
+		fn     func(*txn.Tx) error
+		number int32
+	}{
+		"reads only": {func(tx *txn.Tx) error {
+			_, err := list("/d")(tx)
+			return errors.Join(err, tx.Prefetch("/d/a", "/d/none"))
+		}, 0},
+		"writes what it has not read": {func(tx *txn.Tx) error { return tx.Set("/d/a", nil) }, 0},
+		"asks whether it exists": {func(tx *txn.Tx) error {
+			_, err := tx.Exists("/d/a")
+			return errors.Join(err, tx.Set("/out", nil))
+		}, 0},
+		"reads and writes": {func(tx *txn.Tx) error {
+			_, err := tx.Get("/d/a")
+			return errors.Join(err, tx.Set("/out", nil))
+		}, 1},
+		"lists and writes": {func(tx *txn.Tx) error {
+			_, err := tx.Children("/d")
+			return errors.Join(err, tx.Set("/out", nil))
+		}, 1},
+	} {
+		before, err := client.Exists(zktest.Context(t), "/d")
+		require.NoError(t, err)
+		require.NoError(t, txn.Do(zktest.Context(t), client, c.fn), name)
+		after, err := client.Exists(zktest.Context(t), "/d")
+		require.NoError(t, err)
+		require.Equal(t, 2*c.number, after.Cversion-before.Cversion, name)
+	}
+}
+
+// TestTxnRefusesAFolderWithoutNumbers: the check of a folder is impossible at the end of its numbers, and before ZooKeeper 3.6
+// also behind the end.
+func TestTxnRefusesAFolderWithoutNumbers(t *testing.T) {
+	for _, c := range []struct {
+		version string
+		next    int32
+	}{
+		{"3.5.9", math.MaxInt32},
+		{"3.5.9", math.MinInt32 + 5},
+		{"3.8.0", math.MaxInt32},
+		{"3.8.0", math.MaxInt32 - 1000},
+	} {
+		t.Run(fmt.Sprintf("%s %d", c.version, c.next), func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithVersion(c.version))
+			client := zktest.Client(t, server)
+			put(t, client, "/d/a", "1", "/out", "")
+			require.NoError(t, server.SetSequence("/d", c.next))
+			add := func(tx *txn.Tx) error {
+				got, err := tx.Get("/d/a")
+				if err != nil {
+					return err
+				}
+				return tx.Set("/d/a", append(got, '+'))
+			}
+
+			err := txn.Do(zktest.Context(t), client, add)
+			require.ErrorIs(t, err, locks.ErrSequenceExhausted)
+			require.ErrorContains(t, err, "/d:")
+			require.NotErrorIs(t, err, txn.ErrConflict)
+			require.Equal(t, "1", data(t, client, "/d/a"))
+
+			require.NoError(t, txn.Do(zktest.Context(t), client, add, txn.VersionsOnly()))
+			require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error { return tx.Set("/d/a", []byte("2")) }))
+			runs := 0
+			require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+				exists, err := tx.Exists("/d/new")
+				if err != nil {
+					return err
+				}
+				if runs++; runs == 1 {
+					put(t, client, "/d/new", "")
+				}
+				return tx.Set("/out", []byte(strconv.FormatBool(exists)))
+			}))
+			require.Equal(t, "true", data(t, client, "/out"))
+		})
+	}
+}
+
+// TestTxnReadsOfTheServersTree: what is always there can be read. The rest cannot be checked, and is refused before a request.
+func TestTxnReadsOfTheServersTree(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	put(t, client, "/a", "1")
+	for _, path := range []string{"/zookeeper", "/zookeeper/config", "/zookeeper/quota"} {
+		require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+			_, err := get(path)(tx)
+			return errors.Join(err, tx.Set("/a", []byte("2")))
+		}), path)
+	}
+	for name, read := range map[string]func(*txn.Tx) (string, error){
+		"/zookeeper/any": get("/zookeeper/any"), "/zookeeper/quota/a": get("/zookeeper/quota/a"), "/zookeeper": list("/zookeeper"),
+	} {
+		err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error { _, err := read(tx); return err })
+		require.ErrorIs(t, err, framework.ErrInvalidPath, name)
+		require.ErrorContains(t, err, name)
+	}
+	view, err := client.UsingNamespace("ns")
+	require.NoError(t, err)
+	put(t, view, "/zookeeper/any", "1")
+	require.NoError(t, txn.Do(zktest.Context(t), view, func(tx *txn.Tx) error {
+		_, err := tx.Get("/zookeeper/any")
+		return errors.Join(err, tx.Set("/zookeeper/any", []byte("2")))
+	}), "its own znode of this name")
+}
+
+// TestTxnCreatesInContainers: their owners are marks, and no sessions.
+func TestTxnCreatesInContainers(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for path, mode := range map[string]framework.CreateMode{"/container": framework.Container, "/ttl": framework.PersistentWithTTL} {
+		opts := []framework.CreateOption{framework.WithMode(mode)}
+		if mode == framework.PersistentWithTTL {
+			opts = append(opts, framework.WithTTL(time.Hour))
+		}
+		_, err := client.Create(zktest.Context(t), path, nil, opts...)
+		require.NoError(t, err)
+		require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+			exists, err := tx.Exists(path + "/none")
+			require.False(t, exists)
+			return errors.Join(err, tx.Create(path+"/new", []byte("1")))
+		}))
+		require.Equal(t, "1", data(t, client, path+"/new"))
+	}
 }
 
 func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
@@ -344,26 +627,64 @@ func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
 }
 
 func TestTxnLostReplyIsSettledOrUnknown(t *testing.T) {
-	for _, c := range []struct {
-		fault   zkserver.Fault
-		unknown bool
-	}{{zkserver.LoseRequest, false}, {zkserver.LoseReply, true}} {
-		server := zktest.NewServer(t)
-		client := zktest.Client(t, server)
-		put(t, client, "/d/a", "1")
-		server.Intercept(zkserver.Nth(1, zkserver.OpMulti, c.fault))
-		runs := 0
-		err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-			runs++
+	for name, fn := range map[string]func(*txn.Tx) error{
+		"reads and writes": func(tx *txn.Tx) error {
 			got, err := tx.Get("/d/a")
 			must(t, err)
 			return tx.Set("/d/a", append(got, '+'))
-		})
-		require.Equal(t, c.unknown, framework.OutcomeUnknown(err), "%v", err)
-		require.Equal(t, c.unknown, err != nil, "%v", err)
-		require.Equal(t, 1, runs)
-		require.Equal(t, "1+", data(t, client, "/d/a"))
+		},
+		"writes":            func(tx *txn.Tx) error { return tx.Set("/d/a", []byte("1+")) },
+		"deletes":           func(tx *txn.Tx) error { return tx.Delete("/d/b") },
+		"creates":           func(tx *txn.Tx) error { return tx.Create("/d/new", nil) },
+		"creates a folder":  func(tx *txn.Tx) error { return errors.Join(tx.Create("/d/f", nil), tx.Create("/d/f/new", nil)) },
+		"creates once more": func(tx *txn.Tx) error { return errors.Join(tx.Delete("/d/b"), tx.Create("/d/b", nil)) },
+	} {
+		for _, c := range []struct {
+			fault   zkserver.Fault
+			unknown bool
+		}{{zkserver.LoseRequest, false}, {zkserver.LoseReply, true}} {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server)
+			put(t, client, "/d/a", "1", "/d/b", "1")
+			server.Intercept(zkserver.Nth(1, zkserver.OpMulti, c.fault))
+			runs := 0
+			err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error { runs++; return fn(tx) })
+			require.Equal(t, c.unknown, framework.OutcomeUnknown(err), "%s: %v", name, err)
+			require.Equal(t, c.unknown, err != nil, "%s: %v", name, err)
+			require.Equal(t, 1, runs, name)
+		}
 	}
+}
+
+// TestTxnOfUnknownOutcomeIsNotAppliedTwice: another client has deleted what the commit has created, so that nothing stands in the way of
+// a second one.
+func TestTxnOfUnknownOutcomeIsNotAppliedTwice(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	put(t, client, "/d/a", "1")
+	deleted := make(chan struct{})
+	sent, looked := false, false
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		switch {
+		case r.Op == zkserver.OpMulti && !sent:
+			sent = true
+			return zkserver.LoseReply
+		case r.Op != zkserver.OpExists || !sent:
+			return zkserver.Pass
+		case !looked:
+			looked = true
+			go func() {
+				defer close(deleted)
+				assert.NoError(t, other.Delete(context.Background(), "/d/new"))
+			}()
+		}
+		return zkserver.HoldUntil(deleted)
+	})
+
+	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error { return tx.Create("/d/new", nil) })
+
+	require.True(t, framework.OutcomeUnknown(err), "%v", err)
+	require.Equal(t, "none", data(t, client, "/d/new"))
 }
 
 func TestTxnTransactionThatIsTooLargeIsNotSent(t *testing.T) {
@@ -484,34 +805,16 @@ func TestTxnSessionThatEndsIsAConflict(t *testing.T) {
 // A read that fails leaves nothing that later reads of the transaction would take for its result.
 func TestTxnReadThatFailedIsMadeAgain(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	client := zktest.Client(t, server)
 	put(t, client, "/d/a", "1")
-	counts, created := make(chan struct{}), make(chan struct{})
-	server.Intercept(zkserver.Nth(2, zkserver.OpGetData, zkserver.FailWith(-1))) // the read after the count
-	counted := false
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op != zkserver.OpExists || counted {
-			return zkserver.Pass
-		}
-		counted = true
-		close(counts)
-		return zkserver.HoldUntil(created)
-	})
-	go func() {
-		defer close(created)
-		<-counts
-		_, err := other.Create(zktest.Context(t), "/d/new", []byte("2"))
-		assert.NoError(t, err)
-	}()
-
+	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(-1)))
 	must(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		_, err := tx.Exists("/d/new")
+		_, err := tx.Get("/d/a")
 		require.Error(t, err)
-		exists, err := tx.Exists("/d/new")
-		must(t, err)
-		require.True(t, exists)
-		return nil
-	}, txn.VersionsOnly()))
+		got, err := tx.Get("/d/a")
+		require.Equal(t, "1", string(got))
+		return err
+	}))
 }
 
 // TestTxnCommitThatMeetsRestoredServersIsAConflict: their znodes have the versions and the numbers of creations that were read, and
