@@ -121,7 +121,11 @@ func (tx *Tx) checks() ([]framework.Op, error) {
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(tx.lists)) {
-		for _, name := range tx.lists[path].names {
+		l := tx.lists[path]
+		if isEphemeral(&l.stat) {
+			ops = append(ops, framework.CheckOp(path, framework.AnyVersion))
+		}
+		for _, name := range l.names {
 			if child := framework.JoinPath(path, name); !tx.nodes[child].exists { // otherwise it is checked, or written on its version
 				ops = append(ops, framework.CheckOp(child, framework.AnyVersion))
 			}
@@ -214,7 +218,12 @@ func (tx *Tx) probes(folders []string) (ops []framework.Op, err error) {
 	for _, path := range tx.identified() {
 		folders = append(folders, parentOf(path))
 	}
-	folders = slices.AppendSeq(folders, maps.Keys(tx.lists))
+	for path, l := range tx.lists {
+		if isEphemeral(&l.stat) {
+			path = parentOf(path) // nothing can be created in it, as long as it is the same
+		}
+		folders = append(folders, path)
+	}
 	slices.Sort(folders)
 	tx.probe = probePrefix + rand.Text() + "-" // no other client can have made a znode of this name
 	for _, path := range slices.Compact(folders) {
@@ -260,7 +269,7 @@ func (tx *Tx) outcome(err error) error {
 			return ended
 		}
 		return fmt.Errorf("the lock node of %s is missing, or this client names it otherwise: %w", tx.cfg.lease, err)
-	case !attempt.Overtaken(err):
+	case !attempt.Overtaken(err) && !errors.Is(err, framework.ErrNoChildrenForEphemerals): // that it is ephemeral was not read
 		return err
 	}
 	// What was read may still be true: another transaction takes a number, too.

@@ -37,22 +37,43 @@
 //
 // # Conflicts
 //
-// The retry policy of the client decides how often the function runs again, and after which
-// pauses. When the policy gives up, the error is [ErrConflict] and names the znode.
+// After a conflict the function runs again, after a random pause of at most 16 ms, until the context
+// ends. Then the error matches [ErrConflict] and names the znode. So a program that may meet many
+// rivals gives [Do] a context with a deadline.
 //
-// Transactions are serializable. The commit checks a znode that was read by its version. A version
-// does not show that a znode was deleted and created again, or that a new znode has appeared.
-// ZooKeeper numbers the creations in each folder, so a transaction also checks the number of every
-// folder that it has read from: it creates a sequential znode with the prefix "_txn-" and deletes it
-// by the name that it must have got. Both happen within the transaction, so no client can read that
-// znode, but watches of the folder's children fire. This has three consequences:
+// Transactions are serializable. Before a commit, [Do] looks once more at the Stats of all that it
+// depends on, so it notices znodes and folders that were replaced. The commit itself then checks:
 //
-//   - the client needs the permissions to create and delete in the folders;
-//   - of two transactions in one folder that overlap, one runs again, even if they use different znodes;
-//   - a folder must not be deleted and created again while it is used.
+//   - A znode whose data was read still has its version. A version does not show that a znode was
+//     deleted and created again. But ZooKeeper numbers the creations in each folder, so the commit
+//     creates a sequential znode with the prefix "_txn-" in the folder, and deletes it by the name
+//     that it must have got.
+//   - A folder that was listed has its children, and no new one. This takes the same check.
+//   - A znode that was missing can be created, and is deleted again.
+//   - A znode that was only asked for, by [Tx.Exists] or a write, exists.
 //
-// [VersionsOnly] drops this check for znodes that exist. It is right for znodes that are never deleted,
-// or never created again.
+// No client can read the znodes that a commit creates for its checks, but watches of the names and of
+// the folders' children fire. This has four consequences:
+//
+//   - The client needs the permissions to create and delete in the folders.
+//   - The check of a folder uses up one of its 2^31 sequential numbers. At 1,000 transactions a second
+//     that takes 25 days. A million numbers before the end, [Do] fails with
+//     [locks.ErrSequenceExhausted]. Transactions that only read use up nothing, and neither do writes
+//     of znodes that were not read.
+//   - Of two commits in one folder that overlap, one is made again, even if they use different znodes. The
+//     function does not run again. But all clients together make only one commit in the time of two or
+//     three round trips: with 2 ms for each request about 100 a second in one folder, by 2 clients as
+//     by 64. The longest of 16 clients' calls took half a second.
+//   - A folder must not be deleted and created again between the look and the commit, with as many
+//     creations and versions as before. Nothing would show that.
+//
+// For more transactions, give each znode that is often changed a folder of its own, such as
+// /accounts/a/balance. Or use [VersionsOnly], which drops the check for znodes that exist: 16 clients
+// made 2,800 transactions a second then. It is right for znodes that are never deleted, or never
+// created again.
+//
+// What is below /zookeeper cannot be checked, and is refused, except for /zookeeper/config and
+// /zookeeper/quota themselves.
 //
 // # Errors
 //
@@ -65,5 +86,5 @@
 // With [framework.WithMeterProvider] there are two counters:
 //
 //	curator.txn.commits    transactions that have succeeded
-//	curator.txn.conflicts  tries that have met a conflict
+//	curator.txn.conflicts  tries that have met a conflict, or another commit in the folder
 package txn

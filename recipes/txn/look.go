@@ -115,8 +115,10 @@ func (tx *Tx) lookOnce(again bool) (look, error) {
 			l.before[parentOf(path)] = nil
 		}
 	}
-	for path := range tx.lists {
-		l.after[path] = nil
+	for path, list := range tx.lists {
+		if l.after[path] = nil; isEphemeral(&list.stat) {
+			l.before[parentOf(path)] = nil
+		}
 	}
 	return l, tx.stats(l.before, l.again, l.after)
 }

@@ -5,6 +5,7 @@ package txn_test
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -23,88 +24,176 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// modelPaths are the znodes of the random programs. They lie in two folders.
-var modelPaths = []string{"/m/a", "/m/b", "/n/a", "/n/b"}
+// The znodes of the random programs. Folders come and go, and one of the znodes may be ephemeral, so that it can have no children.
+var (
+	modelFolders = []string{"/r", "/r/f", "/r/f/g"}
+	modelPaths   = []string{"/r/a", "/r/f", "/r/f/a", "/r/f/g", "/r/f/g/a"}
+)
 
-// program is one transaction of a random program: what it reads, and then writes.
-type program struct {
-	reads  []string
-	list   bool              // the children of /m
-	writes map[string]string // the data, or "" for a deletion
-}
+// step is one call within a transaction.
+type step struct{ op, path, value string }
+
+// program is one transaction of a random program. A restore of the servers, and the backup for it, are programs of one step.
+type program []step
 
 func newProgram(random *rand.Rand, id string) program {
-	p := program{list: random.IntN(4) == 0, writes: make(map[string]string)}
-	for _, i := range random.Perm(len(modelPaths))[:random.IntN(3)] {
-		p.reads = append(p.reads, modelPaths[i])
+	ops := []string{"get", "exists", "children"}
+	if random.IntN(3) != 0 {
+		ops = append(ops, "put", "put", "ephemeral", "remove", "set")
 	}
-	for _, i := range random.Perm(len(modelPaths))[:random.IntN(3)] {
-		if p.writes[modelPaths[i]] = id; random.IntN(3) == 0 {
-			p.writes[modelPaths[i]] = ""
+	var p program
+	for n := range 1 + random.IntN(4) {
+		s := step{ops[random.IntN(len(ops))], modelPaths[random.IntN(len(modelPaths))], fmt.Sprintf("%s.%d", id, n)}
+		if s.op == "children" {
+			s.path = modelFolders[random.IntN(len(modelFolders))]
 		}
+		p = append(p, s)
 	}
 	return p
 }
 
-// run is the program as the function of a transaction. It returns what it has read.
-func (p program) run(tx *txn.Tx) (seen string, err error) {
-	var out []string
-	for _, path := range p.reads {
-		got, err := tx.Get(path)
-		if err != nil && !errors.Is(err, framework.ErrNoNode) {
-			return "", err
-		}
-		out = append(out, string(got))
-	}
-	if p.list {
-		names, err := tx.Children("/m")
-		if err != nil {
-			return "", err
-		}
-		out = append(out, strings.Join(names, "+"))
-	}
-	for path, value := range p.writes {
-		exists, err := tx.Exists(path)
-		switch {
-		case err != nil:
-		case value == "" && exists:
-			err = tx.Delete(path)
-		case value == "":
-		case exists:
-			err = tx.Set(path, []byte(value))
-		default:
-			err = tx.Create(path, []byte(value))
-		}
-		if err != nil {
-			return "", err
-		}
-	}
-	return strings.Join(out, ","), nil
+// view is what a program works on: a transaction, or the state of the model.
+type view interface {
+	Get(path string) ([]byte, error)
+	Exists(path string) (bool, error)
+	Children(path string) ([]string, error)
+	Set(path string, data []byte) error
+	Create(path string, data []byte) error
+	CreateEphemeral(path string, data []byte) error
+	Delete(path string) error
 }
 
-// apply is the program on a state of the model.
-func (p program) apply(state map[string]string) (seen string, next map[string]string) {
-	var out []string
-	for _, path := range p.reads {
-		out = append(out, state[path])
-	}
-	if p.list {
-		var names []string
-		for _, path := range modelPaths {
-			if state[path] != "" && strings.HasPrefix(path, "/m/") {
-				names = append(names, strings.TrimPrefix(path, "/m/"))
-			}
+// run returns what the program has seen: the results of its calls, and their errors.
+func (p program) run(v view) (string, error) {
+	var seen []string
+	for _, s := range p {
+		what, err := s.run(v)
+		known := []error{framework.ErrNoNode, framework.ErrNodeExists, framework.ErrNoChildrenForEphemerals}
+		if i := slices.IndexFunc(known, func(k error) bool { return errors.Is(err, k) }); i >= 0 {
+			what, err = known[i].Error(), nil
 		}
-		out = append(out, strings.Join(names, "+"))
+		if err != nil {
+			return "", err
+		}
+		seen = append(seen, what)
 	}
-	next = make(map[string]string)
-	for _, path := range modelPaths {
-		next[path] = state[path]
-		if value, ok := p.writes[path]; ok {
-			next[path] = value
+	return strings.Join(seen, ","), nil
+}
+
+func (s step) run(v view) (string, error) {
+	switch s.op {
+	case "get":
+		got, err := v.Get(s.path)
+		return string(got), err
+	case "children":
+		names, err := v.Children(s.path)
+		return strings.Join(names, "+"), err
+	case "set":
+		return "", v.Set(s.path, []byte(s.value))
+	case "remove":
+		return "", remove(v, s.path)
+	}
+	exists, err := v.Exists(s.path)
+	switch {
+	case err != nil || s.op == "exists":
+	case exists:
+		err = v.Set(s.path, []byte(s.value))
+	case s.op == "ephemeral":
+		err = v.CreateEphemeral(s.path, []byte(s.value))
+	default:
+		err = v.Create(s.path, []byte(s.value))
+	}
+	return fmt.Sprint(exists), err
+}
+
+func remove(v view, path string) error {
+	names, err := v.Children(path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if err := remove(v, path+"/"+name); err != nil {
+			return err
 		}
 	}
-	return strings.Join(out, ","), next
+	return v.Delete(path)
+}
+
+// tree is the state of the model: the data of the znodes. That of an ephemeral one begins with ephemeralMark.
+type tree map[string]string
+
+const ephemeralMark = "ephemeral "
+
+func (s tree) Get(path string) ([]byte, error) {
+	data, ok := s[path]
+	if !ok {
+		return nil, framework.ErrNoNode
+	}
+	return []byte(strings.TrimPrefix(data, ephemeralMark)), nil
+}
+
+func (s tree) Exists(path string) (bool, error) { _, ok := s[path]; return ok, nil }
+
+func (s tree) Children(path string) ([]string, error) {
+	if _, ok := s[path]; !ok {
+		return nil, framework.ErrNoNode
+	}
+	var names []string
+	for p := range s {
+		if parent, name := framework.SplitPath(p); parent == path {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names, nil
+}
+
+func (s tree) Set(path string, data []byte) error {
+	before, ok := s[path]
+	if !ok {
+		return framework.ErrNoNode
+	}
+	if s[path] = string(data); strings.HasPrefix(before, ephemeralMark) {
+		s[path] = ephemeralMark + string(data)
+	}
+	return nil
+}
+
+func (s tree) Create(path string, data []byte) error {
+	parent, _ := framework.SplitPath(path)
+	above, ok := s[parent]
+	switch {
+	case !ok:
+		return framework.ErrNoNode
+	case strings.HasPrefix(above, ephemeralMark):
+		return framework.ErrNoChildrenForEphemerals
+	}
+	s[path] = string(data)
+	return nil
+}
+
+func (s tree) CreateEphemeral(path string, data []byte) error {
+	return s.Create(path, []byte(ephemeralMark+string(data)))
+}
+
+func (s tree) Delete(path string) error { delete(s, path); return nil }
+
+// both states of the model are what there is, and what there was at the backup.
+type states struct{ now, backup tree }
+
+func (s states) next(p program) (string, states) {
+	s.now = maps.Clone(s.now)
+	switch p[0].op {
+	case "backup":
+		return "", states{s.now, s.now}
+	case "restore":
+		return "", states{s.backup, s.backup}
+	}
+	seen, err := p.run(s.now)
+	if err != nil {
+		panic(err)
+	}
+	return seen, s
 }
 
 // outcome is what a client knows of a transaction.
@@ -114,20 +203,48 @@ type outcome struct {
 }
 
 var model = porcupine.Model{
-	Init: func() any { return map[string]string{} },
+	Init: func() any { return states{tree{"/r": ""}, tree{}} },
 	Step: func(state, input, output any) (bool, any) {
-		seen, next := input.(program).apply(state.(map[string]string))
+		seen, next := state.(states).next(input.(program))
 		got := output.(outcome)
 		return got.unknown || got.seen == seen, next
 	},
-	Equal: func(a, b any) bool { return fmt.Sprint(a) == fmt.Sprint(b) },
+	Equal: func(a, b any) bool {
+		return maps.Equal(a.(states).now, b.(states).now) && maps.Equal(a.(states).backup, b.(states).backup)
+	},
 }
 
-// TestModelTransactionsAreSerializable runs random transactions of several clients, with znodes that are deleted
-// and created again, and with lost requests and replies. There must be a serial order of
-// the transactions that explains what each has read.
+// histories is what the clients of a trial have done.
+type histories struct {
+	began time.Time
+	mu    sync.Mutex
+	all   []porcupine.Operation
+}
+
+// add makes a call and adds it.
+func (h *histories) add(client int, p program, call func() (outcome, error)) error {
+	op := porcupine.Operation{ClientId: client, Input: p, Call: int64(time.Since(h.began))}
+	out, err := call()
+	op.Output, op.Return = out, int64(time.Since(h.began))
+	if err != nil {
+		return err
+	}
+	if out.unknown {
+		// It may have been applied or not. The model has both: an operation that may
+		// come last, after all that look.
+		op.Return = int64(time.Hour)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.all = append(h.all, op)
+	return nil
+}
+
+// TestModelTransactionsAreSerializable runs random transactions of several clients, with znodes and folders that are
+// deleted and created again, and with lost requests and replies. In every third trial the servers are restored from a backup, which takes
+// transactions back. There must be a serial order of the transactions that explains what each has seen.
 func TestModelTransactionsAreSerializable(t *testing.T) {
-	trials := 6
+	trials := 9
 	if seeds.Long() {
 		trials = 100
 	}
@@ -136,57 +253,66 @@ func TestModelTransactionsAreSerializable(t *testing.T) {
 		server := zktest.NewServer(t)
 		faults := rand.New(rand.NewPCG(random.Uint64(), 0))
 		admin := zktest.Client(t, server)
-		must(t, admin.Mkdirs(zktest.Context(t), "/m"))
-		must(t, admin.Mkdirs(zktest.Context(t), "/n"))
+		must(t, admin.Mkdirs(zktest.Context(t), "/r"))
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpMulti && faults.IntN(15) == 0 {
+			switch {
+			case r.Op == zkserver.OpMulti && faults.IntN(15) == 0:
 				return []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply}[faults.IntN(2)]
+			case r.Op != zkserver.OpPing && r.Op != zkserver.OpCreateSession && faults.IntN(3) == 0:
+				return zkserver.Delay(time.Duration(faults.IntN(1500)) * time.Microsecond)
 			}
 			return zkserver.Pass
 		})
-		var (
-			mu      sync.Mutex
-			history []porcupine.Operation
-			wg      sync.WaitGroup
-		)
-		began := time.Now()
+		h := &histories{began: time.Now()}
+		var wg sync.WaitGroup
 		for id := range 4 {
 			client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
 			own := rand.New(rand.NewPCG(random.Uint64(), 0))
 			wg.Go(func() {
 				for n := range 12 {
-					p := newProgram(own, fmt.Sprintf("%d.%d", id, n))
-					call := time.Since(began)
-					var out outcome
-					err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) (err error) {
-						out.seen, err = p.run(tx)
-						return err
+					p := newProgram(own, fmt.Sprintf("%d-%d", id, n))
+					err := h.add(id, p, func() (out outcome, err error) {
+						err = txn.Do(zktest.Context(t), client, func(tx *txn.Tx) (err error) {
+							out.seen, err = p.run(tx)
+							return err
+						})
+						if framework.OutcomeUnknown(err) {
+							return outcome{unknown: true}, nil
+						}
+						return out, err
 					})
-					op := porcupine.Operation{ClientId: id, Input: p, Call: int64(call), Return: int64(time.Since(began))}
-					switch {
-					case framework.OutcomeUnknown(err):
-						out = outcome{unknown: true}
-						// It may have been applied or not. The model has both: an operation that may
-						// come last, after all that look.
-						op.Return = int64(time.Hour)
-					case err != nil:
-						t.Errorf("client %d: %v", id, err)
+					if err != nil {
+						t.Errorf("client %d, %v: %v", id, p, err)
 						return
 					}
-					op.Output = out
-					mu.Lock()
-					history = append(history, op)
-					mu.Unlock()
 				}
 			})
 		}
+		if trial%3 == 2 {
+			restore(t, h, server, time.Duration(random.IntN(20))*time.Millisecond)
+		}
 		wg.Wait()
-		if result := porcupine.CheckOperationsTimeout(model, history, time.Minute); result != porcupine.Ok {
-			slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
-			for _, op := range history {
+		if result := porcupine.CheckOperationsTimeout(model, h.all, time.Minute); result != porcupine.Ok {
+			slices.SortFunc(h.all, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+			for _, op := range h.all {
 				t.Logf("%d %6d to %6d µs: %+v -> %+v", op.ClientId, op.Call/1000, op.Return/1000, op.Input, op.Output)
 			}
 			require.Fail(t, "not serializable", "trial %d: %s", trial, result)
 		}
 	}
+}
+
+// restore makes a backup and, a while later, has the servers go back to it, in an epoch of their own.
+func restore(t *testing.T, h *histories, server *zkserver.Server, after time.Duration) {
+	t.Helper()
+	time.Sleep(after)
+	var backup *zkserver.Backup
+	require.NoError(t, h.add(4, program{{op: "backup"}}, func() (outcome, error) {
+		backup = server.Backup()
+		return outcome{}, nil
+	}))
+	time.Sleep(after)
+	require.NoError(t, h.add(4, program{{op: "restore"}}, func() (outcome, error) {
+		return outcome{}, errors.Join(server.Stop(), server.Restore(backup, 1), server.Restart())
+	}))
 }

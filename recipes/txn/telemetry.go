@@ -14,7 +14,7 @@ func newTelemetry(client *framework.Framework) (telemetry, error) {
 	s := instruments.New(client, "txn", "")
 	t := telemetry{
 		commits:   s.Counter("curator.txn.commits", "{transaction}", "Transactions that have succeeded."),
-		conflicts: s.Counter("curator.txn.conflicts", "{try}", "Tries of transactions that have met a conflict."),
+		conflicts: s.Counter("curator.txn.conflicts", "{try}", "Tries of transactions that have met a conflict, or another commit in the folder."),
 	}
 	return t, s.Err()
 }

@@ -43,9 +43,9 @@ func With(lease *locks.Lease) Option {
 	}
 }
 
-// VersionsOnly makes the transaction check znodes that exist by their versions alone. It spares two
-// operations for each folder, and transactions on different znodes of a folder no longer conflict. A znode
-// that is deleted and created again may be taken for the old one if both have the same version.
+// VersionsOnly makes the transaction check znodes that exist by their versions alone. It spares the last look, two
+// operations for each folder and its sequential number, and transactions on different znodes of a folder do not
+// meet. A znode that is deleted and created again may be taken for the old one if both have the same version.
 func VersionsOnly() Option {
 	return func(c *config) error {
 		c.versionsOnly = true

@@ -174,6 +174,14 @@ func changes() []change {
 			"an ephemeral znode is replaced by a folder", get("/d/e/x"), ops(ephemeral),
 			ops(framework.DeleteOp("/d/e"), create("/d/e"), create("/d/e/x")), "none", "new", true, false,
 		},
+		{
+			"a listed ephemeral znode is replaced by a folder", list("/d/e"), ops(ephemeral),
+			ops(framework.DeleteOp("/d/e"), create("/d/e"), create("/d/e/x")), "", "x", true, false,
+		},
+		{
+			"a listed folder is replaced by an ephemeral znode", both(list("/d"), list("/d/f")), ops(create("/d/f")),
+			ops(framework.DeleteOp("/d/f"), remove, framework.CreateOp("/d/f", nil, framework.WithMode(framework.Ephemeral))), "a,f ", "f ", true, false,
+		},
 	}
 }
 

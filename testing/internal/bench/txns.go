@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/go-zookeeper/zk"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -17,7 +16,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/txn"
-	"github.com/gocurator/curator/retry"
 )
 
 // txns is the scenario of optimistic transactions. A turn moves one from an account to another, after it
@@ -62,7 +60,7 @@ func runTurns(ctx context.Context, l load, turns []func(context.Context) error, 
 	return r, nil
 }
 
-// runSelfTxn measures package txn. A conflict is tried again after a millisecond.
+// runSelfTxn measures package txn.
 func runSelfTxn(ctx context.Context, at servers, l load, path string) (_ result, err error) {
 	var open closers
 	defer func() { err = errors.Join(err, open.close()) }()
@@ -73,7 +71,7 @@ func runSelfTxn(ctx context.Context, at servers, l load, path string) (_ result,
 	var turns []func(context.Context) error
 	var client *framework.Framework
 	for range l.Clients {
-		client, err = connectSelf(ctx, at, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
+		client, err = connectSelf(ctx, at)
 		if err != nil {
 			return result{}, err
 		}

@@ -154,15 +154,15 @@ var valuesRows = []row{
 	},
 	{
 		name: "transaction-on-what-has-changed", breaks: atMostOnce,
-		in:     "recipes/txn.(*Tx).operations",
-		change: drop("CheckOp()", "Version"),
-		test:   "^TestTxnConflicts$",
+		in:     "recipes/txn.(*Tx).checks",
+		change: negate("used"),
+		test:   "^TestTxnConflictsAtTheCommit$",
 	},
 	{
 		name: "transaction-beside-a-new-znode", breaks: atMostOnce,
-		in:     "recipes/txn.(*Tx).operations",
-		change: drop("folderChecks()"),
-		test:   "^TestTxnConflicts$",
+		in:     "recipes/txn.(*Tx).probes",
+		change: drop("identified()"),
+		test:   "^TestTxnConflictsAtTheCommit$",
 	},
 	{
 		name: "late-close-of-the-next-round", breaks: atMostOnce,
