@@ -230,20 +230,19 @@ func TestAssignNoMembersHaveNothing(t *testing.T) {
 func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
 	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/jobs")
 	for _, id := range []string{"a", "b"} {
-		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(), framework.CreatingParentContainersIfNeeded())
+		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded())
 		require.NoError(t, err)
 	}
 	write := func(names ...string) error {
 		s, err := readState(ctx, client, at)
 		require.NoError(t, err)
-		_, first, err := s.next(at, names, false)
+		_, first, changes, err := s.next(at, "a", names, false)
 		require.NoError(t, err)
-		_, second, err := s.next(at, append(names, "of the second"), false)
+		_, second, others, err := s.next(at, "b", append(names, "of the second"), false)
 		require.NoError(t, err)
-		_, err = client.Transact(ctx, first...)
-		require.NoError(t, err)
-		_, err = client.Transact(ctx, second...)
-		return err
+		require.NoError(t, s.write(ctx, client, at, first, changes))
+		return s.write(ctx, client, at, second, others)
 	}
 	require.True(t, isOvertaken(write("p")), "the first plan")
 	require.True(t, isOvertaken(write("p", "q")), "the next one")

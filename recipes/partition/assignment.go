@@ -122,13 +122,9 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 			owners[name] = id
 		}
 	}
-	sessions, err := readSessions(ctx, client, at, partitions, members)
-	if err != nil {
-		return Assignment{}, err
-	}
-	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.root.Balanced && s.root.Members == s.pzxid}
+	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.isBalanced()}
 	for _, q := range partitions {
-		p := q.state(sessions)
+		p := q.state(s.owners)
 		p.Owner = owners[p.Name]
 		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 {
 			continue
@@ -234,31 +230,4 @@ func readQueueBatch(
 		}
 	}
 	return nil
-}
-
-// readSessions returns the members by their sessions, if a holder can be told by that alone.
-func readSessions(
-	ctx context.Context, client *framework.Framework, at layout, queues []queue, members map[string]*Peer,
-) (map[int64]string, error) {
-	sessions := make(map[int64]string)
-	if !slices.ContainsFunc(queues, func(q queue) bool { return q.holder != nil && q.holder.Label == "" }) {
-		return sessions, nil
-	}
-	stats := make(map[string]**framework.Stat)
-	var reads []framework.Read
-	for id, m := range members {
-		if m.Alive {
-			stats[id] = new(*framework.Stat)
-			reads = append(reads, framework.ReadStat(at.member(id), stats[id]))
-		}
-	}
-	if err := client.Pipeline(ctx, reads...); err != nil {
-		return nil, err
-	}
-	for id, stat := range stats {
-		if *stat != nil {
-			sessions[(*stat).EphemeralOwner] = id
-		}
-	}
-	return sessions, nil
 }

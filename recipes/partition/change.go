@@ -13,6 +13,10 @@ const (
 	// Held: this member has the partition, and its function runs.
 	Held Phase = "held"
 
+	// Failed: the function has failed, and is called again after a pause. Err of the [Change] is
+	// its error. The partition stays held.
+	Failed Phase = "failed"
+
 	// Ending: the context of the function has ended. Err of the [Change] is the cause.
 	Ending Phase = "ending"
 
@@ -31,6 +35,7 @@ type Change struct {
 	// Token is the token of the lease; 0 while the member waits for it.
 	Token int64
 
-	// Err is why the context of the function has ended, from Ending on.
+	// Err is why the context of the function has ended, from Ending on, or why the function has
+	// failed.
 	Err error
 }

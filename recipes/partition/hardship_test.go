@@ -218,9 +218,9 @@ func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
 		{Name: "Run: join", Of: []string{"Member.Run"}, Requests: 34, Spares: 6, Prepare: joining, Heap: 256 << 10},
-		{Name: "Run: leave", Of: []string{"Member.Run"}, Requests: 13, Spares: 3, Prepare: leaving, May: pending},
+		{Name: "Run: leave", Of: []string{"Member.Run"}, Requests: 14, Spares: 3, Prepare: leaving, May: pending},
 		{
-			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 10, Spares: 2,
+			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 11, Spares: 2,
 			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
 				member, err := partition.New(c.Ours, path, partition.Fixed("a"))
 				require.NoError(c.T, err)
@@ -228,7 +228,7 @@ func hardshipCalls() []hardship.Call {
 			}),
 		},
 		{
-			Name: "Read", Of: []string{"Read"}, Requests: 10, Spares: 2,
+			Name: "Read", Of: []string{"Read"}, Requests: 11, Spares: 2,
 			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
 				return partition.Read(ctx, c.Ours, path)
 			}),

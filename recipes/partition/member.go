@@ -24,7 +24,7 @@ import (
 //
 // Layout, below the path of the group:
 //
-//	members/<id>      ephemeral, one for each member, with its capacity
+//	members/<id>      ephemeral, one for each member, with its capacity; a persistent one is no member
 //	plan              which members the last plan was made for
 //	plan/<id>         the partitions of one member, as JSON
 //	locks/<name>/...  the lock of a partition, a [locks.InterProcessMutex]
@@ -71,7 +71,7 @@ func New(client *framework.Framework, path string, partitions Names, opts ...Opt
 		return nil, fmt.Errorf("partition: %w", err)
 	}
 	at := layout(path)
-	if err := partitions.check(); err != nil {
+	if err := partitions.check(client); err != nil {
 		return nil, wrap(at, err)
 	}
 	cfg, err := newConfig(opts)
@@ -137,12 +137,16 @@ func (m *Member) Path() string { return string(m.at) }
 //
 // When fn returns nil before its context ends, this member keeps the partition. It calls fn again
 // only after it has lost the partition and got it back. When fn returns an error or panics before
-// its context ends, Run ends all functions, leaves, and returns that error. An error after the end
-// of the context is logged, unless it is the context's.
+// its context ends, this member keeps the partition, and calls fn again after a pause. The pauses
+// grow from 100 ms to 30 s, and begin again after a call that has lasted for 30 s. Each failure is
+// logged, counted, and reported as [Failed]. With [WithEndOnError] Run instead ends all functions,
+// leaves, and returns that error. An error after the end of the context is logged, unless it is the
+// context's.
 //
 // Run goes on over lost connections and sessions. It ends when the client is closed, and when the
 // options of the locks do not fit the client's session. It also ends when the server refuses the
-// member's znode for a reason that does not pass by itself, such as a missing permission. A Member
+// member's znode for a reason that does not pass by itself, such as a missing permission. A
+// persistent znode that has the member's name, as in a tree that was copied, is deleted. A Member
 // runs once at a time, otherwise Run fails with [ErrRunning].
 func (m *Member) Run(ctx context.Context, fn func(ctx context.Context, p Partition) error) error {
 	switch {

@@ -485,7 +485,7 @@ func TestRunEndsWithAnErrorOfItsFunction(t *testing.T) {
 			"error": func() error { return errBroken },
 			"panic": func() error { panic(errBroken) },
 		} {
-			member, err := partition.New(client, root, w.names)
+			member, err := partition.New(client, root, w.names, partition.WithEndOnError())
 			require.NoError(t, err)
 			ends := make(chan error, 3)
 			err = member.Run(t.Context(), func(ctx context.Context, p partition.Partition) error {

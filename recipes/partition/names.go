@@ -14,8 +14,11 @@ import (
 )
 
 // maxNames bounds the names of a set together, in bytes of JSON. The first member has all of them
-// in one znode, which a server limits to 1 MB. The rest of a plan is about 150 bytes for each member.
+// in one znode, which a server limits to 1 MB.
 const maxNames = 900_000
+
+// besideNames is the rest of a request that has the names: paths and ids above all.
+const besideNames = 4 << 10
 
 // Names is the set of partitions: a fixed set, see [Fixed], or the content of a znode, see
 // [Stored].
@@ -27,7 +30,8 @@ type Names interface {
 	// path returns the znode to follow, "" if the set never changes.
 	path() string
 
-	check() error
+	// check returns what is wrong with the set, as far as it is known, for members of this client.
+	check(client *framework.Framework) error
 }
 
 // Fixed returns a set that does not change. All members must be given the same names. While they
@@ -35,13 +39,14 @@ type Names interface {
 // changes while members run belongs in a znode: see [Stored].
 //
 // A name is a valid name of a znode, which has no slash. As a JSON array, in which each name has
-// two quotes and a comma, the names may have 900,000 bytes together.
+// two quotes and a comma, the names may have 900,000 bytes together. With
+// [framework.WithMaxRequestSize] they must also fit in a request, with four kilobytes to spare.
 func Fixed(names ...string) Names { return fixedNames(slices.Clone(names)) }
 
 type fixedNames []string
 
-func (f fixedNames) check() error { return checkNames(f) }
-func (fixedNames) path() string   { return "" }
+func (f fixedNames) check(client *framework.Framework) error { return checkNames(client, f) }
+func (fixedNames) path() string                              { return "" }
 
 func (f fixedNames) load(context.Context, *framework.Framework) ([]string, bool, error) {
 	return slices.Sorted(slices.Values(f)), true, nil
@@ -59,7 +64,7 @@ type storedNames string
 
 func (s storedNames) path() string { return string(s) }
 
-func (s storedNames) check() error {
+func (s storedNames) check(*framework.Framework) error {
 	return framework.ValidatePath(string(s))
 }
 
@@ -71,7 +76,7 @@ func (s storedNames) load(ctx context.Context, client *framework.Framework) ([]s
 	if err != nil {
 		return nil, false, err
 	}
-	names, err := parseNames(data)
+	names, err := parseNames(client, data)
 	if err != nil {
 		client.Logger().Error("a set of partitions is not valid, the last one stays in force", logPath, string(s), "error", err)
 		return nil, false, nil
@@ -79,7 +84,7 @@ func (s storedNames) load(ctx context.Context, client *framework.Framework) ([]s
 	return names, true, nil
 }
 
-func parseNames(data []byte) ([]string, error) {
+func parseNames(client *framework.Framework, data []byte) ([]string, error) {
 	var names []string
 	for line := range strings.Lines(string(data)) {
 		if name := strings.TrimSpace(line); name != "" {
@@ -87,7 +92,7 @@ func parseNames(data []byte) ([]string, error) {
 		}
 	}
 	slices.Sort(names)
-	return names, checkNames(names)
+	return names, checkNames(client, names)
 }
 
 // isName reports whether a znode can have the name.
@@ -95,8 +100,9 @@ func isName(name string) bool {
 	return name != "" && !strings.Contains(name, "/") && framework.ValidatePath("/"+name) == nil
 }
 
-// checkNames refuses names that cannot be znodes, or appear twice.
-func checkNames(names []string) error {
+// checkNames refuses names that cannot be znodes, appear twice, or are too long for the share of
+// one member.
+func checkNames(client *framework.Framework, names []string) error {
 	seen := make(map[string]bool, len(names))
 	for _, name := range names {
 		switch {
@@ -108,8 +114,9 @@ func checkNames(names []string) error {
 		seen[name] = true
 	}
 	data, err := json.Marshal(names)
-	if err == nil && len(data) > maxNames {
-		err = fmt.Errorf("the names of the partitions have %d bytes as JSON, expected at most %d", len(data), maxNames)
+	limit := max(0, min(maxNames, client.MaxRequestSize()-besideNames))
+	if err == nil && len(names) > 0 && len(data) > limit {
+		err = fmt.Errorf("the names of the partitions have %d bytes as JSON, expected at most %d", len(data), limit)
 	}
 	return err
 }

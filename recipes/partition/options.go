@@ -35,6 +35,7 @@ type config struct {
 	capacity int
 	settle   time.Duration
 	grace    time.Duration
+	ends     bool // with an error of a function
 	lock     []locks.Option
 }
 
@@ -74,7 +75,7 @@ func WithCapacity(n int) Option {
 
 // WithSettle sets how long the group must be without a join or a leave before partitions move
 // from one member to another, so that a burst of joins moves them once. A group that never
-// rests so long is balanced after ten times this time. Partitions that no member has do not
+// rests so long is balanced after ten times this time. Partitions that no live member has do not
 // wait. Default: [DefaultSettle]; 0 moves at once.
 func WithSettle(d time.Duration) Option {
 	return optionFunc(func(c *config) error {
@@ -95,6 +96,16 @@ func WithGrace(d time.Duration) Option {
 			return fmt.Errorf("grace %v, expected 0 or more", d)
 		}
 		c.grace = d
+		return nil
+	})
+}
+
+// WithEndOnError ends the [Member.Run] when the function of a partition fails. The member leaves,
+// Run returns the error, and other members get its partitions. If each of them fails in turn, the
+// whole group ends. Default: only the function ends, and it is called again after a pause.
+func WithEndOnError() Option {
+	return optionFunc(func(c *config) error {
+		c.ends = true
 		return nil
 	})
 }

@@ -175,15 +175,9 @@ func (p *piece) hold(lease *locks.Lease) {
 	defer cancel(nil)
 	p.r.telemetry.held.Add(1)
 	p.tell(Held, lease, nil)
-	done := make(chan error, 1)
-	go func() {
-		done <- attempt.Guard(p.r.client, func() error {
-			return p.r.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since()})
-		})
-	}()
-	returned := p.untilEnd(ctx, cancel, lease, done)
+	done := p.untilEnd(ctx, cancel, lease)
 	p.tell(Ending, lease, context.Cause(ctx))
-	if !returned {
+	if done != nil {
 		p.awaitReturn(ctx, lease, done)
 	}
 	if err := p.release(lease); err != nil {
@@ -196,10 +190,25 @@ func (p *piece) hold(lease *locks.Lease) {
 	p.tell(Ended, lease, context.Cause(ctx))
 }
 
-// untilEnd waits until the context of the function ends, and ends it when the partition must
-// go. It reports whether the function has returned before.
-func (p *piece) untilEnd(ctx context.Context, cancel context.CancelCauseFunc, lease *locks.Lease, done <-chan error) (returned bool) {
+// call runs the function on a goroutine of its own.
+func (p *piece) call(ctx context.Context, lease *locks.Lease) <-chan error {
+	done := make(chan error, 1)
+	go func() {
+		done <- attempt.Guard(p.r.client, func() error {
+			return p.r.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since()})
+		})
+	}()
+	return done
+}
+
+// untilEnd runs the function, again when it fails, until its context ends. It ends the context when
+// the partition must go. It returns the result of a function that has not returned yet, otherwise nil.
+func (p *piece) untilEnd(ctx context.Context, cancel context.CancelCauseFunc, lease *locks.Lease) (done <-chan error) {
 	revoked, asked := lease.Revoked(), false
+	var pause attempt.Pause
+	var again <-chan time.Time
+	called := time.Now()
+	done = p.call(ctx, lease)
 	for ctx.Err() == nil {
 		if cause := p.mustEnd(asked); cause != nil {
 			cancel(cause)
@@ -207,17 +216,41 @@ func (p *piece) untilEnd(ctx context.Context, cancel context.CancelCauseFunc, le
 		}
 		select {
 		case err := <-done:
-			returned, done = true, nil
-			if err != nil && ctx.Err() == nil {
-				p.r.cancel(fmt.Errorf("the function of %s: %w", p.name, err))
+			done = nil
+			if err == nil || ctx.Err() != nil {
+				continue
 			}
+			if time.Since(called) >= lastingCall {
+				pause.Reset()
+			}
+			again = p.failed(lease, err, &pause)
+		case <-again:
+			called, again = time.Now(), nil
+			done = p.call(ctx, lease)
 		case <-revoked:
 			asked, revoked = true, nil
 		case <-p.wake:
 		case <-ctx.Done():
 		}
 	}
-	return returned
+	return done
+}
+
+// lastingCall is how long a call of a function has lasted when its failure has nothing to do with
+// the failure before it.
+const lastingCall = 30 * time.Second
+
+// failed reports that the function has failed, and returns when to call it again.
+func (p *piece) failed(lease *locks.Lease, err error, pause *attempt.Pause) <-chan time.Time {
+	p.r.telemetry.failures.Add(1)
+	p.tell(Failed, lease, err)
+	if p.r.cfg.ends {
+		p.r.cancel(fmt.Errorf("the function of %s: %w", p.name, err))
+		return nil
+	}
+	next := pause.Next()
+	p.r.client.Logger().Error("the function of a partition has failed, calling it again", logPath, lease.Path(), "pause", next, "error", err)
+	return time.After(next)
 }
 
 // mustEnd returns why the function must end, or nil. A partition that goes to another member

@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"time"
 
+	"github.com/cenkalti/backoff/v4"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
@@ -31,33 +33,36 @@ func decodeShare(node framework.Node) *share {
 	return &s
 }
 
-// look finds out, with small requests, whether any member of the plan is there to notice
-// departures. If the head is gone, or there is no plan, this member plans at once.
+// look has a member without a share follow the head of the plan. The members of the plan notice
+// when one of them has gone, but not when all of them have. If there is no plan, this member plans
+// at once.
 func (r *run) look() error {
-	plan, folder, err := r.readRoot()
+	plan, folder, err := r.readRoot(r.ctx)
 	if err != nil {
 		return err
 	}
 	r.settled = folder
-	if plan == nil || plan.Head == "" {
+	if r.share != nil {
+		return nil // it has a member to follow
+	}
+	r.head = ""
+	if plan != nil {
+		r.head = plan.Head
+	}
+	if r.head == "" || r.head == r.cfg.id {
 		r.urgent = true
-		return nil
 	}
-	head, err := r.client.Exists(r.ctx, r.at.member(plan.Head))
-	if err != nil {
-		return err
-	}
-	r.urgent = r.urgent || head == nil
+	r.followOthers()
 	return nil
 }
 
 // readRoot returns the root of the plan, nil if there is none, and the pzxid of the folder of
 // the members, which every join and leave changes.
-func (r *run) readRoot() (plan *root, folder int64, err error) {
+func (r *run) readRoot(ctx context.Context) (plan *root, folder int64, err error) {
 	var data []byte
 	var noPlan bool
 	var stat *framework.Stat
-	err = r.client.Pipeline(r.ctx,
+	err = r.client.Pipeline(ctx,
 		framework.ReadData(r.at.plan(), &data, framework.StoringAbsenceIn(&noPlan)),
 		framework.ReadStat(r.at.members(), &stat))
 	if err != nil {
@@ -71,7 +76,7 @@ func (r *run) readRoot() (plan *root, folder int64, err error) {
 	}
 	plan = new(root)
 	if json.Unmarshal(data, plan) != nil {
-		plan = nil // written by hand
+		plan = new(root) // written by hand
 	}
 	return plan, folder, nil
 }
@@ -79,7 +84,7 @@ func (r *run) readRoot() (plan *root, folder int64, err error) {
 // isSettled reports whether to balance now. If not, it has set the time of the next look, or
 // found that another member has done it.
 func (r *run) isSettled() (ready bool, err error) {
-	plan, folder, err := r.readRoot()
+	plan, folder, err := r.readRoot(r.ctx)
 	if err != nil {
 		return false, err
 	}
@@ -130,7 +135,6 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, fold
 	if _, isMember := s.members[r.cfg.id]; !isMember {
 		return true, s.pzxid, nil // the other members plan, and this member when it is back
 	}
-	s.members[r.cfg.id] = r.cfg.capacity
 	names, known, err := r.names.load(ctx, r.client)
 	if err != nil {
 		return false, 0, err
@@ -138,11 +142,11 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, fold
 	if !known {
 		names = s.planned()
 	}
-	out, ops, err := s.next(r.at, names, rebalance)
-	if err != nil || len(ops) == 0 {
+	out, data, changes, err := s.next(r.at, r.cfg.id, names, rebalance)
+	if err != nil || data == nil {
 		return out.balanced, s.pzxid, err
 	}
-	if _, err := r.client.Transact(ctx, ops...); err != nil {
+	if err := s.write(ctx, r.client, r.at, data, changes); err != nil {
 		return false, 0, err
 	}
 	r.telemetry.moves.Add(int64(out.moves))
@@ -151,12 +155,19 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, fold
 	return out.balanced, s.pzxid, nil
 }
 
-// cleanUp deletes the plan if no member is left.
+// cleanUp deletes the plan if no member is left. A member that leaves after others have planned
+// without it finds the head of the plan, which is cheaper than a look at all members.
 func (r *run) cleanUp(ctx context.Context) error {
 	for {
-		stat, err := r.client.Exists(ctx, r.at.members())
-		if err != nil || stat != nil && stat.NumChildren > 0 {
+		plan, _, err := r.readRoot(ctx)
+		if err != nil || plan == nil {
 			return err
+		}
+		if plan.Head != "" {
+			stat, err := r.client.Exists(ctx, r.at.member(plan.Head))
+			if err != nil || isMember(framework.Node{Stat: stat}) {
+				return err
+			}
 		}
 		s, err := readState(ctx, r.client, r.at)
 		if err == nil && len(s.members) == 0 && s.exists {
@@ -169,4 +180,44 @@ func (r *run) cleanUp(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// forgetBeforeJoining goes on without success if the server refuses it for a reason that does not
+// pass. The znode of this member is then refused, too, or the settle time does not count.
+func (r *run) forgetBeforeJoining() {
+	loop := attempt.Loop{Client: r.client, Path: r.Path(), Warning: "the share of an earlier member could not be deleted"}
+	_ = loop.Do(r.ctx, func(ctx context.Context) error {
+		err := r.forget(ctx)
+		if err != nil && !mayPass(err) {
+			return backoff.Permanent(err)
+		}
+		return err
+	})
+}
+
+// forget deletes the share of a member that has this id and has left, before this member joins.
+// Otherwise the partitions of the share would move without a settle time, as often as a member
+// comes and goes. If the znode of that member is there, its session goes on, and nothing moves.
+func (r *run) forget(ctx context.Context) error {
+	var member, left *framework.Stat
+	err := r.client.Pipeline(ctx, framework.ReadStat(r.at.member(r.cfg.id), &member), framework.ReadStat(r.at.share(r.cfg.id), &left))
+	if err != nil || left == nil || isMember(framework.Node{Stat: member}) {
+		return err
+	}
+	return r.client.Delete(ctx, r.at.share(r.cfg.id), framework.WithVersion(left.Version), framework.Quietly())
+}
+
+// clearName deletes a persistent znode that has the name of this member. A member's own znode is
+// ephemeral, so nothing else would make room.
+func (r *run) clearName() error {
+	path := r.at.member(r.cfg.id)
+	stat, err := r.client.Exists(r.ctx, path)
+	if err == nil && stat != nil && stat.EphemeralOwner == 0 {
+		r.client.Logger().Warn("a persistent znode has the name of a member, deleting it", logPath, path)
+		err = r.client.Delete(r.ctx, path, framework.WithVersion(stat.Version), framework.Quietly())
+	}
+	if err == nil {
+		r.taken = false
+	}
+	return err
 }

@@ -40,6 +40,8 @@ type run struct {
 	others sync.WaitGroup // all goroutines but the run's own
 
 	share    *share // this member's, nil if it is in no plan
+	head     string // of the plan without this member
+	taken    bool   // look what has the name of this member
 	previous follower
 	set      follower
 
@@ -82,6 +84,7 @@ func (r *run) run(ctx context.Context) error {
 	defer r.cancel(nil)
 	registration := r.node.OnChange(r.nodeChanged)
 	defer registration.Remove()
+	r.forgetBeforeJoining()
 	if err := r.node.Start(); err != nil {
 		return err
 	}
@@ -128,7 +131,7 @@ func (r *run) loop() {
 
 // rest returns how long the run may wait for events.
 func (r *run) rest() time.Duration {
-	if r.urgent {
+	if r.urgent || r.taken {
 		return time.Until(r.retryAt)
 	}
 	next := r.due
@@ -152,13 +155,14 @@ func (r *run) nodeIs() {
 	if present && refused == nil {
 		r.retryAt = time.Time{} // an outage is over, and with it the reason of the last failure
 	}
+	r.taken = errors.Is(refused, nodes.ErrTaken)
 	switch {
 	case present:
 		// While it was away it may have missed to balance what it has planned.
 		r.settleThenBalance()
 	case refused == nil || errors.Is(refused, nodes.ErrDeleted) || mayPass(refused):
-	case errors.Is(refused, nodes.ErrTaken):
-		r.client.Logger().Error("another member has taken this id, waiting until it has left", logPath, r.Path(), "member", r.cfg.id)
+	case r.taken:
+		r.client.Logger().Error("another znode has the name of this member, waiting until it has gone", logPath, r.Path(), "member", r.cfg.id, "error", refused)
 	default:
 		r.cancel(refused)
 	}
@@ -171,13 +175,16 @@ func (r *run) handle(e event) {
 	case e.err != nil:
 		r.cancel(e.err)
 	case e.path == r.at.share(r.cfg.id):
-		r.share = decodeShare(e.node)
+		had := r.share != nil
+		if r.share = decodeShare(e.node); had && r.share == nil {
+			r.due = time.Time{} // a newcomer from here on, which looks for the head
+		}
 		r.followOthers()
 		r.apply()
 		if r.share == nil || r.share.Capacity != r.cfg.capacity {
 			r.settleThenBalance() // this member is missing from the plan, or has another capacity there
 		}
-	case e.path == r.previous.path && !e.node.Exists():
+	case e.path == r.previous.path && !isMember(e.node):
 		r.urgent = true // it has left or died
 	case e.path == r.set.path:
 		r.urgent = true // the set may have changed
@@ -198,11 +205,15 @@ func (r *run) isPresent() bool {
 	return r.present
 }
 
-// followOthers follows the previous member in the ring, and the set if this member is the head.
+// followOthers follows the previous member in the ring, or the head of a plan without this member,
+// and the set if this member is the head.
 func (r *run) followOthers() {
-	previous, set := "", ""
-	if r.share != nil && r.share.Watches != "" {
-		previous = r.at.member(r.share.Watches)
+	previous, set := r.head, ""
+	if r.share != nil {
+		previous = r.share.Watches
+	}
+	if previous != "" {
+		previous = r.at.member(previous)
 	}
 	if r.share != nil && r.share.Head {
 		set = r.names.path()
@@ -271,6 +282,11 @@ func (r *run) step() {
 func (r *run) work() error {
 	if !r.recheck.IsZero() && !time.Now().Before(r.recheck) {
 		if err := r.findRemoved(); err != nil {
+			return err
+		}
+	}
+	if r.taken {
+		if err := r.clearName(); err != nil {
 			return err
 		}
 	}

@@ -71,14 +71,15 @@ type state struct {
 	version int32
 	root    root
 	shares  map[string]share
-	members map[string]int // capacities
-	pzxid   int64          // of the folder of the members
+	members map[string]int   // capacities
+	owners  map[int64]string // members by their sessions
+	pzxid   int64            // of the folder of the members
 }
 
 // readState reads the plan first. So the members that it then reads are never older than the
 // plan, and a member of the plan that is not there has gone.
 func readState(ctx context.Context, client *framework.Framework, at layout) (*state, error) {
-	s := &state{shares: make(map[string]share), members: make(map[string]int)}
+	s := &state{shares: make(map[string]share), members: make(map[string]int), owners: make(map[int64]string)}
 	var data []byte
 	var names, ids []string
 	var stat, folder framework.Stat
@@ -113,11 +114,11 @@ func readState(ctx context.Context, client *framework.Framework, at layout) (*st
 var errOvertaken = errors.New("the plan has changed during the read")
 
 func (s *state) readShares(ctx context.Context, client *framework.Framework, at layout, names []string) error {
-	return readAll(ctx, client, names, at.share, func(id string, data []byte, found bool) error {
-		if !found {
+	return readAll(ctx, client, names, at.share, func(id string, node framework.Node) error {
+		if !node.Exists() {
 			return errOvertaken
 		}
-		sh, err := parseShare(data)
+		sh, err := parseShare(node.Data)
 		if err != nil {
 			sh = share{} // its partitions are free
 		}
@@ -126,39 +127,39 @@ func (s *state) readShares(ctx context.Context, client *framework.Framework, at 
 	})
 }
 
-// readMembers reads the capacities of members that are not in the plan. The plan has the others.
-// A member whose capacity has changed changes the plan itself.
 func (s *state) readMembers(ctx context.Context, client *framework.Framework, at layout, ids []string) error {
-	var newcomers []string
-	for _, id := range ids {
-		if sh, planned := s.shares[id]; planned && sh.Capacity > 0 {
-			s.members[id] = sh.Capacity
-		} else {
-			newcomers = append(newcomers, id)
-		}
-	}
-	return readAll(ctx, client, newcomers, at.member, func(id string, data []byte, found bool) error {
+	return readAll(ctx, client, ids, at.member, func(id string, node framework.Node) error {
 		var r registration
-		if found && json.Unmarshal(data, &r) == nil && r.Capacity >= 1 && r.Capacity <= MaxCapacity {
+		if isMember(node) && json.Unmarshal(node.Data, &r) == nil && r.Capacity >= 1 && r.Capacity <= MaxCapacity {
 			s.members[id] = r.Capacity // and another znode is no member
+			s.owners[node.Stat.EphemeralOwner] = id
 		}
 		return nil
 	})
 }
 
+// isMember reports whether a znode goes with its member. A persistent znode, as a tool has it that
+// copies a tree, stays without one, and would be given partitions.
+func isMember(node framework.Node) bool { return node.Exists() && node.Stat.EphemeralOwner != 0 }
+
 // readAll reads znodes side by side, and calls visit for each of them.
 func readAll(
-	ctx context.Context, client *framework.Framework, names []string, path func(string) string, visit func(name string, data []byte, found bool) error,
+	ctx context.Context, client *framework.Framework, names []string, path func(string) string, visit func(name string, node framework.Node) error,
 ) error {
-	reads, data, absent := make([]framework.Read, len(names)), make([][]byte, len(names)), make([]bool, len(names))
+	reads, nodes, absent := make([]framework.Read, len(names)), make([]framework.Node, len(names)), make([]bool, len(names))
 	for i, name := range names {
-		reads[i] = framework.ReadData(path(name), &data[i], framework.StoringAbsenceIn(&absent[i]))
+		n := &nodes[i]
+		n.Stat = new(framework.Stat)
+		reads[i] = framework.ReadData(path(name), &n.Data, framework.StoringStatIn(n.Stat), framework.StoringAbsenceIn(&absent[i]))
 	}
 	if err := client.Pipeline(ctx, reads...); err != nil {
 		return err
 	}
 	for i, name := range names {
-		if err := visit(name, data[i], !absent[i]); err != nil {
+		if absent[i] {
+			nodes[i] = framework.Node{}
+		}
+		if err := visit(name, nodes[i]); err != nil {
 			return err
 		}
 	}
@@ -183,63 +184,92 @@ func (s *state) planned() []string {
 	return slices.Compact(names)
 }
 
-// next returns the plan that follows, and the operations that write it: none if it is the
-// present one.
-func (s *state) next(at layout, names []string, rebalance bool) (outcome, []framework.Op, error) {
-	out := assign(names, s.candidates(), rebalance)
-	if len(s.members) == 0 {
-		return out, s.removal(at), nil
-	}
+// change is an operation of a plan, and how long it is about.
+type change struct {
+	op   framework.Op
+	size int
+}
+
+// around is the part of an operation that is neither path nor data: the access control list of a
+// creation above all.
+const around = 200
+
+// next returns the plan that follows, as the data of its root and the changes of the shares. The
+// data is nil if that is the present plan. planner is the member that writes it.
+func (s *state) next(at layout, planner string, names []string, rebalance bool) (out outcome, data []byte, changes []change, err error) {
+	out = assign(names, s.candidates(), rebalance)
 	ids := slices.Sorted(maps.Keys(s.members))
 	plan := root{Members: s.pzxid, Balanced: out.balanced, Head: s.root.Head}
 	if _, stays := s.members[plan.Head]; !stays {
 		plan.Head = ids[0]
 	}
-	var ops []framework.Op
 	for i, id := range ids {
 		next := share{Capacity: s.members[id], Head: id == plan.Head, Partitions: out.shares[id]}
 		if len(ids) > 1 {
 			next.Watches = ids[(i+len(ids)-1)%len(ids)]
 		}
-		op, err := s.writes(at, id, next)
-		if err != nil {
-			return out, nil, err
+		c, changed, err := s.change(at, id, next)
+		switch {
+		case err != nil:
+			return out, nil, nil, err
+		case changed && next.Watches == planner:
+			changes = slices.Insert(changes, 0, c) // see write
+		case changed:
+			changes = append(changes, c)
 		}
-		ops = append(ops, op...)
 	}
 	for id := range s.shares {
 		if _, stays := s.members[id]; !stays {
-			ops = append(ops, framework.DeleteOp(at.share(id)))
+			changes = append(changes, change{framework.DeleteOp(at.share(id)), len(at.share(id)) + around})
 		}
 	}
-	if len(ops) == 0 && s.exists && s.root == plan {
-		return out, nil, nil
+	if len(changes) == 0 && s.exists && s.root == plan {
+		return out, nil, nil, nil
 	}
-	data, err := json.Marshal(plan)
-	if err != nil {
-		return out, nil, err
-	}
-	if !s.exists {
-		return out, append([]framework.Op{framework.CreateOp(at.plan(), data)}, ops...), nil
-	}
-	return out, append([]framework.Op{framework.SetDataOp(at.plan(), data, framework.WithVersion(s.version))}, ops...), nil
+	data, err = json.Marshal(plan)
+	return out, data, changes, err
 }
 
-// writes returns the operation that makes a member's share the next one, or none.
-func (s *state) writes(at layout, id string, next share) ([]framework.Op, error) {
+// change returns the operation that makes a member's share the next one.
+func (s *state) change(at layout, id string, next share) (c change, changed bool, err error) {
 	data, err := json.Marshal(next)
 	if err != nil {
-		return nil, err
+		return c, false, err
 	}
+	c.size = len(at.share(id)) + len(data) + around
 	last, planned := s.shares[id]
 	if !planned {
-		return []framework.Op{framework.CreateOp(at.share(id), data)}, nil
+		c.op = framework.CreateOp(at.share(id), data)
+		return c, true, nil
 	}
 	slices.Sort(last.Partitions)
 	if before, err := json.Marshal(last); err == nil && bytes.Equal(before, data) {
-		return nil, nil
+		return c, false, nil
 	}
-	return []framework.Op{framework.SetDataOp(at.share(id), data)}, nil
+	c.op = framework.SetDataOp(at.share(id), data)
+	return c, true, nil
+}
+
+// write writes a plan in one transaction. If no request has room for it, the plan takes several:
+// the first makes it the newest plan, and the others depend on that. A member that sees a part of
+// it plans from there, because the first writes the root. The first also has the share of the
+// member that follows the planner, which plans if the planner dies before the last.
+func (s *state) write(ctx context.Context, client *framework.Framework, at layout, data []byte, changes []change) error {
+	guard, version := framework.CreateOp(at.plan(), data), int32(0)
+	if s.exists {
+		guard, version = framework.SetDataOp(at.plan(), data, framework.WithVersion(s.version)), s.version+1
+	}
+	for first := true; first || len(changes) > 0; first = false {
+		ops, size := []framework.Op{guard}, len(at.plan())+len(data)+around
+		for len(changes) > 0 && (len(ops) == 1 || size+changes[0].size <= client.MaxRequestSize()) {
+			ops, size, changes = append(ops, changes[0].op), size+changes[0].size, changes[1:]
+		}
+		if _, err := client.Transact(ctx, ops...); err != nil {
+			return err
+		}
+		guard = framework.CheckOp(at.plan(), version)
+	}
+	return nil
 }
 
 // removal deletes the plan of a group without members.
@@ -252,6 +282,16 @@ func (s *state) removal(at layout) []framework.Op {
 		ops = append(ops, framework.DeleteOp(at.share(id)))
 	}
 	return append(ops, framework.DeleteOp(at.plan()))
+}
+
+// isBalanced reports whether the plan is balanced and has the members that live.
+func (s *state) isBalanced() bool {
+	for id, capacity := range s.members {
+		if sh, planned := s.shares[id]; !planned || sh.Capacity != capacity {
+			return false
+		}
+	}
+	return s.root.Balanced && len(s.shares) == len(s.members)
 }
 
 // isOvertaken reports whether a plan was not written because another one came first, or may

@@ -12,8 +12,8 @@ const logPath = string(instruments.Path)
 
 // telemetry is what a member measures; "Metrics" in doc.go has the table.
 type telemetry struct {
-	wanted, held, overdue, moves *instruments.Count
-	takeovers                    *instruments.Histogram
+	wanted, held, overdue, moves, failures *instruments.Count
+	takeovers                              *instruments.Histogram
 }
 
 func newTelemetry(client *framework.Framework, path string) (telemetry, error) {
@@ -23,6 +23,7 @@ func newTelemetry(client *framework.Framework, path string) (telemetry, error) {
 		held:      s.UpDown("curator.partition.held", "{partition}", "Partitions that this process has."),
 		overdue:   s.UpDown("curator.partition.overdue", "{partition}", "Partitions whose function has not returned within the grace."),
 		moves:     s.Counter("curator.partition.moves", "{partition}", "Partitions that plans of this process have moved from a member that stays."),
+		failures:  s.Counter("curator.partition.failures", "{failure}", "Errors and panics of the functions of partitions."),
 		takeovers: s.Histogram("curator.partition.takeover.duration", "Time from the plan until this process has a partition."),
 	}
 	return t, s.Err()

@@ -28,14 +28,14 @@ func TestTelemetry(t *testing.T) {
 		w.await(map[string]int{"a": 6})
 		k := &worker{w: w, client: client, ended: make(chan error, 1)}
 		k.begin("b", nil)
-		require.Equal(t, map[string]float64{"wanted": 0, "held": 0, "overdue": 0, "moves": 0}, measured(t, reader), "they exist from the start")
+		require.Equal(t, map[string]float64{"wanted": 0, "held": 0, "overdue": 0, "moves": 0, "failures": 0}, measured(t, reader), "they exist from the start")
 		w.await(map[string]int{"a": 3, "b": 3})
 		synctest.Wait()
-		require.Equal(t, map[string]float64{"wanted": 3, "held": 3, "overdue": 0, "moves": 3, "takeover.duration": 3}, measured(t, reader))
+		require.Equal(t, map[string]float64{"wanted": 3, "held": 3, "overdue": 0, "moves": 3, "failures": 0, "takeover.duration": 3}, measured(t, reader))
 		other.leave()
 		w.await(map[string]int{"b": 6})
 		k.leave()
-		require.Equal(t, map[string]float64{"wanted": 0, "held": 0, "overdue": 0, "moves": 3, "takeover.duration": 6}, measured(t, reader))
+		require.Equal(t, map[string]float64{"wanted": 0, "held": 0, "overdue": 0, "moves": 3, "failures": 0, "takeover.duration": 6}, measured(t, reader))
 	})
 }
 
