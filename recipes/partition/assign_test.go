@@ -250,3 +250,17 @@ func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"p", "q"}, s.planned())
 }
+
+// TestDriverReportsAllContendersAhead: one that waits may have the lock next, with an older plan.
+func TestDriverReportsAllContendersAhead(t *testing.T) {
+	var ahead [][]string
+	d := newDriver(func(names []string) { ahead = append(ahead, names) })
+	ours := "_c_3-lock-0000000003"
+	d.ours.Store(&ours)
+
+	result, err := d.GetsTheLock([]string{"_c_1-lock-0000000001", "_c_2-lock-0000000002", ours, "_c_4-lock-0000000004"}, ours, 1)
+
+	require.NoError(t, err)
+	require.False(t, result.GetsTheLock)
+	require.Equal(t, [][]string{{"_c_1-lock-0000000001", "_c_2-lock-0000000002"}}, ahead)
+}

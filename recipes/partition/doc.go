@@ -53,6 +53,12 @@
 // A join moves partitions when no member has joined or left for the time of [WithSettle]. So a
 // deployment of many replicas moves them once. Partitions without a holder are placed at once.
 //
+// # When a function fails
+//
+// An error or a panic ends the function of that partition only. The member keeps the partition, and
+// calls the function again after a pause that grows from 100 ms to 30 s. Each failure is logged,
+// counted, and reported as [Failed]. [WithEndOnError] ends the member instead.
+//
 // # See the assignment
 //
 //	assignment, err := member.Assignment(ctx)
@@ -82,12 +88,13 @@
 // newcomer. All members of a group must have the same set: see [Fixed].
 //
 // A member whose program is connected but cannot work, for example because its database is
-// down, still gets partitions. Such a program should end its Run.
+// down, still gets partitions, and keeps those whose function fails. Such a program should end
+// its Run.
 //
 // # What it costs
 //
 // A member reads only its own share of the plan. A join costs the newcomer one list, a read of
-// each member's share, and about six requests for each partition that it gets. A member that
+// each member and its share, and about six requests for each partition that it gets. A member that
 // gives partitions up reads its share and releases them. All other members make no request.
 // ARCHITECTURE.md has figures, and says how members learn of each other without lists.
 //
@@ -101,11 +108,12 @@
 //	curator.partition.held                updowncounter {partition}
 //	curator.partition.overdue             updowncounter {partition}
 //	curator.partition.moves               counter {partition}
+//	curator.partition.failures            counter {failure}
 //	curator.partition.takeover.duration   histogram s
 //
 // Wanted counts the partitions that the plan gives to this process, and held the partitions that
 // it has. Moves counts the partitions that plans of this process have taken from a member that
-// stays. A takeover lasts from the plan until this process has the partition. The locks of the
+// stays. Failures counts the errors and panics of functions. A takeover lasts from the plan until this process has the partition. The locks of the
 // partitions have the metrics of package locks, with the recipe name "partition".
 //
 // # Coming from kazoo

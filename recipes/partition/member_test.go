@@ -6,7 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -336,6 +339,358 @@ func TestMemberGroupThatHasDied(t *testing.T) {
 	})
 }
 
+// TestMemberNewcomersAlonePlanAtOnce: members that have joined, and get their share after the settle
+// time, see that all others have gone.
+func TestMemberNewcomersAlonePlanAtOnce(t *testing.T) {
+	for _, settle := range []time.Duration{partition.DefaultSettle, 30 * time.Second} {
+		for _, newcomers := range []int{1, 3} {
+			for _, kill := range []bool{false, true} {
+				t.Run(fmt.Sprintf("settle %v, %d newcomers, killed %v", settle, newcomers, kill), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { testNewcomersAlone(t, settle, newcomers, kill) })
+				})
+			}
+		}
+	}
+}
+
+func testNewcomersAlone(t *testing.T, settle time.Duration, newcomers int, kill bool) {
+	w := newWorld(t, partition.Fixed(numbered(12)...))
+	old := []*worker{w.join("a", partition.WithSettle(settle)), w.join("b", partition.WithSettle(settle))}
+	w.await(map[string]int{"a": 6, "b": 6})
+	time.Sleep(2 * settle)
+	for i := range newcomers {
+		w.join(fmt.Sprintf("n%d", i), partition.WithSettle(settle))
+	}
+	time.Sleep(settle / 2)
+	require.Equal(t, map[string]int{"a": 6, "b": 6}, w.counts())
+	for _, k := range old {
+		if kill {
+			k.link.Refuse(true)
+			w.hurts(k)
+			w.server.KillSession(k.client.Session().ID())
+			continue
+		}
+		k.leave()
+	}
+	gone := time.Now()
+	for w.total() < 12 {
+		require.Less(t, time.Since(gone), 500*time.Millisecond, w.told())
+		time.Sleep(10 * time.Millisecond)
+	}
+	time.Sleep(10 * settle)
+	w.check()
+	require.Len(t, w.counts(), newcomers)
+}
+
+// total is how many partitions have a holder.
+func (w *world) total() (n int) {
+	for _, of := range w.counts() {
+		n += of
+	}
+	return n
+}
+
+// debris are what no member has made, below the folder of the members.
+var debris = []struct {
+	data string
+	mode framework.CreateMode
+}{
+	{`{"capacity":1}`, framework.Persistent},
+	{`{"capacity":3}`, framework.Container},
+	{`{"capacity":0}`, framework.Ephemeral},
+	{`{"capacity":1000001}`, framework.Ephemeral},
+	{`10.0.0.1:8080`, framework.Ephemeral},
+	{``, framework.Ephemeral},
+	{``, framework.Persistent},
+}
+
+// TestMemberWhatIsNoMember: a znode that does not go with its member gets no partition, takes no part in
+// noticing deaths, and is not shown as alive. Names before, between and after those of the members.
+func TestMemberWhatIsNoMember(t *testing.T) {
+	for _, d := range debris {
+		t.Run(fmt.Sprintf("mode %d, %q", d.mode, d.data), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, partition.Fixed(numbered(6)...))
+				require.NoError(t, w.theirs.Mkdirs(t.Context(), root+"/members"))
+				put := func(ids ...string) {
+					for _, id := range ids {
+						_, err := w.theirs.Create(t.Context(), root+"/members/"+id, []byte(d.data), framework.WithMode(d.mode))
+						require.NoError(t, err)
+					}
+				}
+				put("a-ghost", "c-ghost")
+				b := w.join("b")
+				w.await(map[string]int{"b": 6})
+				d := w.join("d")
+				w.await(map[string]int{"b": 3, "d": 3})
+				put("e-ghost")
+				e := w.join("e")
+				w.await(map[string]int{"b": 2, "d": 2, "e": 2})
+
+				put("f-ghost")
+				got, err := b.Assignment(t.Context())
+				require.NoError(t, err)
+				require.Len(t, got.Members, 3)
+				require.True(t, got.Balanced)
+
+				d.link.Refuse(true)
+				d.link.Cut()
+				w.await(map[string]int{"b": 3, "e": 3})
+				e.leave()
+				w.await(map[string]int{"b": 6})
+				b.leave()
+				stat, err := w.theirs.Exists(t.Context(), root+"/plan")
+				require.NoError(t, err)
+				require.Nil(t, stat, "the last member has left")
+			})
+		})
+	}
+}
+
+// copied copies a group of members as a tool does that makes each znode persistent.
+func (w *world) copied(from *world, at string) {
+	w.tb.Helper()
+	ctx := w.tb.Context()
+	data, err := from.theirs.Get(ctx, at)
+	require.NoError(w.tb, err)
+	_, err = w.theirs.Create(ctx, at, data, framework.CreatingParentsIfNeeded())
+	require.NoError(w.tb, err)
+	names, err := from.theirs.Children(ctx, at)
+	require.NoError(w.tb, err)
+	for _, name := range names {
+		w.copied(from, framework.JoinPath(at, name))
+	}
+}
+
+// TestMemberOfACopiedGroup: plan, shares and members of other servers are there, with the names of these
+// members and others.
+func TestMemberOfACopiedGroup(t *testing.T) {
+	for _, ids := range [][]string{{"a", "b"}, {"x", "y"}, {"a", "x"}, {"b", "x"}} {
+		t.Run(fmt.Sprint(ids), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				from := newWorld(t, partition.Fixed(numbered(6)...))
+				for _, id := range []string{"a", "b", "c"} {
+					from.join(id)
+				}
+				from.await(map[string]int{"a": 2, "b": 2, "c": 2})
+				w := newWorld(t, partition.Fixed(numbered(6)...))
+				w.copied(from, root+"/members")
+				w.copied(from, root+"/plan")
+				began := time.Now()
+
+				w.join(ids[0])
+				second := w.join(ids[1])
+
+				w.await(map[string]int{ids[0]: 3, ids[1]: 3})
+				require.Less(t, time.Since(began), 3*partition.DefaultSettle)
+				got, err := second.Assignment(t.Context())
+				require.NoError(t, err)
+				require.Len(t, got.Members, 2)
+				second.link.Refuse(true)
+				second.link.Cut()
+				w.await(map[string]int{ids[0]: 6})
+			})
+		})
+	}
+}
+
+// TestMemberIsReplacedByAPersistentZnode, as by hand: it makes room for itself.
+func TestMemberIsReplacedByAPersistentZnode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(6)...))
+		w.join("a")
+		w.join("b")
+		w.await(map[string]int{"a": 3, "b": 3})
+
+		_, err := w.theirs.Transact(t.Context(), framework.DeleteOp(root+"/members/a"),
+			framework.CreateOp(root+"/members/a", []byte(`{"capacity":1}`)))
+		require.NoError(t, err)
+		time.Sleep(10 * partition.DefaultSettle)
+
+		w.await(map[string]int{"a": 3, "b": 3})
+		stat, err := w.theirs.Exists(t.Context(), root+"/members/a")
+		require.NoError(t, err)
+		require.NotZero(t, stat.EphemeralOwner)
+	})
+}
+
+// TestMemberDiesAndAPersistentZnodeHasItsName: nothing but the kind of the znode shows it.
+func TestMemberDiesAndAPersistentZnodeHasItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(6)...))
+		w.join("a")
+		b := w.join("b")
+		w.await(map[string]int{"a": 3, "b": 3})
+		b.link.Refuse(true)
+		b.link.Cut()
+
+		_, err := w.theirs.Transact(t.Context(), framework.DeleteOp(root+"/members/b"),
+			framework.CreateOp(root+"/members/b", []byte(`{"capacity":1}`)))
+		require.NoError(t, err)
+
+		w.await(map[string]int{"a": 6})
+	})
+}
+
+// TestMemberThatComesAndGoesWithOneIDWaitsForTheSettleTime, however soon it is back.
+func TestMemberThatComesAndGoesWithOneIDWaitsForTheSettleTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		a := w.join("a")
+		a.link.Delay(20 * time.Millisecond) // it plans late
+		w.await(map[string]int{"a": 12})
+		looper := w.join("looper")
+		w.await(map[string]int{"a": 6, "looper": 6})
+		for range 20 {
+			w.takenMoves()
+			looper.leave()
+			looper.begin("looper", nil)
+			back := time.Now()
+			for time.Since(back) < partition.DefaultSettle-100*time.Millisecond {
+				require.Zero(t, w.counts()["looper"], w.told())
+				time.Sleep(time.Millisecond)
+			}
+			w.await(map[string]int{"a": 6, "looper": 6})
+		}
+	})
+}
+
+// TestMemberThatWasKilledAndIsBackKeepsItsShare: its session goes on.
+func TestMemberThatWasKilledAndIsBackKeepsItsShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		w.join("a")
+		b := w.join("b")
+		w.await(map[string]int{"a": 6, "b": 6})
+		w.takenMoves()
+		b.link.Refuse(true)
+		b.link.Cut()
+		w.join("b")
+		time.Sleep(time.Minute)
+		require.Equal(t, map[string]int{"a": 6, "b": 6}, w.counts())
+		require.Zero(t, w.takenMoves())
+	})
+}
+
+// TestMemberAnotherCapacityIsPlanned: a member that comes back with the share of its earlier process has
+// another capacity.
+func TestMemberAnotherCapacityIsPlanned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		w.join("a")
+		b := w.join("b")
+		w.await(map[string]int{"a": 6, "b": 6})
+		time.Sleep(10 * partition.DefaultSettle)
+		b.link.Refuse(true)
+		b.link.Cut()
+
+		w.join("b", partition.WithCapacity(3))
+
+		w.await(map[string]int{"a": 3, "b": 9})
+	})
+}
+
+// TestMemberHeadStays: each newcomer has a name before the others', and the member that follows the set
+// is the same.
+func TestMemberHeadStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(6)...))
+		w.join("z")
+		w.await(map[string]int{"z": 6})
+		w.join("y")
+		w.await(map[string]int{"z": 3, "y": 3})
+		w.join("x")
+		w.await(map[string]int{"z": 2, "y": 2, "x": 2})
+		data, err := w.theirs.Get(t.Context(), root+"/plan")
+		require.NoError(t, err)
+		require.Contains(t, string(data), `"head":"z"`)
+	})
+}
+
+// workersOfSmallRequests are members that cannot send a plan for all of them in one request.
+func (w *world) workersOfSmallRequests(n int) []*worker {
+	workers := make([]*worker, n)
+	for i := range workers {
+		workers[i] = w.workerOfSmallRequests()
+		workers[i].begin(fmt.Sprintf("member-%02d", i), nil)
+	}
+	return workers
+}
+
+func (w *world) workerOfSmallRequests() *worker {
+	link := zktest.NewProxy(w.tb, w.server)
+	client := zktest.Client(w.tb, link, framework.WithMaxRequestSize(6<<10))
+	return &worker{w: w, link: link, client: client, ended: make(chan error, 1)}
+}
+
+// TestMemberPlanThatTakesSeveralRequests is made all the same, also when one of the requests fails.
+func TestMemberPlanThatTakesSeveralRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(60)...))
+		multis := 0
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpMulti && r.SessionID != w.theirs.Session().ID() {
+				if multis++; multis%5 == 0 {
+					return []zkserver.Fault{zkserver.LoseReply, zkserver.LoseRequest, zkserver.FailWith(-1)}[multis/5%3]
+				}
+			}
+			return zkserver.Pass
+		})
+		workers := w.workersOfSmallRequests(30)
+		time.Sleep(time.Minute)
+		w.check()
+		want := make(map[string]int)
+		for _, k := range workers {
+			want[k.ID()] = 2
+		}
+		require.Equal(t, want, w.counts())
+		got, err := workers[0].Assignment(t.Context())
+		require.NoError(t, err)
+		require.True(t, got.Balanced)
+		require.Len(t, got.Partitions, 60)
+	})
+}
+
+// TestMemberThatDiesWithinAPlanOfSeveralRequests is noticed, and the plan is completed.
+func TestMemberThatDiesWithinAPlanOfSeveralRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(61)...))
+		w.workersOfSmallRequests(30)
+		time.Sleep(time.Minute)
+		require.Equal(t, 61, w.total())
+		newcomer := w.workerOfSmallRequests()
+		died := make(chan struct{})
+		multis := 0
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpMulti || r.SessionID != newcomer.client.Session().ID() {
+				return zkserver.Pass
+			}
+			if multis++; multis == 2 {
+				close(died)
+			}
+			if multis >= 2 {
+				return zkserver.LoseRequest
+			}
+			return zkserver.Pass
+		})
+		newcomer.begin("a-newcomer", nil, partition.WithCapacity(30)) // it takes from each share
+		select {
+		case <-died:
+		case <-time.After(time.Minute):
+			t.Fatalf("%d transactions of the newcomer, expected a plan of two", multis)
+		}
+		w.hurts(newcomer)
+		newcomer.link.Refuse(true)
+		newcomer.link.Cut()
+		w.server.KillSession(newcomer.client.Session().ID())
+		time.Sleep(time.Minute)
+
+		w.check()
+		require.Equal(t, 61, w.total())
+		require.Zero(t, w.counts()[newcomer.ID()])
+	})
+}
+
 // TestMemberPlansAsSoonAsItsClientIsBack: the requests for a plan that was due when the servers
 // went away have failed all the time, and the pauses between them have grown.
 func TestMemberPlansAsSoonAsItsClientIsBack(t *testing.T) {
@@ -369,7 +724,7 @@ func TestMemberPlansAsSoonAsItsClientIsBack(t *testing.T) {
 
 // TestMemberShareWrittenByHand: what no plan has is replaced, and no member gets such a partition.
 func TestMemberShareWrittenByHand(t *testing.T) {
-	for _, data := range []string{"partitions", `{"capacity":1,"partitions":["","a/b"]}`} {
+	for _, data := range []string{"partitions", `{"capacity":1,"partitions":["","a/b"]}`, `{"capacity":5,"partitions":["p00"]}`} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWorld(t, partition.Fixed(numbered(4)...))
 			a := w.join("a")
@@ -475,6 +830,87 @@ func TestMemberRemovedPartitionOnItsWay(t *testing.T) {
 		w.await(map[string]int{"a": 1})
 		remove()
 	})
+}
+
+// TestMemberFunctionThatFails ends alone, and is called again after pauses that grow. The partition
+// stays, and moves as any other.
+func TestMemberFunctionThatFails(t *testing.T) {
+	for name, fail := range map[string]func() error{
+		"error":  func() error { return errBroken },
+		"panic":  func() error { panic(errBroken) },
+		"Goexit": func() error { runtime.Goexit(); return nil },
+	} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testFunctionThatFails(t, fail) }) })
+	}
+}
+
+func testFunctionThatFails(t *testing.T, fail func() error) {
+	w := newWorld(t, partition.Fixed("p01", "p02"))
+	client := zktest.Client(t, w.server)
+	member, err := partition.New(client, root, w.names, partition.WithID("m"))
+	require.NoError(t, err)
+	changes := make(chan partition.Change, 1000)
+	registration := member.OnChange(func(c partition.Change) {
+		if c.Partition == "p01" && c.Phase != partition.Waiting {
+			changes <- c
+		}
+	})
+	var mu sync.Mutex // guards the calls and their tokens
+	var tokens []int64
+	var calls []time.Time
+	var others atomic.Int32
+	var lasts atomic.Bool
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() {
+		ended <- member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+			if p.Name == "p02" {
+				others.Add(1)
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			mu.Lock()
+			calls, tokens = append(calls, time.Now()), append(tokens, p.Lease.Token())
+			mu.Unlock()
+			if lasts.Load() {
+				time.Sleep(time.Minute)
+			}
+			return fail()
+		})
+	}()
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+	lasts.Store(true)
+	mu.Lock()
+	for i := range calls[:min(len(calls), 9)] {
+		require.Equal(t, min(100*time.Millisecond<<i, 30*time.Second), calls[i+1].Sub(calls[i]))
+	}
+	require.Greater(t, len(calls), 9)
+	before := len(calls)
+	mu.Unlock()
+	time.Sleep(10 * time.Minute)
+	synctest.Wait()
+	mu.Lock()
+	require.Equal(t, time.Minute+100*time.Millisecond, calls[before+2].Sub(calls[before+1]), "a call that has lasted begins again")
+	require.Len(t, slices.Compact(tokens), 1, "the partition has stayed")
+	require.Equal(t, partition.Held, (<-changes).Phase)
+	for range calls[1:] {
+		c := <-changes
+		require.Equal(t, partition.Failed, c.Phase)
+		require.Error(t, c.Err)
+		require.Equal(t, tokens[0], c.Token)
+	}
+	mu.Unlock()
+	require.Equal(t, int32(1), others.Load(), "the other function has run on")
+
+	w.join("n")
+	time.Sleep(time.Hour)
+	w.check()
+	require.Equal(t, map[string]int{"n": 1}, w.counts())
+	cancel()
+	require.ErrorIs(t, <-ended, context.Canceled)
+	registration.Remove()
+	<-registration.Done()
 }
 
 func TestRunEndsWithAnErrorOfItsFunction(t *testing.T) {

@@ -3,6 +3,7 @@
 package partition_test
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -25,7 +26,9 @@ import (
 // TestModel runs random programs of joins, leaves, outages, killed sessions, lost replies and
 // changes of the set. No partition ever has two holders, and its tokens rise. Whenever trouble
 // is over, each partition of the set has a holder within the session timeout, the members are
-// balanced, and then a join or a leave moves one share and nothing else. Nothing is left.
+// balanced, and then a join or a leave moves one share and nothing else. When all members leave and
+// only newcomers stay, each partition has a holder at once. Znodes among the members that are no
+// members change nothing. Nothing is left.
 func TestModel(t *testing.T) {
 	programs, rounds := 16, 3
 	if testing.Short() {
@@ -42,6 +45,7 @@ func TestModel(t *testing.T) {
 				}
 				m.heal()
 				m.moveOneShare()
+				m.handOver()
 			}
 			m.end()
 		})
@@ -142,6 +146,8 @@ func (m *model) step() {
 		m.changeSet(true)
 	case n == 10:
 		m.loseReplies()
+	case n == 11:
+		m.toggleDebris()
 	}
 	pause := []time.Duration{0, time.Millisecond, 50 * time.Millisecond, time.Second, 4 * time.Second, 12 * time.Second}[m.random.IntN(6)]
 	m.didf("pause %v", pause)
@@ -157,6 +163,51 @@ func (m *model) leaves(id string) {
 	k.link.Refuse(false)
 	k.link.Heal()
 	k.leave()
+}
+
+// toggleDebris makes or deletes a persistent znode among the members. Its name may be a member's that
+// is not there.
+func (m *model) toggleDebris() {
+	at := fmt.Sprintf("%s/members/m%02d", root, m.random.IntN(24))
+	stat, err := m.theirs.Exists(m.tb.Context(), at)
+	require.NoError(m.tb, err)
+	switch {
+	case stat == nil:
+		m.didf("a persistent %s", at)
+		_, err = m.theirs.Create(m.tb.Context(), at, []byte(`{"capacity":1}`), framework.CreatingParentContainersIfNeeded())
+	case stat.EphemeralOwner == 0:
+		m.didf("delete the persistent %s", at)
+		err = m.theirs.Delete(m.tb.Context(), at)
+	}
+	if !errors.Is(err, framework.ErrNodeExists) && !errors.Is(err, framework.ErrNoNode) { // a member was there first
+		require.NoError(m.tb, err)
+	}
+}
+
+// handOver has newcomers join a group at rest, and all other members leave before or after the
+// newcomers have got their shares.
+func (m *model) handOver() {
+	old := slices.Sorted(maps.Keys(m.members))
+	for range 1 + m.random.IntN(3) {
+		m.joinOne(true)
+	}
+	if len(m.members) == len(old) {
+		return // the ids were taken
+	}
+	time.Sleep(time.Duration(m.random.IntN(3000)) * time.Millisecond)
+	for _, id := range old {
+		m.leaves(id)
+	}
+	left := time.Now()
+	for _, name := range m.set {
+		for m.owner(name) == "" {
+			require.Less(m.tb, time.Since(left), time.Second, "%s has no holder, and newcomers are there:\n%s", name, m.told())
+			time.Sleep(time.Millisecond)
+		}
+	}
+	time.Sleep(time.Minute)
+	m.requireAtRest()
+	m.takenMoves()
 }
 
 // loseReplies loses the replies to some of the next writes of the members.

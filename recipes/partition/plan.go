@@ -41,15 +41,11 @@ func (r *run) look() error {
 	if err != nil {
 		return err
 	}
-	r.settled = folder
-	if r.share != nil {
-		return nil // it has a member to follow
-	}
-	r.head = ""
+	r.settled, r.head = folder, ""
 	if plan != nil {
 		r.head = plan.Head
 	}
-	if r.head == "" || r.head == r.cfg.id {
+	if r.head == "" || r.share == nil && r.head == r.cfg.id {
 		r.urgent = true
 	}
 	r.followOthers()

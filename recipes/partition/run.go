@@ -40,7 +40,7 @@ type run struct {
 	others sync.WaitGroup // all goroutines but the run's own
 
 	share    *share // this member's, nil if it is in no plan
-	head     string // of the plan without this member
+	head     string // of the plan at the last look
 	taken    bool   // look what has the name of this member
 	previous follower
 	set      follower
@@ -175,10 +175,7 @@ func (r *run) handle(e event) {
 	case e.err != nil:
 		r.cancel(e.err)
 	case e.path == r.at.share(r.cfg.id):
-		had := r.share != nil
-		if r.share = decodeShare(e.node); had && r.share == nil {
-			r.due = time.Time{} // a newcomer from here on, which looks for the head
-		}
+		r.share = decodeShare(e.node)
 		r.followOthers()
 		r.apply()
 		if r.share == nil || r.share.Capacity != r.cfg.capacity {
