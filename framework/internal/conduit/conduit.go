@@ -323,7 +323,7 @@ func (c *Conduit) Close() error {
 func (c *Conduit) failed(f Failure) {
 	c.lastFailure.Store(&f.Reason)
 	if c.cfg.Failed != nil && c.ctx.Err() == nil {
-		f.Servers = c.hosts.targets()
+		f.Servers = len(c.hosts.all())
 		c.cfg.Failed(f)
 	}
 }

@@ -50,6 +50,7 @@ type hosts struct {
 	cancel      func()   // ends the attempt that is under way; nil for none
 	gone        bool     // now has left the ensemble before its attempt began
 	last        string   // the server of the last connection
+	preferred   target   // the address of a server that is tried before its others
 	again       bool     // now is one of further
 	attempts    int      // since the last stable connection
 	spread      time.Duration
@@ -169,10 +170,12 @@ func (h *hosts) found(addresses []string) target {
 	h.addresses[h.now.server] = addresses
 	var willing, others []target // those that have refused the client come last
 	for _, n := range rand.Perm(len(addresses)) {
-		t := target{server: h.now.server, address: addresses[n]}
-		if h.refused.by[t] {
+		switch t := (target{server: h.now.server, address: addresses[n]}); {
+		case t == h.preferred:
+			willing, h.preferred = slices.Insert(willing, 0, t), target{}
+		case h.refused.by[t]:
 			others = append(others, t)
-		} else {
+		default:
 			willing = append(willing, t)
 		}
 	}
@@ -234,19 +237,19 @@ func (h *hosts) Connected() {
 	h.left, h.further, h.last = 0, nil, h.now.server
 }
 
-// all returns the servers, in any order.
-func (h *hosts) all() []string {
+// all returns the addresses of the servers, as far as they have been looked up.
+func (h *hosts) all() map[target]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return slices.Clone(h.servers)
+	return h.targetsLocked()
 }
 
-// prefer makes a server the next to be tried, if it is still there.
-func (h *hosts) prefer(server string) {
+// prefer makes an address the next to be tried, if it is still there.
+func (h *hosts) prefer(t target) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if i := slices.Index(h.servers, server); i >= 0 {
-		h.next = i
+	if i := slices.Index(h.servers, t.server); i >= 0 {
+		h.next, h.preferred = i, t
 	}
 }
 
@@ -296,13 +299,6 @@ func (h *hosts) targetsLocked() map[target]bool {
 		}
 	}
 	return all
-}
-
-// targets returns the number of addresses of the servers, as far as they have been looked up.
-func (h *hosts) targets() int {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return len(h.targetsLocked())
 }
 
 // haveAllRefused notes an address that has refused the client, and reports whether all have.

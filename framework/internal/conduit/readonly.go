@@ -56,16 +56,16 @@ type writerSearch struct {
 
 // seek returns a server that takes writes and is not the given one. It asks all servers in turn,
 // with growing pauses, and returns false once done is closed.
-func (s *writerSearch) seek(ctx context.Context, done <-chan struct{}, from string) (server string, found bool) {
+func (s *writerSearch) seek(ctx context.Context, done <-chan struct{}, from target) (server target, found bool) {
 	for pause := seekMinPause; ; pause = min(2*pause, seekMaxPause) {
 		timer := time.NewTimer(pause)
 		select {
 		case <-timer.C:
 		case <-done:
 			timer.Stop()
-			return "", false
+			return target{}, false
 		}
-		for _, server := range s.hosts.all() {
+		for server := range s.hosts.all() {
 			if server != from && s.takesWrites(ctx, server) {
 				return server, true
 			}
@@ -74,9 +74,9 @@ func (s *writerSearch) seek(ctx context.Context, done <-chan struct{}, from stri
 }
 
 // takesWrites asks a server with the four-letter word isro.
-func (s *writerSearch) takesWrites(ctx context.Context, server string) bool {
-	ctx, cancel := context.WithTimeout(ctx, s.limit)
+func (s *writerSearch) takesWrites(ctx context.Context, t target) bool {
+	ctx, cancel := context.WithTimeout(t.within(ctx), s.limit)
 	defer cancel()
-	answer, err := askFourLetterWord(ctx, s.dial, server, "isro")
+	answer, err := askFourLetterWord(ctx, s.dial, t.server, "isro")
 	return err == nil && strings.TrimSpace(answer) == "rw"
 }

@@ -3,6 +3,7 @@
 package conduit_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"io"
@@ -100,21 +101,21 @@ func TestReadOnlySessionOfTheQuorumIsNotTakenToAReadOnlyServer(t *testing.T) {
 }
 
 func TestReadOnlyServerThatTakesWritesIsPreferred(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		var asked, takesWrites atomic.Int64
+	twoServers(t, func(t *testing.T, n *network, servers func(*conduit.Config)) {
+		var asked atomic.Int64
+		var takesWrites atomic.Value
 		probing := atomic.Bool{}
-		_, told := open(t, n, withReadOnly, func(cfg *conduit.Config) {
-			cfg.Servers = []string{"a:1", "b:1", "c:1"}
+		_, told := open(t, n, withReadOnly, servers, func(cfg *conduit.Config) {
+			dial := cfg.Dial
 			cfg.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 				if !probing.Load() {
-					return n.dial(ctx, network, address)
+					return dial(ctx, network, address)
 				}
 				client, server := net.Pipe()
 				answer := "ro"
 				if asked.Add(1) > 20 {
 					answer = "rw"
-					takesWrites.Store(int64(address[0]))
+					takesWrites.Store(cmp.Or(conduit.Address(ctx), address))
 					probing.Store(false)
 				}
 				go func() {
@@ -136,7 +137,7 @@ func TestReadOnlyServerThatTakesWritesIsPreferred(t *testing.T) {
 		require.Equal(t, "disconnected", <-told.told)
 		first := p.address
 		p = <-n.peers
-		require.EqualValues(t, takesWrites.Load(), p.address[0])
+		require.Equal(t, takesWrites.Load(), p.address)
 		require.NotEqual(t, first, p.address)
 		p.accept(0x51, sessionTimeout)
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
