@@ -851,3 +851,42 @@ func TestTxnCommitThatMeetsRestoredServersIsAConflict(t *testing.T) {
 		require.Equal(t, "restored+", data(t, client, "/d/a"))
 	})
 }
+
+// TestTxnMissingZnodesWereMissingAtOneMoment: one of two znodes is always there, and moves whenever the transaction looks at the other place.
+func TestTxnMissingZnodesWereMissingAtOneMoment(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	put(t, client, "/d/y", "")
+	move := func(from, to string) {
+		_, err := other.Transact(context.Background(), framework.DeleteOp(from), framework.CreateOp(to, nil))
+		assert.NoError(t, err)
+	}
+	moved := make(chan struct{})
+	var once sync.Once
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpExists || r.Path != "/d/y" {
+			return zkserver.Pass
+		}
+		once.Do(func() {
+			go func() {
+				defer close(moved)
+				move("/d/y", "/d/x")
+			}()
+		})
+		return zkserver.HoldUntil(moved)
+	})
+	runs, x, y := 0, false, false
+	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) (err error) {
+		if x, err = tx.Exists("/d/x"); err != nil {
+			return err
+		}
+		if runs++; runs == 1 {
+			move("/d/y", "/d/x")
+		}
+		if y, err = tx.Exists("/d/y"); runs == 1 {
+			move("/d/x", "/d/y")
+		}
+		return err
+	}))
+	require.True(t, x != y, "x %v, y %v", x, y)
+}
