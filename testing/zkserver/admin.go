@@ -63,6 +63,9 @@ func (s *Server) mode() string {
 
 // fullVersion has the form that clients parse: version, build, date. The date was written in another way before 3.7.
 func (s *Server) fullVersion() string {
+	if s.cfg.keeper {
+		return keeperVersion
+	}
 	built := "2022-02-25 08:49 UTC"
 	if !s.cfg.version.atLeast(serverVersion{3, 7, 0}) {
 		built = "02/25/2022 08:49 GMT"
@@ -70,13 +73,20 @@ func (s *Server) fullVersion() string {
 	return s.cfg.version.String() + "-zkserver, built on " + built
 }
 
+func (s *Server) product() string {
+	if s.cfg.keeper {
+		return "ClickHouse Keeper"
+	}
+	return "Zookeeper"
+}
+
 func (s *Server) adminServer(out *bytes.Buffer) {
-	fmt.Fprintf(out, "Zookeeper version: %s\n", s.fullVersion())
+	fmt.Fprintf(out, "%s version: %s\n", s.product(), s.fullVersion())
 	s.adminSummary(out)
 }
 
 func (s *Server) adminStat(out *bytes.Buffer) {
-	fmt.Fprintf(out, "Zookeeper version: %s\nClients:\n", s.fullVersion())
+	fmt.Fprintf(out, "%s version: %s\nClients:\n", s.product(), s.fullVersion())
 	for _, c := range s.connsOf(0) {
 		fmt.Fprintf(out, " %s)\n", c.brief())
 	}

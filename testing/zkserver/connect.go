@@ -88,7 +88,7 @@ func (s *Server) attach(c *conn, r connectRequest) {
 	}
 	timeout := min(max(r.timeout, s.cfg.minTimeout), s.cfg.maxTimeout)
 	var ss *session
-	if r.session == 0 {
+	if r.session == 0 || s.cfg.keeper {
 		ss = s.openSession(c, timeout)
 	} else {
 		ss = s.takeSession(c, r.session, r.password, timeout)

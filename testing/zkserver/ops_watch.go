@@ -22,7 +22,9 @@ func (x *call) addWatch() code {
 	default:
 		return codeMarshalling
 	}
-	x.out.int32(0)
+	if !x.s.cfg.keeper {
+		x.out.int32(0)
+	}
 	return codeOK
 }
 

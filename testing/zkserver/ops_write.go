@@ -31,7 +31,13 @@ func (x *call) create() code {
 	path, n, err := t.create(r, x.caller())
 	if err == codeOK {
 		x.out.string(path)
-		if x.op != OpCreate {
+		switch {
+		case x.op == OpCreate:
+		case x.s.cfg.keeper:
+			empty := *n
+			empty.data = nil
+			x.out.stat(&empty)
+		default:
 			x.out.stat(n)
 		}
 	}

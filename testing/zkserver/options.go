@@ -39,6 +39,7 @@ type config struct {
 	superDigest    string            // empty for no super user
 	saslUsers      map[string]string // passwords; nil for no SASL
 	saslRequired   bool
+	keeper         bool // as WithKeeper says
 	reconfig       bool // reconfig is allowed, for which it takes more than one server
 }
 

@@ -231,6 +231,8 @@ func (s *Server) apply(c *conn, r request) outcome {
 	case !admitted:
 		err = codeSASLRequired
 		x.end, x.outside = true, true
+	case s.cfg.keeper && (handle == nil || isUnknownToKeeper(r.op)):
+		s.cut(c)
 	case handle == nil || !s.cfg.version.knows(r.op):
 		x.end, x.outside, x.zxid = true, true, -1
 	case s.readOnly && r.op.needsLeader():

@@ -285,7 +285,7 @@ func (s *Server) begin() *txn {
 	return &txn{
 		tree: s.tree, watches: s.watches,
 		zxid: s.tree.zxid, now: time.Now().UnixMilli(),
-		sasl:  s.cfg.saslUsers != nil,
+		sasl: s.cfg.saslUsers != nil, keeper: s.cfg.keeper,
 		wraps: !s.cfg.version.atLeast(serverVersion{3, 6, 0}),
 	}
 }

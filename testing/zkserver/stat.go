@@ -31,6 +31,9 @@ type node struct {
 	// since 3.6 it stays, and creating a child no longer changes pzxid either (DataTree.createNode raises both together
 	// or not at all, ZOOKEEPER-3249): all further sequential children get the number 2147483647.
 	creates int32
+
+	// childSets counts the writes of children's data, which Keeper adds to the cversion.
+	childSets int32
 }
 
 // stat writes the Stat of n as clients see it. A container or TTL node shows no owner.
@@ -41,7 +44,7 @@ func (e *encoder) stat(n *node) {
 	e.int64(n.ctime)
 	e.int64(n.mtime)
 	e.int32(n.version)
-	e.int32(2*n.creates - children) // every create, and a delete for each child that is gone
+	e.int32(2*n.creates - children + n.childSets) // every create, and a delete for each child that is gone
 	e.int32(n.aversion)
 	e.int64(n.owner)
 	e.int32(int32(len(n.data)))

@@ -19,6 +19,7 @@ type txn struct {
 	now     int64 // milliseconds since the Unix epoch
 	wraps   bool  // what becomes of a full count of creates, see node.creates
 	sasl    bool  // the server knows the scheme
+	keeper  bool  // see WithKeeper
 	granted int   // entries of ACLs that it has given to nodes
 	undo    []func()
 	events  []event
@@ -108,6 +109,9 @@ func (r *createRequest) kind() (nodeKind, code) {
 // the checks is PrepRequestProcessor.pRequest2TxnCreate's: it decides which of several errors a client sees.
 func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 	kind, err := r.kind()
+	if err == codeOK && t.keeper && (kind == kindContainer || kind == kindTTL) { // in a multi; otherwise the request is unknown
+		err = codeBadArguments
+	}
 	if err != codeOK {
 		return "", nil, err
 	}
@@ -202,7 +206,9 @@ func (t *txn) remove(path string) {
 	parent := t.tree.lookup(parentPath)
 	before := parent.pzxid
 	n := t.tree.remove(path)
-	parent.pzxid = t.zxid
+	if !t.keeper {
+		parent.pzxid = t.zxid
+	}
 	t.undo = append(t.undo, func() {
 		t.tree.insert(path, n)
 		parent.pzxid = before
@@ -224,6 +230,11 @@ func (t *txn) setData(path string, data []byte, version int32, who caller) (*nod
 	before := *n
 	t.tree.setData(n, data)
 	n.version, n.mzxid, n.mtime = nextVersion(n.version), t.zxid, t.now
+	if parentPath, _, ok := splitPath(canonical(path)); ok && t.keeper {
+		parent := t.tree.lookup(parentPath)
+		parent.childSets++
+		t.undo = append(t.undo, func() { parent.childSets-- })
+	}
 	t.undo = append(t.undo, func() {
 		t.tree.setData(n, before.data)
 		n.version, n.mzxid, n.mtime = before.version, before.mzxid, before.mtime

@@ -116,12 +116,20 @@ func (b Backend) Requires(tb testing.TB, features ...ensemble.Feature) {
 	}
 }
 
+// keeperEnv has EachBackend run each test on an embedded server that behaves as ClickHouse Keeper, and on no other.
+const keeperEnv = "CURATOR_KEEPER"
+
 // EachBackend runs the test on the embedded server and, unless -short is given,
 // on real ZooKeeper. The embedded server is new for each test; the real one
 // is shared by all tests of the package, whose TestMain must use
-// [Main] or [WithSharedServers].
+// [Main] or [WithSharedServers]. With CURATOR_KEEPER=1 in the environment it runs the
+// test on an embedded server made [zkserver.WithKeeper] instead.
 func EachBackend(t *testing.T, test func(t *testing.T, server Backend)) {
 	t.Helper()
+	if os.Getenv(keeperEnv) != "" {
+		t.Run("keeper", func(t *testing.T) { test(t, Embedded(NewServer(t, zkserver.WithKeeper()))) })
+		return
+	}
 	t.Run("zkserver", func(t *testing.T) { test(t, Embedded(NewServer(t))) })
 	if testing.Short() {
 		return
