@@ -293,7 +293,9 @@ func WithCompressionProvider(p CompressionProvider) Option {
 //
 // As in Curator it applies to recipes too. Locks, elections, values, queues, caches and services
 // then read and write all data compressed, even empty data. So all programs that share such znodes
-// must have it, or none. What ZooKeeper itself writes, such as [Framework.Config], and parents that
+// must have it, or none. A fleet that runs goes over with a provider that reads both forms; see the example of
+// [WithCompressionProvider]. One contender, participant or item that is not compressed makes no call fail that
+// concerns others, too: locks and elections wait for such a contender, and queues leave such an item out. What ZooKeeper itself writes, such as [Framework.Config], and parents that
 // are created on the way are not compressed.
 func WithCompression() Option { return compressionOption{} }
 

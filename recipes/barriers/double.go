@@ -288,7 +288,7 @@ func (b *DistributedDoubleBarrier) open(ctx context.Context, m *member) (bool, e
 type snapshot struct {
 	session *framework.Session // before the reads
 	folder  *framework.Stat    // nil if there is none
-	data    []byte             // of the folder
+	data    []byte             // of the folder, as it is stored
 	ready   *framework.Stat    // nil if the barrier is closed
 }
 
@@ -300,7 +300,7 @@ func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, erro
 	var folder framework.Stat
 	var err error
 	// Not in a pipeline, whose reads may be answered in another order.
-	if s.data, err = b.client.Get(ctx, b.path, framework.StoringStatIn(&folder)); errors.Is(err, framework.ErrNoNode) {
+	if s.data, err = b.client.Get(ctx, b.path, framework.StoringStatIn(&folder), framework.Undecompressed()); errors.Is(err, framework.ErrNoNode) {
 		return s, nil
 	} else if err != nil {
 		return s, err
@@ -318,7 +318,7 @@ func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, erro
 // If it is not known to be, the caller looks again.
 func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, conditions ...framework.Op) (closed bool, err error) {
 	ops := slices.Concat(conditions, []framework.Op{
-		framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version)),
+		framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version), framework.Uncompressed()),
 		framework.DeleteOp(b.ready()),
 	})
 	err = b.client.Retry(ctx, func(ctx context.Context) error {
@@ -346,7 +346,7 @@ func (b *DistributedDoubleBarrier) leave(ctx context.Context) error {
 	for wait := timeout / 16; ; wait = min(2*wait, timeout) {
 		var watch *framework.Watch
 		var ready framework.Stat
-		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready))
+		_, err := b.client.Get(ctx, b.ready(), framework.Watched(&watch), framework.StoringStatIn(&ready), framework.Undecompressed())
 		// Another one opens another round than this member's.
 		closed := errors.Is(err, framework.ErrNoNode) || err == nil && ready.Czxid != b.inside.opened
 		if err != nil && !closed {

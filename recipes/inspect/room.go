@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 const (
@@ -162,9 +163,14 @@ func (r *room) keepsNames(l *list) {
 // data there is.
 func (r *room) readNodes(ctx context.Context, client *framework.Framework, nodes []*node) error {
 	reads := make([]framework.Read, len(nodes))
+	defer func() {
+		for _, n := range nodes {
+			n.data = attempt.Plain(client, n.path, n.data)
+		}
+	}()
 	if r == nil {
 		for i, n := range nodes {
-			reads[i] = framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat)).StoringErrorIn(&n.err)
+			reads[i] = framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat), framework.Undecompressed()).StoringErrorIn(&n.err)
 		}
 		return readAll(ctx, client, reads)
 	}
@@ -186,7 +192,7 @@ func (r *room) readNodes(ctx context.Context, client *framework.Framework, nodes
 		}
 		n.stat = *stats[i]
 		if length := int(n.stat.DataLength); length > 0 && length <= longData && r.takes(length) {
-			small = append(small, framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat)).StoringErrorIn(&n.err))
+			small = append(small, framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat), framework.Undecompressed()).StoringErrorIn(&n.err))
 		}
 	}
 	return readAll(ctx, client, small)

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // Znode is one znode, as [Tree] has read it.
@@ -42,7 +43,7 @@ func Tree(ctx context.Context, client *framework.Framework, path string) ([]Znod
 		for i := range read {
 			z := &read[i]
 			z.Path = level[i]
-			reads[i] = framework.ReadData(z.Path, &z.Data, framework.StoringStatIn(&z.Stat)).StoringErrorIn(&z.Err)
+			reads[i] = framework.ReadData(z.Path, &z.Data, framework.StoringStatIn(&z.Stat), framework.Undecompressed()).StoringErrorIn(&z.Err)
 		}
 		if err := readAll(ctx, client, reads); err != nil {
 			return nil, fmt.Errorf("inspect: %s: %w", path, err)
@@ -56,6 +57,7 @@ func Tree(ctx context.Context, client *framework.Framework, path string) ([]Znod
 			default:
 				continue
 			}
+			z.Data = attempt.Plain(client, z.Path, z.Data)
 			nodes = append(nodes, z)
 			for _, name := range lists[i].names {
 				if child := framework.JoinPath(z.Path, name); client.FullPath(child) != serverNodes {

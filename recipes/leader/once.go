@@ -252,6 +252,6 @@ func (o *Once) isOurs(ctx context.Context, key string, data []byte) (bool, error
 	if err := o.client.Sync(ctx, o.marker(key)); err != nil {
 		return false, err
 	}
-	have, err := o.client.Get(ctx, o.marker(key))
-	return err == nil && string(have) == string(data), err
+	have, err := o.client.Get(ctx, o.marker(key), framework.Undecompressed())
+	return err == nil && string(attempt.Plain(o.client, o.marker(key), have)) == string(data), err
 }

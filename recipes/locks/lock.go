@@ -216,7 +216,7 @@ func (l *lock) notAcquired(ahead []string, cause error) error {
 	e := &NotAcquiredError{Position: len(ahead), path: l.path, lockName: l.lockName, ahead: ahead, cause: cause}
 	for _, name := range ahead[:min(len(ahead), identified)] {
 		data, _ := l.line.Data(name)
-		e.identities = append(e.identities, data)
+		e.identities = append(e.identities, string(attempt.Plain(l.client, framework.JoinPath(l.path, name), []byte(data))))
 	}
 	return e
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // Participants returns the contenders in the order of the queue. It takes one round trip
@@ -106,7 +107,7 @@ func (l *lock) readAll(ctx context.Context, contenders []*contender) error {
 	for len(unread) > 0 {
 		reads := make([]framework.Read, len(unread))
 		for i, c := range unread {
-			reads[i] = framework.ReadData(c.path(), &c.data, framework.StoringStatIn(&c.stat))
+			reads[i] = framework.ReadData(c.path(), &c.data, framework.StoringStatIn(&c.stat), framework.Undecompressed())
 		}
 		err := l.client.Pipeline(ctx, reads...)
 		var failed *framework.OpError
@@ -139,7 +140,7 @@ func (l *lock) readAll(ctx context.Context, contenders []*contender) error {
 
 // participant describes a contender that was read, by its place in the queue.
 func (c *contender) participant(in queued) Participant {
-	p := ParticipantOf(c.path(), c.l.lockName, c.data, c.stat)
+	p := ParticipantOf(c.path(), c.l.lockName, attempt.Plain(c.l.client, c.path(), c.data), c.stat)
 	p.Position = c.position
 	// A contender that is never admitted neither holds the lock nor waits for another.
 	if result, err := in.decide(c.l, c.name); err == nil {
@@ -166,9 +167,9 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ReadOption)
 // the error matches [framework.ErrNoNode].
 func (l *LockInternals) Participant(ctx context.Context, name string, opts ...framework.ReadOption) (Participant, error) {
 	path, stat := framework.JoinPath(l.path, name), framework.Stat{}
-	data, err := l.client.Get(ctx, path, append(opts, framework.StoringStatIn(&stat))...)
+	data, err := l.client.Get(ctx, path, append(opts, framework.StoringStatIn(&stat), framework.Undecompressed())...)
 	if err != nil {
 		return Participant{}, fmt.Errorf("locks: participant: %w", err)
 	}
-	return ParticipantOf(path, l.lockName, data, stat), nil
+	return ParticipantOf(path, l.lockName, attempt.Plain(l.client, path, data), stat), nil
 }

@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // AttemptRevoke asks a contender to give its lock back, or to give it back soon once it has
@@ -70,7 +71,7 @@ func (l *Lease) Revoked() <-chan struct{} { return l.hold.revocation().Done() }
 
 // noteRequest looks for a request in the node's data.
 func (h *hold) noteRequest(data []byte) {
-	if string(data) == revokeMessage {
+	if string(attempt.Plain(h.l.client, h.node.Path, data)) == revokeMessage {
 		h.setRevoked()
 	}
 }

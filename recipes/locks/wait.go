@@ -139,7 +139,7 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 	if !time.Now().Before(a.ownDue) {
 		unread = a.unread(needed)
 		if a.own == nil {
-			reads = append(reads, framework.ReadData(a.node.Path, &a.data, framework.Watched(&a.own), framework.StoringAbsenceIn(&absent)))
+			reads = append(reads, framework.ReadData(a.node.Path, &a.data, framework.Watched(&a.own), framework.StoringAbsenceIn(&absent), framework.Undecompressed()))
 			held = a.heldHere(needed)
 		}
 	}
@@ -149,7 +149,7 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 	}
 	gone, data := make([]bool, len(unread)), make([][]byte, len(unread))
 	for i, path := range a.l.pathsOf(unread) {
-		reads = append(reads, framework.ReadData(path, &data[i], framework.StoringAbsenceIn(&gone[i])))
+		reads = append(reads, framework.ReadData(path, &data[i], framework.StoringAbsenceIn(&gone[i]), framework.Undecompressed()))
 	}
 	if err := a.l.client.Pipeline(ctx, reads...); err != nil {
 		return err

@@ -212,7 +212,7 @@ func readQueueBatch(
 		if len(q.names) > 0 {
 			errs[i] = nil
 			path := framework.JoinPath(at.lock(q.name), q.names[0])
-			heads = append(heads, framework.ReadData(path, &data[i], framework.StoringStatIn(&stats[i])).StoringErrorIn(&errs[i]))
+			heads = append(heads, framework.ReadData(path, &data[i], framework.StoringStatIn(&stats[i]), framework.Undecompressed()).StoringErrorIn(&errs[i]))
 		}
 	}
 	if err := client.Pipeline(ctx, heads...); err != nil {
@@ -225,7 +225,7 @@ func readQueueBatch(
 		case errs[i] != nil:
 			return errs[i]
 		default:
-			p := locks.ParticipantOf(framework.JoinPath(at.lock(q.name), q.names[0]), lockName, data[i], stats[i])
+			p := locks.ParticipantOf(framework.JoinPath(at.lock(q.name), q.names[0]), lockName, attempt.Plain(client, at.lock(q.name), data[i]), stats[i])
 			q.holder = &p
 		}
 	}

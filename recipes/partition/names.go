@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // maxNames bounds the names of a set together, in bytes of JSON. The first member has all of them
@@ -69,14 +70,14 @@ func (s storedNames) check(*framework.Framework) error {
 }
 
 func (s storedNames) load(ctx context.Context, client *framework.Framework) ([]string, bool, error) {
-	data, err := client.Get(ctx, string(s))
+	data, err := client.Get(ctx, string(s), framework.Undecompressed())
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	names, err := parseNames(client, data)
+	names, err := parseNames(client, attempt.Plain(client, string(s), data))
 	if err != nil {
 		client.Logger().Error("a set of partitions is not valid, the last one stays in force", logPath, string(s), "error", err)
 		return nil, false, nil

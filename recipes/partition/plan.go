@@ -59,7 +59,7 @@ func (r *run) readRoot(ctx context.Context) (plan *root, folder int64, err error
 	var noPlan bool
 	var stat *framework.Stat
 	err = r.client.Pipeline(ctx,
-		framework.ReadData(r.at.plan(), &data, framework.StoringAbsenceIn(&noPlan)),
+		framework.ReadData(r.at.plan(), &data, framework.StoringAbsenceIn(&noPlan), framework.Undecompressed()),
 		framework.ReadStat(r.at.members(), &stat))
 	if err != nil {
 		return nil, 0, err
@@ -71,7 +71,7 @@ func (r *run) readRoot(ctx context.Context) (plan *root, folder int64, err error
 		return nil, folder, nil
 	}
 	plan = new(root)
-	if json.Unmarshal(data, plan) != nil {
+	if json.Unmarshal(attempt.Plain(r.client, r.at.plan(), data), plan) != nil {
 		plan = new(root) // written by hand
 	}
 	return plan, folder, nil

@@ -85,13 +85,14 @@ func readState(ctx context.Context, client *framework.Framework, at layout) (*st
 	var stat, folder framework.Stat
 	var noPlan bool
 	var noShares, noMembers error
-	err := client.Pipeline(ctx, framework.ReadData(at.plan(), &data, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&noPlan)))
+	err := client.Pipeline(ctx, framework.ReadData(at.plan(), &data,
+		framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&noPlan), framework.Undecompressed()))
 	if err != nil {
 		return s, err
 	}
 	if !noPlan {
 		s.exists, s.version = true, stat.Version
-		if err := json.Unmarshal(data, &s.root); err != nil {
+		if err := json.Unmarshal(attempt.Plain(client, at.plan(), data), &s.root); err != nil {
 			s.root = root{} // written by hand: the next plan mends it
 		}
 	}
@@ -150,7 +151,8 @@ func readAll(
 	for i, name := range names {
 		n := &nodes[i]
 		n.Stat = new(framework.Stat)
-		reads[i] = framework.ReadData(path(name), &n.Data, framework.StoringStatIn(n.Stat), framework.StoringAbsenceIn(&absent[i]))
+		reads[i] = framework.ReadData(path(name), &n.Data, framework.StoringStatIn(n.Stat), framework.StoringAbsenceIn(&absent[i]),
+			framework.Undecompressed())
 	}
 	if err := client.Pipeline(ctx, reads...); err != nil {
 		return err
@@ -159,6 +161,7 @@ func readAll(
 		if absent[i] {
 			nodes[i] = framework.Node{}
 		}
+		nodes[i].Data = attempt.Plain(client, path(name), nodes[i].Data)
 		if err := visit(name, nodes[i]); err != nil {
 			return err
 		}

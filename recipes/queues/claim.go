@@ -177,11 +177,11 @@ func (l *locker) finish(ctx context.Context, item, lock string, ops ...framework
 
 // owns reports whether a lock is of this consumer: it has its name as data.
 func (l *locker) owns(ctx context.Context, lock string) (bool, error) {
-	data, err := l.client.Get(ctx, lock)
+	data, err := l.client.Get(ctx, lock, framework.Undecompressed())
 	if errors.Is(err, framework.ErrNoNode) {
 		return false, nil
 	}
-	return err == nil && string(data) == l.claim, err
+	return err == nil && string(attempt.Plain(l.client, lock, data)) == l.claim, err
 }
 
 // give deletes what is left of a lock.

@@ -326,9 +326,8 @@ func (c *consumer) watchLocks(ctx context.Context) (gone <-chan struct{}, cancel
 	watches := make([]*framework.Watch, len(c.busy))
 	absent := make([]bool, len(c.busy))
 	reads := make([]framework.Read, len(c.busy))
-	var ignored []byte
 	for i, lock := range c.busy {
-		reads[i] = framework.ReadData(lock, &ignored, framework.Watched(&watches[i]), framework.StoringAbsenceIn(&absent[i]))
+		reads[i] = framework.ReadData(lock, nil, framework.Watched(&watches[i]), framework.StoringAbsenceIn(&absent[i]))
 	}
 	cancel = func() {
 		for _, w := range watches {

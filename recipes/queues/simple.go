@@ -80,7 +80,9 @@ func (q *SimpleDistributedQueue) Offer(ctx context.Context, data []byte) error {
 	}))
 }
 
-// Peek returns the first item and leaves it there, or fails with [ErrEmpty].
+// Peek returns the first item and leaves it there, or fails with [ErrEmpty]. An item that the client cannot read,
+// because it is too long, forbidden or not compressed as [framework.WithCompression] says, is left out, and the log
+// says so. Poll and Take leave out such items, too.
 func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
 	data, _, err := q.first(ctx, nil, q.read)
 	return data, wrap("peek at "+q.path, err)
@@ -122,23 +124,28 @@ func (q *SimpleDistributedQueue) first(
 	ctx context.Context, into **framework.Watch, use func(context.Context, string, listed) ([]byte, error),
 ) (data []byte, empty bool, err error) {
 	for {
-		known, err := q.known(ctx, into)
+		known, isNew, err := q.known(ctx, into)
 		if err != nil {
 			return nil, false, err
 		}
-		if len(known.names) == 0 {
-			return nil, true, ErrEmpty
-		}
+		leftOut := 0
 		for _, name := range known.names {
 			data, err := use(ctx, name, known.listed)
 			if errors.Is(err, errOtherFolder) {
 				q.keep(heads{})
 				break
 			}
-			if !attempt.Overtaken(err) {
+			switch {
+			case errors.Is(err, errUnreadable):
+				leftOut++
+				q.client.Logger().Error("an item cannot be read and stays in its queue", logPath, q.path, "name", name, "error", err)
+			case !attempt.Overtaken(err):
 				return data, false, err
 			}
 			q.forget(name, known.listed)
+		}
+		if isNew && leftOut == len(known.names) {
+			return nil, true, ErrEmpty
 		}
 		// All are gone, or from another folder. Other items may have come since the list.
 		if into != nil {
@@ -148,19 +155,19 @@ func (q *SimpleDistributedQueue) first(
 }
 
 // known returns the beginning of the queue. It lists the items only if all that it knew of
-// have gone.
-func (q *SimpleDistributedQueue) known(ctx context.Context, into **framework.Watch) (heads, error) {
+// have gone, and says so.
+func (q *SimpleDistributedQueue) known(ctx context.Context, into **framework.Watch) (known heads, isNew bool, err error) {
 	q.mu.Lock()
-	known := q.heads
+	known = q.heads
 	q.mu.Unlock()
 	history := q.client.History()
 	if len(known.names) > 0 && known.history == history {
-		return known, nil
+		return known, false, nil
 	}
 	var stat framework.Stat
 	names, err := list(ctx, q.client, q.path, simplePrefix, into, framework.StoringStatIn(&stat))
 	if err != nil {
-		return heads{}, err
+		return heads{}, false, err
 	}
 	names = slices.DeleteFunc(names, func(name string) bool { // which is no item
 		_, ok := framework.SequenceNumber(name, simplePrefix)
@@ -172,7 +179,7 @@ func (q *SimpleDistributedQueue) known(ctx context.Context, into **framework.Wat
 		known.names[i] = strings.Clone(names[i]) // a part of the reply would keep all of it in memory
 	}
 	q.keep(known)
-	return known, nil
+	return known, true, nil
 }
 
 func (q *SimpleDistributedQueue) keep(known heads) {
@@ -195,6 +202,9 @@ func (q *SimpleDistributedQueue) forget(name string, at listed) {
 // numbers have then begun again, and the list says nothing about its order.
 var errOtherFolder = errors.New("the folder may have been created again after the list")
 
+// errUnreadable says that the client cannot read an item, which concerns no other item.
+var errUnreadable = errors.New("the item cannot be read")
+
 // read returns an item by its name in the list of that time.
 func (q *SimpleDistributedQueue) read(ctx context.Context, name string, at listed) ([]byte, error) {
 	var stat framework.Stat
@@ -205,6 +215,9 @@ func (q *SimpleDistributedQueue) get(ctx context.Context, name string, at listed
 	data, err := q.client.Get(ctx, framework.JoinPath(q.path, name), framework.StoringStatIn(stat))
 	if err == nil && (stat.Czxid > at.zxid || q.client.History() != at.history) {
 		return nil, errOtherFolder
+	}
+	if isOfElement(err) {
+		err = fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	return data, err
 }

@@ -35,7 +35,7 @@ func TakeBack(ctx context.Context, client *framework.Framework, path string, cau
 func AwaitAbsence(ctx context.Context, client *framework.Framework, path string) error {
 	for {
 		var watch *framework.Watch
-		_, err := client.Get(ctx, path, framework.Watched(&watch))
+		_, err := client.Get(ctx, path, framework.Watched(&watch), framework.Undecompressed())
 		if errors.Is(err, framework.ErrNoNode) {
 			return nil
 		}

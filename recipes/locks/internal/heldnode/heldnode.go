@@ -108,7 +108,7 @@ func (n *Node) examine(ctx context.Context) {
 		var stat framework.Stat
 		var data []byte
 		err := attempt.Guard(n.Client, func() (err error) {
-			data, err = n.Client.Get(ctx, n.Path, framework.Watched(&own), framework.StoringStatIn(&stat))
+			data, err = n.Client.Get(ctx, n.Path, framework.Watched(&own), framework.StoringStatIn(&stat), framework.Undecompressed())
 			return err
 		})
 		if _, panicked := errors.AsType[*attempt.PanicError](err); panicked {

@@ -262,7 +262,7 @@ func (w *Waiter) sleep(ctx context.Context, place int) error {
 	var before <-chan struct{}
 	if place > 0 {
 		var watch *framework.Watch
-		_, err := w.folder.Client.Get(ctx, framework.JoinPath(w.folder.Path, w.now.waiters[place-1]), framework.Watched(&watch))
+		_, err := w.folder.Client.Get(ctx, framework.JoinPath(w.folder.Path, w.now.waiters[place-1]), framework.Watched(&watch), framework.Undecompressed())
 		if errors.Is(err, framework.ErrNoNode) {
 			return nil
 		}
