@@ -168,11 +168,8 @@ func (l *locker) finish(ctx context.Context, item, lock string, ops ...framework
 		// The item was deleted. A znode that has its name by now is another item.
 		l.client.Logger().Warn("an item was deleted while it was consumed", logPath, item)
 		return false, l.give(ctx, lock)
-	case len(ops) == 0:
-		return false, err
 	}
-	l.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
-	return false, l.unlock(ctx, item, lock)
+	return false, err
 }
 
 // owns reports whether a lock is of this consumer: it has its name as data.

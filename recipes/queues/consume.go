@@ -409,7 +409,11 @@ func (c *consumer) deliver(ctx context.Context, name string, node ahead) (*deliv
 	err := node.err
 	if err == nil {
 		d := &delivery{c: c, name: name, path: framework.JoinPath(c.q.path, name), stat: node.stat}
-		if d.items, d.notes, err = decode(node.data); err == nil {
+		var items [][]byte
+		if items, d.notes, err = decode(node.data); err == nil {
+			for _, data := range items {
+				d.items = append(d.items, content{data: data})
+			}
 			return d, nil
 		}
 	}
@@ -522,6 +526,10 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 // consumeUnlocked yields an item and then deletes it or puts it back, unless another consumer has
 // done that first.
 func (c *consumer) consumeUnlocked(ctx context.Context, name string, yield func(*Item, error) bool) (left bool, err error) {
+	// Not after the item has failed, as it may get another number itself.
+	if err := c.q.folder.look(ctx); err != nil {
+		return false, err
+	}
 	path := framework.JoinPath(c.q.path, name)
 	node, err := c.read(ctx, path, name)
 	if err != nil || node.gone {

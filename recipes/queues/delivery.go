@@ -18,7 +18,7 @@ import (
 type delivery struct {
 	c          *consumer
 	name, path string
-	items      [][]byte
+	items      []content
 	notes      notes
 	stat       framework.Stat // with the version that this consumer has written last
 
@@ -26,16 +26,49 @@ type delivery struct {
 	lock   string
 
 	begun   bool           // the loop gets the items
-	given   int            // the items before it were given to the loop
-	from    int            // the items before it were consumed
-	kept    int            // the znode has the items from here on
-	failure error          // of the item at from, which is put back or moved
+	failure error          // of the first item that is not done, which is put back or moved
 	pending []framework.Op // a Transact whose outcome is unknown
 	stays   bool           // the znode stays in the list
 }
 
-// removed takes down that the znode has only the items from n on.
-func (d *delivery) removed(n int) { d.from, d.kept, d.failure = n, n, nil }
+// content is one item of a znode. The items before it are at least as far.
+type content struct {
+	data  []byte
+	state state
+}
+
+type state int
+
+const (
+	waiting state = iota
+	given         // to the loop, which has not consumed it
+	done          // and still in the znode
+	removed
+)
+
+// first returns the index of the first item that has not come so far.
+func (d *delivery) first(least state) int {
+	if i := slices.IndexFunc(d.items, func(c content) bool { return c.state < least }); i >= 0 {
+		return i
+	}
+	return len(d.items)
+}
+
+// rest returns the index of the first item that was not consumed. The znode must keep the items from there on.
+func (d *delivery) rest() int { return d.first(done) }
+
+// reached takes down that the first n items have come so far.
+func (d *delivery) reached(n int, s state) {
+	for i := range d.items[:n] {
+		d.items[i].state = max(d.items[i].state, s)
+	}
+}
+
+// removed takes down that the znode no longer has the first n items.
+func (d *delivery) removed(n int) {
+	d.reached(n, removed)
+	d.failure = nil
+}
 
 // claims is how many locks the znode ever had: the server counts changes of its children.
 func (d *delivery) claims() int {
@@ -54,9 +87,11 @@ func (d *delivery) attempt(index int) int {
 // data returns what a znode with the items from one to another has. since is how many locks it had.
 func (d *delivery) data(from, to, since int, failure error) []byte {
 	n := notes{Attempts: make([]int, to-from)}
-	for i := range n.Attempts {
+	items := make([][]byte, to-from)
+	for i, item := range d.items[from:to] {
+		items[i] = item.data
 		n.Attempts[i] = d.attempt(from+i) - since
-		if from+i >= d.given {
+		if item.state == waiting {
 			n.Attempts[i]-- // it was not given now
 		}
 	}
@@ -66,7 +101,7 @@ func (d *delivery) data(from, to, since int, failure error) []byte {
 	case from == 0:
 		n.Error = d.notes.Error
 	}
-	return encode(d.items[from:to], n, d.c.q.client.MaxRequestSize()-besideData)
+	return encode(items, n, d.c.q.client.MaxRequestSize()-besideData)
 }
 
 // besideData bounds what a transaction of an item has beside the data of a znode, in bytes.
@@ -78,7 +113,8 @@ var errSpent = errors.New("no consumer has finished the item")
 func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (left bool) {
 	d.begun = true
 	most := d.c.q.cfg.maxAttempts
-	for i, data := range d.items {
+	for i, item := range d.items {
+		data := item.data
 		if tried := d.attempt(i) - 1; most > 0 && tried >= most {
 			d.failure = fmt.Errorf("%w in %d attempts", errSpent, tried)
 			if last := d.notes.Error; i == 0 && last != "" {
@@ -87,20 +123,20 @@ func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (lef
 			d.c.note(d.path, d.failure)
 			return false
 		}
-		d.given = i + 1
+		d.reached(i+1, given)
 		if !d.isGone() {
 			data = bytes.Clone(data) // the znode may be written again, without what the caller changes
 		}
-		item := newItem(ctx, d, i, data)
-		goesOn := item.give(yield)
-		failure := cmp.Or(item.failed, item.refused)
+		it := newItem(ctx, d, i, data)
+		goesOn := it.give(yield)
+		failure := cmp.Or(it.failed, it.refused)
 		switch {
 		case d.pending != nil:
 			d.failure = failure
 			return !goesOn
 		case !goesOn:
 			return true
-		case d.from > i:
+		case d.rest() > i:
 			d.c.note(d.path, failure)
 		case failure != nil && ctx.Err() != nil:
 			return false // it was interrupted
@@ -110,7 +146,7 @@ func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (lef
 			return false
 		default:
 			d.c.note(d.path, failure)
-			d.from = i + 1
+			d.reached(i+1, done)
 		}
 	}
 	return false
@@ -118,13 +154,8 @@ func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (lef
 
 // transact removes the items up to one from the znode and applies ops.
 func (d *delivery) transact(ctx context.Context, index int, ops []framework.Op) error {
-	version := framework.WithVersion(d.stat.Version)
 	last := index+1 == len(d.items)
-	removal := framework.DeleteOp(d.path, version)
-	if !last {
-		removal = framework.SetDataOp(d.path, d.data(index+1, len(d.items), d.claims(), nil), version)
-	}
-	all := slices.Concat([]framework.Op{removal}, ops)
+	all := slices.Concat([]framework.Op{d.without(index + 1)}, ops)
 	var err error
 	switch l := d.locker; {
 	case l == nil:
@@ -156,14 +187,14 @@ func (d *delivery) transacted(index int) {
 }
 
 // isGone reports whether a Transact has removed the znode.
-func (d *delivery) isGone() bool { return d.kept > 0 && d.kept == len(d.items) }
+func (d *delivery) isGone() bool { return len(d.items) > 0 && d.first(removed) == len(d.items) }
 
 // settled repeats a Transact whose outcome is unknown until it is known, or fails.
 func (d *delivery) settled(ctx context.Context, l *locker) error {
 	err := l.do(ctx, d.pending...)
 	switch {
 	case err == nil:
-		d.transacted(d.given - 1)
+		d.transacted(d.first(given) - 1)
 		return nil
 	case l.inDoubt, mayPass(ctx, err), errors.Is(err, errOver):
 		return err
@@ -171,6 +202,21 @@ func (d *delivery) settled(ctx context.Context, l *locker) error {
 		d.pending = nil
 		return nil
 	}
+}
+
+// ending is what has to be done with a znode.
+type ending struct {
+	ops   []framework.Op // none if it stays as it is
+	takes bool           // it leaves the list, and none is added
+	into  *folder        // where the last of ops creates an item, nil for nowhere
+}
+
+// apply calls fn, which makes the operations.
+func (e ending) apply(ctx context.Context, fn func() error) error {
+	if e.into == nil {
+		return fn()
+	}
+	return e.into.create(ctx, fn)
 }
 
 // finishLocked does what has to be done with the znode and unlocks it. It reports whether it took the
@@ -184,12 +230,16 @@ func (d *delivery) finishLocked(ctx context.Context, l *locker, path, lock strin
 	if d.isGone() {
 		return true, nil
 	}
-	ops, takes, err := d.ending(ctx)
-	if err != nil {
-		return false, err
+	end, applied := d.ending(), false
+	err = end.apply(ctx, func() (err error) {
+		applied, err = l.finish(ctx, path, lock, end.ops...)
+		return err
+	})
+	if err == nil || len(end.ops) == 0 || l.inDoubt || errors.Is(err, errOver) || mayPass(ctx, err) {
+		return applied && end.takes, err
 	}
-	applied, err := l.finish(ctx, path, lock, ops...)
-	return applied && takes, err
+	d.c.q.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
+	return false, l.unlock(ctx, path, lock)
 }
 
 // finishUnlocked is finishLocked without a lock. What cannot be done leaves the item in the queue.
@@ -201,19 +251,26 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 	case d.isGone():
 		return true, nil
 	}
-	ops, takes, err := d.ending(ctx)
-	if err != nil || len(ops) == 0 {
-		return false, err
+	end := d.ending()
+	if len(end.ops) == 0 {
+		return false, nil
 	}
-	err = unchanged(ctx, d.c.q.client, d.path, &d.stat, func() error {
-		_, err := d.c.q.client.Transact(ctx, ops...)
+	var overtaken error // by another consumer
+	err = end.apply(ctx, func() error {
+		err := unchanged(ctx, d.c.q.client, d.path, &d.stat, func() error {
+			_, err := d.c.q.client.Transact(ctx, end.ops...)
+			return err
+		})
+		if attempt.Overtaken(err) && (end.into == nil || !failedAt(err, end.ops[len(end.ops)-1].Path())) {
+			overtaken, err = err, nil
+		}
 		return err
 	})
 	switch {
-	case err == nil:
-		return takes, nil
-	case attempt.Overtaken(err): // by another consumer
+	case overtaken != nil:
 		return false, nil
+	case err == nil:
+		return end.takes, nil
 	}
 	d.stays = true
 	if passing(ctx, err) != nil {
@@ -232,49 +289,51 @@ func passing(ctx context.Context, err error) error {
 	return nil
 }
 
-// isShort reports whether the znode can be written once more, beside what belongs to it.
-func (d *delivery) isShort() bool {
-	return len(d.data(d.from, len(d.items), d.claims(), nil)) <= d.c.q.client.MaxRequestSize()-besideData
-}
-
-// ending returns the operations for the znode, none if it stays as it is. takes says that the znode
-// leaves the list, and that none is added.
-func (d *delivery) ending(ctx context.Context) (ops []framework.Op, takes bool, err error) {
+// ending decides what has to be done with the znode.
+func (d *delivery) ending() ending {
 	if d.c == nil {
-		return nil, false, nil // it was not read, or is no item
+		return ending{} // it was not read, or is no item
 	}
-	q, version := d.c.q, framework.WithVersion(d.stat.Version)
+	q, all := d.c.q, len(d.items)
 	if d.failure != nil && q.cfg.errorMode == Delete {
-		d.from, d.failure = d.from+1, nil
+		d.reached(d.rest()+1, done)
+		d.failure = nil
 	}
-	keep := func(from int) framework.Op {
-		d.stays = true
-		return framework.SetDataOp(d.path, d.data(from, len(d.items), d.claims(), nil), version)
-	}
-	prefix, _ := split(d.name) // which has the priority, the time or the id
-	sequential := framework.WithMode(framework.PersistentSequential)
-	switch all := len(d.items); {
-	case d.from == all && d.begun:
-		return []framework.Op{framework.DeleteOp(d.path, version)}, true, nil
-	case d.failure != nil && q.cfg.maxAttempts > 0 && d.attempt(d.from) >= q.cfg.maxAttempts:
-		// Without the folder the transaction is refused, and the item is given again.
-		if err := passing(ctx, ensure(ctx, q.client, q.cfg.deadLetters)); err != nil {
-			return nil, false, err
-		}
-		letter := framework.CreateOp(framework.JoinPath(q.cfg.deadLetters, prefix), d.data(d.from, d.from+1, 0, d.failure), sequential)
-		if d.from+1 < all {
-			return []framework.Op{keep(d.from + 1), letter}, false, nil
-		}
-		return []framework.Op{framework.DeleteOp(d.path, version), letter}, true, nil
+	rest := d.rest()
+	switch {
+	case rest == all && d.begun:
+		return ending{ops: []framework.Op{d.without(all)}, takes: true}
+	case d.failure != nil && q.cfg.maxAttempts > 0 && d.attempt(rest) >= q.cfg.maxAttempts:
+		return d.putting(q.dead, rest, rest+1, d.without(rest+1))
 	case d.failure != nil: // what was consumed is not put back with the rest
-		return []framework.Op{ //nolint:nilerr // the error is the item's
-			framework.DeleteOp(d.path, version),
-			framework.CreateOp(framework.JoinPath(q.path, prefix), d.data(d.from, all, 0, d.failure), sequential),
-		}, false, nil
-	case d.from > d.kept, d.locker != nil && d.given < all && d.isShort():
-		return []framework.Op{keep(d.from)}, false, nil // the lock does not count for items that were not given
+		return d.putting(q.folder, rest, all, d.without(all))
+	case d.first(removed) < rest, d.locker != nil && d.first(given) < all && d.isShort(rest):
+		return ending{ops: []framework.Op{d.without(rest)}} // the lock does not count for items that were not given
 	default:
 		d.stays = true
-		return nil, false, nil
+		return ending{}
 	}
+}
+
+// without returns the operation that leaves the znode without its first n items.
+func (d *delivery) without(n int) framework.Op {
+	version := framework.WithVersion(d.stat.Version)
+	if n == len(d.items) {
+		return framework.DeleteOp(d.path, version)
+	}
+	d.stays = true
+	return framework.SetDataOp(d.path, d.data(n, len(d.items), d.claims(), nil), version)
+}
+
+// putting returns the ending that also creates a znode with some items and their failure.
+func (d *delivery) putting(into *folder, from, to int, removal framework.Op) ending {
+	prefix, _ := split(d.name) // which has the priority, the time or the id
+	create := framework.CreateOp(framework.JoinPath(into.path, prefix), d.data(from, to, 0, d.failure),
+		framework.WithMode(framework.PersistentSequential))
+	return ending{ops: []framework.Op{removal, create}, takes: !d.stays && into != d.c.q.folder, into: into}
+}
+
+// isShort reports whether the znode can be written once more, beside what belongs to it.
+func (d *delivery) isShort(rest int) bool {
+	return len(d.data(rest, len(d.items), d.claims(), nil)) <= d.c.q.client.MaxRequestSize()-besideData
 }

@@ -94,20 +94,6 @@ func look(ctx context.Context, client *framework.Framework, path string, read *f
 	return err
 }
 
-// createIn calls create, which makes items in a folder, and makes the folder first if it is
-// missing.
-func createIn(ctx context.Context, client *framework.Framework, folder string, create func() error) error {
-	for {
-		err := create()
-		if !errors.Is(err, framework.ErrNoNode) {
-			return err
-		}
-		if err := ensure(ctx, client, folder); err != nil {
-			return err
-		}
-	}
-}
-
 // ensure creates the folder of a queue as a persistent znode, not as a container. Some of
 // Curator's consumers and producers do not create the folder and expect it to stay. Also, a
 // server removes an empty container, and the numbers of its successor begin again. A consumer

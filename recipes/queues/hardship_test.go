@@ -69,7 +69,7 @@ func hardshipCalls() []hardship.Call {
 	var calls []hardship.Call
 	for _, k := range kinds {
 		calls = append(calls, hardship.Call{
-			Name: "put into a " + k.typ, Of: []string{k.typ + ".Put", k.typ + ".PutMulti"}, Requests: 1, May: framework.OutcomeUnknown,
+			Name: "put into a " + k.typ, Of: []string{k.typ + ".Put", k.typ + ".PutMulti"}, Requests: 2, May: framework.OutcomeUnknown,
 			Prepare: func(s *hardship.Stage) func(context.Context) error {
 				_, put, err := k.open(s.Ours, s.Path)
 				require.NoError(s.T, err)
@@ -85,7 +85,7 @@ func hardshipCalls() []hardship.Call {
 			_, err := q.Len(ctx)
 			return err
 		}),
-		queueRow("a put in the background and a flush", "queue.FlushPuts", 1, []queues.Option{queues.WithPutInBackground()},
+		queueRow("a put in the background and a flush", "queue.FlushPuts", 2, []queues.Option{queues.WithPutInBackground()},
 			func(ctx context.Context, q *queues.DistributedQueue) error {
 				if err := q.Put(ctx, []byte("a")); err != nil {
 					return err
@@ -99,7 +99,7 @@ func hardshipCalls() []hardship.Call {
 			}
 			return nil
 		}),
-		simpleRow("Offer", 1, func(ctx context.Context, q *queues.SimpleDistributedQueue) error { return q.Offer(ctx, []byte("a")) }),
+		simpleRow("Offer", 2, func(ctx context.Context, q *queues.SimpleDistributedQueue) error { return q.Offer(ctx, []byte("a")) }),
 		simpleRow("Peek", 2, func(ctx context.Context, q *queues.SimpleDistributedQueue) error {
 			_, err := q.Peek(ctx)
 			return err
@@ -114,7 +114,8 @@ func hardshipCalls() []hardship.Call {
 		}),
 		lockedRow("consume a locked item", "queue.Consume", 8, queues.WithLockPath, consumeOne),
 		lockedRow("remove a locked item and write", "Item.Transact", 8, queues.WithLockPath, transactOne),
-		lockedRow("remove an item late and write", "Item.Transact", 4, func(string) queues.Option { return queues.WithLateRemoval() }, transactOne),
+		lockedRow("remove an item late and write", "Item.Transact", 5, func(string) queues.Option { return queues.WithLateRemoval() }, transactOne),
+		copyRow(),
 		sharderRow(),
 		removeRow("remove an item", nil, 2),
 		removeRow("remove an item that may be locked", []queues.Option{queues.WithLockPath("/removal-locks")}, 3),
@@ -172,6 +173,22 @@ func queueRow(
 			q, err := queues.NewDistributedQueue(s.Ours, s.Path, opts...)
 			require.NoError(s.T, err)
 			return func(ctx context.Context) error { return made(ctx, q) }
+		},
+	}
+}
+
+// copyRow is a put into a queue whose items have numbers that the server gives once more.
+func copyRow() hardship.Call {
+	return hardship.Call{
+		Name: "put into a copy", Of: []string{"DistributedQueue.Put"}, Requests: 5, May: framework.OutcomeUnknown,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			for _, name := range []string{"/queue-0000000003", "/queue-2000000000"} {
+				_, err := s.Theirs.Create(context.Background(), s.Path+name, queues.Encode(nil), framework.CreatingParentsIfNeeded())
+				require.NoError(s.T, err)
+			}
+			q, err := queues.NewDistributedQueue(s.Ours, s.Path)
+			require.NoError(s.T, err)
+			return func(ctx context.Context) error { return q.Put(ctx, []byte("a")) }
 		},
 	}
 }

@@ -26,6 +26,12 @@ const (
 // split divides the name of an item into what its producer has named it and
 // the number that the server has added. A name without a number has 0.
 func split(name string) (prefix string, number int32) {
+	// A number below -999,999,999 has one character more. A sign belongs to the prefix if that is none without it.
+	if at := len(name) - numberSize - 1; at > 0 && (strings.HasPrefix(name[:at], itemPrefix) || name[:at] == simplePrefix) {
+		if n, ok := framework.SequenceNumber(name, name[:at]); ok {
+			return name[:at], n
+		}
+	}
 	if at := len(name) - numberSize; at > 0 {
 		if n, ok := framework.SequenceNumber(name, name[:at]); ok {
 			return name[:at], n

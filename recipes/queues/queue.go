@@ -24,6 +24,8 @@ type queue struct {
 	path   string
 	order  order
 	cfg    config
+	folder *folder // at path
+	dead   *folder // for dead letters
 
 	leftOut *instruments.Count
 
@@ -61,7 +63,10 @@ func newQueue(client *framework.Framework, path string, order order, opts []Opti
 	if err != nil {
 		return nil, fmt.Errorf("queues: %s: %w", path, err)
 	}
-	return &queue{client: client, path: path, order: order, cfg: cfg, leftOut: measured}, nil
+	return &queue{
+		client: client, path: path, order: order, cfg: cfg, leftOut: measured,
+		folder: newFolder(client, path, itemPrefix), dead: newFolder(client, cfg.deadLetters, itemPrefix),
+	}, nil
 }
 
 // isIn reports whether path is folder, or below it.
@@ -211,7 +216,7 @@ func (q *queue) create(ctx context.Context, puts ...put) error {
 	if err := q.awaitRoom(ctx); err != nil {
 		return err
 	}
-	return createIn(ctx, q.client, q.path, func() error { return q.tryCreate(ctx, puts) })
+	return q.folder.create(ctx, func() error { return q.tryCreate(ctx, puts) })
 }
 
 func (q *queue) tryCreate(ctx context.Context, puts []put) error {

@@ -38,6 +38,7 @@ const simplePrefix = "qn-"
 type SimpleDistributedQueue struct {
 	client *framework.Framework
 	path   string
+	folder *folder
 
 	mu    sync.Mutex
 	heads heads // guarded by mu; never changed in place
@@ -65,7 +66,7 @@ func NewSimpleDistributedQueue(client *framework.Framework, path string) (*Simpl
 	if err := validate(client, path); err != nil {
 		return nil, fmt.Errorf("queues: %w", err)
 	}
-	return &SimpleDistributedQueue{client: client, path: path}, nil
+	return &SimpleDistributedQueue{client: client, path: path, folder: newFolder(client, path, simplePrefix)}, nil
 }
 
 // Path returns the path of the queue.
@@ -74,15 +75,15 @@ func (q *SimpleDistributedQueue) Path() string { return q.path }
 // Offer puts an item at the end of the queue. If [framework.OutcomeUnknown] is
 // true for its error, the item may be in the queue.
 func (q *SimpleDistributedQueue) Offer(ctx context.Context, data []byte) error {
-	return wrap("offer", createIn(ctx, q.client, q.path, func() error {
+	return wrap("offer", q.folder.create(ctx, func() error {
 		_, err := q.client.Create(ctx, framework.JoinPath(q.path, simplePrefix), data, framework.WithMode(framework.PersistentSequential))
 		return err
 	}))
 }
 
-// Peek returns the first item and leaves it there, or fails with [ErrEmpty]. An item that the client cannot read,
-// because it is too long, forbidden or not compressed as [framework.WithCompression] says, is left out, and the log
-// says so. Poll and Take leave out such items, too.
+// Peek returns the first item and leaves it there, or fails with [ErrEmpty]. With
+// [framework.WithCompression] an item that is not compressed is left out, and the log says so. Poll and Take leave out
+// such items, too.
 func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
 	data, _, err := q.first(ctx, nil, q.read)
 	return data, wrap("peek at "+q.path, err)
@@ -136,9 +137,9 @@ func (q *SimpleDistributedQueue) first(
 				break
 			}
 			switch {
-			case errors.Is(err, errUnreadable):
+			case errors.Is(err, framework.ErrCompression):
 				leftOut++
-				q.client.Logger().Error("an item cannot be read and stays in its queue", logPath, q.path, "name", name, "error", err)
+				q.client.Logger().Error("an item cannot be decompressed and stays in its queue", logPath, q.path, "name", name, "error", err)
 			case !attempt.Overtaken(err):
 				return data, false, err
 			}
@@ -202,9 +203,6 @@ func (q *SimpleDistributedQueue) forget(name string, at listed) {
 // numbers have then begun again, and the list says nothing about its order.
 var errOtherFolder = errors.New("the folder may have been created again after the list")
 
-// errUnreadable says that the client cannot read an item, which concerns no other item.
-var errUnreadable = errors.New("the item cannot be read")
-
 // read returns an item by its name in the list of that time.
 func (q *SimpleDistributedQueue) read(ctx context.Context, name string, at listed) ([]byte, error) {
 	var stat framework.Stat
@@ -215,9 +213,6 @@ func (q *SimpleDistributedQueue) get(ctx context.Context, name string, at listed
 	data, err := q.client.Get(ctx, framework.JoinPath(q.path, name), framework.StoringStatIn(stat))
 	if err == nil && (stat.Czxid > at.zxid || q.client.History() != at.history) {
 		return nil, errOtherFolder
-	}
-	if isOfElement(err) {
-		err = fmt.Errorf("%w: %w", errUnreadable, err)
 	}
 	return data, err
 }

@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package queues_test
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// copies are sets of numbers that the items of a copied folder may have, in their order.
+var copies = map[string][]int{
+	"next numbers":    {0, 1, 2},
+	"a hole":          {3, 4, 7},
+	"far numbers":     {1, 40, 500_000, 2_000_000_000},
+	"the last number": {math.MaxInt32 - 1, math.MaxInt32},
+}
+
+// copyInto makes items by their names, as a copy of znodes does. The data of an item is its place.
+func copyInto(tb testing.TB, client *framework.Framework, folder, prefix string, numbers []int, encode func([]byte) []byte) (items []string) {
+	tb.Helper()
+	for i, number := range numbers {
+		item := fmt.Sprint("old ", i)
+		_, err := client.Create(zktest.Context(tb), fmt.Sprintf("%s/%s%010d", folder, prefix, number), encode([]byte(item)), framework.CreatingParentsIfNeeded())
+		require.NoError(tb, err)
+		items = append(items, item)
+	}
+	return items
+}
+
+func TestCopiedQueueTakesItemsInOrder(t *testing.T) {
+	for _, k := range kinds {
+		for name, copied := range copies {
+			t.Run(k.typ+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+					client := zktest.Client(t, server)
+					ctx := zktest.Context(t)
+					_, put, err := k.open(client, path+"-sample")
+					require.NoError(t, err)
+					require.NoError(t, put(ctx, nil))
+					prefix := strings.TrimSuffix(awaitNames(t, client, path+"-sample", 1)[0], "0000000000")
+					want := copyInto(t, client, path, prefix, copied, queues.Encode)
+					q, put, err := k.open(client, path, withLock)
+					require.NoError(t, err)
+					for i := range 5 {
+						item := fmt.Sprint("new ", i)
+						require.NoError(t, put(ctx, []byte(item), []byte(item)))
+						want = append(want, item, item)
+					}
+					require.Equal(t, want, awaitItems(t, consumed(t, q), len(want)))
+				})
+			})
+		}
+	}
+}
+
+func TestCopiedSimpleQueueTakesItemsInOrder(t *testing.T) {
+	for name, copied := range copies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client := zktest.Client(t, server)
+				ctx := zktest.Context(t)
+				want := copyInto(t, client, path, "qn-", copied, slices.Clone[[]byte])
+				q := newSimple(t, client)
+				for i := range 5 {
+					want = append(want, fmt.Sprint("new ", i))
+					require.NoError(t, q.Offer(ctx, []byte(want[len(want)-1])))
+				}
+				for _, item := range want {
+					data, err := q.Poll(ctx)
+					require.NoError(t, err)
+					require.Equal(t, item, string(data))
+				}
+			})
+		})
+	}
+}
+
+// failing consumes items, of which the first fails, until there were n.
+func failing(tb testing.TB, q *queues.DistributedQueue, n int) (got []string) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), limit)
+	defer cancel()
+	for item, err := range q.Items(ctx) {
+		require.NoError(tb, err, "after %v", got)
+		got = append(got, string(item.Data))
+		if len(got) == 1 {
+			item.Fail(errFailed)
+		}
+		if len(got) > n {
+			break
+		}
+	}
+	return got
+}
+
+func TestCopiedQueuePutsAFailedItemBehindTheOthers(t *testing.T) {
+	for name, copied := range copies {
+		for removal, option := range map[string]queues.Option{"locks": withLock, "late": queues.WithLateRemoval()} {
+			t.Run(name+"/"+removal, func(t *testing.T) {
+				t.Parallel()
+				client := zktest.Client(t, zktest.NewServer(t))
+				want := copyInto(t, client, path, "queue-", copied, queues.Encode)
+				require.Equal(t, append(want, want[0]), failing(t, newQueue(t, client, option), len(copied)))
+			})
+		}
+	}
+}
+
+func TestCopiedDeadLettersTakeLaterOnes(t *testing.T) {
+	for name, copied := range copies {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			client := zktest.Client(t, zktest.NewServer(t))
+			ctx := zktest.Context(t)
+			want := copyInto(t, client, "/dead", "queue-", copied, queues.Encode)
+			q := newQueue(t, client, withLock, queues.WithMaxAttempts(1, "/dead"))
+			for i := range 3 {
+				want = append(want, fmt.Sprint("new ", i))
+				require.NoError(t, q.Put(ctx, []byte(want[len(want)-1])))
+			}
+			start(t, q, func(context.Context, []byte) error { return errFailed })
+			awaitNames(t, client, "/dead", len(want))
+			letters, err := queues.NewDistributedQueue(client, "/dead")
+			require.NoError(t, err)
+			require.Equal(t, want, awaitItems(t, consumed(t, letters), len(want)))
+		})
+	}
+}
+
+func TestQueueTakesItemsWhoseNumbersAnImportHasTaken(t *testing.T) {
+	t.Parallel()
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		ctx := zktest.Context(t)
+		for _, opts := range [][]queues.Option{nil, {queues.WithPutInBackground()}} {
+			q := newQueue(t, client, opts...)
+			require.NoError(t, q.Put(ctx, []byte("before")))
+			require.NoError(t, q.FlushPuts(ctx))
+			next := len(namesOf(t, client))
+			copyInto(t, client, path, "queue-", []int{next + 2, next + 3}, queues.Encode)
+			for range 5 {
+				require.NoError(t, q.Put(ctx, []byte("after")))
+			}
+			require.NoError(t, q.FlushPuts(ctx))
+			require.NoError(t, client.DeleteChildren(ctx, path))
+			require.NoError(t, client.Delete(ctx, path))
+		}
+	})
+}
+
+func namesOf(tb testing.TB, client *framework.Framework) []string {
+	tb.Helper()
+	names, err := client.Children(zktest.Context(tb), path)
+	require.NoError(tb, err)
+	return names
+}
+
+// An item that a consumer has locked keeps its name.
+func TestCopiedQueueLeavesALockedItem(t *testing.T) {
+	t.Parallel()
+	client := zktest.Client(t, zktest.NewServer(t))
+	ctx := zktest.Context(t)
+	copyInto(t, client, path, "queue-", []int{1, 2_000_000_000}, queues.Encode)
+	q := newQueue(t, client, withLock)
+	var got []string
+	for item, err := range q.Items(ctx) {
+		require.NoError(t, err)
+		if got = append(got, string(item.Data)); len(got) == 2 { // the far one is locked now
+			require.NoError(t, newQueue(t, client).Put(ctx, []byte("new")))
+			require.Equal(t, path+"/queue-2000000000", item.Path())
+		}
+		if len(got) == 3 {
+			break
+		}
+	}
+	require.Equal(t, []string{"old 0", "old 1", "new"}, got)
+}
+
+// A producer that may do nothing but put needs no other permission.
+func TestQueueProducerWithoutOtherRightsPuts(t *testing.T) {
+	t.Parallel()
+	client := zktest.Client(t, zktest.NewServer(t))
+	ctx := zktest.Context(t)
+	_, err := client.Create(ctx, path, nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
+	require.NoError(t, err)
+	require.NoError(t, newQueue(t, client).Put(ctx, []byte("a")))
+}
+
+// Servers from 3.6 on give the last number again and again.
+func TestQueueWithoutNumbersSaysSo(t *testing.T) {
+	t.Parallel()
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	ctx := zktest.Context(t)
+	q := newQueue(t, client)
+	require.NoError(t, q.Put(ctx, []byte("a")))
+	require.NoError(t, server.SetSequence(path, math.MaxInt32))
+	require.NoError(t, newQueue(t, client).Put(ctx, []byte("b")))
+	err := newQueue(t, client).Put(ctx, []byte("c"))
+	require.ErrorIs(t, err, framework.ErrNodeExists)
+	require.ErrorContains(t, err, "used up its numbers")
+	require.Equal(t, []string{"a", "b"}, awaitItems(t, consumed(t, q), 2))
+}
+
+func TestQueueFirstPutAloneLists(t *testing.T) {
+	t.Parallel()
+	server := zktest.NewServer(t)
+	q := newQueue(t, zktest.Client(t, server))
+	lists := countLists(server)
+	for range 10 {
+		require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	}
+	require.EqualValues(t, 1, lists.Load())
+}
