@@ -38,6 +38,7 @@ func copyInto(tb testing.TB, client *framework.Framework, folder, prefix string,
 }
 
 func TestCopiedQueueTakesItemsInOrder(t *testing.T) {
+	t.Parallel()
 	for _, k := range kinds {
 		for name, copied := range copies {
 			t.Run(k.typ+"/"+name, func(t *testing.T) {
@@ -65,6 +66,7 @@ func TestCopiedQueueTakesItemsInOrder(t *testing.T) {
 }
 
 func TestCopiedSimpleQueueTakesItemsInOrder(t *testing.T) {
+	t.Parallel()
 	for name, copied := range copies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -106,6 +108,7 @@ func failing(tb testing.TB, q *queues.DistributedQueue, n int) (got []string) {
 }
 
 func TestCopiedQueuePutsAFailedItemBehindTheOthers(t *testing.T) {
+	t.Parallel()
 	for name, copied := range copies {
 		for removal, option := range map[string]queues.Option{"locks": withLock, "late": queues.WithLateRemoval()} {
 			t.Run(name+"/"+removal, func(t *testing.T) {
@@ -119,6 +122,7 @@ func TestCopiedQueuePutsAFailedItemBehindTheOthers(t *testing.T) {
 }
 
 func TestCopiedDeadLettersTakeLaterOnes(t *testing.T) {
+	t.Parallel()
 	for name, copied := range copies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

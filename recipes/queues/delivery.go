@@ -255,22 +255,21 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 	if len(end.ops) == 0 {
 		return false, nil
 	}
-	var overtaken error // by another consumer
+	overtaken := false // by another consumer
 	err = end.apply(ctx, func() error {
 		err := unchanged(ctx, d.c.q.client, d.path, &d.stat, func() error {
 			_, err := d.c.q.client.Transact(ctx, end.ops...)
 			return err
 		})
 		if attempt.Overtaken(err) && (end.into == nil || !failedAt(err, end.ops[len(end.ops)-1].Path())) {
-			overtaken, err = err, nil
+			overtaken = true
+			return nil
 		}
 		return err
 	})
 	switch {
-	case overtaken != nil:
-		return false, nil
 	case err == nil:
-		return end.takes, nil
+		return end.takes && !overtaken, nil
 	}
 	d.stays = true
 	if passing(ctx, err) != nil {

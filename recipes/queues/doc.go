@@ -58,6 +58,11 @@
 // item out: curator.queues.left_out, a counter with the unit {znode}. Only
 // [framework.WithPathAttribute] adds the attribute curator.path.
 //
+// A queue may be copied to other servers, znode by znode, although the copied folder numbers its items from the
+// beginning again. The first put of each value of a queue reads the list of names for that. If numbers of items come
+// again, it has the server skip them, or gives the items new numbers in their order. Copied items then come before new
+// ones. Curator does not do that: while only Java puts items into a copy, puts may fail, or overtake older items.
+//
 // A failed item is put back in one transaction, with its priority, time or id. If a znode has
 // several items, only the items that were not consumed are put back. If the loop is left early,
 // only these items stay.
