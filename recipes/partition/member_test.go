@@ -363,14 +363,21 @@ func testNewcomersAlone(t *testing.T, settle time.Duration, newcomers int, kill 
 	}
 	time.Sleep(settle / 2)
 	require.Equal(t, map[string]int{"a": 6, "b": 6}, w.counts())
-	for _, k := range old {
+	for _, k := range old { // all at once, so that none of them plans for the newcomers
 		if kill {
 			k.link.Refuse(true)
+			k.link.Cut()
+			continue
+		}
+		k.stop()
+	}
+	for _, k := range old {
+		if kill {
 			w.hurts(k)
 			w.server.KillSession(k.client.Session().ID())
 			continue
 		}
-		k.leave()
+		require.ErrorIs(t, <-k.ended, context.Canceled)
 	}
 	gone := time.Now()
 	for w.total() < 12 {
@@ -673,7 +680,7 @@ func TestMemberThatDiesWithinAPlanOfSeveralRequests(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		newcomer.begin("a-newcomer", nil, partition.WithCapacity(30)) // it takes from each share
+		newcomer.begin("member-25-newcomer", nil, partition.WithCapacity(30)) // it takes from each share
 		select {
 		case <-died:
 		case <-time.After(time.Minute):
@@ -688,6 +695,13 @@ func TestMemberThatDiesWithinAPlanOfSeveralRequests(t *testing.T) {
 		w.check()
 		require.Equal(t, 61, w.total())
 		require.Zero(t, w.counts()[newcomer.ID()])
+		got, err := partition.Read(t.Context(), w.theirs, root)
+		require.NoError(t, err)
+		require.True(t, got.Balanced)
+		require.Len(t, got.Partitions, 61)
+		for _, p := range got.Partitions {
+			require.False(t, p.OnItsWay(), "%+v", p)
+		}
 	})
 }
 
