@@ -73,14 +73,14 @@ func encode[T integer](n T) []byte {
 	return binary.BigEndian.AppendUint32(nil, uint32(n))
 }
 
-// decode reads what encode writes. No data is 0, and what follows the number
-// is ignored, as Curator does.
+// decode reads what encode writes. No data is 0, as Curator has it. Curator ignores what follows the
+// number, but its classes write no more: longer data is a text, compressed, or a number of another size.
 func decode[T integer](data []byte) (T, error) {
 	size := binary.Size(T(0))
 	switch {
 	case len(data) == 0:
 		return 0, nil
-	case len(data) < size:
+	case len(data) != size:
 		return 0, fmt.Errorf("%w: %d bytes, expected %d", ErrCorrupted, len(data), size)
 	case size == 8:
 		return T(binary.BigEndian.Uint64(data)), nil

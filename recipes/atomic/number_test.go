@@ -85,7 +85,11 @@ func TestNumberOddBytes(t *testing.T) {
 			{[]byte{}, 0, true},
 			{[]byte{1}, 0, false},
 			{[]byte("1234567"), 0, false},
-			{[]byte{0, 0, 0, 0, 0, 0, 0, 5, 9}, 5, true},
+			{[]byte{0, 0, 0, 5}, 0, false}, // a number of another size
+			{[]byte{0, 0, 0, 0, 0, 0, 0, 5}, 5, true},
+			{[]byte{0, 0, 0, 0, 0, 0, 0, 5, 9}, 0, false},
+			{[]byte("0123456789"), 0, false},
+			{[]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 0xff, 0x62, 0x60}, 0, false}, // of a client that compresses
 		} {
 			if _, err := client.Create(ctx, long.Path(), c.data, framework.CreatingParentsIfNeeded(), framework.OrSetData()); err != nil {
 				require.NoError(t, err)
@@ -95,6 +99,19 @@ func TestNumberOddBytes(t *testing.T) {
 			if !c.ok {
 				require.ErrorIs(t, err, atomic.ErrCorrupted)
 				require.ErrorIs(t, addErr, atomic.ErrCorrupted)
+				_, err = long.CompareAndSet(ctx, number, 7)
+				require.ErrorIs(t, err, atomic.ErrCorrupted)
+				_, err = long.TrySet(ctx, 7)
+				require.ErrorIs(t, err, atomic.ErrCorrupted)
+				integer, err := atomic.NewDistributedAtomicInteger(client, long.Path())
+				require.NoError(t, err)
+				if len(c.data) != 4 {
+					_, err = integer.Increment(ctx)
+					require.ErrorIs(t, err, atomic.ErrCorrupted)
+					data, err := client.Get(ctx, long.Path())
+					require.NoError(t, err)
+					require.Equal(t, c.data, data, "it is left alone")
+				}
 				continue
 			}
 			require.NoError(t, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-// ErrCorrupted says that the znode of a counter has too few bytes to be one.
+// ErrCorrupted says that the data of a counter's znode is not as long as its number.
 var ErrCorrupted = errors.New("corrupted value")
 
 // errVersionExhausted says that no condition on the version can be made any more.

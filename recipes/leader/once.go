@@ -150,8 +150,9 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // and the context of fn is derived from it and from the lock.
 //
 // When fn returns nil the key is marked as done, in a transaction that fails if
-// the lock is no longer held. If that cannot be confirmed, Do returns true and an
-// error. If [framework.OutcomeUnknown] is true for it, the key may be marked or
+// the lock is no longer held. Do returns true and nil once the marker is there, even if
+// the lock is lost or cannot be released then. If the marker cannot be confirmed, Do
+// returns true and an error. If [framework.OutcomeUnknown] is true for it, the key may be marked or
 // not. Otherwise it is not marked, and another replica may run it; the error
 // matches [*locks.LostError] if the lock was lost.
 //
@@ -159,7 +160,8 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // another run, except under [NeverAgain].
 //
 // [NeverAgain] marks the key before fn runs. If the marker cannot be confirmed, fn does
-// not run, and Do returns false and an error. If [framework.OutcomeUnknown] is true for the
+// not run, and Do returns false and an error. An error beside true is of fn or of the
+// lock, which may have been lost while fn ran. If [framework.OutcomeUnknown] is true for the
 // error, the key may be marked, and then fn never runs.
 //
 // The marker does not end with ctx: Do waits for it for up to 30 s. Do does not wait
@@ -178,12 +180,19 @@ func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) erro
 	if err != nil {
 		return false, err
 	}
+	settled := false // the key is done, and no function has run without its lock
 	err = mutex.Do(ctx, func(ctx context.Context) error {
 		ran, err = o.run(ctx, key, fn)
+		settled = err == nil && (!ran || !o.cfg.neverAgain)
 		return err
 	})
 	if ran {
 		o.purgeSometimes()
+	}
+	if settled && err != nil {
+		// What becomes of the lock afterwards changes nothing for the key.
+		o.client.Logger().Warn("the lock of a run is not released", logPath, mutex.Path(), "error", err)
+		err = nil
 	}
 	return ran, err
 }
@@ -227,8 +236,14 @@ func (o *Once) mark(ctx context.Context, key string) (bool, error) {
 		switch {
 		case err == nil:
 			return true, nil
+		case errors.Is(err, framework.ErrNodeExists) && !o.cfg.neverAgain:
+			return false, nil // it is marked, by this run or by another client
 		case errors.Is(err, framework.ErrNodeExists):
-			return o.isOurs(ctx, key, data)
+			ours, err := o.isOurs(ctx, key, data)
+			if err != nil && doubt != nil {
+				err = fmt.Errorf("%w (and its outcome cannot be read: %w)", doubt, err)
+			}
+			return ours, err
 		case !framework.OutcomeUnknown(err) && doubt != nil:
 			return false, fmt.Errorf("%w (and then %w)", doubt, err)
 		case !framework.OutcomeUnknown(err):

@@ -166,6 +166,50 @@ func TestOnceFaultAtTheMarkerIsOneRun(t *testing.T) {
 	}
 }
 
+// Once the marker is there the key is done, and what becomes of the lock is no error.
+func TestOnceMarkerSettlesTheRun(t *testing.T) {
+	for _, fault := range []struct {
+		of   string
+		op   zkserver.OpCode
+		fate zkserver.Fault
+	}{
+		{"the reply to the marker is lost", zkserver.OpMulti, zkserver.LoseReply},
+		{"the reply to the release is lost", zkserver.OpDelete, zkserver.LoseReply},
+		{"the release is refused", zkserver.OpDelete, zkserver.FailWith(-102)},
+	} {
+		t.Run(fault.of, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server, framework.WithErrorPolicy(framework.StandardErrorPolicy))
+			server.Intercept(zkserver.Nth(1, fault.op, fault.fate))
+			once := newOnce(t, client)
+
+			ran, err := once.Do(zktest.Context(t), "a", func(context.Context) error { return nil })
+
+			require.NoError(t, err)
+			require.True(t, ran)
+			done, err := once.Done(zktest.Context(t), "a")
+			require.NoError(t, err)
+			require.True(t, done)
+		})
+	}
+}
+
+// A marker that the lock's holder finds is of another client. It settles the key, too.
+func TestOnceMarkerOfAnotherClientSettlesTheRun(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	once := newOnce(t, client)
+
+	ran, err := once.Do(zktest.Context(t), "a", func(ctx context.Context) error {
+		_, err := client.Create(ctx, "/jobs/report/done/a", []byte("by hand"), framework.CreatingParentsIfNeeded())
+		server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(-102)))
+		return err
+	})
+
+	require.NoError(t, err)
+	require.True(t, ran)
+}
+
 // A lock that is lost while its marker is in doubt does not settle the doubt.
 func TestOnceDoubtAboutTheMarkerStays(t *testing.T) {
 	for name, opts := range map[string][]leader.OnceOption{"by default": nil, "never again": {leader.NeverAgain()}} {

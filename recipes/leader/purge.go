@@ -37,7 +37,7 @@ type purge struct {
 //
 // Purge joins the purge that this Once has begun, and returns nil if another replica is
 // purging. The end of ctx ends the wait; the purge goes on until the client is closed.
-// Markers that have children stay, and the log names one of them.
+// Markers that have children or cannot be read stay, and the log names one of them.
 func (o *Once) Purge(ctx context.Context) error {
 	if ctx == nil {
 		return fmt.Errorf("leader: purge %s: %w", o.path, attempt.ErrNilContext)
@@ -137,12 +137,12 @@ func (o *Once) deleteOlder(ctx context.Context, lease *locks.Lease, folder strin
 	if err != nil {
 		return err
 	}
-	stats, reads := make([]*framework.Stat, purgeBatch), make([]framework.Read, purgeBatch)
+	stats, reads, failures := make([]*framework.Stat, purgeBatch), make([]framework.Read, purgeBatch), make([]error, purgeBatch)
 	old := make([]string, 0, purgeBatch)
 	kept, example := 0, ""
 	for batch := range slices.Chunk(names, purgeBatch) {
 		for i, name := range batch {
-			reads[i] = framework.ReadStat(framework.JoinPath(folder, name), &stats[i])
+			reads[i] = framework.ReadStat(framework.JoinPath(folder, name), &stats[i]).StoringErrorIn(&failures[i])
 		}
 		if err := o.client.Pipeline(ctx, reads[:len(batch)]...); err != nil {
 			return err
@@ -151,6 +151,10 @@ func (o *Once) deleteOlder(ctx context.Context, lease *locks.Lease, folder strin
 		for i, name := range batch {
 			path := framework.JoinPath(folder, name)
 			switch {
+			case errors.Is(failures[i], framework.ErrNoAuth): // servers may ask for READ, so its age is unknown
+				kept, example = kept+1, path
+			case failures[i] != nil:
+				return failures[i]
 			case stats[i] == nil || stats[i].Ctime >= oldest:
 			case stats[i].NumChildren > 0:
 				kept, example = kept+1, path
@@ -163,7 +167,7 @@ func (o *Once) deleteOlder(ctx context.Context, lease *locks.Lease, folder strin
 		}
 	}
 	if kept > 0 && folder == o.folder() {
-		o.client.Logger().Warn("old markers stay, as they have children", logPath, example, "markers", kept)
+		o.client.Logger().Warn("markers stay, as they have children or cannot be read", logPath, example, "markers", kept)
 	}
 	return nil
 }

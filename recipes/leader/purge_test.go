@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -211,4 +212,37 @@ func TestPurgeOnePurgerAtATime(t *testing.T) {
 
 	require.Error(t, zktest.Await(t, result, "the purge"))
 	require.Len(t, childrenOf(t, other, "/jobs/report/done"), 1)
+}
+
+// A server may ask for READ before it shows the age of a marker.
+func TestPurgeMarkersThatCannotBeReadEndNoPurge(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	once := newOnce(t, client)
+	createMarkers(t, client, 250)
+	for _, i := range []int{0, 100, 249} {
+		require.NoError(t, client.SetACL(zktest.Context(t), fmt.Sprintf("/jobs/report/done/key-%d", i), framework.DigestACL(zk.PermAll, "admin", "x")))
+	}
+
+	require.NoError(t, once.PurgeOlderThan(zktest.Context(t), -time.Hour))
+
+	require.ElementsMatch(t, []string{"key-0", "key-100", "key-249"}, childrenOf(t, client, "/jobs/report/done"))
+}
+
+// Only a permission is of one marker. Another failure ends the purge, as the next one may succeed.
+func TestPurgeAReadThatFailsEndsThePurge(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	once := newOnce(t, client)
+	createMarkers(t, client, 3)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpExists && r.Path == "/jobs/report/done/key-1" {
+			return zkserver.FailWith(-1)
+		}
+		return zkserver.Pass
+	})
+
+	require.Error(t, once.PurgeOlderThan(zktest.Context(t), -time.Hour))
+
+	require.Len(t, childrenOf(t, client, "/jobs/report/done"), 3)
 }

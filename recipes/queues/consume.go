@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -84,7 +85,7 @@ type consumer struct {
 
 	history int64 // before that list, see framework.Framework.History
 
-	leftOut map[string]*framework.Watch // what cannot be consumed, and when it changes
+	leftOut map[string]*framework.Watch // what cannot be consumed, and when it changes; nil if no server says that
 	changed framework.WatchQueue        // of leftOut
 	unsure  bool                        // whether the item that was chosen is the first
 
@@ -278,12 +279,16 @@ func (c *consumer) renew(ctx context.Context) error {
 		c.history, c.ahead = history, ahead{}
 		c.forgetLeftOut()
 	}
+	folder := c.stat.Czxid
 	names, err := list(ctx, c.q.client, c.q.path, itemPrefix, &c.watch, framework.StoringStatIn(&c.stat))
 	if err != nil {
 		return err
 	}
-	c.lookAgain()
-	names = slices.DeleteFunc(names, func(name string) bool { return c.leftOut[name] != nil })
+	if c.stat.Czxid != folder {
+		c.forgetLeftOut()
+	}
+	c.lookAgain(names)
+	names = slices.DeleteFunc(names, func(name string) bool { _, isOut := c.leftOut[name]; return isOut })
 	slices.SortFunc(names, c.q.order.compare)
 	c.names, c.tried, c.taken, c.busy = names, 0, 0, nil
 	return nil
@@ -421,12 +426,16 @@ func (c *consumer) deliver(ctx context.Context, name string, node ahead) (*deliv
 }
 
 // leaveOut leaves a znode where it is until it changes, so that it keeps nothing else from
-// being consumed. The Stat came with the data that cannot be used, and is zero if no data came.
+// being consumed. Where the server does not let the client watch it, it is left out for as long as the
+// consumer is not interrupted. The Stat came with the data that cannot be used, and is zero if no data came.
 func (c *consumer) leaveOut(ctx context.Context, name string, read *framework.Stat, why error) error {
 	path := framework.JoinPath(c.q.path, name)
 	var watch *framework.Watch
 	stat, err := c.q.client.Exists(ctx, path, framework.Watched(&watch))
 	switch {
+	case errors.Is(err, framework.ErrNoAuth): // the server asks for READ, so it shows no change either
+		watch.Cancel()
+		watch = nil
 	case err != nil || stat == nil:
 		watch.Cancel()
 		return err
@@ -438,20 +447,26 @@ func (c *consumer) leaveOut(ctx context.Context, name string, read *framework.St
 	c.q.client.Logger().Error("a znode in a queue cannot be consumed and stays there", logPath, c.q.path, "name", name, "error", why)
 	c.q.leftOut.Add(1)
 	c.leftOut[name] = watch
-	c.changed.Add(watch)
+	if watch != nil {
+		c.changed.Add(watch)
+	}
 	return nil
 }
 
-// lookAgain forgets what was left out and has changed or is gone.
-func (c *consumer) lookAgain() {
+// lookAgain forgets what was left out and has changed or is gone. The names are those of a new list.
+func (c *consumer) lookAgain(names []string) {
 	c.changed.Take()
-	for name, watch := range c.leftOut {
+	maps.DeleteFunc(c.leftOut, func(name string, watch *framework.Watch) bool {
+		if watch == nil {
+			return !slices.Contains(names, name)
+		}
 		select {
 		case <-watch.Fired():
-			delete(c.leftOut, name)
+			return true
 		default:
+			return false
 		}
-	}
+	})
 }
 
 // note takes down how an item has ended.

@@ -5,10 +5,13 @@ package queues_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -526,4 +529,44 @@ func TestQueuePutInTheBackgroundSpoilsNoOther(t *testing.T) {
 
 	require.NoError(t, q.FlushPuts(zktest.Context(t)))
 	awaitNames(t, client, path, 21)
+}
+
+// Servers may ask for READ in exists as well, so they do not even show when such an item changes.
+func TestConsumeGoesOnPastItemsThatMayNotBeRead(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		for name, opts := range map[string][]queues.Option{
+			"at once": nil, "with locks": {queues.WithLockPath("/locks")}, "late": {queues.WithLateRemoval()},
+		} {
+			t.Run(name, func(t *testing.T) {
+				ctx := zktest.Context(t)
+				client, operator := zktest.Client(t, server), zktest.Client(t, server, framework.WithAuth("digest", []byte("admin:x")))
+				q, err := queues.NewDistributedQueue(client, "/"+strings.ReplaceAll(name, " ", "-"), opts...)
+				require.NoError(t, err)
+				for _, item := range []string{"a", "bad", "c"} {
+					require.NoError(t, q.Put(ctx, []byte(item)))
+				}
+				names, err := client.Children(ctx, q.Path())
+				require.NoError(t, err)
+				slices.Sort(names)
+				bad := framework.JoinPath(q.Path(), names[1])
+				require.NoError(t, operator.SetACL(ctx, bad, framework.DigestACL(zk.PermAll, "admin", "x")))
+
+				got, ended := make(chan string, 10), make(chan error, 1)
+				consuming, stop := context.WithCancel(ctx)
+				go func() {
+					ended <- q.Consume(consuming, func(_ context.Context, item []byte) error { got <- string(item); return nil })
+				}()
+				require.Equal(t, "a", zktest.Await(t, got, "the first item"))
+				require.Equal(t, "c", zktest.Await(t, got, "the third item"))
+				require.NoError(t, q.Put(ctx, []byte("d")))
+				require.Equal(t, "d", zktest.Await(t, got, "an item that comes later"))
+				stop()
+				require.ErrorIs(t, zktest.Await(t, ended, "the end of Consume"), context.Canceled)
+
+				there, err := operator.Exists(ctx, bad)
+				require.NoError(t, err)
+				require.NotNil(t, there, "it stays")
+			})
+		}
+	})
 }
