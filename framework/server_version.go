@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/framework/internal/wire"
 )
 
 // exchangeNewer is exchange for a request that is new in ZooKeeper 3.6. There must be a
@@ -41,6 +42,34 @@ func (r *requests) checkVersion(ctx context.Context, major, minor int) error {
 	default:
 		return r.requestError(ctx, err, false)
 	}
+}
+
+// exchangeWatches is exchange for calls with setWatches among them. A server without it hangs up. So
+// setWatches is left out at a server that has done so, and with a place for its error also at a server that
+// is not known to have it.
+func (r *requests) exchangeWatches(ctx context.Context, calls []*call) error {
+	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
+		return &OpError{calls[0].name, calls[0].path, err}
+	}
+	known, tooOld := r.conduit.CheckSetWatches()
+	left := make([]*call, 0, len(calls))
+	for _, c := range calls {
+		err := fmt.Errorf("%w: the server has not reported a version of ZooKeeper", ErrUnsupported)
+		if tooOld != nil {
+			err = unsupported(tooOld)
+		} else if known || c.errInto == nil {
+			err = nil
+		}
+		if c.code != wire.OpSetWatches || err == nil {
+			left = append(left, c)
+		} else if err := c.keep(err); err != nil {
+			return &OpError{c.name, c.path, err}
+		}
+	}
+	if len(left) == 0 {
+		return nil
+	}
+	return r.exchange(ctx, left...)
 }
 
 func unsupported(why *conduit.TooOldError) error { return fmt.Errorf("%w: %w", ErrUnsupported, why) }

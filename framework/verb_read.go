@@ -286,6 +286,9 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 		}
 		p.calls[i], p.common = c, c.common
 	}
+	if slices.ContainsFunc(p.calls, func(c *call) bool { return c.code == wire.OpSetWatches }) {
+		p.attempt = func(ctx context.Context) error { return f.exchangeWatches(ctx, p.calls) }
+	}
 	if len(reads) > maxReadsAtOnce && !slices.ContainsFunc(p.calls, func(c *call) bool { return c.follower != nil }) {
 		parts := slices.Collect(slices.Chunk(p.calls, maxReadsAtOnce))
 		p.attempt = func(ctx context.Context) error { return f.exchangeParts(ctx, &parts) }
@@ -491,8 +494,13 @@ func (r *watchRequest) deliver(ok bool) {
 // under way, the watch may report the deletion and leave an unused watch at the server. For a missing
 // znode, persistent watches above it receive EventNodeDeleted again; a persistent watch on one of the paths
 // receives [EventResync]. The server never refuses the request for missing permissions, but ZooKeeper
-// 3.8.4, 3.9.2 and later send no events about a znode that the client may not read. ZooKeeper's own clients
-// use the request to set their watches again after a reconnect.
+// 3.8.4, 3.9.2 and later send no events about a znode that the client may not read.
+//
+// The request is setWatches. Every ZooKeeper has it: its own clients set their watches again with it. ClickHouse
+// Keeper up to 25.11 does not, and hangs up. When a server has done so three times in a row, the error matches
+// [ErrUnsupported]. With [Read.StoringErrorIn] the request is only sent to a server that has reported a version
+// of ZooKeeper, and the error of WatchData matches ErrUnsupported otherwise. The client asks for the version once
+// per connection, and WatchData does not wait for the answer. A read with [Watched] needs no such request.
 func WatchData(paths []string, into []*Watch) Read {
 	first := ""
 	if len(paths) > 0 {

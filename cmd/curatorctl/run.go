@@ -215,9 +215,25 @@ func (u *underLock) notAcquired(ctx context.Context, c *call, err error) error {
 	// A wait may end before the queue is known. That is not the same as an outage.
 	tooLate := errors.Is(context.Cause(ctx), context.DeadlineExceeded) && c.client.State().IsConnected()
 	if errors.Is(err, locks.ErrNotAcquired) || tooLate {
-		return &exit{status: u.conflict, err: err}
+		return &exit{status: u.conflict, err: c.namingFirst(ctx, err)}
 	}
 	return err
+}
+
+// namingFirst adds to an error who is the first in the queue, if no waiter has read it. A try has not.
+func (c *call) namingFirst(ctx context.Context, err error) error {
+	var refused *locks.NotAcquiredError
+	if !errors.As(err, &refused) || len(refused.Ahead()) == 0 || refused.Ahead()[0].Identity != "" {
+		return err
+	}
+	ctx, cancel := c.limited(context.WithoutCancel(ctx))
+	defer cancel()
+	first, stat := refused.Ahead()[0], framework.Stat{}
+	data, failure := c.client.Get(ctx, first.Path, framework.StoringStatIn(&stat))
+	if failure != nil { // it has left, or may not be read
+		return err
+	}
+	return fmt.Errorf("%w: %s", err, nameOf(locks.ParticipantOf(first.Path, first.LockName, data, stat)))
 }
 
 func (u *underLock) options(c *call) []locks.Option {

@@ -119,7 +119,7 @@ $ locks -o json
 		require.NoError(t, err)
 		play(t, server.ConnectString(), `
 $ lock run -n /locks/held -- true
-[75] curatorctl: *: not acquired: *
+[75] curatorctl: *: not acquired: 1 ahead *: nightly (*/*)
 $ lock run -w 10ms -E 9 /locks/held -- true
 [9] curatorctl: acquire /locks/held: *
 `)

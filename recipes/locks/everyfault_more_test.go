@@ -32,7 +32,7 @@ var otherCalls = []faultedCall{
 	{name: "SharedLeases: Set", of: []string{"SharedLeases.Set"}, requests: 1, prepare: setShared, may: unknown},
 
 	{name: "InterProcessMultiLock: Acquire of free members", of: []string{"InterProcessMultiLock.Acquire"}, requests: 12, prepare: multiAcquire(false), may: losing},
-	{name: "InterProcessMultiLock: Acquire behind the holder of a member", of: []string{"InterProcessMultiLock.Acquire"}, requests: 12, prepare: multiAcquire(true), may: losing},
+	{name: "InterProcessMultiLock: Acquire behind the holder of a member", of: []string{"InterProcessMultiLock.Acquire"}, requests: 11, prepare: multiAcquire(true), may: losing},
 	{name: "InterProcessMultiLock: TryAcquire of free members", of: []string{"InterProcessMultiLock.TryAcquire"}, requests: 12, prepare: multiTry(false), may: losing},
 	{
 		name: "InterProcessMultiLock: TryAcquire of a held member", of: []string{"InterProcessMultiLock.TryAcquire"}, requests: 9,

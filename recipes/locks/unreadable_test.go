@@ -4,6 +4,7 @@ package locks_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,26 +23,47 @@ func hide(t *testing.T, admin *framework.Framework, path string) {
 	require.NoError(t, admin.SetACL(zktest.Context(t), path, []framework.ACL{{Perms: permDelete, Scheme: "world", ID: "anyone"}}))
 }
 
-// TestUnreadableEndThatIsKeptFromTheWaiter: the one before it goes in the first milliseconds, in which
-// nobody has asked yet whether the waiter may read it. It is let in when it asks.
+// TestUnreadableEndThatIsKeptFromTheWaiter: one of several before it goes in the first milliseconds, in which
+// the waiter has not asked yet whether it may read it. It is let in when it asks.
 func TestUnreadableEndThatIsKeptFromTheWaiter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
-		admin := zktest.Client(t, server)
-		lease := acquire(t, newMutex(t, admin, "/lock"))
-		hide(t, admin, lease.Path())
-		waiting := acquireLater(zktest.Context(t), newMutex(t, zktest.Client(t, server), "/lock"))
+		admin, client := zktest.Client(t, server), zktest.Client(t, server)
+		open := waitingKinds["semaphore of 5"]
+		var held []*locks.Lease
+		for range 5 {
+			held = append(held, acquire(t, open(t, admin)))
+		}
+		_, err := open(t, client).Acquire(withDeadline(t, time.Millisecond)) // knows the server's version from here on
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		synctest.Wait()
-		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
+		hide(t, admin, held[3].Path())
+		waiting := acquireLater(zktest.Context(t), open(t, client))
+		synctest.Wait()
+		require.NoError(t, admin.Delete(zktest.Context(t), held[3].Path()))
 		synctest.Wait()
 		require.Empty(t, waiting, "the server tells of it")
 		time.Sleep(time.Second)
 		require.Len(t, waiting, 1)
-		next := await(t, waiting)
-		require.NoError(t, next.err)
-		release(t, next.lease)
+		held = append(held, await(t, waiting).lease)
 		var lost *locks.LostError
-		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
+		require.ErrorAs(t, held[3].Release(zktest.Context(t)), &lost)
+		for _, lease := range slices.Delete(held, 3, 4) {
+			release(t, lease)
+		}
+	})
+}
+
+// TestUnreadablePredecessor: a waiter that may not read the one before it fails at once.
+func TestUnreadablePredecessor(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		held := acquire(t, newMutex(t, w.holder, "/lock"))
+		hide(t, w.holder, held.Path())
+		began := time.Now()
+		_, err := newMutex(t, w.waiter, "/lock").Acquire(context.Background())
+		require.ErrorIs(t, err, framework.ErrNoAuth)
+		require.Zero(t, time.Since(began))
+		release(t, held)
 	})
 }
 

@@ -123,46 +123,80 @@ func (a *acquisition) awaitOnly(names []string) {
 	}
 }
 
-// watch sets the watches that are missing, in one round trip: one request for all awaited
-// contenders, or a few for a great many. The watch on a contender that has left already
-// fires at once.
+// watch sets the watches that are missing, in one round trip. The first contender is read with a
+// watch, as Curator does. This leaves no watch if its node is missing, every server knows the
+// request, and the data says who is in the way. A second contender costs as much either way. More
+// of them share one request, or a few for a great many, if the server is known to have that.
+func (a *acquisition) watch(ctx context.Context, needed []string) error {
+	names := a.unwatched(needed)
+	reading := len(names)
+	if reading > 2 {
+		reading = 1
+	}
+	err := a.watchNames(ctx, names, needed, reading)
+	if !errors.Is(err, framework.ErrUnsupported) {
+		return err
+	}
+	for _, name := range a.unwatched(needed) {
+		if !slices.Contains(needed, name) {
+			delete(a.awaited, name) // it only saves a list, which costs less than many reads
+		}
+	}
+	names = a.unwatched(needed)
+	return a.watchNames(ctx, names, names, len(names))
+}
+
+// watchNames reads the first names with watches, as many as reading says, and only watches the
+// others. If the server may be unable to do that, they have no watch afterwards, and the error
+// matches [framework.ErrUnsupported].
 //
 // Some servers accept a watch on a node that the client may not read, and then do not
 // notify it. So once the wait is no short one, each needed contender is read once. The read
 // fails if it is not allowed, and finds out about a contender whose departure was not
 // notified. Contenders that another acquisition of this client has read are left out. Holds
 // of this client are looked at, too.
-func (a *acquisition) watch(ctx context.Context, needed []string) error {
-	names, unread, held := a.unwatched(), []string(nil), []string(nil)
-	watches, absent := make([]*framework.Watch, len(names)), false
-	reads := watchAll(a.l.pathsOf(names), watches)
+func (a *acquisition) watchNames(ctx context.Context, names, needed []string, reading int) error {
+	var unsupported error
+	watches, read, held, absent := make([]*framework.Watch, len(names)), names[:reading:reading], []string(nil), false
+	own := a.own == nil && !time.Now().Before(a.ownDue)
 	if !time.Now().Before(a.ownDue) {
-		unread = a.unread(needed)
-		if a.own == nil {
-			reads = append(reads, framework.ReadData(a.node.Path, &a.data, framework.Watched(&a.own), framework.StoringAbsenceIn(&absent), framework.Undecompressed()))
-			held = a.heldHere(needed)
+		read = append(read, a.unread(needed, read)...)
+	}
+	gone, data := make([]bool, len(read)), make([][]byte, len(read))
+	reads := make([]framework.Read, len(read))
+	for i, path := range a.l.pathsOf(read) {
+		opts := []framework.ReadOption{framework.Undecompressed(), framework.StoringAbsenceIn(&gone[i])}
+		if i < reading {
+			opts = append(opts, framework.Watched(&watches[i]))
 		}
+		if reads[i] = framework.ReadData(path, &data[i], opts...); !slices.Contains(needed, read[i]) {
+			reads[i] = reads[i].StoringErrorIn(new(error)) // we can do without it
+		}
+	}
+	reads = append(reads, watchAll(a.l.pathsOf(names[reading:]), watches[reading:], &unsupported)...)
+	if own {
+		reads = append(reads, framework.ReadData(a.node.Path, &a.data, framework.Watched(&a.own), framework.StoringAbsenceIn(&absent), framework.Undecompressed()))
+		held = a.heldHere(needed)
 	}
 	holds := make([]*framework.Stat, len(held))
 	for i, path := range a.l.pathsOf(held) {
 		reads = append(reads, framework.ReadStat(path, &holds[i]))
 	}
-	gone, data := make([]bool, len(unread)), make([][]byte, len(unread))
-	for i, path := range a.l.pathsOf(unread) {
-		reads = append(reads, framework.ReadData(path, &data[i], framework.StoringAbsenceIn(&gone[i]), framework.Undecompressed()))
-	}
 	if err := a.l.client.Pipeline(ctx, reads...); err != nil {
 		return err
 	}
 	for i, name := range names {
-		a.awaited[name].watch = watches[i]
-		watches[i].OnFired(func(framework.Event) { a.poke() })
+		if a.awaited[name].watch = watches[i]; watches[i] != nil {
+			watches[i].OnFired(func(framework.Event) { a.poke() })
+		}
 	}
-	for i, name := range unread {
-		if a.awaited[name].read = true; gone[i] {
+	for i, name := range read {
+		switch {
+		case gone[i]:
 			a.gone(name)
 			a.poke() // do not sleep: nothing else would wake us for it
-		} else {
+		case slices.Contains(needed, name): // another one is read again when it is needed: it may be unreadable then
+			a.awaited[name].read = true
 			a.l.line.NoteData(name, data[i])
 		}
 	}
@@ -176,7 +210,7 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 	if absent { // checked last, when the watches are in awaited and close can cancel them
 		return errOwnNodeGone
 	}
-	return nil
+	return unsupported
 }
 
 // watchBytes bounds the paths in one request for watches, in bytes. It is far below the
@@ -184,24 +218,32 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 const watchBytes = 256 << 10
 
 // watchAll returns the reads that set the watches, split so that no request is too large.
-func watchAll(paths []string, into []*framework.Watch) (reads []framework.Read) {
+//
+//nolint:gocritic // the place for an error is a pointer to an interface
+func watchAll(paths []string, into []*framework.Watch, unsupported *error) (reads []framework.Read) {
 	for first := 0; first < len(paths); {
 		next, size := first, 0
 		for next < len(paths) && (next == first || size+len(paths[next]) <= watchBytes) {
 			size += len(paths[next]) + 4
 			next++
 		}
-		reads = append(reads, framework.WatchData(paths[first:next], into[first:next]))
+		reads = append(reads, framework.WatchData(paths[first:next], into[first:next]).StoringErrorIn(unsupported))
 		first = next
 	}
 	return reads
 }
 
-// unwatched returns the awaited contenders of other processes that have no watch yet.
-func (a *acquisition) unwatched() []string {
+// unwatched returns the awaited contenders of other processes that have no watch yet, the needed
+// ones first.
+func (a *acquisition) unwatched(needed []string) []string {
 	var names []string
+	for _, name := range needed {
+		if p := a.awaited[name]; p != nil && p.local == nil && p.watch == nil {
+			names = append(names, name)
+		}
+	}
 	for name, p := range a.awaited {
-		if p.local == nil && p.watch == nil {
+		if p.local == nil && p.watch == nil && !slices.Contains(needed, name) {
 			names = append(names, name)
 		}
 	}
@@ -220,12 +262,12 @@ func (a *acquisition) heldHere(names []string) []string {
 	return held
 }
 
-// unread returns the contenders of other processes that this client has not read yet.
-func (a *acquisition) unread(names []string) []string {
+// unread returns the contenders of other processes that this client has not read and does not read now.
+func (a *acquisition) unread(names, now []string) []string {
 	var unread []string
 	for _, name := range names {
 		_, known := a.l.line.Data(name)
-		if p := a.awaited[name]; p.local == nil && !p.read && !known {
+		if p := a.awaited[name]; p.local == nil && !p.read && !known && !slices.Contains(now, name) {
 			unread = append(unread, name)
 		}
 	}

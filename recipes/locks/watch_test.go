@@ -55,7 +55,7 @@ func TestWatchNoWatchStaysOnAPredecessorThatHasGone(t *testing.T) {
 		aboutToWatch, goOn := make(chan struct{}), make(chan struct{})
 		var once sync.Once
 		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.SessionID != waiter || r.Op != zkserver.OpSetWatches && r.Op != zkserver.OpExists {
+			if r.SessionID != waiter || r.Op != zkserver.OpGetData {
 				return zkserver.Pass
 			}
 			once.Do(func() { close(aboutToWatch) })

@@ -253,6 +253,17 @@ func (c *Conduit) CheckVersion(ctx context.Context, major, minor int) error {
 	return conn.checkVersion(ctx, major, minor)
 }
 
+// CheckSetWatches reports whether the server of the newest connection is known to have
+// setWatches, or returns a [TooOldError] if it hangs up at this request each time. It does not
+// block: the first call on a connection has the server asked for its version.
+func (c *Conduit) CheckSetWatches() (known bool, tooOld *TooOldError) {
+	conn := c.current()
+	if conn == nil {
+		return false, nil
+	}
+	return conn.checkSetWatches()
+}
+
 // NoteTooOld remembers that a server, named as by Handshake.Endpoint, does not know a request.
 // It counts until the server reports a version.
 func (c *Conduit) NoteTooOld(server string) *TooOldError {

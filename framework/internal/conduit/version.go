@@ -64,9 +64,10 @@ type hangUp struct {
 // every request of it. A server that restarts hangs up once.
 const maxHangUps = 3
 
-// isNewer36 reports whether ZooKeeper 3.6 introduced an opcode. The client works without these.
-func isNewer36(op int32) bool {
-	return op == wire.OpAddWatch || op == wire.OpSetWatches2 || op == wire.OpMultiRead
+// isOptional reports whether the client works without a kind of request. ZooKeeper 3.6 introduced all of
+// them but setWatches, which every ZooKeeper has.
+func isOptional(op int32) bool {
+	return op == wire.OpAddWatch || op == wire.OpSetWatches2 || op == wire.OpMultiRead || op == wire.OpSetWatches
 }
 
 // noteHangUp counts that the server has hung up instead of answering these requests. If it does so each time
@@ -74,7 +75,7 @@ func isNewer36(op int32) bool {
 func (c *conn) noteHangUp(unanswered []pendingRequest) {
 	counted := make(map[int32]bool)
 	for _, request := range unanswered {
-		if !isNewer36(request.op) || counted[request.op] {
+		if !isOptional(request.op) || counted[request.op] {
 			continue
 		}
 		counted[request.op] = true
@@ -103,7 +104,7 @@ func (v *versions) countHangUp(at hangUp) bool {
 
 // noteAnswer notes that a server answers this kind of request.
 func (v *versions) noteAnswer(server target, op int32) {
-	if !isNewer36(op) {
+	if !isOptional(op) {
 		return
 	}
 	v.mu.Lock()
@@ -168,6 +169,21 @@ func (v *versions) check(server target, of *serverVersion) error {
 func (v *versions) isNewer(server target, of *serverVersion) bool {
 	version := of.known.Load()
 	return version != nil && *version != unknownVersion && !isOlder(*version, 3, 6) && !of.refused.Load() && !v.hasRefused(server, *version)
+}
+
+// checkSetWatches reports whether the server is known to have setWatches, as every server that reports a
+// version of ZooKeeper, or else returns why it counts as a server without. It does not wait for the version.
+func (c *conn) checkSetWatches() (known bool, tooOld *TooOldError) {
+	version := unknownVersion
+	if said := c.version.known.Load(); said != nil {
+		version = *said
+	} else {
+		c.askVersion()
+	}
+	if c.version.refused.Load() || c.owner.versions.hasRefused(c.to, version) {
+		return false, &TooOldError{Server: c.to.String(), Needs: "3.2"}
+	}
+	return version != unknownVersion, nil
 }
 
 // hasRefused reports whether a server has refused a request, on any connection. It may have been

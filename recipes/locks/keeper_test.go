@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// keeperConn answers srvr as ClickHouse Keeper does.
+type keeperConn struct {
+	net.Conn
+	answer *strings.Reader // nil for a connection that does not ask
+}
+
+func (c *keeperConn) Write(b []byte) (int, error) {
+	if string(b) == "srvr" {
+		c.answer = strings.NewReader("ClickHouse Keeper version: v25.8.1.5101-lts\nLatency min/avg/max: 0/0/0\n")
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *keeperConn) Read(b []byte) (int, error) {
+	if c.answer != nil {
+		return c.answer.Read(b)
+	}
+	return c.Conn.Read(b)
+}
+
+func asKeeper(server *zkserver.Server) framework.Option {
+	return framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := server.Dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &keeperConn{Conn: conn}, nil
+	})
+}
+
+// withoutSetWatches has a server hang up at setWatches.
+func withoutSetWatches(t *testing.T, server *zkserver.Server) {
+	t.Helper()
+	t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpSetWatches {
+			return zkserver.LoseRequest
+		}
+		return zkserver.Pass
+	}))
+}
+
+// waitingKinds open the locks whose waiters watch one contender, a few, and many.
+var waitingKinds = map[string]func(*testing.T, *framework.Framework) locks.InterProcessLock{
+	"mutex": func(t *testing.T, client *framework.Framework) locks.InterProcessLock { return newMutex(t, client, "/lock") },
+	"reader": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
+		return newReadWrite(t, client, "/lock").ReadLock()
+	},
+	"writer": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
+		return newReadWrite(t, client, "/lock").WriteLock()
+	},
+	"semaphore of 5": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
+		s, err := locks.NewInterProcessSemaphore(client, "/lock", locks.FixedLeases(5))
+		require.NoError(t, err)
+		return s
+	},
+	"second semaphore of 5": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
+		return newSemaphore(t, client, "/lock", locks.FixedLeases(5))
+	},
+}
+
+// TestKeeperTurnsOnAServerWithoutSetWatches: a server that reports no version of ZooKeeper is never
+// asked for setWatches, and all who wait get their turns over one connection each.
+func TestKeeperTurnsOnAServerWithoutSetWatches(t *testing.T) {
+	const clients, each = 8, 16 // enough for a waiter to watch all before it
+	for name, open := range waitingKinds {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				t.Cleanup(func() { zktest.AssertClean(t, server) })
+				withoutSetWatches(t, server)
+				writer := acquire(t, newReadWrite(t, zktest.Client(t, server), "/lock").WriteLock()) // in the way of all but the semaphores
+				sent := countRequests(t, server)
+				var turns sync.WaitGroup
+				sessions := make(map[*framework.Framework]*framework.Session)
+				for range clients {
+					client := zktest.Client(t, server, asKeeper(server))
+					sessions[client] = client.Session()
+					for range each {
+						turns.Go(func() {
+							lease := acquire(t, open(t, client))
+							time.Sleep(30 * time.Millisecond)
+							release(t, lease)
+						})
+						time.Sleep(time.Millisecond)
+					}
+				}
+				release(t, writer)
+				turns.Wait()
+				for client, session := range sessions {
+					require.Same(t, session, client.Session(), "it has kept its connection")
+				}
+				require.Zero(t, sent.since(zkserver.OpSetWatches))
+			})
+		})
+	}
+}
+
+// TestKeeperThatReportsAVersion: a server that hangs up at setWatches although it reports a version of ZooKeeper
+// costs three connections. From then on its waiters do without.
+func TestKeeperThatReportsAVersion(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		holder, client, open := zktest.Client(t, server), zktest.Client(t, server), waitingKinds["semaphore of 5"]
+		var held []*locks.Lease
+		for range 5 {
+			held = append(held, acquire(t, open(t, holder)))
+		}
+		sent := countRequests(t, server)
+		withoutSetWatches(t, server)
+		for range 10 {
+			_, err := open(t, client).Acquire(withDeadline(t, time.Minute))
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+		}
+		require.Equal(t, 3, sent.since(zkserver.OpSetWatches))
+		waiting := acquireLater(context.Background(), open(t, client))
+		time.Sleep(time.Minute)
+		release(t, held[3])
+		release(t, requireAtOnce(t, waiting))
+		require.Zero(t, sent.since(zkserver.OpSetWatches))
+		for _, lease := range slices.Delete(held, 3, 4) {
+			release(t, lease)
+		}
+	})
+}
+
+// TestWatchPredecessorIsReadOnce: a waiter knows who is in its way from the read that sets its watch, and asks
+// for nothing else of it.
+func TestWatchPredecessorIsReadOnce(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		held := acquire(t, newMutex(t, w.holder, "/lock", locks.WithLabel("nightly")))
+		var reads []string
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == w.waiter.Session().ID() && r.Op != zkserver.OpPing {
+				reads = append(reads, fmt.Sprint(r.Op, " ", r.Path))
+			}
+			return zkserver.Pass
+		})
+		for _, wait := range []time.Duration{time.Millisecond, time.Second} {
+			_, err := newMutex(t, w.waiter, "/lock").Acquire(withDeadline(t, wait))
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+			require.ErrorContains(t, err, "nightly")
+			synctest.Wait()
+			require.Equal(t, 1, strings.Count(strings.Join(reads, "\n"), "getData "+held.Path()), "%v", reads)
+			reads = nil
+		}
+		release(t, held)
+	})
+}
+
+// TestWatchManyWithOneRequest: the watches beyond the first are set by one request, once the server is known to be
+// ZooKeeper.
+func TestWatchManyWithOneRequest(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		open := waitingKinds["semaphore of 5"]
+		var held []*locks.Lease
+		for range 5 {
+			held = append(held, acquire(t, open(t, w.holder)))
+		}
+		_, err := open(t, w.waiter).Acquire(withDeadline(t, time.Second)) // has the server asked for its version
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		synctest.Wait()
+		var sent []zkserver.OpCode
+		remove := w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == w.waiter.Session().ID() && r.Op != zkserver.OpPing {
+				sent = append(sent, r.Op)
+			}
+			return zkserver.Pass
+		})
+		waiting := acquireLater(context.Background(), open(t, w.waiter))
+		time.Sleep(time.Millisecond)
+		remove()
+		require.Equal(t, []zkserver.OpCode{zkserver.OpCreate2, zkserver.OpGetChildren2, zkserver.OpGetData, zkserver.OpSetWatches}, sent)
+		for _, lease := range held {
+			release(t, lease)
+		}
+		release(t, await(t, waiting).lease)
+	})
+}
