@@ -47,17 +47,51 @@ func (c *creation) protect(ctx context.Context) error {
 		}
 	}
 	c.doubt = nil
-	c.f.janitor.Admit(ctx, c.f.root.full(parent))
+	if err := c.admit(ctx, parent); err != nil {
+		return err
+	}
+	outcome := janitor.Failed
+	defer func() { // even after a panic of user code
+		if c.doubt == nil || ctx.Err() == nil { // else settle adds the cleanup first
+			c.leave(outcome)
+		}
+	}()
 	c.sent, c.target = newUndecided(c.f.root, c.path)
 	err := c.attempt(ctx)
-	if OutcomeUnknown(err) {
+	switch {
+	case err == nil:
+		outcome = janitor.Answered
+	case OutcomeUnknown(err):
 		c.doubt = c.sent
 	}
 	return err
 }
 
+// admit waits until few enough creations of this client are under way in the folder.
+func (c *creation) admit(ctx context.Context, parent string) error {
+	for c.admitted == "" {
+		// Here, because a creation without a connection must not take the room.
+		if err := c.f.awaitConnection(ctx, c.f.cfg.connectionTimeout, nil); err != nil {
+			return &OpError{opCreate.name, c.path, err}
+		}
+		if folder := c.f.root.full(parent); c.f.janitor.Admit(ctx, folder) {
+			c.admitted = folder
+		}
+	}
+	return nil
+}
+
+// leave lets another creation follow this one.
+func (c *creation) leave(o janitor.Outcome) {
+	if c.admitted != "" {
+		c.f.janitor.Leave(c.admitted, o)
+		c.admitted = ""
+	}
+}
+
 // settle cleans up when all tries under protection have failed in doubt.
 func (c *creation) settle(err error) error {
+	defer c.leave(janitor.Abandoned) // after its cleanup was added
 	if c.doubt == nil {
 		return err
 	}

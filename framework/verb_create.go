@@ -83,7 +83,9 @@ type creation struct {
 	target string     // the path of this try, which differs with protection
 	sent   *undecided // with protection, this try
 	doubt  *undecided // with protection, the node that may exist; nil when certainly none does
-	data   []byte
+
+	admitted string // the folder in which it is under way; "" for none
+	data     []byte
 
 	create call     // the request of this try
 	list   *call    // of the siblings; nil if they are not asked for
@@ -368,8 +370,9 @@ func (c *common) parentsAs() CreateMode {
 // and the error matches [ErrCleanupPending]. After Close, or without permission to list the
 // parent, the client cannot delete the znode: then the error only matches [OutcomeUnknown].
 //
-// The create waits for up to a second while 32 or more background deletions are pending
-// below the same parent.
+// A client has at most 32 such creates and background deletions below one parent under way at
+// a time, and fewer while callers give up before the answer. Others wait in the client. A create
+// whose context ends during that wait is not sent.
 func WithProtection() CreateOption {
 	return createFlag(withProtection)
 }

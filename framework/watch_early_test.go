@@ -6,6 +6,7 @@ import (
 	"context"
 	"net"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -62,12 +63,12 @@ func TestWatchDataOnAServerThatHangsUpAtIt(t *testing.T) {
 	for name, said := range map[string]string{"a version": "Zookeeper version: 3.9.3, built on", "none": "ClickHouse Keeper version: v25.8.1.5101-lts"} {
 		t.Run(name, func(t *testing.T) {
 			inMemory(t, func(t *testing.T, n *memnet) {
-				hangUps := 0
+				var hangUps atomic.Int64
 				defer n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 					if r.Op != zkserver.OpSetWatches {
 						return zkserver.Pass
 					}
-					hangUps++
+					hangUps.Add(1)
 					return zkserver.LoseRequest
 				})()
 				f := n.client(t, answering(n, said), framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
@@ -82,10 +83,10 @@ func TestWatchDataOnAServerThatHangsUpAtIt(t *testing.T) {
 					synctest.Wait() // for the version
 				}
 				if name == "none" {
-					require.Zero(t, hangUps)
+					require.Zero(t, hangUps.Load())
 				}
 				require.ErrorIs(t, f.Pipeline(t.Context(), framework.WatchData([]string{"/"}, watches)), framework.ErrUnsupported)
-				require.Equal(t, 3, hangUps)
+				require.EqualValues(t, 3, hangUps.Load())
 				require.Zero(t, f.WatchedPaths())
 			})
 		})

@@ -17,7 +17,7 @@ import (
 )
 
 // requestsOfAllCalls is what the calls of the table make together.
-const requestsOfAllCalls = 378
+const requestsOfAllCalls = 372
 
 // lockKind is a recipe with the calls that all of them have.
 type lockKind struct {

@@ -169,7 +169,15 @@ func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
 		client := zktest.Client(t, server)
-		release(t, acquire(t, newMutex(t, client, "/lock"))) // its folder is there
+		for range 3 { // until the folder is there, and the client expects answers to many creations
+			var turns sync.WaitGroup
+			for range 2 * many {
+				mutex := newMutex(t, client, "/lock")
+				turns.Go(func() { release(t, acquire(t, mutex)) })
+			}
+			turns.Wait()
+		}
+		synctest.Wait()
 
 		requests := countOps(server)
 		heal := server.Blackhole(client.Session().ID(), zkserver.ToClient)
@@ -204,4 +212,78 @@ func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 		require.Equal(t, many, requests(zkserver.OpDelete))
 		requireNoChildren(t, client, "/lock")
 	})
+}
+
+// TestAcquireCrowdThatHasGoneLeavesNothingUnderWay: the goroutines of many clients give up behind a holder, again and again,
+// faster than the server answers. When the last call has returned, no more creations arrive than each client may have
+// under way while its callers give up, and the lock is free after as many requests.
+func TestAcquireCrowdThatHasGoneLeavesNothingUnderWay(t *testing.T) {
+	const (
+		each     = 10
+		patience = 10 * time.Millisecond
+		work     = 200 * time.Microsecond // of the server for a request, one after the other
+	)
+	clients := 100
+	if testing.Short() {
+		clients = 30
+	}
+	for name, calls := range map[string]int{"one call each": 1, "again and again": 8} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				t.Cleanup(func() { zktest.AssertClean(t, server) })
+				holder := zktest.Client(t, server)
+				lease := acquire(t, newMutex(t, holder, "/lock"))
+				var crowd []*framework.Framework
+				for range clients {
+					crowd = append(crowd, zktest.Client(t, server))
+				}
+
+				var mu sync.Mutex
+				var busyUntil time.Time
+				sent := countRequests(t, server)
+				defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					mu.Lock()
+					defer mu.Unlock()
+					if r.Op == zkserver.OpPing {
+						return zkserver.Pass
+					}
+					if now := time.Now(); busyUntil.Before(now) {
+						busyUntil = now
+					}
+					busyUntil = busyUntil.Add(work)
+					return zkserver.Delay(time.Until(busyUntil))
+				})()
+				var callers sync.WaitGroup
+				for _, client := range crowd {
+					for range each {
+						mutex := newMutex(t, client, "/lock")
+						callers.Go(func() {
+							for range calls {
+								ctx, cancel := context.WithTimeout(context.Background(), patience)
+								_, err := mutex.Acquire(ctx)
+								cancel()
+								if !errors.Is(err, context.DeadlineExceeded) {
+									t.Errorf("acquire: %v", err)
+								}
+							}
+						})
+					}
+				}
+				callers.Wait()
+				before := sent.since(zkserver.OpCreate2)
+				returned := time.Now()
+				release(t, lease)
+				next := acquire(t, newMutex(t, holder, "/lock"))
+				freed := time.Since(returned)
+				release(t, next)
+				time.Sleep(time.Minute)
+				after := sent.since(zkserver.OpCreate2)
+				t.Logf("%d creations, then %d more; the next turn after %v", before, after, freed)
+				require.LessOrEqual(t, after, 2*clients)
+				// For each client two creations with their lists and deletions, and a few deletions that came before.
+				require.LessOrEqual(t, freed, time.Duration(10*clients)*work)
+			})
+		})
+	}
 }

@@ -163,15 +163,17 @@ func (a *acquisition) watchNames(ctx context.Context, names, needed []string, re
 		read = append(read, a.unread(needed, read)...)
 	}
 	gone, data := make([]bool, len(read)), make([][]byte, len(read))
-	reads := make([]framework.Read, len(read))
+	var reads []framework.Read
 	for i, path := range a.l.pathsOf(read) {
 		opts := []framework.ReadOption{framework.Undecompressed(), framework.StoringAbsenceIn(&gone[i])}
 		if i < reading {
 			opts = append(opts, framework.Watched(&watches[i]))
 		}
-		if reads[i] = framework.ReadData(path, &data[i], opts...); !slices.Contains(needed, read[i]) {
-			reads[i] = reads[i].StoringErrorIn(new(error)) // we can do without it
+		contender := framework.ReadData(path, &data[i], opts...)
+		if !slices.Contains(needed, read[i]) {
+			contender = contender.StoringErrorIn(new(error)) // we can do without it
 		}
+		reads = append(reads, contender)
 	}
 	reads = append(reads, watchAll(a.l.pathsOf(names[reading:]), watches[reading:], &unsupported)...)
 	if own {

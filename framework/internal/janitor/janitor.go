@@ -23,13 +23,6 @@ const (
 	// all of them leave in few writes.
 	maxAtOnce = 1000
 
-	// maxBacklog is how many cleanups a folder may have before creations in it wait.
-	maxBacklog = 32
-
-	// maxWait bounds that wait: a server that refuses deletions must not keep the
-	// client from creating.
-	maxWait = time.Second
-
 	minPause = 20 * time.Millisecond
 	maxPause = 500 * time.Millisecond
 
@@ -61,7 +54,7 @@ type task struct {
 	cleanup Cleanup
 	folder  string // of the znode, at the server
 	since   time.Time
-	counted bool          // in the backlog of its folder
+	counted bool          // among what is under way in its folder
 	refused bool          // and logged
 	pause   time.Duration // after the last try
 	due     time.Time     // of the next
@@ -81,38 +74,29 @@ type Janitor struct {
 	underWay int
 	running  bool
 	closed   bool
-	folders  map[string]*backlog // of cleanups that are not refused
+	folders  map[string]*folder
 	done     sync.WaitGroup
-}
-
-// backlog is the cleanups of one folder.
-type backlog struct {
-	n    int
-	room chan struct{} // closed when n falls below maxBacklog; nil while no creation waits
 }
 
 // New returns a janitor with nothing to do. It has no goroutine.
 func New(cfg Config) *Janitor {
 	return &Janitor{
 		cfg: cfg, added: make(chan struct{}, 1),
-		tasks: make(map[*task]struct{}), folders: make(map[string]*backlog),
+		tasks: make(map[*task]struct{}), folders: make(map[string]*folder),
 	}
 }
 
 // Add accepts the cleanup of a znode in a folder, or returns false once the client has ended.
-func (j *Janitor) Add(folder string, c Cleanup) bool {
+func (j *Janitor) Add(name string, c Cleanup) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.closed || j.cfg.Context.Err() != nil {
 		return false // the caller must not promise a deletion that no goroutine makes
 	}
-	t := &task{cleanup: c, folder: folder, since: time.Now(), counted: true}
+	t := &task{cleanup: c, folder: name, since: time.Now(), counted: true}
 	j.tasks[t] = struct{}{}
 	j.ready = append(j.ready, t)
-	if j.folders[folder] == nil {
-		j.folders[folder] = new(backlog)
-	}
-	j.folders[folder].n++
+	j.folderLocked(name).underWay++
 	// A client that has nothing to delete has no goroutine for it.
 	if !j.running {
 		j.running = true
@@ -136,35 +120,6 @@ func (j *Janitor) Close() {
 	j.closed = true
 	j.mu.Unlock()
 	j.done.Wait()
-}
-
-// Admit waits while the folder has a backlog of cleanups, because callers that give up
-// faster than the server deletes must not fill a folder with nodes.
-func (j *Janitor) Admit(ctx context.Context, folder string) {
-	j.mu.Lock()
-	b := j.folders[folder]
-	if b == nil || b.n < maxBacklog {
-		j.mu.Unlock()
-		return // the usual case costs one look
-	}
-	if b.room == nil {
-		b.room = make(chan struct{})
-	}
-	room := b.room
-	j.mu.Unlock()
-	select {
-	case <-j.cfg.Connected():
-	default:
-		return // the creation waits for the connection, and the cleanups do too
-	}
-	limit := time.NewTimer(maxWait)
-	defer limit.Stop()
-	select {
-	case <-room:
-	case <-limit.C: // rather one node too many than a creation that never comes
-	case <-ctx.Done():
-	case <-j.cfg.Context.Done():
-	}
 }
 
 // run starts due cleanups until none is left.
@@ -235,17 +190,16 @@ func (j *Janitor) settle(t *task, err error) {
 	}
 }
 
-// again postpones a task that has failed, each time for twice as long. Missing permissions
-// are logged once, and make no creation wait: they last until they are granted again.
+// again postpones a task that has failed, each time for twice as long. It makes no creation
+// wait any more: it may fail for as long as the client lives. Missing permissions are logged once.
 func (j *Janitor) again(t *task, err error) {
 	longest, refused := maxPause, false
 	j.mu.Lock()
 	if errors.Is(err, zk.ErrNoAuth) {
 		longest = maxRefusedPause
 		refused, t.refused = !t.refused, true
-		// It may last for as long as the client lives, so no creation waits for it.
-		j.uncountLocked(t)
 	}
+	j.uncountLocked(t)
 	t.pause = min(max(2*t.pause, minPause), longest)
 	// Spread, since one outage makes many tasks fail at the same moment.
 	t.due = time.Now().Add(t.pause/2 + rand.N(t.pause))
@@ -257,20 +211,11 @@ func (j *Janitor) again(t *task, err error) {
 	}
 }
 
-// uncountLocked takes a task out of the backlog of its folder.
+// uncountLocked makes room for another creation in the folder of a task.
 func (j *Janitor) uncountLocked(t *task) {
-	if !t.counted {
-		return
-	}
-	t.counted = false
-	b := j.folders[t.folder]
-	b.n--
-	if b.n < maxBacklog && b.room != nil {
-		close(b.room)
-		b.room = nil
-	}
-	if b.n == 0 {
-		delete(j.folders, t.folder)
+	if t.counted {
+		t.counted = false
+		j.leaveLocked(t.folder)
 	}
 }
 

@@ -117,39 +117,6 @@ func TestJanitorHopelessCleanupIsGivenUp(t *testing.T) {
 	}
 }
 
-// TestJanitorFullFolderMakesCreationsWait until one of its cleanups has succeeded, or for a second.
-func TestJanitorFullFolderMakesCreationsWait(t *testing.T) {
-	inBubble(t, func(t *testing.T, c *client) {
-		const pause = 300 * time.Millisecond
-		for range maxBacklog {
-			require.True(t, c.Add("/a", func(ctx context.Context) error {
-				select {
-				case <-time.After(pause):
-					return nil
-				case <-ctx.Done():
-					return ctx.Err()
-				}
-			}))
-		}
-		admitted := func(folder string) time.Duration {
-			began := time.Now()
-			c.Admit(t.Context(), folder)
-			return time.Since(began)
-		}
-		require.Zero(t, admitted("/b"), "another folder")
-		require.Equal(t, pause, admitted("/a"))
-		require.Zero(t, admitted("/a"), "nothing is left")
-
-		never, _ := failing(1<<30, errBusy)
-		for range maxBacklog {
-			require.True(t, c.Add("/a", never))
-		}
-		require.Equal(t, maxWait, admitted("/a"))
-		c.disconnect()
-		require.Zero(t, admitted("/a"), "the creation waits for the connection itself")
-	})
-}
-
 // TestJanitorNoCleanupWithoutAConnection, and none after the end of the client.
 func TestJanitorNoCleanupWithoutAConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T, c *client) {
