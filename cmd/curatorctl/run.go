@@ -271,8 +271,7 @@ func (u *underLock) lock(c *call) (locks.InterProcessLock, error) {
 	switch {
 	case u.election:
 		const latchName = "latch-" // Curator's LeaderLatch is in the same election
-		driver := locks.StandardLockInternalsDriver{StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: latchName}}
-		return locks.NewLockInternals(c.client, driver, path, latchName, 1, opts...)
+		return locks.NewLockInternals(c.client, locks.QueueDriver(latchName), path, latchName, 1, opts...)
 	case u.permits > 0:
 		return locks.NewInterProcessSemaphoreV2(c.client, path, locks.FixedLeases(u.permits), opts...)
 	case u.shared, u.exclusive:

@@ -49,14 +49,14 @@ func hardshipCalls() []hardship.Call {
 	joins := []string{"LeaderLatch.Start", "LeaderLatch.Await"}
 	return []hardship.Call{
 		{Name: "LeaderLatch: Start and Await", Of: joins, Requests: 8, Prepare: joining(false), May: isLost},
-		{Name: "LeaderLatch: Start and Await behind a leader", Of: joins, Requests: 6, Prepare: joining(true), May: isLost},
-		{Name: "LeaderLatch: Resign", Of: []string{"LeaderLatch.Resign"}, Requests: 5, Prepare: resigning, May: isLost},
+		{Name: "LeaderLatch: Start and Await behind a leader", Of: joins, Requests: 5, Prepare: joining(true), May: isLost},
+		{Name: "LeaderLatch: Resign", Of: []string{"LeaderLatch.Resign"}, Requests: 4, Prepare: resigning, May: isLost},
 		{Name: "LeaderLatch: Close", Of: []string{"LeaderLatch.Close", "LeaderLatch.CloseWith"}, Requests: 1, Prepare: closing},
 		{Name: "LeaderLatch: Participants", Of: []string{"LeaderLatch.Participants", "LeaderSelector.Participants"}, Requests: 2, Prepare: asking(participants)},
 		{Name: "LeaderLatch: Leader", Of: []string{"LeaderLatch.Leader", "LeaderSelector.Leader"}, Requests: 2, Prepare: asking(leads)},
 		{Name: "LeaderLatch: Observe", Of: []string{"LeaderLatch.Observe", "LeaderSelector.Observe"}, Requests: 3, Prepare: asking(observes)},
 		{Name: "LeaderSelector: Run", Of: []string{"LeaderSelector.Run"}, Requests: 6, Prepare: running(false), May: isLost},
-		{Name: "LeaderSelector: Run behind a leader", Of: []string{"LeaderSelector.Run"}, Requests: 7, Prepare: running(true), May: isLost},
+		{Name: "LeaderSelector: Run behind a leader", Of: []string{"LeaderSelector.Run"}, Requests: 6, Prepare: running(true), May: isLost},
 		{Name: "Once: Do", Of: []string{"Once.Do"}, Requests: 14, Prepare: doing(false), May: mayFail},
 		{Name: "Once: Do behind a run that fails", Of: []string{"Once.Do"}, Requests: 10, Prepare: doing(true), May: mayFail},
 		{Name: "Once: Do that never runs again", Of: []string{"Once.Do"}, Requests: 14, Prepare: doing(false, leader.NeverAgain()), May: mayFail},

@@ -107,10 +107,7 @@ func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*
 
 // newElection returns the queue of a latch or a selector.
 func newElection(client *framework.Framework, path, name string, cfg config) (*locks.LockInternals, error) {
-	driver := locks.StandardLockInternalsDriver{
-		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name},
-	}
-	internals, err := locks.NewLockInternals(client, driver, path, name, 1, cfg.lock...)
+	internals, err := locks.NewLockInternals(client, locks.QueueDriver(name), path, name, 1, cfg.lock...)
 	if err != nil {
 		return nil, fmt.Errorf("leader: %w", err)
 	}

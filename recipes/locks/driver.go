@@ -161,8 +161,13 @@ func marks(driver LockInternalsDriver) bool {
 	return ok && marking.marks()
 }
 
-// queueDriver is StandardLockInternalsDriver with the promise of a ShrinkingQueue: new nodes
-// have greater numbers, and contenders enter in the order of their numbers.
+// QueueDriver returns the driver of a mutex whose nodes have this lock name, for a recipe that is built on [NewLockInternals],
+// such as an election. It decides as [StandardLockInternalsDriver] does, and is a [ShrinkingQueue]. A lock with it needs
+// the fewest lists, because contenders enter in the order of the numbers that the server gives them. A driver of another
+// order must not be built on it.
+func QueueDriver(lockName string) LockInternalsDriver { return newQueueDriver(lockName) }
+
+// queueDriver is what QueueDriver returns.
 type queueDriver struct{ StandardLockInternalsDriver }
 
 func newQueueDriver(lockName string) queueDriver {
