@@ -14,8 +14,9 @@
 //	manager, err := migration.NewManager(client, "/migrations/locks")
 //	err = manager.Migrate(ctx, set) // each replica calls it when it starts
 //
-// [Manager.Migrate] applies the migrations that the ensemble does not have yet, under a lock and in one
-// transaction: all of them or none. A release adds migrations at the end of the list. A release must not
+// [Manager.Migrate] applies the migrations that the ensemble does not have yet, under a lock. Each migration is
+// applied whole or not at all. They share one transaction as long as they fit into a request, so on a new server
+// small releases run together, and large ones one after the other. A release adds migrations at the end of the list. A release must not
 // change migrations that have run: Migrate compares their hashes and refuses a set in which they differ, with
 // [ErrChanged].
 //
@@ -24,5 +25,6 @@
 // MetadataPath has a persistent sequential child for each migration that has run, meta-0000000000 and so on.
 // Its data is a SHA-256 hash of the migration. The lock is an InterProcessSemaphoreMutex at the path of the
 // manager and the ID of the set. Curator has the same layout, but hashes the text form of its Java objects. So
-// a set must be run by Java or by Go, not by both.
+// a set must be run by Java or by Go, not by both. Sets with different IDs must not have one MetadataPath. If they do,
+// the one that comes later gets ErrChanged, and nothing of it is applied.
 package migration

@@ -73,8 +73,10 @@ func NewManager(client *framework.Framework, lockPath string) (*Manager, error) 
 	return &Manager{client: client, lockPath: lockPath}, nil
 }
 
-// Migrate applies the migrations of the set that have not run yet, all of them or none. It waits for other processes
-// that run the set. It returns nil if nothing is left to do. It returns [ErrChanged] if the migrations that have run
+// Migrate applies the migrations of the set that have not run yet, in order. It applies as many of them in one
+// transaction as a request can have, so each migration is applied whole or not at all. After an error the migrations
+// of earlier transactions stay, and the next Migrate goes on behind them. Migrate waits for other processes that run
+// the set. It returns nil if nothing is left to do. It returns [ErrChanged] if the migrations that have run
 // are not the first of the set. If an operation cannot be applied, the error names its path. If
 // [framework.OutcomeUnknown] is true for the error, the migrations may have been applied; the next Migrate finds out.
 func (m *Manager) Migrate(ctx context.Context, set Set) error {
@@ -112,39 +114,74 @@ func (m *Manager) migrate(ctx context.Context, set Set) error {
 
 // apply applies what has not run, under the lock.
 func (m *Manager) apply(ctx context.Context, lease *locks.Lease, set Set) error {
+	for {
+		ended, err := m.applySome(ctx, lease, set)
+		if ended || err != nil {
+			return err
+		}
+	}
+}
+
+// applySome applies as many migrations as fit into one transaction, and reports whether none is left. A set with another
+// ID has another lock. So each transaction also writes the folder of the records, as it is, on condition of its version.
+func (m *Manager) applySome(ctx context.Context, lease *locks.Lease, set Set) (ended bool, err error) {
+	var folder framework.Stat
+	data, err := m.client.Get(ctx, set.MetadataPath, framework.StoringStatIn(&folder), framework.Undecompressed())
+	isMissing := errors.Is(err, framework.ErrNoNode)
+	if err != nil && !isMissing {
+		return false, err
+	}
+	left, err := m.left(ctx, lease, set)
+	if err != nil || len(left) == 0 {
+		return true, err
+	}
+	if isMissing {
+		return false, m.client.CreateContainers(ctx, set.MetadataPath)
+	}
+	for n := len(left); ; n = (n + 1) / 2 {
+		ops := []framework.Op{framework.SetDataOp(set.MetadataPath, data, framework.WithVersion(folder.Version), framework.Uncompressed())}
+		for _, migration := range left[:n] {
+			for _, o := range migration {
+				ops = append(ops, o.op())
+			}
+			ops = append(ops, framework.CreateOp(framework.JoinPath(set.MetadataPath, metaPrefix), migration.hash(),
+				framework.WithMode(framework.PersistentSequential)))
+		}
+		_, err := lease.Transact(ctx, ops...)
+		switch {
+		case errors.Is(err, framework.ErrTooLarge) && n > 1:
+		case errors.Is(err, framework.ErrBadVersion):
+			return false, nil // another set has run: see what is recorded now
+		default:
+			return n == len(left), err
+		}
+	}
+}
+
+// left returns what has not run.
+func (m *Manager) left(ctx context.Context, lease *locks.Lease, set Set) ([]Migration, error) {
 	ran, err := m.hashes(ctx, set.MetadataPath)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if len(ran) > len(set.Migrations) {
-		return fmt.Errorf("%w: %d migrations have run, expected at most the %d of this set", ErrChanged, len(ran), len(set.Migrations))
+		return nil, fmt.Errorf("%w: %d migrations have run, expected at most the %d of this set", ErrChanged, len(ran), len(set.Migrations))
 	}
 	for i, hash := range ran {
 		if !bytes.Equal(hash, set.Migrations[i].hash()) {
-			return fmt.Errorf("%w: migration %d has another hash than the one that ran", ErrChanged, i)
+			return nil, fmt.Errorf("%w: migration %d has another hash than the one that ran", ErrChanged, i)
 		}
 	}
 	left := set.Migrations[len(ran):]
-	if len(left) == 0 {
-		return nil
-	}
-	if err := m.client.CreateContainers(ctx, set.MetadataPath); err != nil {
-		return err
-	}
-	var ops []framework.Op
 	for i, migration := range left {
 		for n, o := range migration {
 			if o.isAbove(lease.Path()) { // not of a migration that ran under another lock
-				return fmt.Errorf("%w: operation %d of migration %d is a %s of %s, which the lock is below; expected a lock path outside of it",
+				return nil, fmt.Errorf("%w: operation %d of migration %d is a %s of %s, which the lock is below; expected a lock path outside of it",
 					framework.ErrInvalidOption, n, len(ran)+i, o.kind, o.path)
 			}
-			ops = append(ops, o.op())
 		}
-		ops = append(ops, framework.CreateOp(framework.JoinPath(set.MetadataPath, metaPrefix), migration.hash(),
-			framework.WithMode(framework.PersistentSequential)))
 	}
-	_, err = lease.Transact(ctx, ops...)
-	return err
+	return left, nil
 }
 
 // hashes returns what has run, in order.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -92,11 +93,12 @@ func TestMigrationThatHasRunMustNotChange(t *testing.T) {
 	m := newManager(t, client)
 	require.NoError(t, m.Migrate(zktest.Context(t), set(1)))
 	for name, changed := range map[string]migration.Migration{
-		"data":              {migration.Create("/app", nil), migration.Create("/app/config", []byte("x"))},
-		"path":              {migration.Create("/app", nil), migration.Create("/app/confi", []byte("g1"))},
-		"kind":              {migration.Create("/app", nil), migration.SetData("/app/config", []byte("1"))},
-		"order":             {migration.Create("/app/config", []byte("1")), migration.Create("/app", nil)},
-		"an operation less": {migration.Create("/app", nil)},
+		"data":                                {migration.Create("/app", nil), migration.Create("/app/config", []byte("x"))},
+		"path":                                {migration.Create("/app", nil), migration.Create("/app/confi", []byte("g1"))},
+		"kind":                                {migration.Create("/app", nil), migration.SetData("/app/config", []byte("1"))},
+		"order":                               {migration.Create("/app/config", []byte("1")), migration.Create("/app", nil)},
+		"an operation less":                   {migration.Create("/app", nil)},
+		"an operation in the data of another": {migration.Create("/app", []byte("create/app/config1"))},
 	} {
 		s := set(2)
 		s.Migrations[0] = changed
@@ -105,6 +107,83 @@ func TestMigrationThatHasRunMustNotChange(t *testing.T) {
 		require.ErrorContains(t, err, "migration 0", name)
 	}
 	require.Equal(t, "config=1 after 1", state(t, client))
+	require.NoError(t, m.Migrate(zktest.Context(t), set(2)))
+	s := set(3)
+	s.Migrations[0] = migration.Migration{migration.Create("/app", []byte("x"))}
+	require.ErrorContains(t, m.Migrate(zktest.Context(t), s), "migration 0 has another hash", "the later one is the same")
+}
+
+// TestMigrationsOfANewServerMayBeLargerThanARequest: each of them has run alone, where it was a release.
+func TestMigrationsOfANewServerMayBeLargerThanARequest(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		s := set(1)
+		for i := range 7 {
+			s.Migrations = append(s.Migrations, migration.Migration{migration.Create(fmt.Sprint("/app/", i), make([]byte, 300_000))})
+		}
+		require.NoError(t, newManager(t, client).Migrate(zktest.Context(t), s))
+		names, err := client.Children(zktest.Context(t), "/app")
+		require.NoError(t, err)
+		require.Len(t, names, 8)
+
+		s.Migrations = append(s.Migrations, migration.Migration{migration.Create("/app/long", make([]byte, 2<<20))})
+		require.ErrorIs(t, newManager(t, client).Migrate(zktest.Context(t), s), framework.ErrTooLarge)
+	})
+}
+
+// duringTheTransaction calls fn when the server gets the first transaction, before it is applied. It returns how
+// many came.
+func duringTheTransaction(t *testing.T, server *zkserver.Server, fn func() error) (transactions *atomic.Int32) {
+	t.Helper()
+	transactions = new(atomic.Int32)
+	ended, release := make(chan error, 1), make(chan struct{})
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpMulti || transactions.Add(1) > 1 {
+			return zkserver.Pass
+		}
+		go func() {
+			defer close(release)
+			ended <- fn()
+		}()
+		return zkserver.HoldUntil(release)
+	})
+	t.Cleanup(func() { require.NoError(t, <-ended) })
+	return transactions
+}
+
+// TestMigrationSetsOfOneMetadataPathExcludeEachOther: they have different locks.
+func TestMigrationSetsOfOneMetadataPathExcludeEachOther(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	manager, ctx := newManager(t, other), zktest.Context(t)
+	duringTheTransaction(t, server, func() error {
+		return manager.Migrate(ctx, migration.Set{
+			ID: "copied", MetadataPath: "/meta/app", Migrations: []migration.Migration{{migration.Create("/copied", nil)}},
+		})
+	})
+	require.ErrorIs(t, newManager(t, client).Migrate(zktest.Context(t), set(3)), migration.ErrChanged)
+	require.Equal(t, "none", state(t, client))
+}
+
+// TestMigrationIsNotAppliedWithoutTheLock: the node of the lock is deleted before the transaction.
+func TestMigrationIsNotAppliedWithoutTheLock(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	ctx := zktest.Context(t)
+	transactions := duringTheTransaction(t, server, func() error { return other.DeleteChildren(ctx, "/locks/app/leases") })
+	require.NoError(t, newManager(t, client).Migrate(zktest.Context(t), set(1)))
+	require.EqualValues(t, 2, transactions.Load())
+	require.Equal(t, "config=1 after 1", state(t, client))
+}
+
+// TestMigrationPathsThatOnlyBeginAlike are different paths.
+func TestMigrationPathsThatOnlyBeginAlike(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	s := set(1)
+	s.MetadataPath = "/app-migrations"
+	m, err := migration.NewManager(client, "/app-locks")
+	require.NoError(t, err)
+	require.NoError(t, m.Migrate(zktest.Context(t), s))
 }
 
 func TestMigrationSetThatFailsAppliesNothing(t *testing.T) {
@@ -124,19 +203,21 @@ func TestMigrationSetThatFailsAppliesNothing(t *testing.T) {
 // TestMigrationLostReplyIsSettled: the lock is held, so the records tell whether the transaction was applied.
 func TestMigrationLostReplyIsSettled(t *testing.T) {
 	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
-		server := zktest.NewServer(t)
-		client := zktest.Client(t, server)
-		lost := false
-		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpMulti && !lost {
-				lost = true
-				return fault
-			}
-			return zkserver.Pass
-		})
-		require.NoError(t, newManager(t, client).Migrate(zktest.Context(t), set(2)))
-		require.True(t, lost)
-		require.Equal(t, "config=2 after 2", state(t, client))
+		for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
+			server := zktest.NewServer(t)
+			client := zktest.Client(t, server, framework.WithErrorPolicy(policy))
+			lost := false
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == zkserver.OpMulti && !lost {
+					lost = true
+					return fault
+				}
+				return zkserver.Pass
+			})
+			require.NoError(t, newManager(t, client).Migrate(zktest.Context(t), set(2)))
+			require.True(t, lost)
+			require.Equal(t, "config=2 after 2", state(t, client))
+		}
 	}
 }
 

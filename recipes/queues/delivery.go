@@ -267,8 +267,7 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 		}
 		return err
 	})
-	switch {
-	case err == nil:
+	if err == nil {
 		return end.takes && !overtaken, nil
 	}
 	d.stays = true

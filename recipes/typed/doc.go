@@ -13,7 +13,13 @@
 //
 //	codec := typed.StrictJSON[Config]().Validating(Config.check)
 //	node, err := typed.NewNode(client, "/config", codec)
-//	for state, err := range node.Follow(ctx) { ... state.Value ... }
+//	for state, err := range node.Follow(ctx) {
+//		if err != nil {
+//			log.Print(err) // also while the znode is missing
+//			continue
+//		}
+//		apply(state.Value)
+//	}
 //
 // A [Folder] is many znodes whose paths differ in parameters:
 //

@@ -16,24 +16,23 @@ import (
 // State is what [Node.Follow] knows of a znode.
 type State[T any] struct {
 	Value T
-	Stat  *framework.Stat // with which Value was read; nil while there is no value
+	Stat  *framework.Stat // with which Value was read; nil before the first value
 }
 
 // Follow yields the value of the znode and then each newer one, as [framework.Framework.Follow] does:
 //
 //	for state, err := range node.Follow(ctx) {
-//		switch {
-//		case err != nil:
+//		if err != nil {
 //			log.Println("the last good value stays in use", err)
-//		case state.Stat == nil:
-//			stop()
-//		default:
-//			apply(state.Value)
+//			continue
 //		}
+//		apply(state.Value)
 //	}
 //
-// Data that the codec refuses comes as an error that matches [ErrCodec], together with the last value that it accepted. Other errors
-// come with that value as well. The sequence goes on after the errors after which framework's goes on, and after ErrCodec.
+// Without an error there is a value that the codec has accepted. Data that the codec refuses comes as an error that
+// matches [ErrCodec], and a missing znode as one that matches [framework.ErrNoNode]. All errors come with the last value,
+// which is the zero value before the first one. The sequence goes on after these two errors, and after the errors after
+// which framework's goes on.
 func (n *Node[T]) Follow(ctx context.Context) iter.Seq2[State[T], error] {
 	return func(yield func(State[T], error) bool) {
 		var last State[T]
@@ -41,7 +40,7 @@ func (n *Node[T]) Follow(ctx context.Context) iter.Seq2[State[T], error] {
 			switch {
 			case err != nil:
 			case !node.Exists():
-				last = State[T]{}
+				err = fmt.Errorf("typed: %s: %w", n.path, framework.ErrNoNode)
 			default:
 				value, refused := n.codec.Decode(node.Data)
 				if refused != nil {

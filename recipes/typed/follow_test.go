@@ -49,7 +49,7 @@ func TestFollowCodecs(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestNodeFollowKeepsTheLastGoodValue: data that is refused is told, and changes no value.
+// TestNodeFollowKeepsTheLastGoodValue: data that is refused and a missing znode are errors, and change no value.
 func TestNodeFollowKeepsTheLastGoodValue(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
@@ -67,8 +67,8 @@ func TestNodeFollowKeepsTheLastGoodValue(t *testing.T) {
 			{func() { write(`{"Address":""}`) }, "a, refused"},
 			{func() { write(`{"Wrong":1}`) }, "a, refused"},
 			{func() { write(`{"Address":"b"}`) }, "b"},
-			{func() { require.NoError(t, node.Delete(t.Context())) }, "none"},
-			{func() { write(`{"Address":""}`) }, "none, refused"},
+			{func() { require.NoError(t, node.Delete(t.Context())) }, "b, missing"},
+			{func() { write(`{"Address":""}`) }, "b, refused"},
 			{func() { require.NoError(t, node.Put(t.Context(), service{Address: "c"})) }, "c"},
 		}
 		var seen []string
@@ -77,9 +77,13 @@ func TestNodeFollowKeepsTheLastGoodValue(t *testing.T) {
 			if state.Stat != nil {
 				text = state.Value.Address
 			}
-			if err != nil {
+			switch {
+			case errors.Is(err, framework.ErrNoNode):
+				require.ErrorContains(t, err, "typed: /node")
+				text += ", missing"
+			case err != nil:
 				require.ErrorIs(t, err, typed.ErrCodec)
-				require.ErrorContains(t, err, "/node")
+				require.ErrorContains(t, err, "typed: /node")
 				text += ", refused"
 			}
 			if seen = append(seen, text); len(seen) > len(steps) {
@@ -87,7 +91,7 @@ func TestNodeFollowKeepsTheLastGoodValue(t *testing.T) {
 			}
 			steps[len(seen)-1].do()
 		}
-		want := []string{"none"}
+		want := []string{"none, missing"}
 		for _, step := range steps {
 			want = append(want, step.want)
 		}
