@@ -126,8 +126,7 @@ func TestAuthCredentialThatIsRefusedLater(t *testing.T) {
 		require.ErrorAs(t, context.Cause(held), &lost)
 		require.Equal(t, framework.ReasonAuthFailed, lost.Reason)
 		require.ErrorIs(t, lost, framework.ErrAuthFailed)
-		states.expect(t, framework.Suspended, framework.Reconnected, framework.Suspended)
-		require.Eventually(t, func() bool { return f.State() == framework.Lost }, patience, time.Millisecond)
+		states.expect(t, framework.Suspended, framework.Lost)
 
 		refused := dials.Load()
 		_, err = f.Get(t.Context(), "/")

@@ -33,8 +33,8 @@ var (
 	// came. See [OutcomeUnknown].
 	ErrConnectionLost error = &sentinel{"connection lost", zk.ErrConnectionClosed}
 
-	// ErrSessionEnded reports a request that was bound to a session (see
-	// [InSession]) which is no longer the current one. It was not sent.
+	// ErrSessionEnded reports a request that was bound to a session or a history (see
+	// [InSession] and [InHistory]) that is no longer the current one. It was not sent.
 	ErrSessionEnded = errors.New("the session has ended")
 
 	// ErrInvalidPath reports a path that no ZooKeeper server would accept, or a change of
@@ -97,6 +97,9 @@ var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Ba
 
 // errOutcomeUnknown marks a write that may or may not have been applied.
 var errOutcomeUnknown = errors.New("it may have been applied")
+
+// errOtherHistory is the outcome of a request whose history has ended.
+var errOtherHistory = fmt.Errorf("%w, or another history of the servers has begun", ErrSessionEnded)
 
 // errUnsearchable marks the failure of a search that no retry will change.
 var errUnsearchable = errors.New("the folder of a znode that may exist must not be listed")

@@ -48,6 +48,7 @@ type common struct {
 	given   optionSet
 	retry   retry.Policy // nil for the policy of the surrounding Retry, or the client's
 	session *Session     // the only one to run in, nil for any
+	history int64        // the only one to run in, 0 for any
 }
 
 // optionSet is a set of options: the options of a call, or the options that it accepts.
@@ -56,6 +57,7 @@ type optionSet uint32
 const (
 	withRetry optionSet = 1 << iota
 	inSession
+	inHistory
 	withVersion
 	storingStatIn
 	storingAbsenceIn
@@ -83,7 +85,7 @@ const (
 
 // optionNames are the names of the options, in the order of the constants.
 var optionNames = [...]string{
-	"WithRetry", "InSession", "WithVersion", "StoringStatIn", "StoringAbsenceIn", "Watched", "WithReplyLimit",
+	"WithRetry", "InSession", "InHistory", "WithVersion", "StoringStatIn", "StoringAbsenceIn", "Watched", "WithReplyLimit",
 	"Decompressed", "Undecompressed", "Compressed", "Uncompressed",
 	"CreatingParentsIfNeeded", "CreatingParentContainersIfNeeded", "Idempotent",
 	"WithMode", "WithTTL", "WithACL", "ApplyingACLToParents", "WithProtection", "OrSetData", "ListingSiblingsIn",
@@ -91,7 +93,7 @@ var optionNames = [...]string{
 }
 
 // ofEveryCall are the options that belong to the whole call, not to one request of several.
-const ofEveryCall = withRetry | inSession
+const ofEveryCall = withRetry | inSession | inHistory
 
 // String lists the names.
 func (s optionSet) String() string {

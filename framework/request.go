@@ -120,7 +120,8 @@ func isOutOfOrder(calls []*call, sent []*conduit.Call) bool {
 
 // begin returns what is sent for the calls, or an error before any of them has begun.
 func (r *requests) begin(ctx context.Context, calls []*call) ([]*conduit.Call, error) {
-	bound := r.scopeOf(ctx).boundTo()
+	scope := r.scopeOf(ctx)
+	bound := scope.boundTo()
 	sent := newCalls(len(calls))
 	for i, c := range calls {
 		if len(c.body) > r.cfg.maxRequest {
@@ -132,6 +133,7 @@ func (r *requests) begin(ctx context.Context, calls []*call) ([]*conduit.Call, e
 		if session := cmp.Or(c.session, bound); session != nil {
 			sent[i].Session = session.ID()
 		}
+		sent[i].History = scope.boundHistory(c.history)
 	}
 	// After all checks, because a call that has begun must get an outcome.
 	for i, c := range calls {
@@ -339,6 +341,8 @@ func (r *requests) requestError(ctx context.Context, err error, write bool) erro
 	switch {
 	case errors.Is(err, conduit.ErrOtherSession):
 		result = ErrSessionEnded
+	case errors.Is(err, conduit.ErrOtherHistory):
+		result = errOtherHistory
 	case errors.Is(err, conduit.ErrAbandoned):
 		// Checked before the end of the client: the caller's own context comes first.
 		result = interrupted(ctx)

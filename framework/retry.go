@@ -111,6 +111,9 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 		// Also for the calls that an attempt makes, such as the calls for parents.
 		ctx, scope = r.inSession(ctx, scope, p.session, false)
 	}
+	if p.history != 0 {
+		ctx, scope = r.inHistory(ctx, scope, p.history)
+	}
 	// A policy that does not retry in another session binds the call to the current one.
 	binds := scope.boundTo() == nil && !policy.AllowRetry(ErrSessionExpired, true)
 	for tries := 1; ; tries++ {
@@ -224,6 +227,7 @@ type scope struct {
 	budget  *retry.Budget // of the retries of all; nil for none
 	over    *atomic.Bool  // the loop that made the budget has ended; nil without a loop
 	session *Session      // the only one to run in, nil for any
+	history int64         // the only one to run in, 0 for any
 
 	// byPolicy means that a policy such as retry.SessionFailed has bound the call to the
 	// session in which it began, rather than the caller by InSession.
@@ -253,11 +257,34 @@ func (s *scope) boundTo() *Session {
 	return s.session
 }
 
+// boundHistory returns the only history that a call may run in, 0 for any and -1 for none. Its own is 0 if
+// the call itself is not bound.
+func (s *scope) boundHistory(own int64) int64 {
+	switch {
+	case s == nil, s.history == 0, s.history == own:
+		return own
+	case own == 0:
+		return s.history
+	default:
+		return -1 // one of the two has ended
+	}
+}
+
+// inHistory returns a context whose calls run in one history only.
+func (r *requests) inHistory(ctx context.Context, parent *scope, history int64) (context.Context, *scope) {
+	bound := &scopedContext{Context: ctx, key: scopeKey{r}}
+	if parent != nil {
+		bound.scope = *parent
+	}
+	bound.scope.history = parent.boundHistory(history)
+	return bound, &bound.scope
+}
+
 // inSession returns a context whose calls run in one session only.
 func (r *requests) inSession(ctx context.Context, parent *scope, session *Session, byPolicy bool) (context.Context, *scope) {
 	bound := &scopedContext{Context: ctx, key: scopeKey{r}, scope: scope{session: session, byPolicy: byPolicy}}
 	if parent != nil {
-		bound.scope.budget, bound.scope.over = parent.budget, parent.over
+		bound.scope.budget, bound.scope.over, bound.scope.history = parent.budget, parent.over, parent.history
 	}
 	return bound, &bound.scope
 }
@@ -281,7 +308,7 @@ func (c *scopedContext) Value(key any) any {
 // expired translates the error of a call that its policy has bound to a session into the
 // error that the policy looks for.
 func (s *scope) expired(err error) error {
-	if err == nil || s == nil || !s.byPolicy || !errors.Is(err, ErrSessionEnded) {
+	if err == nil || s == nil || !s.byPolicy || !errors.Is(err, ErrSessionEnded) || errors.Is(err, errOtherHistory) {
 		return err
 	}
 	err = fmt.Errorf("%w: the call began in session %v", ErrSessionExpired, s.session)
@@ -300,7 +327,7 @@ func (r *requests) withBudget(ctx context.Context, policy retry.Policy) (context
 	}
 	loop := &scopedContext{Context: ctx, key: scopeKey{r}, scope: scope{budget: retry.NewBudget(policy), over: new(atomic.Bool)}}
 	if outer != nil {
-		loop.scope.session, loop.scope.byPolicy = outer.session, outer.byPolicy
+		loop.scope.session, loop.scope.byPolicy, loop.scope.history = outer.session, outer.byPolicy, outer.history
 	}
 	return loop, func() { loop.scope.over.Store(true) }
 }

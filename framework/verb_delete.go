@@ -78,8 +78,8 @@ func newDeleteConfig(opts []DeleteOption) (deleteConfig, error) {
 	case err != nil:
 	case c.has(inBackground) && c.has(withRetry):
 		err = fmt.Errorf("%w: WithRetry with InBackground, which goes on until it has succeeded", ErrInvalidOption)
-	case c.isGuaranteed() && c.has(inSession):
-		err = fmt.Errorf("%w: InSession with %v, which goes on in any session", ErrInvalidOption, c.given&(guaranteed|inBackground))
+	case c.isGuaranteed() && c.has(inSession|inHistory):
+		err = fmt.Errorf("%w: %v with %v, which goes on in any session", ErrInvalidOption, c.given&(inSession|inHistory), c.given&(guaranteed|inBackground))
 	}
 	return c, err
 }

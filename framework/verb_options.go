@@ -60,7 +60,7 @@ type (
 	}
 )
 
-// CallOption is an option of every call: [WithRetry] or [InSession].
+// CallOption is an option of every call: [WithRetry], [InSession] or [InHistory].
 type CallOption interface {
 	CreateOption
 	ReadOption
@@ -117,6 +117,29 @@ func (o sessionOption) applyCreate(c *createConfig) error { return o.applyCall(&
 func (o sessionOption) applyRead(c *readConfig) error     { return o.applyCall(&c.common) }
 func (o sessionOption) applySet(c *setConfig) error       { return o.applyCall(&c.common) }
 func (o sessionOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.common) }
+
+type historyOption int64
+
+// InHistory binds the call to a history of the servers, by the number that [Framework.History] had before
+// the read on which the call depends. Once another history has begun, the call fails with
+// [ErrSessionEnded] and sends nothing, even if it was waiting for a connection. So a write with
+// [WithVersion] does not meet the data of restored servers, which may have this version too. The client must then read again.
+// Given to [Framework.Retry], it binds all calls within.
+func InHistory(history int64) CallOption { return historyOption(history) }
+
+func (o historyOption) applyCall(c *common) error {
+	if o <= 0 {
+		return fmt.Errorf("InHistory(%d), expected a number that History has returned", int64(o))
+	}
+	c.given |= inHistory
+	c.history = int64(o)
+	return nil
+}
+
+func (o historyOption) applyCreate(c *createConfig) error { return o.applyCall(&c.common) }
+func (o historyOption) applyRead(c *readConfig) error     { return o.applyCall(&c.common) }
+func (o historyOption) applySet(c *setConfig) error       { return o.applyCall(&c.common) }
+func (o historyOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.common) }
 
 // newCommon returns the settings of a call that accepts only the options of every call.
 func newCommon(opts []CallOption) (common, error) {

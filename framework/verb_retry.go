@@ -36,5 +36,5 @@ func (f *Framework) Retry(ctx context.Context, op func(ctx context.Context) erro
 	}
 	ctx, end := f.withBudget(ctx, cfg.retry)
 	defer end()
-	return f.repeat(ctx, &plan{common: common{session: cfg.session}, attempt: op, marks: true}, nil)
+	return f.repeat(ctx, &plan{common: common{session: cfg.session, history: cfg.history}, attempt: op, marks: true}, nil)
 }

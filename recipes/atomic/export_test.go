@@ -6,7 +6,7 @@ import "context"
 
 // SetVersion writes on condition of a version.
 func (v *DistributedAtomicValue) SetVersion(ctx context.Context, data []byte, version int32) error {
-	return v.set(ctx, data, version, v.cfg.client.Session())
+	return v.set(ctx, data, version, v.cfg.client.History())
 }
 
 // Waiting returns how many additions wait for the next write.

@@ -241,12 +241,12 @@ var errCollision = errors.New("other processes were faster each time")
 // try computes and writes once, from the value that it has just written or that it reads. If
 // promote is true, it ends with errPromote where other changes wait for the lock.
 func (v *DistributedAtomicValue) try(ctx context.Context, next next, promote bool) (value Value[[]byte], err error) {
-	session := v.cfg.client.Session()
-	if last := v.written.Swap(nil); last.mayBeFollowed(session) {
+	history := v.cfg.client.History()
+	if last := v.written.Swap(nil); last.mayBeFollowed(history) {
 		value.Pre = last.data
 		// If next refuses this value, or another process was faster, the value that is read decides.
 		if value.Post, err = next(value.Pre, true); err == nil {
-			if err = v.replace(ctx, value.Post, last.version, session, last.inARow+1); !errors.Is(err, errCollision) {
+			if err = v.replace(ctx, value.Post, last.version, history, last.inARow+1); !errors.Is(err, errCollision) {
 				return value, err
 			}
 		}
@@ -266,18 +266,18 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next, promote boo
 	if stat == nil {
 		return value, collision(v.create(ctx, value.Post))
 	}
-	return value, v.replace(ctx, value.Post, stat.Version, session, 1)
+	return value, v.replace(ctx, value.Post, stat.Version, history, 1)
 }
 
-// replace writes data on condition of the version, which is known from the session, and keeps it
+// replace writes data on condition of the version, which is known from the history, and keeps it
 // for the change that may follow.
-func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, session *framework.Session, inARow int) error {
+func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, history int64, inARow int) error {
 	sent := time.Now()
-	if err := v.set(ctx, data, version, session); err != nil {
+	if err := v.set(ctx, data, version, history); err != nil {
 		return collision(err)
 	}
 	now := time.Now()
-	v.written.Store(&written{data: bytes.Clone(data), version: version + 1, session: session, inARow: inARow, at: now, took: now.Sub(sent)})
+	v.written.Store(&written{data: bytes.Clone(data), version: version + 1, history: history, inARow: inARow, at: now, took: now.Sub(sent)})
 	return nil
 }
 
@@ -325,12 +325,12 @@ func (v *DistributedAtomicValue) readUnlessQueued(ctx context.Context) ([]byte, 
 }
 
 // set writes on condition of the version.
-func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version int32, session *framework.Session) error {
+func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version int32, history int64) error {
 	if version == -1 {
 		return errVersionExhausted // -1 would be no condition at all
 	}
 	return attempt.Conditional(func() error {
-		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version), attempt.InSession(v.cfg.client, session))
+		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version), framework.InHistory(history))
 	})
 }
 

@@ -4,8 +4,6 @@ package atomic
 
 import (
 	"time"
-
-	"github.com/gocurator/curator/framework"
 )
 
 // written is what a change has left in the znode. The next change may begin with it instead of a
@@ -13,8 +11,8 @@ import (
 type written struct {
 	data    []byte
 	version int32
-	session *framework.Session // of the write
-	inARow  int                // changes made since the last read
+	history int64 // of the write
+	inARow  int   // changes made since the last read
 	at      time.Time
 	took    time.Duration
 }
@@ -24,10 +22,10 @@ type written struct {
 // mostly come too late.
 const maxInARow = 8
 
-// mayBeFollowed reports whether a change in this session may begin with what was written. It may
+// mayBeFollowed reports whether a change in this history may begin with what was written. It may
 // for as long as the write took. A znode that is deleted and created again can come to a version
 // that it had before, with other data. The limit leaves no more time for that than there is
 // between the read and the write of a change.
-func (w *written) mayBeFollowed(session *framework.Session) bool {
-	return w != nil && w.session == session && w.inARow < maxInARow && time.Since(w.at) <= w.took
+func (w *written) mayBeFollowed(history int64) bool {
+	return w != nil && w.history == history && w.inARow < maxInARow && time.Since(w.at) <= w.took
 }

@@ -286,17 +286,17 @@ func (b *DistributedDoubleBarrier) open(ctx context.Context, m *member) (bool, e
 // snapshot is what a member that may close the barrier has seen of it. The folder was read
 // before the node that opens the barrier.
 type snapshot struct {
-	session *framework.Session // before the reads
-	folder  *framework.Stat    // nil if there is none
-	data    []byte             // of the folder, as it is stored
-	ready   *framework.Stat    // nil if the barrier is closed
+	history int64           // before the reads
+	folder  *framework.Stat // nil if there is none
+	data    []byte          // of the folder, as it is stored
+	ready   *framework.Stat // nil if the barrier is closed
 }
 
 // isOpenBy reports whether the barrier is open, by the node with this czxid.
 func (s snapshot) isOpenBy(czxid int64) bool { return s.ready != nil && s.ready.Czxid == czxid }
 
 func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, error) {
-	s := snapshot{session: b.client.Session()}
+	s := snapshot{history: b.client.History()}
 	var folder framework.Stat
 	var err error
 	// Not in a pipeline, whose reads may be answered in another order.
@@ -313,8 +313,8 @@ func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, erro
 // close removes the node that opens the barrier. It does nothing if the barrier was closed
 // since the node was seen, because the node of the next round has the same name and version.
 // So each close also writes the folder, with the data that it has, on condition of its
-// version. A request that waited for another session could meet another folder of that name.
-// So it is made in the session of the snapshot only. close reports whether the node is gone.
+// version. A request that waited for another history could meet another folder of that name.
+// So it is made in the history of the snapshot only. close reports whether the node is gone.
 // If it is not known to be, the caller looks again.
 func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, conditions ...framework.Op) (closed bool, err error) {
 	ops := slices.Concat(conditions, []framework.Op{
@@ -324,7 +324,7 @@ func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, con
 	err = b.client.Retry(ctx, func(ctx context.Context) error {
 		_, err := b.client.Transact(ctx, ops...)
 		return err
-	}, framework.InSession(seen.session))
+	}, framework.InHistory(seen.history))
 	var failed *framework.OpError
 	switch {
 	case framework.OutcomeUnknown(err), errors.Is(err, framework.ErrBadVersion), errors.Is(err, framework.ErrSessionEnded):

@@ -98,7 +98,7 @@ type consumer struct {
 // ahead is an item that was read before it was the next one. The zero value is none.
 type ahead struct {
 	name    string
-	session *framework.Session // before the read; nil before the client's first one
+	history int64 // before the read
 	data    []byte
 	stat    framework.Stat
 	gone    bool
@@ -217,7 +217,7 @@ func (c *consumer) onlyTook(ctx context.Context) (bool, error) {
 		return false, nil // other consumers have locked too many items of the list
 	}
 	var now *framework.Stat
-	first := ahead{name: c.names[0], session: c.q.client.Session()}
+	first := ahead{name: c.names[0], history: c.q.client.History()}
 	err := c.q.client.Pipeline(ctx, framework.ReadStat(c.q.path, &now),
 		framework.ReadData(framework.JoinPath(c.q.path, first.name), &first.data,
 			framework.StoringStatIn(&first.stat), framework.StoringAbsenceIn(&first.gone)).StoringErrorIn(&first.err))
@@ -370,7 +370,7 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	// A context that ends while the request is under way must not lose the item.
 	bounded, cancel := graceful(ctx)
 	defer cancel()
-	switch err := remove(bounded, c.q.client, path, &node.stat, node.session); {
+	switch err := remove(bounded, c.q.client, path, &node.stat, node.history); {
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):
@@ -391,7 +391,7 @@ func (c *consumer) read(ctx context.Context, path, name string) (ahead, error) {
 	if item.name == name {
 		return item, nil
 	}
-	item = ahead{name: name, session: c.q.client.Session()}
+	item = ahead{name: name, history: c.q.client.History()}
 	var err error
 	item.data, err = c.q.client.Get(ctx, path, framework.StoringStatIn(&item.stat))
 	switch {

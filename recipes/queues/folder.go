@@ -58,10 +58,10 @@ func list(
 	}
 }
 
-// remove deletes an item that was read in a session, which is nil before the client's first one. It fails with an
-// error that matches [attempt.Overtaken] if another consumer was faster. In a later session the servers may be
+// remove deletes an item that was read in a history. It fails with an
+// error that matches [attempt.Overtaken] if another consumer was faster. In another history the servers may be
 // restored ones, where another item has the name, so the error matches [attempt.NotSent] then.
-func remove(ctx context.Context, client *framework.Framework, path string, read *framework.Stat, session *framework.Session) error {
+func remove(ctx context.Context, client *framework.Framework, path string, read *framework.Stat, history int64) error {
 	repeated := false
 	return attempt.Conditional(func() error {
 		if repeated {
@@ -70,7 +70,7 @@ func remove(ctx context.Context, client *framework.Framework, path string, read 
 			}
 		}
 		repeated = true
-		return client.Delete(ctx, path, framework.WithVersion(read.Version), attempt.InSession(client, session))
+		return client.Delete(ctx, path, framework.WithVersion(read.Version), framework.InHistory(history))
 	})
 }
 

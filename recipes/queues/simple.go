@@ -220,12 +220,12 @@ func (q *SimpleDistributedQueue) get(ctx context.Context, name string, at listed
 // remove removes an item by its name in the list of that time, and returns it.
 func (q *SimpleDistributedQueue) remove(ctx context.Context, name string, at listed) ([]byte, error) {
 	var stat framework.Stat
-	session := q.client.Session()
+	history := q.client.History()
 	data, err := q.get(ctx, name, at, &stat)
 	if err != nil {
 		return nil, err
 	}
-	switch err := remove(ctx, q.client, framework.JoinPath(q.path, name), &stat, session); {
+	switch err := remove(ctx, q.client, framework.JoinPath(q.path, name), &stat, history); {
 	case framework.OutcomeUnknown(err):
 		return data, err
 	case attempt.NotSent(err):

@@ -288,7 +288,7 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 	case previous.Version == -1:
 		return false, errors.New("version -1, which is no condition: set the value without one")
 	}
-	session, history := v.client.Session(), v.client.History()
+	history := v.client.History()
 	for isKnown := previous.history == 0 || previous.history == history; ; isKnown = false {
 		if !isKnown {
 			// In another history another value may have this version.
@@ -303,8 +303,7 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 			if now.Version != previous.Version || previous.history != 0 && (now.Zxid != previous.Zxid || !bytes.Equal(now.Value, previous.Value)) {
 				return false, nil
 			}
-			// The order shows that the session has the history of the read.
-			if session, history = v.client.Session(), v.client.History(); history != now.history {
+			if history = v.client.History(); history != now.history {
 				continue
 			}
 		} else if known := v.VersionedValue(); known.history == history && previous.Zxid < known.Zxid {
@@ -312,13 +311,13 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 		}
 		var stat framework.Stat
 		err := attempt.Conditional(func() error {
-			return v.client.Set(ctx, v.path, data, framework.WithVersion(previous.Version), framework.StoringStatIn(&stat), framework.InSession(session))
+			return v.client.Set(ctx, v.path, data, framework.WithVersion(previous.Version), framework.StoringStatIn(&stat), framework.InHistory(history))
 		})
 		switch {
 		case attempt.Overtaken(err):
 			return false, nil
 		case attempt.NotSent(err):
-			continue // the next session may find other servers
+			continue // another history may be that of other servers
 		case err == nil:
 			v.learnOwn(ctx, data, &stat, history)
 		}

@@ -39,11 +39,11 @@ func (tx *Tx) commit() error {
 	if err != nil {
 		return err
 	}
-	// In a later session the servers may be restored ones, where other data has these versions.
+	// In another history the servers may be restored ones, where other data has these versions.
 	err = tx.client.Retry(tx.ctx, func(ctx context.Context) error {
 		_, err := tx.client.Transact(ctx, ops...)
 		return err
-	}, attempt.InSession(tx.client, tx.session))
+	}, framework.InHistory(tx.history))
 	return tx.outcome(err)
 }
 

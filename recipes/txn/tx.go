@@ -20,8 +20,7 @@ type Tx struct {
 	ctx      context.Context
 	client   *framework.Framework
 	cfg      config
-	history  int64              // in which everything was read, see framework.Framework.History
-	session  *framework.Session // of the first read, nil for the client's first one
+	history  int64 // in which everything was read, see framework.Framework.History
 	ended    bool
 	conflict *conflictError // met by a read
 

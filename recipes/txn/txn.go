@@ -165,7 +165,7 @@ func (e *userError) Unwrap() error { return e.error }
 
 func newTx(ctx context.Context, client *framework.Framework, cfg config) *Tx {
 	return &Tx{
-		ctx: ctx, client: client, cfg: cfg, history: client.History(), session: client.Session(),
+		ctx: ctx, client: client, cfg: cfg, history: client.History(),
 		nodes: make(map[string]node), folders: make(map[string]*framework.Stat), lists: make(map[string]list), writes: make(map[string]write),
 		above: make(map[string]bool),
 	}

@@ -164,7 +164,7 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 		return fmt.Errorf("typed: update %s: %w: change nil, expected a function", n.path, framework.ErrInvalidOption)
 	}
 	for {
-		session := n.client.Session()
+		history := n.client.History()
 		value, stat, err := n.Get(ctx)
 		if err != nil {
 			return err
@@ -172,7 +172,7 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 		if err := change(&value); err != nil {
 			return err
 		}
-		err = n.Set(ctx, value, framework.WithVersion(stat.Version), attempt.InSession(n.client, session))
+		err = n.Set(ctx, value, framework.WithVersion(stat.Version), framework.InHistory(history))
 		if !errors.Is(err, framework.ErrBadVersion) && !attempt.NotSent(err) {
 			return err
 		}

@@ -24,6 +24,10 @@ var (
 	// current one. It was not sent.
 	ErrOtherSession = errors.New("bound to another session")
 
+	// ErrOtherHistory reports a request bound to a history that is not the
+	// current one. It was not sent.
+	ErrOtherHistory = errors.New("bound to another history")
+
 	// ErrNotConnected is the reason of an [ErrNotSent] when there is no
 	// connection with a session.
 	ErrNotConnected = errors.New("not connected")
@@ -64,6 +68,9 @@ type Call struct {
 
 	// Session, when not zero, is the only session the request may run in.
 	Session int64
+
+	// History, when not zero, is the only history the request may run in. See Conduit.History.
+	History int64
 
 	// Confirms makes the acknowledgement of a write move the quorum's deadline. See
 	// Conduit.QuorumDeadline.

@@ -104,17 +104,18 @@ type Config struct {
 
 // Conduit owns a go-zookeeper connection and everything that crosses it.
 type Conduit struct {
-	cfg       Config
-	ctx       context.Context // ends when Close begins to cut
-	stop      context.CancelFunc
-	hosts     hosts
-	clock     *clock
-	lease     leaseClock
-	seen      seen
-	connector connector
-	versions  versions
-	writers   writerSearch
-	handshake atomic.Pointer[Handshake] // of the newest connection
+	cfg        Config
+	ctx        context.Context // ends when Close begins to cut
+	stop       context.CancelFunc
+	hosts      hosts
+	clock      *clock
+	lease      leaseClock
+	seen       seen
+	connector  connector
+	versions   versions
+	ephemerals ephemerals
+	writers    writerSearch
+	handshake  atomic.Pointer[Handshake] // of the newest connection
 
 	zk       *zk.Conn // set by Start
 	zkEvents <-chan zk.Event

@@ -51,7 +51,8 @@ type conn struct {
 
 	dispatch    sync.Mutex // held while a frame is interpreted or the end is reported
 	established bool
-	admitted    bool // open for calls, after the exchange if there is one; Connected was reported
+	ready       bool // the exchange, if there is one, is complete; guarded by queue as well
+	admitted    bool // open for calls, the server having shown what it has; Connected was reported
 	failed      bool
 	refused     bool // the server has refused the client, and Events was told
 	behind      bool // the server may not know all that the client has seen; guarded by dispatch
@@ -184,7 +185,7 @@ func (c *conn) fail(reason error) {
 	} else {
 		reason = c.noteFailure(reason)
 	}
-	if c.admitted && isHangUp(reason) {
+	if isHangUp(reason) {
 		c.noteHangUp(pending) // before the calls end, which are tried again
 	}
 	c.cancel()
@@ -193,6 +194,7 @@ func (c *conn) fail(reason error) {
 			reason = fmt.Errorf("%w: another call has failed: %s", ErrProtocol, reason.Error())
 		}
 		for _, call := range request.calls() {
+			c.owner.ephemerals.unanswered(call)
 			c.settle(call, Reply{}, fmt.Errorf("%w: %w", ErrUnanswered, reason))
 		}
 	}
@@ -207,7 +209,11 @@ func (c *conn) fail(reason error) {
 // noteFailure reports a connection that has ended before it was open for calls, and returns the reason.
 func (c *conn) noteFailure(reason error) error {
 	if c.established {
-		reason = fmt.Errorf("authentication at %s: %w", c.to, reason)
+		phase := "authentication at"
+		if c.ready && !c.refused {
+			phase = "first request to"
+		}
+		reason = fmt.Errorf("%s %s: %w", phase, c.to, reason)
 		if c.refused {
 			c.owner.lastFailure.Store(&reason)
 		} else {

@@ -268,6 +268,9 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: connect response with timeout %v and a password of %d bytes",
 			ErrProtocol, h.Timeout, len(h.Password))
 	}
+	if asked != 0 && asked != h.SessionID {
+		c.owner.seen.forget() // ClickHouse Keeper hands out another session without a word
+	}
 	c.establish(h, sent)
 	return handshakeFrame(h.Timeout, h.SessionID, h.Password), nil
 }
@@ -295,7 +298,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 		go c.authenticate(h)
 		return
 	}
-	c.admit(h)
+	c.resume(h)
 }
 
 // admit opens the connection for calls; callers hold dispatch.
@@ -305,11 +308,6 @@ func (c *conn) admit(h Handshake) {
 	h.Fresh = c.owner.fresh.Swap(false)
 	c.queue.Lock()
 	c.open = true
-	if c.behind {
-		// Before any other call, so that no read is answered by a server that is behind.
-		c.pushLocked(&c.urgent, catchUp())
-		c.wakeWriter()
-	}
 	c.queue.Unlock()
 	if len(c.owner.cfg.Auth) > 0 {
 		c.wakeWriter()
@@ -330,6 +328,9 @@ func (c *conn) receiveNotification(reply Reply) error {
 	}
 	// Before any listener acts on the event.
 	c.owner.seen.event(reply.Zxid)
+	if kind == zk.EventNodeDeleted {
+		c.owner.ephemerals.deleted(path)
+	}
 	c.owner.cfg.Events.Notified(Notification{Type: kind, Path: path})
 	return nil
 }
@@ -391,6 +392,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 		if failure != nil {
 			reply = Reply{}
 		}
+		c.owner.ephemerals.answered(call, reply)
 		c.settle(call, reply, failure)
 		return nil, nil
 	}
@@ -441,7 +443,7 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 		c.behind = false
 		c.owner.seen.unproved.Store(false)
 	case !c.behind:
-		if c.admitted {
+		if c.ready {
 			c.owner.hosts.noteAdmission(c.to)
 		}
 		// This server sent the events, so it has applied their transactions, and its

@@ -78,7 +78,9 @@ func (c *conn) completeHandshake(frame []byte) []byte {
 	// A session of a read-only server ended with its connection.
 	fresh := c.owner.cfg.ReadOnly && (over || c.owner.readOnly.Load())
 	if over || fresh {
-		c.owner.seen.forget()
+		if c.owner.handshake.Load() != nil { // there was a session
+			c.owner.seen.forget()
+		}
 		binary.BigEndian.PutUint64(frame[zxidAt:], 0)
 	}
 	if fresh {
@@ -142,7 +144,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 }
 
 func (c *conn) takeBatchLocked(now time.Time) (batch []byte, by time.Time) {
-	if c.closing || !c.open {
+	if c.closing || !c.ready {
 		return nil, time.Time{}
 	}
 	batch = c.credentials.present(c.batch[:0])
@@ -289,6 +291,9 @@ func (c *conn) enqueueLocked(calls []*Call) error {
 		if call.Session != 0 && call.Session != c.session {
 			return notSent(ErrOtherSession)
 		}
+		if call.History != 0 && call.History != c.owner.History() {
+			return notSent(ErrOtherHistory)
+		}
 	}
 	queue := &c.unsent
 	if slices.ContainsFunc(calls, func(call *Call) bool { return call.Confirms }) {
@@ -303,6 +308,9 @@ func (c *conn) enqueueLocked(calls []*Call) error {
 
 func (c *conn) pushLocked(queue *fifo[*Call], call *Call) {
 	call.conn, call.xid = c, c.takeXidLocked()
+	if call.Op == wire.OpPing {
+		call.xid = wire.XidPing // the server answers so in any case
+	}
 	queue.push(call)
 }
 

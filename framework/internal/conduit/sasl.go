@@ -297,7 +297,7 @@ func (c *conn) admitAuthenticated(h Handshake) error {
 	if len(c.owner.cfg.Auth) == 0 { // otherwise the first reply shows that all credentials are accepted
 		c.owner.hosts.noteAdmission(c.to)
 	}
-	c.admit(h)
+	c.resume(h)
 	c.queue.Lock()
 	held := c.exchange.heldPing
 	c.queue.Unlock()
@@ -320,7 +320,7 @@ func (c *conn) sendHeldPing() {
 // holdsPingLocked reports whether a request of go-zookeeper is a ping that must wait for the end of the
 // exchange. Some servers hang up on any other request before that. The first of them shows it.
 func (c *conn) holdsPingLocked(op int32) bool {
-	if op != wire.OpPing || c.open || c.owner.cfg.SASL == nil || !c.owner.demandsSASL.Load() {
+	if op != wire.OpPing || c.ready || c.owner.cfg.SASL == nil || !c.owner.demandsSASL.Load() {
 		return false
 	}
 	c.exchange.heldPing = true
@@ -331,7 +331,7 @@ func (c *conn) holdsPingLocked(op int32) bool {
 // hangs up. Callers hold dispatch.
 func (c *conn) receiveDemand(op int32) error {
 	switch {
-	case c.admitted:
+	case c.ready:
 		err := errors.New("the server serves only clients that have authenticated by SASL, or by another of its schemes (enforce.auth.schemes)")
 		c.noteRefusal(fmt.Errorf("%s: %w", c.to, err), false, false)
 		return err

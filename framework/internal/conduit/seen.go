@@ -37,8 +37,10 @@ func (s *seen) event(zxid int64) {
 func (s *seen) reply(zxid int64) {
 	if zxid > 0 && s.resumed.Load() {
 		s.resumed.Store(false)
-		if before := s.newest.Load(); before != 0 && epoch(before) != epoch(zxid) {
+		if before := s.newest.Load(); before != 0 && (epoch(before) != epoch(zxid) || zxid < before) {
 			s.history.Add(1) // before any reply of the connection reaches its caller
+			s.newest.Store(zxid)
+			return
 		}
 	}
 	for {

@@ -38,17 +38,7 @@ func Overtaken(err error) bool {
 		(errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNodeExists))
 }
 
-// InSession binds a write on condition of a version to the session of the read that has shown the
-// version. The session is nil before the first read. In a later session the servers may be
-// restored ones, where other data has this version. See [framework.Framework.History].
-func InSession(client *framework.Framework, session *framework.Session) framework.CallOption {
-	if session == nil {
-		session = client.Session() // the read was made in the first one
-	}
-	return framework.InSession(session)
-}
-
-// NotSent reports whether a write was not sent because its session has ended.
+// NotSent reports whether a write was not sent because its session or its history has ended.
 func NotSent(err error) bool {
 	return errors.Is(err, framework.ErrSessionEnded) && !framework.OutcomeUnknown(err)
 }

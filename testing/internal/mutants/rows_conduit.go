@@ -70,9 +70,9 @@ var conduitRows = []row{
 		pkg:    "recipes", test: "^TestHistoriesViewShowsWhatServersHaveThatBeganAgain$/^(Follow|shared_value|simple_queue)$",
 	},
 	{
-		name: "write-in-another-session-than-its-read", breaks: oneHistory,
-		in:     "recipes/internal/attempt.InSession",
-		change: always("nil"),
+		name: "write-in-another-history-than-its-read", breaks: oneHistory,
+		in:     "framework.(*scope).boundHistory",
+		change: always("0"),
 		pkg:    "recipes", test: "^TestHistoriesChangeIsMadeOfWhatTheServersHave$",
 	},
 	{

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package conduit
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/gocurator/curator/framework/internal/wire"
+)
+
+// A connection that goes on with a session takes no call before its server has shown what it has. Its first
+// request has no effect, and the reply names the server's newest transaction. So a call never meets the
+// servers of another history unless Conduit.History has risen. That costs one round trip.
+//
+// Another history is a reason to ask for the ephemeral znodes of the session, too. Restored servers may have
+// znodes that the session has deleted since the backup. They would live as long as the session does, and
+// block a lock for as long. So the session ends then.
+
+// resume shows what the server has, and opens the connection for calls; callers hold dispatch. The exchange
+// is complete, if there is one.
+func (c *conn) resume(h Handshake) {
+	c.queue.Lock()
+	c.ready = true
+	c.queue.Unlock()
+	history := func(Reply) { c.compare(h) }
+	switch {
+	case c.behind, c.owner.seen.newest.Load() == 0 && c.owner.ephemerals.begin(h.SessionID, c.owner.seen.history.Load()):
+		// The connect request could not name what the client has seen, so the server may be behind.
+		c.askFirst(catchUp(), history)
+	case c.owner.seen.newest.Load() != 0:
+		c.askFirst(&Call{Op: wire.OpPing}, history)
+	default:
+		c.compare(h)
+	}
+}
+
+// askFirst sends a request before all calls. The function gets the reply, unless the connection ends.
+func (c *conn) askFirst(call *Call, answered func(Reply)) {
+	call.OnDone = func(reply Reply, _ error) {
+		if !c.failed && reply.Code != wire.CodeSASLRequired { // after which the server hangs up
+			answered(reply)
+		}
+	}
+	c.queue.Lock()
+	c.pushLocked(&c.urgent, call)
+	c.queue.Unlock()
+	c.wakeWriter()
+}
+
+// compare compares what the server and the client know of the session, if that may differ.
+func (c *conn) compare(h Handshake) {
+	history := c.owner.seen.history.Load()
+	if !c.owner.ephemerals.begin(h.SessionID, history) || !c.listsEphemerals() {
+		c.admit(h)
+		return
+	}
+	e := wire.NewEncoder(wire.LengthSize + 1)
+	e.String("/")
+	c.askFirst(&Call{Op: wire.OpGetEphemerals, Body: e.Bytes(), MaxReply: maxDiscard}, func(reply Reply) {
+		d := wire.NewDecoder(reply.Body)
+		switch listed := d.Strings(); {
+		case reply.Code == wire.CodeUnimplemented:
+			_ = c.noteTooOld() // no caller waits for the error
+			c.admit(h)
+		case reply.Code != 0, d.Err() != nil: // or it was too long
+			c.admit(h)
+		default:
+			if ghosts := c.owner.ephemerals.compare(listed, history); len(ghosts) > 0 {
+				c.giveUpSession(h, ghosts)
+				return
+			}
+			c.admit(h)
+		}
+	})
+}
+
+// listsEphemerals reports whether the server may know the request for the ephemeral znodes of a session. No
+// caller can wait until the server has told its version.
+func (c *conn) listsEphemerals() bool {
+	return !c.owner.ephemerals.isMute(c.to) && !c.owner.versions.hasRefused(c.to, unknownVersion)
+}
+
+var errRestored = errors.New("the servers were restored, and the session ends")
+
+// maxGhosts bounds the paths in a log line.
+const maxGhosts = 3
+
+// giveUpSession ends the session at the server. The client must stop to rely on it before the server can
+// know of the end. The next connection begins another session.
+func (c *conn) giveUpSession(h Handshake, ghosts []string) {
+	c.owner.cfg.Logger.Warn("the servers have ephemeral znodes that this session had deleted: they were restored from a backup. The session ends",
+		"server.address", c.to.String(), "count", len(ghosts), "paths", slices.Clone(ghosts[:min(len(ghosts), maxGhosts)]))
+	c.owner.cfg.Events.Expired()
+	c.askFirst(&Call{Op: wire.OpCloseSession}, func(Reply) {
+		go c.fail(errRestored) // the server hangs up, too
+	})
+}
+
+// noteMute notes that the server has hung up on the request for the session's znodes. A server that does not
+// know the request would do so each time.
+func (c *conn) noteMute(unanswered []pendingRequest) {
+	isQuestion := func(r pendingRequest) bool { return r.op == wire.OpGetEphemerals }
+	if slices.ContainsFunc(unanswered, isQuestion) {
+		c.owner.ephemerals.noteHangUp(c.to)
+		c.owner.cfg.Logger.Warn("a server has hung up when it was asked for the ephemeral znodes of the session: it is not asked again",
+			"server.address", c.to.String())
+	}
+}
