@@ -147,6 +147,7 @@ func TestBadInput(t *testing.T) {
 		"time to live 2562047h47m16.854775807s, expected 1ms to":                create(withTTL, framework.WithTTL(math.MaxInt64)),
 		"WithACL(), expected one entry or more":                                 create(framework.WithACL()),
 		"InSession(nil), expected a session":                                    create(framework.InSession(nil)),
+		"InHistory(0), expected a number that History has returned":             create(framework.InHistory(0)),
 		"ListingSiblingsIn(nil), expected a place for the names":                create(framework.ListingSiblingsIn(nil)),
 		"create /x: invalid option: StoringStatIn(nil), expected":               create(framework.StoringStatIn(nil)),
 		"Idempotent with WithMode(2), which is sequential: the name is":         create(framework.Idempotent(), sequential),

@@ -107,8 +107,9 @@
 // background and return [ErrCleanupPending].
 //
 // A request runs only in the session in which it was sent. With [InSession] it runs only in
-// the session that the option names. All verbs accept InSession. A pipeline and a transaction
-// take it from a Retry around them. The policy retry.SessionFailed binds a call to the session
+// the session that the option names. With [InHistory] it runs only while the servers cannot have been
+// restored since a read. All verbs accept InSession and InHistory. A pipeline and a transaction
+// take them from a Retry around them. The policy retry.SessionFailed binds a call to the session
 // in which it begins. The call fails with [ErrSessionExpired] when that session has ended.
 //
 // # All or nothing

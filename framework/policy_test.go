@@ -106,18 +106,17 @@ func TestSessionFailedKeepsACallInItsSession(t *testing.T) {
 	}
 }
 
-// TestInSessionBindsEveryVerb: with a session that has ended, none is sent.
+// TestInSessionBindsEveryVerb: with a session or a history that has ended, none is sent.
 func TestInSessionBindsEveryVerb(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		f, states := n.newClient(t)
 		require.NoError(t, f.Start())
 		states.expect(t, framework.Connected)
 		mustCreate(t, f, "/a")
-		ended := f.Session()
+		ended, history := f.Session(), f.History()
 		require.True(t, n.server.KillSession(ended.ID()))
 		states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
-		calls := func(s *framework.Session) map[string]func() error {
-			in := framework.InSession(s)
+		calls := func(in framework.CallOption) map[string]func() error {
 			return map[string]func() error{
 				"create":     func() error { _, err := f.Create(t.Context(), "/b", nil, in); return err },
 				"delete":     func() error { return f.Delete(t.Context(), "/none", in, framework.Quietly()) },
@@ -143,13 +142,20 @@ func TestInSessionBindsEveryVerb(t *testing.T) {
 			}
 		}
 		requests := countRequests(n.server)
-		for name, call := range calls(ended) {
-			err := call()
-			require.ErrorIs(t, err, framework.ErrSessionEnded, name)
-			require.False(t, framework.Retryable(err), name)
+		for _, in := range []framework.CallOption{framework.InSession(ended), framework.InHistory(history)} {
+			for name, call := range calls(in) {
+				err := call()
+				require.ErrorIs(t, err, framework.ErrSessionEnded, name)
+				require.False(t, framework.Retryable(err), name)
+			}
 		}
 		require.Zero(t, requests())
-		for name, call := range calls(f.Session()) {
+		now := f.History()
+		for name, call := range calls(framework.InSession(f.Session())) {
+			require.NoError(t, call(), name)
+		}
+		require.NoError(t, f.Delete(t.Context(), "/b", framework.InHistory(now)))
+		for name, call := range calls(framework.InHistory(now)) {
 			require.NoError(t, call(), name)
 		}
 	})

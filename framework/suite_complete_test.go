@@ -42,6 +42,7 @@ var elsewhere = map[string]string{
 	"Framework.MaxRequestSize":   "TestLifecycleOptions: it asks no server",
 	"Framework.Telemetry":        "TestTelemetryWithoutProvidersNothingIsTold: it asks no server",
 	"Framework.WhoAmI":           "TestWhoAmI: it takes a server with users",
+	"InHistory":                  "TestInSessionBindsEveryVerb: it takes servers that begin again",
 	"JoinPath":                   "TestPathJoinAndSplit: it asks no server",
 	"NewDynamicEnsembleProvider": "TestEnsembleProviderIsAskedBeforeEachRound: it takes several servers",
 	"OutcomeUnknown":             "TestLifecycleErrors: script.failed asks it about every error",
