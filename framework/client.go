@@ -474,17 +474,27 @@ func (f *Framework) awaitAccess(ctx context.Context) error {
 //		isKnown = bytes.Equal(data, known.data)
 //	}
 //
-// The number is never 0. It rises with every [Session] after the first. Within a session, a
+// Bind a write that depends on a read with [InHistory]. A connection that goes on with a session takes
+// no call before its server has named its newest transaction. So the number has risen before a call can
+// meet restored servers, and a bound call is not sent to them.
+//
+// The number is never 0. It rises with every id of a [Session] after the first. Within a session, a
 // reconnecting client names the newest transaction that it has seen, and a server that is behind
 // refuses the client. But restored servers can get past that transaction: under a leader of their
 // own, or by the writes of other clients. So the number also rises when the first reply of a
-// connection names a transaction of another leader than before. It rises as well when a server has
+// connection names a transaction of another leader than before, or an older one. It rises as well when a server has
 // hung up on the client instead of answering its handshake. In most of these cases nothing was lost, which a
 // comparison of the data shows.
 //
 // One case shows no sign. The servers come back within the session timeout, from a backup that has
 // the session. Their leader has the same number as before, or there is a single server. And they
-// reach the newest transaction that the client has seen before the client tries to reconnect.
+// reach the newest transaction that the client has seen before the client tries to reconnect. A
+// write on condition of a version can then replace data that the client has not read, and a lock of the
+// same session can be held although its servers have forgotten it.
+//
+// When the number rises within a session, the client asks for the session's ephemeral znodes. If the
+// servers have some that the session had deleted, they were restored, and the session ends with
+// [ReasonSessionExpired]. Servers before ZooKeeper 3.6 and ClickHouse Keeper cannot tell.
 //
 // The number changes with connections only. Each new connection ends the one-shot watches, and
 // brings an [EventResync] to persistent ones. So code that reads again then, and compares by this

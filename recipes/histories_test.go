@@ -32,6 +32,7 @@ import (
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/recipes/txn"
 	"github.com/gocurator/curator/recipes/typed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
@@ -672,14 +673,114 @@ func TestHistoriesChangeIsMadeOfWhatTheServersHave(t *testing.T) {
 			}
 			return from
 		}},
+		{"txn", func(w *world, during func()) (from string) {
+			require.NoError(w, txn.Do(w.Context(), w.client, func(tx *txn.Tx) error {
+				data, err := tx.Get("/view/node")
+				from = string(data)
+				during()
+				if err != nil {
+					return err
+				}
+				return tx.Set("/view/node", []byte("changed"))
+			}))
+			return from
+		}},
 	} {
+		changed := func(w *world, during func()) {
+			require.Equal(w, later, c.change(w, sync.OnceFunc(during)))
+			data, err := w.client.Get(w.Context(), "/view/node")
+			require.NoError(w, err)
+			require.Contains(w, string(data), "changed")
+		}
 		t.Run(c.name, func(t *testing.T) {
 			eachBeginning(t, wipes, putNode, func(w *world, again func(string)) {
-				once := sync.OnceFunc(func() { again(later) })
-				require.Equal(w, later, c.change(w, once))
-				data, err := w.client.Get(w.Context(), "/view/node")
-				require.NoError(w, err)
-				require.Contains(w, string(data), "changed")
+				changed(w, func() { again(later) })
+			})
+			t.Run("restored with the session", func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, "3.8.0", putNode)
+					w.client = zktest.Client(t, w.server)
+					backup, session := w.server.Backup(), w.client.Session()
+					w.script(w.server, before, earlier)
+					// The write is the first request that meets the restored servers.
+					changed(w, func() { w.restore(w.backupWith(backup, later), 1); synctest.Wait() })
+					require.Equal(t, session, w.client.Session())
+				})
+			})
+		})
+	}
+}
+
+// What a session has deleted may come back with restored servers. It would stay for as long as the session, so
+// the session ends, and with it all that came back.
+func TestHistoriesEndedTurnsDoNotComeBack(t *testing.T) {
+	for name, turn := range map[string]func(ctx context.Context, client *framework.Framework, during func()) error{
+		"mutex": func(ctx context.Context, client *framework.Framework, during func()) error {
+			m, err := locks.NewInterProcessMutex(client, "/turns")
+			if err != nil {
+				return err
+			}
+			return m.Do(ctx, func(context.Context) error { during(); return nil })
+		},
+		"semaphore": func(ctx context.Context, client *framework.Framework, during func()) error {
+			s, err := locks.NewInterProcessSemaphoreV2(client, "/turns", locks.FixedLeases(1))
+			if err != nil {
+				return err
+			}
+			lease, err := s.Acquire(ctx)
+			if err != nil {
+				return err
+			}
+			during()
+			return lease.Release(ctx)
+		},
+		"election": func(ctx context.Context, client *framework.Framework, during func()) error {
+			latch, err := leader.NewLeaderLatch(client, "/turns")
+			if err != nil {
+				return err
+			}
+			if err := latch.Start(); err != nil {
+				return err
+			}
+			if _, err = latch.Await(ctx); err == nil {
+				during()
+			}
+			return errors.Join(err, latch.Close())
+		},
+		"own znode": func(ctx context.Context, client *framework.Framework, during func()) error {
+			if _, err := client.Create(ctx, "/turns", nil, framework.WithMode(framework.Ephemeral)); err != nil {
+				return err
+			}
+			during()
+			return client.Delete(ctx, "/turns")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "3.8.0", putNode)
+				w.client = zktest.Client(t, w.server)
+				other := zktest.Client(t, w.server)
+				var backup *zkserver.Backup
+				require.NoError(t, turn(t.Context(), w.client, func() { backup = w.server.Backup() }))
+				ended := w.client.Session()
+				w.restore(backup, 1)
+				synctest.Wait() // both clients have noticed
+				ctx, cancel := context.WithTimeout(t.Context(), ended.Timeout()/2)
+				defer cancel()
+				require.NoError(t, turn(ctx, other, func() {}))
+				require.NoError(t, turn(ctx, w.client, func() {}))
+				require.Error(t, ended.Err())
+				require.NotEqual(t, ended.ID(), w.client.Session().ID())
+
+				// Another leader alone ends no session.
+				session, history := w.client.Session(), w.client.History()
+				_, err := w.client.Create(ctx, "/alive", nil, framework.WithMode(framework.EphemeralSequential))
+				require.NoError(t, err)
+				w.restore(w.server.Backup(), 2)
+				synctest.Wait()
+				require.NoError(t, turn(ctx, w.client, func() {}))
+				require.Equal(t, session, w.client.Session())
+				require.Greater(t, w.client.History(), history)
 			})
 		})
 	}
