@@ -67,7 +67,7 @@ func (c *conn) compare(h Handshake) {
 			c.admit(h)
 		default:
 			if ghosts := c.owner.ephemerals.compare(listed, history); len(ghosts) > 0 {
-				c.giveUpSession(h, ghosts)
+				c.giveUpSession(ghosts)
 				return
 			}
 			c.admit(h)
@@ -88,7 +88,7 @@ const maxGhosts = 3
 
 // giveUpSession ends the session at the server. The client must stop to rely on it before the server can
 // know of the end. The next connection begins another session.
-func (c *conn) giveUpSession(h Handshake, ghosts []string) {
+func (c *conn) giveUpSession(ghosts []string) {
 	c.owner.cfg.Logger.Warn("the servers have ephemeral znodes that this session had deleted: they were restored from a backup. The session ends",
 		"server.address", c.to.String(), "count", len(ghosts), "paths", slices.Clone(ghosts[:min(len(ghosts), maxGhosts)]))
 	c.owner.cfg.Events.Expired()
