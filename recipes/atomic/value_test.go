@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -204,5 +205,38 @@ func TestValuePromotionIsFair(t *testing.T) {
 		t.Logf("least %d, most %d, mean %d", slices.Min(counts), slices.Max(counts), sum/clients)
 		require.GreaterOrEqual(t, sum/clients, 10)
 		require.GreaterOrEqual(t, 3*slices.Min(counts), sum/clients, "%v", counts)
+	})
+}
+
+// Changes that wait for the lock have been overtaken often. One that was made under the lock is no
+// reason to overtake them again.
+func TestValueChangeAfterAPromotedOneJoinsThoseThatWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		value := newValue(t, client, atomic.WithPromotedToLock("/values/lock", 1))
+		calls := 0
+		_, err := value.Update(t.Context(), func([]byte) ([]byte, error) {
+			if calls++; calls == 1 { // it is overtaken, and so promoted
+				_, err := client.Create(t.Context(), value.Path(), []byte("x"), framework.CreatingParentsIfNeeded())
+				return nil, err
+			}
+			return []byte("y"), nil
+		})
+		require.NoError(t, err)
+		other, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/values/lock")
+		require.NoError(t, err)
+		lease, err := other.Acquire(t.Context())
+		require.NoError(t, err)
+		changed := make(chan error, 1)
+
+		go func() { _, err := value.TrySet(t.Context(), []byte("z")); changed <- err }()
+
+		time.Sleep(time.Second)
+		data, err := client.Get(t.Context(), value.Path())
+		require.NoError(t, err)
+		require.Equal(t, "y", string(data))
+		require.NoError(t, lease.Release(t.Context()))
+		require.NoError(t, <-changed)
 	})
 }

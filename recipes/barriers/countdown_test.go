@@ -7,6 +7,8 @@ import (
 	"math"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -182,4 +184,23 @@ func TestCountDownLatchThatIsCountedTooOften(t *testing.T) {
 			require.ErrorContains(t, err, "/latch was counted more than 2147483647 times")
 		}
 	}
+}
+
+// Only the last event opens the latch. The end of the session ends a watch as well.
+func TestCountDownLatchStaysClosedWhenASessionEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		latch, err := barriers.NewCountDownLatch(client, "/latch", 1)
+		require.NoError(t, err)
+		opened := make(chan error, 1)
+		go func() { opened <- latch.Await(t.Context()) }()
+		synctest.Wait()
+
+		zktest.KillSession(t, client)
+
+		time.Sleep(time.Minute)
+		require.Empty(t, opened)
+		require.NoError(t, latch.CountDown(t.Context()))
+		require.NoError(t, <-opened)
+	})
 }

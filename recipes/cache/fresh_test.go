@@ -181,3 +181,58 @@ func TestLagIsOfTheOldestChangeThatIsNotRead(t *testing.T) {
 		require.NoError(t, c.Close())
 	})
 }
+
+// A znode that changes again while it waits for its read keeps its place: callers of Fresh from
+// before the later change wait for it, too.
+func TestFreshWaitsForWhatHasChangedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		writer, follower := zktest.Client(t, server), zktest.Client(t, server)
+		const znodes, atOnce = 400, 192 // of which so many are read before others
+		write := func(from int) {
+			for i := from; i < znodes; i++ {
+				set(t, writer, fmt.Sprintf("/tree/%d", i), "new")
+			}
+			synctest.Wait()
+		}
+		create(t, writer, "/tree", "")
+		for i := range znodes {
+			create(t, writer, fmt.Sprintf("/tree/%d", i), "")
+		}
+		c := started(t, follower, "/tree")
+		require.NoError(t, c.Fresh(t.Context()))
+		// The reads from before the sync of Fresh, those that follow them, and the rest.
+		first, second, rest := make(chan struct{}), make(chan struct{}), make(chan struct{})
+		synced, reads := false, 0
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			switch {
+			case r.SessionID != follower.Session().ID():
+			case r.Op == zkserver.OpSync:
+				synced = true
+			case r.Op != zkserver.OpGetData && r.Op != zkserver.OpMultiRead:
+			case !synced:
+				return zkserver.HoldUntil(first)
+			default:
+				if reads++; reads > 3 {
+					return zkserver.HoldUntil(rest)
+				}
+				return zkserver.HoldUntil(second)
+			}
+			return zkserver.Pass
+		})
+		write(0)
+		fresh := make(chan error, 1)
+		go func() { fresh <- c.Fresh(t.Context()) }()
+		synctest.Wait()
+		close(first)
+		synctest.Wait()
+		write(atOnce)
+		close(second)
+		synctest.Wait()
+
+		require.Empty(t, fresh, "znodes are not read that have changed before the call")
+		close(rest)
+		require.NoError(t, <-fresh)
+		require.NoError(t, c.Close())
+	})
+}

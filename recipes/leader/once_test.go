@@ -267,3 +267,27 @@ func TestOnceBadInput(t *testing.T) {
 	//nolint:staticcheck // the nil context is what is refused
 	require.ErrorContains(t, once.Purge(nil), "context nil")
 }
+
+// The client may meet a server that lags behind when it asks whether the marker in doubt is its own.
+func TestOnceMarkerInDoubtIsAskedForAfterASync(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
+	var thaw func()
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		switch {
+		case r.Op == zkserver.OpMulti && thaw == nil:
+			thaw = server.FreezeReads(client.Session().ID())
+			return zkserver.LoseReply
+		case r.Op == zkserver.OpSync && thaw != nil:
+			thaw()
+		}
+		return zkserver.Pass
+	})
+	runs := 0
+
+	ran, err := newOnce(t, client, leader.NeverAgain()).Do(zktest.Context(t), "a", func(context.Context) error { runs++; return nil })
+
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.Equal(t, 1, runs)
+}

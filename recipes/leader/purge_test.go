@@ -246,3 +246,71 @@ func TestPurgeAReadThatFailsEndsThePurge(t *testing.T) {
 
 	require.Len(t, childrenOf(t, client, "/jobs/report/done"), 3)
 }
+
+func TestPurgeAgeOfAMarkerIsTheTimeSinceItsRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		once := newOnce(t, client)
+		doKey(t, once, "a")
+		time.Sleep(2 * time.Hour)
+		require.NoError(t, client.Set(zktest.Context(t), "/jobs/report/done/a", []byte("changed by hand")))
+
+		require.NoError(t, once.PurgeOlderThan(zktest.Context(t), time.Hour))
+
+		require.Empty(t, childrenOf(t, client, "/jobs/report/done"))
+	})
+}
+
+// A purge that has lost its lock says so, and deletes nothing.
+func TestPurgeWithoutItsLockFails(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, operator := zktest.Client(t, server), zktest.Client(t, server)
+	once := newOnce(t, client)
+	createMarkers(t, client, 3)
+	arrived, release := holdFirstDeletion(server)
+	purged := make(chan error, 1)
+	go func() { purged <- once.PurgeOlderThan(zktest.Context(t), -time.Hour) }()
+	zktest.Await(t, arrived, "the deletion")
+	for _, name := range childrenOf(t, operator, "/jobs/report/purge") {
+		require.NoError(t, operator.Delete(zktest.Context(t), "/jobs/report/purge/"+name))
+	}
+
+	release()
+
+	require.Error(t, zktest.Await(t, purged, "the end of the purge"))
+	require.Len(t, childrenOf(t, client, "/jobs/report/done"), 3)
+}
+
+// A purge costs a list of all markers, so it comes once in a sixteenth of the retention. One that
+// was refused is no reason to ask earlier.
+func TestPurgeComesOnceInASixteenthOfTheRetention(t *testing.T) {
+	for name, acl := range map[string][]framework.ACL{
+		"purged":  framework.OpenACL(),
+		"refused": {{Perms: framework.PermCreate | framework.PermDelete | framework.PermWrite, Scheme: "world", ID: "anyone"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				client := zktest.Client(t, server)
+				_, err := client.Create(t.Context(), "/jobs/report/done", nil, framework.CreatingParentsIfNeeded(), framework.WithACL(acl...))
+				require.NoError(t, err)
+				var lists atomic.Int32
+				server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpGetChildren2 && r.Path == "/jobs/report/done" {
+						lists.Add(1)
+					}
+					return zkserver.Pass
+				})
+				once := newOnce(t, client, leader.WithRetention(16*time.Hour))
+				for i, want := range []int32{1, 1, 1, 2, 2} { // after 0, 25, 50, 75 and 100 minutes
+					ran, err := once.Do(t.Context(), fmt.Sprint(i), func(context.Context) error { return nil })
+					require.NoError(t, err)
+					require.True(t, ran)
+					synctest.Wait()
+					require.Equal(t, want, lists.Load(), "run %d", i)
+					time.Sleep(25 * time.Minute)
+				}
+			})
+		})
+	}
+}

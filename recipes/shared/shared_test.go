@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -339,4 +340,38 @@ func TestSharedWhatIsClosedSaysSo(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, another.Err(), framework.ErrClosed)
 	require.NoError(t, another.Close())
+}
+
+// Servers that begin again may have another value with the same version and the same Zxid.
+func TestSharedTryDoesNotReplaceAnotherValueWithTheSameNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		open := func(content string) (*zkserver.Server, *framework.Framework, *shared.SharedValue) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client := zktest.Client(t, server)
+			v, err := shared.NewSharedValue(client, "/value", []byte(content))
+			require.NoError(t, err)
+			require.NoError(t, v.Start(t.Context()))
+			t.Cleanup(func() { require.NoError(t, v.Close()) })
+			return server, client, v
+		}
+		server, client, v := open("before")
+		other, _, w := open("another")
+		known := v.VersionedValue()
+		require.Equal(t, known.Version, w.VersionedValue().Version)
+		require.Equal(t, known.Zxid, w.VersionedValue().Zxid)
+		session := client.Session()
+		require.NoError(t, server.Stop())
+		require.NoError(t, server.Restore(other.Backup(), 0))
+		require.NoError(t, server.Restart())
+		zktest.Await(t, session.Done(), "the end of the session")
+		require.NoError(t, client.BlockUntilConnected(t.Context()))
+
+		set, err := v.TrySetValue(t.Context(), known, []byte("after"))
+
+		require.NoError(t, err)
+		require.False(t, set)
+		data, err := client.Get(t.Context(), "/value")
+		require.NoError(t, err)
+		require.Equal(t, "another", string(data))
+	})
 }
