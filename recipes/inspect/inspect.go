@@ -22,8 +22,7 @@ type config struct {
 	heads     bool
 	all       bool // with heads: read all, to find those that take part
 	maxLeases int
-	room      *room        // nil without WithMemoryLimit
-	each      func(Recipe) // nil without Each
+	room      *room // nil without WithMemoryLimit
 }
 
 func (c config) ofAll() config {
@@ -55,24 +54,11 @@ func WithMaxLeases(n int) Option {
 	})
 }
 
-// Each has each recipe given to f when it has been read, and not kept in the [Survey] or the result of [At]. The
-// calls of f come one after the other, from the goroutine of At or Walk, and in no particular order. A recipe
-// may share memory with others: f copies what it keeps.
-func Each(f func(Recipe)) Option {
-	return optionFunc(func(c *config) error {
-		if f == nil {
-			return errors.New("Each(nil), expected a function")
-		}
-		c.each = f
-		return nil
-	})
-}
-
-// WithMemoryLimit bounds what At or Walk keeps, to about so many bytes, whatever is in ZooKeeper.
+// WithMemoryLimit bounds what At or Walk reads, to about so many bytes, whatever is in ZooKeeper.
 // What does not fit is left out: folders, and then the [Survey] is Partial, and participants, which
 // the counts still have. Data of more than a kilobyte is not read, so its participant has no
-// Identity. The limit costs one more request for each folder and for each participant. With [Each] it bounds
-// what is kept until f has been called.
+// Identity. The limit costs one more request for each participant. A lock with a holder and a waiter takes
+// about a kilobyte.
 func WithMemoryLimit(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1<<20 {
@@ -185,14 +171,13 @@ type walk struct {
 // descend reads folders, what is below them, and the recipes in them.
 func (w *walk) descend(ctx context.Context, folders []string) error {
 	for part := range slices.Chunk(folders, walkBatch) {
-		below, taken, err := w.visit(ctx, part)
+		below, err := w.visit(ctx, part)
 		if err != nil {
 			return err
 		}
 		if err := w.descend(ctx, below); err != nil {
 			return err
 		}
-		w.room.gives(taken)
 		var drafts []*draft
 		for _, path := range part {
 			if in, isOpen := w.open[path]; isOpen && !w.isLeftToParent(path, in) {
@@ -207,34 +192,27 @@ func (w *walk) descend(ctx context.Context, folders []string) error {
 	return nil
 }
 
-// visit reads folders, and the recipes in them that need no other folder. It returns the folders below, and the
-// room that their names take.
-func (w *walk) visit(ctx context.Context, folders []string) (below []string, taken int, err error) {
+// visit reads folders, and the recipes in them that need no other folder. It returns the folders below.
+func (w *walk) visit(ctx context.Context, folders []string) (below []string, err error) {
 	lists, err := w.room.readLists(ctx, w.client, folders)
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	var drafts []*draft
 	for _, l := range lists {
 		switch {
 		case errors.Is(l.err, framework.ErrNoAuth):
-			if w.room.takes(len(l.path) + nameCost) {
-				w.found.Unreadable = append(w.found.Unreadable, l.path)
-			} else {
-				w.found.Partial = true
-			}
-		case errors.Is(l.err, errNoRoom):
+			w.found.Unreadable = append(w.found.Unreadable, l.path)
+		case errors.Is(l.err, framework.ErrTooLarge):
 			w.found.Partial = true
 		case l.err != nil && l.path == w.root:
-			return nil, 0, l.err
+			return nil, l.err
 		case l.err == nil:
 			w.found.Partial = w.found.Partial || l.isCut
 			in := classify(l.names)
 			w.found.Nodes += len(l.names)
 			if in.standsAlone(l.path) {
 				drafts = append(drafts, tree{l.path: in}.draftsAt(l.path, w.config)...)
-				w.room.gives(in.cost(l.path)) // of names of which no more is needed
-				taken += cost(l.path, in.folders())
 			} else {
 				w.open[l.path] = in
 			}
@@ -245,7 +223,7 @@ func (w *walk) visit(ctx context.Context, folders []string) (below []string, tak
 			}
 		}
 	}
-	return below, taken, w.finish(ctx, w.client, drafts, &w.found.Recipes)
+	return below, w.finish(ctx, w.client, drafts, &w.found.Recipes)
 }
 
 // isLeftToParent reports whether a folder may be part of a recipe at its parent, or beside it, which is read later.
@@ -268,14 +246,13 @@ func (w *walk) close(path string) []*draft {
 	for _, name := range in.folders() {
 		delete(w.open, framework.JoinPath(path, name))
 	}
-	w.room.gives(in.cost(path) + cost(path, in.folders()))
 	return drafts
 }
 
 // serverNodes is where the servers keep their own znodes.
 const serverNodes = "/zookeeper"
 
-// finish reads the nodes of the drafts, and puts the recipes into a list or hands them on.
+// finish reads the nodes of the drafts, and puts the recipes into a list.
 func (c config) finish(ctx context.Context, client *framework.Framework, drafts []*draft, into *[]Recipe) error {
 	var nodes []*node
 	for _, d := range drafts {
@@ -296,21 +273,12 @@ func (c config) finish(ctx context.Context, client *framework.Framework, drafts 
 	var mixed []*draft
 	for _, d := range drafts {
 		if d.heads && !d.all && d.isMixed() {
-			c.room.gives(d.cost())
 			mixed = append(mixed, d.whole())
 			continue
 		}
-		r, ok := d.done()
-		switch {
-		case !ok:
-		case c.each == nil:
+		if r, ok := d.done(); ok {
 			*into = append(*into, r)
-			c.room.gives(-cost(r.Path, r.Foreign))
-			continue
-		default:
-			c.each(r)
 		}
-		c.room.gives(d.cost())
 	}
 	if len(mixed) > 0 {
 		return c.finish(ctx, client, mixed, into)

@@ -192,26 +192,6 @@ func classify(names []string) folder {
 // folders returns the names of children that are read as folders.
 func (in folder) folders() []string { return slices.Concat(in.others, in.members, in.permits) }
 
-// cost returns the room that the names of the other children have taken.
-func (in folder) cost(path string) int {
-	n := cost(path, in.items)
-	for _, q := range in.queues {
-		for _, c := range q.queue {
-			n += len(path) + nameCost + len(c.name)
-		}
-	}
-	return n
-}
-
-// cost returns the room that names in a folder take.
-func cost(path string, names []string) int {
-	n := 0
-	for _, name := range names {
-		n += len(path) + nameCost + len(name)
-	}
-	return n
-}
-
 // isPart reports whether a folder may be part of a recipe at its parent, or beside it, by its name.
 func isPart(path string) bool {
 	_, name := framework.SplitPath(path)

@@ -125,18 +125,6 @@ func (d *draft) count(n *node) {
 	}
 }
 
-// cost returns the room that the nodes of the draft have taken.
-func (d *draft) cost() int {
-	n := 0
-	for _, node := range d.nodes {
-		n += len(node.path) - 1 + nodeCost + len(node.data)
-	}
-	if d.folder != nil {
-		n += len(d.folder.data)
-	}
-	return n
-}
-
 // tree is what is known of the names in a subtree.
 type tree map[string]folder
 

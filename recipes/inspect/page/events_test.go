@@ -6,7 +6,6 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -187,8 +186,8 @@ func TestEventsStreamEndsWithTheClient(t *testing.T) {
 	})
 }
 
-// TestEventsPageShowsSessionsRegistrationsAndLosses.
-func TestEventsPageShowsSessionsRegistrationsAndLosses(t *testing.T) {
+// TestEventsPageShowsSessionsAndRegistrations.
+func TestEventsPageShowsSessionsAndRegistrations(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	hold(t, client, "/locks/report", locks.WithLabel("nightly"))
@@ -200,23 +199,4 @@ func TestEventsPageShowsSessionsRegistrationsAndLosses(t *testing.T) {
 	require.Contains(t, body, `class="holds"><span>/locks/report</span></td>`)
 	require.Contains(t, body, "Registrations, queues and barriers")
 	require.Contains(t, body, "/queue</a></td><td role=\"cell\" data-label=\"kind\">queue</td><td role=\"cell\" data-label=\"items\" class=\"number\">1</td>")
-
-	mutex, err := locks.NewInterProcessMutex(other, "/locks/lost")
-	require.NoError(t, err)
-	lease, err := mutex.Acquire(t.Context())
-	require.NoError(t, err)
-	require.NotContains(t, body, lease.Path())
-	require.NoError(t, client.Delete(t.Context(), lease.Path()))
-	zktest.Await(t, lease.Done(), "the loss")
-	require.Error(t, lease.Release(context.Background()))
-	for deadline := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // it is listed soon after the lease has ended
-		require.Less(t, time.Now(), deadline, "the loss is not listed")
-		if slices.ContainsFunc(locks.RecentLosses(), func(l locks.Loss) bool { return l.Path == lease.Path() }) {
-			break
-		}
-	}
-	body = get(t, page.Handler(client, "/locks/report"), "/").Body.String()
-	require.Contains(t, body, "Lost by this process")
-	require.Contains(t, body, `<td role="cell" data-label="node">`+lease.Path()+"</td>")
-	require.Contains(t, body, `class="error">node_deleted</td>`)
 }

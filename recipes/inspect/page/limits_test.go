@@ -165,35 +165,6 @@ func TestLimitsOutageLeavesTheLastPicture(t *testing.T) {
 	}
 }
 
-// TestLimitsLockShowsItsLastHolds, as far as the page has seen them.
-func TestLimitsLockShowsItsLastHolds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
-		handler := page.Handler(client, "/")
-		for _, label := range []string{"first", "second"} {
-			mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel(label))
-			require.NoError(t, err)
-			lease, err := mutex.Acquire(t.Context())
-			require.NoError(t, err)
-			time.Sleep(10 * time.Second)
-			get(t, handler, "/")
-			require.NoError(t, lease.Release(t.Context()))
-			time.Sleep(10 * time.Second)
-			get(t, handler, "/")
-		}
-		body := get(t, handler, "/?lock=/locks/report").Body.String()
-		require.Contains(t, body, "There is no recipe at this path", "without a contender the holds are of no lock")
-		hold(t, client, "/locks/report", locks.WithLabel("third"))
-		time.Sleep(2 * time.Second)
-		body = get(t, handler, "/?lock=/locks/report").Body.String()
-		require.Contains(t, body, "Timeline of the last 3 holds")
-		require.Regexp(t, `(?s)<svg.*third.*second.*first.*</svg>`, body)
-		_, table, found := strings.Cut(body, "</svg>")
-		require.True(t, found)
-		require.Regexp(t, `(?s)third \(.*holds now.*second \(.*first \(`, table)
-	})
-}
-
 // stuck is a viewer that reads nothing until it is released.
 type stuck struct {
 	*httptest.ResponseRecorder
@@ -234,23 +205,5 @@ func TestLimitsSlowReadersOfTheWholeList(t *testing.T) {
 		synctest.Wait()
 		close(release)
 		viewers.Wait()
-	})
-}
-
-// TestLimitsHoldOfALockThatIsNotReadDoesNotEnd: its folder may not be listed any more.
-func TestLimitsHoldOfALockThatIsNotReadDoesNotEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
-		handler := page.Handler(client, "/")
-		hold(t, client, "/locks/secret/report", locks.WithLabel("nightly"))
-		get(t, handler, "/")
-		for _, list := range [][]framework.ACL{{{Perms: framework.PermAdmin, Scheme: "world", ID: "anyone"}}, framework.OpenACL()} {
-			require.NoError(t, client.SetACL(t.Context(), "/locks/secret", list))
-			time.Sleep(10 * time.Second)
-			get(t, handler, "/")
-		}
-		body := get(t, handler, "/?lock=/locks/secret/report").Body.String()
-		require.Contains(t, body, "Timeline of the last 1 holds")
-		require.Contains(t, body, "20s, holds now")
 	})
 }

@@ -3,6 +3,7 @@
 package page_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/inspect/page"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
@@ -45,4 +47,45 @@ func TestWhatZnodesSayIsBounded(t *testing.T) {
 		require.Less(t, w.Body.Len(), 400_000, target)
 	}
 	require.Less(t, heap()-before, int64(most))
+	require.NotContains(t, get(t, handler, "/").Body.String(), "This is a part")
+
+	for i := range 40 { // lists of 40 MB in all, of which nothing but their replies says how long they are
+		_, err := client.Create(t.Context(), fmt.Sprintf("/names/%d/%s", i, strings.Repeat("n", 1_000_000)), nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+	}
+	before = heap()
+	w := get(t, page.Handler(client, "/"), "/")
+	require.Contains(t, w.Body.String(), "This is a part")
+	require.Contains(t, textOf(w.Body.String()), "41 in all", "the locks are there")
+	require.Less(t, heap()-before, int64(most))
+}
+
+// TestChildrenThatAreNoContendersAreCounted, and the first of them are named.
+func TestChildrenThatAreNoContendersAreCounted(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	hold(t, client, "/locks/report")
+	var ops []framework.Op
+	for i := range 100 {
+		ops = append(ops, framework.CreateOp(fmt.Sprintf("/locks/report/other%02d", i), nil))
+	}
+	_, err := client.Bulk(t.Context(), ops)
+	require.NoError(t, err)
+	body := get(t, page.Handler(client, "/"), "/?lock=/locks/report").Body.String()
+	require.Contains(t, body, "other18, other19, and 80 more</p>")
+}
+
+// TestWholeListAsJSONIsTheSurvey of package inspect.
+func TestWholeListAsJSONIsTheSurvey(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	hold(t, client, "/locks/report", locks.WithLabel("nightly"))
+	hold(t, client, "/locks/bills")
+	_, err := client.Create(t.Context(), "/secret", nil, framework.WithACL(framework.ACL{Perms: framework.PermAdmin, Scheme: "world", ID: "anyone"}))
+	require.NoError(t, err)
+	want, err := inspect.Walk(t.Context(), client, "/", inspect.HeadsOnly())
+	require.NoError(t, err)
+	require.Len(t, want.Recipes, 2)
+	require.Len(t, want.Unreadable, 1)
+	text, err := json.Marshal(want)
+	require.NoError(t, err)
+	require.JSONEq(t, string(text), get(t, page.Handler(client, "/"), "/?format=json").Body.String())
 }

@@ -6,12 +6,12 @@
 //	http.Handle("/debug/locks", page.Handler(client, "/", "reports.internal.example"))
 //
 // The page is readable without JavaScript and asks no other host for anything. It shows what is
-// in ZooKeeper to every viewer, so mount it where such pages belong. Beside what ZooKeeper has
-// it lists the locks that this process has lost.
+// in ZooKeeper to every viewer, so mount it where such pages belong.
 package page
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"crypto/rand"
 	_ "embed" // for the template
@@ -20,7 +20,6 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,6 +70,7 @@ const (
 	queueShown   = 100              // contenders of one queue
 	maxSessions  = 50               // that are shown
 	maxOthers    = 100              // registrations, queues and barriers that are shown
+	maxDenied    = 100              // paths that may not be listed
 	maxSomePaths = 5                // of one session
 )
 
@@ -78,16 +78,15 @@ const (
 //
 // The page is a list of at most 100 locks at a time, those held for longest first. With ?q=TEXT
 // it shows the locks whose path, kind, holder or first waiter has the text; ?sort= takes held,
-// waited, waiters or path, and ?page= a number. With ?lock=PATH it shows the queue of one lock
-// and its last holds, or who has which partition of a group. That path must be the handler's or
+// waited, waiters or path, and ?page= a number. With ?lock=PATH it shows the queue of one lock,
+// or who has which partition of a group. That path must be the handler's or
 // below it; for others the status is 404. With ?format=json it is the [inspect.Survey], or the
-// array of recipes at the path of the lock. What a znode says is cut after 160 bytes, data of more
-// than a kilobyte is not read, and a recipe is cut after 1,000 participants or 192 KB. While no server answers the status is
-// 503: as JSON with the error, as a page with the last picture that was good.
+// array of recipes at the path of the lock. While no server answers the status is 503: as JSON with
+// the error, as a page with the last picture that was good.
 //
-// All viewers share one picture of at most 48 MB, which has more than 100,000 locks. The page says when it shows a
-// part. The next picture shares what has not changed, and 32 MB are kept while it is read. With 100,000 locks and 100
-// viewers a process takes 160 MB; see runtime/debug.SetMemoryLimit for a bound of its garbage.
+// All viewers share one picture of at most 32 MB, which has more than 20,000 locks, and 1 MB of the queue of one
+// lock; see [inspect.WithMemoryLimit]. The page says when it shows a part. As much again is needed while the next
+// picture is read. A page shows the first 160 bytes of what a znode says.
 //
 // Requests for host names that may not be the page's own get the status 421, because another
 // site could have such a name point here. Its own are IP addresses, localhost, the name of the
@@ -120,12 +119,11 @@ type handler struct {
 	dumps   chan struct{}             // of requests for the whole list as JSON, which takes a slow reader long
 	reads   chan struct{}             // of surveys
 
-	mu      sync.Mutex
-	places  map[string]*place // by the path of a lock, "" for the list
-	asked   *probe
-	silent  error     // what the last probe has found
-	heard   time.Time // when it ended
-	history history
+	mu     sync.Mutex
+	places map[string]*place // by the path of a lock, "" for the list
+	asked  *probe
+	silent error     // what the last probe has found
+	heard  time.Time // when it ended
 }
 
 // view is what the template gets.
@@ -147,16 +145,14 @@ type view struct {
 	More     int // others that are not shown
 	Seen     []session
 	Sessions int
-	Losses   []locks.Loss
-	Denied   []string
-	Partial  bool // there is more than the list has
+	Denied   paths // that may not be listed
+	Partial  bool  // there is more than the list has
 }
 
 // queue is a recipe at the path of one lock, as it is drawn.
 type queue struct {
 	inspect.Recipe
-	Shown    []locks.Participant
-	Timeline timeline
+	Shown []locks.Participant
 }
 
 // More is how many participants are not shown.
@@ -234,7 +230,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("page: %d such requests are being answered, no more can", cap(slots)), http.StatusServiceUnavailable)
 		return
 	}
-	v := view{Path: h.path, Lock: lock, Servers: h.client.String(), Nonce: rand.Text(), Losses: locks.RecentLosses()}
+	v := view{Path: h.path, Lock: lock, Servers: h.client.String(), Nonce: rand.Text()}
 	var s *survey
 	if err == nil {
 		s, err = h.survey(r.Context(), lock)
@@ -281,28 +277,23 @@ func writeJSON(w http.ResponseWriter, lock string, s *survey, err error) error {
 		before, after = `{"recipes":[`, "]"
 	}
 	_, _ = out.WriteString(before) // the error comes again
-	var r inspect.Recipe
-	for i := range s.picture.rows {
+	for i, r := range s.found.Recipes {
 		if i > 0 {
 			_ = out.WriteByte(',')
 		}
-		s.picture.rows[i].unpack(&r)
 		if err := encoder.Encode(r); err != nil {
 			return err
 		}
 	}
 	_, _ = out.WriteString(after)
 	if lock == "" {
-		if len(s.found.Unreadable) > 0 {
-			_, _ = out.WriteString(`,"unreadable":`)
-			if err := encoder.Encode(s.found.Unreadable); err != nil {
-				return err
-			}
+		rest := s.found
+		rest.Recipes = nil
+		text, err := json.Marshal(rest)
+		if err != nil {
+			return err
 		}
-		if s.found.Partial {
-			_, _ = out.WriteString(`,"partial":true`)
-		}
-		_, _ = fmt.Fprintf(out, `,"nodes":%d}`+"\n", s.found.Nodes)
+		_, _ = out.Write(bytes.TrimPrefix(text, []byte(`{"recipes":null`)))
 	}
 	return out.Flush()
 }
@@ -352,29 +343,20 @@ func statusOf(err error) int {
 
 // fill puts a picture into the view.
 func (h *handler) fill(v *view, s *survey, c choice) {
-	v.Taken, v.Group, v.Denied, v.Partial = s.begun, s.group, s.found.Unreadable, s.found.Partial
+	v.Taken, v.Group, v.Partial = s.begun, s.group, s.found.Partial
 	changed := h.changed.Load()
 	v.Again = v.Error == "" && changed != nil && s.begun.Before(*changed)
 	if v.Lock == "" {
 		v.List = c.of(s.picture)
-		v.Others = s.picture.someOthers()
-		v.More = s.picture.others - len(v.Others)
+		v.Others = s.picture.others[:min(len(s.picture.others), maxOthers)]
+		v.More = len(s.picture.others) - len(v.Others)
 		v.Seen, v.Sessions = s.picture.sessions, s.picture.sessionCount
+		v.Denied.Some = s.found.Unreadable[:min(len(s.found.Unreadable), maxDenied)]
+		v.Denied.More = len(s.found.Unreadable) - len(v.Denied.Some)
 		return
 	}
-	h.mu.Lock()
-	var holds []pastHold
-	if p := h.history.of[v.Lock]; p != nil {
-		holds = slices.Clone(p.holds)
-	}
-	h.mu.Unlock()
-	for i := range s.picture.rows {
-		r := s.picture.rows[i].recipe()
-		q := queue{Recipe: r, Shown: r.Participants[:min(len(r.Participants), queueShown)]}
-		if r.Kind.IsLock() {
-			q.Timeline = timelineOf(holds, v.At)
-		}
-		v.Queues = append(v.Queues, q)
+	for _, r := range s.found.Recipes {
+		v.Queues = append(v.Queues, queue{Recipe: r, Shown: r.Participants[:min(len(r.Participants), queueShown)]})
 	}
 }
 

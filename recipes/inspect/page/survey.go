@@ -22,17 +22,14 @@ const (
 	patience  = 500 * time.Millisecond // how long a viewer waits for a newer picture than the last one
 	readLimit = 2 * time.Minute        // bounds one survey: a slow one is better than none
 
-	listLimit = 48 << 20 // bytes of the picture of a list: more than 100,000 locks
-	walkLimit = 32 << 20 // bytes that are kept while it is read
-	lockLimit = 1 << 20  // bytes that are kept of the queue of one lock
+	walkLimit = 32 << 20 // bytes that are read for a list: more than 20,000 locks
+	lockLimit = 1 << 20  // bytes that are read of the queue of one lock
 
-	maxPlaces       = 32        // locks whose pictures are kept
-	maxReads        = 2         // surveys that are under way
-	maxParticipants = 1000      // that are kept of one recipe
-	maxPacked       = 192 << 10 // bytes that its participants take, or one more than that
-	maxForeign      = 20        // names that are kept of one recipe
-	maxUnreadable   = 100       // paths that are kept
-	maxText         = 160       // bytes that are kept of what a znode says
+	maxPlaces  = 32   // locks whose pictures are kept
+	maxReads   = 2    // surveys that are under way
+	maxOfGroup = 1000 // partitions, and members, that are kept of a group
+	maxForeign = 20   // names that are kept of one recipe
+	maxText    = 160  // bytes that are shown of what a znode says
 )
 
 // survey is one reading, of the subtree or of one lock. All that ask while it is fresh share it.
@@ -42,8 +39,8 @@ type survey struct {
 
 	// These are set before done is closed.
 	took    time.Duration
-	picture *picture
-	found   inspect.Survey       // without its recipes
+	found   inspect.Survey
+	picture *picture             // of the list
 	group   partition.Assignment // at the path of a lock, if there are partitions
 	err     error
 }
@@ -77,7 +74,7 @@ func (h *handler) survey(ctx context.Context, lock string) (*survey, error) {
 		s = &survey{done: make(chan struct{}), begun: time.Now()}
 		p.newest = s
 		// Other viewers wait for it as well, and stay when this viewer leaves.
-		go h.read(context.WithoutCancel(ctx), lock, p, s, p.last)
+		go h.read(context.WithoutCancel(ctx), lock, p, s)
 	}
 	last, silent := p.last, h.silent
 	if time.Since(h.heard) > 2*fresh {
@@ -132,8 +129,8 @@ func (h *handler) placeLocked(lock string) *place {
 	return p
 }
 
-// read takes a picture. What has not changed since the last one is shared with it.
-func (h *handler) read(ctx context.Context, lock string, p *place, s, last *survey) {
+// read takes a picture.
+func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
 	defer close(s.done)
 	ctx, cancel := context.WithTimeout(ctx, readLimit)
 	defer cancel()
@@ -144,7 +141,7 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s, last *surv
 		s.err = fmt.Errorf("page: %w", context.Cause(ctx))
 		return
 	}
-	s.err = attempt.Guard(h.client, func() error { return h.paint(ctx, lock, s, last) })
+	s.err = attempt.Guard(h.client, func() error { return h.paint(ctx, lock, s) })
 	s.took = time.Since(s.begun)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,58 +152,50 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s, last *surv
 	}
 }
 
-func (h *handler) paint(ctx context.Context, lock string, s, last *survey) (err error) {
-	limit, before := lockLimit, (*picture)(nil)
+func (h *handler) paint(ctx context.Context, lock string, s *survey) (err error) {
 	if lock == "" {
-		limit = listLimit
-	}
-	if last != nil {
-		before = last.picture
-	}
-	painter := newPainter(before, limit)
-	isGroup := false
-	each := inspect.Each(func(r inspect.Recipe) {
-		h.mu.Lock()
-		h.history.observe(&r, s.begun, lock == "")
-		h.mu.Unlock()
-		painter.add(&r)
-		isGroup = isGroup || r.Kind == inspect.Partitions
-	})
-	if lock == "" {
-		found, err := inspect.Walk(ctx, h.client, h.path, inspect.HeadsOnly(), inspect.WithMemoryLimit(walkLimit), each)
-		if err != nil {
-			return err
-		}
-		if !found.Partial {
-			h.mu.Lock()
-			h.history.observeRest(s.begun, found.Unreadable)
-			h.mu.Unlock()
-		}
-		found.Unreadable = slices.Clone(found.Unreadable[:min(len(found.Unreadable), maxUnreadable)])
-		s.found = found
-	} else if _, err := inspect.At(ctx, h.client, lock, inspect.WithMemoryLimit(lockLimit), each); err != nil {
+		s.found, err = inspect.Walk(ctx, h.client, h.path, inspect.HeadsOnly(), inspect.WithMemoryLimit(walkLimit))
+		s.picture = newPicture(s.found.Recipes)
 		return err
 	}
-	if isGroup && lock != "" {
-		group, err := partition.Read(ctx, h.client, lock)
+	s.found.Recipes, err = inspect.At(ctx, h.client, lock, inspect.WithMemoryLimit(lockLimit))
+	if err != nil {
+		return err
+	}
+	for i := range s.found.Recipes {
+		r := &s.found.Recipes[i]
+		r.Foreign = some(r.Foreign)
+		if r.Kind != inspect.Partitions {
+			continue
+		}
+		s.group, err = partition.Read(ctx, h.client, lock)
 		if err != nil {
 			return err
 		}
-		group.Partitions = slices.Clone(group.Partitions[:min(len(group.Partitions), maxParticipants)])
-		group.Members = slices.Clone(group.Members[:min(len(group.Members), maxParticipants)])
-		s.group = group
+		s.found.Partial = max(len(s.group.Partitions), len(s.group.Members)) > maxOfGroup
+		s.group.Partitions = slices.Clone(s.group.Partitions[:min(len(s.group.Partitions), maxOfGroup)])
+		s.group.Members = slices.Clone(s.group.Members[:min(len(s.group.Members), maxOfGroup)])
 	}
-	s.picture = painter.done()
-	s.found.Partial = s.found.Partial || s.picture.isFull
 	return nil
 }
 
-// cut returns the beginning of a text, without the memory of the rest.
+// some returns the first of many names, without the memory of the others, and says how many there are more.
+func some(names []string) (first []string) {
+	for i, name := range names {
+		if i == maxForeign {
+			return append(first, fmt.Sprintf("and %d more", len(names)-i))
+		}
+		first = append(first, strings.Clone(name))
+	}
+	return first
+}
+
+// cut returns the beginning of a text.
 func cut(text string) string {
 	if len(text) <= maxText {
 		return text
 	}
-	return strings.ToValidUTF8(strings.Clone(text[:maxText]), "\uFFFD") + "…"
+	return strings.ToValidUTF8(text[:maxText], "\uFFFD") + "…"
 }
 
 // errSilent is the error while there is a connection and the server does not answer.
