@@ -3,9 +3,6 @@
 package framework_test
 
 import (
-	"context"
-	"net"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -16,6 +13,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // TestWatchDataOfANameThatIsUsedAgain: while the request is under way, the znode is deleted
@@ -60,18 +58,19 @@ func TestWatchDataOfANameThatIsUsedAgain(t *testing.T) {
 // TestWatchDataOnAServerThatHangsUpAtIt each time costs three connections. With a place for the error it costs
 // none, unless the server reports a version of ZooKeeper.
 func TestWatchDataOnAServerThatHangsUpAtIt(t *testing.T) {
-	for name, said := range map[string]string{"a version": "Zookeeper version: 3.9.3, built on", "none": "ClickHouse Keeper version: v25.8.1.5101-lts"} {
+	for name, opts := range map[string][]zkserver.Option{"a version": nil, "none": {zkserver.WithKeeper()}} {
 		t.Run(name, func(t *testing.T) {
-			inMemory(t, func(t *testing.T, n *memnet) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, append(opts, zkserver.WithoutListener())...)
 				var hangUps atomic.Int64
-				defer n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
 					if r.Op != zkserver.OpSetWatches {
 						return zkserver.Pass
 					}
 					hangUps.Add(1)
 					return zkserver.LoseRequest
 				})()
-				f := n.client(t, answering(n, said), framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
+				f := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
 				var refused error
 				var data []byte
 				watches := make([]*framework.Watch, 1)
@@ -91,33 +90,4 @@ func TestWatchDataOnAServerThatHangsUpAtIt(t *testing.T) {
 			})
 		})
 	}
-}
-
-// answering has the server answer srvr with a text.
-func answering(n *memnet, text string) framework.Option {
-	return framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := n.server.Dial(ctx, network, address)
-		return &answeringConn{Conn: conn, text: text}, err
-	})
-}
-
-type answeringConn struct {
-	net.Conn
-	text   string
-	answer *strings.Reader // nil for a connection that does not ask
-}
-
-func (c *answeringConn) Write(b []byte) (int, error) {
-	if string(b) == "srvr" {
-		c.answer = strings.NewReader(c.text)
-		return len(b), nil
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *answeringConn) Read(b []byte) (int, error) {
-	if c.answer != nil {
-		return c.answer.Read(b)
-	}
-	return c.Conn.Read(b)
 }

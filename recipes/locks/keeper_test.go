@@ -5,7 +5,6 @@ package locks_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -20,37 +19,6 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
-
-// keeperConn answers srvr as ClickHouse Keeper does.
-type keeperConn struct {
-	net.Conn
-	answer *strings.Reader // nil for a connection that does not ask
-}
-
-func (c *keeperConn) Write(b []byte) (int, error) {
-	if string(b) == "srvr" {
-		c.answer = strings.NewReader("ClickHouse Keeper version: v25.8.1.5101-lts\nLatency min/avg/max: 0/0/0\n")
-		return len(b), nil
-	}
-	return c.Conn.Write(b)
-}
-
-func (c *keeperConn) Read(b []byte) (int, error) {
-	if c.answer != nil {
-		return c.answer.Read(b)
-	}
-	return c.Conn.Read(b)
-}
-
-func asKeeper(server *zkserver.Server) framework.Option {
-	return framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := server.Dial(ctx, network, address)
-		if err != nil {
-			return nil, err
-		}
-		return &keeperConn{Conn: conn}, nil
-	})
-}
 
 // withoutSetWatches has a server hang up at setWatches.
 func withoutSetWatches(t *testing.T, server *zkserver.Server) {
@@ -85,36 +53,44 @@ var waitingKinds = map[string]func(*testing.T, *framework.Framework) locks.Inter
 }
 
 // TestKeeperTurnsOnAServerWithoutSetWatches: a server that reports no version of ZooKeeper is never
-// asked for setWatches, and all who wait get their turns over one connection each.
+// asked for setWatches, and all waiters get their turns.
 func TestKeeperTurnsOnAServerWithoutSetWatches(t *testing.T) {
 	const clients, each = 8, 16 // enough for a waiter to watch all before it
 	for name, open := range waitingKinds {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zkserver.WithoutListener())
+				server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithKeeper())
 				t.Cleanup(func() { zktest.AssertClean(t, server) })
-				withoutSetWatches(t, server)
-				writer := acquire(t, newReadWrite(t, zktest.Client(t, server), "/lock").WriteLock()) // in the way of all but the semaphores
+				var all []*framework.Framework
 				sent := countRequests(t, server)
+				withoutSetWatches(t, server)
+				holder := zktest.Client(t, server, framework.WithoutContainerParents())
+				held := []*locks.Lease{acquire(t, waitingKinds["writer"](t, holder))} // in the way of the readers
+				for range 5 {                                                         // as many as the semaphores have leases
+					if lease, err := open(t, holder).TryAcquire(t.Context()); err == nil {
+						held = append(held, lease)
+					}
+				}
 				var turns sync.WaitGroup
-				sessions := make(map[*framework.Framework]*framework.Session)
 				for range clients {
-					client := zktest.Client(t, server, asKeeper(server))
-					sessions[client] = client.Session()
-					for range each {
+					all = append(all, zktest.Client(t, server, framework.WithoutContainerParents()))
+				}
+				for range each {
+					for _, client := range all {
+						lock := open(t, client)
 						turns.Go(func() {
-							lease := acquire(t, open(t, client))
-							time.Sleep(30 * time.Millisecond)
+							lease := acquire(t, lock)
+							time.Sleep(time.Millisecond)
 							release(t, lease)
 						})
 						time.Sleep(time.Millisecond)
 					}
 				}
-				release(t, writer)
-				turns.Wait()
-				for client, session := range sessions {
-					require.Same(t, session, client.Session(), "it has kept its connection")
+				time.Sleep(time.Second)
+				for _, lease := range held {
+					release(t, lease)
 				}
+				turns.Wait()
 				require.Zero(t, sent.since(zkserver.OpSetWatches))
 			})
 		})
