@@ -682,3 +682,84 @@ func TestItemFailsWithANilPointer(t *testing.T) {
 		})
 	}
 }
+
+// witnessOf returns the znode by which the only consumer learns what its transactions have done.
+func witnessOf(tb testing.TB, client *framework.Framework) string {
+	tb.Helper()
+	names, err := client.Children(zktest.Context(tb), lockPath)
+	require.NoError(tb, err)
+	for _, name := range names {
+		if strings.HasPrefix(name, "_consumer-") {
+			return framework.JoinPath(lockPath, name)
+		}
+	}
+	tb.Fatalf("no consumer among %v", names)
+	return ""
+}
+
+// What belongs to the consumer may be written by nothing else: the transaction then applies nothing.
+func TestItemTransactDependsOnWhatTheConsumerHas(t *testing.T) {
+	for name, breaks := range map[string]func(client *framework.Framework, item *queues.Item, witness string) error{
+		"its witness": func(client *framework.Framework, _ *queues.Item, witness string) error {
+			return client.Set(t.Context(), witness, nil)
+		},
+		"its claim": func(client *framework.Framework, item *queues.Item, _ string) error {
+			return client.DeleteChildren(t.Context(), item.Path())
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client := withResults(t, server)
+			q := newQueue(t, zktest.Client(t, server), withLock)
+			require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b")))
+			for item, err := range q.Items(zktest.Context(t)) {
+				require.NoError(t, err)
+				witness := witnessOf(t, client)
+				require.ErrorIs(t, item.Transact(zktest.Context(t), framework.SetDataOp(witness, nil)), framework.ErrInvalidOption)
+				require.NoError(t, breaks(client, item, witness))
+				require.Error(t, item.Transact(zktest.Context(t), result(item)))
+				break
+			}
+			require.Empty(t, awaitNames(t, client, results, 0))
+			require.Len(t, awaitNames(t, client, path, 1), 1)
+		})
+	}
+}
+
+// A loop that goes on during a Transact waits for its end, and then settles it.
+func TestItemLoopWaitsForATransact(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := withResults(t, server)
+	q := newQueue(t, client, withLock)
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	reached, transactions := make(chan struct{}), 0
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpMulti {
+			transactions++ // the first one locks the item
+			if transactions == 2 {
+				close(reached)
+				return zkserver.NeverAnswer
+			}
+		}
+		return zkserver.Pass
+	})
+	answer := make(chan error, 1)
+	ctx, stop := context.WithCancel(zktest.Context(t))
+	defer stop()
+	for item, err := range q.Items(ctx) {
+		if err != nil {
+			require.ErrorIs(t, err, context.Canceled)
+			break
+		}
+		go func() {
+			answer <- item.Transact(zktest.Context(t), result(item))
+			stop()
+		}()
+		<-reached
+	}
+	require.Error(t, <-answer)
+	awaitNames(t, client, path, 0)
+	stat, err := client.Exists(zktest.Context(t), results+"/a")
+	require.NoError(t, err)
+	require.NotNil(t, stat, "the item was removed without its result")
+}

@@ -128,6 +128,32 @@ func TestQueueDeadConsumersItemIsSeenWithoutAChange(t *testing.T) {
 	require.Equal(t, "a", zktest.Await(t, items, "the item"))
 }
 
+// A consumer that is about to watch the lock of an item looks again if the lock has gone.
+func TestQueueLockThatGoesBeforeItIsWatchedFreesItsItem(t *testing.T) {
+	t.Parallel()
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	q := newQueue(t, zktest.Client(t, server), withLock)
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	lock, err := client.Create(zktest.Context(t), lockPath+"/queue-0000000000", nil, framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	reached, release := make(chan struct{}), make(chan struct{})
+	held := false
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpGetData || r.Path != lock || held {
+			return zkserver.Pass
+		}
+		held = true
+		close(reached)
+		return zkserver.HoldUntil(release)
+	})
+	items := consumed(t, q)
+	<-reached
+	require.NoError(t, client.Delete(zktest.Context(t), lock))
+	close(release)
+	require.Equal(t, []string{"a"}, awaitItems(t, items, 1))
+}
+
 func TestQueueFailedItemIsPutBackOrDeleted(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
