@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 	"sync/atomic"
 
@@ -122,7 +121,7 @@ func (f *folder) renumber(ctx context.Context) error {
 		case number < 0:
 			return nil // servers before 3.6 have counted on from -2^31, which the Stat does not show
 		case number < next:
-		case number-next < reach && number < math.MaxInt32-reach:
+		case number-next < reach:
 			last = max(last, number)
 		default:
 			far = append(far, name)

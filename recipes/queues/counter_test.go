@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -217,6 +218,27 @@ func TestQueueWithoutNumbersSaysSo(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrNodeExists)
 	require.ErrorContains(t, err, "used up its numbers")
 	require.Equal(t, []string{"a", "b"}, awaitItems(t, consumed(t, q), 2))
+}
+
+// Servers before 3.6 go on at -2^31. The items stay in order, and keep their names.
+func TestQueueGoesOnWhereTheNumbersWrap(t *testing.T) {
+	t.Parallel()
+	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
+	client := zktest.Client(t, server)
+	ctx := zktest.Context(t)
+	require.NoError(t, client.Mkdirs(ctx, path))
+	require.NoError(t, server.SetSequence(path, math.MaxInt32))
+	q := newQueue(t, client)
+	for i, item := range numbers(5) {
+		if i == 3 {
+			q = newQueue(t, client) // which looks at the numbers
+		}
+		require.NoError(t, q.Put(ctx, []byte(item)))
+	}
+	require.Equal(t, []string{
+		"queue--2147483645", "queue--2147483646", "queue--2147483647", "queue--2147483648", "queue-2147483647",
+	}, awaitNames(t, client, path, 5))
+	require.Equal(t, numbers(5), awaitItems(t, consumed(t, newQueue(t, client)), 5))
 }
 
 func TestQueueFirstPutAloneLists(t *testing.T) {
