@@ -291,6 +291,12 @@ func (tx *Tx) read(paths ...string) error {
 			nodes[i] = node{}
 		}
 		tx.nodes[path] = nodes[i]
+		if missing[i] && tx.folders[path] != nil { // Create has been told that it is there
+			tx.conflict = conflict(path, errChanged)
+		}
+	}
+	if tx.conflict != nil {
+		return tx.conflict
 	}
 	return nil
 }
@@ -324,7 +330,7 @@ func (tx *Tx) list(path string) ([]string, error) {
 		return l.names, nil
 	case !errors.Is(err, framework.ErrNoNode):
 		return nil, err
-	case tx.nodes[path].exists:
+	case tx.nodes[path].exists || tx.folders[path] != nil:
 		tx.conflict = conflict(path, err)
 		return nil, tx.conflict
 	}

@@ -890,3 +890,47 @@ func TestTxnMissingZnodesWereMissingAtOneMoment(t *testing.T) {
 	}))
 	require.True(t, x != y, "x %v, y %v", x, y)
 }
+
+// TestTxnFolderOfACreationIsOneAnswer: a folder that a creation was told of cannot be missing a moment later within the
+// same transaction. The function runs again, even if it would have created the folder itself.
+func TestTxnFolderOfACreationIsOneAnswer(t *testing.T) {
+	t.Parallel()
+	for name, ask := range map[string]func(tx *txn.Tx) (bool, error){
+		"Exists": func(tx *txn.Tx) (bool, error) { return tx.Exists("/d") },
+		"Children": func(tx *txn.Tx) (bool, error) {
+			_, err := tx.Children("/d")
+			return !errors.Is(err, framework.ErrNoNode), ignoring(err, framework.ErrNoNode)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client, other := zktest.Client(t, server), zktest.Client(t, server)
+				put(t, client, "/d", "")
+				var seen []string
+				require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+					created := tx.Create("/d/a", nil)
+					if len(seen) == 0 {
+						must(t, other.Delete(zktest.Context(t), "/d"))
+					}
+					exists, err := ask(tx)
+					if seen = append(seen, fmt.Sprint(created == nil, exists)); err != nil || exists {
+						return err
+					}
+					return tx.Create("/d", nil)
+				}))
+				require.Equal(t, "false false", seen[len(seen)-1])
+				stat, err := client.Exists(zktest.Context(t), "/d/a")
+				require.NoError(t, err)
+				require.Nil(t, stat)
+			})
+		})
+	}
+}
+
+// ignoring returns an error unless it is one that is expected.
+func ignoring(err, expected error) error {
+	if errors.Is(err, expected) {
+		return nil
+	}
+	return err
+}
