@@ -349,6 +349,7 @@ func TestFaultsConsumerGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
 				return zkserver.Pass
 			})
 			stop := start(t, q, func(context.Context, []byte) error { return nil })
+			synctest.Wait() // the consumer has met its errors, which awaitNames must not
 			awaitNames(t, client, path, 0)
 			synctest.Wait()
 			if c.opts != nil {
