@@ -346,6 +346,7 @@
 //	jute.maxbuffer (Java)                       WithMaxRequestSize, WithMaxReplySize,
 //	                                            WithReplyLimit, Framework.MaxRequestSize
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
+//	getState() == STOPPED                       Framework.Done, closed when the client has ended for good
 //	maxCloseWaitMs                              none: Close takes two seconds at most
 //	getConnectionStateListenable                Framework.OnConnectionState
 //	canBeReadOnly, READ_ONLY                    WithReadOnly, ReadOnly

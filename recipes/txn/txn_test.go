@@ -888,7 +888,7 @@ func TestTxnMissingZnodesWereMissingAtOneMoment(t *testing.T) {
 		}
 		return err
 	}))
-	require.True(t, x != y, "x %v, y %v", x, y)
+	require.NotEqual(t, x, y)
 }
 
 // TestTxnFolderOfACreationIsOneAnswer: a folder that a creation was told of cannot be missing a moment later within the
@@ -913,12 +913,12 @@ func TestTxnFolderOfACreationIsOneAnswer(t *testing.T) {
 						must(t, other.Delete(zktest.Context(t), "/d"))
 					}
 					exists, err := ask(tx)
-					if seen = append(seen, fmt.Sprint(created == nil, exists)); err != nil || exists {
+					if seen = append(seen, fmt.Sprintf("%t, %t", created == nil, exists)); err != nil || exists {
 						return err
 					}
 					return tx.Create("/d", nil)
 				}))
-				require.Equal(t, "false false", seen[len(seen)-1])
+				require.Equal(t, "false, false", seen[len(seen)-1])
 				stat, err := client.Exists(zktest.Context(t), "/d/a")
 				require.NoError(t, err)
 				require.Nil(t, stat)
