@@ -175,6 +175,7 @@
 // [NewCircuitBreakingConnectionStateListener].
 //
 // [Framework.Health] and [Framework.HealthHandler] report the current state and its reason.
+// [Framework.Done] is closed when the client has ended for good.
 //
 // Work that must stop when the session ends takes a context of the session instead of a
 // listener. The context ends without waiting for another goroutine to run:
@@ -353,7 +354,7 @@
 //	CircuitBreakingConnectionStateListener      the same name, around a listener
 //	ConnectionStateListenerManagerFactory       a circuit breaker around each listener that needs one
 //	getZookeeperClient().isConnected            Framework.State().IsConnected
-//	getState, isStarted                         Framework.Health: ErrNotStarted, ErrClosed
+//	getState, isStarted                         Framework.Health: ErrNotStarted, ErrClosed; Framework.Done
 //	getCuratorListenable                        none: each watch has its own listeners
 //	getZookeeperClient().getZooKeeper           none: WithAuth before the start, Session().Timeout()
 //	getCurrentConfig                            Framework.Config, as the servers write it
