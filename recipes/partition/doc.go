@@ -2,7 +2,7 @@
 
 // Package partition divides a set of work among the live members of a group. Each partition has
 // at most one holder, with a lease and a fencing token. When a member joins or leaves, only as
-// many partitions move as balance needs.
+// many partitions move as balance needs. The package is experimental until version 0.2: its API may change.
 //
 // # Share work
 //

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package queues has queues for many processes, which put items into them and consume items from
-// them.
+// them. They are kept for programs that have Curator's queues; see "What queues are not for".
 //
 //	queue, err := queues.NewDistributedQueue(client, "/queues/mails", queues.WithLockPath("/queues/mails-locks"))
 //	err = queue.Put(ctx, []byte("a mail"))

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package txn reads and writes several znodes as one transaction. It is etcd's software
-// transactional memory for ZooKeeper; Curator has no counterpart.
+// transactional memory for ZooKeeper; Curator has no counterpart. The package is experimental until version 0.2: its API may change.
 //
 //	err := txn.Do(ctx, client, func(tx *txn.Tx) error {
 //		from, err := tx.Get("/accounts/a")

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rest offers a discovery over HTTP, with the paths and the JSON of Curator's
-// curator-x-discovery-server. Nothing is served until a program mounts the handler:
+// curator-x-discovery-server. The package is experimental until version 0.2: its API may change.
+// Nothing is served until a program mounts the handler:
 //
 //	http.Handle("/discovery/", http.StripPrefix("/discovery", rest.Handler(services, nil)))
 //
@@ -11,7 +12,7 @@
 //	GET    /v1/service/{name}       the instances of one service, as an array
 //	GET    /v1/service/{name}/{id}  one instance
 //	GET    /v1/anyservice/{name}    one instance, which the strategy chooses
-//	PUT    /v1/service/{name}/{id}  registers an instance; it must not be dynamic
+//	PUT    /v1/service/{name}/{id}  writes an instance; it must not be dynamic
 //	DELETE /v1/service/{name}/{id}  removes an instance
 //	GET    /{name}/{id}             one instance; Curator has deprecated it
 //
