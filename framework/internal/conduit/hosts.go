@@ -69,6 +69,7 @@ type refusals struct {
 	admitted bool          // a server has served the client
 	since    time.Time     // the first refusal after that; zero for none
 	rounds   int           // refusals since then with which all had refused
+	until    time.Time     // the end of the patience of a client that was admitted
 	ceiling  time.Duration // of the pauses after them
 	excused  int           // refusals since then of credentials that a mechanism had kept
 }
@@ -338,8 +339,8 @@ func (h *hosts) noteRefusal(by target, own bool, patience, ceiling time.Duration
 	if r.since.IsZero() {
 		r.since = time.Now()
 	}
-	r.ceiling = ceiling
-	return all, all && (!r.admitted || time.Since(r.since) >= patience)
+	r.ceiling, r.until = ceiling, r.since.Add(patience)
+	return all, all && (!r.admitted || !time.Now().Before(r.until))
 }
 
 // excuse reports whether a refusal of credentials that a mechanism had kept does not count. It may be so once for each
@@ -412,7 +413,11 @@ func (h *hosts) nextPause() time.Duration {
 	}
 	if h.refused.rounds > 0 {
 		ceiling := min(h.refused.ceiling, minRefusalPause<<min(h.refused.rounds, 10))
-		return ceiling/2 + rand.N(ceiling/2)
+		wait := ceiling/2 + rand.N(ceiling/2)
+		if left := time.Until(h.refused.until); left > 0 {
+			wait = min(wait, left) // the attempt that is made then is the last one, or the client would end late
+		}
+		return wait
 	}
 	round := h.attempts / len(h.servers)
 	h.attempts++
