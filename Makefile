@@ -30,9 +30,10 @@ MUTANTS ?=
 N ?= 50
 PKG ?=
 
-# The modules beside the main one: the workshop, and what has dependencies of its own.
+# The modules beside the main one: the workshop, the command, and what has dependencies of its own.
 WORKSHOP := testing/internal
-MODULES := $(WORKSHOP) framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
+COMMAND := cmd/curatorctl
+MODULES := $(WORKSHOP) $(COMMAND) framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
 
 # Packages wait more than they compute: four at a time keep two processors busy. Those that take
 # longest come first, or the last of them would run alone.
@@ -60,12 +61,13 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector; 
 
 test-short: ## run the tests of the library that need no Java, check the documents, and print how many faults were tried
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short $(LONGEST) ./... \
+		&& $(GO) -C $(COMMAND) $(TEST) -short ./... \
 		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./measure
 
 test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; the page in a browser, and its memory
 	@.ci/install-deps long
 	$(GO) test -race -v -run '^TestBrowser' -timeout 20m ./recipes/inspect/page -browser=chromium-headless-shell
-	$(GO) test -v -run '^TestServeMemory$$' -timeout 20m ./cmd/curatorctl -served-locks=100000
+	$(GO) -C $(COMMAND) test -v -run '^TestServeMemory$$' -timeout 20m . -served-locks=100000
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
 	$(GO) -C $(WORKSHOP) test -v -run '^TestValuesIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
@@ -83,7 +85,7 @@ lint: $(LINTER) ## check the code, its formatting and go.mod
 	$(GO) mod tidy -diff
 	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff && (cd $$module && $(CURDIR)/$(LINTER) run ./... && $(GO) vet ./...) || exit 1; done
 	$(GO) fix -diff ./...
-	$(GO) -C $(WORKSHOP) fix -diff ./...
+	for module in $(WORKSHOP) $(COMMAND); do $(GO) -C $$module fix -diff ./... || exit 1; done
 
 fmt: $(LINTER) ## format the code as lint wants it
 	$(LINTER) fmt ./...

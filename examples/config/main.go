@@ -4,7 +4,7 @@
 //
 //	go run ./examples/devserver &
 //	go run ./examples/config &
-//	go run ./cmd/curatorctl create -p /examples/config '{"greeting": "hi", "workers": 3}'
+//	go run -C cmd/curatorctl . create -p /examples/config '{"greeting": "hi", "workers": 3}'
 //
 // It runs with defaults while there is none, and keeps the last good one when the new one is
 // bad. After a lost connection it reads again.

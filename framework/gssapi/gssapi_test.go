@@ -30,6 +30,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/framework/gssapi"
+	"github.com/gocurator/curator/internal/testkit/kdc"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -40,20 +41,20 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // secured is a realm, and servers that serve only its principals.
 type secured struct {
-	*kdc
+	*kdc.KDC
 	ensemble *ensemble.Ensemble
 }
 
 // startKDCOrSkip starts a realm with the principals alice and bob, and the servers'.
-func startKDCOrSkip(t *testing.T) *kdc {
+func startKDCOrSkip(t *testing.T) *kdc.KDC {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("starts Java and a KDC")
 	}
-	k := startKDC(t)
-	k.addPrincipal(t, "alice", "wonderland")
-	k.addPrincipal(t, "bob", "builder")
-	k.addPrincipal(t, "zookeeper/127.0.0.1", "")
+	k := kdc.Start(t)
+	k.AddPrincipal(t, "alice", "wonderland")
+	k.AddPrincipal(t, "bob", "builder")
+	k.AddPrincipal(t, "zookeeper/127.0.0.1", "")
 	return k
 }
 
@@ -61,8 +62,8 @@ func startKDCOrSkip(t *testing.T) *kdc {
 func secure(t *testing.T, size int) secured {
 	t.Helper()
 	k := startKDCOrSkip(t)
-	keytab := k.keytab(t, "servers.keytab", "zookeeper/127.0.0.1")
-	return secured{k, zktest.NewEnsemble(t, size, ensemble.WithKerberos(k.conf, keytab, realm), ensemble.WithRequiredSASL())}
+	keytab := k.Keytab(t, "servers.keytab", "zookeeper/127.0.0.1")
+	return secured{k, zktest.NewEnsemble(t, size, ensemble.WithKerberos(k.Conf, keytab, kdc.Realm), ensemble.WithRequiredSASL())}
 }
 
 func password(p string) func(context.Context) (string, error) {
@@ -81,11 +82,11 @@ func mechanismOf(t *testing.T) func(m *gssapi.Mechanism, err error) framework.Op
 // a password.
 func TestGSSAPIKerberos(t *testing.T) {
 	s := secure(t, 3)
-	conf := gssapi.WithConfig(s.conf)
+	conf := gssapi.WithConfig(s.Conf)
 	ctx := t.Context()
-	keytab := s.keytab(t, "alice.keytab", "bob")
-	client := zktest.Client(t, s.ensemble, mechanismOf(t)(gssapi.Keytab(keytab, "bob@"+realm, conf)))
-	_, err := client.Create(ctx, "/mine", nil, framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob@" + realm}))
+	keytab := s.Keytab(t, "alice.keytab", "bob")
+	client := zktest.Client(t, s.ensemble, mechanismOf(t)(gssapi.Keytab(keytab, "bob@"+kdc.Realm, conf)))
+	_, err := client.Create(ctx, "/mine", nil, framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "sasl", ID: "bob@" + kdc.Realm}))
 	require.NoError(t, err)
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/a", locks.WithErrorPolicy(framework.SessionErrorPolicy))
 	require.NoError(t, err)
@@ -100,10 +101,10 @@ func TestGSSAPIKerberos(t *testing.T) {
 	require.Same(t, session, client.Session())
 	require.NoError(t, lease.Release(ctx))
 
-	cache := filepath.Join(s.dir, "cache")
-	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	cache := filepath.Join(s.Dir, "cache")
+	s.Kinit(t, cache, "alice", "wonderland", time.Hour)
 	t.Setenv("KRB5CCNAME", "FILE:"+cache)
-	t.Setenv("KRB5_CONFIG", s.conf)
+	t.Setenv("KRB5_CONFIG", s.Conf)
 	for name, option := range map[string]framework.Option{
 		"cache":    mechanismOf(t)(gssapi.CredentialCache("")),
 		"password": mechanismOf(t)(gssapi.Password("alice", password("wonderland"))),
@@ -115,7 +116,7 @@ func TestGSSAPIKerberos(t *testing.T) {
 		require.NoError(t, err, name)
 		acl, err := other.GetACL(ctx, "/"+name)
 		require.NoError(t, err)
-		require.Equal(t, []framework.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice@" + realm}}, acl, name)
+		require.Equal(t, []framework.ACL{{Perms: zk.PermAll, Scheme: "sasl", ID: "alice@" + kdc.Realm}}, acl, name)
 	}
 }
 
@@ -128,28 +129,28 @@ func TestGSSAPIKerberosOfBothSides(t *testing.T) {
 	names, err := net.DefaultResolver.LookupAddr(t.Context(), "127.0.0.1")
 	require.NoError(t, err)
 	server := "zookeeper/" + strings.ToLower(strings.TrimSuffix(names[0], "."))
-	k := startKDC(t)
-	k.addPrincipal(t, "alice", "")
-	k.addPrincipal(t, server, "")
+	k := kdc.Start(t)
+	k.AddPrincipal(t, "alice", "")
+	k.AddPrincipal(t, server, "")
 	const login = "com.sun.security.auth.module.Krb5LoginModule required useKeyTab=true storeKey=true useTicketCache=false"
-	keytab := k.keytab(t, "keytab", "alice", server)
-	e := zktest.NewEnsemble(t, 1, ensemble.WithRequiredSASL(), ensemble.WithProperty("java.security.krb5.conf", k.conf),
-		ensemble.WithJAAS(fmt.Sprintf("Server {\n %s keyTab=%q principal=%q;\n};\n", login, keytab, server+"@"+realm)))
-	client := zktest.Client(t, e, mechanismOf(t)(gssapi.Keytab(keytab, "alice", gssapi.WithConfig(k.conf), gssapi.WithCanonicalHost())))
+	keytab := k.Keytab(t, "keytab", "alice", server)
+	e := zktest.NewEnsemble(t, 1, ensemble.WithRequiredSASL(), ensemble.WithProperty("java.security.krb5.conf", k.Conf),
+		ensemble.WithJAAS(fmt.Sprintf("Server {\n %s keyTab=%q principal=%q;\n};\n", login, keytab, server+"@"+kdc.Realm)))
+	client := zktest.Client(t, e, mechanismOf(t)(gssapi.Keytab(keytab, "alice", gssapi.WithConfig(k.Conf), gssapi.WithCanonicalHost())))
 	_, err = client.Create(t.Context(), "/mine", []byte("from-go"), framework.WithACL(framework.ACL{Perms: zk.PermAll, Scheme: "auth"}))
 	require.NoError(t, err)
 
-	k.write(t, "jaas", fmt.Sprintf("Client {\n %s keyTab=%q principal=%q;\n};\n", login, keytab, "alice@"+realm))
+	k.Write(t, "jaas", fmt.Sprintf("Client {\n %s keyTab=%q principal=%q;\n};\n", login, keytab, "alice@"+kdc.Realm))
 	java, classPath, err := ensemble.Installed()
 	require.NoError(t, err)
-	cmd := exec.CommandContext(t.Context(), java, "-XX:TieredStopAtLevel=1", "-Djava.security.krb5.conf="+k.conf,
-		"-Djava.security.auth.login.config="+filepath.Join(k.dir, "jaas"),
+	cmd := exec.CommandContext(t.Context(), java, "-XX:TieredStopAtLevel=1", "-Djava.security.krb5.conf="+k.Conf,
+		"-Djava.security.auth.login.config="+filepath.Join(k.Dir, "jaas"),
 		"-cp", classPath, "org.apache.zookeeper.ZooKeeperMain", "-server", e.ConnectString())
 	cmd.Stdin = strings.NewReader("get /mine\ngetAcl /mine\nset /mine from-java\nquit\n")
 	output, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", output)
 	require.Contains(t, string(output), "from-go")
-	require.Contains(t, string(output), "'sasl,'alice@"+realm)
+	require.Contains(t, string(output), "'sasl,'alice@"+kdc.Realm)
 	data, err := client.Get(t.Context(), "/mine")
 	require.NoError(t, err)
 	require.Equal(t, "from-java", string(data))
@@ -158,16 +159,16 @@ func TestGSSAPIKerberosOfBothSides(t *testing.T) {
 // TestGSSAPIRefusals: Connect says at once what is wrong, once in the log, without a secret.
 func TestGSSAPIRefusals(t *testing.T) {
 	s := secure(t, 1)
-	conf := gssapi.WithConfig(s.conf)
-	old := s.keytab(t, "old.keytab", "bob")
-	s.keytab(t, "new.keytab", "bob")
-	expired := filepath.Join(s.dir, "expired")
-	s.kinit(t, expired, "alice", "wonderland", time.Second)
-	s.write(t, "damaged", "\x05\x04")
-	s.write(t, "empty", "")
-	s.write(t, "stray.keytab", "\x05\x02\x00")
+	conf := gssapi.WithConfig(s.Conf)
+	old := s.Keytab(t, "old.keytab", "bob")
+	s.Keytab(t, "new.keytab", "bob")
+	expired := filepath.Join(s.Dir, "expired")
+	s.Kinit(t, expired, "alice", "wonderland", time.Second)
+	s.Write(t, "damaged", "\x05\x04")
+	s.Write(t, "empty", "")
+	s.Write(t, "stray.keytab", "\x05\x02\x00")
 	<-time.After(1100 * time.Millisecond) // the ticket's lifetime, which no signal ends
-	s.addPrincipal(t, "zookeeper/wrongkey", "")
+	s.AddPrincipal(t, "zookeeper/wrongkey", "")
 
 	for want, mechanism := range map[string]func() (*gssapi.Mechanism, error){
 		"the password or the keytab is not the principal's": func() (*gssapi.Mechanism, error) {
@@ -189,16 +190,16 @@ func TestGSSAPIRefusals(t *testing.T) {
 			return gssapi.CredentialCache("/nowhere", conf)
 		},
 		"damaged: it is damaged": func() (*gssapi.Mechanism, error) {
-			return gssapi.CredentialCache(filepath.Join(s.dir, "damaged"), conf)
+			return gssapi.CredentialCache(filepath.Join(s.Dir, "damaged"), conf)
 		},
 		"empty: it is damaged": func() (*gssapi.Mechanism, error) {
-			return gssapi.CredentialCache(filepath.Join(s.dir, "empty"), conf)
+			return gssapi.CredentialCache(filepath.Join(s.Dir, "empty"), conf)
 		},
 		"keytab /nowhere: no such file": func() (*gssapi.Mechanism, error) { return gssapi.Keytab("/nowhere", "bob", conf) },
 		"stray.keytab": func() (*gssapi.Mechanism, error) {
-			return gssapi.Keytab(filepath.Join(s.dir, "stray.keytab"), "bob", conf)
+			return gssapi.Keytab(filepath.Join(s.Dir, "stray.keytab"), "bob", conf)
 		},
-		"has no key of alice@" + realm:                    func() (*gssapi.Mechanism, error) { return gssapi.Keytab(old, "alice", conf) },
+		"has no key of alice@" + kdc.Realm:                func() (*gssapi.Mechanism, error) { return gssapi.Keytab(old, "alice", conf) },
 		"keytab is not the principal's, or is an old one": func() (*gssapi.Mechanism, error) { return gssapi.Keytab(old, "bob", conf) },
 	} {
 		m, err := mechanism()
@@ -225,13 +226,13 @@ func TestGSSAPIRefusals(t *testing.T) {
 func TestGSSAPIExpiredTicket(t *testing.T) {
 	const lifetime = 2 * time.Second
 	s := secure(t, 1)
-	s.admin(t, fmt.Sprintf("modprinc -maxlife %dseconds alice", int(lifetime.Seconds())))
-	keytab := s.keytab(t, "alice.keytab", "alice")
+	s.Admin(t, fmt.Sprintf("modprinc -maxlife %dseconds alice", int(lifetime.Seconds())))
+	keytab := s.Keytab(t, "alice.keytab", "alice")
 	proxy := zktest.NewProxy(t, s.ensemble)
-	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.Keytab(keytab, "alice", gssapi.WithConfig(s.conf))))
+	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.Keytab(keytab, "alice", gssapi.WithConfig(s.Conf))))
 	connected := time.Now()
 	require.NoError(t, os.Remove(keytab))
-	s.keytab(t, "alice.keytab", "alice") // which makes the old one void
+	s.Keytab(t, "alice.keytab", "alice") // which makes the old one void
 	<-time.After(time.Until(connected.Add(lifetime)))
 	session := client.Session()
 	proxy.Cut()
@@ -243,21 +244,21 @@ func TestGSSAPIExpiredTicket(t *testing.T) {
 // newKeys gives the servers other keys, and none of the old ones.
 func (s secured) newKeys(t *testing.T) {
 	t.Helper()
-	require.NoError(t, os.Remove(filepath.Join(s.dir, "servers.keytab")))
-	s.keytab(t, "servers.keytab", "zookeeper/127.0.0.1")
+	require.NoError(t, os.Remove(filepath.Join(s.Dir, "servers.keytab")))
+	s.Keytab(t, "servers.keytab", "zookeeper/127.0.0.1")
 }
 
 // TestGSSAPIServersGetNewKeys: a client whose ticket is of the old ones is back as soon as a new client, whether one of the servers has been
 // started again or all.
 func TestGSSAPIServersGetNewKeys(t *testing.T) {
 	s := secure(t, 3)
-	conf := gssapi.WithConfig(s.conf)
-	keytab := s.keytab(t, "bob.keytab", "bob")
-	cache := filepath.Join(s.dir, "cache")
-	s.kinit(t, cache, "alice", "wonderland", time.Hour)
-	krb5, err := config.Load(s.conf)
+	conf := gssapi.WithConfig(s.Conf)
+	keytab := s.Keytab(t, "bob.keytab", "bob")
+	cache := filepath.Join(s.Dir, "cache")
+	s.Kinit(t, cache, "alice", "wonderland", time.Hour)
+	krb5, err := config.Load(s.Conf)
 	require.NoError(t, err)
-	own := krb5client.NewWithPassword("alice", realm, "wonderland", krb5, krb5client.DisablePAFXFAST(true))
+	own := krb5client.NewWithPassword("alice", kdc.Realm, "wonderland", krb5, krb5client.DisablePAFXFAST(true))
 	require.NoError(t, own.Login())
 	defer own.Destroy()
 	clients := map[string]*framework.Framework{}
@@ -294,19 +295,19 @@ func TestGSSAPIServersGetNewKeys(t *testing.T) {
 // without one.
 func TestGSSAPIAnotherPrincipalInTheCache(t *testing.T) {
 	s := secure(t, 1)
-	cache := filepath.Join(s.dir, "cache")
-	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	cache := filepath.Join(s.Dir, "cache")
+	s.Kinit(t, cache, "alice", "wonderland", time.Hour)
 	proxy := zktest.NewProxy(t, s.ensemble)
-	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.CredentialCache(cache, gssapi.WithConfig(s.conf))),
+	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.CredentialCache(cache, gssapi.WithConfig(s.Conf))),
 		framework.WithLogger(slog.New(slog.DiscardHandler)))
 	is := func(user string) {
 		t.Helper()
 		who, err := client.WhoAmI(t.Context())
 		require.NoError(t, err)
-		require.Contains(t, who, framework.Identity{Scheme: "sasl", ID: user + "@" + realm})
+		require.Contains(t, who, framework.Identity{Scheme: "sasl", ID: user + "@" + kdc.Realm})
 	}
 	is("alice")
-	s.kinit(t, cache, "bob", "builder", time.Hour)
+	s.Kinit(t, cache, "bob", "builder", time.Hour)
 	proxy.Cut()
 	is("bob")
 	require.NoError(t, os.Remove(cache)) // as kdestroy does
@@ -315,7 +316,7 @@ func TestGSSAPIAnotherPrincipalInTheCache(t *testing.T) {
 		err := client.Health().Err
 		return err != nil && strings.Contains(err.Error(), "no ticket")
 	}, time.Minute, time.Millisecond)
-	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	s.Kinit(t, cache, "alice", "wonderland", time.Hour)
 	is("alice")
 }
 
@@ -327,7 +328,7 @@ func TestGSSAPIWhereDigestIsDemanded(t *testing.T) {
 		"zkserver":  zktest.NewServer(t, zkserver.WithSASLUsers(users)).Addr(),
 		"zookeeper": zktest.NewEnsemble(t, 1, ensemble.WithSASLUsers(users)).ConnectString(),
 	} {
-		m, err := gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(k.conf))
+		m, err := gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(k.Conf))
 		require.NoError(t, err)
 		_, err = framework.Connect(t.Context(), servers, framework.WithSASL(m), framework.WithLogger(slog.New(slog.DiscardHandler)))
 		require.ErrorIs(t, err, framework.ErrAuthFailed, name)
@@ -341,7 +342,7 @@ func TestGSSAPIServerThatTheKDCDoesNotKnow(t *testing.T) {
 	_, port, err := net.SplitHostPort(s.ensemble.ConnectString())
 	require.NoError(t, err)
 	for range 4 { // the order is random
-		zktest.Client(t, "localhost:"+port+",127.0.0.1:"+port, mechanismOf(t)(gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(s.conf))),
+		zktest.Client(t, "localhost:"+port+",127.0.0.1:"+port, mechanismOf(t)(gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(s.Conf))),
 			framework.WithLogger(slog.New(slog.DiscardHandler)))
 	}
 }
@@ -350,8 +351,8 @@ func TestGSSAPIServerThatTheKDCDoesNotKnow(t *testing.T) {
 func TestGSSAPINoKDCForAWhile(t *testing.T) {
 	s := secure(t, 1)
 	proxy := zktest.NewProxy(t, s.ensemble)
-	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(s.conf))))
-	s.stop()
+	client := zktest.Client(t, proxy.Addr(), mechanismOf(t)(gssapi.Password("alice", password("wonderland"), gssapi.WithConfig(s.Conf))))
+	s.Stop()
 	proxy.Cut()
 	_, err := client.Exists(t.Context(), "/")
 	require.NoError(t, err)
@@ -360,8 +361,8 @@ func TestGSSAPINoKDCForAWhile(t *testing.T) {
 // TestGSSAPIClientWaitsForItsTicket: a client that runs goes on without a ticket, and connects when there is one.
 func TestGSSAPIClientWaitsForItsTicket(t *testing.T) {
 	s := secure(t, 1)
-	cache := filepath.Join(s.dir, "later")
-	m, err := gssapi.CredentialCache(cache, gssapi.WithConfig(s.conf))
+	cache := filepath.Join(s.Dir, "later")
+	m, err := gssapi.CredentialCache(cache, gssapi.WithConfig(s.Conf))
 	require.NoError(t, err)
 	client, err := framework.New(s.ensemble.ConnectString(), framework.WithSASL(m), framework.WithLogger(slog.New(slog.DiscardHandler)))
 	require.NoError(t, err)
@@ -371,7 +372,7 @@ func TestGSSAPIClientWaitsForItsTicket(t *testing.T) {
 		require.NoError(t, t.Context().Err())
 		<-time.After(10 * time.Millisecond)
 	}
-	s.kinit(t, cache, "alice", "wonderland", time.Hour)
+	s.Kinit(t, cache, "alice", "wonderland", time.Hour)
 	require.NoError(t, client.BlockUntilConnected(t.Context()))
 }
 

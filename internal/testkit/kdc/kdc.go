@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package gssapi_test
+// Package kdc starts a realm of Kerberos for tests, with a KDC of MIT's.
+package kdc
 
 import (
 	"bytes"
@@ -17,14 +18,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const realm = "CURATOR.TEST"
+// Realm is the name of the realm.
+const Realm = "CURATOR.TEST"
 
-// kdc is a realm with a KDC of MIT's Kerberos on a port of the loopback interface.
-type kdc struct {
-	dir  string
-	conf string // krb5.conf
+// KDC is a realm with a KDC on a port of the loopback interface.
+type KDC struct {
+	Dir  string // the folder of its files
+	Conf string // the path of krb5.conf
+	Stop func()
+
 	env  []string
-	stop func()
 	addr string
 }
 
@@ -43,12 +46,12 @@ func find(tb testing.TB, tool string) string {
 	return path
 }
 
-// startKDC makes a realm.
-func startKDC(tb testing.TB) *kdc {
+// Start makes a realm.
+func Start(tb testing.TB) *KDC {
 	tb.Helper()
-	k := &kdc{dir: tb.TempDir(), addr: freeAddress(tb)}
-	k.conf = filepath.Join(k.dir, "krb5.conf")
-	k.write(tb, "krb5.conf", fmt.Sprintf(`[libdefaults]
+	k := &KDC{Dir: tb.TempDir(), addr: freeAddress(tb)}
+	k.Conf = filepath.Join(k.Dir, "krb5.conf")
+	k.Write(tb, "krb5.conf", fmt.Sprintf(`[libdefaults]
  default_realm = %[1]s
  dns_lookup_kdc = false
  dns_lookup_realm = false
@@ -58,8 +61,8 @@ func startKDC(tb testing.TB) *kdc {
  %[1]s = {
   kdc = %[2]s
  }
-`, realm, k.addr))
-	k.write(tb, "kdc.conf", fmt.Sprintf(`[kdcdefaults]
+`, Realm, k.addr))
+	k.Write(tb, "kdc.conf", fmt.Sprintf(`[kdcdefaults]
  kdc_listen = %[2]s
  kdc_tcp_listen = %[2]s
 [realms]
@@ -74,9 +77,9 @@ func startKDC(tb testing.TB) *kdc {
  }
 [logging]
  kdc = FILE:%[3]s/kdc.log
-`, realm, k.addr, k.dir))
-	k.env = append(os.Environ(), "KRB5_CONFIG="+k.conf, "KRB5_KDC_PROFILE="+filepath.Join(k.dir, "kdc.conf"))
-	k.run(tb, "", "kdb5_util", "create", "-r", realm, "-s", "-P", "master", "-W")
+`, Realm, k.addr, k.Dir))
+	k.env = append(os.Environ(), "KRB5_CONFIG="+k.Conf, "KRB5_KDC_PROFILE="+filepath.Join(k.Dir, "kdc.conf"))
+	k.run(tb, "", "kdb5_util", "create", "-r", Realm, "-s", "-P", "master", "-W")
 	k.start(tb)
 	return k
 }
@@ -89,19 +92,20 @@ func freeAddress(tb testing.TB) string {
 	return l.Addr().String()
 }
 
-func (k *kdc) write(tb testing.TB, name, text string) {
+// Write writes a file into the folder.
+func (k *KDC) Write(tb testing.TB, name, text string) {
 	tb.Helper()
-	require.NoError(tb, os.WriteFile(filepath.Join(k.dir, name), []byte(text), 0o600))
+	require.NoError(tb, os.WriteFile(filepath.Join(k.Dir, name), []byte(text), 0o600))
 }
 
-func (k *kdc) command(ctx context.Context, tb testing.TB, name string, args ...string) *exec.Cmd {
+func (k *KDC) command(ctx context.Context, tb testing.TB, name string, args ...string) *exec.Cmd {
 	tb.Helper()
 	cmd := exec.CommandContext(ctx, find(tb, name), args...)
 	cmd.Env = k.env
 	return cmd
 }
 
-func (k *kdc) run(tb testing.TB, input, name string, args ...string) {
+func (k *KDC) run(tb testing.TB, input, name string, args ...string) {
 	tb.Helper()
 	cmd := k.command(tb.Context(), tb, name, args...)
 	cmd.Stdin = strings.NewReader(input)
@@ -109,8 +113,8 @@ func (k *kdc) run(tb testing.TB, input, name string, args ...string) {
 	require.NoError(tb, err, "%s %v: %s", name, args, output)
 }
 
-// start starts the KDC, which ends with the test or by stop.
-func (k *kdc) start(tb testing.TB) {
+// start starts the KDC, which ends with the test or by Stop.
+func (k *KDC) start(tb testing.TB) {
 	tb.Helper()
 	cmd := k.command(context.WithoutCancel(tb.Context()), tb, "krb5kdc", "-n")
 	var output bytes.Buffer
@@ -118,8 +122,8 @@ func (k *kdc) start(tb testing.TB) {
 	require.NoError(tb, cmd.Start())
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = cmd.Wait() }() // it is killed
-	k.stop = func() { _ = cmd.Process.Kill(); <-ended }
-	tb.Cleanup(k.stop)
+	k.Stop = func() { _ = cmd.Process.Kill(); <-ended }
+	tb.Cleanup(k.Stop)
 	for {
 		conn, err := net.Dial("tcp", k.addr)
 		if err == nil {
@@ -134,32 +138,32 @@ func (k *kdc) start(tb testing.TB) {
 	}
 }
 
-// admin runs a command of kadmin.
-func (k *kdc) admin(tb testing.TB, command string) {
+// Admin runs a command of kadmin.
+func (k *KDC) Admin(tb testing.TB, command string) {
 	tb.Helper()
-	k.run(tb, "", "kadmin.local", "-r", realm, "-q", command)
+	k.run(tb, "", "kadmin.local", "-r", Realm, "-q", command)
 }
 
-// addPrincipal adds a principal with a password, or with a key that nobody knows if that is empty.
-func (k *kdc) addPrincipal(tb testing.TB, name, password string) {
+// AddPrincipal adds a principal with a password, or with a random key if that is empty.
+func (k *KDC) AddPrincipal(tb testing.TB, name, password string) {
 	tb.Helper()
 	how := "-randkey"
 	if password != "" {
 		how = "-pw " + password
 	}
-	k.admin(tb, "addprinc "+how+" "+name)
+	k.Admin(tb, "addprinc "+how+" "+name)
 }
 
-// keytab writes new keys of principals to a file, and returns its path.
-func (k *kdc) keytab(tb testing.TB, name string, principals ...string) string {
+// Keytab writes new keys of principals to a file, and returns its path.
+func (k *KDC) Keytab(tb testing.TB, name string, principals ...string) string {
 	tb.Helper()
-	path := filepath.Join(k.dir, name)
-	k.admin(tb, "ktadd -k "+path+" "+strings.Join(principals, " "))
+	path := filepath.Join(k.Dir, name)
+	k.Admin(tb, "ktadd -k "+path+" "+strings.Join(principals, " "))
 	return path
 }
 
-// kinit writes a ticket that is good for the given time to a credential cache.
-func (k *kdc) kinit(tb testing.TB, cache, principal, password string, lifetime time.Duration) {
+// Kinit writes a ticket that is good for the given time to a credential cache.
+func (k *KDC) Kinit(tb testing.TB, cache, principal, password string, lifetime time.Duration) {
 	tb.Helper()
 	k.run(tb, password+"\n", "kinit", "-c", cache, "-l", fmt.Sprintf("%ds", int(lifetime.Seconds())), principal)
 }
