@@ -26,7 +26,7 @@ type settings struct {
 	environmentTLS            string
 	ca, cert, key, serverName string
 	auth                      string
-	sasl, saslFile            string
+	sasl                      saslSettings
 	timeout, session          time.Duration
 	output                    string
 	verbose                   bool
@@ -38,7 +38,8 @@ func fromEnvironment(getenv func(string) string) settings {
 	return settings{
 		servers: cmp.Or(own("SERVERS"), "127.0.0.1:2181"), environmentTLS: own("TLS"), ca: own("CA"), cert: own("CERT"), key: own("KEY"),
 		serverName: own("SERVER_NAME"), auth: own("AUTH"),
-		sasl: own("SASL"), saslFile: own("SASL_FILE"), timeout: 15 * time.Second, session: 20 * time.Second, output: "table",
+		sasl:    saslSettings{own("SASL"), own("SASL_FILE"), own("SASL_KEYTAB"), own("SASL_PRINCIPAL"), own("SASL_CACHE"), own("SASL_SERVER")},
+		timeout: 15 * time.Second, session: 20 * time.Second, output: "table",
 	}
 }
 
@@ -97,7 +98,7 @@ func (s *settings) register(fs *flag.FlagSet) {
 	fs.StringVar(&s.cert, "cert", s.cert, "`file` with the certificate of this client")
 	fs.StringVar(&s.key, "key", s.key, "`file` with the key of this client")
 	fs.StringVar(&s.serverName, "server-name", s.serverName, "`name` in the certificates of the servers")
-	fs.StringVar(&s.saslFile, "sasl-file", s.saslFile, "`file` with digest-md5:user:password for SASL")
+	s.sasl.register(fs)
 	fs.Var((*duration)(&s.timeout), "timeout", "`time` after which an attempt to connect is given up, and a verb that makes a few requests")
 	fs.Var((*duration)(&s.session), "session-timeout", "`time` to ask for as the session timeout")
 	fs.StringVar(&s.output, "o", s.output, "`format`: table, wide or json")
@@ -119,12 +120,15 @@ func (c *call) newClient() (*framework.Framework, error) {
 
 // connect returns a client that is connected.
 func (c *call) connect(ctx context.Context) (*framework.Framework, error) {
-	checked, err := c.newClient()
+	opts, err := c.clientOptions()
 	if err != nil {
 		return nil, err
 	}
-	opts, err := c.clientOptions()
-	if err := errors.Join(err, checked.Close()); err != nil {
+	checked, err := framework.New(c.servers, opts...) // what it refuses is wrong on the command line
+	if err != nil {
+		return nil, usage("%w", err)
+	}
+	if err := checked.Close(); err != nil {
 		return nil, err
 	}
 	return framework.Connect(ctx, c.servers, opts...)
@@ -152,7 +156,7 @@ func (c *call) clientOptions() ([]framework.Option, error) {
 		}
 		opts = append(opts, framework.WithAuth(scheme, []byte(credential)))
 	}
-	mechanism, err := c.mechanism()
+	mechanism, err := c.sasl.mechanism()
 	if err != nil {
 		return nil, usage("%w", err)
 	}
@@ -160,33 +164,6 @@ func (c *call) clientOptions() ([]framework.Option, error) {
 		opts = append(opts, framework.WithSASL(mechanism))
 	}
 	return append(opts, c.options...), nil
-}
-
-// mechanism returns the mechanism of SASL, nil for none. Its errors do not show what they are about.
-func (c *call) mechanism() (framework.SASLMechanism, error) {
-	where, text := "CURATOR_SASL", c.sasl
-	switch {
-	case c.saslFile == "" && c.sasl == "":
-		return nil, nil //nolint:nilnil // there is none
-	case c.saslFile != "" && c.sasl != "":
-		return nil, errors.New("CURATOR_SASL together with -sasl-file or CURATOR_SASL_FILE: expected one")
-	case c.saslFile != "":
-		content, err := os.ReadFile(c.saslFile)
-		if err != nil {
-			return nil, fmt.Errorf("-sasl-file: %w", err)
-		}
-		where, text = "-sasl-file "+c.saslFile, strings.TrimRight(string(content), "\r\n")
-	}
-	name, rest, _ := strings.Cut(text, ":")
-	user, password, found := strings.Cut(rest, ":")
-	switch {
-	case strings.EqualFold(name, "gssapi"):
-		return nil, fmt.Errorf("%s: this command has no Kerberos, expected digest-md5:user:password", where)
-	case !strings.EqualFold(name, "digest-md5") || !found:
-		return nil, fmt.Errorf("%s: expected digest-md5:user:password", where)
-	default:
-		return framework.DigestMD5(user, password), nil
-	}
 }
 
 func (c *call) logger() *slog.Logger {

@@ -134,7 +134,7 @@ func verbEnsemble(*flag.FlagSet) func(context.Context, *call) error {
 		for i, address := range addresses {
 			wg.Go(func() { e.Servers[i] = c.askServer(ctx, address) })
 		}
-		if c.auth != "" || c.sasl != "" || c.saslFile != "" {
+		if c.auth != "" || c.sasl != (saslSettings{}) {
 			wg.Go(func() { e.Identities = c.identities(ctx) })
 		}
 		wg.Wait()

@@ -178,6 +178,7 @@ var inFlags = map[string]string{
 	"CreatingParentsIfNeeded": "-p", "DeletingChildrenIfNeeded": "-r", "WithTTL": "-ttl", "WithVersion": "-version",
 	"WithMaxLeases": "-permits", "WithSessionTimeout": "-session-timeout", "WithConnectionTimeout": "-timeout",
 	"WithLabel": "-label", "WithErrorPolicy": "-policy", "WithTLS": "-tls", "Joining": "-add", "Leaving": "-remove",
+	"Keytab": "-sasl-keytab", "WithServerPrincipal": "-sasl-server",
 }
 
 // capitalized is a word with the text before it. A name in a path has a slash before it.
@@ -193,7 +194,7 @@ func said(err error) string {
 }
 
 // packages are the names of the library's packages in its errors. They say nothing to the user of a command.
-var packages = regexp.MustCompile(`(^|: )(?:(?:framework|inspect|leader|page|partition|zk): )+`)
+var packages = regexp.MustCompile(`(^|: )(?:(?:framework|gssapi|inspect|leader|page|partition|zk): )+`)
 
 // ofLocks is an error of package locks, whose name is also a verb.
 var ofLocks = regexp.MustCompile(`(^|: )locks: ([a-z]+ /)`)

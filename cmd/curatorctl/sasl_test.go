@@ -48,13 +48,59 @@ func TestSASL(t *testing.T) {
 	require.Contains(t, said.stderr, "identities are not known")
 	require.Equal(t, exitNoPerm, run(map[string]string{}, "ls", "/").status)
 
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "jaas")
+		require.NoError(t, os.WriteFile(path, []byte(text), 0o600))
+		return path
+	}
+	said = run(map[string]string{}, "ls", "/", "-sasl-file", write(`// of the clients
+Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_alice="wonder:land"; };
+/* the clients */ Client {
+  org.apache.zookeeper.server.auth.DigestLoginModule REQUIRED
+  username=alice password="wonder\u003aland";
+};`))
+	require.Equal(t, exitDone, said.status, said.stderr)
+
+	conf := filepath.Join(t.TempDir(), "krb5.conf")
+	require.NoError(t, os.WriteFile(conf, []byte("[libdefaults]\n default_realm = A\n"), 0o600))
+	t.Setenv("KRB5_CONFIG", conf)
+	const (
+		krb5   = "com.sun.security.auth.module.Krb5LoginModule required "
+		digest = "a.DigestLoginModule required "
+	)
 	for want, env := range map[string]map[string]string{
-		"expected one":             {"CURATOR_SASL": "digest-md5:a:b", "CURATOR_SASL_FILE": file},
-		"no such file":             {"CURATOR_SASL_FILE": "/nowhere"},
-		"CURATOR_SASL: expected":   {"CURATOR_SASL": "alice:land"},
-		"expected digest-md5:user": {"CURATOR_SASL": "digest-md5:land"},
-		"no Kerberos":              {"CURATOR_SASL": "gssapi:alice"},
-		"empty user":               {"CURATOR_SASL": "digest-md5::land"},
+		"CURATOR_SASL together with -sasl-file or CURATOR_SASL_FILE: expected one": {"CURATOR_SASL": "digest-md5:a:b", "CURATOR_SASL_FILE": file},
+		"together with -sasl-cache or CURATOR_SASL_CACHE: expected one":            {"CURATOR_SASL_KEYTAB": "a", "CURATOR_SASL_CACHE": "b"},
+		"-sasl-principal without -sasl-keytab":                                     {"CURATOR_SASL_CACHE": "b", "CURATOR_SASL_PRINCIPAL": "a"},
+		"-sasl-keytab without -sasl-principal":                                     {"CURATOR_SASL_KEYTAB": "a"},
+		"-sasl-keytab: principal \"a@\", expected one such as":                     {"CURATOR_SASL_KEYTAB": "a", "CURATOR_SASL_PRINCIPAL": "a@"},
+		"-sasl-server without":                                                     {"CURATOR_SASL_SERVER": "canonical"},
+		"-sasl-server with DIGEST-MD5":                                             {"CURATOR_SASL_SERVER": "a/b", "CURATOR_SASL_FILE": file},
+		"-sasl-cache: principal \"@\"":                                             {"CURATOR_SASL_SERVER": "@", "CURATOR_SASL_CACHE": "a"},
+		"-sasl-cache: credential cache \"KCM:0\", expected a file":                 {"CURATOR_SASL_CACHE": "KCM:0"},
+		"no such file":                    {"CURATOR_SASL_FILE": "/nowhere"},
+		"CURATOR_SASL: expected":          {"CURATOR_SASL": "alice:land"},
+		"expected digest-md5:user":        {"CURATOR_SASL": "digest-md5:land"},
+		"Kerberos has -sasl-keytab":       {"CURATOR_SASL": "gssapi:alice"},
+		"empty user":                      {"CURATOR_SASL": "digest-md5::land"},
+		"or JAAS with a section Client":   {"CURATOR_SASL_FILE": write("")},
+		`sections ["Server"], expected`:   {"CURATOR_SASL_FILE": write(`Server { ` + krb5 + `; };`)},
+		"line 2: a second section":        {"CURATOR_SASL_FILE": write("Client { " + krb5 + "; };\nClient { " + krb5 + "; };")},
+		"0 login modules":                 {"CURATOR_SASL_FILE": write(`Client { };`)},
+		"2 login modules":                 {"CURATOR_SASL_FILE": write(`Client { ` + krb5 + `; ` + digest + `; };`)},
+		`login module "Other", expected`:  {"CURATOR_SASL_FILE": write(`Client { a.Other required; };`)},
+		"expected username and password":  {"CURATOR_SASL_FILE": write(`Client { ` + digest + ` password=land; };`)},
+		"useKeyTab=true or useTicket":     {"CURATOR_SASL_FILE": write(`Client { ` + krb5 + ` keyTab="a" principal="b"; };`)},
+		"expected keyTab and principal":   {"CURATOR_SASL_FILE": write(`Client { ` + krb5 + ` useKeyTab=true keytab="a" principal="b"; };`)},
+		"principal with useTicketCache":   {"CURATOR_SASL_FILE": write(`Client { ` + krb5 + ` useTicketCache=true principal="b"; };`)},
+		"keyTab: properties such as ${us": {"CURATOR_SASL_FILE": write(`Client { ` + krb5 + ` useKeyTab=true keyTab="${user.home}/a"; };`)},
+		"line 3: expected ;":              {"CURATOR_SASL_FILE": write("Client {\n" + krb5 + ";\n}")},
+		"line 2: expected a value in quo": {"CURATOR_SASL_FILE": write("Client {\n" + krb5 + "keyTab=/etc/land;\n};")},
+		"line 2: expected =":              {"CURATOR_SASL_FILE": write("Client {\n" + digest + "password=wonder land;\n};")},
+		"expected the class of a login":   {"CURATOR_SASL_FILE": write(`Client { ` + digest + ` password=a; land "wonder"; };`)},
+		"literal not terminated":          {"CURATOR_SASL_FILE": write(`Client { ` + digest + ` password="land; };`)},
+		"comment not terminated":          {"CURATOR_SASL_FILE": write(`Client { /* land`)},
+		"expected the name of a section":  {"CURATOR_SASL_FILE": write(`{ land };`)},
 	} {
 		said := run(env, "ls", "/")
 		require.Equal(t, exitUsage, said.status, want)

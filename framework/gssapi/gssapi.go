@@ -78,7 +78,7 @@ func WithCanonicalHost() Option {
 }
 
 // WithServerPrincipal sets the principal of all servers, such as zookeeper/zk.example.com. What
-// follows an @ is its realm.
+// follows an @ is its realm. [WithServiceName] and [WithCanonicalHost] set parts of one principal for each server.
 func WithServerPrincipal(principal string) Option {
 	return optionFunc(func(m *Mechanism) error {
 		if err := checkPrincipal(principal); err != nil {

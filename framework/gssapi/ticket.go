@@ -253,7 +253,7 @@ var hints = []struct{ name, hint string }{
 	{"KDC_ERR_PREAUTH_FAILED", "the password or the keytab is not the principal's, or is an old one"},
 	{"KRB_AP_ERR_BAD_INTEGRITY", "the password or the keytab is not the principal's, or is an old one"},
 	{"KDC_ERR_C_PRINCIPAL_UNKNOWN", "the KDC does not know the client's principal"},
-	{"KDC_ERR_S_PRINCIPAL_UNKNOWN", "the KDC does not know the server's principal: see WithServiceName, WithCanonicalHost and WithServerPrincipal"},
+	{"KDC_ERR_S_PRINCIPAL_UNKNOWN", "the KDC does not know the server's principal: see WithServerPrincipal"},
 	{"KRB_AP_ERR_SKEW", "the clocks of this machine and of the KDC differ by more than the KDC allows"},
 	{"KDC_ERR_CLIENT_REVOKED", "the client's principal is locked"},
 	{"KDC_ERR_KEY_EXP", "the client's password has expired"},
