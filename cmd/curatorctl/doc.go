@@ -22,8 +22,18 @@
 //	-cert, -key, CURATOR_CERT, _KEY    files with the certificate and key of this client
 //	-server-name, CURATOR_SERVER_NAME  name in the servers' certificates
 //	CURATOR_AUTH                       scheme:credential, such as digest:user:password
-//	CURATOR_SASL                       digest-md5:user:password; there is no Kerberos
-//	-sasl-file, CURATOR_SASL_FILE      file with digest-md5:user:password
+//	CURATOR_SASL                       digest-md5:user:password
+//	-sasl-file, CURATOR_SASL_FILE      file with the same, or a JAAS file
+//	-sasl-keytab, CURATOR_SASL_KEYTAB  file with the key of a principal of Kerberos
+//	-sasl-principal, _PRINCIPAL        name of that principal, such as reports@EXAMPLE.COM
+//	-sasl-cache, CURATOR_SASL_CACHE    file with tickets of kinit, or default
+//	-sasl-server, CURATOR_SASL_SERVER  principal of all servers; default zookeeper/ and the host in -servers
+//
+// Kerberos reads krb5.conf, KRB5_CONFIG and KRB5CCNAME as kinit does; package gssapi says what counts. With -sasl-server canonical,
+// the hosts come from the name service, as in Java.
+//
+// A JAAS file needs a section Client with one login module. Krb5LoginModule has useKeyTab, keyTab and principal, or useTicketCache
+// and ticketCache. DigestLoginModule has username and password. Other options are passed over.
 //
 // A certificate, a key or a server name turns TLS on, unless -tls=false turns it off. An attempt to
 // connect is given up after -timeout, by default 15 seconds. A verb is given up after -timeout too, unless its

@@ -17,6 +17,9 @@ import (
 // clockID names a clock that goes on while the machine is suspended.
 const clockID = unix.CLOCK_BOOTTIME
 
+// lastSignal is the signal that the kernel delivers last. No other program has a use for it here.
+const lastSignal = syscall.Signal(64)
+
 // self names the running program, even when its file is gone or another.
 func self() (string, error) { return "/proc/self/exe", nil }
 

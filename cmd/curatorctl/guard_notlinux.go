@@ -14,6 +14,9 @@ import (
 
 const clockID = unix.CLOCK_MONOTONIC
 
+// lastSignal is a signal that no other program sends. It may come before others, and then the guard has waited for them before.
+const lastSignal = unix.SIGIO
+
 // Only Linux can do some of this. Elsewhere a command without a terminal has a group of its own, in
 // which its processes are found. One with a terminal shares the group of the job, so only the command
 // itself is reached.

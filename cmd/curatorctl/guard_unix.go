@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"os/signal"
 	"runtime"
 	"syscall"
 	"time"
@@ -30,7 +31,7 @@ func guard() int {
 	signals := make(chan os.Signal, 16)
 	catch(signals, append([]syscall.Signal{unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU, unix.SIGCHLD}, forwarded...)...)
 	var first handover
-	g := &guarded{orders: make(chan order), signals: signals}
+	g := &guarded{orders: make(chan order), signals: signals, marks: marks()}
 	if control.Decode(&first) != nil || control.Decode(&g.until) != nil || g.isOver() {
 		_ = send(reports, report{Ended: true, Late: true, Status: exitLost}) // the command has not run
 		return exitDone
@@ -71,6 +72,7 @@ type guarded struct {
 
 	orders  chan order
 	signals <-chan os.Signal
+	marks   <-chan os.Signal // what the guard sends itself
 	until   order
 	started time.Time // the command, or a moment later
 	termed  bool
@@ -87,16 +89,43 @@ type waitingSignal struct {
 // begin notes the signals that have come before there was a command.
 func (g *guarded) begin() {
 	g.ours = make(map[syscall.Signal]time.Time)
+	g.take()
+	g.started = time.Now()
+}
+
+// take notes the signals that are in the channel.
+func (g *guarded) take() {
 	for {
 		select {
 		case s := <-g.signals:
-			number, _ := s.(syscall.Signal)
-			g.ours[number] = time.Now()
+			g.note(s)
 		default:
-			g.started = time.Now()
 			return
 		}
 	}
+}
+
+func (g *guarded) note(s os.Signal) {
+	number, _ := s.(syscall.Signal)
+	g.ours[number] = time.Now()
+}
+
+// marks returns the channel of lastSignal.
+func marks() <-chan os.Signal {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, lastSignal)
+	return c
+}
+
+// catchUp notes all signals that the kernel has for this process, however late a busy machine lets it see them. It sends itself another
+// signal, which comes after them.
+func (g *guarded) catchUp() {
+	_ = unix.Kill(os.Getpid(), lastSignal) // a process may always do that
+	select {
+	case <-g.marks:
+	case <-time.After(together):
+	}
+	g.take()
 }
 
 // watch returns when the command has exited or must be killed.
@@ -107,8 +136,7 @@ func (g *guarded) watch() {
 	for g.reap(); !g.ended; g.reap() {
 		select {
 		case s := <-g.signals:
-			number, _ := s.(syscall.Signal)
-			g.ours[number] = time.Now()
+			g.note(s)
 			continue
 		case next, open := <-g.orders:
 			switch {
@@ -144,18 +172,23 @@ func (g *guarded) isLate() bool { return int64(clock()) >= g.until.Term }
 
 func (g *guarded) isOver() bool { return int64(clock()) >= g.until.Kill }
 
-// together is how far apart two processes see a signal to their group.
+// together is how much later than this process the front may see a signal to their group.
 const together = time.Second
 
 // handOnSignals hands on what the front has had, unless it was for the whole group: the guard then
 // has had it too, and so has the command.
 func (g *guarded) handOnSignals() {
+	if len(g.waiting) == 0 {
+		return
+	}
+	now := time.Now()
+	g.catchUp()
 	var left []waitingSignal
 	for _, s := range g.waiting {
 		switch {
 		case g.hasReached(s):
 			delete(g.ours, s.number)
-		case time.Since(s.since) < look:
+		case now.Sub(s.since) < look: // the kernel may not have come to this process of the group
 			left = append(left, s)
 		case endsWait(s.number):
 			g.signal(s.number)
@@ -170,7 +203,7 @@ func (g *guarded) handOnSignals() {
 // command: rather twice than never.
 func (g *guarded) hasReached(s waitingSignal) bool {
 	own, found := g.ours[s.number]
-	isForGroup := found && s.since.Sub(own).Abs() < together
+	isForGroup := found && s.since.Sub(own) < together
 	return isForGroup && (own.After(g.started) || !endsWait(s.number))
 }
 

@@ -83,7 +83,7 @@ func (p *jaasParser) next() {
 
 func (p *jaasParser) fail(message string) {
 	if p.err == nil {
-		p.err = fmt.Errorf("line %d: %s", p.Position.Line, message)
+		p.err = fmt.Errorf("line %d: %s", p.Line, message)
 	}
 	p.token = scanner.EOF
 }

@@ -13,8 +13,10 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -195,4 +197,26 @@ func TestRunSparesEarlierProcesses(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "there", string(answer))
 	require.NoError(t, fromHelper.Close())
+}
+
+// TestRunGuardCatchesUp: a guard that a busy machine lets see its signals late hands none on that was for the whole group. Here one comes
+// right before the mark that the guard waits for.
+func TestRunGuardCatchesUp(t *testing.T) {
+	command := exec.CommandContext(t.Context(), "sleep", "600") // which SIGUSR2 ends
+	require.NoError(t, command.Start())
+	signals, late := make(chan os.Signal, 1), make(chan os.Signal)
+	g := &guarded{brood: brood{command: command.Process.Pid}, signals: signals, marks: late, ours: make(map[syscall.Signal]time.Time)}
+	received := marks()
+	go func() {
+		mark := <-received
+		signals <- unix.SIGUSR2
+		late <- mark
+	}()
+	g.waiting = []waitingSignal{{unix.SIGUSR2, time.Now().Add(-look)}}
+	g.handOnSignals()
+	require.Empty(t, g.waiting)
+	require.NoError(t, command.Process.Kill())
+	var exited *exec.ExitError
+	require.ErrorAs(t, command.Wait(), &exited)
+	require.Equal(t, exitSignal+int(unix.SIGKILL), statusOfShell(exited))
 }

@@ -39,8 +39,10 @@ func (s *saslSettings) mechanism() (framework.SASLMechanism, error) {
 	id, where := credential{keytab: s.keytab, principal: s.principal, cache: s.cache}, "-sasl-keytab"
 	var given []string
 	for _, setting := range []struct{ name, value string }{
-		{"CURATOR_SASL", s.text}, {"-sasl-file or CURATOR_SASL_FILE", s.file},
-		{"-sasl-keytab or CURATOR_SASL_KEYTAB", s.keytab}, {"-sasl-cache or CURATOR_SASL_CACHE", s.cache},
+		{"CURATOR_SASL", s.text},
+		{"-sasl-file or CURATOR_SASL_FILE", s.file},
+		{"-sasl-keytab or CURATOR_SASL_KEYTAB", s.keytab},
+		{"-sasl-cache or CURATOR_SASL_CACHE", s.cache},
 	} {
 		if setting.value != "" {
 			given = append(given, setting.name)
