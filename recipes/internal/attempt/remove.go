@@ -14,10 +14,12 @@ import (
 // the znode is gone, is being deleted, or goes with the session of a client that has ended.
 func Remove(ctx context.Context, client *framework.Framework, path string) error {
 	err := client.Delete(ctx, path, framework.Guaranteed())
-	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrCleanupPending) || Ended(client) != nil {
+	switch {
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrCleanupPending), Ended(client) != nil:
 		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // TakeBack removes the znode of an attempt that has failed, and returns the cause of the
