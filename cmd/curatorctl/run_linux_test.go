@@ -143,7 +143,10 @@ func TestRunProgramMayBeReplaced(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "curatorctl")
 	program, err := os.ReadFile(os.Args[0])
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(file, program, 0o700)) //nolint:gosec // a program
+	syscall.ForkLock.RLock()                 // a process that another test starts meanwhile would have the file open for writing, and no program may be so
+	err = os.WriteFile(file, program, 0o700) //nolint:gosec // a program
+	syscall.ForkLock.RUnlock()
+	require.NoError(t, err)
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/a")
 	require.NoError(t, err)
 	cmd := exec.Command(file, "lock", "run", "/locks/a", "--", "echo", "done")
