@@ -305,7 +305,7 @@ func (a *acquisition) refusal(cause error) error {
 // internalLockLoop looks and waits until the node has the lock.
 func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 	// A node of another session would outlive ours, or vanish before it (CURATOR-604).
-	if owner := a.node.Stat.EphemeralOwner; owner != a.session.ID() && !a.node.Persistent {
+	if owner := a.node.Stat.EphemeralOwner; owner != a.session.ID() {
 		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
 			errOwnNodeGone, a.node.Path, uint64(owner), a.session)
 	}

@@ -66,16 +66,6 @@ type LockNode struct {
 	// Children are the names in the folder, listed after the creation; nil when the
 	// driver has not listed them.
 	Children []string
-
-	// Persistent says that the node is deliberately not ephemeral. The lock then outlives
-	// its holder: if a process dies, or closes its client without a release, the lock stays
-	// held until an operator deletes the node, whose path [LockInternals.Participants]
-	// shows. Such locks are for work that may stay unfinished but must not be begun twice.
-	//
-	// The lease still ends with the session, because without a session the holder cannot
-	// learn that the node was deleted. A client that lives on then deletes the node, which
-	// lets the next contender in. Only a live holder notices [AttemptRevoke].
-	Persistent bool
 }
 
 func (n LockNode) token() int64 {

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
-	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
 var (
@@ -91,28 +89,6 @@ func (e *joinedError) Unwrap() []error { return e.errs }
 // LostError is the error and the cause of a lease that was lost; see
 // [framework.LostError].
 type LostError = framework.LostError
-
-// Loss is a hold that this process has lost.
-type Loss struct {
-	At      time.Time
-	Servers string // the client's, as its String method names them
-	Path    string // of the contender's node
-	Token   int64
-	Session int64
-	Reason  string // as in the log and in the metric curator.lock.lost
-}
-
-// RecentLosses returns the newest of the holds that this process has lost, newest first and
-// at most 100, for a page or a bundle of diagnostics. A loss is listed soon after the lease
-// has ended. One that only [Lease.Release] has noticed is not listed: Release returned it.
-// RecentLosses returns at once and asks no server.
-func RecentLosses() []Loss {
-	var recent []Loss
-	for _, loss := range telemetry.RecentLosses() {
-		recent = append(recent, Loss(loss))
-	}
-	return recent
-}
 
 // ended returns the error of a context that has ended, joined with its cause if they differ.
 func ended(ctx context.Context) error {

@@ -104,7 +104,7 @@ func (h *hold) release() bool {
 }
 
 // abandon cleans up after a lost hold. The node is deleted in the background, unless the client
-// has ended: then it goes with the session, or is one of [LockNode.Persistent] and stays.
+// has ended: then it goes with the session.
 func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -248,17 +247,6 @@ func LeaseFrom(ctx context.Context) *Lease {
 		return c.lease
 	}
 	return nil
-}
-
-// LeasesFrom returns all leases that a context was derived from, the outermost first.
-// Inside [InterProcessMultiLock.Do] the leases of its members come last, in their order.
-func LeasesFrom(ctx context.Context) []*Lease {
-	var leases []*Lease
-	for c := leaseContextIn(ctx); c != nil; c = leaseContextIn(c.values) {
-		leases = append(leases, c.lease)
-	}
-	slices.Reverse(leases)
-	return leases
 }
 
 func leaseContextIn(ctx context.Context) *leaseContext {

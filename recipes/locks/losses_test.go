@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -129,34 +128,4 @@ func TestLeaseDroppedAfterItsLossIsNotReported(t *testing.T) {
 	}
 	runtime.GC() // queues no cleanup of the lease any more
 	require.Empty(t, log.with("dropped"))
-}
-
-// TestRecentLossesNamesWhatWasLost, newest first and not without bound.
-func TestRecentLossesNamesWhatWasLost(t *testing.T) {
-	const many = 110
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		client := zktest.Client(t, server)
-		for i := range many {
-			lease := acquire(t, newMutex(t, client, fmt.Sprintf("/lost-recently/%d", i)))
-			t.Cleanup(func() { _ = lease.Release(context.Background()) }) // it is lost
-		}
-		require.Equal(t, 1, server.Cut(client.Session().ID(), 1))
-		synctest.Wait()
-		last := acquire(t, newMutex(t, client, "/lost-recently/last"))
-		time.Sleep(time.Second) // its node is watched
-		began := time.Now()
-		require.NoError(t, client.Delete(t.Context(), last.Path()))
-		synctest.Wait()
-		require.Error(t, last.Release(context.Background()))
-
-		recent := locks.RecentLosses()
-		require.Len(t, recent, 100)
-		recent = slices.DeleteFunc(recent, func(l locks.Loss) bool { return !strings.HasPrefix(l.Path, "/lost-recently/") }) // other tests'
-		require.Equal(t, locks.Loss{
-			At: began, Servers: client.String(), Path: last.Path(), Token: last.Token(), Session: client.Session().ID(), Reason: "node_deleted",
-		}, recent[0])
-		require.Equal(t, "suspended", recent[1].Reason)
-		require.Equal(t, client.String(), recent[1].Servers)
-	})
 }

@@ -98,7 +98,7 @@ func (m *InterProcessMultiLock) acquire(
 }
 
 // Do runs fn while all members are held; see [Do]. The context of fn ends when any
-// of them is lost, and [LeasesFrom] returns their leases.
+// of them is lost.
 func (m *InterProcessMultiLock) Do(ctx context.Context, fn func(context.Context) error) error {
 	return do(ctx, m.members[0].Path(), m.Acquire, fn)
 }
