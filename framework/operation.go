@@ -43,6 +43,9 @@ var (
 // opPipeline is not a request: several reads in one write are measured under its name.
 var opPipeline = operation{name: "pipeline"}
 
+// opRequireZooKeeper is not a request of a session.
+var opRequireZooKeeper = operation{name: "require ZooKeeper"}
+
 // common is what the options of all verbs set.
 type common struct {
 	given   optionSet

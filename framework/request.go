@@ -89,6 +89,10 @@ func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
+	calls, err := r.withoutUnknown(ctx, calls)
+	if err != nil || len(calls) == 0 {
+		return err
+	}
 	sent, err := r.begin(ctx, calls)
 	if err == nil {
 		accepted := r.conduit.Do(ctx, sent...)

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -24,11 +25,16 @@ func (r *requests) exchangeNewer(ctx context.Context, c *call) error {
 // checkVersion fails if the server is known to be older than this version of ZooKeeper. It waits for
 // the server's version for no longer than the client lives.
 func (r *requests) checkVersion(ctx context.Context, major, minor int) error {
+	return r.checkServer(ctx, func(ctx context.Context) error { return r.conduit.CheckVersion(ctx, major, minor) })
+}
+
+// checkServer fails if the check does, which may wait for what the server says of itself.
+func (r *requests) checkServer(ctx context.Context, check func(context.Context) error) error {
 	asking, cancel := context.WithCancel(ctx)
 	defer cancel()
 	unbind := context.AfterFunc(r.ctx, cancel)
 	defer unbind()
-	err := r.conduit.CheckVersion(asking, major, minor)
+	err := check(asking)
 	var tooOld *conduit.TooOldError
 	switch {
 	case err == nil:
@@ -42,6 +48,43 @@ func (r *requests) checkVersion(ctx context.Context, major, minor int) error {
 	default:
 		return r.requestError(ctx, err, false)
 	}
+}
+
+// RequireZooKeeper returns an error that matches [ErrUnsupported] if the server of the connection is not ZooKeeper, such as
+// ClickHouse Keeper. It is for code that relies on what only ZooKeeper promises, such as the numbers of sequential
+// znodes, or the Cversion of a parent. The server is asked by the four-letter word srvr on a separate connection, once
+// per connection. One that does not answer within a sixth of the session timeout counts as ZooKeeper if it numbers
+// sessions as ZooKeeper does.
+func (f *Framework) RequireZooKeeper(ctx context.Context, opts ...CallOption) error {
+	cfg, err := newCommon(opts)
+	attempt := func(ctx context.Context) error {
+		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, cfg.session); err != nil {
+			return err
+		}
+		return f.checkServer(ctx, f.conduit.CheckZooKeeper)
+	}
+	return f.run(ctx, opRequireZooKeeper, "", plan{common: cfg, attempt: attempt}, err)
+}
+
+// withoutUnknown returns the calls that the server may know. The others fail as if the server had refused them: one that
+// does not know a request hangs up, and may end the session.
+func (r *requests) withoutUnknown(ctx context.Context, calls []*call) ([]*call, error) {
+	left := calls
+	for _, c := range calls {
+		why := r.conduit.Lacks(ctx, c.code)
+		if why == nil {
+			continue
+		}
+		err := error(errUnimplemented)
+		if c.refused != nil {
+			err = c.refused(err)
+		}
+		if err = c.keep(err); err != nil && !c.optional {
+			return nil, named(c.operation, c.path, fmt.Errorf("%w: %w", unsupported(why), err))
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(other *call) bool { return other == c })
+	}
+	return left, nil
 }
 
 // exchangeWatches is exchange for calls with setWatches among them. A server without it hangs up. So

@@ -181,7 +181,7 @@ func (m *measurement) end() {
 // measuredOperations are the operations of the retry counter.
 var measuredOperations = []operation{
 	opCreate, opDelete, opGet, opSet, opExists, opChildren, opSync, opTransact, opPipeline, opSetWatches, opAddWatch,
-	opGetACL, opSetACL, opReconfig, opEphemerals, opAllChildrenNumber, opWhoAmI,
+	opGetACL, opSetACL, opReconfig, opEphemerals, opAllChildrenNumber, opWhoAmI, opRequireZooKeeper,
 }
 
 // spanNames has the span names "{verb} {object}" that spanName cannot derive.
@@ -202,6 +202,7 @@ var spanNames = map[string]string{
 	opEphemerals.name:        "list ephemerals",
 	opAllChildrenNumber.name: "count descendants",
 	opWhoAmI.name:            "list identities",
+	opRequireZooKeeper.name:  "ask for the version",
 }
 
 func spanName(op operation) string {

@@ -244,6 +244,14 @@ type transaction struct {
 // attempt sends the request. Like Create, it creates a view's namespace when a create needs
 // it.
 func (t *transaction) attempt(ctx context.Context, c *call) error {
+	if err := t.f.awaitConnection(ctx, t.f.cfg.connectionTimeout, nil); err != nil {
+		return &OpError{c.name, c.path, err}
+	}
+	for i, op := range t.ops {
+		if why := t.f.conduit.Lacks(ctx, op.code); why != nil {
+			return op.failed(i, unsupported(why))
+		}
+	}
 	for made := false; ; made = true {
 		t.err, t.named = nil, false
 		err := t.f.exchange(ctx, c)

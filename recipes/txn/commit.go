@@ -224,6 +224,12 @@ func (tx *Tx) probes(folders []string) (ops []framework.Op, err error) {
 		}
 		folders = append(folders, path)
 	}
+	if tx.probe = ""; len(folders) == 0 {
+		return nil, nil
+	}
+	if err := tx.client.RequireZooKeeper(tx.ctx); err != nil { // others count a folder's changes and numbers otherwise
+		return nil, fmt.Errorf("%w: expected VersionsOnly, and no Children", err)
+	}
 	slices.Sort(folders)
 	tx.probe = probePrefix + rand.Text() + "-" // no other client can have made a znode of this name
 	for _, path := range slices.Compact(folders) {

@@ -41,8 +41,8 @@ func (v Version) AtLeast(other Version) bool { return slices.Compare(v[:], other
 // Has reports whether servers of this version have the feature.
 func (v Version) Has(f Feature) bool { return v.AtLeast(f.Since) }
 
-// Feature is something that only later servers have. The features below are all the differences between versions that tests
-// of this module know of.
+// Feature is something that only later servers have, or that only ZooKeeper has. The features below are all the differences
+// between servers that tests of this module know of.
 type Feature struct {
 	Name  string
 	Since Version
@@ -56,6 +56,14 @@ var (
 	PersistentWatches = Feature{"persistent watches", Version{3, 6, 0}}
 	GetEphemerals     = Feature{"the list of a session's ephemeral nodes", Version{3, 6, 0}}
 	GetAllChildren    = Feature{"the number of all nodes below a path", Version{3, 6, 0}}
+	Containers        = Feature{"container nodes", Version{3, 5, 0}}
+	TTLNodes          = Feature{"nodes with a time to live", Version{3, 5, 0}}
+
+	// ResumedSessions are sessions that go on at the next connection.
+	ResumedSessions = Feature{"sessions that outlive a connection", Version{3, 4, 0}}
+
+	// CreationNumbers show in a Stat how many children of a node were created, and in Pzxid when one was deleted.
+	CreationNumbers = Feature{"the numbers of creations and deletions in a Stat", Version{3, 4, 0}}
 )
 
 // Version asks the server for its version, with the four letter word srvr. A server that is not serving is [ErrNotServing].

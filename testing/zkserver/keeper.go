@@ -12,9 +12,10 @@ package zkserver
 //   - A request that is unknown ends the connection without an answer (48141, 55595).
 //   - The Stat in the reply to create2 says 0 bytes of data (108909: until 26.7).
 //   - The reply to addWatch has no body (98499: until 26.2).
-//   - A client that comes back with a session gets another one (44571).
+//   - A client that comes back with a session gets another one (44571, 116690).
+//   - Sessions have the numbers 1, 2 and so on (48141, 75752), and no passwords.
 //
-// Keeper before 25.12 lacks create2, setWatches and addWatch as well (88813): this module cannot use it.
+// Keeper before 25.12 lacks create2, setWatches and addWatch as well (88813): this module refuses it.
 func WithKeeper() Option {
 	return optionFunc(func(c *config) error {
 		c.keeper = true
@@ -33,4 +34,11 @@ func isUnknownToKeeper(op OpCode) bool {
 	default:
 		return false
 	}
+}
+
+func (c *config) firstSessionID() int64 {
+	if c.keeper {
+		return 1
+	}
+	return newSessionID()
 }

@@ -74,7 +74,7 @@ func Start(opts ...Option) (*Server, error) {
 		addr:        cfg.addr,
 		tree:        newTree(),
 		sessions:    make(map[int64]*session),
-		nextSession: newSessionID(),
+		nextSession: cfg.firstSessionID(),
 		net:         network{cuts: make(map[int64]int)},
 	}
 	s.watches = newWatches(s.notify, s.holdText)

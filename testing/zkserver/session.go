@@ -64,7 +64,9 @@ func (s *Server) openSession(c *conn, timeout time.Duration) *session {
 		s.tree.zxid++
 	}
 	s.nextSession++
-	rand.Read(ss.password[:]) // never returns an error
+	if !s.cfg.keeper {
+		rand.Read(ss.password[:]) // never returns an error
+	}
 	s.sessions[ss.id] = ss
 	s.touch(ss)
 	c.claims = ss.id

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,6 +26,8 @@ type Backend struct {
 	addr string
 	root string
 	dial framework.Dialer // nil for TCP
+
+	keeper bool // made WithKeeper
 }
 
 // Counts is what clients have left at a server.
@@ -34,7 +37,7 @@ type Counts struct {
 	Sessions   int // sessions alive, connected or not
 }
 
-// Name is "zkserver", "zookeeper" or what [At] was given.
+// Name is "zkserver", "zookeeper", "keeper" or what [At] was given.
 func (b Backend) Name() string { return b.name }
 
 // Addr is the server's host:port.
@@ -104,10 +107,23 @@ func (b Backend) Version(tb testing.TB) ensemble.Version {
 	return version
 }
 
-// Requires reports the test as not applicable, and ends it, if the server is too old to have the features. It is the one
-// place where a test is left out because of a server's version, and the report names feature and versions.
+// keeperLacks are the features that a server made [zkserver.WithKeeper] lacks.
+var keeperLacks = []ensemble.Feature{
+	ensemble.GetEphemerals, ensemble.GetAllChildren, ensemble.Containers, ensemble.TTLNodes, ensemble.ResumedSessions, ensemble.CreationNumbers,
+}
+
+// Requires reports the test as not applicable, and ends it, if the server is too old to have the features, or is no ZooKeeper
+// and lacks them. It is the one place where a test is left out because of the server, and the report names feature and server.
 func (b Backend) Requires(tb testing.TB, features ...ensemble.Feature) {
 	tb.Helper()
+	if b.keeper {
+		for _, f := range features {
+			if slices.Contains(keeperLacks, f) {
+				tb.Skipf("zktest: not applicable to ClickHouse Keeper: it has no %v", f)
+			}
+		}
+		return
+	}
 	version := b.Version(tb)
 	for _, f := range features {
 		if !version.Has(f) {
@@ -127,7 +143,11 @@ const keeperEnv = "CURATOR_KEEPER"
 func EachBackend(t *testing.T, test func(t *testing.T, server Backend)) {
 	t.Helper()
 	if os.Getenv(keeperEnv) != "" {
-		t.Run("keeper", func(t *testing.T) { test(t, Embedded(NewServer(t, zkserver.WithKeeper()))) })
+		t.Run("keeper", func(t *testing.T) {
+			b := Embedded(NewServer(t, zkserver.WithKeeper()))
+			b.name, b.keeper = "keeper", true
+			test(t, b)
+		})
 		return
 	}
 	t.Run("zkserver", func(t *testing.T) { test(t, Embedded(NewServer(t))) })

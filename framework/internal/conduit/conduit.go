@@ -254,6 +254,26 @@ func (c *Conduit) CheckVersion(ctx context.Context, major, minor int) error {
 	return conn.checkVersion(ctx, major, minor)
 }
 
+// Lacks returns why the server of the newest connection cannot know a kind of request, by its opcode, nil
+// if it may. It blocks only at a server that may be no ZooKeeper, as [Conduit.CheckVersion] does.
+func (c *Conduit) Lacks(ctx context.Context, op int32) *TooOldError {
+	conn := c.current()
+	if conn == nil {
+		return nil
+	}
+	return conn.lacks(ctx, op)
+}
+
+// CheckZooKeeper returns a [TooOldError] if the server of the newest connection may be no ZooKeeper. It
+// waits as [Conduit.CheckVersion] does.
+func (c *Conduit) CheckZooKeeper(ctx context.Context) error {
+	conn := c.current()
+	if conn == nil {
+		return notSent(ErrNotConnected)
+	}
+	return conn.checkZooKeeper(ctx)
+}
+
 // CheckSetWatches reports whether the server of the newest connection is known to have
 // setWatches, or returns a [TooOldError] if it hangs up at this request each time. It does not
 // block: the first call on a connection has the server asked for its version.

@@ -278,6 +278,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 // establish begins the connection of a session; callers hold dispatch.
 func (c *conn) establish(h Handshake, sent time.Time) {
 	c.established = true
+	c.version.unusual.Store(h.SessionID > 0 && h.SessionID < maxUnusual)
 	c.owner.readOnly.Store(h.ReadOnly)
 	c.owner.handshake.Store(&h)
 	c.owner.hosts.spreadOver(h.Timeout / spreadShare)
