@@ -417,6 +417,7 @@
 //	  .fromConfig
 //	getEphemerals, getAllChildrenNumber (Java)  Framework.Ephemerals, AllChildrenNumber
 //	whoAmI (Java)                               Framework.WhoAmI; Health has it with WithSASL
+//	(none)                                      Framework.RequireZooKeeper, for servers that are none
 //	compressed(), decompressed()                Compressed, Decompressed,
 //	                                            Framework.Decompress
 //	  uncompressed(), undecompressed()          Uncompressed, Undecompressed

@@ -40,6 +40,7 @@ var elsewhere = map[string]string{
 	"Framework.HealthHandler":    "TestHealth: it answers over HTTP",
 	"Framework.History":          "TestHistoryOfServers: it takes servers that begin again",
 	"Framework.MaxRequestSize":   "TestLifecycleOptions: it asks no server",
+	"Framework.RequireZooKeeper": "TestRequireZooKeeper: it takes a server that is none",
 	"Framework.Telemetry":        "TestTelemetryWithoutProvidersNothingIsTold: it asks no server",
 	"Framework.WhoAmI":           "TestWhoAmI: it takes a server with users",
 	"InHistory":                  "TestInSessionBindsEveryVerb: it takes servers that begin again",

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -296,6 +297,7 @@ func TestDoubleBarrierCyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
 // curator#1290: any wake-up opens a double barrier.
 func TestDoubleBarrierWakeUpAloneOpensNothing(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		proxy := zktest.NewProxy(t, server)
 		client, other := zktest.Client(t, server.ConnectStringVia(proxy.Addr())), zktest.Client(t, server)
 		b := newDouble(t, client, 2)

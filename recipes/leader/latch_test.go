@@ -17,6 +17,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -363,6 +364,9 @@ func TestLatchShortOutageUnderEachPolicy(t *testing.T) {
 		framework.StandardErrorPolicy: false, framework.SessionErrorPolicy: true,
 	} {
 		eachBackendNamed(t, policy.String(), func(t *testing.T, server zktest.Backend) {
+			if keeps {
+				server.Requires(t, ensemble.ResumedSessions)
+			}
 			client, link := zktest.ClientViaProxy(t, server)
 			latch := newLatch(t, client, leader.WithLockOptions(locks.WithErrorPolicy(policy)))
 			changes := changesOf(t, latch)

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -391,12 +392,22 @@ var inTheWay = []struct {
 	{"ephemeral", framework.Ephemeral, []framework.CreateMode{framework.Persistent, framework.Container, framework.PersistentWithTTL}},
 }
 
+// featureOf has the modes that not every server has.
+var featureOf = map[framework.CreateMode]ensemble.Feature{
+	framework.Container: ensemble.Containers, framework.PersistentWithTTL: ensemble.TTLNodes,
+}
+
 // eachInTheWay runs a test for each node that finds a znode of another kind in its place.
 func eachInTheWay(t *testing.T, test func(t *testing.T, other *framework.Framework, node *nodes.PersistentNode)) {
 	for _, there := range inTheWay {
 		for _, mode := range there.ofNode {
 			t.Run(fmt.Sprintf("%s, a node of mode %d", there.name, mode), func(t *testing.T) {
 				zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+					for _, m := range []framework.CreateMode{mode, there.mode} {
+						if feature, special := featureOf[m]; special {
+							server.Requires(t, feature)
+						}
+					}
 					client, other := zktest.Client(t, server), zktest.Client(t, server)
 					_, err := other.Create(zktest.Context(t), path, []byte("theirs"),
 						framework.WithMode(there.mode), framework.CreatingParentsIfNeeded())

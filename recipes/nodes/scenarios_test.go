@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/nodes"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -279,6 +280,7 @@ func touched(_ []byte, stat *framework.Stat) bool { return stat != nil }
 func gone(_ []byte, stat *framework.Stat) bool { return stat == nil }
 
 func ttlBasic(t *testing.T, server zktest.Backend) {
+	server.Requires(t, ensemble.TTLNodes)
 	client := zktest.Client(t, sweeping(t, server))
 	node := startedTTL(t, client, ttlOfScenarios)
 	awaitNode(t, client, path+"/touch", touched)
@@ -290,6 +292,7 @@ func ttlBasic(t *testing.T, server zktest.Backend) {
 }
 
 func ttlTouchDeleted(t *testing.T, server zktest.Backend) {
+	server.Requires(t, ensemble.TTLNodes)
 	client := zktest.Client(t, sweeping(t, server))
 	startedTTL(t, client, ttlOfScenarios)
 	for range 2 {
@@ -302,6 +305,7 @@ func ttlTouchDeleted(t *testing.T, server zktest.Backend) {
 
 // ttlNeverTouched lets the node only create itself: it may create no child.
 func ttlNeverTouched(t *testing.T, server zktest.Backend) {
+	server.Requires(t, ensemble.TTLNodes)
 	client := zktest.Client(t, sweeping(t, server))
 	node, err := nodes.NewPersistentTtlNode(client, path, ttlOfScenarios, nil,
 		nodes.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermWrite | framework.PermDelete, Scheme: "world", ID: "anyone"}))

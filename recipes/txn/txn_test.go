@@ -22,6 +22,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/txn"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -29,6 +30,7 @@ import (
 func TestDoAppliesAllWrites(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.CreationNumbers)
 		client := zktest.Client(t, server)
 		put(t, client, "/d/a", "1", "/d/b", "2", "/d/old/x", "", "/d/again/x", "")
 
@@ -192,6 +194,7 @@ func TestTxnConflicts(t *testing.T) {
 	for _, c := range changes() {
 		t.Run(c.name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				server.Requires(t, ensemble.CreationNumbers)
 				for i, opts := range [][]txn.Option{nil, {txn.VersionsOnly()}} {
 					if opts != nil && !c.versions {
 						continue

@@ -107,6 +107,9 @@ func (b Backend) Version(tb testing.TB) ensemble.Version {
 	return version
 }
 
+// keepers has the servers made [zkserver.WithKeeper] by their addresses. A session there cannot be taken over and closed.
+var keepers sync.Map
+
 // keeperLacks are the features that a server made [zkserver.WithKeeper] lacks.
 var keeperLacks = []ensemble.Feature{
 	ensemble.GetEphemerals, ensemble.GetAllChildren, ensemble.Containers, ensemble.TTLNodes, ensemble.ResumedSessions, ensemble.CreationNumbers,
@@ -144,8 +147,11 @@ func EachBackend(t *testing.T, test func(t *testing.T, server Backend)) {
 	t.Helper()
 	if os.Getenv(keeperEnv) != "" {
 		t.Run("keeper", func(t *testing.T) {
-			b := Embedded(NewServer(t, zkserver.WithKeeper()))
+			s := NewServer(t, zkserver.WithKeeper())
+			b := Embedded(s)
 			b.name, b.keeper = "keeper", true
+			keepers.Store(b.addr, s)
+			t.Cleanup(func() { keepers.Delete(b.addr) })
 			test(t, b)
 		})
 		return

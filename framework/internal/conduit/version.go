@@ -119,7 +119,9 @@ func (c *conn) lacks(ctx context.Context, op int32) *TooOldError {
 		return nil
 	}
 	hungUp, lacking := v.hangUps(hangUp{c.to.String(), op})
-	if !hungUp && !lacking && !c.version.unusual.Load() && c.version.other.Load() == nil {
+	// The client is useless without create2, so only a server that hangs up at it is asked.
+	mayBe := op != wire.OpCreate2 && (c.version.unusual.Load() || c.version.other.Load() != nil)
+	if !hungUp && !lacking && !mayBe {
 		return nil
 	}
 	if c.awaitVersion(ctx) != nil {

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework_test
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestKeeperIsSentNothingThatItLacks: it would hang up, and end the session. Parents are persistent, and other requests fail.
+func TestKeeperIsSentNothingThatItLacks(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithKeeper())
+	f := zktest.Client(t, server)
+	session := f.Session()
+	var stat *framework.Stat
+	_, err := f.Create(t.Context(), "/a/b/c", nil, framework.CreatingParentContainersIfNeeded(), framework.WithProtection())
+	require.NoError(t, err)
+	require.NoError(t, f.CreateContainers(t.Context(), "/d/e"))
+	require.NoError(t, f.Pipeline(t.Context(), framework.ReadStat("/d/e", &stat)))
+	require.Zero(t, stat.EphemeralOwner)
+	container, ttl := framework.WithMode(framework.Container), framework.WithMode(framework.PersistentWithTTL)
+	for name, call := range map[string]func(context.Context) error{
+		"create container": func(ctx context.Context) error { _, err := f.Create(ctx, "/x", nil, container); return err },
+		"create ttl": func(ctx context.Context) error {
+			_, err := f.Create(ctx, "/x", nil, ttl, framework.WithTTL(time.Hour))
+			return err
+		},
+		"transact container": func(ctx context.Context) error {
+			_, err := f.Transact(ctx, framework.CreateOp("/x", nil, container))
+			return err
+		},
+		"transact ttl": func(ctx context.Context) error {
+			_, err := f.Transact(ctx, framework.CreateOp("/x", nil, ttl, framework.WithTTL(time.Hour)))
+			return err
+		},
+		"ephemerals":          func(ctx context.Context) error { _, err := f.Ephemerals(ctx, "/"); return err },
+		"all children number": func(ctx context.Context) error { _, err := f.AllChildrenNumber(ctx, "/"); return err },
+		"identities":          func(ctx context.Context) error { _, err := f.WhoAmI(ctx); return err },
+	} {
+		err := call(t.Context())
+		require.ErrorIs(t, err, framework.ErrUnsupported, name)
+		require.ErrorContains(t, err, "is ClickHouse Keeper v26.2.1.1", name)
+		require.False(t, framework.OutcomeUnknown(err), name)
+	}
+	require.Same(t, session, f.Session(), "the server has never hung up")
+}
+
+// TestKeeperWithoutCreate2: one hang-up, and then an error that says what it takes.
+func TestKeeperWithoutCreate2(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		defer n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpCreate2 {
+				return zkserver.LoseRequest
+			}
+			return zkserver.Pass
+		})()
+		f := n.client(t, answering(n, "ClickHouse Keeper version: v25.8.1.5101-lts"), framework.WithRetryPolicy(retry.Forever(time.Second)))
+		_, err := f.Create(t.Context(), "/a", nil, framework.Idempotent())
+		require.ErrorIs(t, err, framework.ErrUnsupported)
+		require.ErrorContains(t, err, "ClickHouse Keeper 25.12 or later")
+		require.ErrorContains(t, err, "is ClickHouse Keeper v25.8.1")
+	})
+}
+
+// TestHangUpAtContainers of a server that says that it is ZooKeeper, or nothing: parents are persistent in the end.
+func TestHangUpAtContainers(t *testing.T) {
+	for name, said := range map[string]string{"ZooKeeper": "Zookeeper version: 3.9.3, built on", "nothing": "srvr is not executed"} {
+		t.Run(name, func(t *testing.T) {
+			inMemory(t, func(t *testing.T, n *memnet) {
+				hangUps := 0
+				defer n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpCreateContainer || r.Op == zkserver.OpGetAllChildrenNumber {
+						hangUps++
+						return zkserver.LoseRequest
+					}
+					return zkserver.Pass
+				})()
+				f := n.client(t, answering(n, said), framework.WithRetryPolicy(retry.Forever(time.Second)))
+				require.NoError(t, f.CreateContainers(t.Context(), "/a/b"))
+				require.Equal(t, 3, hangUps)
+				_, err := f.AllChildrenNumber(t.Context(), "/")
+				require.ErrorIs(t, err, framework.ErrUnsupported)
+				require.Equal(t, 6, hangUps)
+			})
+		})
+	}
+}
+
+// TestRequireZooKeeper: a server that says nothing counts as ZooKeeper by the numbers of its sessions.
+func TestRequireZooKeeper(t *testing.T) {
+	for said, other := range map[string]string{
+		"Zookeeper version: 3.9.3, built on":                "",
+		"srvr is not executed":                              "",
+		"ClickHouse Keeper version: v26.8.1.1-lts":          "ClickHouse Keeper v26.8.1.1-lts",
+		"Other version: 1\nZookeeper version: 3.9.3, built": "Other 1",
+	} {
+		inMemory(t, func(t *testing.T, n *memnet) {
+			err := n.client(t, answering(n, said)).RequireZooKeeper(t.Context())
+			if other == "" {
+				require.NoError(t, err)
+				return
+			}
+			require.ErrorIs(t, err, framework.ErrUnsupported)
+			require.ErrorContains(t, err, "it takes ZooKeeper, a:1 is "+other)
+		})
+	}
+}
