@@ -4,6 +4,8 @@ package framework_test
 
 import (
 	"context"
+	"net"
+	"strings"
 	"testing"
 	"time"
 
@@ -112,4 +114,33 @@ func TestRequireZooKeeper(t *testing.T) {
 			require.ErrorContains(t, err, "it takes ZooKeeper, a:1 is "+other)
 		})
 	}
+}
+
+// answering has the server answer srvr with a text.
+func answering(n *memnet, text string) framework.Option {
+	return framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := n.server.Dial(ctx, network, address)
+		return &answeringConn{Conn: conn, text: text}, err
+	})
+}
+
+type answeringConn struct {
+	net.Conn
+	text   string
+	answer *strings.Reader // nil for a connection that does not ask
+}
+
+func (c *answeringConn) Write(b []byte) (int, error) {
+	if string(b) == "srvr" {
+		c.answer = strings.NewReader(c.text)
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+func (c *answeringConn) Read(b []byte) (int, error) {
+	if c.answer != nil {
+		return c.answer.Read(b)
+	}
+	return c.Conn.Read(b)
 }
