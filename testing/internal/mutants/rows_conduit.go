@@ -4,12 +4,6 @@ package main
 
 var conduitRows = []row{
 	{
-		name: "request-in-the-next-session", breaks: ownSession,
-		in:     "framework/internal/conduit.(*conn).enqueueLocked",
-		change: never("Session", "session"),
-		test:   "^TestCallBoundToAnotherSessionIsRefused$",
-	},
-	{
 		name: "request-after-the-end-of-the-session", breaks: ownSession,
 		in:     "framework/internal/conduit.(*conn).enqueueLocked",
 		change: never("closing"),
@@ -68,12 +62,6 @@ var conduitRows = []row{
 		in:     "framework.(*Framework).History",
 		change: become("min($0, 1)", "History()"),
 		pkg:    "recipes", test: "^TestHistoriesViewShowsWhatServersHaveThatBeganAgain$/^(Follow|shared_value|simple_queue)$",
-	},
-	{
-		name: "write-in-another-history-than-its-read", breaks: oneHistory,
-		in:     "framework.(*scope).boundHistory",
-		change: always("0"),
-		pkg:    "recipes", test: "^TestHistoriesChangeIsMadeOfWhatTheServersHave$",
 	},
 	{
 		name: "ping-behind-the-queue", breaks: pingsFirst,
