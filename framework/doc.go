@@ -334,7 +334,7 @@
 //   - Servers before ZooKeeper 3.5 lack requests that this package uses. Servers before 3.6
 //     also lack persistent watches, [Framework.Ephemerals] and
 //     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there. So does
-//     [Framework.WhoAmI] before 3.7.
+//     [Framework.WhoAmI] before 3.7. ClickHouse Keeper lacks more; see SERVERS.md.
 //
 // # From Curator
 //

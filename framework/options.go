@@ -253,10 +253,10 @@ func WithEnsembleTracker() Option {
 }
 
 // WithoutContainerParents makes the client and its recipes create parents as persistent
-// znodes instead of containers, for servers that have no containers, such as early versions
-// of ClickHouse Keeper. Such parents stay after their last child has been
-// deleted. It is Curator's dontUseContainerParents. Default: containers, until a server
-// answers that it does not know them.
+// znodes instead of containers, for servers that have no containers. Such parents stay after
+// their last child has been deleted. It is Curator's dontUseContainerParents. Default: containers,
+// except at ClickHouse Keeper before 26.7, until a server answers that it does not know them, or
+// has hung up at them three times in a row.
 func WithoutContainerParents() Option {
 	return clientOption{"WithoutContainerParents", func(c *config) error { c.noContainers = true; return nil }}
 }

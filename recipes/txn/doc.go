@@ -73,6 +73,10 @@
 // made 2,800 transactions a second then. It is right for znodes that are never deleted, or never
 // created again.
 //
+// Other servers number creations otherwise. At one that is not ZooKeeper, such as ClickHouse Keeper, a
+// commit that takes such a check fails with [framework.ErrUnsupported] and writes nothing. With [VersionsOnly]
+// only [Tx.Children], and znodes missing below an ephemeral one, take it.
+//
 // What is below /zookeeper cannot be checked, and is refused, except for /zookeeper/config and
 // /zookeeper/quota themselves.
 //
