@@ -20,6 +20,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -34,6 +35,7 @@ func creatorOnly() []framework.ACL {
 func TestAuth(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		owner, proxy := zktest.ClientViaProxy(t, server,
 			framework.WithAuth("digest", []byte("bob:x")), framework.WithAuth("digest", []byte(credential)))
 		states := recordStates(owner)
@@ -103,6 +105,7 @@ func (c turncoat) Write(p []byte) (int, error) {
 func TestAuthCredentialThatIsRefusedLater(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		var turned atomic.Bool
 		var dials atomic.Int32
 		said := &safeBuffer{}

@@ -35,6 +35,7 @@ func newDynamic(t *testing.T, connectString string) *framework.DynamicEnsemblePr
 func TestEnsembleClientMovesToWhereTheServersAre(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		before, after := zktest.NewProxy(t, server.Addr()), zktest.NewProxy(t, server.Addr())
 		provider := newDynamic(t, server.ConnectStringVia(before.Addr()))
 		f := zktest.Client(t, "", framework.WithEnsembleProvider(provider))
@@ -307,6 +308,7 @@ func configVersion(t *testing.T, config string) int64 {
 // may get one. It is watched on every connection.
 func TestEnsembleTrackerOfAStandaloneServer(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		before := server.Counts(t)
 		f, proxy := zktest.ClientViaProxy(t, server, framework.WithEnsembleTracker())
 		told := recordStates(f)

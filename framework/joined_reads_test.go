@@ -22,6 +22,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -88,6 +89,7 @@ func countReads(server *zkserver.Server) (alone, together *atomic.Int32) {
 func TestJoinedReadsHaveTheirOwnResults(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.GetEphemerals)
 		f := zktest.Client(t, server)
 		const n = 200 // the 50th and the 60th share a request
 		paths := createFolder(t, f, n)
@@ -157,6 +159,7 @@ func existTogether(ctx context.Context, f *framework.Framework, paths []string) 
 func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.GetEphemerals)
 		f := zktest.Client(t, server)
 		const n = 200
 		paths := createFolder(t, f, n)

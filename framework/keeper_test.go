@@ -23,8 +23,11 @@ func TestKeeperIsSentNothingThatItLacks(t *testing.T) {
 	f := zktest.Client(t, server)
 	session := f.Session()
 	var stat *framework.Stat
-	_, err := f.Create(t.Context(), "/a/b/c", nil, framework.CreatingParentContainersIfNeeded(), framework.WithProtection())
+	made := new(framework.Stat)
+	_, err := f.Create(t.Context(), "/a/b/c", []byte("data"), framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
+		framework.StoringStatIn(made))
 	require.NoError(t, err)
+	require.EqualValues(t, 4, made.DataLength, "the server has said 0")
 	require.NoError(t, f.CreateContainers(t.Context(), "/d/e"))
 	require.NoError(t, f.Pipeline(t.Context(), framework.ReadStat("/d/e", &stat)))
 	require.Zero(t, stat.EphemeralOwner)

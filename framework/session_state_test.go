@@ -317,6 +317,7 @@ func TestSessionNothingListening(t *testing.T) {
 func TestSessionIsKilled(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
 		require.NoError(t, err)
 		states := recordStates(f)

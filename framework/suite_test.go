@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -47,6 +48,7 @@ func TestSuite(t *testing.T) {
 		require.Len(t, recorded, len(suite), "what is written down has other rows")
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.Containers)
 		var all strings.Builder
 		if server.Name() == "zkserver" { // with a reaper as quick as that of the real one
 			server = zktest.Embedded(zktest.NewServer(t, quickReaper))

@@ -220,6 +220,7 @@ func (c *creation) requests() []*call {
 		decode: func(d *wire.Decoder) error {
 			full := d.String()
 			c.stat = d.Stat()
+			c.stat.DataLength = int32(len(c.data)) // ClickHouse Keeper says 0
 			// Checked, because the caller may delete the path that it gets.
 			number, ok := strings.CutPrefix(full, asked)
 			if !ok || (number != "") != c.cfg.mode.isSequential() || strings.Contains(number, "/") {

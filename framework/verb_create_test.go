@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -36,7 +37,8 @@ const uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 // Curator: TestFrameworkEdges.testPathsFromProtectingInBackground.
 func TestCreateModes(t *testing.T) {
 	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		server.Requires(t, ensemble.Containers)
 		for name, mode := range map[string]framework.CreateMode{
 			"persistent": framework.Persistent, "ephemeral": framework.Ephemeral,
 			"persistent-sequential": framework.PersistentSequential, "ephemeral-sequential": framework.EphemeralSequential,
@@ -87,6 +89,7 @@ func TestCreateModes(t *testing.T) {
 func TestCreateContainersAndTTLsAreReaped(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		server.Requires(t, ensemble.TTLNodes)
 		if server.Name() == "zkserver" {
 			f = zktest.Client(t, zktest.NewServer(t, quickReaper).Addr())
 		}

@@ -9,12 +9,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 func TestTransactAppliesAll(t *testing.T) {
 	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		server.Requires(t, ensemble.Containers)
 		var stat framework.Stat
 		results, err := f.Transact(t.Context(),
 			framework.CheckOp("/start", 0),
@@ -46,7 +48,8 @@ func TestTransactAppliesAll(t *testing.T) {
 
 func TestTransactAppliesNothing(t *testing.T) {
 	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
+	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
+		server.Requires(t, ensemble.Containers)
 		create := framework.CreateOp("/a", nil)
 		for name, c := range map[string]struct {
 			ops  []framework.Op

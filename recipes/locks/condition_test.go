@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -515,6 +516,7 @@ func TestConditionProducersAndConsumers(t *testing.T) {
 func TestConditionInTroubledWaters(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		for _, who := range []string{"signaller", "waiter"} {
 			for k := 1; ; k++ {
 				if !troubled(t, server, who, k) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -193,6 +194,7 @@ func TestExclusiveLockNodesHaveTheProvidersACLs(t *testing.T) {
 // it is not the holder's.
 func TestExclusiveLockNodeOfTheSameNameIsNotTheHolders(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+		server.Requires(t, ensemble.ResumedSessions)
 		client, link := zktest.ClientViaProxy(t, server)
 		admin := zktest.Client(t, server.ConnectString())
 		lease := acquire(t, newMutex(t, client, path, locks.WithErrorPolicy(framework.SessionErrorPolicy)))

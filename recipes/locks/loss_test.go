@@ -19,6 +19,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -309,6 +310,7 @@ func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
 // See client-go#1155 and kuberhealthy#1533.
 func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		before := server.Counts(t)
 		client, proxy := zktest.ClientViaProxy(t, server)
 		before.Sessions++
@@ -334,6 +336,7 @@ func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
 		client, proxy := zktest.ClientViaProxy(t, server)
 		admin := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/through", locks.WithErrorPolicy(framework.SessionErrorPolicy))
@@ -373,6 +376,7 @@ func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 // See kazoo#170.
 func TestLeaseWaiterSurvivesAnInterruption(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+		server.Requires(t, ensemble.ResumedSessions)
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), path)
 		lease := acquire(t, holder)
 		proxy := zktest.NewProxy(t, server.Addr())

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -98,6 +99,7 @@ func TestSemaphoreWaitersForAPermitKeepTheirPlace(t *testing.T) {
 	for _, kind := range []string{"first semaphore", "semaphore", "semaphore mutex"} {
 		t.Run(kind, func(t *testing.T) {
 			tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+				server.Requires(t, ensemble.ResumedSessions)
 				create := func(client *framework.Framework) contended {
 					s, ok := exclusive[kind](t, client, path).(contended)
 					require.True(t, ok)
@@ -148,6 +150,7 @@ func TestSemaphoreMaximumIsDeletedWhilePeopleWait(t *testing.T) {
 // when it is back, and neither holds nor places are lost.
 func TestSemaphoreMaximumChangesDuringAnOutage(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
+		server.Requires(t, ensemble.ResumedSessions)
 		admin := zktest.Client(t, server.ConnectString())
 		shared := newShared(t, admin)
 		s := create(admin, shared)
