@@ -124,8 +124,13 @@ func (c *conn) lacks(ctx context.Context, op int32) *TooOldError {
 	if !hungUp && !lacking && !mayBe {
 		return nil
 	}
-	if c.awaitVersion(ctx) != nil {
-		return nil // the request will show why
+	c.askVersion()
+	select {
+	case <-c.version.found:
+	case <-c.ctx.Done(): // the request will show why
+		return nil
+	case <-ctx.Done():
+		return nil
 	}
 	refusal := &TooOldError{Server: c.to.String(), Needs: request.zookeeper, Keeper: request.keeper}
 	other := c.version.other.Load()
@@ -168,7 +173,7 @@ func (c *conn) checkZooKeeper(ctx context.Context) error {
 
 // hangUps reports whether the server has hung up at requests of this kind since it last answered one, and whether it
 // did so too often.
-func (v *versions) hangUps(at hangUp) (any, tooMany bool) {
+func (v *versions) hangUps(at hangUp) (some, tooMany bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.hungUp[at] > 0, v.lacking[at]
