@@ -13,7 +13,7 @@ const (
 	tokensRise     invariant = "Tokens rise from hold to hold"
 	inOrder        invariant = "Contenders are served in the order of creation"
 	nothingLeft    invariant = "No call leaves nodes, watches or goroutines behind"
-	ownSession     invariant = "A request runs only in the session in which it was sent"
+	ownSession     invariant = "A request runs only in the session in which it was sent, and a bound one only in its history"
 	atMostOnce     invariant = "A write is applied at most once, or its error says that the outcome is unknown"
 	neverOlder     invariant = "A client never reads older data than it has seen"
 	oneHistory     invariant = "Numbers of the servers (zxid, version, token) are compared within one history only"

@@ -4,6 +4,12 @@ package main
 
 var conduitRows = []row{
 	{
+		name: "request-in-the-next-session", breaks: ownSession,
+		in:     "framework/internal/conduit.(*conn).enqueueLocked",
+		change: never("Session", "session"),
+		test:   "^TestCallBoundToAnotherSessionIsRefused$",
+	},
+	{
 		name: "request-after-the-end-of-the-session", breaks: ownSession,
 		in:     "framework/internal/conduit.(*conn).enqueueLocked",
 		change: never("closing"),
@@ -62,6 +68,12 @@ var conduitRows = []row{
 		in:     "framework.(*Framework).History",
 		change: become("min($0, 1)", "History()"),
 		pkg:    "recipes", test: "^TestHistoriesViewShowsWhatServersHaveThatBeganAgain$/^(Follow|shared_value|simple_queue)$",
+	},
+	{
+		name: "write-in-another-history-than-its-read", breaks: oneHistory,
+		in:     "framework.(*requests).inHistory",
+		change: become("0", "boundHistory()"),
+		pkg:    "recipes", test: "^TestHistoriesChangeIsMadeOfWhatTheServersHave$",
 	},
 	{
 		name: "ping-behind-the-queue", breaks: pingsFirst,

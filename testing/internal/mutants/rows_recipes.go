@@ -4,6 +4,12 @@ package main
 
 var partitionRows = []row{
 	{
+		name: "plan-of-an-old-state", breaks: partitionHeld,
+		in:     "recipes/partition.(*state).write",
+		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
+		test:   "^TestAssignOneOfTwoPlansIsAccepted$",
+	},
+	{
 		name: "partition-given-up-for-a-request-alone", breaks: partitionHeld,
 		in:     "recipes/partition.(*piece).mustEnd",
 		change: always("wanted"),
