@@ -380,7 +380,8 @@ func TestConditionSignalOfOneWhoHasLostTheLock(t *testing.T) {
 		link := zktest.NewProxy(t, server.Addr())
 		deaf, p := newParty(t, server.ConnectStringVia(link.Addr())), newParty(t, server.ConnectString())
 		waiting := p.awaitLater(t, cancelled(t), 1)
-		var read sync.Map // the names of the nodes that it has read, and watches
+		awaitQueue(t, p.mutex, 0) // the deaf client would not hear of the deletion of the waiter's node
+		var read sync.Map         // the names of the nodes that it has read, and watches
 		defer link.Intercept(func(frame zkproxy.Frame) zkproxy.Verdict {
 			if frame.Kind == zkproxy.Notification {
 				return zkproxy.Drop
