@@ -29,8 +29,6 @@ type ephemerals struct {
 	// paths has how many requests are in doubt that may have created a znode, 0 for a znode that was
 	// created. A sequential znode in doubt has the path of its request, without the number.
 	paths map[string]int
-
-	mute map[string]bool // servers that have hung up when they were asked, named by [target.String]
 }
 
 // begin notes that a connection has this session. It reports whether the servers may have other znodes of
@@ -160,22 +158,6 @@ func (e *ephemerals) compare(listed []string, history int64) (ghosts []string) {
 		e.history = history
 	}
 	return ghosts
-}
-
-// noteHangUp remembers a server that hangs up when it is asked for the list.
-func (e *ephemerals) noteHangUp(server target) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.mute == nil {
-		e.mute = make(map[string]bool)
-	}
-	e.mute[server.String()] = true
-}
-
-func (e *ephemerals) isMute(server target) bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return e.mute[server.String()]
 }
 
 // createMode is the last field of a request that creates a znode in an ordinary mode.

@@ -78,7 +78,9 @@ func (c *conn) compare(h Handshake) {
 // listsEphemerals reports whether the server may know the request for the ephemeral znodes of a session. No
 // caller can wait until the server has told its version.
 func (c *conn) listsEphemerals() bool {
-	return !c.owner.ephemerals.isMute(c.to) && !c.owner.versions.hasRefused(c.to, unknownVersion)
+	v := &c.owner.versions
+	_, isLacking := v.hangUps(hangUp{c.to.String(), wire.OpGetEphemerals})
+	return !isLacking && !v.hasRefused(c.to, unknownVersion)
 }
 
 var errRestored = errors.New("the servers were restored, and the session ends")
@@ -95,15 +97,4 @@ func (c *conn) giveUpSession(ghosts []string) {
 	c.askFirst(&Call{Op: wire.OpCloseSession}, func(Reply) {
 		go c.fail(errRestored) // the server hangs up, too
 	})
-}
-
-// noteMute notes that the server has hung up on the request for the session's znodes. A server that does not
-// know the request would do so each time.
-func (c *conn) noteMute(unanswered []pendingRequest) {
-	isQuestion := func(r pendingRequest) bool { return r.op == wire.OpGetEphemerals }
-	if slices.ContainsFunc(unanswered, isQuestion) {
-		c.owner.ephemerals.noteHangUp(c.to)
-		c.owner.cfg.Logger.Warn("a server has hung up when it was asked for the ephemeral znodes of the session: it is not asked again",
-			"server.address", c.to.String())
-	}
 }

@@ -182,10 +182,6 @@ func (v *versions) hangUps(at hangUp) (some, tooMany bool) {
 // noteHangUp counts that the server has hung up instead of answering these requests. If it does so each time
 // at one kind of request, it counts as too old for it.
 func (c *conn) noteHangUp(unanswered []pendingRequest) {
-	if !c.admitted {
-		c.noteMute(unanswered)
-		return
-	}
 	counted := make(map[int32]bool)
 	for _, request := range unanswered {
 		if !isCounted(request.op) || counted[request.op] {
