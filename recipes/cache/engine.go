@@ -12,8 +12,10 @@ import (
 
 // engine follows a tree for one cache. All of it belongs to the goroutine of run.
 //
-// An event is only a reason to read. The picture has only what was read, and the reads of one
-// path follow one another. ARCHITECTURE.md has the argument.
+// An event is only a reason to read: before ZooKeeper 3.9 it names no transaction, so it cannot be
+// ordered against a read. At most one read of a path is under way, and the reads of a client never
+// go back, so the picture follows the server's order. Within a history czxid and mzxid identify a
+// state of a znode. So no state is reported twice, and a znode that was created again is noticed.
 type engine struct {
 	client    *framework.Framework
 	path      string

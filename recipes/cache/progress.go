@@ -5,7 +5,8 @@ package cache
 import "time"
 
 // progress counts the tasks that are left: by era, for the callers of Fresh, and of the newest
-// sweep. ARCHITECTURE.md has the argument.
+// sweep. A call of Fresh ends the era: after a sync and a flush of the watch it waits for the work
+// that began before, and for no later work.
 type progress struct {
 	era     uint64
 	tasks   map[uint64]int // by era; a sweep counts as one of its era

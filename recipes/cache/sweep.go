@@ -10,8 +10,14 @@ import (
 
 // A sweep compares the whole tree with the picture. It visits each path of the picture, lists
 // the folders, and reads the children that the picture does not have. A path that enters the
-// picture during the sweep has its own events from then on, and the sweep lists its children.
-// ARCHITECTURE.md has the argument.
+// picture during the sweep has its own events from then on, and the sweep lists its children:
+// it may be a folder that was created in the gap, and only its later children have events. If the
+// folder was read before the sweep began, the read may be older than the watch, so the sweep
+// visits the folder, too. The sweep takes the next path when the window has room, and keeps no
+// state for the paths that are left.
+//
+// Reads of short data share requests, and reads of Stats cannot. So a sweep compares Stats only
+// where data is long on average.
 //
 // If the servers may have begun again, the sweep reads data instead of comparing Stats: see
 // [framework.Framework.History].

@@ -52,6 +52,12 @@
 // pass a [locks.WithRevocationListener] that releases the lease, or select on
 // [locks.Lease.Revoked].
 //
+// No candidate is preferred (CURATOR-622). The queue decides by the number alone, and Java's
+// candidates know no other rule. To hand over to a preferred candidate, all between would have to
+// resign too, and each resignation is a time without a leader. A program that needs a preference
+// follows the election with [LeaderLatch.Observe], and starts its other latches only while the
+// preferred candidate is away.
+//
 // # Metrics and traces
 //
 // A client made with [framework.WithMeterProvider] or [framework.WithTracerProvider]

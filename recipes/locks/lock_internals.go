@@ -12,7 +12,7 @@ import (
 
 // LockInternals is the implementation that all locks share: a queue of ephemeral sequential
 // nodes below a path, in which each contender waits for a contender before it. It ports
-// attemptLock and internalLockLoop of Curator's class of that name; ARCHITECTURE.md lists
+// attemptLock and internalLockLoop of Curator's class of that name; recipes/MIGRATING.md lists
 // the differences.
 //
 // A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. Of its

@@ -96,7 +96,7 @@
 // A member reads only its own share of the plan. A join costs the newcomer one list, a read of
 // each member and its share, and about six requests for each partition that it gets. A member that
 // gives partitions up reads its share and releases them. All other members make no request.
-// ARCHITECTURE.md has figures, and says how members learn of each other without lists.
+// recipes/SIZING.md has figures.
 //
 // # Metrics
 //

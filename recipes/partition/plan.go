@@ -2,6 +2,31 @@
 
 package partition
 
+// Safety comes from the locks alone. A plan only says which member queues for which lock. So a wrong
+// or old plan moves partitions in vain, and never makes a second holder.
+//
+// Why there is a plan: no pure function of the members alone keeps the shares within one of each
+// other and also moves only the partitions of a member that leaves. So the next assignment depends on
+// the last one, and every member that plans must know the same last one. It is in ZooKeeper, and a
+// member writes it on condition of its version. A member reads the plan before the list of
+// members, so the list is never older, and a stale member cannot take a newcomer for dead.
+//
+// Why no leader plans, and members do not list each other: each member follows its own share, and the
+// member before it in the ring, which the share names. If some members have died and one lives, at
+// least one living member stands right after a dead one, and plans. A newcomer plans for itself. If
+// all have gone, a newcomer notices, because it follows the head until it has a share. So a join
+// or a leave costs one list. A hung member delays no plan but its own. The head is only the member
+// that follows the set of names.
+//
+// A plan that is too long for a request takes several transactions. The first one writes the root, and
+// the others depend on the root's version, so another planner ends the rest. The first one also has the
+// share of the member that follows the planner, which completes the plan if the planner dies.
+//
+// The new owner of a partition queues for its lock, and then asks all contenders before it to give
+// the lock back. The old owner ends its function when it is asked and the plan has given the partition
+// away. A request alone may come from a member with an old plan. A plan alone may name a successor
+// that never comes.
+
 import (
 	"context"
 	"encoding/json"

@@ -15,7 +15,8 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-// layout has the paths of a group. ARCHITECTURE.md says why they are as they are.
+// layout has the paths of a group: a znode for each member, a plan with a share for each member,
+// and a lock for each partition.
 type layout string
 
 func (l layout) members() string         { return framework.JoinPath(string(l), "members") }

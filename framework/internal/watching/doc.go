@@ -13,6 +13,12 @@
 // modes replaces the earlier (ZOOKEEPER-4466). So a path with persistent watches has a single
 // watch at the server, which serves all users of the path, one-shot ones included.
 //
+// A read that was under way may replace the persistent watch with its reply. Then the registry
+// sets the persistent watch again, even if only one-shot watches are left, because they count on
+// it too. A one-shot watch that needed it in between ends without an event, so its owner reads
+// again. The registry removes a watch at the server under its lock, so that the order on the wire
+// is the order of decisions.
+//
 // # The life of a one-shot watch
 //
 //	Begin            waiting: its request is about to be sent

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package attempt has functions that recipes share. They make a write that depends on a read,
-// report why a wait has ended, and leave nothing behind.
 package attempt
 
 import (
