@@ -43,7 +43,7 @@ LONGEST := ./recipes/locks ./framework ./testing/zkserver ./recipes/leader ./rec
 LINTER := tools/bin/golangci-lint
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme bench-growth mutants mutants-random nemesis
+.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme bench-growth mutants mutants-random nemesis release
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,9 @@ lint: $(LINTER) ## check the code, its formatting and go.mod
 	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff && (cd $$module && $(CURDIR)/$(LINTER) run ./... && $(GO) vet ./...) || exit 1; done
 	$(GO) fix -diff ./...
 	for module in $(WORKSHOP) $(COMMAND); do $(GO) -C $$module fix -diff ./... || exit 1; done
+
+release: ## commit and tag a release in this clone, VERSION=v0.1.0, and print what to push; it sends nothing
+	@.ci/release $(VERSION)
 
 fmt: $(LINTER) ## format the code as lint wants it
 	$(LINTER) fmt ./...

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const (
+	mainModule = "github.com/gocurator/curator"
+	rehearsed  = "v0.999.0" // no version that was released
+)
+
+// nested are the modules that a release tags beside the main one.
+var nested = []string{"framework/gssapi", "recipes/discovery/grpcresolver", "cmd/curatorctl"}
+
+// TestReleaseCanBeGot plays a release between clones of this repository: a fresh module gets each tagged module and is built
+// with them, and "go install" builds the command. The clone goes on with modules that are tidy and build together.
+func TestReleaseCanBeGot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test compiles all dependencies in a module cache of its own")
+	}
+	origin, clone := cloned(t)
+	printed := clone.do("make", "release", "VERSION="+rehearsed)
+	push := regexp.MustCompile(`(?m)^    (git push .*)$`).FindStringSubmatch(printed)
+	require.Len(t, push, 2, printed)
+	clone.do("bash", "-c", push[1])
+
+	for _, module := range nested {
+		require.NotContains(t, clone.do("git", "show", module+"/"+rehearsed+":"+module+"/go.mod"), "replace", module)
+		clone.do("go", "-C", module, "mod", "tidy", "-diff")
+		clone.do("go", "-C", module, "list", "-deps", "./...")
+	}
+	require.Contains(t, clone.do("git", "show", rehearsed+":CHANGELOG.md"), "\n## ["+strings.TrimPrefix(rehearsed, "v")+"] - 2")
+	require.Contains(t, clone.do("cat", "CHANGELOG.md"), "\n## [Unreleased]\n\n## ["+strings.TrimPrefix(rehearsed, "v"))
+	require.Contains(t, clone.do("git", "show", rehearsed+":README.md"), "Get it with `go get "+mainModule)
+
+	user := place{t, t.TempDir(), nil}
+	user.environment = fromOrigin(t, origin, user.at)
+	user.do("go", "mod", "init", "example.com/user")
+	user.do("go", "get", mainModule+"@"+rehearsed, mainModule+"/framework/gssapi@"+rehearsed,
+		mainModule+"/recipes/discovery/grpcresolver@"+rehearsed)
+	user.write("main.go", `package main
+
+import (
+	"fmt"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/framework/gssapi"
+	"github.com/gocurator/curator/recipes/discovery/grpcresolver"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+func main() {
+	_, err := framework.New("localhost:1")
+	fmt.Println(err, gssapi.Keytab, grpcresolver.AttributesOf, locks.NewInterProcessMutex)
+}
+`)
+	user.do("go", "build", "-o", "user", ".")
+	user.do("./user")
+	user.do("go", "install", mainModule+"/cmd/curatorctl@"+rehearsed)
+	require.Contains(t, user.do("bin/curatorctl", "version"), rehearsed)
+}
+
+// TestReleaseRefusals: what cannot become a release is refused before anything is changed.
+func TestReleaseRefusals(t *testing.T) {
+	_, clone := cloned(t)
+	before := clone.do("git", "rev-parse", "HEAD")
+	require.Contains(t, clone.fail(".ci/release"), `version "", expected one such as v0.1.0`)
+	require.Contains(t, clone.fail(".ci/release", "0.1.0"), `version "0.1.0", expected one such as v0.1.0`)
+
+	clone.write("new.txt", "not committed")
+	require.Contains(t, clone.fail(".ci/release", rehearsed), "changes that are not committed")
+	require.NoError(t, os.Remove(filepath.Join(clone.at, "new.txt")))
+
+	clone.do("git", "tag", "v0.998.0")
+	require.Contains(t, clone.fail(".ci/release", "v0.998.0"), "the tag v0.998.0 exists")
+	require.Equal(t, before, clone.do("git", "rev-parse", "HEAD"))
+
+	changes := clone.do("cat", "CHANGELOG.md")
+	head, _, found := strings.Cut(changes, "\n## [Unreleased]\n")
+	require.True(t, found)
+	clone.write("CHANGELOG.md", head+"\n## [Unreleased]\n\n## [0.998.0] - 2000-01-01\n\n- a change\n")
+	clone.do("git", "commit", "-qam", "changelog: no changes")
+	require.Contains(t, clone.fail(".ci/release", rehearsed), `the section "Unreleased" of CHANGELOG.md is empty`)
+	require.Equal(t, "v0.998.0\n", clone.do("git", "tag", "--list", "v0.99*"))
+}
+
+// place is a folder in which commands run.
+type place struct {
+	t           *testing.T
+	at          string
+	environment []string
+}
+
+// cloned returns a bare clone of this repository and a clone of that, with something to release.
+func cloned(t *testing.T) (origin string, clone place) {
+	t.Helper()
+	here, err := filepath.Abs(root)
+	require.NoError(t, err)
+	origin = filepath.Join(t.TempDir(), "origin.git")
+	clone = place{t, filepath.Join(t.TempDir(), "clone"), []string{
+		"GIT_AUTHOR_NAME=release", "GIT_AUTHOR_EMAIL=release@example.com", "GIT_COMMITTER_NAME=release", "GIT_COMMITTER_EMAIL=release@example.com",
+	}}
+	require.NoError(t, os.Mkdir(clone.at, 0o700))
+	clone.do("git", "clone", "--quiet", "--bare", here, origin)
+	clone.do("git", "clone", "--quiet", origin, ".")
+	clone.do("git", "checkout", "--quiet", "-B", "rehearsal")
+	changes := clone.do("cat", "CHANGELOG.md")
+	require.Contains(t, changes, "\n## [Unreleased]\n")
+	clone.write("CHANGELOG.md", strings.Replace(changes, "\n## [Unreleased]\n", "\n## [Unreleased]\n\n- a change\n", 1))
+	clone.do("git", "commit", "-qam", "changelog: add a change")
+	return origin, clone
+}
+
+// fromOrigin returns the environment of a machine that gets the modules of this repository from a clone only, and all others
+// from the module cache if it has them. Git opens no connection there.
+func fromOrigin(t *testing.T, origin, home string) []string {
+	t.Helper()
+	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
+	require.NoError(t, err)
+	proxy, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
+	require.NoError(t, err)
+	return []string{
+		"GOPROXY=file://" + strings.TrimSpace(string(cache)) + "/cache/download," + strings.TrimSpace(string(proxy)),
+		"GOMODCACHE=" + filepath.Join(home, "mod"), "GOBIN=" + filepath.Join(home, "bin"),
+		"GOPRIVATE=" + mainModule, "GOSUMDB=off", "GOFLAGS=-modcacherw", "GOWORK=off",
+		"GIT_ALLOW_PROTOCOL=file",
+		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + origin + ".insteadOf", "GIT_CONFIG_VALUE_0=https://" + mainModule,
+	}
+}
+
+func (p place) run(command ...string) (string, error) {
+	p.t.Helper()
+	cmd := exec.CommandContext(p.t.Context(), command[0], command[1:]...) //nolint:gosec // commands of this test
+	cmd.Dir = p.at
+	cmd.Env = append(os.Environ(), p.environment...)
+	output, err := cmd.CombinedOutput()
+	return string(output), err
+}
+
+// do runs a command that succeeds, and returns what it prints.
+func (p place) do(command ...string) string {
+	p.t.Helper()
+	output, err := p.run(command...)
+	require.NoError(p.t, err, "%v:\n%s", command, output)
+	return output
+}
+
+// fail runs a command that fails, and returns what it prints.
+func (p place) fail(command ...string) string {
+	p.t.Helper()
+	output, err := p.run(command...)
+	require.Error(p.t, err, "%v:\n%s", command, output)
+	return output
+}
+
+func (p place) write(name, text string) {
+	p.t.Helper()
+	require.NoError(p.t, os.WriteFile(filepath.Join(p.at, name), []byte(text), 0o600))
+}
