@@ -19,8 +19,9 @@ import (
 //
 // It is safe for concurrent use.
 type DistributedBarrier struct {
-	client *framework.Framework
-	path   string
+	client    *framework.Framework
+	path      string
+	telemetry telemetry
 }
 
 // NewDistributedBarrier returns the barrier at path. It checks its arguments
@@ -29,7 +30,11 @@ func NewDistributedBarrier(client *framework.Framework, path string) (*Distribut
 	if err := validate(client, path); err != nil {
 		return nil, err
 	}
-	return &DistributedBarrier{client, path}, nil
+	measured, err := newTelemetry(client, "barrier", path)
+	if err != nil {
+		return nil, fmt.Errorf("barriers: %s: %w", path, err)
+	}
+	return &DistributedBarrier{client, path, measured}, nil
 }
 
 // Path returns the path of the barrier.
@@ -62,7 +67,8 @@ func (b *DistributedBarrier) RemoveBarrier(ctx context.Context) error {
 // the loss of the connection and of the session. It fails when requests fail
 // for longer than the retry policy allows.
 func (b *DistributedBarrier) WaitOnBarrier(ctx context.Context) error {
-	if err := attempt.AwaitAbsence(ctx, b.client, b.path); err != nil {
+	err := b.telemetry.measure(ctx, func() error { return attempt.AwaitAbsence(ctx, b.client, b.path) })
+	if err != nil {
 		return fmt.Errorf("barriers: wait: %w", err)
 	}
 	return nil

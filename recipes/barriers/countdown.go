@@ -24,9 +24,10 @@ import (
 //
 // It is safe for concurrent use.
 type CountDownLatch struct {
-	client *framework.Framework
-	path   string
-	total  int32
+	client    *framework.Framework
+	path      string
+	total     int32
+	telemetry telemetry
 }
 
 // NewCountDownLatch returns the latch at path, which opens after this number of
@@ -39,7 +40,11 @@ func NewCountDownLatch(client *framework.Framework, path string, total int) (*Co
 	if total < 1 || total > math.MaxInt32 {
 		return nil, fmt.Errorf("barriers: %s: a count of %d, expected 1 to %d", path, total, math.MaxInt32)
 	}
-	return &CountDownLatch{client, path, int32(total)}, nil
+	measured, err := newTelemetry(client, "countdown_latch", path)
+	if err != nil {
+		return nil, fmt.Errorf("barriers: %s: %w", path, err)
+	}
+	return &CountDownLatch{client, path, int32(total), measured}, nil
 }
 
 // Path returns the path of the latch.
@@ -124,15 +129,17 @@ func (l *CountDownLatch) open(ctx context.Context) error {
 // are counted. It also looks once per session timeout, because a process that has
 // counted the last event may have died before it could open the latch.
 func (l *CountDownLatch) Await(ctx context.Context) error {
-	for {
-		opened, err := l.awaitOnce(ctx)
-		if err != nil {
-			return fmt.Errorf("barriers: await: %w", err)
+	return l.telemetry.measure(ctx, func() error {
+		for {
+			opened, err := l.awaitOnce(ctx)
+			if err != nil {
+				return fmt.Errorf("barriers: await: %w", err)
+			}
+			if opened {
+				return nil
+			}
 		}
-		if opened {
-			return nil
-		}
-	}
+	})
 }
 
 // awaitOnce reports whether the latch is open, or waits until that may be so.

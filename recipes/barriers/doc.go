@@ -23,6 +23,18 @@
 // member that finds the barrier in another round than its own reads the Stats of all
 // members, 128 in a round trip.
 //
+// # Metrics
+//
+// A client made WithMeterProvider measures the calls that wait:
+//
+//	instrument                        kind, unit               attributes
+//	curator.barrier.waiting           updowncounter {waiter}   curator.recipe
+//	curator.barrier.wait.duration     histogram s              curator.recipe, curator.outcome
+//
+// The recipe is barrier, double_barrier (Enter and Leave, also those of a [CyclicBarrier]) or
+// countdown_latch. The outcome is passed or failed. Only [framework.WithPathAttribute] adds the
+// attribute curator.path.
+//
 // # What is left behind
 //
 // A call that fails, or whose context ends, deletes its member node. If all members

@@ -34,6 +34,8 @@ type DistributedDoubleBarrier struct {
 	path    string
 	members int
 
+	telemetry telemetry
+
 	mu     sync.Mutex
 	inside *member // nil while it has not entered
 	busy   bool    // an Enter or a Leave is under way
@@ -58,7 +60,11 @@ func NewDistributedDoubleBarrier(client *framework.Framework, path string, membe
 	if members < 1 {
 		return nil, fmt.Errorf("barriers: %s: %d members, expected 1 or more", path, members)
 	}
-	return &DistributedDoubleBarrier{client: client, path: path, members: members}, nil
+	measured, err := newTelemetry(client, "double_barrier", path)
+	if err != nil {
+		return nil, fmt.Errorf("barriers: %s: %w", path, err)
+	}
+	return &DistributedDoubleBarrier{client: client, path: path, members: members, telemetry: measured}, nil
 }
 
 // Path returns the path of the barrier.
@@ -76,7 +82,10 @@ func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 	}
 	var entered *member
 	defer func() { b.end(entered) }() // even if user code, such as a retry policy, panics
-	entered, err := b.enter(ctx)
+	err := b.telemetry.measure(ctx, func() (err error) {
+		entered, err = b.enter(ctx)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
 	}
@@ -92,7 +101,7 @@ func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
 	}
 	stays := b.inside
 	defer func() { b.end(stays) }() // if user code panics, the member has to leave again
-	err := b.leave(ctx)
+	err := b.telemetry.measure(ctx, func() error { return b.leave(ctx) })
 	stays = nil
 	if err != nil {
 		return fmt.Errorf("barriers: leave %s: %w", b.path, err)

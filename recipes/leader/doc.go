@@ -70,9 +70,11 @@
 //	instrument                        kind, unit          attributes
 //	curator.leader.changes            counter {change}
 //	curator.leader.absence.duration   histogram s
+//	curator.once.runs                 counter {call}      curator.outcome: marked, skipped, failed
 //
-// The counter exists, with zero, from the call of Observe. An absence is a time
-// during which the observer saw no leader. [framework.WithPathAttribute] adds the
+// The counter of changes exists, with zero, from the call of Observe. An absence is a time
+// during which the observer saw no leader. curator.once.runs counts the calls of [Once.Do]: a call
+// has run and marked its key, has found the key done, or returned an error. [framework.WithPathAttribute] adds the
 // path of the election as curator.path.
 //
 // # Coming from Curator

@@ -15,6 +15,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -34,6 +35,7 @@ type Once struct {
 	client *framework.Framework
 	path   string
 	cfg    onceConfig
+	runs   *instruments.Count
 
 	mu        sync.Mutex
 	nextPurge time.Time
@@ -108,6 +110,10 @@ func NewOnce(client *framework.Framework, path string, opts ...OnceOption) (*Onc
 	if _, err := o.mutex("key"); err != nil {
 		return nil, err
 	}
+	var err error
+	if o.runs, err = newRuns(client, path); err != nil {
+		return nil, fmt.Errorf("leader: once %s: %w", path, err)
+	}
 	return o, nil
 }
 
@@ -173,6 +179,19 @@ func (o *Once) Do(ctx context.Context, key string, fn func(context.Context) erro
 	if fn == nil {
 		return false, fmt.Errorf("leader: once %s: function nil, expected what to run", o.path)
 	}
+	outcome := runFailed // also if fn panics
+	defer func() { o.runs.Add(1, keyOutcome.String(outcome)) }()
+	ran, err = o.do(ctx, key, fn)
+	switch {
+	case err == nil && ran:
+		outcome = runMarked
+	case err == nil:
+		outcome = runSkipped
+	}
+	return ran, err
+}
+
+func (o *Once) do(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {
 	if done, err := o.Done(ctx, key); done || err != nil {
 		return false, err
 	}

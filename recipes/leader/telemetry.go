@@ -6,6 +6,8 @@ import (
 	"context"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/instruments"
 )
@@ -27,6 +29,22 @@ func newTelemetry(client *framework.Framework, path string) (telemetry, error) {
 		absences: s.Histogram("curator.leader.absence.duration", "Time in which an observer saw no leader."),
 	}
 	return t, s.Err()
+}
+
+// The values of curator.outcome of a [Once].
+const (
+	keyOutcome = attribute.Key("curator.outcome")
+	runMarked  = "marked"
+	runSkipped = "skipped"
+	runFailed  = "failed"
+)
+
+// newRuns returns the count of the calls of [Once.Do].
+func newRuns(client *framework.Framework, path string) (*instruments.Count, error) {
+	s := instruments.New(client, "leader", path)
+	runs := s.Counter("curator.once.runs", "{call}", "Calls of Once.Do.",
+		keyOutcome.String(runMarked), keyOutcome.String(runSkipped), keyOutcome.String(runFailed))
+	return runs, s.Err()
 }
 
 // saw measures what an observer reports: a leader, or that there is none.

@@ -4,45 +4,21 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/attribute"
-	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/meters"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
-
-// metrics are the numbers of an election: counts, and the sums of histograms.
-func metrics(t *testing.T, reader *sdkmetric.ManualReader) map[string]float64 {
-	t.Helper()
-	var all metricdata.ResourceMetrics
-	require.NoError(t, reader.Collect(context.Background(), &all))
-	values := make(map[string]float64)
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range data.DataPoints {
-					values[m.Name+"{"+p.Attributes.Encoded(attribute.DefaultEncoder())+"}"] = float64(p.Value)
-				}
-			case metricdata.Histogram[float64]:
-				for _, p := range data.DataPoints {
-					values[m.Name+"{"+p.Attributes.Encoded(attribute.DefaultEncoder())+"}"] = p.Sum
-				}
-			}
-		}
-	}
-	return values
-}
 
 // An election measures the time led and the losses with the instruments of the
 // locks, and its observers the time without a leader. The counters exist from
@@ -51,22 +27,22 @@ func TestTelemetryOfAnElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const (
 			changes  = "curator.leader.changes{}"
-			absences = "curator.leader.absence.duration{}"
+			absences = "curator.leader.absence.duration.sum{}"
 			held     = "curator.lock.held{curator.recipe=leader_latch}"
 			losses   = "curator.lock.lost{curator.reason=session_expired,curator.recipe=leader_latch}"
-			led      = "curator.lock.hold.duration{curator.end=released,curator.recipe=leader_latch}"
+			led      = "curator.lock.hold.duration.sum{curator.end=released,curator.recipe=leader_latch}"
 		)
-		reader := sdkmetric.NewManualReader()
+		reader := meters.New()
 		server := zktest.NewServer(t, zkserver.WithoutListener())
-		client := zktest.Client(t, server, framework.WithMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))))
+		client := zktest.Client(t, server, reader.Option)
 		latch := newLatch(t, client, leader.WithID("a"))
-		values := metrics(t, reader)
+		values := reader.Values(t)
 		require.Contains(t, values, held)
 		require.Contains(t, values, losses)
 		ctx, stop := context.WithCancel(t.Context())
 		seen := observed(ctx, t, latch)
 		zktest.Await(t, seen, "no leader")
-		require.Contains(t, metrics(t, reader), changes)
+		require.Contains(t, reader.Values(t), changes)
 
 		time.Sleep(5 * time.Second)
 		require.NoError(t, latch.Start())
@@ -74,14 +50,41 @@ func TestTelemetryOfAnElection(t *testing.T) {
 		lease := awaitLeadership(t, latch)
 		synctest.Wait()
 
-		values = metrics(t, reader)
+		values = reader.Values(t)
 		require.InDelta(t, 1, values[changes], 0)
 		require.InDelta(t, 5, values[absences], 0.1)
 		require.InDelta(t, 1, values[held], 0, "%v", slices.Sorted(maps.Keys(values)))
 		time.Sleep(7 * time.Second)
 		require.NoError(t, latch.Close())
 		require.Error(t, lease.Err())
-		require.InDelta(t, 7, metrics(t, reader)[led], 0.1)
+		require.InDelta(t, 7, reader.Values(t)[led], 0.1)
 		stop()
 	})
+}
+
+// TestTelemetryOnceRuns counts each call of Do by how it ends.
+func TestTelemetryOnceRuns(t *testing.T) {
+	t.Parallel()
+	reader, server := meters.New(), zktest.NewServer(t)
+	once := newOnce(t, zktest.Client(t, server, reader.Option))
+	want := map[string]float64{}
+	check := func(outcome string, n float64) {
+		t.Helper()
+		want["curator.once.runs{curator.outcome="+outcome+"}"] = n
+		values := reader.Values(t)
+		maps.DeleteFunc(values, func(name string, _ float64) bool { return !strings.HasPrefix(name, "curator.once") })
+		require.Equal(t, want, values)
+	}
+	want["curator.once.runs{curator.outcome=marked}"], want["curator.once.runs{curator.outcome=skipped}"] = 0, 0
+	check("failed", 0)
+	_, err := once.Do(t.Context(), "a", func(context.Context) error { return errors.New("no") })
+	require.Error(t, err)
+	check("failed", 1)
+	require.Panics(t, func() { _, _ = once.Do(t.Context(), "a", func(context.Context) error { panic("no") }) })
+	check("failed", 2)
+	for _, outcome := range []string{"marked", "skipped"} {
+		_, err = once.Do(t.Context(), "a", func(context.Context) error { return nil })
+		require.NoError(t, err)
+		check(outcome, 1)
+	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks/internal/contexts"
+	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
 // Lease is a hold on a lock or on one permit of a semaphore, from a successful
@@ -45,7 +46,7 @@ func reportLeak(h *hold) {
 	if h.lost.Load() {
 		return // a lost lease keeps no lock
 	}
-	h.l.client.Logger().Error("a lease was dropped before its release: its lock stays held", string(keyPath), h.node.Path)
+	telemetry.ReportDrop(h.l.client, h.node.Path)
 }
 
 // context returns a context that ends with the lease.

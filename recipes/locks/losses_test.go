@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -99,6 +100,30 @@ func TestLeaseUnreadableHoldIsAskedForEverMoreRarely(t *testing.T) {
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Error(t, lease.Release(context.Background()))
 	})
+}
+
+// TestLeaseDropsAreTwoLinesOfTheLog, or two for each collection of garbage, however many leases are dropped.
+func TestLeaseDropsAreTwoLinesOfTheLog(t *testing.T) {
+	const many = 200
+	var log lineLog
+	client := zktest.Client(t, zktest.NewServer(t).Addr(), log.option())
+	for i := range many {
+		acquire(t, newMutex(t, client, fmt.Sprintf("/locks/%d", i)))
+	}
+	told := func() (n int) {
+		for _, line := range log.with("more leases were dropped") {
+			_, after, _ := strings.Cut(line, "count=")
+			more, err := strconv.Atoi(after)
+			require.NoError(t, err)
+			n += more
+		}
+		return n + len(log.with("a lease was dropped"))
+	}
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return told() == many
+	}, limit, 10*time.Millisecond)
+	require.Less(t, len(log.with("dropped")), 20)
 }
 
 // TestLeaseDroppedAfterItsLossIsNotReported: its lock does not stay held.

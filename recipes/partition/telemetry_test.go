@@ -3,15 +3,13 @@
 package partition_test
 
 import (
-	"context"
+	"strings"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
-	sdk "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
-	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/meters"
 	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -20,9 +18,8 @@ import (
 func TestTelemetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(6)...))
-		reader := sdk.NewManualReader()
-		provider := sdk.NewMeterProvider(sdk.WithReader(reader))
-		client := zktest.Client(t, w.server, framework.WithMeterProvider(provider))
+		reader := meters.New()
+		client := zktest.Client(t, w.server, reader.Option)
 		require.Empty(t, measured(t, reader), "nothing before the first member")
 		other := w.join("a")
 		w.await(map[string]int{"a": 6})
@@ -39,28 +36,14 @@ func TestTelemetry(t *testing.T) {
 	})
 }
 
-// measured returns the sums and counts of the instruments of this package.
-func measured(t *testing.T, reader *sdk.ManualReader) map[string]float64 {
+// measured returns the metrics of this package, without their common prefix.
+func measured(t *testing.T, reader *meters.Reader) map[string]float64 {
 	t.Helper()
-	var all metricdata.ResourceMetrics
-	require.NoError(t, reader.Collect(context.Background(), &all))
-	const prefix = "curator.partition."
 	values := make(map[string]float64)
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			if len(m.Name) <= len(prefix) || m.Name[:len(prefix)] != prefix {
-				continue
-			}
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range data.DataPoints {
-					values[m.Name[len(prefix):]] += float64(p.Value)
-				}
-			case metricdata.Histogram[float64]:
-				for _, p := range data.DataPoints {
-					values[m.Name[len(prefix):]] += float64(p.Count)
-				}
-			}
+	for name, value := range reader.Values(t) {
+		name = strings.TrimSuffix(name, "{}")
+		if name, ok := strings.CutPrefix(name, "curator.partition."); ok && !strings.HasSuffix(name, ".sum") {
+			values[name] = value
 		}
 	}
 	return values

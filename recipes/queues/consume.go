@@ -194,6 +194,7 @@ func (c *consumer) next(ctx context.Context) (string, error) {
 	name := c.names[0]
 	c.names = c.names[1:]
 	c.tried++
+	c.q.telemetry.waiting.Record(len(c.names))
 	return name, nil
 }
 
@@ -291,6 +292,7 @@ func (c *consumer) renew(ctx context.Context) error {
 	names = slices.DeleteFunc(names, func(name string) bool { _, isOut := c.leftOut[name]; return isOut })
 	slices.SortFunc(names, c.q.order.compare)
 	c.names, c.tried, c.taken, c.busy = names, 0, 0, nil
+	c.q.telemetry.waiting.Record(len(names))
 	return nil
 }
 
@@ -445,7 +447,7 @@ func (c *consumer) leaveOut(ctx context.Context, name string, read *framework.St
 		return nil
 	}
 	c.q.client.Logger().Error("a znode in a queue cannot be consumed and stays there", logPath, c.q.path, "name", name, "error", why)
-	c.q.leftOut.Add(1)
+	c.q.telemetry.leftOut.Add(1)
 	c.leftOut[name] = watch
 	if watch != nil {
 		c.changed.Add(watch)
@@ -472,9 +474,11 @@ func (c *consumer) lookAgain(names []string) {
 // note takes down how an item has ended.
 func (c *consumer) note(path string, failure error) {
 	if failure == nil {
+		c.q.telemetry.consumed.Add(1)
 		c.rest.Reset()
 		return
 	}
+	c.q.telemetry.failed.Add(1)
 	c.q.client.Logger().Warn("an item was not consumed", logPath, path, "error", failure)
 	c.rests = true
 }

@@ -135,6 +135,9 @@ func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (lef
 			d.failure = failure
 			return !goesOn
 		case !goesOn:
+			if d.rest() > i {
+				d.c.note(d.path, failure)
+			}
 			return true
 		case d.rest() > i:
 			d.c.note(d.path, failure)
@@ -235,6 +238,9 @@ func (d *delivery) finishLocked(ctx context.Context, l *locker, path, lock strin
 		applied, err = l.finish(ctx, path, lock, end.ops...)
 		return err
 	})
+	if applied {
+		d.count(end)
+	}
 	if err == nil || len(end.ops) == 0 || l.inDoubt || errors.Is(err, errOver) || mayPass(ctx, err) {
 		return applied && end.takes, err
 	}
@@ -268,6 +274,9 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 		return err
 	})
 	if err == nil {
+		if !overtaken {
+			d.count(end)
+		}
 		return end.takes && !overtaken, nil
 	}
 	d.stays = true
@@ -277,6 +286,13 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 	d.c.rests = true
 	d.c.q.client.Logger().Error("an item that was consumed stays in its queue, or may stay", logPath, d.path, "error", err)
 	return false, nil
+}
+
+// count counts an ending that was applied.
+func (d *delivery) count(end ending) {
+	if end.into != nil && end.into == d.c.q.dead {
+		d.c.q.telemetry.dead.Add(1)
+	}
 }
 
 // passing returns err if what has failed may succeed later.

@@ -54,9 +54,7 @@
 //
 // An item that cannot be read, because it is too long, forbidden or damaged, is left out. The log
 // says so. The consumer reads the item again when its data changes, and when the consumer goes on
-// after an outage. A client made WithMeterProvider counts each time that a consumer leaves an
-// item out: curator.queues.left_out, a counter with the unit {znode}. Only
-// [framework.WithPathAttribute] adds the attribute curator.path.
+// after an outage.
 //
 // A queue may be copied to other servers, znode by znode, although the copied folder numbers its items from the
 // beginning again. The first put of each value of a queue reads the list of names for that. If numbers of items come
@@ -87,6 +85,23 @@
 //
 // [WithMaxAttempts] keeps an item that always fails from coming back forever. [Item.Attempt] is
 // the number of its deliveries.
+//
+// # Metrics
+//
+// A client made WithMeterProvider measures its queues:
+//
+//	instrument                        kind, unit
+//	curator.queues.put                counter {item}
+//	curator.queues.consumed           counter {item}
+//	curator.queues.failed             counter {item}
+//	curator.queues.dead               counter {item}
+//	curator.queues.left_out           counter {znode}
+//	curator.queues.waiting            gauge {znode}
+//
+// An item that fails counts each time. Dead items were moved to a dead letter folder. The gauge has
+// how many znodes a consumer has left to try of its last list, and stays as it is while no consumer runs.
+// A [SimpleDistributedQueue] counts what is put and consumed. The counters exist, with zeros, from
+// the start. Only [framework.WithPathAttribute] adds the attribute curator.path.
 //
 // # What queues are not for
 //

@@ -27,7 +27,7 @@ type queue struct {
 	folder *folder // at path
 	dead   *folder // for dead letters
 
-	leftOut *instruments.Count
+	telemetry telemetry
 
 	mu       sync.Mutex
 	pending  []put         // for the background, in the order of the calls
@@ -43,6 +43,7 @@ type put struct {
 	ctx  context.Context //nolint:containedctx // has the values of the call's, and does not end
 	name string          // without its number
 	data []byte
+	n    int64 // items in data
 }
 
 func newQueue(client *framework.Framework, path string, order order, opts []Option) (*queue, error) {
@@ -64,7 +65,7 @@ func newQueue(client *framework.Framework, path string, order order, opts []Opti
 		return nil, fmt.Errorf("queues: %s: %w", path, err)
 	}
 	return &queue{
-		client: client, path: path, order: order, cfg: cfg, leftOut: measured,
+		client: client, path: path, order: order, cfg: cfg, telemetry: measured,
 		folder: newFolder(client, path, itemPrefix), dead: newFolder(client, cfg.deadLetters, itemPrefix),
 	}, nil
 }
@@ -106,7 +107,7 @@ func (q *queue) add(ctx context.Context, name string, items [][]byte) error {
 	if err := framework.ValidatePath(framework.JoinPath(q.path, name)); err != nil {
 		return wrap(what, err)
 	}
-	p := put{ctx: context.WithoutCancel(ctx), name: name, data: envelope(items)}
+	p := put{ctx: context.WithoutCancel(ctx), name: name, data: envelope(items), n: int64(len(items))}
 	if !q.cfg.background {
 		return wrap(what, q.create(ctx, p))
 	}
@@ -216,7 +217,13 @@ func (q *queue) create(ctx context.Context, puts ...put) error {
 	if err := q.awaitRoom(ctx); err != nil {
 		return err
 	}
-	return q.folder.create(ctx, func() error { return q.tryCreate(ctx, puts) })
+	if err := q.folder.create(ctx, func() error { return q.tryCreate(ctx, puts) }); err != nil {
+		return err
+	}
+	for _, p := range puts {
+		q.telemetry.put.Add(p.n)
+	}
+	return nil
 }
 
 func (q *queue) tryCreate(ctx context.Context, puts []put) error {

@@ -40,6 +40,8 @@ type SimpleDistributedQueue struct {
 	path   string
 	folder *folder
 
+	telemetry telemetry
+
 	mu    sync.Mutex
 	heads heads // guarded by mu; never changed in place
 }
@@ -66,7 +68,11 @@ func NewSimpleDistributedQueue(client *framework.Framework, path string) (*Simpl
 	if err := validate(client, path); err != nil {
 		return nil, fmt.Errorf("queues: %w", err)
 	}
-	return &SimpleDistributedQueue{client: client, path: path, folder: newFolder(client, path, simplePrefix)}, nil
+	measured, err := newTelemetry(client, path)
+	if err != nil {
+		return nil, fmt.Errorf("queues: %s: %w", path, err)
+	}
+	return &SimpleDistributedQueue{client: client, path: path, folder: newFolder(client, path, simplePrefix), telemetry: measured}, nil
 }
 
 // Path returns the path of the queue.
@@ -75,10 +81,14 @@ func (q *SimpleDistributedQueue) Path() string { return q.path }
 // Offer puts an item at the end of the queue. If [framework.OutcomeUnknown] is
 // true for its error, the item may be in the queue.
 func (q *SimpleDistributedQueue) Offer(ctx context.Context, data []byte) error {
-	return wrap("offer", q.folder.create(ctx, func() error {
+	err := q.folder.create(ctx, func() error {
 		_, err := q.client.Create(ctx, framework.JoinPath(q.path, simplePrefix), data, framework.WithMode(framework.PersistentSequential))
 		return err
-	}))
+	})
+	if err == nil {
+		q.telemetry.put.Add(1)
+	}
+	return wrap("offer", err)
 }
 
 // Peek returns the first item and leaves it there, or fails with [ErrEmpty]. With
@@ -234,5 +244,6 @@ func (q *SimpleDistributedQueue) remove(ctx context.Context, name string, at lis
 		return nil, err
 	}
 	q.forget(name, at)
+	q.telemetry.consumed.Add(1)
 	return data, nil
 }

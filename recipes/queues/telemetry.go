@@ -7,9 +7,21 @@ import (
 	"github.com/gocurator/curator/recipes/internal/instruments"
 )
 
-// newTelemetry returns the count of what the consumers of a queue leave out.
-func newTelemetry(client *framework.Framework, path string) (leftOut *instruments.Count, err error) {
+// telemetry is what one queue measures; "Metrics" in doc.go has the table.
+type telemetry struct {
+	put, consumed, failed, dead, leftOut *instruments.Count
+	waiting                              *instruments.Gauge
+}
+
+func newTelemetry(client *framework.Framework, path string) (telemetry, error) {
 	s := instruments.New(client, "queues", path)
-	leftOut = s.Counter("curator.queues.left_out", "{znode}", "Znodes of queues that were left out: their items cannot be read.")
-	return leftOut, s.Err()
+	t := telemetry{
+		put:      s.Counter("curator.queues.put", "{item}", "Items that this process has put."),
+		consumed: s.Counter("curator.queues.consumed", "{item}", "Items that this process has consumed."),
+		failed:   s.Counter("curator.queues.failed", "{item}", "Times that this process has not consumed an item that it had."),
+		dead:     s.Counter("curator.queues.dead", "{item}", "Items that this process has moved to a dead letter folder."),
+		leftOut:  s.Counter("curator.queues.left_out", "{znode}", "Znodes of queues that were left out: their items cannot be read."),
+		waiting:  s.Gauge("curator.queues.waiting", "{znode}", "Znodes that a consumer of this process has found and not tried."),
+	}
+	return t, s.Err()
 }

@@ -3,48 +3,42 @@
 package queues_test
 
 import (
+	"context"
+	"errors"
+	"strings"
 	"testing"
+	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/meters"
+	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// leftOut returns the value of the counter of what is left out, and the path that it tells.
-func leftOut(t *testing.T, reader metric.Reader) (value int64, told string) {
+// measured returns the metrics of queues, without their common prefix, and without attributes.
+func measured(t *testing.T, reader *meters.Reader) map[string]float64 {
 	t.Helper()
-	var all metricdata.ResourceMetrics
-	require.NoError(t, reader.Collect(t.Context(), &all))
-	for _, scope := range all.ScopeMetrics {
-		if scope.Scope.Name != "github.com/gocurator/curator/recipes/queues" {
-			continue
+	values := map[string]float64{}
+	for name, value := range reader.Values(t) {
+		if name, ok := strings.CutPrefix(name, "curator.queues."); ok {
+			values[strings.TrimSuffix(name, "{}")] = value
 		}
-		require.Len(t, scope.Metrics, 1)
-		require.Equal(t, "curator.queues.left_out", scope.Metrics[0].Name)
-		sum, ok := scope.Metrics[0].Data.(metricdata.Sum[int64])
-		require.True(t, ok)
-		require.Len(t, sum.DataPoints, 1)
-		attribute, _ := sum.DataPoints[0].Attributes.Value("curator.path")
-		return sum.DataPoints[0].Value, attribute.AsString()
 	}
-	require.Fail(t, "no metric of this package")
-	return 0, ""
+	return values
 }
 
 // What is left out is counted each time, also when it has changed and still cannot be read.
 func TestTelemetryLeftOutItemsAreCounted(t *testing.T) {
 	t.Parallel()
-	for want, opts := range map[string][]framework.Option{"": nil, path: {framework.WithPathAttribute()}} {
-		reader, server := metric.NewManualReader(), zktest.NewServer(t)
+	for suffix, opts := range map[string][]framework.Option{"": nil, "{curator.path=" + path + "}": {framework.WithPathAttribute()}} {
+		reader, server := meters.New(), zktest.NewServer(t)
 		producer := zktest.Client(t, server)
-		client := zktest.Client(t, server, append(opts, framework.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))...)
+		client := zktest.Client(t, server, append(opts, reader.Option)...)
 		items := consumed(t, newQueue(t, client))
-		value, told := leftOut(t, reader)
-		require.Zero(t, value, "it exists from the start")
-		require.Equal(t, want, told)
+		require.Contains(t, measured(t, reader), "left_out"+suffix, "it exists from the start")
 		for n := range int64(2) {
 			bad := framework.JoinPath(path, "queue-0000000000")
 			if n == 0 {
@@ -55,8 +49,60 @@ func TestTelemetryLeftOutItemsAreCounted(t *testing.T) {
 			}
 			require.NoError(t, newQueue(t, producer).Put(zktest.Context(t), []byte("good")))
 			require.Equal(t, []string{"good"}, awaitItems(t, items, 1))
-			value, _ := leftOut(t, reader)
-			require.Equal(t, n+1, value)
+			require.InDelta(t, n+1, measured(t, reader)["left_out"+suffix], 0)
 		}
 	}
+}
+
+// Each item counts when it is put, each time that it fails, and when it is consumed or dead.
+func TestTelemetryItemsAreCounted(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]queues.Option{
+		"locked": {withLock, queues.WithMaxAttempts(2, "/queues/dead")},
+		"late":   {queues.WithLateRemoval()},
+		"early":  nil,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			reader := meters.New()
+			q := newQueue(t, zktest.Client(t, zktest.NewServer(t), reader.Option), opts...)
+			require.Equal(t, map[string]float64{"put": 0, "consumed": 0, "failed": 0, "dead": 0, "left_out": 0}, measured(t, reader))
+			require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b")))
+			require.NoError(t, q.Put(zktest.Context(t), []byte("bad")))
+			require.NoError(t, q.Put(zktest.Context(t), []byte("c")))
+			tries := 0
+			start(t, q, func(_ context.Context, item []byte) error {
+				if string(item) == "bad" && tries < 2 {
+					tries++
+					return errors.New("no")
+				}
+				return nil
+			})
+			want := map[string]float64{"put": 4, "consumed": 3, "failed": 1, "dead": 0, "left_out": 0, "waiting": 0}
+			switch name {
+			case "locked":
+				want["failed"], want["dead"] = 2, 1
+			case "late":
+				want["failed"], want["consumed"] = 2, 4
+			}
+			require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, measured(t, reader)) }, limit, time.Millisecond)
+		})
+	}
+}
+
+// A simple queue counts what is offered and what is taken.
+func TestTelemetrySimpleQueueCounts(t *testing.T) {
+	t.Parallel()
+	reader := meters.New()
+	q, err := queues.NewSimpleDistributedQueue(zktest.Client(t, zktest.NewServer(t), reader.Option), path)
+	require.NoError(t, err)
+	require.NoError(t, q.Offer(t.Context(), []byte("a")))
+	require.NoError(t, q.Offer(t.Context(), []byte("b")))
+	_, err = q.Peek(t.Context())
+	require.NoError(t, err)
+	_, err = q.Poll(t.Context())
+	require.NoError(t, err)
+	values := measured(t, reader)
+	require.InDelta(t, 2, values["put"], 0)
+	require.InDelta(t, 1, values["consumed"], 0)
 }

@@ -147,6 +147,32 @@ func with(base, more []attribute.KeyValue) metric.MeasurementOption {
 	return metric.WithAttributes(slices.Concat(base, more)...)
 }
 
+// Gauge makes a gauge of the last number recorded.
+func (s *Set) Gauge(name, unit, text string) *Gauge {
+	if s == nil {
+		return nil
+	}
+	g, err := s.meter.Int64Gauge(name, metric.WithUnit(unit), metric.WithDescription(text))
+	if err != nil {
+		s.errs = append(s.errs, err)
+		return nil
+	}
+	return &Gauge{g, s.base}
+}
+
+// Gauge is a gauge of the last number recorded.
+type Gauge struct {
+	to   metric.Int64Gauge
+	base []attribute.KeyValue
+}
+
+// Record records n.
+func (g *Gauge) Record(n int) {
+	if g != nil {
+		g.to.Record(context.Background(), int64(n), with(g.base, nil))
+	}
+}
+
 // Observe reports durations of read in a gauge until stop is called. read is called at any time.
 func (s *Set) Observe(name, text string, read func() time.Duration) (stop func() error, err error) {
 	if s == nil {

@@ -3,7 +3,6 @@
 package telemetry
 
 import (
-	"log/slog"
 	"sync"
 	"time"
 
@@ -11,46 +10,61 @@ import (
 	"github.com/gocurator/curator/recipes/internal/instruments"
 )
 
-// lossPause is the time between the log line of a lost lock and the line that counts the
-// locks that were lost with it.
-const lossPause = time.Second
+// burstPause is the time between the log line of the first event of a burst and the line that
+// counts the others.
+const burstPause = time.Second
 
-// losses keeps one interruption, which may cost a client thousands of locks, from filling
-// its log. It logs the first loss at once, as the process may exit because of it.
-var losses = lossLog{more: make(map[*framework.Session]int)}
-
-type lossLog struct {
+// bursts keeps one cause, which may cost a client thousands of locks, from filling its log. It
+// logs the first event of a burst at once, as the process may exit because of it.
+type bursts struct {
 	mu   sync.Mutex
-	more map[*framework.Session]int // losses after the first, until they are logged
+	more map[any]int // by what the events have in common, those after the first
 }
 
-// ReportLoss logs the loss of a hold, or counts it if it is not the first of its session.
-func ReportLoss(client *framework.Framework, session *framework.Session, path string, token int64, cause error) {
-	l, log, why := &losses, client.Logger(), reason(cause)
-	l.mu.Lock()
-	_, told := l.more[session]
+// log calls first, unless an event of that key has come within the pause before. After the pause it
+// calls rest with the number of events whose first was not called.
+func (b *bursts) log(key any, first func(), rest func(more int)) {
+	b.mu.Lock()
+	_, told := b.more[key]
 	if told {
-		l.more[session]++
+		b.more[key]++
 	} else {
-		l.more[session] = 0
+		b.more[key] = 0
 	}
-	l.mu.Unlock()
-	if told { // count logs it
+	b.mu.Unlock()
+	if told {
 		return
 	}
-	log.Error("lock lost while held",
-		string(instruments.Path), path, string(keyFence), token, string(keySession), session.String(), string(keyReason), why)
-	time.AfterFunc(lossPause, func() { l.count(log, session, why) })
+	first()
+	time.AfterFunc(burstPause, func() {
+		b.mu.Lock()
+		more := b.more[key]
+		delete(b.more, key)
+		b.mu.Unlock()
+		if more > 0 {
+			rest(more)
+		}
+	})
 }
 
-// count logs how many more locks were lost.
-func (l *lossLog) count(log *slog.Logger, session *framework.Session, why string) {
-	l.mu.Lock()
-	more := l.more[session]
-	delete(l.more, session)
-	l.mu.Unlock()
-	if more > 0 {
-		log.Error("more locks lost while held", "count", more,
-			string(keySession), session.String(), string(keyReason), why)
-	}
+var lost, dropped = bursts{more: make(map[any]int)}, bursts{more: make(map[any]int)}
+
+// ReportLoss logs the loss of a hold. Losses of one session soon after it are one line.
+func ReportLoss(client *framework.Framework, session *framework.Session, path string, token int64, cause error) {
+	log, why := client.Logger(), reason(cause)
+	lost.log(session, func() {
+		log.Error("lock lost while held",
+			string(instruments.Path), path, string(keyFence), token, string(keySession), session.String(), string(keyReason), why)
+	}, func(more int) {
+		log.Error("more locks lost while held", "count", more, string(keySession), session.String(), string(keyReason), why)
+	})
+}
+
+// ReportDrop logs that a lease was dropped. Drops of one client soon after it are one line.
+func ReportDrop(client *framework.Framework, path string) {
+	dropped.log(client, func() {
+		client.Logger().Error("a lease was dropped before its release: its lock stays held", string(instruments.Path), path)
+	}, func(more int) {
+		client.Logger().Error("more leases were dropped before their release", "count", more)
+	})
 }
