@@ -156,11 +156,11 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // and the context of fn is derived from it and from the lock.
 //
 // When fn returns nil the key is marked as done, in a transaction that fails if
-// the lock is no longer held. Do returns true and nil once the marker is there, even if
-// the lock is lost or cannot be released then. If the marker cannot be confirmed, Do
-// returns true and an error. If [framework.OutcomeUnknown] is true for it, the key may be marked or
-// not. Otherwise it is not marked, and another replica may run it; the error
-// matches [*locks.LostError] if the lock was lost.
+// the lock is no longer held. Do returns true and nil once the marker of this run is there, even if
+// the lock is lost or cannot be released then. If that marker cannot be confirmed, Do
+// returns true and an error. If [framework.OutcomeUnknown] is true for it, the run may have marked the
+// key or not. Otherwise it has not, and another replica may run the key, or has run and marked it; the
+// error matches [*locks.LostError] if the lock was lost.
 //
 // When fn returns an error, Do returns true and the error, and the key is free for
 // another run, except under [NeverAgain].
@@ -201,8 +201,7 @@ func (o *Once) do(ctx context.Context, key string, fn func(context.Context) erro
 	}
 	settled := false // the key is done, and no function has run without its lock
 	err = mutex.Do(ctx, func(ctx context.Context) error {
-		ran, err = o.run(ctx, key, fn)
-		settled = err == nil && (!ran || !o.cfg.neverAgain)
+		ran, settled, err = o.run(ctx, key, fn)
 		return err
 	})
 	if ran {
@@ -216,24 +215,26 @@ func (o *Once) do(ctx context.Context, key string, fn func(context.Context) erro
 	return ran, err
 }
 
-// run runs fn under the lock, with the marker before or after it.
-func (o *Once) run(ctx context.Context, key string, fn func(context.Context) error) (ran bool, err error) {
+// run runs fn under the lock, with the marker before or after it. It reports whether the end of the
+// lock changes nothing any more.
+func (o *Once) run(ctx context.Context, key string, fn func(context.Context) error) (ran, settled bool, err error) {
 	// The holder before has marked the key before it let go. This client
 	// has seen it let go, so it sees the marker as well.
 	if done, err := o.Done(ctx, key); done || err != nil {
-		return false, err
+		return false, done, err
 	}
 	if o.cfg.neverAgain {
 		if ours, err := o.mark(ctx, key); !ours || err != nil {
-			return false, err
+			return false, err == nil, err
 		}
-		return true, fn(ctx)
+		return true, false, fn(ctx)
 	}
 	if err := fn(ctx); err != nil {
-		return true, err
+		return true, false, err
 	}
-	_, err = o.mark(ctx, key)
-	return true, err
+	// Another run may have marked the key if the lock was lost. Then this one has not succeeded.
+	ours, err := o.mark(ctx, key)
+	return true, ours, err
 }
 
 // markTimeout bounds how long a run that has succeeded waits for its marker.
@@ -256,7 +257,7 @@ func (o *Once) mark(ctx context.Context, key string) (bool, error) {
 		case err == nil:
 			return true, nil
 		case errors.Is(err, framework.ErrNodeExists) && !o.cfg.neverAgain:
-			return false, nil // it is marked, by this run or by another client
+			return true, nil // by an earlier attempt of this run, which still had the lock, or by hand
 		case errors.Is(err, framework.ErrNodeExists):
 			ours, err := o.isOurs(ctx, key, data)
 			if err != nil && doubt != nil {

@@ -210,6 +210,24 @@ func TestOnceMarkerOfAnotherClientSettlesTheRun(t *testing.T) {
 	require.True(t, ran)
 }
 
+// A run that has lost its lock, and finds the marker of another run, has not succeeded.
+func TestOnceMarkerOfAnotherRunDoesNotSettleALostOne(t *testing.T) {
+	t.Parallel()
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server, framework.WithErrorPolicy(framework.StandardErrorPolicy))
+	once := newOnce(t, client)
+
+	ran, err := once.Do(zktest.Context(t), "a", func(ctx context.Context) error {
+		_, err := client.Create(ctx, "/jobs/report/done/a", []byte("17"), framework.CreatingParentsIfNeeded())
+		server.Intercept(zkserver.Nth(1, zkserver.OpMulti, zkserver.LoseRequest))
+		return err
+	})
+
+	require.True(t, ran)
+	var lost *locks.LostError
+	require.ErrorAs(t, err, &lost)
+}
+
 // A lock that is lost while its marker is in doubt does not settle the doubt.
 func TestOnceDoubtAboutTheMarkerStays(t *testing.T) {
 	for name, opts := range map[string][]leader.OnceOption{"by default": nil, "never again": {leader.NeverAgain()}} {
