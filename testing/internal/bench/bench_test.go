@@ -47,14 +47,14 @@ func TestBench(t *testing.T) {
 	folder := t.TempDir()
 	var lines bytes.Buffer
 	err := bench(t.Context(), options{
-		peers: strings.Join(names, ","), rounds: 1, duration: 200 * time.Millisecond, servers: 1, nodes: 300, out: folder, requests: true,
+		peers: strings.Join(names, ","), rounds: 1, duration: 200 * time.Millisecond, servers: 1, out: folder, requests: true,
 	}, &lines, testWriter{t})
 	require.NoError(t, err)
 	for _, s := range scenarios {
-		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-cache|-children|-txn|-folder|-values|-discovery|-verbs)?=`, lines.String())
+		require.Regexp(t, "(?m)^"+regexp.QuoteMeta(s.String())+` metric=\w+ self(-latch|-values|-verbs)?=`, lines.String())
 	}
 	require.Regexp(t, `(?m)^scenario=contended .*metric=turns_per_s self=[\d.]+ .*zklock=[\d.]+ .*ratio_to_zklock=\d+\.\d\d`, lines.String())
-	for _, name := range []string{"bench.json", "bench.md", "contended-8x1.svg", "herd-notifications_per_turn.svg"} {
+	for _, name := range []string{"bench.json", "bench.md", "contended-8x1.svg"} {
 		info, err := os.Stat(filepath.Join(folder, name))
 		require.NoError(t, err)
 		require.NotZero(t, info.Size())
@@ -123,8 +123,6 @@ func shorten(t *testing.T) {
 		switch s.kind {
 		case queue, longQueue:
 			s.load.Goroutines /= 50
-		case services:
-			s.load.Goroutines, s.load.Watchers = 5, 4
 		case electorate:
 			s.load.Goroutines = 10
 		case many:
@@ -142,9 +140,7 @@ func shorten(t *testing.T) {
 		if s.load.Goroutines > 100 {
 			continue
 		}
-		if s.kind != herd || s.load.Clients <= 8 {
-			scenarios = append(scenarios, s)
-		}
+		scenarios = append(scenarios, s)
 	}
 }
 
@@ -257,18 +253,17 @@ func TestBenchEachPeerBeginsInItsTurn(t *testing.T) {
 
 func TestBenchBadFlags(t *testing.T) {
 	for _, o := range []options{
-		{peers: "nobody", rounds: 1, duration: time.Second, servers: 1, nodes: 1},
-		{scenarios: "nothing", rounds: 1, duration: time.Second, servers: 1, nodes: 1},
-		{rounds: 1, duration: time.Second, servers: 1},
-		{rounds: 0, duration: time.Second, servers: 1, nodes: 1},
-		{rounds: 1, duration: time.Millisecond, servers: 1, nodes: 1},
+		{peers: "nobody", rounds: 1, duration: time.Second, servers: 1},
+		{scenarios: "nothing", rounds: 1, duration: time.Second, servers: 1},
+		{rounds: 0, duration: time.Second, servers: 1},
+		{rounds: 1, duration: time.Millisecond, servers: 1},
 	} {
 		require.ErrorContains(t, bench(t.Context(), o, &bytes.Buffer{}, &bytes.Buffer{}), "expected")
 	}
 }
 
 func TestBenchTablesOfADocument(t *testing.T) {
-	under, err := selectScenarios("uncontended,contended,get", time.Second, 1)
+	under, err := selectScenarios("uncontended,contended,get", time.Second)
 	require.NoError(t, err)
 	var all []*measured
 	for i, s := range under {
@@ -339,7 +334,7 @@ c
 		require.Error(t, err, name)
 	}
 
-	waiting, err := selectScenarios(longQueue, time.Second, 1)
+	waiting, err := selectScenarios(longQueue, time.Second)
 	require.NoError(t, err)
 	long, err := withTables("<!-- bench: long queues -->\n<!-- bench end -->\n", []*measured{{
 		Scenario: longQueue, Peer: "self", scenario: waiting[0], Servers: 1,

@@ -3,9 +3,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -18,26 +18,11 @@ const (
 	chartHeight = 4 * vg.Inch
 )
 
-// writeCharts draws one SVG for each scenario, and one for each metric of the herd.
+// writeCharts draws one SVG for each scenario.
 func writeCharts(folder string, all []*measured) error {
-	var herds []*measured
-	var failed error
-	byScenario(all, func(peers []*measured) {
-		if peers[0].Scenario == herd {
-			herds = append(herds, peers...)
-		} else if err := writeBars(folder, peers); err != nil {
-			failed = err
-		}
-	})
-	if failed != nil || len(herds) == 0 {
-		return failed
-	}
-	for _, of := range herdMetrics {
-		if err := writeHerd(folder, of, herds); err != nil {
-			return err
-		}
-	}
-	return nil
+	var errs []error
+	byScenario(all, func(peers []*measured) { errs = append(errs, writeBars(folder, peers)) })
+	return errors.Join(errs...)
 }
 
 // writeBars draws the first metric of a scenario, one bar for each peer.
@@ -62,31 +47,4 @@ func writeBars(folder string, peers []*measured) error {
 	p.NominalX(names...)
 	name := fmt.Sprintf("%s-%dx%d.svg", peers[0].Scenario, peers[0].Clients, peers[0].Goroutines)
 	return p.Save(chartWidth, chartHeight, filepath.Join(folder, name))
-}
-
-// writeHerd draws one metric over the number of contenders, one line for each way to
-// lock.
-func writeHerd(folder string, of metric, herds []*measured) error {
-	p := plot.New()
-	p.Title.Text = "herd effect: " + of.name
-	p.X.Label.Text = "contenders"
-	p.Y.Label.Text = of.name
-	p.X.Scale, p.X.Tick.Marker = plot.LogScale{}, plot.LogTicks{}
-	p.Legend.Top, p.Legend.Left = true, true
-	lines := make(map[string]plotter.XYs)
-	var names []string
-	for _, m := range herds {
-		if !slices.Contains(names, m.Peer) {
-			names = append(names, m.Peer)
-		}
-		lines[m.Peer] = append(lines[m.Peer], plotter.XY{X: float64(m.Clients), Y: median(m.values(of))})
-	}
-	var drawn []any
-	for _, name := range names {
-		drawn = append(drawn, name, lines[name])
-	}
-	if err := plotutil.AddLinePoints(p, drawn...); err != nil {
-		return err
-	}
-	return p.Save(chartWidth, chartHeight, filepath.Join(folder, "herd-"+of.name+".svg"))
 }

@@ -39,7 +39,6 @@
 //	long-queue    the same with 5,000 waiters of 10 clients, and 1,000 and 5,000 of one
 //	rw            8 clients, eight turns of ten read
 //	semaphore     8 clients, 3 leases
-//	herd          2 to 256 clients, against the three locks of the tutorials
 //	many          one client acquires 10,000 locks, holds all of them, and releases them
 //
 // A turn of an election is a leadership. A hand-over lasts from the call that ends it to
@@ -48,27 +47,6 @@
 //	election         8 candidates; each leader resigns at once (Curator's closes, and is replaced)
 //	election-killed  8 candidates; the session of each leader is closed by another connection
 //	electorate       1,000 candidates of 10 clients join; then the leader resigns once
-//
-// A cache follows a tree of -nodes znodes of 100 bytes, a thousand in a folder.
-//
-//	caches   the first fill, changes by one writer and by eight, and cuts of the connection
-//	         during which nothing changes, 100 znodes do, or all do
-//
-//	children  caches of the folders alone, a hundred znodes in each: the first fill, a cut during which
-//	          nothing changes, and a change of each znode that is not kept
-//
-// A fill lasts from the start of the cache until its listener knows that the picture is full;
-// raw-reads reads the same paths with the same window and keeps nothing. The lag of an event runs
-// from before the write to the listener. After a cut the time runs from the moment at which the way
-// to the server is free, so it contains the client's pause before it connects again: until the listener has
-// been told of all changes, or until the server gets no more requests if there are none. While all
-// znodes are read again, the client makes other requests, one after the other; other_p99 is their latency.
-//
-// A turn of a transaction reads four znodes and writes two of them. A turn of a folder reads
-// its children with their data.
-//
-//	txn           8 clients, the same four znodes; raw-txn is a multi by hand, etcd-txn the STM
-//	whole-folder  10,000 children: ChildrenData, a list and one read after the other, a list and a bulk
 //
 // Counters, barriers and queues are compared with Curator's only: peers self-values and
 // curator-values.
@@ -80,12 +58,6 @@
 //	items-...        1,000 items are put by one client, then consumed by one consumer on another:
 //	                 fifo, locked (WithLockPath), priority, delay, id, simple. A turn is an item.
 //	                 Puts are made in the background, as Curator's default is, but for simple
-//
-// A change of a service is the registration of an instance and, once all watchers have it,
-// its removal. It is seen when a watcher's listener gets the picture with the instance,
-// counted from the call that registers it. A hundred thousand look-ups of a provider follow.
-//
-//	discovery     10 clients register 1,000 instances, 50 others watch them
 //
 // A turn of a verb is one request of one client, from 1, 64 and 1,000 goroutines, and in a
 // bulk one of 10,000 known paths. raw-verbs is the client of go-zookeeper, java-verbs that of ZooKeeper
@@ -106,7 +78,5 @@
 //
 // Locks in Redis have no queue and no quorum behind them, so they run in the uncontended
 // scenario only. etcd always forces its writes to disk, ZooKeeper only with -fsync.
-// Curator and kazoo run in their own processes and get the same time to warm up. Curator's
-// cache is filled three times from a tree of a tenth before it is measured. kazoo's TreeCache is
-// only filled, within a minute, and its memory is that of the process.
+// Curator and kazoo run in their own processes and get the same time to warm up.
 package main

@@ -253,7 +253,9 @@ func growInstances(ctx context.Context, at servers, path string, n int) (closers
 	if err != nil {
 		return open, err
 	}
-	return append(open, services.Close), inParallel(n, func(int) error { return services.Register(ctx, newServiceInstance()) })
+	return append(open, services.Close), inParallel(n, func(int) error {
+		return services.Register(ctx, discovery.NewInstance[any]("growth", "192.0.2.1", 8080))
+	})
 }
 
 // growCacheNodes creates n znodes of 100 bytes, and counts from the start of a cache of them.
@@ -277,7 +279,7 @@ func growCacheNodes(ctx context.Context, at servers, path string, n int) (closer
 }
 
 func createChildren(ctx context.Context, client *framework.Framework, path string, n int) error {
-	data := make([]byte, nodeBytes)
+	data := make([]byte, 100)
 	return inParallel(n, func(i int) error {
 		_, err := client.Create(ctx, path+"/"+strconv.Itoa(i), data, framework.CreatingParentsIfNeeded())
 		return err

@@ -18,12 +18,10 @@ type load struct {
 	Leases     int           // how many may be in together; 0 is a lock for one
 	Readers    int           // how many of ten turns read; the others write
 	Locks      int           // instead of turns at one: so many are acquired, and held together
-	Watchers   int           // of a service
 	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
 	Verb       string        // instead of a lock: the request that is made
 	Paths      int           // how many znodes the requests are about
 	Change     string        // how a leader gives way, in an election
-	Nodes      int           // of a tree that is followed
 	Kind       string        // of the scenario
 	Items      int           // that go through a queue, and as many before to warm up
 	Duration   time.Duration // otherwise turns are counted for so long, after half of it to warm up
@@ -59,22 +57,9 @@ type result struct {
 	Put      float64 `json:"put_per_s,omitempty"`
 	Consumed float64 `json:"consumed_per_s,omitempty"`
 
-	// Of the servers, for one change: of the leader among many candidates, or of a service.
+	// Of the servers, for one change of the leader among many candidates.
 	ChangeRequests float64 `json:"requests_per_change,omitempty"`
 	Woken          float64 `json:"woken_per_change,omitempty"`
-
-	Cache cacheResult `json:"cache,omitzero"`
-
-	// Of a change of a service: from the call that registers an instance until a watcher
-	// has it, and what the servers and the network had to do.
-	SeenP50     float64 `json:"seen_p50_us,omitempty"`
-	SeenP99     float64 `json:"seen_p99_us,omitempty"`
-	ChangeBytes float64 `json:"bytes_per_change,omitempty"`
-
-	// Of one look-up at a provider: nanoseconds, bytes on the heap, and requests.
-	LookUp         float64 `json:"lookup_ns,omitempty"`
-	LookUpBytes    float64 `json:"lookup_heap_bytes,omitempty"`
-	LookUpRequests float64 `json:"requests_per_lookup,omitempty"`
 }
 
 func (r *result) turnsPerSecond() float64 { return float64(r.Turns) / r.Seconds }

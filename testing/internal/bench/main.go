@@ -26,7 +26,6 @@ type options struct {
 	rounds    int
 	duration  time.Duration
 	servers   int
-	nodes     int
 	fsync     bool
 	json      bool
 	out       string
@@ -44,7 +43,6 @@ func main() {
 	flag.IntVar(&o.rounds, "rounds", 5, "how often each peer runs, by turns")
 	flag.DurationVar(&o.duration, "duration", 2*time.Second, "for how long turns are counted, after half of it to warm up")
 	flag.IntVar(&o.servers, "servers", 1, "ZooKeeper servers, 1 or 3")
-	flag.IntVar(&o.nodes, "nodes", 100_000, "nodes of the tree that caches follow")
 	flag.BoolVar(&o.fsync, "fsync", false, "have ZooKeeper force what it writes to disk")
 	flag.BoolVar(&o.json, "json", false, "print the figures of every round as JSON, and no lines")
 	flag.StringVar(&o.out, "out", "", "folder for bench.json, bench.md and charts (default none)")
@@ -72,9 +70,6 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 	if o.rounds < 1 || o.duration < 100*time.Millisecond {
 		return fmt.Errorf("rounds %d, duration %v, expected 1 or more and 100ms or more", o.rounds, o.duration)
 	}
-	if o.nodes < 1 {
-		return fmt.Errorf("nodes %d, expected 1 or more", o.nodes)
-	}
 	if o.growth != "" {
 		var numbers []int
 		for field := range strings.SplitSeq(o.growth, ",") {
@@ -93,7 +88,7 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	under, err := selectScenarios(o.scenarios, o.duration, o.nodes)
+	under, err := selectScenarios(o.scenarios, o.duration)
 	if err != nil {
 		return err
 	}

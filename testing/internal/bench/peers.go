@@ -40,15 +40,11 @@ const (
 	longQueue   = "long-queue"
 	readWrite   = "rw"
 	semaphore   = "semaphore"
-	herd        = "herd"
 	many        = "many"
 
 	election       = "election"
 	electionKilled = "election-killed"
 	electorate     = "electorate"
-
-	caches   = "caches"
-	children = "children"
 
 	counter       = "counter"
 	doubleBarrier = "double-barrier"
@@ -66,10 +62,9 @@ var valueKinds = []string{counter, doubleBarrier, itemsFifo, itemsLocked, itemsP
 // verbs are the scenarios of single requests.
 var verbs = []string{verbGet, verbExists, verbSet, verbCreate, bulkGet, bulkExists, bulkSet}
 
-// peers are all there are, in the order in which they are shown. The three before the
-// elections are what "herd" stands for.
+// peers are all there are, in the order in which they are shown.
 var peers = []peer{
-	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, longQueue, readWrite, semaphore, herd, many}, runSelf, nil},
+	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, longQueue, readWrite, semaphore, many}, runSelf, nil},
 	{"self-telemetry", zookeeper, []string{uncontended, oneProcess}, runSelfTelemetry, nil},
 	{"self-verbs", zookeeper, verbs, runSelfVerb, nil},
 	{"raw-verbs", zookeeper, verbs, runRawVerb, nil},
@@ -82,28 +77,11 @@ var peers = []peer{
 	{"redsync", redis, []string{uncontended}, runRedsync, redisMissing},
 	{"redislock", redis, []string{uncontended}, runRedislock, redisMissing},
 	{"raw", zookeeper, []string{uncontended}, runRaw, nil},
-	{"same-name", zookeeper, []string{herd}, runSameName, nil},
-	{"watch-children", zookeeper, []string{herd}, runChildrenWatchers, nil},
-	{"watch-predecessor", zookeeper, []string{herd}, runTextbook, nil},
 	{"self-latch", zookeeper, []string{election, electionKilled, electorate}, runElection, nil},
 	{"curator-latch", zookeeper, []string{election, electionKilled}, runJava, javaMissing},
-	{"self-cache", zookeeper, []string{caches}, runSelfCache, nil},
-	{"curator-cache", zookeeper, []string{caches}, runJavaCache, javaMissing},
-	{"kazoo-cache", zookeeper, []string{caches}, runPythonCache, pythonMissing},
-	{"raw-reads", zookeeper, []string{caches}, runRawReads, nil},
-	{"self-children", zookeeper, []string{children}, runSelfChildren, nil},
-	{"curator-children", zookeeper, []string{children}, runJavaChildren, javaMissing},
 	{"etcd-election", etcd, []string{election, electionKilled}, runEtcdElection, etcdMissing},
-	{"self-txn", zookeeper, []string{txns}, runSelfTxn, nil},
-	{"raw-txn", zookeeper, []string{txns}, runRawTxn, nil},
-	{"etcd-txn", etcd, []string{txns}, runEtcdTxn, etcdMissing},
-	{"self-folder", zookeeper, []string{wholeFolder}, runSelfFolder, nil},
-	{"list-and-get", zookeeper, []string{wholeFolder}, runListAndGet, nil},
-	{"list-and-bulk", zookeeper, []string{wholeFolder}, runListAndPipeline, nil},
 	{"self-values", zookeeper, valueKinds, runValues, nil},
 	{"curator-values", zookeeper, valueKinds, runJavaValues, javaMissing},
-	{"self-discovery", zookeeper, []string{services}, runServices, nil},
-	{"curator-discovery", zookeeper, []string{services}, runJavaServices, javaOfServicesMissing},
 }
 
 // selectPeers returns those with the names, comma-separated; all for "".

@@ -8,15 +8,13 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 )
 
-// relay is a way to a server that can be cut. It copies bytes, counts them and does not look at them.
+// relay is a way to a server that can be cut. It copies bytes, and does not look at them.
 type relay struct {
-	there, back atomic.Int64 // bytes to the server and to the client
-	server      string
-	listener    net.Listener
-	ended       sync.WaitGroup
+	server   string
+	listener net.Listener
+	ended    sync.WaitGroup
 
 	mu     sync.Mutex
 	closed bool              // to connections
@@ -53,12 +51,9 @@ func (r *relay) carry(client net.Conn) {
 		return
 	}
 	var ways sync.WaitGroup
-	for _, way := range []struct {
-		from, to net.Conn
-		carried  *atomic.Int64
-	}{{client, server, &r.there}, {server, client, &r.back}} {
+	for _, way := range [][2]net.Conn{{client, server}, {server, client}} {
 		ways.Go(func() {
-			_, _ = io.Copy(counting{way.to, way.carried}, way.from) // that it ends is all that matters
+			_, _ = io.Copy(way[1], way[0]) // that it ends is all that matters
 			closeAll(client, server)
 		})
 	}
@@ -67,18 +62,6 @@ func (r *relay) carry(client net.Conn) {
 	defer r.mu.Unlock()
 	delete(r.conns, client)
 	delete(r.conns, server)
-}
-
-// counting counts what is written.
-type counting struct {
-	io.Writer
-	carried *atomic.Int64
-}
-
-func (c counting) Write(p []byte) (int, error) {
-	n, err := c.Writer.Write(p)
-	c.carried.Add(int64(n))
-	return n, err
 }
 
 // enter notes the connections, unless the way is cut.
@@ -102,7 +85,7 @@ func closeAll(conns ...net.Conn) {
 	}
 }
 
-// cut ends all connections, and refuses others until restore.
+// cut ends all connections, and refuses others.
 func (r *relay) cut() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,12 +93,6 @@ func (r *relay) cut() {
 	for c := range r.conns {
 		closeAll(c)
 	}
-}
-
-func (r *relay) restore() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closed = false
 }
 
 func (r *relay) close() error {

@@ -30,9 +30,9 @@ func spread(values []float64) float64 {
 }
 
 // told reports whether a peer measures the metric. Only those in this process know their
-// memory, and some caches are filled only.
+// memory.
 func (of metric) told(m *measured) bool {
-	always := of.name != allocs.name && of.name != heapPerWaiter.name && m.Scenario != caches && m.Scenario != children
+	always := of.name != allocs.name && of.name != heapPerWaiter.name
 	return always || median(m.values(of)) > 0
 }
 

@@ -52,19 +52,10 @@ var scenarios = append([]scenario{
 	{longQueue, load{Clients: 1, Goroutines: 5000, Queue: true}, queueMetrics},
 	{readWrite, load{Clients: 8, Goroutines: 1, Readers: 8}, []metric{turnsPerSecond, waitTail, clientCPU}},
 	{semaphore, load{Clients: 8, Goroutines: 1, Leases: 3}, []metric{turnsPerSecond, waitTail, clientCPU}},
-	{herd, load{Clients: 2, Goroutines: 1}, herdMetrics},
-	{herd, load{Clients: 8, Goroutines: 1}, herdMetrics},
-	{herd, load{Clients: 32, Goroutines: 1}, herdMetrics},
-	{herd, load{Clients: 128, Goroutines: 1}, herdMetrics},
-	{herd, load{Clients: 256, Goroutines: 1}, herdMetrics},
 	{many, load{Clients: 1, Goroutines: 64, Locks: 10_000}, []metric{turnsPerSecond, requests, bytesPerTurn, allocs, heapPerLock}},
 	{election, load{Clients: 8, Goroutines: 1, Change: byResigning}, changeMetrics},
 	{electionKilled, load{Clients: 8, Goroutines: 1, Change: byDying}, changeMetrics[:2]}, // waiting for candidates to come back takes requests, too
 	{electorate, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, handMedian, changeRequests, woken}},
-	{caches, load{Clients: 1, Goroutines: 1}, cacheMetrics},
-	{children, load{Clients: 1, Goroutines: 1}, childrenMetrics},
-	{txns, load{Clients: 8, Goroutines: 1, Leases: 8}, txnMetrics},
-	{wholeFolder, load{Clients: 1, Goroutines: 1, Paths: 10_000}, folderMetrics},
 	{counter, load{Clients: 8, Goroutines: 1, Leases: 8}, []metric{turnsPerSecond, turnMedian, requests, clientCPU}},
 	{counter, load{Clients: 1, Goroutines: 64, Leases: 64}, []metric{turnsPerSecond, turnMedian, requests, clientCPU}},
 	{doubleBarrier, load{Clients: 10, Goroutines: 10}, roundMetrics},
@@ -75,7 +66,6 @@ var scenarios = append([]scenario{
 	{itemsDelay, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
 	{itemsID, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
 	{itemsSimple, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
-	{services, load{Clients: 10, Goroutines: 100, Watchers: 50}, serviceMetrics},
 }, verbScenarios()...)
 
 var (
@@ -91,17 +81,12 @@ var changeMetrics = []metric{handMedian, handTail, requests, notifications, clie
 
 var queueMetrics = []metric{turnsPerSecond, requests, notifications, bytesPerTurn, clientCPU, heapPerWaiter}
 
-var herdMetrics = []metric{turnsPerSecond, notifications, requests, bytesPerTurn}
-
 // selectScenarios returns those of the kinds, comma-separated; all for "".
-func selectScenarios(kinds string, duration time.Duration, nodes int) ([]scenario, error) {
+func selectScenarios(kinds string, duration time.Duration) ([]scenario, error) {
 	var chosen []scenario
 	for _, s := range scenarios {
 		if kinds == "" || slices.Contains(strings.Split(kinds, ","), s.kind) {
 			s.load.Duration, s.load.Kind = duration, s.kind
-			if s.kind == caches || s.kind == children {
-				s.load.Nodes = nodes
-			}
 			chosen = append(chosen, s)
 		}
 	}
