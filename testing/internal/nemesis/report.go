@@ -36,8 +36,8 @@ type summary struct {
 	promises []promise // in the order of the line
 }
 
-// judge runs all checkers on the report of a campaign, prints what they find, and saves a summary,
-// and a page to look at for each round, beside the report. It returns an error unless every promise was kept, every floor
+// judge runs all checkers on the report of a campaign, prints what they find, and saves a summary
+// beside the report. It returns an error unless every promise was kept, every floor
 // reached and every bound kept. It is the same for a campaign that has just ended and for one
 // of long ago.
 //
@@ -53,9 +53,6 @@ func judge(w io.Writer, folder string) error {
 	for _, round := range record.Rounds {
 		r, err := loadRound(filepath.Join(folder, round.Folder), round)
 		if err != nil {
-			return err
-		}
-		if err := writePage(folder, r); err != nil {
 			return err
 		}
 		lost, uncounted := r.losses(), 0
