@@ -135,7 +135,7 @@
 //	go -C testing/internal/bench run . -peers self-values,curator-values -scenario items-fifo,items-locked,items-priority,items-delay,items-id,items-simple
 //
 // It prints put_per_s and consumed_per_s, and the requests and bytes for each
-// item. The README in that folder has the last figures.
+// item. NOTES.md in that folder has the last figures.
 //
 // # Coming from Curator
 //

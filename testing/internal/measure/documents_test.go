@@ -168,6 +168,32 @@ func TestFirstPagesAreShort(t *testing.T) {
 	require.Greater(t, programs, 10)
 }
 
+// TestFirstPagesFiguresAreMeasured: the page of the benchmark has the figures of the README, of three servers, and
+// CHOOSING.md has the same rows.
+func TestFirstPagesFiguresAreMeasured(t *testing.T) {
+	_, three, found := strings.Cut(content(t, "testing/internal/bench/README.md"), "\n## Three servers that force to disk\n")
+	require.True(t, found)
+	three, _, _ = strings.Cut(three, "\n## ")
+	require.Contains(t, three, "| | here | Curator 5.4 | zk.Lock |")
+	choosing := content(t, "recipes/CHOOSING.md")
+	require.Contains(t, content(t, "README.md"), "| | this library | zk.Lock | Curator 5.4 |")
+	rows := regexp.MustCompile(`(?m)^\| (an? turn.*|turns.*) \| (.*) \| (.*) \| (.*) \|$`).FindAllStringSubmatch(content(t, "README.md"), -1)
+	require.Greater(t, len(rows), 2)
+	for _, row := range rows {
+		require.Contains(t, three, "\n| "+row[1]+" | "+row[2]+" | "+row[4]+" | "+row[3]+" |")
+		require.Contains(t, choosing, "\n"+row[0]+"\n")
+	}
+}
+
+// TestFirstPagesOfTheHouseAreShort: what contributors read stays short. Records of what was measured stand apart.
+func TestFirstPagesOfTheHouseAreShort(t *testing.T) {
+	for name, words := range map[string]int{
+		"ARCHITECTURE.md": 3600, "CHANGELOG.md": 750, "testing/internal/nemesis/README.md": 1900, "testing/internal/bench/README.md": 1600,
+	} {
+		require.LessOrEqual(t, len(strings.Fields(content(t, name))), words, name)
+	}
+}
+
 // tree is what the module consists of: paths relative to its root.
 type tree struct{ files, folders []string }
 

@@ -10,8 +10,8 @@
 //	go -C testing/internal run ./nemesis -replay /tmp/run                 # judges a saved run again
 //
 // It needs Linux, Java, ZooKeeper and network namespaces; see package ensemble. README.md
-// in this folder says what is promised under which error policy, what was run, and what was
-// found.
+// in this folder says what is promised under which error policy, and RUNS.md what was run and
+// what was found.
 //
 // # A campaign
 //
