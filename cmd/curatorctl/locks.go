@@ -58,7 +58,7 @@ func (l lockRow) cells(wide bool) []string {
 	if wide {
 		token, session, client := "-", "-", "-"
 		if p := l.OldestHold; p != nil {
-			token, session, client = strconv.FormatInt(p.Token, 10), sessionText(p.Session), inspect.Client(*p)
+			token, session, client = strconv.FormatInt(p.Token, 10), inspect.SessionText(p.Session), inspect.Client(*p)
 		}
 		cells = append(cells, token, session, client, strconv.Itoa(len(l.Foreign)))
 	}
@@ -164,7 +164,7 @@ func verbLockShow(fs *flag.FlagSet) func(context.Context, *call) error {
 	}
 }
 
-func (c *call) showRecipe(r inspect.Recipe, owners census) error {
+func (c *call) showRecipe(r inspect.Recipe, owners inspect.Census) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s, %d hold, %d wait", printable(r.Path), r.Kind, r.Holders, r.Waiters)
 	if r.MaxLeases > 0 {
@@ -186,7 +186,7 @@ func (c *call) showRecipe(r inspect.Recipe, owners census) error {
 		for _, ahead := range p.WaitsFor {
 			fmt.Fprintf(&b, ", behind %s", names[ahead])
 		}
-		fmt.Fprintf(&b, "\n        node %s\n        %s", printable(p.Path), owners.describe(p.Session))
+		fmt.Fprintf(&b, "\n        node %s\n        %s", printable(p.Path), owners.Describe(p.Session))
 	}
 	for _, name := range r.Foreign {
 		fmt.Fprintf(&b, "\n  foreign child %s", printable(name))
@@ -276,7 +276,7 @@ func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
 			return fmt.Errorf("%s has the token %d, expected %d: it is another hold", node, p.Token, *token)
 		}
 		_, name := framework.SplitPath(node)
-		c.complainf("deletes %s of %s, there for %s, session %s\n", printable(name), nameOf(p), age(p.Since), sessionText(p.Session))
+		c.complainf("deletes %s of %s, there for %s, session %s\n", printable(name), nameOf(p), age(p.Since), inspect.SessionText(p.Session))
 		c.complainf("%s; the owner learns of it from the server, and may work until then\n", successorIn(recipes, node))
 		if !*yes {
 			return usage("lock break: nothing was done: -yes is missing")

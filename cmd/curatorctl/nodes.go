@@ -320,7 +320,7 @@ func verbTree(*flag.FlagSet) func(context.Context, *call) error {
 			case z.Err != nil:
 				line += "  (may not be read)"
 			case z.Stat.EphemeralOwner != 0:
-				line += "  " + sessionText(z.Stat.EphemeralOwner)
+				line += "  " + inspect.SessionText(z.Stat.EphemeralOwner)
 			case c.output == "wide":
 				line += fmt.Sprintf("  %s, %d bytes, version %d", modeOf(z.Stat), z.Stat.DataLength, z.Stat.Version)
 			}
@@ -350,7 +350,7 @@ func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
 		if _, err := path.Match(*name, ""); err != nil {
 			return usage("find: -name %q: %w", *name, err)
 		}
-		session, isSession := sessionID(*owner)
+		session, isSession := inspect.ParseSession(*owner)
 		if *owner != "" && !isSession {
 			return usage("find: -owner %q, expected 0x and hexadecimal digits", *owner)
 		}

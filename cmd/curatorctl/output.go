@@ -13,6 +13,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -98,24 +99,4 @@ func short(d time.Duration) string {
 const longName = 60
 
 // nameOf is what people call a participant.
-func nameOf(p locks.Participant) string { return cut(wholeName(p), longName) }
-
-func wholeName(p locks.Participant) string {
-	switch {
-	case p.RevocationRequested():
-		return "(asked to give way)"
-	case p.Label != "":
-		return printable(fmt.Sprintf("%s (%s/%d)", p.Label, p.Host, p.PID))
-	case p.Identity != "":
-		return printable(p.Identity)
-	default:
-		return sessionText(p.Session)
-	}
-}
-
-func sessionText(session int64) string {
-	if session == 0 {
-		return "no session"
-	}
-	return fmt.Sprintf("0x%x", uint64(session)) //nolint:gosec // ZooKeeper's logs print it so
-}
+func nameOf(p locks.Participant) string { return cut(inspect.Name(p), longName) }

@@ -23,6 +23,15 @@
 // holders and of the contender that has waited longest, which is enough for a list. [WithMemoryLimit]
 // is for programs whose memory must not grow with the data that other clients write into ZooKeeper.
 //
+// # Why it is stuck
+//
+//	e, err := inspect.Explain(ctx, client, "/locks/report")
+//	fmt.Print(e)
+//
+// Explain says in plain English who holds a lock, whether that client is alive, who waits, why the
+// first waiter does not have the lock yet, and which command helps at what risk. For a program the
+// same is in [Explanation.Findings]. It asks the servers for their sessions; see [Sessions].
+//
 // # What cannot be seen
 //
 //   - A lock without contenders is an empty folder, like any other.

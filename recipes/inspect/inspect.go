@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
@@ -23,6 +24,8 @@ type config struct {
 	all       bool // with heads: read all, to find those that take part
 	maxLeases int
 	room      *room // nil without WithMemoryLimit
+
+	longerThan time.Duration // of Explain; 0 for any
 }
 
 func (c config) ofAll() config {

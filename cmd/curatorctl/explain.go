@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"strings"
+
+	"github.com/gocurator/curator/recipes/inspect"
+)
+
+// verbExplain says why a lock is stuck.
+func verbExplain(fs *flag.FlagSet) func(context.Context, *call) error {
+	permits := numberFlag(fs, "permits", "the `maximum` of a semaphore, which its znodes do not say", 1, 0)
+	longer := timeFlag(fs, "waiting-longer", "a wait of more than this `time` for a client that is alive is trouble, too")
+	return func(ctx context.Context, c *call) error {
+		var opts []inspect.Option
+		if *permits != 0 {
+			opts = append(opts, inspect.WithMaxLeases(*permits))
+		}
+		if *longer != 0 {
+			opts = append(opts, inspect.LongerThan(*longer))
+		}
+		e, err := inspect.Explain(ctx, c.client, c.args[0], opts...)
+		if err != nil {
+			return err
+		}
+		if c.output == "json" {
+			err = c.json(e)
+		} else {
+			err = c.println(strings.TrimSuffix(e.String(), "\n"))
+		}
+		if err == nil && e.Trouble() {
+			return &exit{status: exitFound}
+		}
+		return err
+	}
+}

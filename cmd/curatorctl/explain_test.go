@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"regexp"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestExplainAdviceHelps: the first command that explain prints, as a user would copy it, lets the waiter in.
+func TestExplainAdviceHelps(t *testing.T) {
+	const path = "/locks/it's stuck"
+	for _, test := range []struct {
+		name   string
+		block  func(t *testing.T, server zktest.Backend, client *framework.Framework)
+		flags  []string
+		reason inspect.Reason
+	}{
+		{name: "a znode made by hand", reason: inspect.ReasonForeign, block: func(t *testing.T, _ zktest.Backend, client *framework.Framework) {
+			t.Helper()
+			_, err := client.Create(t.Context(), path+"/my-lock-0000000000", nil, framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+		}},
+		{name: "a killed holder", reason: inspect.ReasonLost, block: func(t *testing.T, server zktest.Backend, _ *framework.Framework) {
+			t.Helper()
+			client, proxy := zktest.ClientViaProxy(t, server)
+			mutex, err := locks.NewInterProcessMutex(client, path)
+			require.NoError(t, err)
+			lease, err := mutex.Acquire(zktest.Context(t))
+			require.NoError(t, err)
+			t.Cleanup(func() { _ = lease.Release(context.Background()) }) // it may be lost by then
+			proxy.Refuse(true)
+			proxy.Cut()
+			t.Cleanup(func() { proxy.Refuse(false) })
+		}},
+		{name: "a holder that overstays", reason: inspect.ReasonOverstays, flags: []string{"-waiting-longer", "1ms"}, block: func(t *testing.T, _ zktest.Backend, client *framework.Framework) {
+			t.Helper()
+			mutex, err := locks.NewInterProcessMutex(client, path, locks.WithoutReentry(), locks.WithRevocationListener(func(l *locks.Lease) {
+				_ = l.Release(context.Background()) // the waiter shows it
+			}))
+			require.NoError(t, err)
+			_, err = mutex.Acquire(zktest.Context(t))
+			require.NoError(t, err)
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client := zktest.Client(t, server)
+				test.block(t, server, client)
+				mutex, err := locks.NewInterProcessMutex(client, path, locks.WithoutReentry())
+				require.NoError(t, err)
+				got := make(chan *locks.Lease, 1)
+				go func() {
+					lease, err := mutex.Acquire(zktest.Context(t))
+					if err != nil {
+						t.Errorf("the waiter: %v", err)
+					}
+					got <- lease
+				}()
+				for f, err := range client.FollowChildren(zktest.Context(t), path) {
+					require.NoError(t, err)
+					if len(f.Names) == 2 {
+						break
+					}
+				}
+				args := append([]string{"explain", path}, test.flags...)
+				var e inspect.Explanation
+				var said outcome
+				for len(e.Findings) == 0 || e.Findings[0].Reason != test.reason { // the server may not have noticed yet
+					said = curatorctl(t, server.ConnectString(), "", append(args, "-o", "json")...)
+					require.NoError(t, json.Unmarshal([]byte(said.stdout), &e), said.stderr)
+					require.NoError(t, zktest.Context(t).Err())
+				}
+				require.Equal(t, exitFound, said.status)
+				said = curatorctl(t, server.ConnectString(), "", args...)
+				require.Equal(t, exitFound, said.status)
+				command := regexp.MustCompile(`(?m)^    (curatorctl .*)$`).FindStringSubmatch(said.stdout)
+				require.NotNil(t, command, said.stdout)
+				done := curatorctl(t, server.ConnectString(), "", words(command[1])[1:]...)
+				require.Zero(t, done.status, "%s: %s", command[1], done.stderr)
+				require.NoError(t, zktest.Await(t, got, "the lock").Release(t.Context()))
+				require.Zero(t, curatorctl(t, server.ConnectString(), "", args...).status)
+			})
+		})
+	}
+}
+
+// words are the words of a command line as a shell reads it, with quotes around a whole word.
+func words(line string) (words []string) {
+	for _, m := range regexp.MustCompile(`'((?:[^']|'\\'')*)'|(\S+)`).FindAllStringSubmatch(line, -1) {
+		words = append(words, regexp.MustCompile(`'\\''`).ReplaceAllString(m[1], "'")+m[2])
+	}
+	return words
+}
+
+// TestExplainBadInput is refused before anything is sent.
+func TestExplainBadInput(t *testing.T) {
+	play(t, zktest.NewServer(t).Addr(), `
+$ explain
+[64] curatorctl: explain: 0 arguments, expected PATH
+$ explain locks
+[64] curatorctl: explain: invalid path*
+$ explain -permits 0 /locks
+[64] curatorctl: explain: *expected 1 or more*
+$ explain /missing
+[1] curatorctl: *node does not exist*
+$ create /free
+/free
+$ explain /free
+/free has no contender: it is no recipe, or a lock that is free.
+`)
+}

@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Reason is why the first waiter does not have a lock yet, or why there is nothing to wait for.
+type Reason string
+
+// These reasons are no trouble.
+const (
+	ReasonFree   Reason = "free"   // no client holds it or waits
+	ReasonHeld   Reason = "held"   // no client waits
+	ReasonTurn   Reason = "turn"   // the first waiter is behind a contender whose client is alive, as far as is known
+	ReasonLimit  Reason = "limit"  // all permits are out, and their clients are alive
+	ReasonWriter Reason = "writer" // readers wait behind a writer, which waits for readers before it
+	ReasonOther  Reason = "other"  // it is no lock
+)
+
+// These reasons are trouble.
+const (
+	ReasonOverstays  Reason = "overstays"  // a contender has waited for longer than [LongerThan] for a client that is alive
+	ReasonAsked      Reason = "asked"      // as ReasonOverstays, and the holder was asked to give way
+	ReasonSilent     Reason = "silent"     // a client is connected, and has missed its pings: it is paused or cut off
+	ReasonLost       Reason = "lost"       // a client has no connection to any server, and its session has not expired yet
+	ReasonForeign    Reason = "foreign"    // a znode that is no contender keeps contenders out
+	ReasonUnreadable Reason = "unreadable" // the client that asks may not read a node of the queue
+	ReasonPaused     Reason = "paused"     // no permit is out, and a contender waits: the maximum is 0
+	ReasonMixed      Reason = "mixed"      // two recipes at one path, which do not exclude each other
+)
+
+// Finding is what [Explain] says of one recipe.
+type Finding struct {
+	Path   string `json:"path"` // of the recipe
+	Kind   Kind   `json:"kind"`
+	Reason Reason `json:"reason"`
+
+	// Trouble says that waiting is not enough, or that it takes until a session expires.
+	Trouble bool `json:"trouble"`
+
+	Node   string   `json:"node,omitempty"` // the znode in the way
+	Text   string   `json:"text"`           // the same in words
+	Advice []Advice `json:"advice,omitempty"`
+}
+
+// Advice is a command that helps, and what it risks.
+type Advice struct {
+	Command string `json:"command"` // for a shell
+	Risk    string `json:"risk"`
+}
+
+// Explanation says why the recipes at a path are stuck, or that they are not.
+type Explanation struct {
+	Path string `json:"path"`
+
+	// Findings has one for each recipe first: why its first waiter waits. Others are about trouble
+	// behind that.
+	Findings []Finding `json:"findings"`
+
+	Recipes  []Recipe           `json:"recipes"`
+	Sessions map[string]Session `json:"sessions"` // of the participants, by their ids
+
+	// Unknown says what the servers have not told, empty if nothing. An unknown client counts as alive.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Trouble reports whether a finding is trouble.
+func (e Explanation) Trouble() bool {
+	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Trouble })
+}
+
+// String returns the findings as a text, a paragraph for each, with the commands that help.
+func (e Explanation) String() string {
+	var b strings.Builder
+	for _, f := range e.Findings {
+		fmt.Fprintf(&b, "%s\n", f.Text)
+		for _, a := range f.Advice {
+			fmt.Fprintf(&b, "    %s\n        %s\n", a.Command, a.Risk)
+		}
+	}
+	if e.Unknown != "" {
+		fmt.Fprintf(&b, "Not known: %s\n", e.Unknown)
+	}
+	return b.String()
+}
+
+// LongerThan says how long a wait for a client that is alive may take before [Explain] calls it
+// trouble. Leaders lead for as long as they live, so the wait for a [LeaderLatch] may take any time.
+// Without this option the wait for a client that is alive is no trouble.
+func LongerThan(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d <= 0 {
+			return fmt.Errorf("LongerThan(%v), expected more than 0", d)
+		}
+		c.longerThan = d
+		return nil
+	})
+}
+
+// Explain says why the recipes at a path are stuck: who holds each, who waits, whether their clients
+// are alive, why the first waiter waits, and what helps. For a group that divides partitions it
+// explains the locks of partitions that have waiters.
+//
+// It makes the requests of [At] and of [Sessions], and one for each znode that is no contender and
+// keeps contenders out. Where the servers do not tell of their sessions, Explain does without, and
+// says so in Unknown. The error is that of [At].
+func Explain(ctx context.Context, client *framework.Framework, path string, opts ...Option) (Explanation, error) {
+	cfg, err := newConfig(ctx, client, path, opts)
+	if err != nil {
+		return Explanation{}, fmt.Errorf("inspect: %s: %w", path, err)
+	}
+	x := &explainer{config: cfg, ctx: ctx, client: client, opts: opts, said: Explanation{Path: path, Sessions: make(map[string]Session)}}
+	if x.census, err = Sessions(ctx, client); err != nil {
+		x.said.Unknown = strings.ReplaceAll(err.Error(), "\n", "; ")
+	}
+	if err := x.explain(path); err != nil {
+		return Explanation{}, err
+	}
+	return x.said, nil
+}
+
+// explainer is an [Explain] that is under way.
+type explainer struct {
+	config
+	ctx    context.Context //nolint:containedctx // of one call
+	client *framework.Framework
+	opts   []Option
+	census Census
+	said   Explanation
+}
+
+// explain adds what there is to say of one path.
+func (x *explainer) explain(path string) error {
+	recipes, err := At(x.ctx, x.client, path, x.opts...)
+	if err != nil {
+		return err
+	}
+	strangers, err := x.strangers(recipes)
+	if err != nil {
+		return fmt.Errorf("inspect: %s: %w", path, err)
+	}
+	return x.judge(path, recipes, strangers)
+}
+
+// strangers reads the znodes that contenders wait for and that are no contenders. A contender that has left since the queue
+// was listed is none of them.
+func (x *explainer) strangers(recipes []Recipe) (map[string]framework.Stat, error) {
+	found, known := make(map[string]framework.Stat), make(map[string]bool)
+	var ahead []string
+	for _, r := range recipes {
+		for _, p := range r.Participants {
+			known[p.Path] = true
+			if len(r.Participants) >= r.Holders+r.Waiters { // or those that were not read would seem to be strangers
+				ahead = append(ahead, p.WaitsFor...)
+			}
+		}
+	}
+	for _, path := range ahead {
+		if _, isRead := found[path]; known[path] || isRead {
+			continue
+		}
+		stat, err := x.client.Exists(x.ctx, path)
+		switch {
+		case errors.Is(err, framework.ErrNoAuth):
+			found[path] = framework.Stat{}
+		case err != nil:
+			return nil, err
+		case stat != nil:
+			found[path] = *stat
+		}
+	}
+	return found, nil
+}
+
+// judge adds the findings about the recipes at one path.
+func (x *explainer) judge(path string, recipes []Recipe, strangers map[string]framework.Stat) error {
+	x.said.Recipes = append(x.said.Recipes, recipes...)
+	var contended []string
+	for _, r := range recipes {
+		for _, p := range r.Participants {
+			if s := x.census.Sessions[p.Session]; s != nil {
+				told := *s
+				told.Ephemerals = nil // those of all servers are long
+				x.said.Sessions[s.ID] = told
+			}
+		}
+		q := &queue{explainer: x, Recipe: r, strangers: strangers}
+		switch {
+		case r.Kind.IsLock():
+			contended = append(contended, string(r.Kind))
+			q.judge()
+		case r.Kind == Partitions:
+			if err := q.judgePartitions(); err != nil {
+				return err
+			}
+		default:
+			q.find(ReasonOther, false, "", "It is no lock.")
+		}
+	}
+	switch {
+	case len(recipes) == 0:
+		x.add(Finding{Path: path, Reason: ReasonFree, Text: printable(path) + " has no contender: it is no recipe, or a lock that is free."})
+	case len(contended) > 1:
+		slices.Sort(contended)
+		x.add(Finding{Path: path, Reason: ReasonMixed, Trouble: true, Text: fmt.Sprintf("%s is used as %s at the same time. They do not exclude each other: "+
+			"clients that hold one and clients that hold another work together. Have all clients use one kind.", printable(path), strings.Join(contended, " and as "))})
+	}
+	return nil
+}
+
+func (x *explainer) add(f Finding) { x.said.Findings = append(x.said.Findings, f) }
+
+// judgePartitions explains the locks of the partitions for which members wait.
+func (q *queue) judgePartitions() error {
+	survey, err := Walk(q.ctx, q.client, framework.JoinPath(q.Path, turnsFolder), append(slices.Clip(q.opts), HeadsOnly())...)
+	if err != nil {
+		return err
+	}
+	moving := 0
+	for _, r := range survey.Recipes {
+		if r.Waiters > 0 {
+			moving++
+		}
+	}
+	q.find(ReasonOther, false, "", fmt.Sprintf("Members wait for %d of %d partitions.", moving, q.Items))
+	for _, r := range survey.Recipes {
+		if r.Waiters == 0 {
+			continue
+		}
+		if err := q.explain(r.Path); err != nil && !errors.Is(err, framework.ErrNoNode) {
+			return err
+		}
+	}
+	return nil
+}
+
+// queue is one recipe that is being explained.
+type queue struct {
+	*explainer
+	Recipe
+	strangers map[string]framework.Stat
+}
+
+// shown is how many holders, and how many waiters, a text names.
+const shown = 5
+
+// find adds a finding, with who holds and who waits before the reason.
+func (q *queue) find(reason Reason, isTrouble bool, node, why string, advice ...Advice) {
+	text := fmt.Sprintf("%s is %s: %d hold, %d wait", printable(q.Path), inWords[q.Kind], q.Holders, q.Waiters)
+	if q.MaxLeases > 0 {
+		text += fmt.Sprintf(", at most %d hold", q.MaxLeases)
+	}
+	text += "."
+	described := make(map[int64]bool)
+	for _, holds := range []bool{true, false} {
+		n := 0
+		for _, p := range q.Participants {
+			if p.Holds != holds || !q.Kind.IsLock() {
+				continue
+			}
+			if n++; n <= shown {
+				text += " " + q.introduce(p, described)
+			}
+		}
+		if n > shown {
+			text += fmt.Sprintf(" %d more %s.", n-shown, map[bool]string{true: "hold", false: "wait"}[holds])
+		}
+	}
+	q.add(Finding{Path: q.Path, Kind: q.Kind, Reason: reason, Trouble: isTrouble, Node: node, Text: text + " " + why, Advice: advice})
+}
+
+// introduce says who a participant is, and describes its session unless that was described before.
+func (q *queue) introduce(p locks.Participant, described map[int64]bool) string {
+	if p.Token == 0 {
+		return printable(p.Path) + " may not be read."
+	}
+	session := "session " + SessionText(p.Session)
+	if !described[p.Session] {
+		described[p.Session] = true
+		session = q.census.Describe(p.Session)
+	}
+	if !p.Holds {
+		return fmt.Sprintf("%s waits for %s; %s.", Name(p), agoOf(p), session)
+	}
+	return fmt.Sprintf("%s holds it since %s, for %s, with the token %d; %s.",
+		Name(p), p.Since.UTC().Format(time.RFC3339), agoOf(p), p.Token, session)
+}
+
+func agoOf(p locks.Participant) string {
+	return max(time.Since(p.Since), 0).Round(time.Second).String()
+}
+
+// judge finds out why the first waiter waits, and what is wrong behind it.
+func (q *queue) judge() {
+	waiter, waits := q.first(false)
+	switch {
+	case q.Holders+q.Waiters == 0:
+		q.find(ReasonFree, false, "", "No client holds it or waits for it.")
+		return
+	case !waits:
+		q.judgeHolder(nil)
+	default:
+		q.judgeWaiter(waiter)
+	}
+	reported := q.said.Findings[len(q.said.Findings)-1].Node
+	told := make(map[int64]bool) // sessions
+	for _, p := range q.Participants {
+		for _, ahead := range p.WaitsFor {
+			if _, isStranger := q.strangers[ahead]; isStranger && ahead != reported {
+				q.findStranger(ahead, p)
+				reported = ahead
+			}
+		}
+		if s := q.census.Sessions[p.Session]; !p.Holds && q.isDead(s) && p.Path != reported && !told[p.Session] {
+			told[p.Session] = true
+			q.findDead(p, s, fmt.Sprintf("When the turn of %s comes, contenders behind it wait for its client.", Name(p)))
+		}
+	}
+	for _, name := range q.Foreign {
+		if q.Kind == Semaphore && strings.HasPrefix(name, leasesFolder+"/") && q.Waiters > 0 {
+			path := framework.JoinPath(q.Path, name)
+			q.find(ReasonForeign, true, path, fmt.Sprintf("%s is no permit. Clients in Java count it as one all the same.", printable(path)), deleting(path))
+		}
+	}
+}
+
+func (q *queue) first(holds bool) (p locks.Participant, found bool) {
+	i := slices.IndexFunc(q.Participants, func(p locks.Participant) bool { return p.Holds == holds })
+	if i < 0 {
+		return p, false
+	}
+	return q.Participants[i], true
+}
+
+// isDead reports whether a session has no client that answers. A session that no server lists is not known.
+func (q *queue) isDead(s *Session) bool {
+	return s != nil && (s.isLost() && q.census.Whole || s.isSilent())
+}
+
+// inFlight is longer than a client that is alive takes to learn that it has a permit.
+const inFlight = 10 * time.Second
+
+// judgeWaiter says why the first waiter waits.
+func (q *queue) judgeWaiter(waiter locks.Participant) {
+	for _, ahead := range waiter.WaitsFor {
+		if _, isStranger := q.strangers[ahead]; isStranger {
+			q.findStranger(ahead, waiter)
+			return
+		}
+	}
+	if q.Holders > 0 {
+		q.judgeHolder(&waiter)
+		return
+	}
+	s := q.census.Sessions[waiter.Session]
+	switch {
+	case waiter.Token == 0:
+		q.findUnreadable(waiter)
+	case q.isDead(s):
+		q.findDead(waiter, s, "It is the first, so the others wait for its client.")
+	case waiter.LockName == leaseName && time.Since(waiter.Since) > inFlight:
+		q.find(ReasonPaused, true, waiter.Path, "No client has a permit, and the first waiter gets none. So the maximum is 0: the semaphore is paused, "+
+			"or the znode that has its maximum says so.")
+	default:
+		q.find(ReasonTurn, false, waiter.Path, "The first waiter is about to get it.")
+	}
+}
+
+// judgeHolder says what holders do that the waiter, if there is one, waits for. The worst comes first.
+func (q *queue) judgeHolder(waiter *locks.Participant) {
+	oldest, _ := q.OldestHold()
+	for _, p := range q.Participants {
+		s := q.census.Sessions[p.Session]
+		switch {
+		case !p.Holds:
+		case p.Token == 0:
+			q.findUnreadable(p)
+			return
+		case q.isDead(s):
+			q.findDead(p, s, "")
+			return
+		}
+	}
+	if waiter == nil {
+		q.find(ReasonHeld, false, oldest.Path, "No client waits.")
+		return
+	}
+	node := cmp.Or(oldest.Path, waiter.Path)
+	if q.longerThan > 0 && time.Since(waiter.Since) > q.longerThan && q.Kind != LeaderLatch {
+		reason, why := ReasonOverstays, fmt.Sprintf("The first waiter has waited for longer than %v. As far as the servers know the client of the oldest hold is alive: "+
+			"it works, it has forgotten the release, or it waits for something itself.", q.longerThan)
+		if oldest.RevocationRequested() {
+			reason, why = ReasonAsked, why+" It was asked to give way, and has not."
+		}
+		q.find(reason, true, node, why+" See what that process does.", q.revoking(oldest), q.breaking(oldest))
+		return
+	}
+	switch {
+	case q.Kind == LeaderLatch:
+		q.find(ReasonTurn, false, node, "Candidates wait for as long as the leader lives.")
+	case q.Kind == Semaphore || q.Kind == KazooSemaphore:
+		q.find(ReasonLimit, false, node, "All permits are out. The first waiter gets the next permit that is released."+q.hoarder())
+	case q.isBehindWriter(*waiter):
+		q.find(ReasonWriter, false, waiter.Path, "Readers hold it, and readers that have come after the first waiter wait behind that writer.")
+	default:
+		q.find(ReasonTurn, false, node, "The first waiter gets it when the holder releases it.")
+	}
+}
+
+// isBehindWriter reports whether readers wait behind a writer that waits for readers.
+func (q *queue) isBehindWriter(writer locks.Participant) bool {
+	holder, _ := q.first(true)
+	return q.Kind == ReadWrite && holder.LockName != writer.LockName && slices.ContainsFunc(q.Participants, func(p locks.Participant) bool {
+		return !p.Holds && p.LockName == holder.LockName
+	}) && holder.Position < writer.Position && writer.LockName == "__WRIT__"
+}
+
+// hoarder names the session that has several permits.
+func (q *queue) hoarder() string {
+	count := make(map[int64]int)
+	most := int64(0)
+	for _, p := range q.Participants {
+		if p.Holds && p.Session != 0 {
+			if count[p.Session]++; count[p.Session] > count[most] {
+				most = p.Session
+			}
+		}
+	}
+	if count[most] < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" Session %s has %d of them.", SessionText(most), count[most])
+}
+
+// findDead reports a contender whose client does not answer.
+func (q *queue) findDead(p locks.Participant, s *Session, why string) {
+	expiry := "when its session expires"
+	if s.ExpiresIn > 0 {
+		expiry = fmt.Sprintf("when its session expires, in %v at most if the client does not come back", milliseconds(s.ExpiresIn).Round(time.Second))
+	}
+	reason := ReasonLost
+	text := fmt.Sprintf("The client of %s has no connection to any server. Its node goes by itself %s.", Name(p), expiry)
+	if !s.isLost() {
+		reason = ReasonSilent
+		text = fmt.Sprintf("The client of %s has not been heard for %v of its timeout of %v: it is paused, overloaded or cut off. Its node goes by itself %s.",
+			Name(p), milliseconds(s.Silence).Round(time.Millisecond), milliseconds(s.Timeout), expiry)
+	}
+	q.find(reason, true, p.Path, strings.TrimSpace(text+" "+why), q.breaking(p))
+}
+
+// findStranger reports a znode that is no contender and keeps a contender out.
+func (q *queue) findStranger(path string, out locks.Participant) {
+	stat := q.strangers[path]
+	text := fmt.Sprintf("%s is no contender, but its name ends like one, so %s waits for it.", printable(path), Name(out))
+	switch {
+	case stat.Czxid == 0:
+		q.find(ReasonUnreadable, true, path, text+" This client may not read it.", Advice{"curatorctl acl " + quoted(path), "It only reads. An identity that may read the znode is needed."})
+	case stat.EphemeralOwner == 0:
+		q.find(ReasonForeign, true, path, fmt.Sprintf("%s It belongs to no session, so it stays until it is deleted. It is there since %s.",
+			text, time.UnixMilli(stat.Ctime).UTC().Format(time.RFC3339)), deleting(path))
+	default: // perhaps of a library that is not known here
+		q.find(ReasonForeign, q.isDead(q.census.Sessions[stat.EphemeralOwner]), path,
+			text+" It belongs to "+q.census.Describe(stat.EphemeralOwner)+", and goes with it.", deleting(path))
+	}
+}
+
+func (q *queue) findUnreadable(p locks.Participant) {
+	q.find(ReasonUnreadable, true, p.Path, fmt.Sprintf("This client may not read %s, so its owner is not known. Waiters that may not read it either fail, or miss its end.", printable(p.Path)),
+		Advice{"curatorctl acl " + quoted(p.Path), "It only reads. An identity that may read the znode is needed."})
+}
+
+func deleting(path string) Advice {
+	return Advice{"curatorctl rm " + quoted(path), "If an application needs the znode, it loses it. Look first: curatorctl stat " + quoted(path)}
+}
+
+func (q *queue) revoking(p locks.Participant) Advice {
+	return Advice{"curatorctl lock revoke -yes " + quoted(p.Path), "The request replaces the name in the node. Only a client that listens for it gives way."}
+}
+
+func (q *queue) breaking(p locks.Participant) Advice {
+	return Advice{
+		"curatorctl lock break -yes -token " + strconv.FormatInt(p.Token, 10) + " " + quoted(p.Path),
+		"The next contender enters. If the old client only was cut off or paused, both may work until it learns of it, and only a store that checks tokens is safe.",
+	}
+}
+
+// inWords are the kinds in a sentence.
+var inWords = map[Kind]string{
+	Mutex: "a mutex", ReadWrite: "a read/write lock", Semaphore: "a semaphore", LeaderLatch: "an election", Condition: "a condition",
+	KazooLock: "a lock of kazoo", KazooSemaphore: "a semaphore of kazoo", Queue: "a queue", DoubleBarrier: "a double barrier",
+	Service: "a service", Partitions: "a group that divides partitions",
+}
+
+// longText is the most that is shown of a text in a znode, in bytes.
+const longText = 160
+
+// Name is what people call a participant: its label with host and process, or what its node says. It escapes what a
+// terminal would obey, and cuts what is long.
+func Name(p locks.Participant) string {
+	switch {
+	case p.RevocationRequested():
+		return "(asked to give way)"
+	case p.Label != "":
+		return printable(fmt.Sprintf("%s (%s/%d)", cut(p.Label), cut(p.Host), p.PID))
+	case p.Identity != "":
+		return printable(cut(p.Identity))
+	default:
+		return printable(cut(p.Path))
+	}
+}
+
+func cut(text string) string {
+	text = strings.ToValidUTF8(text, "\uFFFD")
+	if len(text) <= longText {
+		return text
+	}
+	return strings.ToValidUTF8(text[:longText], "") + "…"
+}
+
+// printable quotes a text that could look like another one, such as one with a right-to-left override.
+func printable(text string) string {
+	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+		return strconv.Quote(text)
+	}
+	return text
+}
+
+// quoted returns a path as one word of a shell.
+func quoted(path string) string {
+	if strings.Trim(path, "/-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
+		return path
+	}
+	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
+}
