@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-zookeeper/zk"
+
 	"github.com/gocurator/curator/listen"
 )
 
@@ -248,3 +250,50 @@ func (p *DynamicEnsembleProvider) OnChange(fn func()) *listen.Registration {
 	}
 	return p.changed.Add(func(struct{}) { fn() })
 }
+
+// Stat is a znode's metadata, as defined by ZooKeeper's data model: Czxid, Version,
+// EphemeralOwner and so on. It is go-zookeeper's type.
+type Stat = zk.Stat
+
+// AnyVersion makes a versioned verb accept any version of the znode.
+const AnyVersion int32 = -1
+
+// ACL is one entry of a znode's access control list: permissions for an identity. It is
+// go-zookeeper's type.
+type ACL = zk.ACL
+
+// The permissions of an [ACL], as bits.
+const (
+	PermRead   = zk.PermRead   // read the data and the list of children
+	PermWrite  = zk.PermWrite  // set the data
+	PermCreate = zk.PermCreate // create children
+	PermDelete = zk.PermDelete // delete children
+	PermAdmin  = zk.PermAdmin  // set the access control list
+	PermAll    = zk.PermAll
+)
+
+// OpenACL returns the list that permits everything to every client. It is ZooKeeper's
+// OPEN_ACL_UNSAFE.
+func OpenACL() []ACL { return zk.WorldACL(zk.PermAll) }
+
+// ReadACL returns the list that permits every client to read. It is ZooKeeper's
+// READ_ACL_UNSAFE.
+func ReadACL() []ACL { return zk.WorldACL(zk.PermRead) }
+
+// CreatorAllACL returns the list that permits everything to the client that creates the
+// znode. The client must have an identity, as by [WithAuth] or [WithSASL]. It is ZooKeeper's
+// CREATOR_ALL_ACL.
+func CreatorAllACL() []ACL { return zk.AuthACL(zk.PermAll) }
+
+// DigestACL returns the list that permits something to a user with a password, as a client
+// presents them by [WithAuth] with the scheme "digest". The list has a hash of both.
+func DigestACL(perms int32, user, password string) []ACL { return zk.DigestACL(perms, user, password) }
+
+// Identity is an identity of a connection. Servers compare it with the entries of an [ACL].
+type Identity struct {
+	Scheme string // such as "sasl", "digest" or "ip"
+	ID     string // for "digest", the user without the password
+}
+
+// String returns scheme and id, with a colon between them.
+func (i Identity) String() string { return i.Scheme + ":" + i.ID }

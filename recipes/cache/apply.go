@@ -4,6 +4,7 @@ package cache
 
 import (
 	"bytes"
+	"fmt"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -121,5 +122,27 @@ func (e *engine) keepWatches(v *visit) {
 		if w != nil {
 			e.fired.Add(w)
 		}
+	}
+}
+
+// decompress decompresses the data of a visit. It is done here, not with the read, so that
+// one znode at a time is decompressed and not all that are under way.
+func (e *engine) decompress(v *visit) {
+	if !v.has(readData) || v.dataErr != nil || len(v.data) == 0 {
+		return
+	}
+	if e.client.History() == e.history && e.picture.shows(v.n.path, &v.dataStat) {
+		v.known = true // whatever the history is by the time of put
+		return
+	}
+	v.dataErr = attempt.Guard(e.client, func() (err error) {
+		v.data, err = e.client.Decompress(v.n.path, v.data)
+		return err
+	})
+	i := e.picture.inflated
+	if all := i.total - i.sizes[v.n.path] + len(v.data); v.dataErr == nil && all > i.limit {
+		v.dataErr = fmt.Errorf("%w: with the %d bytes of this znode the cache has %d bytes of decompressed data, at most %d are kept",
+			framework.ErrCompression, len(v.data), all, i.limit)
+		v.data = nil
 	}
 }

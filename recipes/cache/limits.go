@@ -10,6 +10,12 @@ import (
 	"github.com/gocurator/curator/internal/usercode"
 )
 
+// The keys of what is logged.
+const (
+	logPath  = "curator.path"
+	logError = "error"
+)
+
 // TreeCacheSelector limits a cache to a part of its tree, for [WithSelector]. It is Curator's
 // class of that name. A nil function returns true for all paths.
 //

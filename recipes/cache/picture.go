@@ -13,12 +13,6 @@ import (
 	"github.com/gocurator/curator/listen"
 )
 
-// The keys of what is logged.
-const (
-	logPath  = "curator.path"
-	logError = "error"
-)
-
 // picture is what callers see of a cache: the storage, and the listeners of its changes. Only
 // the engine changes it.
 type picture struct {
@@ -196,4 +190,27 @@ func (p *picture) nextChange() <-chan struct{} {
 		p.changed = make(chan struct{})
 	}
 	return p.changed
+}
+
+// inflated counts the decompressed data that a picture keeps. A few kilobytes at the server
+// can be a thousand times as long.
+type inflated struct {
+	limit, total int
+	sizes        map[string]int // by path
+}
+
+func newInflated(limit int) *inflated { return &inflated{limit: limit, sizes: make(map[string]int)} }
+
+// set notes the size of what the picture keeps for a path, 0 for nothing. It does nothing
+// for nil.
+func (i *inflated) set(path string, size int) {
+	if i == nil {
+		return
+	}
+	i.total += size - i.sizes[path]
+	if size == 0 {
+		delete(i.sizes, path)
+		return
+	}
+	i.sizes[path] = size
 }

@@ -168,3 +168,63 @@ func (m *Member) Run(ctx context.Context, fn func(ctx context.Context, p Partiti
 // OnChange calls listener for each [Change] of a partition of this member, in order, on a goroutine
 // of its own; see package listen.
 func (m *Member) OnChange(listener func(Change)) *listen.Registration { return m.changes.Add(listener) }
+
+// Phase is the phase of a partition at its member.
+type Phase string
+
+// The phases of a partition, in their order.
+const (
+	// Waiting: the partition is this member's, which waits for the member that has it.
+	Waiting Phase = "waiting"
+
+	// Held: this member has the partition, and its function runs.
+	Held Phase = "held"
+
+	// Failed: the function has failed, and is called again after a pause. Err of the [Change] is
+	// its error. The partition stays held.
+	Failed Phase = "failed"
+
+	// Ending: the context of the function has ended. Err of the [Change] is the cause.
+	Ending Phase = "ending"
+
+	// Overdue: the function has not returned within the grace that [WithGrace] sets.
+	Overdue Phase = "overdue"
+
+	// Ended: the function has returned, and the partition is released or lost.
+	Ended Phase = "ended"
+)
+
+// Change is a change of a partition of one member.
+type Change struct {
+	Partition string
+	Phase     Phase
+
+	// Token is the token of the lease; 0 while the member waits for it.
+	Token int64
+
+	// Err is why the context of the function has ended, from Ending on, or why the function has
+	// failed.
+	Err error
+}
+
+var (
+	// ErrMoved is the cause with which the context of a partition's function ends when the
+	// partition goes to another member. The partition is released when the function has
+	// returned.
+	ErrMoved = errors.New("the partition moves to another member")
+
+	// ErrRemoved is the cause with which the context of a partition's function ends when the
+	// partition is no longer in the set.
+	ErrRemoved = errors.New("the partition was removed from the set")
+
+	// ErrRunning reports a [Member.Run] while another one is under way.
+	ErrRunning = errors.New("member runs already")
+)
+
+// mayPass reports whether the znode of a member may be created later, although an attempt has
+// failed with err. Lack of rights and the like take a person to change.
+func mayPass(err error) bool {
+	var panicked *attempt.PanicError
+	return framework.Retryable(err) || framework.OutcomeUnknown(err) || attempt.RefusedForNow(err) || attempt.Overtaken(err) ||
+		errors.Is(err, framework.ErrNotEmpty) || errors.Is(err, framework.ErrSessionEnded) || errors.As(err, &panicked)
+}

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 )
@@ -208,4 +209,16 @@ func (tx *Tx) check(failed error) error {
 	default:
 		return tx.commit()
 	}
+}
+
+// telemetry counts the outcomes of tries; "Metrics" in doc.go has the table.
+type telemetry struct{ commits, conflicts *instruments.Count }
+
+func newTelemetry(client *framework.Framework) (telemetry, error) {
+	s := instruments.New(client, "txn", "")
+	t := telemetry{
+		commits:   s.Counter("curator.txn.commits", "{transaction}", "Transactions that have succeeded."),
+		conflicts: s.Counter("curator.txn.conflicts", "{try}", "Tries of transactions that have met a conflict, or another commit in the folder."),
+	}
+	return t, s.Err()
 }

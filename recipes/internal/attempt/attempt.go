@@ -3,10 +3,12 @@
 package attempt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/usercode"
 )
 
 // Conditional makes a write that the server applies only on a condition, such as the version of a
@@ -64,3 +66,97 @@ func (inDoubtError) Is(target error) bool { return framework.OutcomeUnknown(targ
 
 // ErrNilContext is what calls with a nil context return.
 var ErrNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
+
+// Plain returns the data of a znode that was read [framework.Undecompressed], as the client reads all data. Data
+// that cannot be decompressed is returned as it is: any program can write it, and it must fail no call that also
+// concerns other znodes.
+func Plain(client *framework.Framework, path string, stored []byte) []byte {
+	if !client.CompressionEnabled() {
+		return stored
+	}
+	data := stored
+	err := Catch(func() (err error) {
+		data, err = client.Decompress(path, stored)
+		return err
+	})
+	if err != nil {
+		return stored
+	}
+	return data
+}
+
+// PanicError is the panic of user code that ran on a goroutine of a recipe.
+type PanicError = usercode.PanicError
+
+// Guard calls fn on a goroutine of a recipe, and returns its error. A panic
+// of user code that fn calls must not end the process: it is logged with its
+// stack and returned as a [*PanicError].
+func Guard(client *framework.Framework, fn func() error) error {
+	ended := make(chan error, 1)
+	go GuardHere(client, fn, func(err error) { ended <- err })
+	return <-ended
+}
+
+// GuardHere is Guard on the goroutine of its caller, which fn may end. It calls done with the
+// error, last and in any case.
+func GuardHere(client *framework.Framework, fn func() error, done func(error)) {
+	var err error
+	usercode.Call(func() { err = fn() }, func(p *PanicError) {
+		if p != nil {
+			client.Logger().Error("user code panicked", "panic", p.Value, "stack", p.Stack)
+			err = p
+		}
+		done(err)
+	})
+}
+
+// Catch calls fn and returns its error, or its panic as a [*PanicError], which
+// the caller logs. It calls fn on a goroutine of its own; see [usercode.Apart].
+func Catch(fn func() error) (err error) {
+	if p := usercode.Apart(func() { err = fn() }); p != nil {
+		return p
+	}
+	return err
+}
+
+// Remove deletes the znode of an attempt, in the background if it must be. It returns nil if
+// the znode is gone, is being deleted, or goes with the session of a client that has ended.
+func Remove(ctx context.Context, client *framework.Framework, path string) error {
+	err := client.Delete(ctx, path, framework.Guaranteed())
+	switch {
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrCleanupPending), Ended(client) != nil:
+		return nil //nolint:nilerr // the znode goes with the session of a client that has ended
+	default:
+		return err
+	}
+}
+
+// TakeBack removes the znode of an attempt that has failed, and returns the cause of the
+// failure.
+func TakeBack(ctx context.Context, client *framework.Framework, path string, cause error) error {
+	// What has no valid path was never created.
+	if err := Remove(ctx, client, path); err != nil && !errors.Is(err, framework.ErrInvalidPath) {
+		return fmt.Errorf("%w (and its node stays: %w)", cause, err)
+	}
+	return cause
+}
+
+// AwaitAbsence waits until there is no znode at path. It reads the data, as a
+// watch set by exists would stay at a server where there is none.
+func AwaitAbsence(ctx context.Context, client *framework.Framework, path string) error {
+	for {
+		var watch *framework.Watch
+		_, err := client.Get(ctx, path, framework.Watched(&watch), framework.Undecompressed())
+		if errors.Is(err, framework.ErrNoNode) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		_, err = watch.Wait(ctx)
+		watch.Cancel()
+		if err != nil {
+			return err
+		}
+	}
+}
