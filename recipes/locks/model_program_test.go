@@ -50,6 +50,7 @@ const (
 	revokeIt           verb = "ask for"        // another's lease
 	resizeIt           verb = "set maximum"    // of a semaphore
 	deleteIt           verb = "delete"         // the node of some contender
+	forgeIt            verb = "make by hand"   // a contender with a number ahead, which goes soon
 	killIt             verb = "session killed" // of the actor's client
 	loseIt             verb = "reply lost"     // of the client's next request, and its connection
 	maxActors               = 6
@@ -125,6 +126,8 @@ func (p program) describe(s step) string {
 		what += fmt.Sprintf(" what actor %d has", s.n)
 	case deleteIt:
 		what += fmt.Sprintf(" node %d of %s", s.n, p.recipe.folderOf(s.actor))
+	case forgeIt:
+		what += fmt.Sprintf(" a contender %d ahead in %s", s.n+1, p.recipe.folderOf(s.actor))
 	case resizeIt:
 		what += fmt.Sprintf(" to %d", s.n)
 	default: // says all

@@ -5,10 +5,14 @@ package locks_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -39,6 +43,8 @@ func (w *world) do(s step) {
 		}
 	case deleteIt:
 		w.vandalize(a, w.program.recipe.folderOf(s.actor), s.n)
+	case forgeIt:
+		w.forge(a, w.program.recipe.folderOf(s.actor), s.n)
 	case resizeIt:
 		w.resize(a, s.n)
 	case killIt:
@@ -105,6 +111,34 @@ func (w *world) vandalize(a *actor, folder string, n int) {
 		err = a.client.Delete(ctx, victim)
 		if err != nil && !errors.Is(err, framework.ErrNoNode) && !framework.OutcomeUnknown(err) {
 			w.failf("delete: %w", err)
+		}
+	})
+}
+
+// forge creates a contender by name, with a number that the server has not given yet and will give again, and
+// deletes it after a while. Its name is of the newest contender's form.
+func (w *world) forge(a *actor, folder string, n int) {
+	w.begun.Go(func() {
+		ctx := context.Background()
+		names, err := a.client.Children(ctx, folder)
+		if err != nil || len(names) == 0 || w.program.wraps { // a number ahead has another sign then
+			return
+		}
+		newest := slices.MaxFunc(names, func(a, b string) int { return strings.Compare(a[len(a)-10:], b[len(b)-10:]) })
+		number, err := strconv.Atoi(newest[len(newest)-10:])
+		if err != nil {
+			w.failf("forge: %w", err)
+			return
+		}
+		form := newest[len("_c_")+len(uuid.Nil.String()) : len(newest)-10]
+		forged := framework.JoinPath(folder, fmt.Sprintf("_c_%v%s%010d", uuid.New(), form, number+1+n))
+		_, err = a.client.Create(ctx, forged, nil, framework.WithMode(framework.Ephemeral), framework.Idempotent())
+		if err != nil && !framework.OutcomeUnknown(err) && !errors.Is(err, framework.ErrNoNode) && !errors.Is(err, framework.ErrSessionEnded) {
+			w.failf("forge: %w", err)
+		}
+		time.Sleep(time.Duration(n+1) * 100 * time.Millisecond)
+		if err := a.client.Delete(ctx, forged, framework.Guaranteed()); err != nil && !errors.Is(err, framework.ErrNoNode) && !framework.OutcomeUnknown(err) {
+			w.failf("delete what was forged: %w", err)
 		}
 	})
 }

@@ -48,9 +48,9 @@ func (r *recipe) acquires(v verb) bool {
 func (v verb) reads() bool { return v == readIt || v == tryReadIt || v == downgradeIt }
 
 var (
-	basicVerbs  = []verb{restIt, acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, deleteIt, killIt, loseIt}
+	basicVerbs  = []verb{restIt, acquireIt, acquireIt, acquireIt, tryIt, releaseIt, releaseIt, cancelIt, revokeIt, deleteIt, forgeIt, killIt, loseIt}
 	readVerbs   = slices.Concat(basicVerbs, []verb{readIt, readIt, tryReadIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt})
-	crowdVerbs  = []verb{turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, cancelIt}
+	crowdVerbs  = []verb{turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, turnIt, cancelIt, forgeIt}
 	resizeVerbs = slices.Concat(basicVerbs, []verb{resizeIt})
 )
 
