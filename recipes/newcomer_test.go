@@ -33,6 +33,7 @@ import (
 	"github.com/gocurator/curator/recipes/migration"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/recipes/typed"
@@ -405,6 +406,25 @@ var newcomers = []newcomer{
 			return nil
 		})
 		if errors.Is(err, worked) {
+			return nil
+		}
+		return err
+	})},
+	{"schedule.New", calling(func(ctx context.Context, c *framework.Framework) error {
+		running, stop := context.WithCancelCause(ctx)
+		defer stop(nil)
+		worked := errors.New("it worked")
+		s, err := schedule.New(c, "/schedule", schedule.Job{
+			Name: "a", Schedule: schedule.Every(100 * time.Millisecond),
+			Run: func(context.Context, schedule.Tick) error {
+				stop(worked)
+				return nil
+			},
+		})
+		if err != nil {
+			return err
+		}
+		if err = s.Run(running); errors.Is(err, worked) {
 			return nil
 		}
 		return err
