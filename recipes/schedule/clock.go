@@ -21,7 +21,7 @@ func (c *clock) learn(mtime int64) { c.servers, c.answered = time.UnixMilli(mtim
 // now returns the time, and by how much the process's clock is out of the tolerance: it is ahead if
 // that is more than 0.
 func (c *clock) now() (now time.Time, out time.Duration) {
-	now = c.wall().Round(0).UTC()
+	now = c.wall().UTC()
 	// The servers' time is not earlier than this, as they applied the write before the answer came.
 	servers := c.servers.Add(time.Since(c.answered)).UTC()
 	earliest, latest := servers.Add(-ClockTolerance), servers.Add(ClockTolerance)

@@ -87,6 +87,7 @@ type CatchUp struct {
 // Ticks is a number of ticks.
 type Ticks int
 
+// The values of Ticks.
 const (
 	All  Ticks = iota // every tick, in order
 	Last              // the newest tick only
@@ -174,6 +175,6 @@ func (j *Job) delay(tick time.Time) time.Duration {
 		return 0
 	}
 	h := fnv.New64a()
-	_, _ = fmt.Fprint(h, j.Name, tick.UnixNano()) // a hash returns no error
+	_, _ = fmt.Fprint(h, j.Name, tick.Format(time.RFC3339Nano)) // a hash returns no error
 	return time.Duration(h.Sum64() % uint64(j.Jitter))
 }

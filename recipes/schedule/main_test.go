@@ -248,11 +248,11 @@ func (w *world) check() {
 	require.Empty(w.tb, broken, "%s", w.told())
 }
 
-// ticks returns the ticks of a job that were recorded with an outcome.
-func (w *world) ticks(job string, outcome schedule.Outcome) (ticks []time.Time) {
+// ticks returns the ticks of the job of a test that were recorded with an outcome.
+func (w *world) ticks(outcome schedule.Outcome) (ticks []time.Time) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, run := range w.records[job] {
+	for _, run := range w.records["job"] {
 		if run.Outcome == outcome && !run.Manual {
 			ticks = append(ticks, run.Tick)
 		}
@@ -260,26 +260,31 @@ func (w *world) ticks(job string, outcome schedule.Outcome) (ticks []time.Time) 
 	return ticks
 }
 
-// started returns the calls of a job.
-func (w *world) started(job string) (calls []call) {
+// started returns the calls of the job of a test.
+func (w *world) started() (calls []call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, c := range w.calls {
-		if c.Job == job {
+		if c.Job == "job" {
 			calls = append(calls, c)
 		}
 	}
 	return calls
 }
 
-// state returns what the servers have of a job.
-func (w *world) state(job string) (state schedule.Status) {
+// state returns what the servers have of the job of a test.
+func (w *world) state() (state schedule.Status) {
 	w.tb.Helper()
-	data, err := w.theirs.Get(w.tb.Context(), root+"/jobs/"+job+"/state")
+	data, err := w.theirs.Get(w.tb.Context(), root+"/jobs/job/state")
 	if errors.Is(err, framework.ErrNoNode) {
 		return state
 	}
 	require.NoError(w.tb, err)
 	require.NoError(w.tb, json.Unmarshal(data, &state))
 	return state
+}
+
+// sleepInto sleeps until a time after the beginning of the next minute or hour.
+func sleepInto(unit, after time.Duration) {
+	time.Sleep(time.Until(schedule.Every(unit).Next(time.Now().UTC()).Add(after)))
 }

@@ -71,7 +71,7 @@ type model struct {
 const every = 20 * time.Second
 
 func (m *model) jobs(release int) []schedule.Job {
-	run := func(ctx context.Context, tick schedule.Tick) error {
+	run := func(ctx context.Context, _ schedule.Tick) error {
 		m.mu.Lock()
 		d := time.Duration(m.random.IntN(8000)) * time.Millisecond
 		stubborn := m.random.IntN(3) == 0

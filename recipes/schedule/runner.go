@@ -80,7 +80,7 @@ func (r *runner) run() error {
 func (r *runner) follow(ctx context.Context) {
 	loop := attempt.Loop{Client: r.client, Path: r.at.orders(r.job.Name), Warning: "the orders for a job cannot be followed, trying again"}
 	_ = loop.Follow(ctx, func(node framework.Node) { // until ctx ends
-		version := int32(framework.AnyVersion)
+		version := framework.AnyVersion
 		if node.Exists() {
 			version = node.Stat.Version
 		}

@@ -46,15 +46,15 @@ func TestEachTickRunsOnceInTheFleet(t *testing.T) {
 
 		synctest.Wait()
 		w.check()
-		require.Equal(t, minutes(began, time.Now()), w.ticks("job", schedule.Succeeded), "%s", w.told())
-		require.Len(t, w.started("job"), 10)
-		for _, c := range w.started("job") {
+		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+		require.Len(t, w.started(), 10)
+		for _, c := range w.started() {
 			require.Less(t, c.began.Sub(c.Time), time.Second)
 			require.Equal(t, 1, c.Attempt)
 		}
-		state := w.state("job")
+		state := w.state()
 		require.Len(t, state.History, 10)
-		require.Equal(t, w.ticks("job", schedule.Succeeded)[9], state.Last)
+		require.Equal(t, w.ticks(schedule.Succeeded)[9], state.Last)
 		require.Equal(t, state.Last.Add(time.Minute), state.Next)
 		require.Nil(t, state.Running)
 	})
@@ -111,8 +111,8 @@ func TestLostReplyOfTheStateIsResolvedByReading(t *testing.T) {
 
 					synctest.Wait()
 					w.check()
-					require.Equal(t, minutes(began, time.Now()), w.ticks("job", schedule.Succeeded), "%s", w.told())
-					require.Len(t, w.started("job"), 3, "%s", w.told())
+					require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+					require.Len(t, w.started(), 3, "%s", w.told())
 				})
 			})
 		}
@@ -137,21 +137,21 @@ func TestPausedRunnerCannotWriteOverItsSuccessor(t *testing.T) {
 		a.link.Blackhole(zkproxy.Both)
 		w.start("b", 0, minutely())
 		time.Sleep(5 * time.Minute)
-		require.NotEmpty(t, w.ticks("job", schedule.Succeeded), "the successor runs: %s", w.told())
+		require.NotEmpty(t, w.ticks(schedule.Succeeded), "the successor runs: %s", w.told())
 		a.link.Heal()
 		synctest.Wait()
-		before := w.state("job")
+		before := w.state()
 		close(resume)
 		synctest.Wait()
-		require.Equal(t, before, w.state("job"), "the successor's state stays")
+		require.Equal(t, before, w.state(), "the successor's state stays")
 
 		time.Sleep(5 * time.Minute)
 
 		synctest.Wait()
 		w.check()
-		first := w.started("job")[0]
-		require.Equal(t, minutes(first.Time.Add(-1), time.Now()), w.ticks("job", schedule.Succeeded), "%s", w.told())
-		second := w.started("job")[1]
+		first := w.started()[0]
+		require.Equal(t, minutes(first.Time.Add(-1), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+		second := w.started()[1]
 		require.Equal(t, first.Time, second.Time)
 		require.Equal(t, 2, second.Attempt)
 		require.Greater(t, second.Token, first.Token)
@@ -180,9 +180,9 @@ func TestFailedRunIsRepeatedWithinItsDeadlineAndCounted(t *testing.T) {
 
 		synctest.Wait()
 		w.check()
-		require.Len(t, w.ticks("job", schedule.Succeeded), 2, "%s", w.told())
-		require.Len(t, w.ticks("job", schedule.Failed), 1)
-		for _, run := range w.state("job").History {
+		require.Len(t, w.ticks(schedule.Succeeded), 2, "%s", w.told())
+		require.Len(t, w.ticks(schedule.Failed), 1)
+		for _, run := range w.state().History {
 			if run.Outcome == schedule.Failed {
 				require.Equal(t, 3, run.Attempt)
 				require.Equal(t, "the database is away", run.Error)
@@ -210,11 +210,11 @@ func TestDeadlineEndsARun(t *testing.T) {
 
 		synctest.Wait()
 		w.check()
-		require.Len(t, w.ticks("job", schedule.Failed), 2)
-		run := w.state("job").History[0]
+		require.Len(t, w.ticks(schedule.Failed), 2)
+		run := w.state().History[0]
 		require.Equal(t, 10*time.Second, run.Ended.Sub(run.Began))
 		require.Contains(t, run.Error, schedule.ErrDeadline.Error())
-		require.Equal(t, 2, w.state("job").Failures)
+		require.Equal(t, 2, w.state().Failures)
 	})
 }
 
@@ -223,11 +223,11 @@ func TestCatchUp(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		catchUp schedule.CatchUp
-		late    []time.Duration // before the second replica comes, which it runs; one is due then
+		late    []int // minutes before the second replica comes, which it runs; one is due then
 	}{
-		{"all", schedule.CatchUp{}, []time.Duration{4, 3, 2, 1, 0}},
-		{"all of a window", schedule.CatchUp{Window: 150 * time.Second}, []time.Duration{2, 1, 0}},
-		{"last", schedule.CatchUp{Ticks: schedule.Last}, []time.Duration{0}},
+		{"all", schedule.CatchUp{}, []int{4, 3, 2, 1, 0}},
+		{"all of a window", schedule.CatchUp{Window: 150 * time.Second}, []int{2, 1, 0}},
+		{"last", schedule.CatchUp{Ticks: schedule.Last}, []int{0}},
 		{"last of a window", schedule.CatchUp{Ticks: schedule.Last, Window: time.Second}, nil},
 		{"none", schedule.CatchUp{Ticks: schedule.None}, nil},
 	} {
@@ -237,13 +237,13 @@ func TestCatchUp(t *testing.T) {
 				w.observe("job")
 				job := minutely()
 				job.CatchUp = c.catchUp
-				time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(time.Minute + 30*time.Second)))
+				sleepInto(time.Minute, 30*time.Second)
 				a := w.start("a", 0, job)
 				time.Sleep(time.Minute)
 				a.leave()
-				require.Len(t, w.ticks("job", schedule.Succeeded), 1)
+				require.Len(t, w.ticks(schedule.Succeeded), 1)
 				time.Sleep(5 * time.Minute)
-				back := time.Now()
+				next := schedule.Every(time.Minute).Next(time.Now().UTC())
 				w.start("b", 0, job)
 				time.Sleep(40 * time.Second)
 
@@ -251,11 +251,11 @@ func TestCatchUp(t *testing.T) {
 				w.check()
 				var want []time.Time
 				for _, m := range c.late {
-					want = append(want, back.Truncate(time.Minute).Add(-m*time.Minute).UTC())
+					want = append(want, next.Add(-time.Duration(m+1)*time.Minute))
 				}
-				want = append(want, back.Truncate(time.Minute).Add(time.Minute).UTC())
-				require.Equal(t, want, w.ticks("job", schedule.Succeeded)[1:], "%s", w.told())
-				require.Equal(t, int64(5-len(c.late)), w.state("job").Missed)
+				want = append(want, next)
+				require.Equal(t, want, w.ticks(schedule.Succeeded)[1:], "%s", w.told())
+				require.Equal(t, int64(5-len(c.late)), w.state().Missed)
 			})
 		})
 	}
@@ -285,14 +285,14 @@ func TestDeadRunnersTickIsRunAgain(t *testing.T) {
 
 				synctest.Wait()
 				w.check()
-				first := w.started("job")[0].Time
+				first := w.started()[0].Time
 				want := minutes(first.Add(-1), time.Now())
 				if atMostOnce {
-					require.Equal(t, []time.Time{first}, w.ticks("job", schedule.Interrupted), "%s", w.told())
+					require.Equal(t, []time.Time{first}, w.ticks(schedule.Interrupted), "%s", w.told())
 					want = want[1:]
 				}
-				require.Equal(t, want, w.ticks("job", schedule.Succeeded), "%s", w.told())
-				second := w.started("job")[1]
+				require.Equal(t, want, w.ticks(schedule.Succeeded), "%s", w.told())
+				second := w.started()[1]
 				require.Equal(t, map[bool]int{false: 2, true: 1}[atMostOnce], second.Attempt)
 			})
 		})
@@ -333,8 +333,8 @@ func TestHandOverWaitsForTheRun(t *testing.T) {
 
 				synctest.Wait()
 				w.check()
-				calls := w.started("job")
-				require.Equal(t, minutes(calls[0].Time.Add(-1), time.Now()), w.ticks("job", schedule.Succeeded), "%s", w.told())
+				calls := w.started()
+				require.Equal(t, minutes(calls[0].Time.Add(-1), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
 				if giveUp {
 					require.Less(t, took, time.Second)
 					require.Equal(t, []int{1, 2, 1}, attempts(calls))
@@ -360,7 +360,7 @@ func TestIdleReplicaMakesNoRequests(t *testing.T) {
 		w := newWorld(t)
 		job := schedule.Job{Name: "job", Schedule: schedule.Every(time.Hour)}
 		a := w.start("a", 0, job)
-		time.Sleep(time.Until(time.Now().Truncate(time.Hour).Add(time.Hour + time.Minute)))
+		sleepInto(time.Hour, time.Minute)
 		var mu sync.Mutex
 		var ops []zkserver.OpCode
 		sent := func() []zkserver.OpCode {

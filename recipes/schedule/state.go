@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -71,6 +72,7 @@ type Run struct {
 // Outcome is how a run has ended.
 type Outcome string
 
+// The outcomes.
 const (
 	Succeeded   Outcome = "succeeded"
 	Failed      Outcome = "failed"      // its function has returned an error, and is not called again
@@ -89,7 +91,7 @@ func (s Status) over(outcome Outcome, failure error, now time.Time) Status {
 	run.Outcome, run.Ended = outcome, now
 	if failure != nil {
 		run.Error = failure.Error()
-		run.Error = run.Error[:min(len(run.Error), maxError)]
+		run.Error = strings.ToValidUTF8(run.Error[:min(len(run.Error), maxError)], "")
 	}
 	s.Running = nil
 	s.History = append([]Run{run}, s.History[:min(len(s.History), maxHistory-1)]...)

@@ -45,11 +45,11 @@ func TestTelemetry(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 
-		time.Sleep(time.Until(time.Now().Truncate(time.Minute).Add(5*time.Minute + 50*time.Second)))
+		sleepInto(time.Minute, 4*time.Minute+50*time.Second)
 
 		require.Equal(t, map[string]float64{"missed": 2, "running": 1, "lateness": 2, "duration": 2, "duration succeeded": 1, "duration failed": 1}, measured(t, reader))
 		cancel()
-		<-ended
+		require.ErrorIs(t, <-ended, context.Canceled)
 		runs := slices.DeleteFunc(spans.Ended(), func(s trace.ReadOnlySpan) bool { return s.Name() != "run job" })
 		require.Len(t, runs, 3)
 		require.Len(t, runs[0].Events(), 1, "the error")

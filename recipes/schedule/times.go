@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// Schedule says when a job is due. Next returns the first tick after t, or the zero time if there
-// is none. It gets times in UTC. All replicas must get the same answer for the same t. The schedules of
-// robfig/cron have this method.
+// Schedule says when a job is due. The schedules of robfig/cron have its method.
 type Schedule interface {
+	// Next returns the first tick after t, or the zero time if there is none. It gets times in UTC.
+	// All replicas must get the same answer for the same t.
 	Next(t time.Time) time.Time
 }
 
@@ -21,7 +21,7 @@ func Every(d time.Duration) Schedule { return every(d) }
 type every time.Duration
 
 func (e every) Next(t time.Time) time.Time {
-	return t.Truncate(time.Duration(e)).Add(time.Duration(e))
+	return t.Truncate(time.Duration(e)).Add(time.Duration(e)) //nolint:forbidigo // the ticks are times of the calendar
 }
 
 func (e every) check() error {

@@ -44,25 +44,41 @@ func TestDailyHasOneTickOnEachDate(t *testing.T) {
 	}{
 		{"no change", "UTC", 3, 30, "2026-05-01T00:00:00Z", []string{"2026-05-01T03:30:00Z", "2026-05-02T03:30:00Z"}},
 		{"exactly at a tick", "UTC", 3, 30, "2026-05-01T03:30:00Z", []string{"2026-05-02T03:30:00Z"}},
-		{"forward past the time", "Europe/Berlin", 2, 30, "2026-03-28T00:00:00Z",
-			[]string{"2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"}},
-		{"forward past the time, west of Greenwich", "America/New_York", 2, 30, "2026-03-07T00:00:00Z",
-			[]string{"2026-03-07T07:30:00Z", "2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"}},
+		{
+			"forward past the time", "Europe/Berlin", 2, 30, "2026-03-28T00:00:00Z",
+			[]string{"2026-03-28T01:30:00Z", "2026-03-29T01:00:00Z", "2026-03-30T00:30:00Z"},
+		},
+		{
+			"forward past the time, west of Greenwich", "America/New_York", 2, 30, "2026-03-07T00:00:00Z",
+			[]string{"2026-03-07T07:30:00Z", "2026-03-08T07:00:00Z", "2026-03-09T06:30:00Z"},
+		},
 		{"forward to the time", "Europe/Berlin", 3, 0, "2026-03-28T12:00:00Z", []string{"2026-03-29T01:00:00Z", "2026-03-30T01:00:00Z"}},
-		{"back over the time", "Europe/Berlin", 2, 30, "2026-10-24T00:00:00Z",
-			[]string{"2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"}},
-		{"back over the time, west of Greenwich", "America/New_York", 1, 30, "2026-10-31T00:00:00Z",
-			[]string{"2026-10-31T05:30:00Z", "2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"}},
+		{
+			"back over the time", "Europe/Berlin", 2, 30, "2026-10-24T00:00:00Z",
+			[]string{"2026-10-24T00:30:00Z", "2026-10-25T00:30:00Z", "2026-10-26T01:30:00Z"},
+		},
+		{
+			"back over the time, west of Greenwich", "America/New_York", 1, 30, "2026-10-31T00:00:00Z",
+			[]string{"2026-10-31T05:30:00Z", "2026-11-01T05:30:00Z", "2026-11-02T06:30:00Z"},
+		},
 		{"back to the time", "Europe/Berlin", 2, 0, "2026-10-24T12:00:00Z", []string{"2026-10-25T00:00:00Z", "2026-10-26T01:00:00Z"}},
 		{"back, after the time has come twice", "Europe/Berlin", 3, 0, "2026-10-24T12:00:00Z", []string{"2026-10-25T02:00:00Z"}},
-		{"half an hour forward", "Australia/Lord_Howe", 2, 15, "2026-10-02T00:00:00Z",
-			[]string{"2026-10-02T15:45:00Z", "2026-10-03T15:30:00Z", "2026-10-04T15:15:00Z"}},
-		{"half an hour back", "Australia/Lord_Howe", 1, 45, "2026-04-03T00:00:00Z",
-			[]string{"2026-04-03T14:45:00Z", "2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"}},
-		{"a midnight that does not exist", "America/Havana", 0, 0, "2026-03-07T12:00:00Z",
-			[]string{"2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"}},
-		{"a date that does not exist", "Pacific/Apia", 9, 0, "2011-12-29T00:00:00Z",
-			[]string{"2011-12-29T19:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T19:00:00Z", "2011-12-31T19:00:00Z"}},
+		{
+			"half an hour forward", "Australia/Lord_Howe", 2, 15, "2026-10-02T00:00:00Z",
+			[]string{"2026-10-02T15:45:00Z", "2026-10-03T15:30:00Z", "2026-10-04T15:15:00Z"},
+		},
+		{
+			"half an hour back", "Australia/Lord_Howe", 1, 45, "2026-04-03T00:00:00Z",
+			[]string{"2026-04-03T14:45:00Z", "2026-04-04T14:45:00Z", "2026-04-05T15:15:00Z"},
+		},
+		{
+			"a midnight that does not exist", "America/Havana", 0, 0, "2026-03-07T12:00:00Z",
+			[]string{"2026-03-08T05:00:00Z", "2026-03-09T04:00:00Z"},
+		},
+		{
+			"a date that does not exist", "Pacific/Apia", 9, 0, "2011-12-29T00:00:00Z",
+			[]string{"2011-12-29T19:00:00Z", "2011-12-30T10:00:00Z", "2011-12-30T19:00:00Z", "2011-12-31T19:00:00Z"},
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in, err := time.LoadLocation(c.location)
