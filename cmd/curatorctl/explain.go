@@ -15,7 +15,7 @@ func verbExplain(fs *flag.FlagSet) func(context.Context, *call) error {
 	permits := numberFlag(fs, "permits", "the `maximum` of a semaphore, which its znodes do not say", 1, 0)
 	longer := timeFlag(fs, "waiting-longer", "a wait of more than this `time` for a client that is alive is trouble, too")
 	return func(ctx context.Context, c *call) error {
-		var opts []inspect.Option
+		opts := []inspect.Option{inspect.WithDeadlocks("/")}
 		if *permits != 0 {
 			opts = append(opts, inspect.WithMaxLeases(*permits))
 		}

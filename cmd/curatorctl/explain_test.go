@@ -102,6 +102,54 @@ func words(line string) (words []string) {
 	return words
 }
 
+// TestExplainDeadlocks: a cycle has the status 2, and one of the commands that explain prints dissolves it.
+func TestExplainDeadlocks(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		ctx, stop := context.WithCancel(zktest.Context(t))
+		paths, got := []string{"/locks/a", "/locks/b"}, make(chan error, 2)
+		var second []locks.InterProcessLock
+		for i := range paths {
+			client := zktest.Client(t, server)
+			for _, path := range []string{paths[i], paths[1-i]} {
+				mutex, err := locks.NewInterProcessMutex(client, path)
+				require.NoError(t, err)
+				if path == paths[i] {
+					holdLock(t, mutex)
+				} else {
+					second = append(second, mutex)
+				}
+			}
+		}
+		none := curatorctl(t, server.ConnectString(), "", "deadlocks", "-o", "json")
+		require.Zero(t, none.status)
+		require.Equal(t, "[]\n", none.stdout)
+		for _, mutex := range second {
+			go func() {
+				lease, err := mutex.Acquire(ctx)
+				if err == nil {
+					err = lease.Release(context.Background())
+				}
+				got <- err
+			}()
+		}
+		var said outcome
+		for said.status != exitFound { // they may not wait yet
+			said = curatorctl(t, server.ConnectString(), "", "deadlocks", "-for", "10ms", "/locks")
+			require.NoError(t, ctx.Err())
+		}
+		require.Contains(t, said.stdout, "2 clients wait for each other:")
+		said = curatorctl(t, server.ConnectString(), "", "explain", "/locks/a")
+		require.Equal(t, exitFound, said.status)
+		command := regexp.MustCompile(`(?m)^    (curatorctl lock break .*)$`).FindStringSubmatch(said.stdout)
+		require.NotNil(t, command, said.stdout)
+		require.Zero(t, curatorctl(t, server.ConnectString(), "", words(command[1])[1:]...).status)
+		require.NoError(t, zktest.Await(t, got, "the lock"))
+		require.Zero(t, curatorctl(t, server.ConnectString(), "", "deadlocks", "-for", "10ms").status)
+		stop()
+		require.ErrorIs(t, zktest.Await(t, got, "the other wait"), context.Canceled)
+	})
+}
+
 // TestExplainBadInput is refused before anything is sent.
 func TestExplainBadInput(t *testing.T) {
 	play(t, zktest.NewServer(t).Addr(), `

@@ -31,6 +31,7 @@
 // Explain says in plain English who holds a lock, whether that client is alive, who waits, why the
 // first waiter does not have the lock yet, and which command helps at what risk. For a program the
 // same is in [Explanation.Findings]. It asks the servers for their sessions; see [Sessions].
+// [Deadlocks] finds clients that wait for each other in a cycle.
 //
 // # What cannot be seen
 //

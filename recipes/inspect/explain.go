@@ -39,6 +39,7 @@ const (
 	ReasonForeign    Reason = "foreign"    // a znode that is no contender keeps contenders out
 	ReasonUnreadable Reason = "unreadable" // the client that asks may not read a node of the queue
 	ReasonPaused     Reason = "paused"     // no permit is out, and a contender waits: the maximum is 0
+	ReasonDeadlock   Reason = "deadlock"   // it is part of a cycle of clients; see [Deadlocks] and [WithDeadlocks]
 	ReasonMixed      Reason = "mixed"      // two recipes at one path, which do not exclude each other
 )
 
@@ -110,6 +111,15 @@ func LongerThan(d time.Duration) Option {
 	})
 }
 
+// WithDeadlocks makes [Explain] look for deadlocks below root that a lock with waiters is part of, as
+// [Deadlocks] does.
+func WithDeadlocks(root string) Option {
+	return optionFunc(func(c *config) error {
+		c.deadlocksBelow = root
+		return framework.ValidatePath(root)
+	})
+}
+
 // Explain says why the recipes at a path are stuck: who holds each, who waits, whether their clients
 // are alive, why the first waiter waits, and what helps. For a group that divides partitions it
 // explains the locks of partitions that have waiters.
@@ -127,6 +137,9 @@ func Explain(ctx context.Context, client *framework.Framework, path string, opts
 		x.said.Unknown = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 	if err := x.explain(path); err != nil {
+		return Explanation{}, err
+	}
+	if err := x.findDeadlocks(); err != nil {
 		return Explanation{}, err
 	}
 	return x.said, nil
@@ -183,6 +196,31 @@ func (x *explainer) strangers(recipes []Recipe) (map[string]framework.Stat, erro
 		}
 	}
 	return found, nil
+}
+
+// findDeadlocks changes what was said of locks that clients wait for in a cycle.
+func (x *explainer) findDeadlocks() error {
+	isWaited := func(f Finding) bool {
+		return slices.Contains([]Reason{ReasonTurn, ReasonLimit, ReasonWriter, ReasonOverstays, ReasonAsked}, f.Reason)
+	}
+	if x.deadlocksBelow == "" || !slices.ContainsFunc(x.said.Findings, isWaited) {
+		return nil
+	}
+	found, err := Deadlocks(x.ctx, x.client, x.deadlocksBelow)
+	for _, d := range found {
+		for i := range x.said.Findings {
+			f := &x.said.Findings[i]
+			at := slices.IndexFunc(d.Waits, func(w Wait) bool { return w.Path == f.Path })
+			if at < 0 || !isWaited(*f) {
+				continue
+			}
+			holder := d.Waits[at].Holder
+			f.Reason, f.Trouble, f.Node = ReasonDeadlock, true, holder.Path
+			f.Text += " It does not go on by itself: " + d.String()
+			f.Advice = []Advice{revoking(holder), breaking(holder)}
+		}
+	}
+	return err
 }
 
 // judge adds the findings about the recipes at one path.
@@ -405,7 +443,7 @@ func (q *queue) judgeHolder(waiter *locks.Participant) {
 		if oldest.RevocationRequested() {
 			reason, why = ReasonAsked, why+" It was asked to give way, and has not."
 		}
-		q.find(reason, true, node, why+" See what that process does.", q.revoking(oldest), q.breaking(oldest))
+		q.find(reason, true, node, why+" See what that process does.", revoking(oldest), breaking(oldest))
 		return
 	}
 	switch {
@@ -458,7 +496,7 @@ func (q *queue) findDead(p locks.Participant, s *Session, why string) {
 		text = fmt.Sprintf("The client of %s has not been heard for %v of its timeout of %v: it is paused, overloaded or cut off. Its node goes by itself %s.",
 			Name(p), milliseconds(s.Silence).Round(time.Millisecond), milliseconds(s.Timeout), expiry)
 	}
-	q.find(reason, true, p.Path, strings.TrimSpace(text+" "+why), q.breaking(p))
+	q.find(reason, true, p.Path, strings.TrimSpace(text+" "+why), breaking(p))
 }
 
 // findStranger reports a znode that is no contender and keeps a contender out.
@@ -486,11 +524,11 @@ func deleting(path string) Advice {
 	return Advice{"curatorctl rm " + quoted(path), "If an application needs the znode, it loses it. Look first: curatorctl stat " + quoted(path)}
 }
 
-func (q *queue) revoking(p locks.Participant) Advice {
+func revoking(p locks.Participant) Advice {
 	return Advice{"curatorctl lock revoke -yes " + quoted(p.Path), "The request replaces the name in the node. Only a client that listens for it gives way."}
 }
 
-func (q *queue) breaking(p locks.Participant) Advice {
+func breaking(p locks.Participant) Advice {
 	return Advice{
 		"curatorctl lock break -yes -token " + strconv.FormatInt(p.Token, 10) + " " + quoted(p.Path),
 		"The next contender enters. If the old client only was cut off or paused, both may work until it learns of it, and only a store that checks tokens is safe.",

@@ -411,10 +411,26 @@ var situations = []situation{
 	},
 }
 
+// deadlock is a lock that is part of a cycle of so many clients.
+func deadlock(n int) situation {
+	return situation{
+		name: fmt.Sprint("a deadlock of ", n), reason: inspect.ReasonDeadlock, trouble: true, node: at + "/", opts: []inspect.Option{inspect.WithDeadlocks("/")},
+		says: []string{"1 hold, 1 wait", fmt.Sprintf("It does not go on by itself: %d clients wait for each other:", n)}, advice: "curatorctl lock revoke -yes " + at,
+		make: func(s scene) {
+			crossed(s.T, s.server, n, func(client *framework.Framework, _, of int) locks.InterProcessLock {
+				m, err := locks.NewInterProcessMutex(client, append([]string{at}, pathOf(1), pathOf(2), pathOf(3), pathOf(4))[of])
+				require.NoError(s, err)
+				return m
+			})
+			s.until(at, 2)
+		},
+	}
+}
+
 // TestExplainSituations makes each situation, and compares what is said of it.
 func TestExplainSituations(t *testing.T) {
 	t.Parallel()
-	for _, test := range situations {
+	for _, test := range append([]situation{deadlock(2), deadlock(5)}, situations...) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -611,7 +627,7 @@ func (c *oneOfTwo) Read(p []byte) (int, error) {
 // TestExplainRandomHealthyStates: clients that take turns at locks of all kinds are told to be healthy at any moment.
 func TestExplainRandomHealthyStates(t *testing.T) {
 	random := seeds.New(t)
-	for range 40 {
+	for range 40 { // and 25 states of each
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			client := zktest.Client(t, server)

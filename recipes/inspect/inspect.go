@@ -25,7 +25,8 @@ type config struct {
 	maxLeases int
 	room      *room // nil without WithMemoryLimit
 
-	longerThan time.Duration // of Explain; 0 for any
+	longerThan     time.Duration // of Explain and Deadlocks; 0 for their default
+	deadlocksBelow string        // of Explain; "" for none
 }
 
 func (c config) ofAll() config {

@@ -447,6 +447,13 @@ func TestInspectBadInput(t *testing.T) {
 			_, err := inspect.At(t.Context(), client, "/a", inspect.WithMemoryLimit(1000))
 			return err
 		},
+		"LongerThan(0s), expected more than 0": func() error { _, err := inspect.Explain(t.Context(), client, "/a", inspect.LongerThan(0)); return err },
+		"invalid path \"b\"": func() error {
+			_, err := inspect.Explain(t.Context(), client, "/a", inspect.WithDeadlocks("b"))
+			return err
+		},
+		"sessions: client nil, expected": func() error { _, err := inspect.Sessions(t.Context(), nil); return err },
+		"invalid path \"c\"":             func() error { _, err := inspect.Deadlocks(t.Context(), client, "c"); return err },
 	} {
 		require.ErrorContains(t, call(), says)
 	}

@@ -1,0 +1,239 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+// Deadlock is a cycle of clients that wait for each other. The session of each Holder is the session
+// of the next Waiter, and the session of the last Holder is the session of the first Waiter.
+type Deadlock struct {
+	Waits []Wait `json:"waits"`
+}
+
+// Wait is one step of a [Deadlock].
+type Wait struct {
+	Path   string            `json:"path"` // of the lock
+	Kind   Kind              `json:"kind"`
+	Waiter locks.Participant `json:"waiter"`
+	Holder locks.Participant `json:"holder"`
+}
+
+// String describes the cycle in words, a line for each side.
+func (d Deadlock) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d clients wait for each other:", len(d.Waits))
+	for i, w := range d.Waits {
+		before := d.Waits[(i+len(d.Waits)-1)%len(d.Waits)]
+		fmt.Fprintf(&b, "\n  %s, session %s, holds %s and waits for %s, for %s, which %s holds",
+			Name(w.Waiter), SessionText(w.Waiter.Session), printable(before.Path), printable(w.Path), agoOf(w.Waiter), Name(w.Holder))
+	}
+	return b.String()
+}
+
+// Has reports whether a lock is part of the cycle.
+func (d Deadlock) Has(path string) bool {
+	return slices.ContainsFunc(d.Waits, func(w Wait) bool { return w.Path == path })
+}
+
+// standsFor is how long a cycle must stand by default.
+const standsFor = 5 * time.Second
+
+// Deadlocks returns the cycles of clients that hold locks and wait for others, at a path and below
+// it. It looks at mutexes, read/write locks, semaphores and the locks of kazoo. It walks the subtree,
+// and only if it finds a cycle it walks again after the time of [LongerThan], by default 5 seconds.
+// A cycle counts if each of its nodes was there at both looks, so all of them were there together in
+// between.
+//
+// The znodes show sessions and no threads. A session counts as blocked if all of this is true:
+//
+//   - It has joined the queue that it waits in after the queue of what it holds.
+//   - It waits for one lock only. A client that waits for several has several threads.
+//   - Another session holds what it waits for.
+//
+// Deadlocks passes over candidates of a [LeaderLatch] and members that wait for partitions, because
+// they wait in the background. A LeaderSelector has the names of a mutex. Two clients that each lead
+// one of two such elections, and are candidates in the other, look like a deadlock: keep elections
+// out of the subtree.
+func Deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Deadlock, error) {
+	cfg, err := newConfig(ctx, client, path, opts)
+	if err != nil {
+		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+	}
+	first, err := waitsBelow(ctx, client, path, opts)
+	if err != nil {
+		return nil, err
+	}
+	found := first.cycles()
+	if len(found) == 0 {
+		return nil, nil
+	}
+	attempt.Sleep(ctx, cmp.Or(cfg.longerThan, standsFor))
+	if err := client.Sync(ctx, path); err != nil {
+		return nil, fmt.Errorf("inspect: %w", err)
+	}
+	again, err := waitsBelow(ctx, client, path, opts)
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(found, func(d Deadlock) bool { return !again.has(d) }), nil
+}
+
+// wait is a contender that waits.
+type wait struct {
+	*locks.Participant
+	recipe  *Recipe
+	holders []*locks.Participant // that it waits for
+	any     bool                 // the first of them that leaves is enough
+	stuck   bool
+}
+
+// waits are the contenders that wait in a subtree, by session.
+type waits map[int64][]*wait
+
+func waitsBelow(ctx context.Context, client *framework.Framework, path string, opts []Option) (waits, error) {
+	survey, err := Walk(ctx, client, path, opts...)
+	if err != nil {
+		return nil, err
+	}
+	all := waitsIn(survey.Recipes)
+	all.settle()
+	return all, nil
+}
+
+func waitsIn(recipes []Recipe) waits {
+	all := make(waits)
+	groups := make(map[string]bool) // folders of the locks of partitions
+	for _, r := range recipes {
+		if r.Kind == Partitions {
+			groups[framework.JoinPath(r.Path, turnsFolder)] = true
+		}
+	}
+	for i := range recipes {
+		r := &recipes[i]
+		folder, _ := framework.SplitPath(r.Path)
+		if !r.Kind.IsLock() || r.Kind == LeaderLatch || groups[folder] {
+			continue
+		}
+		isSemaphore := r.Kind == Semaphore || r.Kind == KazooSemaphore
+		var holders []*locks.Participant
+		asked := make(map[int64]bool) // sessions that wait for a permit
+		for j := range r.Participants {
+			p := &r.Participants[j]
+			switch {
+			case p.Session == 0:
+			case p.Holds:
+				holders = append(holders, p)
+			case !isSemaphore:
+				all[p.Session] = append(all[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders)})
+			case p.LockName == leaseName:
+				asked[p.Session] = true
+				all[p.Session] = append(all[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
+			case !asked[p.Session]: // or it has its turn, and waits for the permit
+				all[p.Session] = append(all[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
+			}
+		}
+		if isSemaphore && (r.MaxLeases == 0 || len(holders) < r.MaxLeases) {
+			for session, of := range all { // a permit may be free
+				all[session] = slices.DeleteFunc(of, func(w *wait) bool { return w.recipe == r })
+			}
+		}
+	}
+	return all
+}
+
+// settle finds the waits that do not end by themselves: at first all may be stuck, and then those are not whose holders
+// go on.
+func (all waits) settle() {
+	for _, of := range all {
+		for _, w := range of {
+			w.stuck = true
+		}
+	}
+	for changed := true; changed; {
+		changed = false
+		for _, of := range all {
+			for _, w := range of {
+				if w.stuck && !all.isStuck(w) {
+					w.stuck, changed = false, true
+				}
+			}
+		}
+	}
+}
+
+func (all waits) isStuck(w *wait) bool {
+	waitsFor := func(h *locks.Participant) bool { return all.behind(w, h) != nil }
+	if w.any {
+		return len(w.holders) > 0 && !slices.ContainsFunc(w.holders, func(h *locks.Participant) bool { return !waitsFor(h) })
+	}
+	return slices.ContainsFunc(w.holders, waitsFor)
+}
+
+// behind returns the wait that keeps a holder from going on, nil if there is none. Holders of the session that waits are other
+// threads of it.
+func (all waits) behind(w *wait, h *locks.Participant) *wait {
+	of := all[h.Session]
+	if h.Session == w.Session || len(of) != 1 || !of[0].stuck || of[0].Token < h.Token {
+		return nil
+	}
+	return of[0]
+}
+
+// cycles returns one cycle for each knot.
+func (all waits) cycles() []Deadlock {
+	var found []Deadlock
+	var starts []*wait
+	for _, of := range all {
+		for _, w := range of {
+			if w.stuck {
+				starts = append(starts, w)
+			}
+		}
+	}
+	slices.SortFunc(starts, func(a, b *wait) int { return cmp.Compare(a.Token, b.Token) })
+	seen := make(map[*wait]bool)
+	for _, w := range starts {
+		// Each session waits once, so a walk that goes on comes to a wait where it has been.
+		var way []Wait
+		at := make(map[*wait]int)
+		for w != nil && !seen[w] {
+			seen[w], at[w] = true, len(way)
+			w, way = all.step(w, way)
+			if first, isCycle := at[w]; isCycle {
+				found = append(found, Deadlock{way[first:]})
+			}
+		}
+	}
+	return found
+}
+
+// step goes from a wait to the wait of a holder.
+func (all waits) step(w *wait, way []Wait) (*wait, []Wait) {
+	for _, h := range w.holders {
+		if next := all.behind(w, h); next != nil {
+			return next, append(way, Wait{w.recipe.Path, w.recipe.Kind, *w.Participant, *h})
+		}
+	}
+	return nil, way
+}
+
+// has reports whether a cycle is still there.
+func (all waits) has(d Deadlock) bool {
+	return !slices.ContainsFunc(d.Waits, func(step Wait) bool {
+		return !slices.ContainsFunc(all[step.Waiter.Session], func(w *wait) bool {
+			return w.stuck && w.Token == step.Waiter.Token &&
+				slices.ContainsFunc(w.holders, func(h *locks.Participant) bool { return h.Token == step.Holder.Token && all.behind(w, h) != nil })
+		})
+	})
+}

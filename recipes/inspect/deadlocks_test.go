@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/seeds"
+	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// crossed has each client hold one lock, and then wait for the next one, until the test ends.
+func crossed(t *testing.T, server zktest.Backend, n int, lock func(client *framework.Framework, i, of int) locks.InterProcessLock) []*framework.Framework {
+	t.Helper()
+	clients := make([]*framework.Framework, n)
+	for i := range clients {
+		clients[i] = zktest.Client(t, server)
+		hold(t, lock(clients[i], i, i))
+	}
+	for i, client := range clients {
+		contend(t, lock(client, i, (i+1)%n))
+	}
+	return clients
+}
+
+func pathOf(i int) string { return fmt.Sprint("/locks/", i) }
+
+// await returns the deadlocks when there are any, which takes until all clients wait.
+func await(t *testing.T, client *framework.Framework, opts ...inspect.Option) []inspect.Deadlock {
+	t.Helper()
+	ctx := zktest.Context(t)
+	for {
+		found, err := inspect.Deadlocks(ctx, client, "/", append(opts, inspect.LongerThan(10*time.Millisecond))...)
+		require.NoError(t, err)
+		if len(found) > 0 {
+			return found
+		}
+	}
+}
+
+// TestDeadlocksAreFound: of any number of clients, and of locks of any kind.
+func TestDeadlocksAreFound(t *testing.T) {
+	t.Parallel()
+	mutex := func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
+		t.Helper()
+		return func(client *framework.Framework, _, of int) locks.InterProcessLock {
+			m, err := locks.NewInterProcessMutex(client, pathOf(of), locks.WithLabel("worker"))
+			require.NoError(t, err)
+			return m
+		}
+	}
+	semaphore := func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
+		t.Helper()
+		return func(client *framework.Framework, _, of int) locks.InterProcessLock {
+			s, err := locks.NewInterProcessSemaphoreV2(client, pathOf(of), locks.FixedLeases(1))
+			require.NoError(t, err)
+			return s
+		}
+	}
+	for _, test := range []struct {
+		name string
+		n    int
+		lock func(*testing.T) func(*framework.Framework, int, int) locks.InterProcessLock
+		kind inspect.Kind
+	}{
+		{"two with mutexes", 2, mutex, inspect.Mutex},
+		{"five with mutexes", 5, mutex, inspect.Mutex},
+		{"three with semaphores", 3, semaphore, inspect.Semaphore},
+		{"readers and writers", 2, func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
+			t.Helper()
+			return func(client *framework.Framework, i, of int) locks.InterProcessLock {
+				rw, err := locks.NewInterProcessReadWriteLock(client, pathOf(of))
+				require.NoError(t, err)
+				if i == of {
+					return rw.ReadLock()
+				}
+				return rw.WriteLock()
+			}
+		}, inspect.ReadWrite},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				clients := crossed(t, server, test.n, test.lock(t))
+				found := await(t, clients[0])
+				require.Len(t, found, 1)
+				require.Len(t, found[0].Waits, test.n)
+				for i, w := range found[0].Waits {
+					require.Equal(t, test.kind, w.Kind)
+					next := found[0].Waits[(i+1)%test.n]
+					require.Equal(t, w.Holder.Session, next.Waiter.Session)
+					require.True(t, found[0].Has(pathOf(i)))
+					require.False(t, w.Waiter.Holds)
+					require.True(t, w.Holder.Holds)
+				}
+				require.Contains(t, found[0].String(), fmt.Sprintf("%d clients wait for each other:\n  ", test.n))
+			})
+		})
+	}
+}
+
+// TestDeadlocksFirstLookProvesNothing: a cycle that has dissolved at the second look is none.
+func TestDeadlocksFirstLookProvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server)}
+		var held []*locks.Lease
+		for i, client := range clients {
+			m, err := locks.NewInterProcessMutex(client, pathOf(i))
+			require.NoError(t, err)
+			lease, err := m.Acquire(t.Context())
+			require.NoError(t, err)
+			held = append(held, lease)
+		}
+		for i, client := range clients {
+			m, err := locks.NewInterProcessMutex(client, pathOf(1-i))
+			require.NoError(t, err)
+			contend(t, m)
+		}
+		synctest.Wait()
+		found, err := inspect.Deadlocks(t.Context(), clients[0], "/")
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		go func() {
+			time.Sleep(4 * time.Second) // of the 5 between the looks
+			for _, lease := range held {
+				assert.NoError(t, lease.Release(context.Background()))
+			}
+		}()
+		found, err = inspect.Deadlocks(t.Context(), clients[0], "/")
+		require.NoError(t, err)
+		require.Empty(t, found)
+	})
+}
+
+// TestDeadlocksThatAreNone: clients with several threads, candidates, and permits that are left.
+func TestDeadlocksThatAreNone(t *testing.T) {
+	mutex := func(t *testing.T, client *framework.Framework, path string) locks.InterProcessLock {
+		t.Helper()
+		m, err := locks.NewInterProcessMutex(client, path, locks.WithoutReentry())
+		require.NoError(t, err)
+		return m
+	}
+	for name, enter := range map[string]func(t *testing.T, a, b *framework.Framework){
+		"a client that waits for itself": func(t *testing.T, a, _ *framework.Framework) {
+			t.Helper()
+			hold(t, mutex(t, a, pathOf(0)))
+			contend(t, mutex(t, a, pathOf(0)))
+		},
+		"a client that waits for two locks": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			hold(t, mutex(t, b, pathOf(2)))
+			hold(t, mutex(t, a, pathOf(0)))
+			hold(t, mutex(t, b, pathOf(1)))
+			contend(t, mutex(t, a, pathOf(1)))
+			contend(t, mutex(t, a, pathOf(2)))
+			contend(t, mutex(t, b, pathOf(0)))
+		},
+		"a client that has waited since before its hold": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			hold(t, mutex(t, b, pathOf(1)))
+			contend(t, mutex(t, a, pathOf(1)))
+			synctest.Wait()
+			hold(t, mutex(t, a, pathOf(0)))
+			contend(t, mutex(t, b, pathOf(0)))
+		},
+		"a chain": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			hold(t, mutex(t, b, pathOf(1)))
+			hold(t, mutex(t, a, pathOf(0)))
+			contend(t, mutex(t, a, pathOf(1)))
+		},
+		"candidates in the elections of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				latch, err := leader.NewLeaderLatch(client, pathOf(i%2))
+				require.NoError(t, err)
+				require.NoError(t, latch.Start())
+				t.Cleanup(func() { require.NoError(t, latch.Close()) })
+				synctest.Wait()
+			}
+		},
+		"members that wait for partitions of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			put(t, a, "/group/members/m", "/group/plan")
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				partition := mutex(t, client, fmt.Sprint("/group/locks/", i%2))
+				if i < 2 {
+					hold(t, partition)
+				} else {
+					contend(t, partition)
+				}
+			}
+		},
+		"a permit of another client": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			semaphore := func(client *framework.Framework) locks.InterProcessLock {
+				s, err := locks.NewInterProcessSemaphoreV2(client, pathOf(0), locks.FixedLeases(2))
+				require.NoError(t, err)
+				return s
+			}
+			hold(t, semaphore(a))
+			hold(t, semaphore(b))
+			hold(t, mutex(t, a, pathOf(1)))
+			contend(t, mutex(t, b, pathOf(1)))
+			contend(t, semaphore(a)) // its own permit, or the one of b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				a, b := zktest.Client(t, server), zktest.Client(t, server)
+				enter(t, a, b)
+				synctest.Wait()
+				found, err := inspect.Deadlocks(t.Context(), a, "/")
+				require.NoError(t, err)
+				require.Empty(t, found)
+			})
+		})
+	}
+}
+
+// TestDeadlocksRandomHealthyStates: clients that take locks in one order, or in several threads, are in no deadlock.
+func TestDeadlocksRandomHealthyStates(t *testing.T) {
+	random := seeds.New(t)
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client := zktest.Client(t, server)
+			ctx, stop := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			liven(ctx, t, &wg, server, random)
+			for range 50 {
+				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
+				found, err := inspect.Deadlocks(ctx, client, "/")
+				require.NoError(t, err)
+				require.Empty(t, found)
+			}
+			stop()
+			wg.Wait()
+		})
+	}
+}
