@@ -137,10 +137,6 @@ func (r *rejoining) allow(since time.Time, err error) bool {
 	return r.queued && outlasted(err)
 }
 
-// maxRejoinPause bounds the pause after an attempt that could not queue, as at a server without
-// a quorum. It is how much later than the others a waiter may queue again.
-const maxRejoinPause = time.Second
-
 // pause returns the pause before the next attempt.
 func (r *rejoining) pause(since time.Time) time.Duration {
 	if since.IsZero() {
@@ -228,10 +224,6 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 	}
 	return h, a.began, err
 }
-
-// crowd is the number of acquisitions of this client in one queue from which on a newcomer
-// does not list the folder with its create: it will wait for one of them in any case.
-const crowd = 16
 
 // create creates the node, and joins the line with it.
 func (a *acquisition) create(ctx context.Context) error {
@@ -378,7 +370,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 func (a *acquisition) newHold(parent context.Context, endUse func()) *hold {
 	h := &hold{
 		l: a.l, session: a.session, parent: parent, endUse: endUse, token: a.node.token(), self: a.self, row: 1,
-		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Own: a.own, Due: time.Now().Add(heldnode.Delay)},
+		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Own: a.own, Due: time.Now().Add(holdDelay)},
 	}
 	h.grantedTo(a.span)
 	h.begin()

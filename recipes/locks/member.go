@@ -66,11 +66,6 @@ func (m *member) holdsNoMore() {
 	delete(holders.byNode, m.node)
 }
 
-// proofAge bounds the age of the newest acknowledged request when a lock is handed on in
-// memory. On a silent link both nodes may have been deleted long ago, and another client
-// may hold the lock.
-const proofAge = 100 * time.Millisecond
-
 // heardLately reports whether a server has acknowledged a request of the session that
 // was sent within proofAge.
 func heardLately(s *framework.Session) bool {

@@ -7,13 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
-
-// tryMemory is how long a failed try makes the next one look before it creates a node.
-const tryMemory = 10 * time.Second
 
 // lookFirst makes a try fail before it creates a node, if a contender is in the way. A node
 // that cannot get the lock would be in the way of other tries. When contenders may be there

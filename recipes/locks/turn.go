@@ -20,17 +20,11 @@ func (a *acquisition) close() {
 // requireNewList makes the next look use a list that is sent after this moment.
 func (a *acquisition) requireNewList() { a.outdated = true }
 
-// known returns the contenders to ask the driver about, or false if they must be listed
-// first. For a shrinking queue these are the contenders up to ours, otherwise all.
+// known returns the contenders up to ours, or false if they must be listed first.
 func (a *acquisition) known() ([]string, bool) {
 	// Over another connection the watches that would report changes are gone.
 	link := linkOf(a.l.client)
-	switch {
-	case a.outdated || link.Err() != nil:
-		return nil, false
-	case a.shrinking == nil:
-		return a.listed, a.listed != nil && a.link == link
-	case !a.l.line.Seen(link):
+	if a.outdated || link.Err() != nil || !a.l.line.Seen(link) {
 		return nil, false
 	}
 	return a.before()
@@ -71,73 +65,72 @@ func (a *acquisition) list(ctx context.Context, fresh bool) error {
 	return nil
 }
 
-// look asks the driver about the contenders that are known, and lists them first if none
-// are. It returns the decision with the contenders that it is about.
+// look asks the driver, and returns its decision with the contenders that it is about: those up to
+// ours, of a queue that shrinks. While an acquisition of this process keeps ours out, ours waits for
+// that one and needs no list.
 func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, error) {
+	if a.shrinking == nil {
+		return a.lookAtAll(ctx)
+	}
 	for lists := 0; ; lists++ {
-		contenders, known := a.known()
 		var result PredicateResults
-		var decided bool
 		var err error
-		switch {
-		case known:
-			result, decided, err = a.lookAt(ctx, contenders, lists > 0)
-		case lists == 0:
-			result, contenders, decided, err = a.lookAtOwn(ctx)
+		contenders, known := a.known()
+		if known {
+			result, err = a.decide(ctx, contenders)
+		} else if lists == 0 {
+			err = a.checkOwnNode(ctx)
 		}
-		if decided || err != nil {
-			return result, contenders, err
+		switch {
+		case errors.Is(err, errOlderThanAHold): // whose acquirer has seen a newer list
+			a.requireNewList()
+		case err != nil:
+			return PredicateResults{}, nil, err
+		case known && a.outdated, !known && lists > 0: // the connection was lost
+		case known && (result.GetsTheLock || !a.waitsForAnotherClient(result)):
+			return result, contenders, nil
+		default:
+			if own := a.ownAhead(); own != "" {
+				if !known {
+					contenders, a.behind = []string{own, a.name}, true
+					a.span.Waits() // at a position that is not known yet
+				}
+				return PredicateResults{PathsToWatch: []string{own}}, contenders, nil
+			}
+			if known && (lists > 0 || !a.isOutdated()) {
+				return result, contenders, nil
+			}
+			a.outdated = a.outdated || known
 		}
 		// The first list may have been sent before our node was created.
-		if err := a.list(ctx, lists > 0 || a.outdated || a.shrinking == nil); err != nil {
+		if err := a.list(ctx, lists > 0 || a.outdated); err != nil {
 			return PredicateResults{}, nil, err
 		}
 	}
 }
 
-// lookAt asks the driver about contenders. It decides nothing, and demands a new list, if
-// that could change the answer. While an acquisition of this process stands between, it
-// waits for that one and needs no list.
-func (a *acquisition) lookAt(ctx context.Context, contenders []string, listed bool) (result PredicateResults, decided bool, err error) {
-	result, err = a.decide(ctx, contenders)
-	switch {
-	case errors.Is(err, errOlderThanAHold): // whose acquirer has seen a newer list
-		a.requireNewList()
-		return result, false, nil
-	case err == nil && a.outdated: // the connection was lost
-		return result, false, nil
-	case err != nil || result.GetsTheLock || !a.waitsForAnotherClient(result):
-		return result, true, err
+// lookAtAll asks about all contenders, of a queue in which newcomers may stand before others.
+func (a *acquisition) lookAtAll(ctx context.Context) (PredicateResults, []string, error) {
+	for {
+		// Over another connection the watches that would report changes are gone.
+		if a.outdated || a.listed == nil || a.link.Err() != nil || a.link != linkOf(a.l.client) {
+			if err := a.list(ctx, true); err != nil {
+				return PredicateResults{}, nil, err
+			}
+		}
+		result, err := a.decide(ctx, a.listed)
+		if errors.Is(err, errOlderThanAHold) {
+			a.requireNewList()
+		} else if err != nil || !a.outdated {
+			return result, a.listed, err
+		}
 	}
-	if own := a.ownAhead(); own != "" {
-		return PredicateResults{PathsToWatch: []string{own}}, true, nil
-	}
-	if !listed && a.isOutdated() {
-		a.requireNewList()
-		return result, false, nil
-	}
-	return result, true, nil
-}
-
-// lookAtOwn waits for an acquisition of this process, before any contender is known. It
-// decides nothing if none stands before ours.
-func (a *acquisition) lookAtOwn(ctx context.Context) (result PredicateResults, contenders []string, decided bool, err error) {
-	if err := a.checkOwnNode(ctx); err != nil {
-		return PredicateResults{}, nil, false, err
-	}
-	own := a.ownAhead()
-	if own == "" {
-		return PredicateResults{}, nil, false, nil
-	}
-	a.behind = true
-	a.span.Waits() // at a position that is not known yet
-	return PredicateResults{PathsToWatch: []string{own}}, []string{own, a.name}, true, nil
 }
 
 // waitsForAnotherClient reports whether the driver waits for a contender of another process.
 // Acquisitions of this process always report that they leave.
 func (a *acquisition) waitsForAnotherClient(result PredicateResults) bool {
-	return a.shrinking == nil || slices.ContainsFunc(result.PathsToWatch, func(name string) bool { return a.companion(name) == nil })
+	return slices.ContainsFunc(result.PathsToWatch, func(name string) bool { return a.companion(name) == nil })
 }
 
 // ownAhead returns the nearest acquisition of this process that stands before ours, if it
@@ -145,7 +138,7 @@ func (a *acquisition) waitsForAnotherClient(result PredicateResults) bool {
 // not asked about a part of the queue, and the departure of a contender whose place may be
 // taken says too little.
 func (a *acquisition) ownAhead() string {
-	if _, ok := a.driver.(numberingDriver); !ok || a.shrinking == nil || marks(a.driver) {
+	if _, ok := a.driver.(numberingDriver); !ok || marks(a.driver) {
 		return ""
 	}
 	p := a.l.line.Previous(a.name)
@@ -172,9 +165,6 @@ func (a *acquisition) willReport(name string) bool {
 
 // isOutdated reports whether a contender ahead may have left unnoticed.
 func (a *acquisition) isOutdated() bool {
-	if a.shrinking == nil {
-		return false
-	}
 	return slices.ContainsFunc(a.l.line.Unsure(), func(name string) bool {
 		return a.awaited[name] == nil && a.driver.Compare(name, a.name) < 0
 	})
@@ -183,9 +173,6 @@ func (a *acquisition) isOutdated() bool {
 // companion returns the acquisition of this process with that name, or nil. It returns nil
 // too when an in-process release of that acquisition would not prove that its place is free.
 func (a *acquisition) companion(name string) *member {
-	if a.shrinking == nil {
-		return nil
-	}
 	m := ownerOf(a.l.line.Place(name))
 	if m == nil || m == a.self || m.unproven.Load() || !a.l.localReleaseProves(a.driver, name) {
 		return nil

@@ -16,10 +16,6 @@ import (
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
 
-// ownDelay is how long an acquisition waits before it watches its own node. A shorter turn
-// saves this request; its release finds out whether the node was still there.
-const ownDelay = 20 * time.Millisecond
-
 // predecessor is a contender whose departure an acquisition waits for. The news comes from
 // the server, by a watch, or from an acquisition of this process.
 type predecessor struct {
@@ -55,14 +51,6 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 	a.collect()
 	return err
 }
-
-// namesPerNotification is how many names in a list cost as much as one notification. For the
-// processor of a server it is far more, for the network one or two.
-const namesPerNotification = 16
-
-// maxAwaited bounds the contenders that one waiter watches. Each departure wakes all waiters
-// that watch it.
-const maxAwaited = 64
 
 // andMore returns the names to wait for, and more contenders whose departure makes a list
 // before our turn unnecessary.
@@ -214,10 +202,6 @@ func (a *acquisition) watchNames(ctx context.Context, names, needed []string, re
 	}
 	return unsupported
 }
-
-// watchBytes bounds the paths in one request for watches, in bytes. It is far below the
-// size of a request that a server accepts.
-const watchBytes = 256 << 10
 
 // watchAll returns the reads that set the watches, split so that no request is too large.
 //

@@ -18,10 +18,6 @@ import (
 	"github.com/gocurator/curator/recipes/internal/instruments"
 )
 
-// Delay is how long a hold lasts before its node is watched. A shorter hold saves this request;
-// its release finds out whether the node was still there.
-const Delay = time.Millisecond
-
 // The pause between two tries to read a node, and its limit.
 const (
 	pauseAtFirst = 100 * time.Millisecond
