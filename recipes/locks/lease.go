@@ -258,14 +258,6 @@ func leaseContextIn(ctx context.Context) *leaseContext {
 	return c
 }
 
-// ownerKey finds the hold of one lock in a context. Views of one client that name the same
-// node name the same lock. The two sides of a read/write lock share a folder, so the key
-// has the base path.
-type ownerKey struct {
-	client   *framework.Framework // without namespace
-	basePath string               // at the server
-}
-
 // owned returns the hold of this lock that ctx carries, or nil.
 func (l *lock) owned(ctx context.Context) *hold {
 	h, _ := ctx.Value(l.owner).(*hold)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -102,6 +101,14 @@ func newLock(s spec, opts []Option) (*lock, error) {
 		l.handoff = &handoff{most: cfg.handoff}
 	}
 	return l, nil
+}
+
+// ownerKey finds the hold of one lock in a context. Views of one client that name the same
+// node name the same lock. The two sides of a read/write lock share a folder, so the key
+// has the base path.
+type ownerKey struct {
+	client   *framework.Framework // without namespace
+	basePath string               // at the server
 }
 
 // lineKey distinguishes the locks that know of each other's contenders.
@@ -199,9 +206,6 @@ func (l *lock) origin(before instant) (history int64, link any) {
 	}
 	return 0, nil
 }
-
-// grants counts the holds of this process.
-var grants atomic.Uint64
 
 // linkOf returns a context that ends with the connection. Each connection has its own.
 func linkOf(client *framework.Framework) context.Context {

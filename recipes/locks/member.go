@@ -49,6 +49,9 @@ func holderOf(node nodeKey) *member {
 	return holders.byNode[node]
 }
 
+// grants counts the holds of this process.
+var grants atomic.Uint64
+
 // holds notes that m holds the lock.
 func (m *member) holds() {
 	m.grant.Store(grants.Add(1))
