@@ -83,13 +83,16 @@ func (c *CuratorCache) Start() error {
 	return nil
 }
 
+func newEngine(c *CuratorCache) *engine {
+	return &engine{
+		client: c.client, path: c.path, limits: c.cfg.limits, log: c.client.Logger(), picture: c.picture, inbox: c.inbox, telemetry: c.picture.telemetry,
+		backlog: backlog{nodes: make(map[string]*node), oversized: make(oversized), progress: newProgress()}, window: window{size: 1},
+	}
+}
+
 // follow runs an engine until the cache or the client is closed.
 func (c *CuratorCache) follow(ctx context.Context) {
-	e := &engine{
-		client: c.client, path: c.path, limits: c.cfg.limits,
-		log: c.client.Logger(), picture: c.picture, inbox: c.inbox, telemetry: c.picture.telemetry,
-		nodes: make(map[string]*node), oversized: make(oversized), progress: newProgress(), size: 1,
-	}
+	e := newEngine(c)
 	if c.picture.known.Size() == 0 { // and not a picture that another cache has filled
 		e.history = c.client.History()
 	}

@@ -19,10 +19,7 @@ func TestDrainReadsTheHistoryAfterTheNews(t *testing.T) {
 	client := zktest.Client(t, server)
 	c, err := NewCuratorCache(client, "/tree")
 	require.NoError(t, err)
-	e := &engine{
-		client: client, path: c.path, limits: c.cfg.limits, log: client.Logger(), picture: c.picture, inbox: c.inbox,
-		telemetry: c.picture.telemetry, nodes: make(map[string]*node), oversized: make(oversized), progress: newProgress(), size: 1,
-	}
+	e := newEngine(c)
 	e.beginSweep()
 	e.oneShot = true // a persistent watch would tell of the new connection
 	before := client.History()

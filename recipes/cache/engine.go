@@ -4,10 +4,8 @@ package cache
 
 import (
 	"log/slog"
-	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/listen"
 )
 
 // engine follows a tree for one cache. All of it belongs to the goroutine of run.
@@ -25,36 +23,22 @@ type engine struct {
 	inbox     *inbox
 	telemetry *telemetry
 
+	backlog
+	sweeping
+	window
+	feed
+}
+
+// backlog is the work that is to be done, and that is under way.
+type backlog struct {
 	nodes     map[string]*node
 	crowded   bool // there have been many nodes
 	oversized oversized
-	queue     queue  // of nodes with work that is not under way
-	walks     []walk // of nodes that may need work; the last one goes on
+	queue     queue // of nodes with work that is not under way
 	progress  progress
-	filled    bool          // the first sweep is done
 	history   int64         // of all states of the picture, as Framework.History; 0 for unknown
 	reading   chan struct{} // closed when what the inbox calls reading is read, nil for nothing
-	next      int64         // at the beginning of the newest sweep, whose end makes it the picture's
-
-	flights []*batch // in the order in which they were sent, and are applied
-	spare   []*batch
-	sent    int // batches
-	applied int // of these
-	swept   int // of these, had been sent when the newest sweep began
-	size    int // of the data of a znode, as a moving average in bytes
-	tally   tally
-	eager   bool // most of what was compared last has changed
-	paused  <-chan time.Time
-
-	watch    *framework.PersistentWatch
-	listener *listen.Registration
-	oneShot  bool // there are no persistent watches
-	moved    bool // the connection of one-shot watches was lost
-	fired    framework.WatchQueue
 }
-
-// tally counts the comparisons of one batch.
-type tally struct{ all, changed int }
 
 // node returns the node of a path.
 func (e *engine) node(path string) *node {

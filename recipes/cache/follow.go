@@ -9,8 +9,18 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
+
+// feed is where the engine hears of changes.
+type feed struct {
+	watch    *framework.PersistentWatch
+	listener *listen.Registration
+	oneShot  bool // there are no persistent watches
+	moved    bool // the connection of one-shot watches was lost
+	fired    framework.WatchQueue
+}
 
 // run follows the tree until the context or the client ends, and says which.
 func (e *engine) run(ctx context.Context) error {

@@ -22,6 +22,14 @@ import (
 // If the servers may have begun again, the sweep reads data instead of comparing Stats: see
 // [framework.Framework.History].
 
+// sweeping is the state of the newest sweep.
+type sweeping struct {
+	walks  []walk // of nodes that may need work; the last one goes on
+	filled bool   // the first sweep is done
+	next   int64  // the history at its beginning, which its end makes the picture's
+	swept  int    // batches that had been sent when it began
+}
+
 // prune removes what the limits leave out from a storage that another cache has filled.
 func (e *engine) prune() {
 	w := walk{ofPicture: true, parents: e.picture.known.parents()}

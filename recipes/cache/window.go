@@ -27,6 +27,21 @@ const (
 // pause is how long the engine waits after reads that the client's retry policy gave up.
 const pause = time.Second
 
+// window is the batches of reads that are under way, and what the replies so far say about the next one.
+type window struct {
+	flights []*batch // in the order in which they were sent, and are applied
+	spare   []*batch
+	sent    int // batches
+	applied int // of these
+	size    int // of the data of a znode, as a moving average in bytes
+	tally   tally
+	eager   bool // most of what was compared last has changed
+	paused  <-chan time.Time
+}
+
+// tally counts the comparisons of one batch.
+type tally struct{ all, changed int }
+
 // issue sends as much of the queue as the window allows.
 func (e *engine) issue(ctx context.Context) {
 	for e.paused == nil && len(e.flights) < maxFlights {
