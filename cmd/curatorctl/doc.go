@@ -7,6 +7,7 @@
 //	curatorctl -servers zk1:2181,zk2:2181 locks
 //	curatorctl lock show /locks/report
 //	curatorctl lock run -w 30s /locks/report -- ./report.sh
+//	curatorctl jobs /cron
 //
 // "curatorctl help" lists the verbs, and "curatorctl help VERB" the flags of one. Arguments
 // after -- are never flags: curatorctl set /offset -- -5.

@@ -2,6 +2,8 @@
 
 package main
 
+import "github.com/gocurator/curator/recipes/schedule"
+
 // verbs are what the command can do, in the order of its help.
 func verbs() []*verb {
 	return []*verb{
@@ -14,6 +16,12 @@ func verbs() []*verb {
 		{name: "lock break", args: "NODE", least: 1, most: 1, about: "delete the node of a contender", flags: verbLockBreak},
 		{name: "elect", args: "PATH [-- COMMAND...]", least: 1, most: 1, lasts: true, verbatim: true, about: "run a command while it leads an election", flags: verbElect},
 		{name: "partitions", args: "PATH", least: 1, most: 1, lasts: true, about: "show which member has each partition of a group, and which partitions move", flags: verbPartitions},
+		{name: "jobs", args: "PATH", least: 1, most: 1, lasts: true, about: "list the jobs of a fleet, with their last and next ticks", flags: verbJobs},
+		{name: "job history", args: "PATH JOB", least: 2, most: 2, about: "list the last runs of a job", flags: verbJobHistory},
+		{name: "job run", args: "PATH JOB", least: 2, most: 2, about: "ask for a run of a job at once", flags: verbJobOrder("asked for a run of", schedule.RunNow)},
+		{name: "job pause", args: "PATH JOB", least: 2, most: 2, about: "pause a job", flags: verbJobOrder("paused", schedule.Pause)},
+		{name: "job resume", args: "PATH JOB", least: 2, most: 2, about: "end the pause of a job", flags: verbJobOrder("resumed", schedule.Resume)},
+		{name: "job skip", args: "PATH JOB", least: 2, most: 2, about: "skip the next tick of a job", flags: verbJobSkip},
 		{name: "ensemble", apart: true, about: "show all servers, and whether they have a quorum", flags: verbEnsemble},
 		{name: "sessions", about: "list the sessions with their clients, servers and ephemeral znodes", flags: verbSessions},
 		{name: "config", about: "show the configuration of the ensemble", flags: verbConfig},

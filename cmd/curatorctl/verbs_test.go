@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,6 +27,7 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -387,6 +389,67 @@ MEMBER    CAPACITY  WANTED  HELD  STATE
 worker-1  3         2       2     alive
 
 PARTITION  OWNER  HOLDER  SINCE  WAITING  STATE
+`)
+		stop()
+		require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
+	})
+}
+
+// TestVerbsOfJobs lists a job and its runs, and orders.
+func TestVerbsOfJobs(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		ran := make(chan schedule.Tick, 100)
+		s, err := schedule.New(client, "/fleet", schedule.Job{
+			Name: "sync", Schedule: schedule.Every(24 * time.Hour),
+			Run: func(_ context.Context, tick schedule.Tick) error {
+				ran <- tick
+				return errors.New("the database is away")
+			},
+		})
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		for {
+			list, err := schedule.List(t.Context(), client, "/fleet")
+			if err == nil && len(list) == 1 && !list[0].Next.IsZero() {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		play(t, server.ConnectString(), `
+$ job pause /fleet sync
+paused sync
+$ jobs /fleet
+JOB   STATE   LAST SUCCESS  NEXT                  RUNNER* FAILURES  MISSED
+sync  paused  -             *00:00:00Z  *  0         0
+$ job run /fleet sync
+asked for a run of sync
+`)
+		require.True(t, zktest.Await(t, ran, "the run").Manual)
+		for {
+			list, err := schedule.List(t.Context(), client, "/fleet")
+			require.NoError(t, err)
+			if len(list[0].History) == 1 {
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		play(t, server.ConnectString(), `
+$ job history /fleet sync
+TICK*OUTCOME  ATTEMPT  LATE  TOOK  RUNNER*ERROR
+*Z by order  failed   1        -     0s    *  the database is away
+$ job resume /fleet sync
+resumed sync
+$ job skip /fleet sync
+skips sync of *00:00:00Z
+$ jobs -o json /fleet
+[{"name":"sync","skip":*"known":true,*"outcome":"failed"*}]
+$ job history /fleet other
+[1] curatorctl: *job "other"*
+$ jobs /missing
+[1] curatorctl: *
 `)
 		stop()
 		require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)

@@ -43,6 +43,12 @@
 //   - A release has other jobs than the one before it. Both run side by side: a job that both know has one runner,
 //     and a job that one of them knows runs there.
 //
+// # Operators
+//
+// [List] shows where each job stands, with its last ten runs. [Pause], [Resume], [SkipNext] and [RunNow] are orders, which
+// the replica that has the job follows. They are "curatorctl jobs PATH" and "curatorctl job pause PATH JOB" on the command
+// line. A job that no replica knows any more is listed as such, until its znode jobs/<name> is deleted.
+//
 // # What is promised
 //
 // The state of a job is a znode. Only the holder of the job's lease writes it, in a transaction that checks the lease.

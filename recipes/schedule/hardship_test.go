@@ -201,12 +201,45 @@ func leaving(s *hardship.Stage) func(context.Context) error {
 	}
 }
 
+// operating looks at a job without a replica, or orders something.
+func operating(name string, requests int, call func(ctx context.Context, client *framework.Framework, path string) error) hardship.Call {
+	return hardship.Call{
+		Name: name, Of: []string{name}, Requests: requests, Spares: 1, May: framework.OutcomeUnknown,
+		Prepare: func(s *hardship.Stage) func(context.Context) error {
+			state := []byte(`{"last":"1999-12-31T00:00:00Z","next":"2000-01-01T00:00:00Z"}`)
+			_, err := s.Theirs.Create(context.Background(), s.Path+"/jobs/job/state", state, framework.CreatingParentsIfNeeded())
+			require.NoError(s.T, err)
+			return func(ctx context.Context) error { return call(ctx, s.Ours, s.Path) }
+		},
+	}
+}
+
 // pending lets a Run return before the server has confirmed that its member is gone.
 func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending) }
 
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
 		{Name: "Run: a tick", Of: []string{"Scheduler.Run"}, Requests: 41, Spares: 6, Prepare: joining, Heap: 256 << 10},
+		operating("List", 4, func(ctx context.Context, client *framework.Framework, path string) error {
+			list, err := schedule.List(ctx, client, path)
+			if err == nil && len(list) != 1 {
+				return fmt.Errorf("%v, expected one job", list)
+			}
+			return err
+		}),
+		operating("Pause", 3, func(ctx context.Context, client *framework.Framework, path string) error {
+			return schedule.Pause(ctx, client, path, "job")
+		}),
+		operating("Resume", 2, func(ctx context.Context, client *framework.Framework, path string) error {
+			return schedule.Resume(ctx, client, path, "job")
+		}),
+		operating("SkipNext", 3, func(ctx context.Context, client *framework.Framework, path string) error {
+			_, err := schedule.SkipNext(ctx, client, path, "job")
+			return err
+		}),
+		operating("RunNow", 3, func(ctx context.Context, client *framework.Framework, path string) error {
+			return schedule.RunNow(ctx, client, path, "job")
+		}),
 		{Name: "Run: leave", Of: []string{"Scheduler.Run"}, Requests: 16, Spares: 3, Prepare: leaving, May: pending},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
@@ -36,6 +37,7 @@ type world struct {
 	tb     testing.TB
 	server *zkserver.Server
 	theirs *framework.Framework // of the test
+	log    *slog.Logger         // of the replicas
 
 	mu      sync.Mutex
 	story   []string
@@ -60,7 +62,7 @@ type call struct {
 func newWorld(tb testing.TB) *world {
 	tb.Helper()
 	w := &world{
-		tb: tb, server: zktest.NewServer(tb, zkserver.WithoutListener()),
+		tb: tb, log: slog.New(slog.DiscardHandler), server: zktest.NewServer(tb, zkserver.WithoutListener()),
 		records: make(map[string][]schedule.Run), begins: make(map[string]time.Time), hurt: make(map[int64]bool),
 	}
 	w.theirs = zktest.Client(tb, w.server)
@@ -97,7 +99,7 @@ type replica struct {
 func (w *world) start(name string, skew time.Duration, jobs ...schedule.Job) *replica {
 	w.tb.Helper()
 	link := zktest.NewProxy(w.tb, w.server)
-	r := &replica{w: w, name: name, link: link, client: zktest.Client(w.tb, link), ended: make(chan error, 1)}
+	r := &replica{w: w, name: name, link: link, client: zktest.Client(w.tb, link, framework.WithLogger(w.log)), ended: make(chan error, 1)}
 	r.skew.Store(int64(skew))
 	w.didf("%s starts, its clock differs by %v", name, skew)
 	for i := range jobs {

@@ -128,6 +128,9 @@ var errTaken = errors.New("another replica has taken the job over, or the server
 func (r *runner) refresh(ctx context.Context) error {
 	r.changed.Store(false) // before the read, which shows all changes up to now
 	history := r.client.History()
+	if err := r.client.Sync(ctx, r.at.orders(r.job.Name)); err != nil { // a server that is behind would show the old versions again
+		return err
+	}
 	e, err := load(ctx, r.client, r.at, r.job.Name)
 	if err != nil {
 		return err
@@ -151,6 +154,9 @@ func (r *runner) step() error {
 	if r.changed.Load() {
 		if err := r.refresh(r.held); err != nil {
 			return err
+		}
+		if err := r.write(r.held, r.state, false); err != nil { // operators look for the next tick
+			return r.outdated(err)
 		}
 	}
 	asked := !r.orders.Run.IsZero() && !r.orders.Run.Equal(r.state.Ordered)
@@ -282,7 +288,7 @@ func (r *runner) now() (time.Time, error) {
 	// What to do depends on whose clock is right, so the servers are asked again. Theirs may have been set.
 	if decides := r.gap || next.After(now) != next.After(r.clock.wall()); decides && time.Since(r.clock.answered) >= lookEvery {
 		if err := r.write(r.held, r.state, false); err != nil {
-			return now, err
+			return now, r.outdated(err)
 		}
 		now, out = r.clock.now()
 	}
@@ -319,10 +325,7 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 	})
 	switch {
 	case unrecorded != nil:
-		if isOutdated(unrecorded, r.lease) {
-			return r.refresh(r.held) // the orders have changed, or the servers have begun again: decide again
-		}
-		return unrecorded
+		return r.outdated(unrecorded)
 	case err == nil:
 		return r.finish(Succeeded, nil)
 	case r.held.Err() != nil:
@@ -434,6 +437,15 @@ func (r *runner) finish(outcome Outcome, failure error) error {
 		}
 		return err
 	})
+}
+
+// outdated reads the versions again if a write was refused because of them: the orders have changed, or the servers
+// have begun again. The runner then decides again. Another error is returned.
+func (r *runner) outdated(err error) error {
+	if isOutdated(err, r.lease) {
+		return r.refresh(r.held)
+	}
+	return err
 }
 
 // isOutdated reports whether a write was refused because the znodes have other versions than the runner knows.

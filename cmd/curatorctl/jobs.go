@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/schedule"
+)
+
+// verbJobs lists the jobs of a fleet.
+func verbJobs(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		list, err := schedule.List(ctx, c.client, c.args[0])
+		if err != nil {
+			return err
+		}
+		if c.output == "json" {
+			return c.json(list)
+		}
+		cells := [][]string{{"JOB", "STATE", "LAST SUCCESS", "NEXT", "RUNNER", "FAILURES", "MISSED"}}
+		for _, e := range list {
+			runner := e.Runner
+			if !e.Known {
+				runner = ""
+			}
+			cells = append(cells, []string{
+				printable(e.Name), e.Describe(), moment(e.Succeeded), moment(e.Next), orDash(runner),
+				strconv.Itoa(e.Failures), strconv.FormatInt(e.Missed, 10),
+			})
+		}
+		return c.table(cells)
+	}
+}
+
+// moment writes a tick. All are in UTC.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// verbJobHistory lists the last runs of a job.
+func verbJobHistory(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		list, err := schedule.List(ctx, c.client, c.args[0])
+		if err != nil {
+			return err
+		}
+		i := slices.IndexFunc(list, func(e schedule.Entry) bool { return e.Name == c.args[1] })
+		if i < 0 {
+			return fmt.Errorf("%s: job %q: %w", c.args[0], c.args[1], framework.ErrNoNode)
+		}
+		runs := list[i].History
+		if running := list[i].Running; running != nil {
+			runs = slices.Insert(runs, 0, *running)
+		}
+		if c.output == "json" {
+			return c.json(runs)
+		}
+		cells := [][]string{{"TICK", "OUTCOME", "ATTEMPT", "LATE", "TOOK", "RUNNER", "ERROR"}}
+		for _, run := range runs {
+			tick, late, took, outcome := moment(run.Tick), short(run.Began.Sub(run.Tick)), age(run.Began), "running"
+			if run.Manual {
+				tick, late = tick+" by order", "-"
+			}
+			if run.Outcome != "" {
+				took, outcome = short(run.Ended.Sub(run.Began)), string(run.Outcome)
+			}
+			cells = append(cells, []string{tick, outcome, strconv.Itoa(run.Attempt), late, took, orDash(run.Runner), orDash(run.Error)})
+		}
+		return c.table(cells)
+	}
+}
+
+// verbJobOrder returns a verb that orders something for a job.
+func verbJobOrder(
+	said string, order func(ctx context.Context, client *framework.Framework, path, job string) error,
+) func(*flag.FlagSet) func(context.Context, *call) error {
+	return func(*flag.FlagSet) func(context.Context, *call) error {
+		return func(ctx context.Context, c *call) error {
+			if err := order(ctx, c.client, c.args[0], c.args[1]); err != nil {
+				return err
+			}
+			return c.println(said + " " + printable(c.args[1]))
+		}
+	}
+}
+
+// verbJobSkip skips the next tick of a job.
+func verbJobSkip(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		tick, err := schedule.SkipNext(ctx, c.client, c.args[0], c.args[1])
+		if err != nil {
+			return err
+		}
+		return c.println("skips " + printable(c.args[1]) + " of " + moment(tick))
+	}
+}

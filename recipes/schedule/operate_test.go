@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/schedule"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestPausedJobDoesNotRunUntilItIsResumed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		began := time.Now()
+		w.start("a", 0, minutely())
+		time.Sleep(90 * time.Second)
+		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		require.Len(t, w.started(), 1)
+		list, err := schedule.List(t.Context(), w.theirs, root)
+		require.NoError(t, err)
+		require.Equal(t, "paused", list[0].Describe())
+
+		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+		synctest.Wait()
+		require.Len(t, w.started(), 2)
+		require.True(t, w.started()[1].Manual)
+
+		require.NoError(t, schedule.Resume(t.Context(), w.theirs, root, "job"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+		require.Len(t, w.started(), 6, "the order was for one run")
+	})
+}
+
+// TestPauseHoldsWhenItReturns: also against a replica that has sent the begin of a run before it hears of the pause.
+func TestPauseHoldsWhenItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.start("a", 0, minutely())
+		time.Sleep(30 * time.Second)
+		paused := make(chan struct{})
+		var once sync.Once
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID != a.client.Session().ID() || r.Op != zkserver.OpMulti {
+				return zkserver.Pass
+			}
+			once.Do(func() {
+				go func() {
+					defer close(paused)
+					w.didf("pause: %v", schedule.Pause(context.Background(), w.theirs, root, "job"))
+				}()
+			})
+			return zkserver.HoldUntil(paused)
+		})
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Contains(t, w.told(), "pause: <nil>")
+		require.Empty(t, w.started(), "%s", w.told())
+	})
+}
+
+func TestSkippedTickDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		w.start("a", 0, minutely())
+		time.Sleep(90 * time.Second)
+		for n := range 2 {
+			tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
+			require.NoError(t, err)
+			require.Equal(t, 2+n, tick.Minute())
+			time.Sleep(time.Second)
+		}
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Equal(t, []int{1, 4}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
+		require.Zero(t, w.state().Missed)
+	})
+}
+
+// TestListShowsAJobThatNoReplicaHas: its replicas have gone, and its state stays.
+func TestListShowsAJobThatNoReplicaHas(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		fails := minutely()
+		fails.Name = "fails"
+		fails.Run = func(context.Context, schedule.Tick) error { return context.Canceled }
+		slow := minutely()
+		slow.Name = "slow"
+		slow.Run = func(context.Context, schedule.Tick) error {
+			time.Sleep(50 * time.Second)
+			return nil
+		}
+		a := w.start("a", 0, minutely(), fails, slow)
+		time.Sleep(2*time.Minute + 10*time.Second)
+		described := func() (words []string) {
+			list, err := schedule.List(t.Context(), w.theirs, root)
+			require.NoError(t, err)
+			for _, e := range list {
+				words = append(words, e.Name+": "+e.Describe())
+			}
+			slices.Sort(words)
+			return words
+		}
+		require.Equal(t, []string{"fails: failing", "job: waiting", "slow: running"}, described())
+		a.leave()
+		require.Equal(t, []string{"fails: no replica has it", "job: no replica has it", "slow: no replica has it"}, described())
+	})
+}
+
+// TestOrdersForAJobThatIsNotThere, and what is wrong with a call.
+func TestOrdersForAJobThatIsNotThere(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	skip := func(ctx context.Context, client *framework.Framework, path, job string) error {
+		_, err := schedule.SkipNext(ctx, client, path, job)
+		return err
+	}
+	for name, call := range map[string]func(context.Context, *framework.Framework, string, string) error{
+		"Pause": schedule.Pause, "Resume": schedule.Resume, "RunNow": schedule.RunNow, "SkipNext": skip,
+	} {
+		require.ErrorIs(t, call(t.Context(), client, root, "job"), framework.ErrNoNode, name)
+		require.ErrorContains(t, call(t.Context(), client, root, "a/b"), `job "a/b", expected the name of a job`, name)
+		require.ErrorContains(t, call(t.Context(), nil, root, "job"), "client nil", name)
+		require.ErrorIs(t, call(nil, client, root, "job"), framework.ErrInvalidOption, name) //nolint:staticcheck // the mistake
+	}
+	_, err := schedule.List(t.Context(), client, root)
+	require.ErrorIs(t, err, framework.ErrNoNode)
+}
+
+// TestOrdersReachEachServer: the whole life of a job, on the embedded server and on ZooKeeper.
+func TestOrdersOnBothServers(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		ran := make(chan schedule.Tick, 100)
+		s, err := schedule.New(client, root, schedule.Job{
+			Name: "job", Schedule: schedule.Every(200 * time.Millisecond),
+			Run: func(_ context.Context, tick schedule.Tick) error {
+				ran <- tick
+				return nil
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		first := zktest.Await(t, ran, "a tick")
+		second := zktest.Await(t, ran, "the next tick")
+		require.Equal(t, 200*time.Millisecond, second.Time.Sub(first.Time))
+		require.NoError(t, schedule.Pause(t.Context(), client, root, "job"))
+		require.NoError(t, schedule.RunNow(t.Context(), client, root, "job"))
+		for !zktest.Await(t, ran, "the run that was asked for").Manual {
+		}
+		require.NoError(t, schedule.Resume(t.Context(), client, root, "job"))
+		require.False(t, zktest.Await(t, ran, "a tick after the pause").Manual)
+		_, err = schedule.SkipNext(t.Context(), client, root, "job")
+		require.NoError(t, err)
+		cancel()
+		require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
+		list, err := schedule.List(t.Context(), client, root)
+		require.NoError(t, err)
+		require.Len(t, list, 1)
+		require.False(t, list[0].Known)
+	})
+}
+
+// TestLostReplyOfAnOrderIsSettled.
+func TestLostReplyOfAnOrderIsSettled(t *testing.T) {
+	for name, fault := range map[string]zkserver.Fault{"reply": zkserver.LoseReply, "request": zkserver.LoseRequest} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.start("a", 0, minutely())
+				time.Sleep(30 * time.Second)
+				w.server.Intercept(zkserver.Nth(1, zkserver.OpSetData, fault))
+				require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+				time.Sleep(2 * time.Minute)
+				require.Empty(t, w.started())
+			})
+		})
+	}
+}
