@@ -138,7 +138,7 @@ func TestOrdersForAJobThatIsNotThere(t *testing.T) {
 		require.ErrorIs(t, call(t.Context(), client, root, "job"), framework.ErrNoNode, name)
 		require.ErrorContains(t, call(t.Context(), client, root, "a/b"), `job "a/b", expected the name of a job`, name)
 		require.ErrorContains(t, call(t.Context(), nil, root, "job"), "client nil", name)
-		require.ErrorIs(t, call(nil, client, root, "job"), framework.ErrInvalidOption, name) //nolint:staticcheck // the mistake
+		require.ErrorIs(t, call(nil, client, root, "job"), framework.ErrInvalidOption, name)
 	}
 	_, err := schedule.List(t.Context(), client, root)
 	require.ErrorIs(t, err, framework.ErrNoNode)
@@ -165,7 +165,8 @@ func TestOrdersOnBothServers(t *testing.T) {
 		require.Equal(t, 200*time.Millisecond, second.Time.Sub(first.Time))
 		require.NoError(t, schedule.Pause(t.Context(), client, root, "job"))
 		require.NoError(t, schedule.RunNow(t.Context(), client, root, "job"))
-		for !zktest.Await(t, ran, "the run that was asked for").Manual {
+		for manual := false; !manual; {
+			manual = zktest.Await(t, ran, "the run that was asked for").Manual
 		}
 		require.NoError(t, schedule.Resume(t.Context(), client, root, "job"))
 		require.False(t, zktest.Await(t, ran, "a tick after the pause").Manual)
