@@ -44,6 +44,7 @@ type client struct {
 	watches  *watching.Registry
 	janitor  *janitor.Janitor
 	searches *searching.Searches
+	guardian *guardian // nil without a guard
 
 	noContainers atomic.Bool // parents are persistent nodes, by an option or because a server has no containers
 	newParents   foresight
@@ -173,6 +174,9 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.watches = watching.New(f.watchingConfig())
 	f.janitor = janitor.New(f.janitorConfig())
 	f.searches = searching.New(f.background.start)
+	if f.cfg.guard != "" {
+		f.guardian = newGuardian(&f.cfg)
+	}
 	if f.telemetry, err = newTelemetry(&f.cfg); err != nil {
 		f.stop(ErrClosed)
 		return nil, fmt.Errorf("framework: telemetry: %w", err)
@@ -186,7 +190,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 // conduitConfig returns the settings of the connection. The conduit calls nothing of the
 // client before Start.
 func (f *Framework) conduitConfig() conduit.Config {
-	return conduit.Config{
+	cfg := conduit.Config{
 		Servers:        f.cfg.servers,
 		Ensemble:       f.ensemble.list,
 		SessionTimeout: f.cfg.sessionTimeout,
@@ -204,7 +208,12 @@ func (f *Framework) conduitConfig() conduit.Config {
 		Plain:          f.cfg.tls == nil,
 		Failed:         (*events)(f).attemptFailed,
 		Suspended:      f.cfg.suspended,
+		Resume:         f.cfg.resume,
 	}
+	if f.cfg.guard != "" {
+		cfg.Register = (*events)(f).register
+	}
+	return cfg
 }
 
 // watchingConfig returns what the registry of watches needs of the client.
@@ -266,7 +275,7 @@ func (f *Framework) Start() error {
 	case f.started.Load():
 		return errors.New("framework: start: already started")
 	}
-	if err := f.telemetry.start(observed{f.tracker, f.watches, f.janitor}); err != nil {
+	if err := f.telemetry.start(observed{f.tracker, f.watches, f.janitor, f.guardian}); err != nil {
 		return fmt.Errorf("framework: start: telemetry: %w", err)
 	}
 	f.started.Store(true) // before the first event, since a listener may make calls
@@ -278,6 +287,9 @@ func (f *Framework) Start() error {
 	f.background.start(func() { f.ensemble.follow(f.ctx, f.conduit) })
 	if f.cfg.tracksEnsemble {
 		f.background.start(f.trackEnsemble)
+	}
+	if f.guardian != nil {
+		f.background.start(func() { f.guardian.run(f.ctx) })
 	}
 	return nil
 }
@@ -322,6 +334,9 @@ func (f *Framework) Close() error {
 		// Without a session there was nothing to confirm.
 		f.closeErr = fmt.Errorf("framework: close: %w", err)
 	}
+	if f.guardian != nil {
+		f.guardian.close() // after the session, which it guards
+	}
 	// Last, since meter providers and log handlers are not ours and may block.
 	if err := f.telemetry.stop(); err != nil {
 		f.cfg.log.Error("telemetry could not be stopped", "error", err)
@@ -333,7 +348,12 @@ func (f *Framework) Close() error {
 // events is the Framework as the conduit sees it.
 type events Framework
 
-func (e *events) Expired() { e.tracker.onExpired() }
+func (e *events) Expired() {
+	e.tracker.onExpired()
+	if e.cfg.resume != nil {
+		e.giveUp(ErrSessionExpired) // the client is for this session only
+	}
+}
 
 func (e *events) Connected(h conduit.Handshake) {
 	e.telemetry.connected(h)

@@ -74,6 +74,8 @@ type config struct {
 	compression       CompressionProvider
 	compressed        bool // see WithCompression
 	noContainers      bool
+	guard             string           // the path of its socket, or empty
+	resume            *conduit.Session // of a client that only ends it, or nil
 }
 
 // queueLogs puts a queue between the client and the handler, which belongs to the program

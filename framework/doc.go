@@ -197,6 +197,13 @@
 // have a session after its deadline. Then the client continues with a new Session value of the
 // same id.
 //
+// # When a process is killed
+//
+// A process that ends without [Framework.Close] leaves its session behind, until it times out. A guard ends such a
+// session at once (see cmd/curatorctl, and [WithGuard]). So the next holder of a lock enters within
+// milliseconds. What the process has sent elsewhere before its death may still arrive then: fence
+// it, for example with the czxid of a znode. [EndSession] is what a guard does.
+//
 // # When the servers move
 //
 // The client resolves host names at every attempt to connect. If the names themselves can
@@ -270,6 +277,7 @@
 //	curator.session.lease.remaining     gauge s                 server.address, server.port
 //	curator.client.operation.duration   histogram s             curator.operation, error.type
 //	curator.client.retries              counter {retry}         curator.operation
+//	curator.session.guarded             gauge, with a guard
 //	curator.watch.active                updowncounter {watch}
 //	curator.cleanup.pending             updowncounter {deletion}
 //	curator.cleanup.oldest.age          gauge s

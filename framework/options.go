@@ -9,12 +9,14 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/guarding"
 	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/retry"
 )
@@ -54,6 +56,12 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	// After the options, since one of them may be the provider.
 	if err := c.findEnsemble(connectString); err != nil {
 		return config{}, err
+	}
+	switch {
+	case c.resume != nil:
+		c.guard = "" // the client is a guard
+	case c.guard == "":
+		c.guard = os.Getenv(guarding.Env)
 	}
 	for _, a := range c.auth {
 		if n := len(a.Credential()); n > c.maxRequest { // whatever the order of the options
@@ -259,6 +267,27 @@ func WithEnsembleTracker() Option {
 // has hung up at them three times in a row.
 func WithoutContainerParents() Option {
 	return clientOption{"WithoutContainerParents", func(c *config) error { c.noContainers = true; return nil }}
+}
+
+// WithGuard registers each session of the client with a guard (see curatorctl guard), by the path of its
+// socket. If this process ends without [Framework.Close], the guard ends the session, and all that the
+// session holds, within milliseconds instead of the session timeout. It never ends the session of a process
+// that lives. Guards need Linux.
+//
+// The client registers a session before it sends the first request in it, and withdraws the registration at
+// Close. A guard that does not answer within a second makes no call fail. The client then goes on without it, logs one
+// warning, and registers the session as soon as the guard is back.
+//
+// Default: the path in the environment variable CURATOR_GUARD, which curatorctl guard sets for its command. Without
+// one there is no guard.
+func WithGuard(path string) Option {
+	return clientOption{"WithGuard", func(c *config) error {
+		if path == "" {
+			return errors.New("path empty, expected that of the socket of a guard")
+		}
+		c.guard = path
+		return nil
+	}}
 }
 
 // WithACLProvider sets the provider of the access control lists of new znodes without

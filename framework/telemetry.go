@@ -220,11 +220,12 @@ type gauges struct {
 	watches metric.Int64ObservableUpDownCounter
 	cleanup metric.Int64ObservableUpDownCounter
 	oldest  metric.Float64ObservableGauge
+	guarded metric.Int64ObservableGauge
 }
 
 func newGauges(meter metric.Meter) (gauges, error) {
 	g := gauges{meter: meter}
-	var errs [5]error
+	var errs [6]error
 	g.state, errs[0] = meter.Int64ObservableGauge("curator.session.state",
 		metric.WithDescription("0 not connected, 1 connected, 2 suspended, 3 reconnected, 4 lost, 5 read-only."))
 	g.lease, errs[1] = meter.Float64ObservableGauge("curator.session.lease.remaining",
@@ -235,6 +236,8 @@ func newGauges(meter metric.Meter) (gauges, error) {
 		metric.WithUnit("{deletion}"), metric.WithDescription("Deletions that go on in the background."))
 	g.oldest, errs[4] = meter.Float64ObservableGauge("curator.cleanup.oldest.age",
 		metric.WithUnit("s"), metric.WithDescription("Age of the oldest deletion that goes on in the background, 0 without one."))
+	g.guarded, errs[5] = meter.Int64ObservableGauge("curator.session.guarded",
+		metric.WithDescription("1 while a guard has the session, 0 while none has."))
 	return g, errors.Join(errs[:]...)
 }
 
@@ -243,6 +246,8 @@ type observed struct {
 	tracker *tracker
 	watches *watching.Registry
 	janitor *janitor.Janitor
+
+	guardian *guardian // nil without a guard
 }
 
 func (g *gauges) register(seen observed, newest *atomic.Pointer[[]attribute.KeyValue]) (metric.Registration, error) {
@@ -258,6 +263,9 @@ func (g *gauges) register(seen observed, newest *atomic.Pointer[[]attribute.KeyV
 		pending, oldest := seen.janitor.Unfinished()
 		o.ObserveInt64(g.cleanup, int64(pending))
 		o.ObserveFloat64(g.oldest, oldest.Seconds())
+		if seen.guardian != nil {
+			o.ObserveInt64(g.guarded, seen.guardian.guarded.Load())
+		}
 		return nil
-	}, g.state, g.lease, g.watches, g.cleanup, g.oldest)
+	}, g.state, g.lease, g.watches, g.cleanup, g.oldest, g.guarded)
 }

@@ -55,6 +55,22 @@
 // releases the lock. On Linux it finds all such processes. On other systems it does not find processes that have
 // left the process group.
 //
+// # Guards
+//
+// A process that is killed leaves its locks held until its session times out. guard ends such sessions at once, on
+// Linux. The processes register their sessions, see framework.WithGuard:
+//
+//	curatorctl guard -- ./worker                    # the worker and all that it starts, as under lock run
+//	curatorctl guard -socket /run/worker/guard/sock # all processes of this user that name the socket
+//
+// The guard connects to the servers that a session names, with the credentials of its own flags. It ends a session only when
+// the kernel says that the process is gone. A process that is stopped, traced or frozen, or that has lost its
+// connection to the guard, keeps its session. So do all processes when the guard itself is stopped, killed or restarted: they
+// register again when there is a guard. The socket and its folder are for one user, and the guard writes no core file.
+//
+// A process that is checkpointed and killed is gone, too. Do not restore it: its session has ended. CRIU refuses
+// to checkpoint a process with a guard unless it is told otherwise (--ext-unix-sk).
+//
 // # Labels
 //
 // lock run and elect write a label into ZooKeeper, which all clients see that may read the lock. The label is

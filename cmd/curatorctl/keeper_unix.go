@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -80,11 +81,16 @@ const renewals = 20
 
 // supervise runs the command under the lease and returns when none of it is left.
 func (u *underLock) supervise(c *call, lease *locks.Lease) error {
-	p := c.program
-	p.stderr = os.Stderr // of the command
-	guard, err := p.startHelper(guardVerb, guardName, handover{c.command, []string{
+	return u.superviseWith(c, lease, []string{
 		"CURATOR_LOCK_PATH=" + c.args[0], "CURATOR_LOCK_NODE=" + lease.Path(), "CURATOR_LOCK_TOKEN=" + strconv.FormatInt(lease.Token(), 10),
-	}}, handOn(c.reports)) // so the front waits for the guard's end too
+	})
+}
+
+// superviseWith is supervise with more in the environment of the command, and for no lease at all.
+func (u *underLock) superviseWith(c *call, lease *locks.Lease, env []string) error {
+	p := c.program
+	p.stderr = os.Stderr                                                                           // of the command
+	guard, err := p.startHelper(guardVerb, guardName, handover{c.command, env}, handOn(c.reports)) // so the front waits for the guard's end too
 	if err != nil {
 		return &exit{status: exitCannotRun, err: err}
 	}
@@ -132,14 +138,18 @@ type watch struct {
 
 	u     *underLock
 	c     *call
-	lease *locks.Lease
+	lease *locks.Lease // nil for a command without one
 }
 
 func (w *watch) run() error {
 	if err := w.renew(); err != nil {
 		return w.outcome(err)
 	}
-	renewal := time.NewTicker(w.lease.Session().Timeout() / renewals)
+	every, done := time.Hour, (<-chan struct{})(nil)
+	if w.lease != nil {
+		every, done = w.lease.Session().Timeout()/renewals, w.lease.Done()
+	}
+	renewal := time.NewTicker(every)
 	defer renewal.Stop()
 	var maxHold <-chan time.Time
 	if w.u.maxHold > 0 {
@@ -172,7 +182,7 @@ func (w *watch) run() error {
 			if err := w.renew(); err != nil {
 				return w.outcome(err)
 			}
-		case <-w.lease.Done():
+		case <-done:
 			return w.outcome(nil)
 		case <-w.c.gone:
 			return errFrontGone
@@ -195,6 +205,10 @@ func (w *watch) run() error {
 
 // renew tells the guard until when the lock is certain to be held.
 func (w *watch) renew() error {
+	if w.lease == nil {
+		w.tell(order{Term: math.MaxInt64, Kill: math.MaxInt64})
+		return nil
+	}
 	now := clock() // first, so that a pause in between makes the time no later
 	left := time.Until(w.lease.Session().HoldDeadline(w.u.policy))
 	timeout := w.lease.Session().Timeout()
@@ -217,8 +231,8 @@ func lost(err error) error {
 
 // outcome returns the end of a command as its user sees it: the end of the lease counts most.
 func (w *watch) outcome(err error) error {
-	if end := w.lease.Err(); end != nil {
-		return lost(end)
+	if w.lease != nil && w.lease.Err() != nil {
+		return lost(w.lease.Err())
 	}
 	return err
 }

@@ -510,7 +510,10 @@ func (c *call) parse(fs *flag.FlagSet, v *verb, args []string) error {
 			return nil
 		case len(args) == 0:
 			return nil
-		case v.verbatim:
+		case v.verbatim && v.most == 0 && ended:
+			c.command = args
+			return nil
+		case v.verbatim && v.most > 0:
 			c.args, c.command = args[:1], args[1:]
 			if len(c.command) > 0 && c.command[0] == "--" {
 				c.command = c.command[1:]

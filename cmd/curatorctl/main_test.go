@@ -25,6 +25,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" || len(os.Args) > 1 && (os.Args[1] == keepVerb || os.Args[1] == guardVerb) {
 		main()
 	}
+	if isHolder() {
+		return
+	}
 	// The race detector has programs wait for a second at their end.
 	if err := os.Setenv("GORACE", "atexit_sleep_ms=0 "+os.Getenv("GORACE")); err != nil {
 		panic(err)

@@ -122,12 +122,8 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 	if c.reports == nil {
 		return c.front(c.line)
 	}
-	if _, err := exec.LookPath(c.command[0]); err != nil {
-		status := exitCannotRun
-		if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
-			status = exitNotFound
-		}
-		return &exit{status: status, err: err}
+	if err := findCommand(c.command[0]); err != nil {
+		return err
 	}
 	connecting, waiting := c.waitFor(ctx, 0)
 	defer waiting.stop()
@@ -143,6 +139,19 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 		}
 		return u.runLocked(ctx, c, waiting)
 	})
+}
+
+// findCommand returns an error with the status that shells have for it if there is no such command.
+func findCommand(name string) error {
+	_, err := exec.LookPath(name)
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, exec.ErrNotFound), errors.Is(err, os.ErrNotExist):
+		return &exit{status: exitNotFound, err: err}
+	default:
+		return &exit{status: exitCannotRun, err: err}
+	}
 }
 
 // connected runs an action with a client that is connected. A signal ends the wait for that.

@@ -15,6 +15,7 @@ func verbs() []*verb {
 		{name: "lock revoke", args: "PATH", least: 1, most: 1, about: "ask the holders at a path, or the owner of a node, to give way", flags: verbLockRevoke},
 		{name: "lock break", args: "NODE", least: 1, most: 1, about: "delete the node of a contender", flags: verbLockBreak},
 		{name: "elect", args: "PATH [-- COMMAND...]", least: 1, most: 1, lasts: true, verbatim: true, about: "run a command while it leads an election", flags: verbElect},
+		{name: "guard", args: "[-- COMMAND...]", lasts: true, verbatim: true, about: "end the sessions of processes that are gone, at once", flags: verbGuard},
 		{name: "partitions", args: "PATH", least: 1, most: 1, lasts: true, about: "show which member has each partition of a group, and which partitions move", flags: verbPartitions},
 		{name: "jobs", args: "PATH", least: 1, most: 1, lasts: true, about: "list the jobs of a fleet, with their last and next ticks", flags: verbJobs},
 		{name: "job history", args: "PATH JOB", least: 2, most: 2, about: "list the last runs of a job", flags: verbJobHistory},

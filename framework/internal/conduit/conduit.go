@@ -33,6 +33,12 @@ type Handshake struct {
 	Fresh bool
 }
 
+// Session names a session, and proves the right to it.
+type Session struct {
+	ID       int64
+	Password []byte
+}
+
 // Notification is a watch event.
 type Notification struct {
 	Type zk.EventType
@@ -78,7 +84,7 @@ type Failure struct {
 }
 
 // Config has the settings of a Conduit. Every field is required except Ensemble, Lookup,
-// Tick, Auth, SASL, ReadOnly, Plain, Failed and Suspended.
+// Tick, Auth, SASL, ReadOnly, Plain, Failed, Resume, Register and Suspended.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
@@ -96,6 +102,10 @@ type Config struct {
 	ReadOnly       bool          // servers without a quorum will do
 	Plain          bool          // without TLS
 	Failed         func(Failure) // called for each attempt that has failed, except refusals
+	Resume         *Session      // to begin with; if it has ended, each server says so, and no other begins
+
+	// Register is called before a session takes its first call, which waits until done is called.
+	Register func(h Handshake, done func())
 
 	// Suspended returns for how long the machine has been suspended since any moment in
 	// the past. Nil asks the operating system.
@@ -127,10 +137,11 @@ type Conduit struct {
 	authenticating chan struct{} // holds a value while an exchange is under way
 	demandsSASL    atomic.Bool   // a server takes no other request before the exchange is complete
 
-	sessionClosed atomic.Bool // the server has confirmed the end of the session
-	refused       atomic.Bool // a server has refused a credential, for good
-	fresh         atomic.Bool // there is a new lease, and Connected has not been called since
-	readOnly      atomic.Bool // the newest session was opened by a read-only server
+	sessionClosed atomic.Bool  // the server has confirmed the end of the session
+	refused       atomic.Bool  // a server has refused a credential, for good
+	fresh         atomic.Bool  // there is a new lease, and Connected has not been called since
+	registered    atomic.Int64 // the session that Register was last called for
+	readOnly      atomic.Bool  // the newest session was opened by a read-only server
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
 }

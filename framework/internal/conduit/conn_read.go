@@ -302,8 +302,24 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	c.resume(h)
 }
 
-// admit opens the connection for calls; callers hold dispatch.
+// admit opens the connection for calls, once the session is registered; callers hold dispatch.
 func (c *conn) admit(h Handshake) {
+	if register := c.owner.cfg.Register; register != nil && !h.ReadOnly && c.owner.registered.Load() != h.SessionID {
+		register(h, func() {
+			c.dispatch.Lock()
+			defer c.dispatch.Unlock()
+			if !c.failed {
+				c.owner.registered.Store(h.SessionID)
+				c.openFor(h)
+			}
+		})
+		return
+	}
+	c.openFor(h)
+}
+
+// openFor opens the connection for the calls of a session; callers hold dispatch.
+func (c *conn) openFor(h Handshake) {
 	c.admitted = true
 	c.owner.lastFailure.Store(nil)
 	h.Fresh = c.owner.fresh.Swap(false)

@@ -65,7 +65,7 @@ func (c *conn) Write(frame []byte) (int, error) {
 	return c.write(frame, by)
 }
 
-// completeHandshake adds two values to go-zookeeper's connect request that only the conduit
+// completeHandshake adds values to go-zookeeper's connect request that only the conduit
 // knows. The newest transaction seen makes a server that is behind it refuse the client. The
 // configured timeout replaces the timeout that was negotiated last. Callers hold writing.
 //
@@ -74,6 +74,7 @@ func (c *conn) Write(frame []byte) (int, error) {
 // servers if one of them had named a transaction that never existed.
 func (c *conn) completeHandshake(frame []byte) []byte {
 	const zxidAt, timeoutAt, sessionAt = wire.LengthSize + 4, wire.LengthSize + 12, wire.LengthSize + 16
+	const passwordAt = sessionAt + 8 + 4
 	_, over := c.owner.lease.check(c.connectSent)
 	// A session of a read-only server ended with its connection.
 	fresh := c.owner.cfg.ReadOnly && (over || c.owner.readOnly.Load())
@@ -85,6 +86,10 @@ func (c *conn) completeHandshake(frame []byte) []byte {
 	}
 	if fresh {
 		binary.BigEndian.PutUint64(frame[sessionAt:], 0)
+	}
+	if r := c.owner.cfg.Resume; r != nil && binary.BigEndian.Uint64(frame[sessionAt:]) == 0 {
+		binary.BigEndian.PutUint64(frame[sessionAt:], uint64(r.ID))
+		copy(frame[passwordAt:], r.Password)
 	}
 	if binary.BigEndian.Uint64(frame[sessionAt:]) != 0 {
 		seen := max(c.owner.seen.newest.Load(), int64(binary.BigEndian.Uint64(frame[zxidAt:])))

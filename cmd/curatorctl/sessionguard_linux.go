@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/gocurator/curator/internal/guarding"
+)
+
+// The guard never ends the session of a process that lives. The end of a connection proves nothing: a program may
+// close the descriptor by mistake, or become another program. So the guard ends a session only when the kernel says,
+// by the pidfd that the process has handed over, that the process is gone. A pidfd stands for one process: it is
+// not mistaken about numbers that are used again, holds in every namespace, and speaks before a parent has waited.
+// A process that is stopped, traced or frozen is not gone.
+//
+// A guard that is stopped, killed or restarted ends no session. Clients register again with the next one. A guard
+// that was stopped for long finds that the session has ended by itself.
+//
+// Only processes of the user of the guard can register. The socket and its folder are that user's, and the
+// kernel names the user of each peer.
+
+// lastEnds is how long a guard goes on with sessions that it is ending when it is told to stop.
+const lastEnds = 2 * time.Second
+
+// sessionGuard ends the sessions of processes that are gone.
+type sessionGuard struct {
+	call *call
+	end  func(context.Context, guarding.Registration) error
+	path string
+
+	listener *net.UnixListener
+	failed   chan error      // why it has stopped to listen
+	ctx      context.Context // of its attempts to end sessions
+	stop     context.CancelFunc
+	serving  sync.WaitGroup
+
+	mu    sync.Mutex
+	wards map[*ward]bool // nil once the guard is closed
+}
+
+// ward is a process, or one client in it, that the guard has in its care.
+type ward struct {
+	socket       *net.UnixConn
+	peer         *syscall.Ucred
+	process      *os.File // its pidfd
+	registration guarding.Registration
+}
+
+func newSessionGuard(c *call, end func(context.Context, guarding.Registration) error) *sessionGuard {
+	g := &sessionGuard{call: c, end: end, failed: make(chan error, 1), wards: make(map[*ward]bool)}
+	g.ctx, g.stop = context.WithCancel(context.Background())
+	return g
+}
+
+// listen begins to serve at a path. From now on passwords of sessions are in the memory of this process.
+func (g *sessionGuard) listen(path string) error {
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		return fmt.Errorf("keeping passwords out of core files: %w", err)
+	}
+	if err := makeRoom(path); err != nil {
+		return fmt.Errorf("-socket %s: %w", path, err)
+	}
+	listener, err := net.ListenUnix(guarding.Network, &net.UnixAddr{Name: path, Net: guarding.Network})
+	if err != nil {
+		return err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	g.path, g.listener = path, listener
+	g.serving.Go(func() {
+		for {
+			socket, err := listener.AcceptUnix()
+			if err != nil {
+				g.failed <- err
+				return
+			}
+			g.serving.Go(func() { g.serve(socket) })
+		}
+	})
+	return nil
+}
+
+// makeRoom creates the folder of a socket, and removes the socket of a guard that is gone.
+func makeRoom(path string) error {
+	folder := filepath.Dir(path)
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return err
+	}
+	var stat unix.Stat_t
+	if err := unix.Stat(folder, &stat); err != nil {
+		return err
+	}
+	if int(stat.Uid) != os.Geteuid() || stat.Mode&0o077 != 0 {
+		return fmt.Errorf("the folder belongs to user %d and has mode %#o, expected user %d and 0700", stat.Uid, stat.Mode&0o777, os.Geteuid())
+	}
+	other, err := net.Dial(guarding.Network, path) //nolint:noctx // it does not block
+	switch {
+	case err == nil:
+		return errors.Join(errors.New("another guard listens there"), other.Close())
+	case errors.Is(err, unix.ENOENT):
+		return nil
+	case errors.Is(err, unix.ECONNREFUSED):
+		return os.Remove(path)
+	default:
+		return err
+	}
+}
+
+// close stops the guard. It forgets the processes that live, and goes on for a moment with the sessions of those
+// that are gone.
+func (g *sessionGuard) close() {
+	_ = g.listener.Close() // which removes the socket
+	g.mu.Lock()
+	wards := g.wards
+	g.wards = nil
+	g.mu.Unlock()
+	forget := func(which func(*ward) bool) {
+		for w := range wards {
+			if which(w) {
+				w.forget()
+			}
+		}
+	}
+	forget(func(w *ward) bool { return !w.isGone() })
+	tooLate := time.AfterFunc(lastEnds, func() {
+		g.stop()
+		forget(func(*ward) bool { return true })
+	})
+	defer tooLate.Stop()
+	g.serving.Wait()
+}
+
+// serve has a client in the care of the guard until it withdraws, or its process is gone.
+func (g *sessionGuard) serve(socket *net.UnixConn) {
+	w := &ward{socket: socket}
+	defer w.forget()
+	err := w.meet()
+	if err == nil && !g.take(w) {
+		return
+	}
+	defer g.dismiss(w)
+	for w.answer(err) && err == nil {
+		err = w.hear()
+	}
+	if w.registration.Session != 0 && w.awaitEnd() {
+		g.endSession(w)
+	}
+}
+
+func (g *sessionGuard) take(w *ward) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.wards == nil {
+		return false
+	}
+	g.wards[w] = true
+	return true
+}
+
+func (g *sessionGuard) dismiss(w *ward) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.wards, w)
+}
+
+// endSession ends the session of a process that is gone. It tries for as long as the servers can have the session.
+func (g *sessionGuard) endSession(w *ward) {
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(g.ctx, w.registration.Timeout)
+	defer cancel()
+	if err := g.end(ctx, w.registration); err != nil {
+		g.call.complainf("curatorctl: guard: session %v of process %d, which is gone, must time out: %s\n", w.registration, w.peer.Pid, said(err))
+		return
+	}
+	g.call.logger().Info("the session of a process that is gone has ended",
+		"curator.session", w.registration, "process", w.peer.Pid, "after", time.Since(began))
+}
+
+// meet receives the pidfd of the peer, and refuses one of another user.
+func (w *ward) meet() (err error) {
+	if w.peer, err = guarding.Peer(w.socket); err != nil {
+		return err
+	}
+	rights := make([]byte, unix.CmsgSpace(4))
+	_, n, err := w.read(rights)
+	if err != nil {
+		return err
+	}
+	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err != nil || len(messages) != 1 {
+		return fmt.Errorf("%d descriptors in the first message, expected that of the process", len(messages))
+	}
+	fds, err := unix.ParseUnixRights(&messages[0])
+	if err != nil {
+		return err
+	}
+	unix.CloseOnExec(fds[0])
+	if err := unix.PidfdSendSignal(fds[0], 0, nil, 0); errors.Is(err, unix.EBADF) {
+		return errors.Join(errors.New("the descriptor in the first message is not that of a process"), unix.Close(fds[0]))
+	}
+	if err := unix.SetNonblock(fds[0], true); err != nil { // so that the wait for it can be ended
+		return errors.Join(err, unix.Close(fds[0]))
+	}
+	w.process = os.NewFile(uintptr(fds[0]), "process")
+	if int(w.peer.Uid) != os.Geteuid() { // after its message, or the answer would be lost
+		return fmt.Errorf("a process of user %d, expected user %d", w.peer.Uid, os.Geteuid())
+	}
+	return nil
+}
+
+// hear reads the next registration.
+func (w *ward) hear() error {
+	message, _, err := w.read(nil)
+	if err != nil {
+		return err
+	}
+	var next guarding.Registration
+	if err := json.Unmarshal(message, &next); err != nil {
+		return err
+	}
+	w.registration = next
+	return nil
+}
+
+// read reads one message, and the descriptors that come with it.
+func (w *ward) read(rights []byte) (message []byte, n int, err error) {
+	message = make([]byte, guarding.MaxMessage)
+	length, n, flags, _, err := w.socket.ReadMsgUnix(message, rights)
+	switch {
+	case err != nil:
+		return nil, 0, err
+	case length == 0:
+		return nil, 0, io.EOF
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		return nil, 0, errors.New("a message that is too long")
+	}
+	return message[:length], n, nil
+}
+
+// answer answers a message, and reports whether the connection goes on.
+func (w *ward) answer(refusal error) bool {
+	var answer guarding.Answer
+	if refusal != nil {
+		answer.Refused = refusal.Error()
+	}
+	text, err := json.Marshal(answer)
+	if err == nil {
+		_, err = w.socket.Write(text)
+	}
+	return err == nil
+}
+
+// awaitEnd waits until the process is gone, and returns false if the guard forgets it before.
+func (w *ward) awaitEnd() bool {
+	raw, err := w.process.SyscallConn()
+	return err == nil && raw.Read(hasExited) == nil
+}
+
+// isGone reports whether the process is gone.
+func (w *ward) isGone() (gone bool) {
+	raw, err := w.process.SyscallConn()
+	return err == nil && raw.Control(func(fd uintptr) { gone = hasExited(fd) }) == nil && gone
+}
+
+// hasExited reports whether the process of a pidfd is gone. One that no parent has waited for is.
+func hasExited(pidfd uintptr) bool {
+	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
+	n, err := unix.Poll(poll, 0)
+	return err == nil && n == 1 && poll[0].Revents&unix.POLLIN != 0
+}
+
+// forget ends the care of a process, which may live on.
+func (w *ward) forget() {
+	_ = w.socket.Close() // the client sees it
+	if w.process != nil {
+		_ = w.process.Close() // it was only read
+	}
+}

@@ -1,0 +1,566 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/guarding"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// asHolder in the environment makes the test binary a program that takes a lock, and then does what it is told.
+const asHolder = "CURATORCTL_AS_HOLDER"
+
+// guardedSession is the longest session. Servers end it two thirds of it after a kill, at the earliest.
+const guardedSession = time.Minute
+
+// muchEarlier is long enough for a busy machine.
+const muchEarlier = guardedSession / 3
+
+// isHolder runs the program, and reports whether this process is one.
+func isHolder() bool {
+	if os.Getenv(asHolder) == "" {
+		return false
+	}
+	hold()
+	return true
+}
+
+// hold is the program. It writes a line for each thing it has done, and obeys lines of its standard input.
+func hold() {
+	check := func(err error) {
+		if err != nil {
+			panic(err)
+		}
+	}
+	ctx := context.Background()
+	client, err := framework.Connect(ctx, os.Getenv("CURATOR_SERVERS"), framework.WithSessionTimeout(guardedSession),
+		framework.WithLogger(slog.New(slog.NewTextHandler(os.Stdout, nil))))
+	check(err)
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/guarded")
+	check(err)
+	lease, err := mutex.Acquire(ctx)
+	check(err)
+	fmt.Println("holds in session", client.Session().ID(), hex.EncodeToString(client.Session().Password()), os.Getpid())
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); fmt.Println("done:", lines.Text()) {
+		switch word := lines.Text(); word {
+		case "look": // whether the lock is held
+			check(lease.Err())
+			_, err := client.Get(ctx, lease.Path(), framework.InSession(client.Session()))
+			check(err)
+		case "panic":
+			panic(word)
+		case "exit":
+			os.Exit(3)
+		case "close descriptors": // by mistake: those of Unix sockets
+			entries, err := os.ReadDir("/proc/self/fd")
+			check(err)
+			for _, entry := range entries {
+				fd, _ := strconv.Atoi(entry.Name())
+				if name, err := unix.Getpeername(fd); err == nil {
+					if _, isUnix := name.(*unix.SockaddrUnix); isUnix {
+						check(unix.Close(fd))
+					}
+				}
+			}
+		case "fork": // a child that outlives this process
+			child := exec.Command("sleep", "600") //nolint:noctx // the test ends it
+			child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+			check(child.Start())
+			fmt.Println("child", child.Process.Pid)
+		case "become": // another program, which lives
+			sleep, err := exec.LookPath("sleep")
+			check(err)
+			fmt.Println("done:", word)
+			check(syscall.Exec(sleep, []string{"sleep", "600"}, nil))
+		case "close":
+			check(lease.Release(ctx))
+			check(client.Close())
+		}
+	}
+}
+
+// child is a process of a test, with its output.
+type child struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	stdin io.Writer
+	lines chan string
+	text  output // all of its output
+}
+
+// spawn starts this binary as another program.
+func spawn(t *testing.T, as string, attributes *syscall.SysProcAttr, env []string, args ...string) *child {
+	t.Helper()
+	c := &child{t: t, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 1000)} //nolint:noctx // killed below
+	c.cmd.Env = append(append(os.Environ(), as+"=1"), env...)
+	c.cmd.SysProcAttr = attributes
+	read, write, err := os.Pipe()
+	require.NoError(t, err)
+	c.cmd.Stdout, c.cmd.Stderr = write, write
+	c.stdin, err = c.cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, c.cmd.Start())
+	require.NoError(t, write.Close())
+	go func() {
+		defer close(c.lines)
+		for lines := bufio.NewScanner(read); lines.Scan(); {
+			_, _ = fmt.Fprintln(&c.text, lines.Text())
+			c.lines <- lines.Text()
+		}
+	}()
+	t.Cleanup(func() {
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait() // most children are killed
+		_ = read.Close()
+	})
+	return c
+}
+
+// read returns the first line with a text in it.
+func (c *child) read(text string) string {
+	c.t.Helper()
+	for tooLate := time.After(time.Minute); ; {
+		select {
+		case line, open := <-c.lines:
+			require.True(c.t, open, "%q was not written:\n%s", text, &c.text)
+			if strings.Contains(line, text) {
+				return line
+			}
+		case <-tooLate:
+			require.Fail(c.t, "not written in time", "%q:\n%s", text, &c.text)
+		}
+	}
+}
+
+// do has a holder obey, and waits until it has.
+func (c *child) do(word string) {
+	c.t.Helper()
+	c.order(word)
+	c.read("done: " + word)
+}
+
+func (c *child) order(word string) {
+	c.t.Helper()
+	_, err := io.WriteString(c.stdin, word+"\n")
+	require.NoError(c.t, err)
+}
+
+func (c *child) signal(s syscall.Signal) {
+	c.t.Helper()
+	require.NoError(c.t, syscall.Kill(c.cmd.Process.Pid, s))
+}
+
+// startGuard starts a guard on a socket, as a process.
+func startGuard(t *testing.T, socket string, attributes *syscall.SysProcAttr) *child {
+	t.Helper()
+	g := spawn(t, asProgram, attributes, nil, "guard", "-v", "-socket", socket)
+	g.read("listening on " + socket)
+	return g
+}
+
+// newSocket returns a path for a guard, which is short enough for a socket.
+func newSocket(t *testing.T) string {
+	t.Helper()
+	folder, err := os.MkdirTemp("", "guard")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	return filepath.Join(folder, "socket")
+}
+
+// holder is a process that has a lock, below a chroot of its own.
+type holder struct {
+	*child
+	session  int64
+	password []byte
+	pid      int // as it knows it
+	backend  zktest.Backend
+	client   *framework.Framework // of the next holder
+	next     chan error
+}
+
+// startHolder starts a holder. Another waits for the lock after it.
+func startHolder(t *testing.T, server zktest.Backend, socket string, attributes *syscall.SysProcAttr) *holder {
+	t.Helper()
+	return startHolderAs(t, server, asHolder, attributes, []string{guarding.Env + "=" + socket})
+}
+
+func startHolderAs(t *testing.T, server zktest.Backend, as string, attributes *syscall.SysProcAttr, env []string, args ...string) *holder {
+	t.Helper()
+	h := &holder{client: zktest.Client(t, server), backend: server, next: make(chan error, 1)}
+	h.child = spawn(t, as, attributes, append(env, "CURATOR_SERVERS="+server.ConnectString()), args...)
+	var password string
+	_, err := fmt.Sscanf(h.read("holds in session"), "holds in session %d %s %d", &h.session, &password, &h.pid)
+	require.NoError(t, err)
+	h.password, err = hex.DecodeString(password)
+	require.NoError(t, err)
+	mutex, err := locks.NewInterProcessMutex(h.client, "/locks/guarded")
+	require.NoError(t, err)
+	ctx := zktest.Context(t)
+	waits := make(chan struct{})
+	go func() {
+		lease, err := mutex.TryAcquire(ctx)
+		if err == nil {
+			h.next <- fmt.Errorf("the lock was free: %s", lease.Path())
+			return
+		}
+		close(waits)
+		lease, err = mutex.Acquire(ctx)
+		if err == nil {
+			err = lease.Release(ctx)
+		}
+		h.next <- err
+	}()
+	zktest.Await(t, waits, "a try of the next holder")
+	return h
+}
+
+// succeeded waits until the next holder has the lock.
+func (h *holder) succeeded() time.Duration {
+	h.t.Helper()
+	began := time.Now()
+	require.NoError(h.t, zktest.Await(h.t, h.next, "the next holder"))
+	took := time.Since(began)
+	require.Less(h.t, took, muchEarlier)
+	return took
+}
+
+// stillLives shows that the guard has not ended the session of a process that lives, although it has had the time: it
+// has ended that of another, which was killed later.
+func (h *holder) stillLives(socket string) {
+	h.t.Helper()
+	other := startHolder(h.t, apart(h.backend), socket, nil)
+	other.signal(syscall.SIGKILL)
+	other.succeeded()
+	require.Empty(h.t, h.next, "the next holder has the lock of a process that lives")
+}
+
+// apart returns the server with another chroot.
+func apart(b zktest.Backend) zktest.Backend {
+	return zktest.At(b.Name(), b.Addr())
+}
+
+// TestGuardEndsTheSession of a process that is gone, in whatever way, so that the next holder does not wait for the
+// session timeout.
+func TestGuardEndsTheSession(t *testing.T) {
+	deaths := map[string]func(h *holder){
+		"kill -9": func(h *holder) { h.signal(syscall.SIGKILL) },
+		"panic":   func(h *holder) { h.order("panic") },
+		"exit":    func(h *holder) { h.order("exit") },
+		"stopped before": func(h *holder) {
+			h.signal(syscall.SIGSTOP)
+			h.signal(syscall.SIGKILL)
+		},
+		"descriptors closed before": func(h *holder) {
+			h.do("close descriptors")
+			h.signal(syscall.SIGKILL)
+		},
+		"a child lives on": func(h *holder) {
+			h.order("fork")
+			child, err := strconv.Atoi(strings.TrimPrefix(h.read("child "), "child "))
+			require.NoError(h.t, err)
+			h.t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
+			h.signal(syscall.SIGKILL)
+		},
+	}
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		socket := newSocket(t)
+		g := startGuard(t, socket, nil)
+		for name, die := range deaths {
+			t.Run(name, func(t *testing.T) {
+				h := startHolder(t, apart(server), socket, nil)
+				die(h)
+				t.Logf("the next holder had the lock after %v", h.succeeded()) // no parent has waited for the process
+				g.read("session=" + fmt.Sprintf("0x%x", uint64(h.session)))
+			})
+		}
+	})
+}
+
+// TestGuardSparesTheLiving: whatever happens to a process that lives, or to its guard, its session goes on. It ends
+// with the process, as long as the guard has it.
+func TestGuardSparesTheLiving(t *testing.T) {
+	fates := map[string]func(t *testing.T, h *holder, g *child, socket string) *child{
+		"stopped": func(_ *testing.T, h *holder, g *child, _ string) *child {
+			h.signal(syscall.SIGSTOP)
+			return g
+		},
+		"descriptors closed": func(_ *testing.T, h *holder, g *child, _ string) *child {
+			h.do("close descriptors")
+			return g
+		},
+		"another program": func(_ *testing.T, h *holder, g *child, _ string) *child {
+			h.do("become")
+			return g
+		},
+		"traced": func(t *testing.T, h *holder, g *child, _ string) *child {
+			trace(t, h.cmd.Process.Pid)
+			return g
+		},
+		"guard killed": func(t *testing.T, h *holder, g *child, socket string) *child {
+			g.signal(syscall.SIGKILL)
+			h.read("no guard has the session")
+			g = startGuard(t, socket, nil) // the socket was left
+			h.read("a guard has the session")
+			return g
+		},
+		"guard restarted": func(t *testing.T, h *holder, g *child, socket string) *child {
+			g.signal(syscall.SIGTERM)
+			h.read("no guard has the session")
+			require.Error(t, g.cmd.Wait())
+			require.NoFileExists(t, socket)
+			g = startGuard(t, socket, nil)
+			h.read("a guard has the session")
+			return g
+		},
+		"guard stopped": func(_ *testing.T, h *holder, g *child, _ string) *child {
+			g.signal(syscall.SIGSTOP)
+			h.do("look")
+			g.signal(syscall.SIGCONT)
+			return g
+		},
+		"session replaced": func(t *testing.T, h *holder, g *child, _ string) *child {
+			require.NoError(t, framework.EndSession(zktest.Context(t), h.backend.Addr(), h.session, h.password))
+			h.succeeded()
+			h.read("a guard has the session") // another
+			return g
+		},
+	}
+	for name, happen := range fates {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.Embedded(zktest.NewServer(t))
+			socket := newSocket(t)
+			g := startGuard(t, socket, nil)
+			h := startHolder(t, server, socket, nil)
+			g = happen(t, h, g, socket)
+			h.stillLives(socket)
+			h.signal(syscall.SIGKILL)
+			if name != "session replaced" { // where it holds nothing any more
+				h.succeeded()
+			}
+			g.read(fmt.Sprintf("process=%d", h.pid))
+		})
+	}
+}
+
+// trace traces a process until the end of the test. The tracer is a thread that does nothing else.
+func trace(t *testing.T, pid int) {
+	t.Helper()
+	attached, done := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // and never unlock it: the thread ends, and the trace with it
+		err := unix.PtraceAttach(pid)
+		attached <- err
+		<-done
+	}()
+	require.NoError(t, <-attached)
+	t.Cleanup(func() { close(done) })
+}
+
+// TestGuardInOtherNamespaces: a guard whose processes have other numbers in its own namespace ends their sessions.
+func TestGuardInOtherNamespaces(t *testing.T) {
+	apartNow := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWPID}
+	for name, attributes := range map[string][2]*syscall.SysProcAttr{
+		"guard in its own":   {apartNow, nil},
+		"process in its own": {nil, apartNow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.Embedded(zktest.NewServer(t))
+			socket := newSocket(t)
+			g := startGuard(t, socket, attributes[0])
+			h := startHolder(t, server, socket, attributes[1])
+			h.signal(syscall.SIGKILL)
+			h.succeeded()
+			g.read(fmt.Sprintf("session=0x%x", uint64(h.session)))
+		})
+	}
+}
+
+// TestGuardIsNotMistakenAboutNumbers: a process whose number another process has got is gone.
+func TestGuardIsNotMistakenAboutNumbers(t *testing.T) {
+	server := zktest.Embedded(zktest.NewServer(t))
+	socket := newSocket(t)
+	g := startGuard(t, socket, nil)
+	h := startHolder(t, server, socket, nil)
+	g.signal(syscall.SIGSTOP)
+	h.signal(syscall.SIGKILL)
+	require.Error(t, h.cmd.Wait())
+	for {
+		require.NoError(t, os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(h.pid-1)), 0))
+		other := exec.CommandContext(t.Context(), "sleep", "600")
+		require.NoError(t, other.Start())
+		if other.Process.Pid == h.pid {
+			t.Cleanup(func() { _ = other.Wait() })
+			break
+		}
+		require.NoError(t, other.Process.Kill()) // another process was started at the same time
+		require.Error(t, other.Wait())
+	}
+	require.Empty(t, h.next)
+	g.signal(syscall.SIGCONT)
+	h.succeeded()
+}
+
+// asUser runs f in a thread of another user, which ends with it.
+func asUser(t *testing.T, uid int, f func() error) error {
+	t.Helper()
+	result := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlock it
+		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0))
+		if errno != 0 {
+			result <- errno
+			return
+		}
+		result <- f()
+	}()
+	return <-result
+}
+
+// TestGuardIsForItsUser: another user can neither register a session, nor pass for a guard.
+func TestGuardIsForItsUser(t *testing.T) {
+	const nobody = 65534
+	socket := newSocket(t)
+	startGuard(t, socket, nil)
+	dial := func() error {
+		conn, err := guarding.Dial(t.Context(), socket)
+		if err == nil {
+			conn.Withdraw()
+		}
+		return err
+	}
+	require.NoError(t, dial())
+	require.ErrorIs(t, asUser(t, nobody, dial), os.ErrPermission, "of the folder")
+	require.NoError(t, os.Chmod(filepath.Dir(socket), 0o711))
+	require.ErrorIs(t, asUser(t, nobody, dial), os.ErrPermission, "of the socket")
+	require.NoError(t, os.Chmod(socket, 0o666))
+	require.ErrorContains(t, asUser(t, nobody, dial), "a process of user 65534, expected user 0", "of the guard")
+
+	require.NoError(t, os.Remove(socket))
+	var listener net.Listener
+	require.NoError(t, asUser(t, nobody, func() (err error) {
+		listener, err = new(net.ListenConfig).Listen(t.Context(), guarding.Network, filepath.Dir(socket)+".theirs")
+		return err
+	}))
+	defer listener.Close()
+	socket = listener.Addr().String()
+	require.ErrorContains(t, dial(), "the guard runs as user 65534, expected 0 or 0")
+}
+
+// TestGuardRefuses paths that others may reach, or that another guard has.
+func TestGuardRefuses(t *testing.T) {
+	open := filepath.Join(t.TempDir(), "open")
+	require.NoError(t, os.Mkdir(open, 0o755))
+	taken := newSocket(t)
+	startGuard(t, taken, nil)
+	for _, path := range []string{open + "/socket", taken, "/proc/none/socket", filepath.Dir(taken)} {
+		got := curatorctl(t, "", "", "guard", "-socket", path)
+		require.Equal(t, exitFailed, got.status, got.stderr)
+		require.Contains(t, got.stderr, "-socket "+path)
+	}
+	play(t, "", `
+$ guard
+[64] curatorctl: guard: neither -socket nor a command, expected one of them
+$ guard sleep 1
+[64] curatorctl: guard: 2 arguments, expected [-- COMMAND...]
+`)
+	got := curatorctl(t, "", "", "guard", "-socket", open+"/socket")
+	require.Contains(t, got.stderr, "has mode 0755, expected user 0 and 0700")
+}
+
+// TestGuardKeepsSecrets: the password of a session is in no log, command line or environment, and a guard writes no core file.
+func TestGuardKeepsSecrets(t *testing.T) {
+	server := zktest.Embedded(zktest.NewServer(t))
+	socket := newSocket(t)
+	g := startGuard(t, socket, nil)
+	other, h := startHolder(t, apart(server), socket, nil), startHolder(t, server, socket, nil)
+	secrets := []string{
+		string(h.password), hex.EncodeToString(h.password), base64.StdEncoding.EncodeToString(h.password), fmt.Sprint(h.password),
+	}
+	for _, of := range []*child{g, h.child} {
+		for _, file := range []string{"cmdline", "environ"} {
+			shown, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", of.cmd.Process.Pid, file))
+			require.NoError(t, err)
+			for _, secret := range secrets {
+				require.NotContains(t, string(shown), secret)
+			}
+		}
+	}
+	other.signal(syscall.SIGKILL)
+	other.succeeded()
+	g.signal(syscall.SIGTERM)
+	h.read("no guard has the session")
+	for _, secret := range secrets {
+		require.NotContains(t, g.text.String(), secret)
+		_, after, _ := strings.Cut(h.text.String(), secrets[1]) // which the test has it write
+		require.NotContains(t, after, secret)
+	}
+
+	here := newSessionGuard(new(call), nil)
+	require.NoError(t, here.listen(socket))
+	defer func() { require.NoError(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) }()
+	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
+	require.NoError(t, err)
+	require.Zero(t, dumpable)
+	here.close()
+}
+
+// TestGuardRunsACommand in its care, as lock run does, and leaves nothing behind.
+func TestGuardRunsACommand(t *testing.T) {
+	server := zktest.Embedded(zktest.NewServer(t))
+	temp := filepath.Dir(newSocket(t))
+	env := []string{"TMPDIR=" + temp}
+	run := func(name string, args ...string) *holder {
+		args = append([]string{"guard", "--", "env", asProgram + "=", asHolder + "=1", "GORACE=atexit_sleep_ms=0"}, args...)
+		return startHolderAs(t, apart(server), asProgram, nil, env, append(args, os.Args[0])...)
+	}
+	h := run("killed")
+	require.NoError(t, syscall.Kill(h.pid, syscall.SIGKILL))
+	h.succeeded()
+	var exit *exec.ExitError
+	require.ErrorAs(t, h.cmd.Wait(), &exit)
+	require.Equal(t, exitSignal+int(syscall.SIGKILL), statusOfShell(exit))
+
+	h = run("its own status")
+	h.order("exit")
+	h.succeeded()
+	require.ErrorAs(t, h.cmd.Wait(), &exit)
+	require.Equal(t, 3, exit.ExitCode())
+
+	h = run("a signal")
+	h.signal(syscall.SIGTERM)
+	h.succeeded()
+	require.ErrorAs(t, h.cmd.Wait(), &exit)
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOfShell(exit))
+
+	h = run("its end")
+	h.do("close")
+	h.succeeded()
+	require.NoError(t, h.stdin.(io.Closer).Close())
+	require.NoError(t, h.cmd.Wait(), h.text.String())
+	left, err := os.ReadDir(temp)
+	require.NoError(t, err)
+	require.Empty(t, left)
+}

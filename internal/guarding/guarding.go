@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package guarding is what clients and guards say to each other. A guard ends the sessions of processes
+// that are gone. The command curatorctl has one.
+//
+// They speak over a Unix socket that keeps the bounds of messages. The first message of a client hands
+// over a pidfd of its own process, by which the kernel shows the end of that process alone. Each further
+// message is a [Registration], which replaces the one before. The guard answers each message with an
+// [Answer]. The end of the connection says nothing about the process.
+package guarding
+
+import (
+	"fmt"
+	"io"
+	"time"
+)
+
+const (
+	// Env names the environment variable with the path of the socket.
+	Env = "CURATOR_GUARD"
+
+	// Network is the network of the socket.
+	Network = "unixpacket"
+
+	// MaxMessage is the length in bytes of the longest message.
+	MaxMessage = 64 << 10
+)
+
+// Registration is what a guard needs to end a session. The zero value withdraws a registration.
+type Registration struct {
+	Servers  string // host:port,...
+	Session  int64
+	Password []byte
+	Timeout  time.Duration // after which the servers end the session by themselves
+}
+
+// Format writes the session for every verb, and never the password.
+func (r Registration) Format(f fmt.State, _ rune) {
+	// Format has no way to return an error; fmt reports a failed write itself.
+	_, _ = io.WriteString(f, fmt.Sprintf("0x%x", uint64(r.Session)))
+}
+
+// Answer is what a guard says to a message.
+type Answer struct {
+	Refused string // why, or empty
+}
