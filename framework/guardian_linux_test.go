@@ -32,7 +32,7 @@ type fakeGuard struct {
 
 func newFakeGuard(t *testing.T) *fakeGuard {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "guard") // a path of a test may be too long for a socket
+	folder, err := os.MkdirTemp("", "guard") //nolint:usetesting // a path with the name of a test is too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, os.RemoveAll(folder)) })
 	g := &fakeGuard{t: t, path: filepath.Join(folder, "socket")}
@@ -128,6 +128,7 @@ func TestGuardHasTheSessionFirst(t *testing.T) {
 // TestGuardIsNoCondition: without a guard, with one that refuses and with one that does not answer, a client
 // works, and warns once. It registers when the guard is there.
 func TestGuardIsNoCondition(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		play   func(g *fakeGuard)
 		reason string

@@ -145,7 +145,8 @@ func (w *watch) run() error {
 	if err := w.renew(); err != nil {
 		return w.outcome(err)
 	}
-	every, done := time.Hour, (<-chan struct{})(nil)
+	every := time.Hour
+	var done <-chan struct{}
 	if w.lease != nil {
 		every, done = w.lease.Session().Timeout()/renewals, w.lease.Done()
 	}

@@ -86,7 +86,7 @@ func hold() {
 				}
 			}
 		case "fork": // a child that outlives this process
-			child := exec.Command("sleep", "600") //nolint:noctx // the test ends it
+			child := exec.Command("sleep", "600")
 			child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			check(child.Start())
 			fmt.Println("child", child.Process.Pid)
@@ -114,7 +114,7 @@ type child struct {
 // spawn starts this binary as another program.
 func spawn(t *testing.T, as string, attributes *syscall.SysProcAttr, env []string, args ...string) *child {
 	t.Helper()
-	c := &child{t: t, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 1000)} //nolint:noctx // killed below
+	c := &child{t: t, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 1000)}
 	c.cmd.Env = append(append(os.Environ(), as+"=1"), env...)
 	c.cmd.SysProcAttr = attributes
 	read, write, err := os.Pipe()
@@ -184,7 +184,7 @@ func startGuard(t *testing.T, socket string, attributes *syscall.SysProcAttr) *c
 // newSocket returns a path for a guard, which is short enough for a socket.
 func newSocket(t *testing.T) string {
 	t.Helper()
-	folder, err := os.MkdirTemp("", "guard")
+	folder, err := os.MkdirTemp("", "guard") //nolint:usetesting // a path with the name of a test is too long for a socket
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	return filepath.Join(folder, "socket")
@@ -423,13 +423,15 @@ func TestGuardIsNotMistakenAboutNumbers(t *testing.T) {
 	h.succeeded()
 }
 
-// asUser runs f in a thread of another user, which ends with it.
-func asUser(t *testing.T, uid int, f func() error) error {
+const nobody = 65534
+
+// asNobody runs f in a thread of another user, which ends with it.
+func asNobody(t *testing.T, f func() error) error {
 	t.Helper()
 	result := make(chan error)
 	go func() {
 		runtime.LockOSThread() // and never unlock it
-		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), uintptr(uid), ^uintptr(0))
+		_, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, ^uintptr(0), nobody, ^uintptr(0))
 		if errno != 0 {
 			result <- errno
 			return
@@ -441,7 +443,6 @@ func asUser(t *testing.T, uid int, f func() error) error {
 
 // TestGuardIsForItsUser: another user can neither register a session, nor pass for a guard.
 func TestGuardIsForItsUser(t *testing.T) {
-	const nobody = 65534
 	socket := newSocket(t)
 	startGuard(t, socket, nil)
 	dial := func() error {
@@ -452,15 +453,15 @@ func TestGuardIsForItsUser(t *testing.T) {
 		return err
 	}
 	require.NoError(t, dial())
-	require.ErrorIs(t, asUser(t, nobody, dial), os.ErrPermission, "of the folder")
+	require.ErrorIs(t, asNobody(t, dial), os.ErrPermission, "of the folder")
 	require.NoError(t, os.Chmod(filepath.Dir(socket), 0o711))
-	require.ErrorIs(t, asUser(t, nobody, dial), os.ErrPermission, "of the socket")
+	require.ErrorIs(t, asNobody(t, dial), os.ErrPermission, "of the socket")
 	require.NoError(t, os.Chmod(socket, 0o666))
-	require.ErrorContains(t, asUser(t, nobody, dial), "a process of user 65534, expected user 0", "of the guard")
+	require.ErrorContains(t, asNobody(t, dial), "a process of user 65534, expected user 0", "of the guard")
 
 	require.NoError(t, os.Remove(socket))
 	var listener net.Listener
-	require.NoError(t, asUser(t, nobody, func() (err error) {
+	require.NoError(t, asNobody(t, func() (err error) {
 		listener, err = new(net.ListenConfig).Listen(t.Context(), guarding.Network, filepath.Dir(socket)+".theirs")
 		return err
 	}))
@@ -496,9 +497,7 @@ func TestGuardKeepsSecrets(t *testing.T) {
 	socket := newSocket(t)
 	g := startGuard(t, socket, nil)
 	other, h := startHolder(t, apart(server), socket, nil), startHolder(t, server, socket, nil)
-	secrets := []string{
-		string(h.password), hex.EncodeToString(h.password), base64.StdEncoding.EncodeToString(h.password), fmt.Sprint(h.password),
-	}
+	secrets := []string{string(h.password), hex.EncodeToString(h.password), base64.StdEncoding.EncodeToString(h.password)}
 	for _, of := range []*child{g, h.child} {
 		for _, file := range []string{"cmdline", "environ"} {
 			shown, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", of.cmd.Process.Pid, file))
@@ -532,30 +531,30 @@ func TestGuardRunsACommand(t *testing.T) {
 	server := zktest.Embedded(zktest.NewServer(t))
 	temp := filepath.Dir(newSocket(t))
 	env := []string{"TMPDIR=" + temp}
-	run := func(name string, args ...string) *holder {
-		args = append([]string{"guard", "--", "env", asProgram + "=", asHolder + "=1", "GORACE=atexit_sleep_ms=0"}, args...)
-		return startHolderAs(t, apart(server), asProgram, nil, env, append(args, os.Args[0])...)
+	run := func() *holder {
+		return startHolderAs(t, apart(server), asProgram, nil, env,
+			"guard", "--", "env", asProgram+"=", asHolder+"=1", "GORACE=atexit_sleep_ms=0", os.Args[0])
 	}
-	h := run("killed")
+	h := run()
 	require.NoError(t, syscall.Kill(h.pid, syscall.SIGKILL))
 	h.succeeded()
 	var exit *exec.ExitError
 	require.ErrorAs(t, h.cmd.Wait(), &exit)
 	require.Equal(t, exitSignal+int(syscall.SIGKILL), statusOfShell(exit))
 
-	h = run("its own status")
+	h = run()
 	h.order("exit")
 	h.succeeded()
 	require.ErrorAs(t, h.cmd.Wait(), &exit)
 	require.Equal(t, 3, exit.ExitCode())
 
-	h = run("a signal")
+	h = run()
 	h.signal(syscall.SIGTERM)
 	h.succeeded()
 	require.ErrorAs(t, h.cmd.Wait(), &exit)
 	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOfShell(exit))
 
-	h = run("its end")
+	h = run()
 	h.do("close")
 	h.succeeded()
 	require.NoError(t, h.stdin.(io.Closer).Close())
