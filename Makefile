@@ -41,9 +41,10 @@ TEST := test -race -shuffle=on -p 4 -parallel 8 -timeout 40m
 LONGEST := ./recipes/locks ./framework ./testing/zkserver ./recipes/leader ./recipes/cache
 
 LINTER := tools/bin/golangci-lint
+ACTIONLINT := tools/bin/actionlint-v1.7.12
 
 .DEFAULT_GOAL := help
-.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme bench-growth mutants mutants-random nemesis release
+.PHONY: help deps test test-short test-long lint fmt bench bench-peers bench-readme bench-growth mutants mutants-random nemesis api release
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "%-14s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -80,13 +81,17 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestScaleChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
 
-lint: $(LINTER) ## check the code, its formatting and go.mod
+lint: $(LINTER) $(ACTIONLINT) ## check the code, its formatting, go.mod and the workflow
+	$(ACTIONLINT)
 	$(LINTER) run ./...
 	$(GO) vet ./...
 	$(GO) mod tidy -diff
 	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff && (cd $$module && $(CURDIR)/$(LINTER) run ./... && $(GO) vet ./...) || exit 1; done
 	$(GO) fix -diff ./...
 	for module in $(WORKSHOP) $(COMMAND); do $(GO) -C $$module fix -diff ./... || exit 1; done
+
+api: ## compare the exported names with those of the newest release
+	@.ci/api
 
 release: ## commit and tag a release in this clone, VERSION=v0.1.0, and print what to push; it sends nothing
 	@.ci/release $(VERSION)
@@ -125,3 +130,8 @@ nemesis: deps ## inject faults at random and check the locks, DURATION=time NEME
 $(LINTER): tools/go.mod tools/go.sum
 	$(GO) -C tools build -buildvcs=false -o bin/golangci-lint github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
+
+# It needs another version of a dependency than the linter, so tools/ cannot pin both.
+$(ACTIONLINT):
+	GOBIN=$(CURDIR)/tools/bin $(GO) install github.com/rhysd/actionlint/cmd/actionlint@$(subst tools/bin/actionlint-,,$@)
+	mv tools/bin/actionlint $@

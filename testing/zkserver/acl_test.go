@@ -4,7 +4,6 @@ package zkserver_test
 
 import (
 	"fmt"
-	"syscall"
 	"testing"
 	"time"
 
@@ -29,13 +28,6 @@ func TestACLLongACL(t *testing.T) {
 	require.Less(t, cpuTime()-began, 5*time.Second, "in quadratic time it is half a minute")
 	reply := c.must(t, 6, body{}.str("/a"))
 	require.EqualValues(t, entries, reply.fields.int())
-}
-
-// cpuTime returns the processor time that this process has used. Other processes do not add to it.
-func cpuTime() time.Duration {
-	var used syscall.Rusage
-	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &used) // fails for bad arguments only
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
 // TestACLIdentitiesMultiplyNoACL asks for more entries than any request has room for, by entries that stand for all

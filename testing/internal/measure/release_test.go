@@ -93,6 +93,26 @@ func TestReleaseRefusals(t *testing.T) {
 	require.Equal(t, "v0.998.0\n", clone.do("git", "tag", "--list", "v0.99*"))
 }
 
+// TestReleaseCheckOfNames: a name that the newest release has and that is gone needs a section of the change log.
+func TestReleaseCheckOfNames(t *testing.T) {
+	if testing.Short() {
+		t.Skip("-short: this test compiles the tool that compares")
+	}
+	_, clone := cloned(t)
+	clone.write("testing/locktest/added.go", "package locktest\n\n// Added is for this test.\nfunc Added() {}\n")
+	clone.do("git", "add", ".")
+	clone.do("git", "commit", "-qm", "locktest: add a name")
+	clone.do("git", "tag", rehearsed)
+	require.Contains(t, clone.do("make", "api"), "compatible with "+rehearsed)
+
+	clone.do("git", "rm", "-q", "testing/locktest/added.go")
+	require.Regexp(t, `(?s)Added: removed.*expected a section "### Changed" or "### Removed"`, clone.fail("make", "api"))
+
+	changes := clone.do("cat", "CHANGELOG.md")
+	clone.write("CHANGELOG.md", strings.Replace(changes, "- a change\n", "- a change\n\n### Removed\n\n- a name\n", 1))
+	require.Contains(t, clone.do("make", "api"), "CHANGELOG.md says so")
+}
+
 // place is a folder in which commands run.
 type place struct {
 	t           *testing.T
