@@ -17,6 +17,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/janitor"
 	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/internal/callscope"
 )
 
 // Protected names are Curator's (ProtectedUtils): prefix, UUID with dashes, dash.
@@ -56,7 +57,7 @@ func (c *creation) protect(ctx context.Context) error {
 			c.leave(outcome)
 		}
 	}()
-	c.sent, c.target = newUndecided(c.f.root, c.path)
+	c.sent, c.target = newUndecided(c.f.root, c.path, callscope.Holder(ctx))
 	err := c.attempt(ctx)
 	switch {
 	case err == nil:
@@ -123,13 +124,14 @@ type undecided struct {
 	replied chan struct{} // closed when it is settled; nil until the outcome is waited for
 }
 
-// newUndecided returns a create of path under a new protected name, and the path with it.
-func newUndecided(root chroot, path string) (u *undecided, target string) {
+// newUndecided returns a create of path under a new protected name, and the path with it. The holder is the name of the znode
+// under whose lease it happens, "" if there is none.
+func newUndecided(root chroot, path, holder string) (u *undecided, target string) {
 	parent, name := SplitPath(path)
 	folder := path[:len(path)-len(name)]
 	b := make([]byte, 0, 256)
 	b = append(b, folder...)
-	b = appendProtected(b)
+	b = appendProtected(b, holder)
 	b = append(b, name...)
 	target = string(b)
 	u = &undecided{root: root, parent: parent, prefix: target[len(folder) : len(folder)+protectedPrefixLen]}
@@ -138,10 +140,19 @@ func newUndecided(root chroot, path string) (u *undecided, target string) {
 
 // appendProtected appends the prefix of a protected name with a new random UUID. The UUID is
 // made here because package uuid allocates for each.
-func appendProtected(b []byte) []byte {
+//
+// Under a lease the UUID is of version 8, and begins with the last 48 bits of the UUID of the lease's
+// znode. So the names of znodes show which owner waits for one lock while it holds another; see
+// inspect.Deadlocks. 74 bits are random.
+func appendProtected(b []byte, holder string) []byte {
 	var id uuid.UUID
 	rand.Read(id[:])
 	id[6] = id[6]&0x0f | 0x40 // version 4
+	if IsProtectedName(holder) {
+		before := uuid.MustParse(holder[len(protectedPrefix) : protectedPrefixLen-1])
+		copy(id[:6], before[10:])
+		id[6] = id[6]&0x0f | 0x80 // version 8
+	}
 	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
 	b = append(b, protectedPrefix...)
 	for _, part := range [...][]byte{id[:4], id[4:6], id[6:8], id[8:10], id[10:]} {

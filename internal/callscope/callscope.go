@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package callscope lets a recipe see which calls have a framework.Framework.Retry around them. A
+// Package callscope is what recipes and the framework tell each other in contexts. It lets a recipe see which calls have a framework.Framework.Retry around them. A
 // request that several callers share must not have the policy or the session of one of them.
 package callscope
 
@@ -11,3 +11,12 @@ type Key struct{}
 
 // Of returns the scope of the calls that use ctx, nil if there is none. Scopes are comparable.
 func Of(ctx context.Context) any { return ctx.Value(Key{}) }
+
+// HolderKey is the key under which a context that carries a lease has the name of the lease's znode.
+type HolderKey struct{}
+
+// Holder returns the name of the znode of the innermost lease that ctx carries, "" if there is none.
+func Holder(ctx context.Context) string {
+	name, _ := ctx.Value(HolderKey{}).(string)
+	return name
+}

@@ -32,13 +32,47 @@ type Wait struct {
 // String describes the cycle in words, a line for each side.
 func (d Deadlock) String() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d clients wait for each other:", len(d.Waits))
+	b.WriteString("A client waits for itself:")
+	if len(d.Waits) > 1 {
+		b.Reset()
+		fmt.Fprintf(&b, "%d clients wait for each other:", len(d.Waits))
+	}
 	for i, w := range d.Waits {
 		before := d.Waits[(i+len(d.Waits)-1)%len(d.Waits)]
+		if i > 0 {
+			b.WriteByte(';')
+		}
 		fmt.Fprintf(&b, "\n  %s, session %s, holds %s and waits for %s, for %s, which %s holds",
 			Name(w.Waiter), SessionText(w.Waiter.Session), printable(before.Path), printable(w.Path), agoOf(w.Waiter), Name(w.Holder))
 	}
 	return b.String()
+}
+
+// DeadlockError is a deadlock as an error.
+type DeadlockError struct{ Deadlock }
+
+// Error is String on one line.
+func (e *DeadlockError) Error() string { return strings.ReplaceAll(e.String(), "\n ", "") }
+
+// SearchDeadlock is for locks.WithDeadlockDetection. It returns a [*DeadlockError] for a cycle below the root of the
+// client that a contender with this token waits in, if that is the contender that came last, or if
+// the last one has waited for longer than 3*d. It looks as [Deadlocks] does, with d, but 5 seconds at
+// most, between the looks.
+func SearchDeadlock(ctx context.Context, client *framework.Framework, token int64, d time.Duration) (deadlock, err error) {
+	found, err := Deadlocks(ctx, client, "/", LongerThan(min(d, standsFor)))
+	for _, cycle := range found {
+		last, has := cycle.Waits[0].Waiter, false
+		for _, w := range cycle.Waits {
+			has = has || w.Waiter.Token == token
+			if w.Waiter.Token > last.Token {
+				last = w.Waiter
+			}
+		}
+		if has && (last.Token == token || time.Since(last.Since) > 3*d) {
+			return &DeadlockError{cycle}, nil
+		}
+	}
+	return nil, err
 }
 
 // Has reports whether a lock is part of the cycle.
@@ -55,7 +89,10 @@ const standsFor = 5 * time.Second
 // A cycle counts if each of its nodes was there at both looks, so all of them were there together in
 // between.
 //
-// The znodes show sessions and no threads. A session counts as blocked if all of this is true:
+// A contender of this library that was created with [locks.Lease.Context] shows in its name which
+// lease that is. So a cycle of such owners is certain, also within a client, and whatever else the
+// clients do. Of other contenders, such as those of Java, the znodes show sessions and no threads. Such
+// a session counts as blocked if all of this is true:
 //
 //   - It has joined the queue that it waits in after the queue of what it holds.
 //   - It waits for one lock only. A client that waits for several has several threads.
@@ -98,13 +135,16 @@ type wait struct {
 	stuck   bool
 }
 
-// waits are the contenders that wait in a subtree, by session.
-type waits map[int64][]*wait
+// waits are the contenders that wait in a subtree, and those that hold.
+type waits struct {
+	of    map[int64][]*wait             // by session
+	holds map[string]*locks.Participant // by what ownUUID says
+}
 
 func waitsBelow(ctx context.Context, client *framework.Framework, path string, opts []Option) (waits, error) {
 	survey, err := Walk(ctx, client, path, opts...)
 	if err != nil {
-		return nil, err
+		return waits{}, err
 	}
 	all := waitsIn(survey.Recipes)
 	all.settle()
@@ -112,7 +152,7 @@ func waitsBelow(ctx context.Context, client *framework.Framework, path string, o
 }
 
 func waitsIn(recipes []Recipe) waits {
-	all := make(waits)
+	all := waits{make(map[int64][]*wait), make(map[string]*locks.Participant)}
 	groups := make(map[string]bool) // folders of the locks of partitions
 	for _, r := range recipes {
 		if r.Kind == Partitions {
@@ -134,18 +174,19 @@ func waitsIn(recipes []Recipe) waits {
 			case p.Session == 0:
 			case p.Holds:
 				holders = append(holders, p)
+				all.holds[ownUUID(p)] = p
 			case !isSemaphore:
-				all[p.Session] = append(all[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders)})
+				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders)})
 			case p.LockName == leaseName:
 				asked[p.Session] = true
-				all[p.Session] = append(all[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
+				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
 			case !asked[p.Session]: // or it has its turn, and waits for the permit
-				all[p.Session] = append(all[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
+				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
 			}
 		}
 		if isSemaphore && (r.MaxLeases == 0 || len(holders) < r.MaxLeases) {
-			for session, of := range all { // a permit may be free
-				all[session] = slices.DeleteFunc(of, func(w *wait) bool { return w.recipe == r })
+			for session, of := range all.of { // a permit may be free
+				all.of[session] = slices.DeleteFunc(of, func(w *wait) bool { return w.recipe == r })
 			}
 		}
 	}
@@ -155,14 +196,14 @@ func waitsIn(recipes []Recipe) waits {
 // settle finds the waits that do not end by themselves: at first all may be stuck, and then those are not whose holders
 // go on.
 func (all waits) settle() {
-	for _, of := range all {
+	for _, of := range all.of {
 		for _, w := range of {
 			w.stuck = true
 		}
 	}
 	for changed := true; changed; {
 		changed = false
-		for _, of := range all {
+		for _, of := range all.of {
 			for _, w := range of {
 				if w.stuck && !all.isStuck(w) {
 					w.stuck, changed = false, true
@@ -180,21 +221,64 @@ func (all waits) isStuck(w *wait) bool {
 	return slices.ContainsFunc(w.holders, waitsFor)
 }
 
-// behind returns the wait that keeps a holder from going on, nil if there is none. Holders of the session that waits are other
-// threads of it.
+// behind returns the wait that keeps a holder from going on, nil if there is none.
 func (all waits) behind(w *wait, h *locks.Participant) *wait {
-	of := all[h.Session]
-	if h.Session == w.Session || len(of) != 1 || !of[0].stuck || of[0].Token < h.Token {
+	of := all.of[h.Session]
+	for _, c := range of {
+		if c.stuck && all.isUnder(c.Participant, h) {
+			return c
+		}
+	}
+	if h.Session == w.Session || len(of) != 1 || !of[0].stuck || of[0].Token < h.Token || holderUUID(of[0].Participant) != "" {
 		return nil
 	}
 	return of[0]
+}
+
+// isUnder reports whether a contender was created with the context of a lease of h, or of a lease that was acquired with it.
+func (all waits) isUnder(p, h *locks.Participant) bool {
+	for {
+		id := holderUUID(p)
+		before := all.holds[id]
+		if id == "" || before == nil || before.Session != h.Session || before.Token >= p.Token {
+			return false
+		}
+		if before == h {
+			return true
+		}
+		p = before
+	}
+}
+
+// ownUUID and holderUUID are parts of the name of a contender: what the names of contenders under its lease begin with, and
+// what the name of the lease ends with under which it was created, "" if it was created under none.
+func ownUUID(p *locks.Participant) string {
+	if id := uuidOf(p); id != "" {
+		return id[24:]
+	}
+	return ""
+}
+
+func holderUUID(p *locks.Participant) string {
+	if id := uuidOf(p); id != "" && id[14] == '8' {
+		return id[:8] + id[9:13]
+	}
+	return ""
+}
+
+func uuidOf(p *locks.Participant) string {
+	_, name := framework.SplitPath(p.Path)
+	if len(name) < 40 || !isCurators(name[:40]) {
+		return ""
+	}
+	return name[3:39]
 }
 
 // cycles returns one cycle for each knot.
 func (all waits) cycles() []Deadlock {
 	var found []Deadlock
 	var starts []*wait
-	for _, of := range all {
+	for _, of := range all.of {
 		for _, w := range of {
 			if w.stuck {
 				starts = append(starts, w)
@@ -231,7 +315,7 @@ func (all waits) step(w *wait, way []Wait) (*wait, []Wait) {
 // has reports whether a cycle is still there.
 func (all waits) has(d Deadlock) bool {
 	return !slices.ContainsFunc(d.Waits, func(step Wait) bool {
-		return !slices.ContainsFunc(all[step.Waiter.Session], func(w *wait) bool {
+		return !slices.ContainsFunc(all.of[step.Waiter.Session], func(w *wait) bool {
 			return w.stuck && w.Token == step.Waiter.Token &&
 				slices.ContainsFunc(w.holders, func(h *locks.Participant) bool { return h.Token == step.Holder.Token && all.behind(w, h) != nil })
 		})

@@ -254,3 +254,151 @@ func TestDeadlocksRandomHealthyStates(t *testing.T) {
 		})
 	}
 }
+
+// TestDeadlocksOfOwners: what was acquired with the context of a lease shows its owner, whatever else its client does.
+func TestDeadlocksOfOwners(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		steps int // of the deadlock; 0 for none
+		enter func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock)
+	}{
+		{"of one client", 2, func(t *testing.T, a, _ *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			first, second := hold(t, lock(a, "/1")), hold(t, lock(a, "/2"))
+			contendUnder(t, first, lock(a, "/2"))
+			contendUnder(t, second, lock(a, "/1"))
+		}},
+		{"of busy clients", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			first, second := hold(t, lock(a, "/1")), hold(t, lock(b, "/2"))
+			contend(t, lock(a, "/2"))
+			contend(t, lock(b, "/1"))
+			hold(t, lock(a, "/3"))
+			contend(t, lock(b, "/3"))
+			synctest.Wait()
+			contendUnder(t, first, lock(a, "/2"))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+		{"through another lease of the owner", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			outer, err := lock(a, "/1").Acquire(t.Context())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, outer.Release(context.Background())) })
+			inner, err := lock(a, "/inner").Acquire(outer.Context(t.Context()))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, inner.Release(context.Background())) })
+			contend(t, lock(a, "/inner"))
+			second := hold(t, lock(b, "/2"))
+			contendUnder(t, inner, lock(a, "/2"))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+		{"with itself", 1, func(t *testing.T, a, _ *framework.Framework, _ func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			s, err := locks.NewInterProcessSemaphoreV2(a, "/1", locks.FixedLeases(1))
+			require.NoError(t, err)
+			contendUnder(t, hold(t, s), s)
+		}},
+		{"but not of siblings", 0, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			outer := hold(t, lock(a, "/outer"))
+			sibling, err := lock(a, "/1").Acquire(outer.Context(t.Context()))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, sibling.Release(context.Background())) })
+			second := hold(t, lock(b, "/2"))
+			contendUnder(t, outer, lock(a, "/2"))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+		{"but not of an owner with nothing", 0, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			hold(t, lock(a, "/1"))
+			other, second := hold(t, lock(a, "/other")), hold(t, lock(b, "/2"))
+			contendUnder(t, other, lock(a, "/2"))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				a, b := zktest.Client(t, server), zktest.Client(t, server)
+				test.enter(t, a, b, func(client *framework.Framework, path string) locks.InterProcessLock {
+					m, err := locks.NewInterProcessMutex(client, path)
+					require.NoError(t, err)
+					return m
+				})
+				synctest.Wait()
+				found, err := inspect.Deadlocks(t.Context(), a, "/")
+				require.NoError(t, err)
+				if test.steps == 0 {
+					require.Empty(t, found)
+					return
+				}
+				require.Len(t, found, 1)
+				require.Len(t, found[0].Waits, test.steps)
+				require.NotContains(t, (&inspect.DeadlockError{Deadlock: found[0]}).Error(), "\n")
+			})
+		})
+	}
+}
+
+// contendUnder is contend with the context of a lease.
+func contendUnder(t *testing.T, lease *locks.Lease, lock locks.InterProcessLock) {
+	t.Helper()
+	ctx, stop := context.WithCancel(lease.Context(context.Background()))
+	done := make(chan error, 1)
+	go func() {
+		got, err := lock.Acquire(ctx)
+		if err == nil {
+			<-ctx.Done()
+			err = got.Release(context.Background())
+		}
+		done <- err
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+		}
+	})
+}
+
+// TestDeadlocksAreDissolved: of five clients that each hold one lock and want the next, one gets an error with the cycle,
+// gives its lock back, and all others get what they want.
+func TestDeadlocksAreDissolved(t *testing.T) {
+	t.Parallel()
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const n = 5
+		ctx := zktest.Context(t)
+		var ready sync.WaitGroup
+		ready.Add(n)
+		ended := make(chan error, n)
+		for i := range n {
+			client := zktest.Client(t, server)
+			mutex := func(i int) *locks.InterProcessMutex {
+				m, err := locks.NewInterProcessMutex(client, pathOf(i%n), locks.WithDeadlockDetection(300*time.Millisecond, inspect.SearchDeadlock))
+				require.NoError(t, err)
+				return m
+			}
+			first, second := mutex(i), mutex(i+1)
+			go func() {
+				ended <- first.Do(ctx, func(ctx context.Context) error {
+					ready.Done()
+					ready.Wait()
+					return second.Do(ctx, func(context.Context) error { return nil })
+				})
+			}()
+		}
+		failed := 0
+		for range n {
+			err := zktest.Await(t, ended, "a client")
+			if err == nil {
+				continue
+			}
+			failed++
+			require.ErrorIs(t, err, locks.ErrDeadlock)
+			var cycle *inspect.DeadlockError
+			require.ErrorAs(t, err, &cycle)
+			require.Len(t, cycle.Waits, n)
+		}
+		require.Equal(t, 1, failed)
+	})
+}

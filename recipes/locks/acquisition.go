@@ -25,6 +25,7 @@ type entry struct {
 	wants  int                 // leases that one owner acquires together; the maximum may not be less
 	wait   bool
 	span   *telemetry.Span
+	dead   *detection // nil without one
 }
 
 // attemptLock re-enters, or joins the queue until it gets through.
@@ -50,7 +51,10 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 	}
 	ctx, e.span = l.telemetry.Begin(ctx)
 	defer e.span.Abandon(ctx)
-	h, err := l.take(ctx, e)
+	within, dead := l.detect(ctx, wait)
+	e.dead = dead
+	h, err := l.take(within, e)
+	err = dead.stop(err)
 	endSpan(ctx, e.span, err)
 	if err != nil {
 		return nil, l.acquireError(ctx, l.path, err)
@@ -238,6 +242,7 @@ func (a *acquisition) create(ctx context.Context) error {
 	_, a.name = framework.SplitPath(a.node.Path)
 	a.self = &member{node: a.l.nodeKey(a.name), place: a.place, session: a.session, proves: a.l.localReleaseProves(a.l.driver, a.name)}
 	a.place.Owner, a.place.Data = a.self, a.l.cfg.data
+	a.dead.joins(a.node.Stat.Czxid)
 	a.grants, a.link, a.ownDue = before.grants, before.link, time.Now().Add(ownDelay)
 	a.shrinking, _ = a.driver.(ShrinkingQueue)
 	_, numbered := a.driver.(numberingDriver)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/callscope"
 	"github.com/gocurator/curator/recipes/locks/internal/contexts"
 	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
@@ -225,6 +226,11 @@ func (c *leaseContext) Value(key any) any {
 	switch key {
 	case leaseKey{}:
 		return c
+	case callscope.HolderKey{}:
+		if c.hold.l.recipe != "" { // the turn at a semaphore is none: its owner is the caller
+			_, name := framework.SplitPath(c.hold.node.Path)
+			return name
+		}
 	case c.hold.l.owner:
 		return c.hold
 	}

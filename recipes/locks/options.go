@@ -3,6 +3,7 @@
 package locks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -27,6 +28,9 @@ type config struct {
 	onRevocation func(*Lease)  // may be nil
 	noReentry    bool          // ownership in a context counts, and is refused
 	cleanup      time.Duration // how long a failed acquisition waits for the deletion of its node
+
+	deadlock      func(ctx context.Context, client *framework.Framework, token int64) error // searches for one; nil for no search
+	deadlockAfter time.Duration
 }
 
 func newConfig(s spec, opts []Option) (config, error) {

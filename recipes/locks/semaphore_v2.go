@@ -161,7 +161,9 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	defer span.Abandon(ctx)
 	switch {
 	case wait:
-		leases, err = s.takeTurns(ctx, n, span)
+		within, dead := s.leases.detect(ctx, wait)
+		leases, err = s.takeTurns(within, n, entry{wants: n, wait: true, span: span, dead: dead})
+		err = dead.stop(err)
 	case n == 1:
 		leases, err = s.try(ctx, span)
 	default:
@@ -203,10 +205,10 @@ func (s permits) try(ctx context.Context, span *telemetry.Span) ([]*Lease, error
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
 // node, an acquisition joins the queue again, and only its context ends the wait. Once it has
 // had a turn that also goes for an outage.
-func (s permits) takeTurns(ctx context.Context, n int, span *telemetry.Span) ([]*Lease, error) {
+func (s permits) takeTurns(ctx context.Context, n int, e entry) ([]*Lease, error) {
 	var rejoins rejoining
 	for {
-		leases, err := s.takeTurn(ctx, n, true, span)
+		leases, err := s.takeTurn(ctx, n, e)
 		var since time.Time
 		switch {
 		case errors.Is(err, errTurnLost):
@@ -227,7 +229,7 @@ func (s permits) takeTurns(ctx context.Context, n int, span *telemetry.Span) ([]
 // tryTurns takes turns for a try, as often as the retry policy says.
 func (s permits) tryTurns(ctx context.Context, n int, span *telemetry.Span) (leases []*Lease, err error) {
 	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
-		leases, err = s.takeTurn(ctx, n, false, span)
+		leases, err = s.takeTurn(ctx, n, entry{wants: n, span: span})
 		if errors.Is(err, errTurnLost) {
 			return err
 		}
@@ -237,9 +239,7 @@ func (s permits) tryTurns(ctx context.Context, n int, span *telemetry.Span) (lea
 }
 
 // takeTurn waits for its turn and acquires the leases one after the other.
-func (s permits) takeTurn(
-	ctx context.Context, n int, wait bool, span *telemetry.Span,
-) ([]*Lease, error) {
+func (s permits) takeTurn(ctx context.Context, n int, e entry) ([]*Lease, error) {
 	maxLeases, err := s.leases.currentMax(ctx)
 	if err != nil {
 		return nil, err
@@ -248,20 +248,23 @@ func (s permits) takeTurn(
 	if err := fits(n, maxLeases); err != nil {
 		return nil, err
 	}
-	h, err := s.turn.enter(ctx, entry{driver: s.turn.driver, wants: 1, wait: wait, span: span})
+	turns := e
+	turns.driver, turns.wants = s.turn.driver, 1
+	h, err := s.turn.enter(ctx, turns)
 	if err != nil {
 		return nil, err
 	}
 	turn := h.newLease(h.l)
 	driver, done := s.warning()
 	defer done()
+	e.driver = driver
 	defer func() { _ = turn.release(ctx) }() // if the source of leases panics; otherwise it was released below
-	leases, err := s.leases.enterTimes(turn.Context(ctx), n, entry{driver: driver, wants: n, wait: wait, span: span})
+	leases, err := s.leases.enterTimes(turn.Context(ctx), n, e)
 	switch {
 	case err == nil || ctx.Err() != nil:
 	case turn.Err() != nil: // not the caller's context: start again
 		err = fmt.Errorf("%w: %w", errTurnLost, err)
-	case wait && outlasted(err):
+	case e.wait && outlasted(err):
 		err = fmt.Errorf("%w: %w", errTurnGivenUp, err)
 	}
 	// The leases do not depend on the turn: they were counted after their creation.
