@@ -478,11 +478,11 @@ func (f *Framework) awaitAccess(ctx context.Context) error {
 	return nil
 }
 
-// History returns the number of the history of the servers that the client reads. Servers that
-// come back empty, or from a backup, number their transactions again. So two Stats can be
-// compared by Czxid, Mzxid, Pzxid, Version or any other number only within one history, and
-// tokens too. Equal numbers of two histories may stand for different data, and a lower number
-// may be the newer one. Compare the data then.
+// History returns the number of the history of the servers that the client reads. Servers that come
+// back empty, or from a backup, number their transactions again. So Czxid, Mzxid, Pzxid, Version
+// and every other number of two Stats compare within one history only. So do tokens. Equal numbers
+// of two histories may stand for different data, and a lower number may be the newer one. Compare
+// the data then.
 //
 //	history := client.History()
 //	data, err := client.Get(ctx, path, framework.StoringStatIn(&stat))
@@ -509,7 +509,7 @@ func (f *Framework) awaitAccess(ctx context.Context) error {
 // One case shows no sign. The servers come back within the session timeout, from a backup that has
 // the session. Their leader has the same number as before, or there is a single server. And they
 // reach the newest transaction that the client has seen before the client tries to reconnect. A
-// write on condition of a version can then replace data that the client has not read, and a lock of the
+// write on condition of a version can then replace data that the client has not read. A lock of the
 // same session can be held although its servers have forgotten it.
 //
 // When the number rises within a session, the client asks for the session's ephemeral znodes. If the

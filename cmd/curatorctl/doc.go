@@ -45,11 +45,12 @@
 //
 // # Running commands
 //
-// The command of lock run and elect has the terminal, the signals that are ignored, the descriptors and the
-// environment of curatorctl, with the credentials in it. It is in the process group of curatorctl, so job
-// control, prompts on /dev/tty and pagers work as under flock(1). A job that is stopped while it has the lock
-// keeps the lock. curatorctl passes signals on that it alone receives. SIGTERM, SIGINT, SIGHUP and SIGQUIT go to
-// all processes of the command, and SIGUSR1, SIGUSR2 and SIGCONT to the command itself.
+// The command of lock run and elect has the terminal, the descriptors and the ignored signals of
+// curatorctl. It also has its environment, with the credentials in it. It is in the process group
+// of curatorctl, so job control, prompts on /dev/tty and pagers work as under flock(1). A job that
+// is stopped while it has the lock keeps the lock. curatorctl passes signals on that it alone
+// receives. SIGTERM, SIGINT, SIGHUP and SIGQUIT go to all processes of the command, and SIGUSR1,
+// SIGUSR2 and SIGCONT to the command itself.
 //
 // When the command exits, curatorctl kills the processes that it has left behind, including daemons, before it
 // releases the lock. On Linux it finds all such processes. On other systems it does not find processes that have
@@ -68,13 +69,14 @@
 // connection to the guard, keeps its session. So do all processes when the guard itself is stopped, killed or restarted: they
 // register again when there is a guard. The socket and its folder are for one user, and the guard writes no core file.
 //
-// A process that is checkpointed and killed is gone, too. Do not restore it: its session has ended. CRIU refuses
-// to checkpoint a process with a guard unless it is told otherwise (--ext-unix-sk).
+// A process that is checkpointed and killed is gone, too. Do not restore it: its session has ended.
+// CRIU refuses to checkpoint a process with a guard, unless it is told otherwise (--ext-unix-sk).
 //
 // # Labels
 //
-// lock run and elect write a label into ZooKeeper, which all clients see that may read the lock. The label is
-// the base name of the command, without its arguments, which may be secret. -label sets another label.
+// lock run and elect write a label into ZooKeeper. All clients that may read the lock see it. The
+// label is the base name of the command, without its arguments, which may be secret. -label sets
+// another label.
 //
 // # Output
 //
@@ -98,19 +100,22 @@
 //	124  lock run -max-hold has ended the command
 //	126  the command cannot be run, 127 it was not found
 //
-// Otherwise lock run exits with the status of its command. If SIGINT, SIGTERM or SIGHUP has ended the command, or a
-// verb, it ends curatorctl, too. So Ctrl-C ends a script that calls lock run in a loop, as it does with flock(1). After
-// another signal n the status is 128+n. If no server confirms
-// the end of the session, curatorctl says so on the standard error, and the status stays the same.
+// Otherwise lock run exits with the status of its command. If SIGINT, SIGTERM or SIGHUP has ended
+// the command, or a verb, it ends curatorctl, too. So Ctrl-C ends a script that calls lock run in a
+// loop, as it does with flock(1). After another signal n the status is 128+n. If no server confirms
+// the end of the session, curatorctl says so on the standard error. The status stays the same.
 //
 // # Changing things
 //
-// Verbs are read-only unless their names say otherwise. acl changes a list if the command line has one. The destructive verbs, rm -r, lock break, lock revoke, acl -r, reconfig and import -overwrite, need -yes.
-// lock revoke replaces the data of the holder's node, as Curator does, so the name of the holder is lost.
+// Verbs are read-only unless their names say otherwise. acl changes a list if the command line has
+// one. The destructive verbs need -yes: rm -r, lock break, lock revoke, acl -r, reconfig and
+// import -overwrite. lock revoke replaces the data of the holder's node, as Curator does, so the name of
+// the holder is lost.
 //
-// export and import need the ADMIN permission if an access control list that they read has digests,
-// since the server masks digests for other clients. Without it they fail and write nothing. import gives
-// each znode its list when it creates it. So the lists that it writes must let it create znodes.
+// The server masks digests in access control lists for clients without the ADMIN permission. If a
+// list has digests, export and import need that permission. Without it they fail and write nothing.
+// import gives each znode its list when it creates it. So the lists that it writes must let it
+// create znodes.
 //
 // If the standard error is a terminal, export, import and rm -r show their progress there. When a signal
 // ends them, they say how many znodes they have read, written or deleted. A second signal kills them.

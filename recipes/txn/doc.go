@@ -37,17 +37,17 @@
 //
 // # Conflicts
 //
-// After a conflict the function runs again, after a random pause of at most 16 ms, until the context
-// ends. Then the error matches [ErrConflict] and names the znode. So a program that may meet many
-// rivals gives [Do] a context with a deadline.
+// After a conflict [Do] pauses for a random time of at most 16 ms, and runs the function again.
+// When the context ends, the error matches [ErrConflict] and names the znode. So a program that may
+// meet many rivals gives [Do] a context with a deadline.
 //
 // Transactions are serializable. Before a commit, [Do] looks once more at the Stats of all that it
 // depends on, so it notices znodes and folders that were replaced. The commit itself then checks:
 //
 //   - A znode whose data was read still has its version. A version does not show that a znode was
-//     deleted and created again. But ZooKeeper numbers the creations in each folder, so the commit
-//     creates a sequential znode with the prefix "_txn-" in the folder, and deletes it by the name
-//     that it must have got.
+//     deleted and created again. But ZooKeeper numbers the creations in each folder. So the commit
+//     creates a sequential znode with the prefix "_txn-" in the folder. It deletes the znode by the
+//     name that it must have got.
 //   - A folder that was listed has its children, and no new one. This takes the same check.
 //   - A znode that was missing can be created, and is deleted again.
 //   - A znode that was only asked for, by [Tx.Exists] or a write, exists.

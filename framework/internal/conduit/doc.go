@@ -55,12 +55,12 @@
 // # Reads that share a request
 //
 // A request costs a server more than a read in it. So reads that are next to each other in the
-// queue share a multiRead of ZooKeeper 3.6. A reply comes as a whole, and later replies wait
-// behind it, so a request takes as many reads as fit into 32 KB, judged by recent replies. If
-// the reply is too long all the same, each read is sent again, alone, behind later reads of its
-// pipeline. [OutOfOrder] reports that, and the pipeline is read once more. A server cuts the
-// connection at a request that it does not know, so reads are joined only if the server has told its
-// version. It is asked over a connection of its own, and no read waits for the answer.
+// queue share a multiRead of ZooKeeper 3.6. A reply comes as a whole, and later replies wait behind
+// it. So a request takes as many reads as fit into 32 KB, judged by recent replies. If the reply is
+// too long all the same, each read is sent again, alone, behind later reads of its pipeline.
+// [OutOfOrder] reports that, and the pipeline is read once more. A server cuts the connection at a
+// request that it does not know, so reads are joined only if the server has told its version. It is
+// asked over a connection of its own, and no read waits for the answer.
 //
 // # SASL
 //
@@ -73,22 +73,23 @@
 //
 // # Histories
 //
-// Servers that come back empty or from a backup number their transactions again. Equal numbers
-// may then stand for different data. So all that a client knows belongs to a history, which ends when the
-// client stops naming the newest transaction that it has seen: with the lease and with the
-// session. Within a session two signs end it, too. A restored ensemble elects a leader, so its first
-// reply is of another epoch. And a server that hangs up on a handshake may have been behind the
-// client, and may catch up before the next attempt. Most such ends are false alarms, and cost a
-// comparison of data.
+// Servers that come back empty or from a backup number their transactions again. Equal numbers may
+// then stand for different data. So all that a client knows belongs to a history. It ends when the
+// client stops naming the newest transaction that it has seen: with the lease and with the session.
+// Within a session two signs end it, too. A restored ensemble elects a leader, so its first reply
+// is of another epoch. And a server that hangs up on a handshake may have been behind the client,
+// and may catch up before the next attempt. Most such ends are false alarms, and cost a comparison
+// of data.
 //
 // A sign must be seen before a write can meet the servers. So a connection that goes on with a
-// session first sends a ping, whose reply names the newest transaction of the server, and takes
-// no call before that. A ping needs no permission and no path, and servers do not throttle it.
+// session first sends a ping. The reply names the newest transaction of the server. The connection
+// takes no call before that. A ping needs no permission and no path, and servers do not throttle
+// it.
 //
-// Restored servers may have ephemeral znodes that the session had deleted: the lock of a turn that
-// has ended would stay locked for as long as the process runs. So the client compares the
-// ephemeral znodes that it knows with the server's list. If the server has more, the client ends the
-// session. To delete them again would take a rule for each recipe. The end of the session is one
-// rule for all: what came back goes, holds are lost and say so, and members come again in the next
-// session.
+// Restored servers may have ephemeral znodes that the session had deleted. The lock of a turn that
+// has ended would then stay locked for as long as the process runs. So the client compares the
+// ephemeral znodes that it knows with the server's list. If the server has more, the client ends
+// the session. To delete them again would take a rule for each recipe. The end of the session is
+// one rule for all: what came back goes, holds are lost and say so, and members come again in the
+// next session.
 package conduit

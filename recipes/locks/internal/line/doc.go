@@ -5,9 +5,8 @@
 //
 // # The horizon
 //
-// A [Line] is what one client knows about one folder. Its invariant is the horizon, a
-// transaction h: each contender that was created up to h, and may still exist, is among the
-// names of the line.
+// A [Line] is what one client knows about one folder. Its invariant is the horizon, a transaction
+// h. Each contender that was created up to h, and may still exist, is among the names of the line.
 //
 // So a contender that was created up to the horizon can decide about its turn without a
 // list. All contenders that were created before it are among the names. All later contenders
@@ -20,18 +19,18 @@
 //     the folder. It does not matter which caller sent the list, or when. A list that is
 //     older than the horizon says nothing new. A contender whose name a newer list lacks has
 //     left. If it is our own, our node is gone.
-//   - A neighbour. Let n be the newest number up to the horizon that the server has given to a
-//     node of this client. Then our node with the number n+1 moves the horizon to its own
-//     creation, without a list, because the server created no node between the two.
+//   - A neighbour. Let n be the newest number up to the horizon that the server has given to a node
+//     of this client. Then our node with the number n+1 moves the horizon to its own creation,
+//     without a list. The server created no node between the two.
 //
 // # What a number proves
 //
 // The server counts each child of a folder, whatever its mode, and names a sequential node for the
 // count before it. So a number that the server has given is the count at a transaction. A name
-// proves nothing: a node that was created by name may have a number that the count has not reached,
-// has passed, or reaches later, when the server gives the number once more. The line knows which
-// numbers the server has given, because they are those of our own nodes. It takes no number from the
-// name of another client's node.
+// proves nothing, because a node can be created by name. The count may not have reached its number,
+// or have passed it. If the count reaches the number later, the server gives it once more. The line
+// knows which numbers the server has given, because they are those of our own nodes. It takes no
+// number from the name of another client's node.
 //
 // The Stat of the folder has a count, too: half of Cversion and NumChildren together. The line does
 // not use it. On ClickHouse Keeper a write to a child raises Cversion as well, so that the half is
@@ -40,11 +39,11 @@
 // If it is below, no later node of ours gets that number, which costs a list.
 //
 // The number must be of the same folder, since numbers begin at 0 again after a folder was deleted
-// and created. (The server deletes an empty container.) In a new folder, the number n+1 takes the
-// deletion, the creation, and the children 0 to n, each in a transaction of its own. So if fewer
-// transactions lie between our two nodes, the folder is the same. The difference of the two
-// transaction numbers is an upper bound for their count, because each transaction has a greater
-// number than the one before it, even under another leader.
+// and created. (The server deletes an empty container.) To come to the number n+1, a new folder
+// takes the deletion, the creation, and the children 0 to n. Each is a transaction of its own. So
+// if fewer transactions lie between our two nodes, the folder is the same. The difference of the
+// two transaction numbers is an upper bound for their count. Each transaction has a greater number
+// than the one before it, even under another leader.
 //
 // # Connections
 //
@@ -54,23 +53,24 @@
 // there.
 //
 // Restored servers may give no sign, but each connection is to one world. So a place is known only
-// if the server has shown its node, by the creation or by a list, over the connection over which the
-// horizon was learned. A neighbour counts over that connection only, and a list over another
-// connection takes the last number away, unless it shows the node. This costs a list for each line in
-// use and each reconnect. Within a history a client names the newest transaction that it has seen, and
-// a server that is behind refuses the client. So a list that was sent after the horizon was learned,
-// and is older, is of restored servers: the line forgets what it knew. A list that lacks a node of ours
-// which had joined the line before the list was sent shows that the node is gone.
+// if the server has shown its node over the connection over which the horizon was learned, by the
+// creation or by a list. A neighbour counts over that connection only, and a list over another
+// connection takes the last number away, unless it shows the node. This costs a list for each line
+// in use and each reconnect. Within a history a client names the newest transaction that it has
+// seen, and a server that is behind refuses the client. So a list that was sent after the horizon
+// was learned, and is older, is of restored servers: the line forgets what it knew. Suppose that a
+// node of ours had joined the line before a list was sent. If the list lacks the node, it is gone.
 //
 // # What is assumed
 //
-//   - The server's count of children does not fall while the folder exists, and a name that it has
+//   - The server's count of children does not fall while the folder exists. A name that it has
 //     given to a protected node does not come again.
 //   - No transaction creates several children in a folder that was deleted after our last node in it.
 //     Such a folder may come to our next number in fewer transactions than the line counts on. If it
 //     does, the line overlooks these children, and there may be two holders.
-//   - A node that another client creates by name, with a number that is not greater than ours, after a
-//     list has shown ours, does not keep us out. Curator's contenders would wait for it.
+//   - Another client may create a node by name, with a number that is not greater than ours, after
+//     a list has shown ours. That node does not keep us out. Curator's contenders would wait for
+//     it.
 //   - Restored servers that give no sign can take away the node of a holder or a waiter as a deletion by
 //     hand can. The client hears of it after it has reconnected, when it watches the node again.
 //
