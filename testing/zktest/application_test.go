@@ -61,6 +61,32 @@ func TestAnotherReporterTakesOver(t *testing.T) {
 	})
 }
 
+// TestTakesOverFromAKilledProcess: without a guard the next reporter waits for the session timeout, and with one it does not.
+func TestTakesOverFromAKilledProcess(t *testing.T) {
+	for _, guarded := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client, rival := zktest.Client(t, server), zktest.Client(t, server)
+			mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+			require.NoError(t, err)
+			_, err = mutex.Acquire(t.Context())
+			require.NoError(t, err)
+			began := time.Now()
+			heal := server.Blackhole(client.Session().ID(), zkserver.Both)
+			defer heal()
+			if guarded {
+				require.True(t, server.KillSession(client.Session().ID()))
+			}
+			require.NoError(t, runReporter(t.Context(), rival, func(context.Context) error { return nil }))
+			if guarded {
+				require.Less(t, time.Since(began), time.Second) // of the fake clock
+			} else {
+				require.GreaterOrEqual(t, time.Since(began), client.Session().Timeout())
+			}
+		})
+	}
+}
+
 func TestReporterWhoseCreateGetsLost(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })

@@ -97,6 +97,9 @@
 //		zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Fault == zkserver.LoseReply })
 //	}
 //
+// A black hole for both directions is a process that was killed, as its servers see it. With a guard (see
+// framework.WithGuard) the session ends at once, as after [zkserver.Server.KillSession].
+//
 // Package [zkserver] lists what else can be made to go wrong.
 //
 // # The same test on every kind of server

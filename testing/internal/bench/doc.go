@@ -26,7 +26,7 @@
 // another contender waits. To the server this looks like a kill -9. It prints how long the lock had
 // no holder, and in how many rounds the holder learned of the loss before the next holder entered.
 // All locks have a timeout of ten seconds. The keys in Redis are two seconds old at the cut, and
-// are not renewed.
+// are not renewed. The holder of self-guarded is a process in the care of curatorctl guard, and is killed by kill -9.
 //
 // # Scenarios
 //

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/bsm/redislock"
@@ -35,6 +36,7 @@ var javaFailoverSource []byte
 // is lost; nil stands for a lock that tells nothing.
 type taken struct {
 	lost <-chan struct{}
+	kill func() error // kills the process that has the lock; nil for a lock of this process
 	open closers
 }
 
@@ -44,6 +46,7 @@ var takers = []struct {
 	take func(ctx context.Context, addr, path string) (taken, error)
 }{
 	{"self", takeSelf},
+	{"self-guarded", takeGuarded},
 	{"zklock", takeZKLock},
 	{"curator", takeJava},
 	{"etcd", takeEtcd},
@@ -53,15 +56,28 @@ var takers = []struct {
 
 // failOver cuts a holder off from its server, as the server sees a kill -9 of it, while another
 // contender waits. It writes a line for each peer: until the other one had the lock, and in how
-// many rounds the holder, which goes on, had been told before that.
-func failOver(ctx context.Context, rounds int, out io.Writer) (err error) {
-	at, err := start(ctx, []peer{{store: zookeeper}, {store: etcd}, {store: redis}}, 1, false)
+// many rounds the holder, which goes on, had been told before that. The names of peers choose among those at
+// ZooKeeper; without any it takes all.
+func failOver(ctx context.Context, peers string, rounds int, out io.Writer) (err error) {
+	stores := []peer{{store: zookeeper}}
+	if peers == "" {
+		stores = append(stores, peer{store: etcd}, peer{store: redis})
+	}
+	at, err := start(ctx, stores, 1, false)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
+	defer func() {
+		if program, _ := buildGuard(); program != "" {
+			err = errors.Join(err, os.RemoveAll(filepath.Dir(program)))
+		}
+	}()
 	addresses := map[string]string{"etcd": strings.TrimPrefix(at.etcd, "http://"), "redsync": at.redis, "redislock": at.redis}
 	for _, p := range takers {
+		if peers != "" && !slices.Contains(strings.Split(peers, ","), p.peer) {
+			continue
+		}
 		addr, other := addresses[p.peer]
 		if !other {
 			addr = at.zookeeper
@@ -79,7 +95,7 @@ func failOver(ctx context.Context, rounds int, out io.Writer) (err error) {
 			}
 		}
 		slices.Sort(waited)
-		sayf(out, "peer=%s timeout=%v next_holder_s=%.1f to %.1f told_before=%d of %d\n",
+		sayf(out, "peer=%s timeout=%v next_holder_s=%.3f to %.3f told_before=%d of %d\n",
 			p.peer, sessionTimeout, waited[0], waited[len(waited)-1], told, rounds)
 	}
 	return nil
@@ -119,7 +135,11 @@ func failOne(
 		return 0, false, errors.Join(errors.New("the lock was not held"), early.err)
 	}
 	began := time.Now()
-	way.cut()
+	if holder.kill == nil {
+		way.cut()
+	} else if err := holder.kill(); err != nil {
+		return 0, false, err
+	}
 	entered := <-next
 	seconds = time.Since(began).Seconds()
 	open = append(open, entered.open...)
@@ -158,6 +178,66 @@ func takeZKLock(ctx context.Context, addr, path string) (t taken, err error) {
 	}
 	t.open = closers{func() error { conn.Close(); return nil }}
 	return t, zk.NewLock(conn, path, zk.WorldACL(zk.PermAll)).Lock()
+}
+
+// asHolder in the environment makes this program the process of takeGuarded, with the server and the path as its value.
+const asHolder = "BENCH_HOLDER"
+
+// hold acquires the lock, says so, and never returns.
+func hold(ctx context.Context, addr, path string) error {
+	t, err := takeSelf(ctx, addr, path)
+	if err != nil {
+		return errors.Join(err, t.open.close())
+	}
+	sayf(os.Stdout, "held %d\n", os.Getpid())
+	select {}
+}
+
+// buildGuard builds curatorctl.
+var buildGuard = sync.OnceValues(func() (program string, err error) {
+	folder, err := os.MkdirTemp("", "bench-")
+	if err != nil {
+		return "", err
+	}
+	program = filepath.Join(folder, "curatorctl")
+	out, err := exec.Command("go", "build", "-C", "../../../cmd/curatorctl", "-o", program, ".").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("build curatorctl: %w: %s", err, out)
+	}
+	return program, err
+})
+
+// takeGuarded has a process acquire the lock, in the care of a guard.
+func takeGuarded(ctx context.Context, addr, path string) (t taken, err error) {
+	program, err := buildGuard()
+	if err != nil {
+		return t, err
+	}
+	cmd := exec.CommandContext(ctx, program, "guard", "--", os.Args[0])
+	cmd.Env = append(os.Environ(), asHolder+"="+addr+path)
+	cmd.Stderr = os.Stderr
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return t, err
+	}
+	if err := cmd.Start(); err != nil {
+		return t, err
+	}
+	t.open = closers{func() error {
+		_ = cmd.Process.Kill() // with it goes the holder
+		_ = cmd.Wait()         // it was killed
+		return nil
+	}}
+	line, err := bufio.NewReader(stdout).ReadString('\n')
+	var pid int
+	if _, scanned := fmt.Sscanf(line, "held %d", &pid); scanned != nil {
+		return t, fmt.Errorf("the holder says %q, expected that it has the lock: %w", line, errors.Join(err, scanned))
+	}
+	process, err := os.FindProcess(pid)
+	if err == nil {
+		t.kill = process.Kill
+	}
+	return t, err
 }
 
 // takeJava has a process of Curator acquire the lock.

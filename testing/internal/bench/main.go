@@ -37,6 +37,9 @@ type options struct {
 }
 
 func main() {
+	if addr, path, found := strings.Cut(os.Getenv(asHolder), "/"); found {
+		panic(hold(context.Background(), addr, "/"+path))
+	}
 	var o options
 	flag.StringVar(&o.peers, "peers", "", "comma-separated, of "+peerNames()+" (default all)")
 	flag.StringVar(&o.scenarios, "scenario", "", "comma-separated, of "+scenarioNames()+" (default all)")
@@ -82,7 +85,7 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 		return growAll(ctx, numbers, cmp.Or(o.out, "."), stdout)
 	}
 	if o.failover {
-		return failOver(ctx, o.rounds, stdout)
+		return failOver(ctx, o.peers, o.rounds, stdout)
 	}
 	chosen, err := selectPeers(o.peers)
 	if err != nil {
