@@ -88,7 +88,7 @@ func TestExplainAdviceHelps(t *testing.T) {
 				done := curatorctl(t, server.ConnectString(), "", words(command[1])[1:]...)
 				require.Zero(t, done.status, "%s: %s", command[1], done.stderr)
 				require.NoError(t, zktest.Await(t, got, "the lock").Release(t.Context()))
-				require.Zero(t, curatorctl(t, server.ConnectString(), "", args...).status)
+				require.NotEqual(t, exitFound, curatorctl(t, server.ConnectString(), "", args...).status) // 1 when the server has deleted the empty container
 			})
 		})
 	}

@@ -43,7 +43,7 @@ func (d Deadlock) String() string {
 			b.WriteByte(';')
 		}
 		fmt.Fprintf(&b, "\n  %s, session %s, holds %s and waits for %s, for %s, which %s holds",
-			Name(w.Waiter), SessionText(w.Waiter.Session), printable(before.Path), printable(w.Path), agoOf(w.Waiter), Name(w.Holder))
+			Name(w.Waiter), SessionText(w.Waiter.Session), shownPath(before.Path), shownPath(w.Path), agoOf(w.Waiter), Name(w.Holder))
 	}
 	return b.String()
 }

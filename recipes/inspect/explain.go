@@ -250,11 +250,11 @@ func (x *explainer) judge(path string, recipes []Recipe, strangers map[string]fr
 	}
 	switch {
 	case len(recipes) == 0:
-		x.add(Finding{Path: path, Reason: ReasonFree, Text: printable(path) + " has no contender: it is no recipe, or a lock that is free."})
+		x.add(Finding{Path: path, Reason: ReasonFree, Text: shownPath(path) + " has no contender: it is no recipe, or a lock that is free."})
 	case len(contended) > 1:
 		slices.Sort(contended)
 		x.add(Finding{Path: path, Reason: ReasonMixed, Trouble: true, Text: fmt.Sprintf("%s is used as %s at the same time. They do not exclude each other: "+
-			"clients that hold one and clients that hold another work together. Have all clients use one kind.", printable(path), strings.Join(contended, " and as "))})
+			"clients that hold one and clients that hold another work together. Have all clients use one kind.", shownPath(path), strings.Join(contended, " and as "))})
 	}
 	return nil
 }
@@ -297,7 +297,7 @@ const shown = 5
 
 // find adds a finding, with who holds and who waits before the reason.
 func (q *queue) find(reason Reason, isTrouble bool, node, why string, advice ...Advice) {
-	text := fmt.Sprintf("%s is %s: %d hold, %d wait", printable(q.Path), inWords[q.Kind], q.Holders, q.Waiters)
+	text := fmt.Sprintf("%s is %s: %d hold, %d wait", shownPath(q.Path), inWords[q.Kind], q.Holders, q.Waiters)
 	if q.MaxLeases > 0 {
 		text += fmt.Sprintf(", at most %d hold", q.MaxLeases)
 	}
@@ -323,7 +323,7 @@ func (q *queue) find(reason Reason, isTrouble bool, node, why string, advice ...
 // introduce says who a participant is, and describes its session unless that was described before.
 func (q *queue) introduce(p locks.Participant, described map[int64]bool) string {
 	if p.Token == 0 {
-		return printable(p.Path) + " may not be read."
+		return shownPath(p.Path) + " may not be read."
 	}
 	session := "session " + SessionText(p.Session)
 	if !described[p.Session] {
@@ -370,7 +370,7 @@ func (q *queue) judge() {
 	for _, name := range q.Foreign {
 		if q.Kind == Semaphore && strings.HasPrefix(name, leasesFolder+"/") && q.Waiters > 0 {
 			path := framework.JoinPath(q.Path, name)
-			q.find(ReasonForeign, true, path, fmt.Sprintf("%s is no permit. Clients in Java count it as one all the same.", printable(path)), deleting(path))
+			q.find(ReasonForeign, true, path, fmt.Sprintf("%s is no permit. Clients in Java count it as one all the same.", shownPath(path)), deleting(path))
 		}
 	}
 }
@@ -437,24 +437,28 @@ func (q *queue) judgeHolder(waiter *locks.Participant) {
 		return
 	}
 	node := cmp.Or(oldest.Path, waiter.Path)
+	var advice []Advice
+	if oldest.Path != "" {
+		advice = []Advice{revoking(oldest), breaking(oldest)}
+	}
 	if q.longerThan > 0 && time.Since(waiter.Since) > q.longerThan && q.Kind != LeaderLatch {
 		reason, why := ReasonOverstays, fmt.Sprintf("The first waiter has waited for longer than %v. As far as the servers know the client of the oldest hold is alive: "+
 			"it works, it has forgotten the release, or it waits for something itself.", q.longerThan)
 		if oldest.RevocationRequested() {
 			reason, why = ReasonAsked, why+" It was asked to give way, and has not."
 		}
-		q.find(reason, true, node, why+" See what that process does.", revoking(oldest), breaking(oldest))
+		q.find(reason, true, node, why+" See what that process does.", advice...)
 		return
 	}
 	switch {
 	case q.Kind == LeaderLatch:
-		q.find(ReasonTurn, false, node, "Candidates wait for as long as the leader lives.")
+		q.find(ReasonTurn, false, node, "Candidates wait for as long as the leader lives.", advice...)
 	case q.Kind == Semaphore || q.Kind == KazooSemaphore:
-		q.find(ReasonLimit, false, node, "All permits are out. The first waiter gets the next permit that is released."+q.hoarder())
+		q.find(ReasonLimit, false, node, "All permits are out. The first waiter gets the next permit that is released."+q.hoarder(), advice...)
 	case q.isBehindWriter(*waiter):
-		q.find(ReasonWriter, false, waiter.Path, "Readers hold it, and readers that have come after the first waiter wait behind that writer.")
+		q.find(ReasonWriter, false, waiter.Path, "Readers hold it, and readers that have come after the first waiter wait behind that writer.", advice...)
 	default:
-		q.find(ReasonTurn, false, node, "The first waiter gets it when the holder releases it.")
+		q.find(ReasonTurn, false, node, "The first waiter gets it when the holder releases it.", advice...)
 	}
 }
 
@@ -502,7 +506,7 @@ func (q *queue) findDead(p locks.Participant, s *Session, why string) {
 // findStranger reports a znode that is no contender and keeps a contender out.
 func (q *queue) findStranger(path string, out locks.Participant) {
 	stat := q.strangers[path]
-	text := fmt.Sprintf("%s is no contender, but its name ends like one, so %s waits for it.", printable(path), Name(out))
+	text := fmt.Sprintf("%s is no contender, but its name ends like one, so %s waits for it.", shownPath(path), Name(out))
 	switch {
 	case stat.Czxid == 0:
 		q.find(ReasonUnreadable, true, path, text+" This client may not read it.", Advice{"curatorctl acl " + quoted(path), "It only reads. An identity that may read the znode is needed."})
@@ -516,7 +520,7 @@ func (q *queue) findStranger(path string, out locks.Participant) {
 }
 
 func (q *queue) findUnreadable(p locks.Participant) {
-	q.find(ReasonUnreadable, true, p.Path, fmt.Sprintf("This client may not read %s, so its owner is not known. Waiters that may not read it either fail, or miss its end.", printable(p.Path)),
+	q.find(ReasonUnreadable, true, p.Path, fmt.Sprintf("This client may not read %s, so its owner is not known. Waiters that may not read it either fail, or miss its end.", shownPath(p.Path)),
 		Advice{"curatorctl acl " + quoted(p.Path), "It only reads. An identity that may read the znode is needed."})
 }
 
@@ -542,8 +546,11 @@ var inWords = map[Kind]string{
 	Service: "a service", Partitions: "a group that divides partitions",
 }
 
-// longText is the most that is shown of a text in a znode, in bytes.
-const longText = 160
+// longText is the most that is shown of a text in a znode, in bytes, and longPath of a path.
+const (
+	longText = 160
+	longPath = 1000
+)
 
 // Name is what people call a participant: its label with host and process, or what its node says. It escapes what a
 // terminal would obey, and cuts what is long.
@@ -552,21 +559,22 @@ func Name(p locks.Participant) string {
 	case p.RevocationRequested():
 		return "(asked to give way)"
 	case p.Label != "":
-		return printable(fmt.Sprintf("%s (%s/%d)", cut(p.Label), cut(p.Host), p.PID))
+		return printable(fmt.Sprintf("%s (%s/%d)", cut(p.Label, longText), cut(p.Host, longText), p.PID))
 	case p.Identity != "":
-		return printable(cut(p.Identity))
+		return printable(cut(p.Identity, longText))
 	default:
-		return printable(cut(p.Path))
+		return printable(cut(p.Path, longText))
 	}
 }
 
-func cut(text string) string {
-	text = strings.ToValidUTF8(text, "\uFFFD")
-	if len(text) <= longText {
-		return text
+func cut(text string, most int) string {
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "\uFFFD") + "…"
 	}
-	return strings.ToValidUTF8(text[:longText], "") + "…"
+	return strings.ToValidUTF8(text, "\uFFFD")
 }
+
+func shownPath(path string) string { return printable(cut(path, longPath)) }
 
 // printable quotes a text that could look like another one, such as one with a right-to-left override.
 func printable(text string) string {
@@ -580,6 +588,10 @@ func printable(text string) string {
 func quoted(path string) string {
 	if strings.Trim(path, "/-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
 		return path
+	}
+	if printable(path) != path { // a terminal must obey nothing
+		escaped := strconv.QuoteToASCII(path)
+		return "$'" + strings.NewReplacer(`\"`, `"`, `'`, `\'`).Replace(escaped[1:len(escaped)-1]) + "'"
 	}
 	return "'" + strings.ReplaceAll(path, "'", `'\''`) + "'"
 }

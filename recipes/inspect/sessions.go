@@ -102,7 +102,7 @@ func (n Census) reckon(own *framework.Session) {
 // wordLimit bounds how long one server may take to answer a four-letter word, and wordBytes its answer.
 const (
 	wordLimit = 3 * time.Second
-	wordBytes = 64 << 20
+	wordBytes = 16 << 20
 )
 
 // FourLetterWord asks one server, over a connection as the client makes them. It blocks for three

@@ -37,3 +37,15 @@ func TestSessionsSilence(t *testing.T) {
 	require.True(t, n.Sessions[0xd].isLost())
 	require.Equal(t, []string{"/a"}, n.Sessions[0xd].Ephemerals)
 }
+
+// TestExplainQuotesForShells: a command of an advice is one line in which a terminal obeys nothing.
+func TestExplainQuotesForShells(t *testing.T) {
+	for path, want := range map[string]string{
+		"/locks/a_1-b.c": "/locks/a_1-b.c",
+		"/a b":           "'/a b'",
+		"/it's":          `'/it'\''s'`,
+		"/a\u202eb'\"":   `$'/a\u202eb\'"'`,
+	} {
+		require.Equal(t, want, quoted(path))
+	}
+}

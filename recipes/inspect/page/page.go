@@ -44,7 +44,7 @@ var style string
 var script string
 
 var shape = template.Must(template.New("page").Funcs(template.FuncMap{
-	"since": since, "quoted": quoted, "name": name, "client": inspect.Client, "plain": plain,
+	"since": since, "name": name, "client": inspect.Client, "plain": plain,
 	"short":   func(text string) string { return plain(cut(text)) },
 	"style":   func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own
 	"script":  func() template.JS { return template.JS(script) },  //nolint:gosec // our own
@@ -80,12 +80,13 @@ const (
 // it shows the locks whose path, kind, holder or first waiter has the text; ?sort= takes held,
 // waited, waiters or path, and ?page= a number. With ?lock=PATH it shows the queue of one lock,
 // or who has which partition of a group. That path must be the handler's or
-// below it; for others the status is 404. With ?format=json it is the [inspect.Survey], or the
+// below it; for others the status is 404. It also says why the lock is stuck, or that it is not; see
+// [inspect.Explain]. With ?format=json it is the [inspect.Survey], or the
 // array of recipes at the path of the lock. While no server answers the status is 503: as JSON with
 // the error, as a page with the last picture that was good.
 //
 // All viewers share one picture of at most 32 MB, which has more than 20,000 locks, and 1 MB of the queue of one
-// lock; see [inspect.WithMemoryLimit]. The page says when it shows a part. As much again is needed while the next
+// lock; see [inspect.WithMemoryLimit]. While a lock is explained there are the answers of the servers as well. The page says when it shows a part. As much again is needed while the next
 // picture is read. A page shows the first 160 bytes of what a znode says.
 //
 // Requests for host names that may not be the page's own get the status 421, because another
@@ -137,8 +138,10 @@ type view struct {
 	Nonce      string
 	Error      string
 
-	Queues []queue // at the path of one lock
-	Group  partition.Assignment
+	Findings []inspect.Finding // about one lock
+	Unknown  string            // what the servers have not told of their sessions
+	Queues   []queue           // at the path of one lock
+	Group    partition.Assignment
 
 	List     list
 	Others   []inspect.Recipe
@@ -157,16 +160,6 @@ type queue struct {
 
 // More is how many participants are not shown.
 func (q queue) More() int { return q.Holders + q.Waiters - len(q.Shown) }
-
-// Holder is the first holder of a lock whose node can be named in a command, nil if there is none.
-func (q queue) Holder() *locks.Participant {
-	for i := range q.Shown {
-		if p := &q.Shown[i]; p.Holds && p.Session != 0 && len(p.Path) <= maxLink && plain(p.Path) == p.Path && q.Kind.IsLock() {
-			return p
-		}
-	}
-	return nil
-}
 
 // Ahead is what a participant waits for.
 func (q queue) Ahead(p locks.Participant) string {
@@ -355,6 +348,7 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 		v.Denied.More = len(s.found.Unreadable) - len(v.Denied.Some)
 		return
 	}
+	v.Findings, v.Unknown = s.findings, s.unknown
 	for _, r := range s.found.Recipes {
 		v.Queues = append(v.Queues, queue{Recipe: r, Shown: r.Participants[:min(len(r.Participants), queueShown)]})
 	}
@@ -367,11 +361,6 @@ type moment struct {
 }
 
 func since(now, t time.Time) moment { return moment{t, max(now.Sub(t), 0).Round(time.Second)} }
-
-// quoted returns a text as one word of a shell.
-func quoted(text string) string {
-	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
-}
 
 // name is what people call a participant.
 func name(p locks.Participant) string {

@@ -5,6 +5,7 @@ package page_test
 import (
 	"context"
 	"encoding/json"
+	"html"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -279,4 +281,37 @@ func TestPagePanicOfUserCodeIsShown(t *testing.T) {
 
 	require.NotEqual(t, http.StatusOK, w.Code)
 	require.Contains(t, w.Body.String(), "user code panicked")
+}
+
+// TestPageExplains says why a lock is stuck, and again when its queue has changed.
+func TestPageExplains(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		handler := page.Handler(client, "/")
+		const foreign = "/locks/it's/my-lock-0000000000"
+		_, err := client.Create(t.Context(), foreign, nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		mutex, err := locks.NewInterProcessMutex(client, "/locks/it's", locks.WithLabel("nightly"))
+		require.NoError(t, err)
+		got := make(chan *locks.Lease)
+		go func() {
+			lease, err := mutex.Acquire(t.Context())
+			assert.NoError(t, err)
+			got <- lease
+		}()
+		synctest.Wait()
+		target := "/?lock=" + url.QueryEscape("/locks/it's")
+		text := html.UnescapeString(get(t, handler, target).Body.String())
+		require.Contains(t, text, "✕ stuck: foreign")
+		require.Contains(t, text, "so nightly (")
+		require.Contains(t, text, `<code>curatorctl rm '/locks/it'\''s/my-lock-0000000000'</code>`)
+
+		require.NoError(t, client.Delete(t.Context(), foreign))
+		lease := <-got
+		time.Sleep(time.Second) // the picture is fresh until then
+		text = html.UnescapeString(get(t, handler, target).Body.String())
+		require.Contains(t, text, "<h2 class=\"\">held</h2>")
+		require.NotContains(t, text, "stuck")
+		require.NoError(t, lease.Release(t.Context()))
+	})
 }

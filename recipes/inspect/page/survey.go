@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
 )
 
@@ -29,7 +30,10 @@ const (
 	maxReads   = 2    // surveys that are under way
 	maxOfGroup = 1000 // partitions, and members, that are kept of a group
 	maxForeign = 20   // names that are kept of one recipe
-	maxText    = 160  // bytes that are shown of what a znode says
+
+	maxFindings  = 20              // about one lock
+	explainEvery = 5 * time.Second // while its queue stays the same
+	maxText      = 160             // bytes that are shown of what a znode says
 )
 
 // survey is one reading, of the subtree or of one lock. All that ask while it is fresh share it.
@@ -42,7 +46,11 @@ type survey struct {
 	found   inspect.Survey
 	picture *picture             // of the list
 	group   partition.Assignment // at the path of a lock, if there are partitions
-	err     error
+
+	findings  []inspect.Finding // about a lock
+	unknown   string            // what the servers have not told
+	explained time.Time         // when they were found
+	err       error
 }
 
 func (s *survey) isDone() bool {
@@ -141,7 +149,10 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
 		s.err = fmt.Errorf("page: %w", context.Cause(ctx))
 		return
 	}
-	s.err = attempt.Guard(h.client, func() error { return h.paint(ctx, lock, s) })
+	h.mu.Lock()
+	last := p.last
+	h.mu.Unlock()
+	s.err = attempt.Guard(h.client, func() error { return h.paint(ctx, lock, last, s) })
 	s.took = time.Since(s.begun)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +163,7 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
 	}
 }
 
-func (h *handler) paint(ctx context.Context, lock string, s *survey) (err error) {
+func (h *handler) paint(ctx context.Context, lock string, last, s *survey) (err error) {
 	if lock == "" {
 		s.found, err = inspect.Walk(ctx, h.client, h.path, inspect.HeadsOnly(), inspect.WithMemoryLimit(walkLimit))
 		s.picture = newPicture(s.found.Recipes)
@@ -160,6 +171,9 @@ func (h *handler) paint(ctx context.Context, lock string, s *survey) (err error)
 	}
 	s.found.Recipes, err = inspect.At(ctx, h.client, lock, inspect.WithMemoryLimit(lockLimit))
 	if err != nil {
+		return err
+	}
+	if err := h.explain(ctx, lock, last, s); err != nil {
 		return err
 	}
 	for i := range s.found.Recipes {
@@ -177,6 +191,29 @@ func (h *handler) paint(ctx context.Context, lock string, s *survey) (err error)
 		s.group.Members = slices.Clone(s.group.Members[:min(len(s.group.Members), maxOfGroup)])
 	}
 	return nil
+}
+
+// explain says why a lock is stuck. The servers are asked for their sessions, so an explanation of the same queue is kept for a while.
+func (h *handler) explain(ctx context.Context, lock string, last, s *survey) error {
+	if last != nil && time.Since(last.explained) < explainEvery && slices.EqualFunc(last.found.Recipes, s.found.Recipes, isSameQueue) {
+		s.findings, s.unknown, s.explained = last.findings, last.unknown, last.explained
+		return nil
+	}
+	e, err := inspect.Explain(ctx, h.client, lock, inspect.WithMemoryLimit(lockLimit))
+	if err != nil {
+		return err
+	}
+	s.findings, s.unknown, s.explained = e.Findings[:min(len(e.Findings), maxFindings)], cut(e.Unknown), time.Now()
+	for i := range s.findings {
+		s.findings[i].Advice = slices.DeleteFunc(s.findings[i].Advice, func(a inspect.Advice) bool { return len(a.Command) > 2*maxLink })
+	}
+	return nil
+}
+
+func isSameQueue(a, b inspect.Recipe) bool {
+	return a.Kind == b.Kind && slices.EqualFunc(a.Participants, b.Participants, func(a, b locks.Participant) bool {
+		return a.Token == b.Token && a.Holds == b.Holds && a.Identity == b.Identity
+	})
 }
 
 // some returns the first of many names, without the memory of the others, and says how many there are more.
