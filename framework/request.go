@@ -402,3 +402,26 @@ func (b *background) close() {
 	b.mu.Unlock()
 	b.running.Wait()
 }
+
+// withoutUnknown returns the calls that the server may know. The others fail as if the server had refused them: one that
+// does not know a request hangs up, and may end the session.
+func (r *requests) withoutUnknown(ctx context.Context, calls []*call) ([]*call, error) {
+	left := calls
+	for _, c := range calls {
+		why := r.conduit.Lacks(ctx, c.code)
+		if why == nil {
+			continue
+		}
+		err := error(errUnimplemented)
+		if c.refused != nil {
+			err = c.refused(err)
+		}
+		if err = c.keep(err); err != nil && !c.optional {
+			return nil, named(c.operation, c.path, fmt.Errorf("%w: %w", unsupported(why), err))
+		}
+		left = slices.DeleteFunc(slices.Clone(left), func(other *call) bool { return other == c })
+	}
+	return left, nil
+}
+
+func unsupported(why *conduit.TooOldError) error { return fmt.Errorf("%w: %w", ErrUnsupported, why) }

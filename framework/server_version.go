@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -66,27 +65,6 @@ func (f *Framework) RequireZooKeeper(ctx context.Context, opts ...CallOption) er
 	return f.run(ctx, opRequireZooKeeper, "", plan{common: cfg, attempt: attempt}, err)
 }
 
-// withoutUnknown returns the calls that the server may know. The others fail as if the server had refused them: one that
-// does not know a request hangs up, and may end the session.
-func (r *requests) withoutUnknown(ctx context.Context, calls []*call) ([]*call, error) {
-	left := calls
-	for _, c := range calls {
-		why := r.conduit.Lacks(ctx, c.code)
-		if why == nil {
-			continue
-		}
-		err := error(errUnimplemented)
-		if c.refused != nil {
-			err = c.refused(err)
-		}
-		if err = c.keep(err); err != nil && !c.optional {
-			return nil, named(c.operation, c.path, fmt.Errorf("%w: %w", unsupported(why), err))
-		}
-		left = slices.DeleteFunc(slices.Clone(left), func(other *call) bool { return other == c })
-	}
-	return left, nil
-}
-
 // exchangeWatches is exchange for calls with setWatches among them. A server without it hangs up. So
 // setWatches is left out at a server that has done so, and with a place for its error also at a server that
 // is not known to have it.
@@ -114,8 +92,6 @@ func (r *requests) exchangeWatches(ctx context.Context, calls []*call) error {
 	}
 	return r.exchange(ctx, left...)
 }
-
-func unsupported(why *conduit.TooOldError) error { return fmt.Errorf("%w: %w", ErrUnsupported, why) }
 
 // newer returns the attempt of a plan for a read that is new in ZooKeeper 3.6.
 func (r *requests) newer(calls []*call) func(context.Context) error {
