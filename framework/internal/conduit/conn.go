@@ -33,8 +33,21 @@ type conn struct {
 	buffered    bool   // the operating system buffers what is written to the socket
 	to          target // the server, and its address if that is known
 	handshakeBy time.Time
+	began       time.Time
+	heard       atomic.Int64    // when a part of a reply came last, in nanoseconds since began; 0 for never
+	ctx         context.Context // ended by fail, after the end was reported
+	cancel      context.CancelFunc
+	version     serverVersion
+	exchange    saslExchange
 
-	// Used by go-zookeeper's receiving goroutine only.
+	incoming
+	stage
+	outgoing
+	backlog
+}
+
+// incoming is the state of reading. Only go-zookeeper's receiving goroutine uses it.
+type incoming struct {
 	in      *bufio.Reader
 	length  [wire.LengthSize]byte // of the frame that is being read
 	rest    []byte                // of the frame go-zookeeper is reading
@@ -43,12 +56,10 @@ type conn struct {
 	idleSet time.Time
 
 	coalescing coalescing
+}
 
-	version serverVersion
-
-	began time.Time
-	heard atomic.Int64 // when a part of a reply came last, in nanoseconds since began; 0 for never
-
+// stage is how far a connection has come.
+type stage struct {
 	dispatch    sync.Mutex // held while a frame is interpreted or the end is reported
 	established bool
 	ready       bool // the exchange, if there is one, is complete; guarded by queue as well
@@ -56,16 +67,23 @@ type conn struct {
 	failed      bool
 	refused     bool // the server has refused the client, and Events was told
 	behind      bool // the server may not know all that the client has seen; guarded by dispatch
+}
 
+// outgoing is the state of writing.
+type outgoing struct {
 	// writing holds a value while a socket write is under way. It is a channel because a
 	// write may take as long as the other side likes. A channel also serves its waiters in
 	// order, so a ping waits for one batch at most.
 	writing     chan struct{}
-	connectSent time.Time // zero until the connect request is being written; guarded by writing
-	asked       int64     // the session that it names, 0 for a new one; guarded by writing
-	writeBy     time.Time // the socket's deadline for writes; guarded by writing
-	batch       []byte    // guarded by writing
+	connectSent time.Time     // zero until the connect request is being written; guarded by writing
+	asked       int64         // the session that it names, 0 for a new one; guarded by writing
+	writeBy     time.Time     // the socket's deadline for writes; guarded by writing
+	batch       []byte        // guarded by writing
+	wake        chan struct{} // wakes the writer when there is something to write
+}
 
+// backlog is the requests that are to be written, and that wait for replies.
+type backlog struct {
 	queue   sync.Mutex // guards what follows
 	live    bool       // the server has accepted the session
 	open    bool       // accepts calls
@@ -82,11 +100,6 @@ type conn struct {
 	barred  bool // a znode could not be read: exists is not joined any more
 
 	credentials credentials
-	exchange    saslExchange
-
-	wake   chan struct{}   // wakes the writer when there is something to write
-	ctx    context.Context // ended by fail, after the end was reported
-	cancel context.CancelFunc
 }
 
 // pendingRequest is a request on the wire, ours (call is set) or go-zookeeper's.
@@ -116,20 +129,12 @@ func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) 
 	_, buffered := socket.(*net.TCPConn) // a type around it may block
 	ctx, cancel := context.WithCancel(context.Background())
 	return &conn{
-		owner: owner, socket: socket, buffered: buffered, to: to, handshakeBy: handshakeBy,
-		credentials: credentials{all: owner.cfg.Auth},
-		exchange:    newSASLExchange(),
-		version:     newServerVersion(),
+		owner: owner, socket: socket, buffered: buffered, to: to, handshakeBy: handshakeBy, began: time.Now(), ctx: ctx, cancel: cancel,
+		version: newServerVersion(), exchange: newSASLExchange(),
 
-		in:         bufio.NewReaderSize(socket, 32<<10),
-		began:      time.Now(),
-		coalescing: coalescing{often: coalesceOften},
-		batch:      make([]byte, 0, batchSizeAtStart),
-		nextXid:    firstOwnXid,
-		writing:    make(chan struct{}, 1),
-		wake:       make(chan struct{}, 1),
-		ctx:        ctx,
-		cancel:     cancel,
+		incoming: incoming{in: bufio.NewReaderSize(socket, 32<<10), coalescing: coalescing{often: coalesceOften}},
+		outgoing: outgoing{writing: make(chan struct{}, 1), batch: make([]byte, 0, batchSizeAtStart), wake: make(chan struct{}, 1)},
+		backlog:  backlog{nextXid: firstOwnXid, credentials: credentials{all: owner.cfg.Auth}},
 	}
 }
 

@@ -26,7 +26,7 @@ func (d *deadlines) Write(b []byte) (int, error) { return len(b), nil }
 func TestConnWriteKeepsADeadlineThatWillDo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		socket := new(deadlines)
-		c := &conn{socket: socket, granted: 12 * time.Second}
+		c := &conn{socket: socket, backlog: backlog{granted: 12 * time.Second}}
 		write := func() {
 			_, err := c.write([]byte("x"), c.writeByLocked())
 			require.NoError(t, err)
