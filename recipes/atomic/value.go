@@ -87,10 +87,7 @@ func (v *DistributedAtomicValue) Get(ctx context.Context) ([]byte, error) {
 // with it. A write whose reply is lost is repeated. If [framework.OutcomeUnknown]
 // is true for its error, the value may be set.
 func (v *DistributedAtomicValue) ForceSet(ctx context.Context, data []byte) error {
-	if err := v.force(ctx, data); err != nil {
-		return fmt.Errorf("atomic: force set: %w", err)
-	}
-	return nil
+	return attempt.Wrapf(v.force(ctx, data), "atomic: force set")
 }
 
 func (v *DistributedAtomicValue) force(ctx context.Context, data []byte) error {

@@ -57,10 +57,7 @@ func (b *DistributedBarrier) SetBarrier(ctx context.Context) error {
 // remove a barrier that was set since. If [framework.OutcomeUnknown] is true for its
 // error, the barrier may be removed; the call can be repeated.
 func (b *DistributedBarrier) RemoveBarrier(ctx context.Context) error {
-	if err := b.client.Delete(ctx, b.path, framework.Idempotent()); err != nil {
-		return fmt.Errorf("barriers: remove: %w", err)
-	}
-	return nil
+	return attempt.Wrapf(b.client.Delete(ctx, b.path, framework.Idempotent()), "barriers: remove")
 }
 
 // WaitOnBarrier blocks until the barrier is not set, or ctx ends. It survives
@@ -68,8 +65,5 @@ func (b *DistributedBarrier) RemoveBarrier(ctx context.Context) error {
 // for longer than the retry policy allows.
 func (b *DistributedBarrier) WaitOnBarrier(ctx context.Context) error {
 	err := b.telemetry.measure(ctx, func() error { return attempt.AwaitAbsence(ctx, b.client, b.path) })
-	if err != nil {
-		return fmt.Errorf("barriers: wait: %w", err)
-	}
-	return nil
+	return attempt.Wrapf(err, "barriers: wait")
 }

@@ -102,10 +102,7 @@ func (l *CountDownLatch) CountDown(ctx context.Context) error {
 	if l.left(&stat) > 0 {
 		return nil
 	}
-	if err := l.open(ctx); err != nil {
-		return fmt.Errorf("barriers: count down: %w: %w", ErrCounted, err)
-	}
-	return nil
+	return attempt.Wrapf(l.open(ctx), "barriers: count down: %w", ErrCounted)
 }
 
 // overflow returns an error if a version is not a number of events any more.

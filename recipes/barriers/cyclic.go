@@ -4,9 +4,9 @@ package barriers
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // CyclicBarrier is a meeting point. Await blocks until all members of the barrier
@@ -43,8 +43,5 @@ func (b *CyclicBarrier) Await(ctx context.Context) error {
 		return err
 	}
 	// A member that came back before all have left would pass at once.
-	if err := b.double.Leave(ctx); err != nil {
-		return fmt.Errorf("barriers: %w: %w", ErrNotLeft, err)
-	}
-	return nil
+	return attempt.Wrapf(b.double.Leave(ctx), "barriers: %w", ErrNotLeft)
 }

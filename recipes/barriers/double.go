@@ -86,10 +86,7 @@ func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 		entered, err = b.enter(ctx)
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
-	}
-	return nil
+	return attempt.Wrapf(err, "barriers: enter %s", b.path)
 }
 
 // Leave blocks until all members have left, or ctx ends. Leave first deletes the member's
@@ -103,10 +100,7 @@ func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
 	defer func() { b.end(stays) }() // if user code panics, the member has to leave again
 	err := b.telemetry.measure(ctx, func() error { return b.leave(ctx) })
 	stays = nil
-	if err != nil {
-		return fmt.Errorf("barriers: leave %s: %w", b.path, err)
-	}
-	return nil
+	return attempt.Wrapf(err, "barriers: leave %s", b.path)
 }
 
 // begin keeps calls of one member apart. A mutex would be waited for without

@@ -104,10 +104,7 @@ func (c *ServiceCache[T]) Start() error {
 	if err := c.discovery.telemetry.follow(c, c.Age); err != nil {
 		return fmt.Errorf("discovery: start cache of %s: %w", c.name, err)
 	}
-	if err := c.cache.Start(); err != nil {
-		return fmt.Errorf("discovery: start cache of %s: %w", c.name, err)
-	}
-	return nil
+	return attempt.Wrapf(c.cache.Start(), "discovery: start cache of %s", c.name)
 }
 
 // Wait blocks until the instances are known for the first time. It fails when
@@ -311,8 +308,5 @@ func (c *ServiceCache[T]) Close() error {
 	if errors.Is(err, cache.ErrClosed) {
 		err = nil
 	}
-	if err = errors.Join(err, c.discovery.telemetry.unfollow(c)); err != nil {
-		return fmt.Errorf("discovery: close cache of %s: %w", c.name, err)
-	}
-	return nil
+	return attempt.Wrapf(errors.Join(err, c.discovery.telemetry.unfollow(c)), "discovery: close cache of %s", c.name)
 }

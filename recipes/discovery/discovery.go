@@ -124,10 +124,7 @@ func (d *ServiceDiscovery[T]) pathOf(name, id string) string {
 // ctx ends before the server has confirmed that, the error matches
 // [framework.ErrCleanupPending] as well, and the removal goes on in the background.
 func (d *ServiceDiscovery[T]) Register(ctx context.Context, instance ServiceInstance[T]) error {
-	if err := d.register(ctx, instance); err != nil {
-		return fmt.Errorf("discovery: register %s of %s: %w", instance.ID, instance.Name, err)
-	}
-	return nil
+	return attempt.Wrapf(d.register(ctx, instance), "discovery: register %s of %s", instance.ID, instance.Name)
 }
 
 func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInstance[T]) error {
@@ -173,10 +170,7 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 // registered a dynamic instance of that name and id, the error matches [nodes.ErrTaken], and nothing is changed. It
 // updates an instance that this discovery has registered itself.
 func (d *ServiceDiscovery[T]) Put(ctx context.Context, instance ServiceInstance[T]) error {
-	if err := d.put(ctx, instance); err != nil {
-		return fmt.Errorf("discovery: put %s of %s: %w", instance.ID, instance.Name, err)
-	}
-	return nil
+	return attempt.Wrapf(d.put(ctx, instance), "discovery: put %s of %s", instance.ID, instance.Name)
 }
 
 func (d *ServiceDiscovery[T]) put(ctx context.Context, instance ServiceInstance[T]) error {
@@ -345,10 +339,7 @@ func (d *ServiceDiscovery[T]) giveUp(ctx context.Context, path string, entry *re
 // until the server has it. When it fails, the discovery still keeps the new
 // instance, and writes it when it can.
 func (d *ServiceDiscovery[T]) Update(ctx context.Context, instance ServiceInstance[T]) error {
-	if err := d.update(ctx, instance); err != nil {
-		return fmt.Errorf("discovery: update %s of %s: %w", instance.ID, instance.Name, err)
-	}
-	return nil
+	return attempt.Wrapf(d.update(ctx, instance), "discovery: update %s of %s", instance.ID, instance.Name)
 }
 
 func (d *ServiceDiscovery[T]) update(ctx context.Context, instance ServiceInstance[T]) error {
@@ -416,10 +407,7 @@ func (d *ServiceDiscovery[T]) Unregister(instance ServiceInstance[T]) error {
 	}
 	leaving := d.leaveLocked(path, entry)
 	d.mu.Unlock()
-	if err := entry.removed(leaving); err != nil {
-		return fmt.Errorf("discovery: unregister %s of %s: %w", instance.ID, instance.Name, err)
-	}
-	return nil
+	return attempt.Wrapf(entry.removed(leaving), "discovery: unregister %s of %s", instance.ID, instance.Name)
 }
 
 // removed waits for the end of the removal of a registration, as long as its node
@@ -464,20 +452,14 @@ func (d *ServiceDiscovery[T]) Close() error {
 			err = errors.Join(err, one)
 		}
 	}
-	if err = errors.Join(err, pending); err != nil {
-		return fmt.Errorf("discovery: close %s: %w", d.path, err)
-	}
-	return nil
+	return attempt.Wrapf(errors.Join(err, pending), "discovery: close %s", d.path)
 }
 
 // Names returns the names of the services, sorted. A service whose last
 // instance has gone may be among them for a while.
 func (d *ServiceDiscovery[T]) Names(ctx context.Context) ([]string, error) {
 	names, err := d.children(ctx, d.path)
-	if err != nil {
-		return nil, fmt.Errorf("discovery: names of services: %w", err)
-	}
-	return names, nil
+	return names, attempt.Wrapf(err, "discovery: names of services")
 }
 
 func (d *ServiceDiscovery[T]) children(ctx context.Context, path string) ([]string, error) {
@@ -494,10 +476,7 @@ func (d *ServiceDiscovery[T]) children(ctx context.Context, path string) ([]stri
 // more than a query now and then use a [ServiceCache].
 func (d *ServiceDiscovery[T]) Instances(ctx context.Context, name string) ([]ServiceInstance[T], error) {
 	instances, err := d.instances(ctx, name)
-	if err != nil {
-		return nil, fmt.Errorf("discovery: instances of %s: %w", name, err)
-	}
-	return instances, nil
+	return instances, attempt.Wrapf(err, "discovery: instances of %s", name)
 }
 
 func (d *ServiceDiscovery[T]) instances(ctx context.Context, name string) ([]ServiceInstance[T], error) {

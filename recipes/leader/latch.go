@@ -108,10 +108,7 @@ func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*
 // newElection returns the queue of a latch or a selector.
 func newElection(client *framework.Framework, path, name string, cfg config) (*locks.LockInternals, error) {
 	internals, err := locks.NewLockInternals(client, locks.QueueDriver(name), path, name, 1, cfg.lock...)
-	if err != nil {
-		return nil, fmt.Errorf("leader: %w", err)
-	}
-	return internals, nil
+	return internals, attempt.Wrapf(err, "leader")
 }
 
 // Path returns the path of the election.
@@ -269,10 +266,7 @@ func (l *LeaderLatch) leave(mode *CloseMode) {
 // such as a missing permission. The latch goes on trying even then.
 func (l *LeaderLatch) Await(ctx context.Context) (*locks.Lease, error) {
 	lease, err := l.await(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("leader: await leadership of %s: %w", l.Path(), err)
-	}
-	return lease, nil
+	return lease, attempt.Wrapf(err, "leader: await leadership of %s", l.Path())
 }
 
 func (l *LeaderLatch) await(ctx context.Context) (*locks.Lease, error) {
@@ -323,10 +317,7 @@ func (l *LeaderLatch) Resign(ctx context.Context) error {
 	l.mu.Lock()
 	lease := l.lease
 	l.mu.Unlock()
-	if err := lease.Release(ctx); err != nil {
-		return fmt.Errorf("leader: resign: %w", err)
-	}
-	return nil
+	return attempt.Wrapf(lease.Release(ctx), "leader: resign")
 }
 
 // OnChange calls fn for each later beginning and end of a leadership of this latch.

@@ -119,10 +119,7 @@ func NewOnce(client *framework.Framework, path string, opts ...OnceOption) (*Onc
 
 func (o *Once) mutex(key string) (*locks.InterProcessMutex, error) {
 	m, err := locks.NewInterProcessMutex(o.client, framework.JoinPath(o.path, "run/"+key), o.cfg.lock...)
-	if err != nil {
-		return nil, fmt.Errorf("leader: once: %w", err)
-	}
-	return m, nil
+	return m, attempt.Wrapf(err, "leader: once")
 }
 
 // folder is where the markers are.
@@ -135,10 +132,7 @@ func (o *Once) check(key string) error {
 	if key == "" || strings.Contains(key, "/") {
 		return fmt.Errorf("leader: once %s: key %q, expected a name without a slash, such as \"2006-01-02\"", o.path, key)
 	}
-	if err := framework.ValidatePath(o.marker(key)); err != nil {
-		return fmt.Errorf("leader: once %s: key %q: %w", o.path, key, err)
-	}
-	return nil
+	return attempt.Wrapf(framework.ValidatePath(o.marker(key)), "leader: once %s: key %q", o.path, key)
 }
 
 // Done reports whether a run of key has been marked.

@@ -117,10 +117,7 @@ func (c *Condition) signal(ctx context.Context, lease *Lease, n int) error {
 	if err == nil {
 		err = c.waiters.Signal(ctx, lock, n)
 	}
-	if err != nil {
-		return fmt.Errorf("locks: signal %s: %w", c.Path(), err)
-	}
-	return nil
+	return attempt.Wrapf(err, "locks: signal %s", c.Path())
 }
 
 // Await releases the lock, waits for a signal, acquires the lock again and returns the new

@@ -80,10 +80,7 @@ func NewManager(client *framework.Framework, lockPath string) (*Manager, error) 
 // are not the first of the set. If an operation cannot be applied, the error names its path. If
 // [framework.OutcomeUnknown] is true for the error, the migrations may have been applied; the next Migrate finds out.
 func (m *Manager) Migrate(ctx context.Context, set Set) error {
-	if err := m.migrate(ctx, set); err != nil {
-		return fmt.Errorf("migration: set %q: %w", set.ID, err)
-	}
-	return nil
+	return attempt.Wrapf(m.migrate(ctx, set), "migration: set %q", set.ID)
 }
 
 func (m *Manager) migrate(ctx context.Context, set Set) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // GroupMember is a member of a group and knows the other members. It stays one over
@@ -79,10 +80,7 @@ func (g *GroupMember) WaitUntilJoined(ctx context.Context) error {
 	if err := g.node.WaitForInitialCreate(ctx); err != nil {
 		return err
 	}
-	if err := g.cache.Fresh(ctx); err != nil {
-		return fmt.Errorf("nodes: group %s: %w", g.cache.Path(), err)
-	}
-	return nil
+	return attempt.Wrapf(g.cache.Fresh(ctx), "nodes: group %s", g.cache.Path())
 }
 
 // SetData sets the data of this member as [PersistentNode.SetData] does.
@@ -121,10 +119,7 @@ func (g *GroupMember) WaitFor(ctx context.Context, accept func(members map[strin
 		return fmt.Errorf("nodes: group %s: function nil, expected one that accepts the members", g.cache.Path())
 	}
 	err := g.cache.WaitFor(ctx, func(*cache.CuratorCache) bool { return accept(g.Members()) })
-	if err != nil {
-		return fmt.Errorf("nodes: group %s: %w", g.cache.Path(), err)
-	}
-	return nil
+	return attempt.Wrapf(err, "nodes: group %s", g.cache.Path())
 }
 
 // MemberChange is the coming or going of a member, or a change of its data.

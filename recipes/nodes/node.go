@@ -190,10 +190,7 @@ func (n *PersistentNode) startLocked() error {
 // refuses the creation for a reason that does not pass by itself, such as a missing
 // permission.
 func (n *PersistentNode) WaitForInitialCreate(ctx context.Context) error {
-	if err := n.await(ctx, func() bool { return n.created }); err != nil {
-		return fmt.Errorf("nodes: wait for %s: %w", n.path, err)
-	}
-	return nil
+	return attempt.Wrapf(n.await(ctx, func() bool { return n.created }), "nodes: wait for %s", n.path)
 }
 
 // SetData sets the data of the znode, now and whenever it is created again. It blocks until
@@ -225,10 +222,7 @@ func (n *PersistentNode) SetData(ctx context.Context, data []byte) error {
 	version := n.newest
 	n.mu.Unlock()
 	n.nudge()
-	if err := n.await(ctx, func() bool { return n.written >= version }); err != nil {
-		return fmt.Errorf("nodes: set data of %s: %w", n.path, err)
-	}
-	return nil
+	return attempt.Wrapf(n.await(ctx, func() bool { return n.written >= version }), "nodes: set data of %s", n.path)
 }
 
 // fitsRequest returns an error that matches framework.ErrTooLarge if no request can have the data.

@@ -84,10 +84,7 @@ func (v *SharedValue) Start(ctx context.Context) error {
 // startChecked is Start. It fails with the error of check, which gets the first
 // value.
 func (v *SharedValue) startChecked(ctx context.Context, check func([]byte) error) error {
-	if err := v.start(ctx, check); err != nil {
-		return fmt.Errorf("shared: start %s: %w", v.path, err)
-	}
-	return nil
+	return attempt.Wrapf(v.start(ctx, check), "shared: start %s", v.path)
 }
 
 func (v *SharedValue) start(ctx context.Context, check func([]byte) error) error {
@@ -275,10 +272,7 @@ func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
 // its error, the value may be set, at most once. It needs a value that is started.
 func (v *SharedValue) TrySetValue(ctx context.Context, previous VersionedValue, data []byte) (bool, error) {
 	ok, err := v.trySet(ctx, previous, data)
-	if err != nil {
-		return false, fmt.Errorf("shared: try to set %s: %w", v.path, err)
-	}
-	return ok, nil
+	return ok, attempt.Wrapf(err, "shared: try to set %s", v.path)
 }
 
 func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data []byte) (bool, error) {

@@ -11,6 +11,14 @@ import (
 	"github.com/gocurator/curator/internal/usercode"
 )
 
+// Wrapf returns an error that says what has failed, for which the format is, and why. It returns nil for nil.
+func Wrapf(err error, format string, args ...any) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", append(args, err)...)
+}
+
 // Conditional makes a write that the server applies only on a condition, such as the version of a
 // znode, and repeats it when its outcome is unknown. If the first write was applied, its own
 // condition keeps the second from being applied, so the write is applied at most once. But then
