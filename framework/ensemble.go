@@ -281,3 +281,25 @@ func parseServer(s string) (string, error) {
 func neverInHost(r rune) bool {
 	return r == '[' || r == ']' || r == '@' || r == utf8.RuneError || unicode.IsSpace(r) || unicode.IsControl(r)
 }
+
+// remind is the time between two warnings of a client that has not reached a server yet.
+const remind = 10 * time.Minute
+
+// unreached counts the attempts to connect of a client that has not had a session yet.
+type unreached struct {
+	mu     sync.Mutex
+	failed int
+	warned time.Time // zero before the first warning
+}
+
+// note counts a failure, and reports whether to warn.
+func (u *unreached) note(servers int) (warn bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.failed++
+	if u.failed < servers || !u.warned.IsZero() && time.Since(u.warned) < remind {
+		return false
+	}
+	u.warned = time.Now()
+	return true
+}

@@ -5,15 +5,10 @@ package framework
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
-	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/wire"
 	"github.com/gocurator/curator/internal/guarding"
 )
 
@@ -23,9 +18,6 @@ const (
 
 	// guardPause is the time between two attempts to reach a guard that is gone.
 	guardPause = time.Second
-
-	// endPause is the time between two attempts to end a session.
-	endPause = 100 * time.Millisecond
 )
 
 // guardian keeps the session of a client registered with a guard.
@@ -48,21 +40,6 @@ type newSessionToGuard struct {
 
 func newGuardian(cfg *config) *guardian {
 	return &guardian{path: cfg.guard, log: cfg.log, sessions: make(chan newSessionToGuard)}
-}
-
-// register has a new session registered, and then calls done.
-func (e *events) register(h conduit.Handshake, done func()) {
-	servers := e.ensemble.current()
-	servers = append([]string{h.Server}, slices.DeleteFunc(slices.Clone(servers), func(s string) bool { return s == h.Server })...)
-	next := newSessionToGuard{guarding.Registration{
-		Servers: strings.Join(servers, ","), Session: h.SessionID, Password: h.Password, Timeout: h.Timeout,
-	}, done}
-	e.background.start(func() {
-		select {
-		case e.guardian.sessions <- next:
-		case <-e.ctx.Done():
-		}
-	})
 }
 
 // run registers sessions, and registers the newest again whenever the guard comes back.
@@ -131,43 +108,5 @@ func (g *guardian) leave(why error) {
 func (g *guardian) close() {
 	if g.conn != nil {
 		g.conn.Withdraw()
-	}
-}
-
-// EndSession ends the session of another client by its id and password (see [Session.Password]), for instance of a
-// process that is gone. The servers delete the ephemeral znodes of the session. A client that still has it loses
-// its holds. Credentials, TLS and the like come from the options.
-//
-// EndSession blocks until a server has confirmed the end, or ctx ends. It returns nil as well if the session has
-// already ended, and if the password is wrong: servers do not tell the two apart. After an error the session may go on.
-func EndSession(ctx context.Context, connectString string, id int64, password []byte, opts ...Option) error {
-	opts = append(slices.Clone(opts), clientOption{"EndSession", func(c *config) error {
-		if id == 0 || len(password) != wire.PasswordSize {
-			return fmt.Errorf("session %#x with a password of %d bytes, expected %d", uint64(id), len(password), wire.PasswordSize)
-		}
-		c.resume = &conduit.Session{ID: id, Password: slices.Clone(password)}
-		return nil
-	}})
-	for {
-		f, err := New(connectString, opts...)
-		if err != nil {
-			return err
-		}
-		if err := f.Start(); err != nil {
-			return err
-		}
-		err = f.BlockUntilConnected(ctx)
-		closing := f.Close()
-		switch {
-		case errors.Is(err, ErrSessionExpired):
-			return nil
-		case err != nil, closing == nil:
-			return err
-		}
-		select {
-		case <-time.After(endPause):
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", closing, interrupted(ctx))
-		}
 	}
 }
