@@ -169,7 +169,7 @@ func (s *QueueSharder[Q]) start(ctx context.Context) error {
 	if ctx == nil {
 		return attempt.ErrNilContext
 	}
-	if err := s.startable(); err != nil {
+	if err := s.usable(true); err != nil {
 		return err
 	}
 	if err := s.refresh(ctx); err != nil {
@@ -182,7 +182,7 @@ func (s *QueueSharder[Q]) start(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.startableLocked(); err != nil {
+	if err := s.usableLocked(true); err != nil {
 		return err // another goroutine was faster
 	}
 	if err := s.leadership.Start(); err != nil {
@@ -194,33 +194,24 @@ func (s *QueueSharder[Q]) start(ctx context.Context) error {
 	return nil
 }
 
-func (s *QueueSharder[Q]) startable() error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.startableLocked()
-}
-
-func (s *QueueSharder[Q]) startableLocked() error {
+// usableLocked returns why the sharder cannot be used, or started.
+func (s *QueueSharder[Q]) usableLocked(starts bool) error {
 	switch {
 	case s.closed:
 		return ErrClosed
-	case s.stop != nil:
+	case starts && s.stop != nil:
 		return errors.New("started already")
-	default:
-		return nil
-	}
-}
-
-// runningLocked returns an error before Start and after Close.
-func (s *QueueSharder[Q]) runningLocked() error {
-	switch {
-	case s.closed:
-		return ErrClosed
-	case s.stop == nil:
+	case !starts && s.stop == nil:
 		return ErrNotStarted
 	default:
 		return nil
 	}
+}
+
+func (s *QueueSharder[Q]) usable(starts bool) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.usableLocked(starts)
 }
 
 // run checks the shards until ctx or the client ends.
@@ -366,7 +357,7 @@ func (s *QueueSharder[Q]) QueuePaths() []string {
 func (s *QueueSharder[Q]) Queue() (Q, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := s.runningLocked(); err != nil {
+	if err := s.usableLocked(false); err != nil {
 		var none Q
 		return none, wrap("choose a queue of "+s.path, err)
 	}
@@ -394,13 +385,10 @@ func (s *QueueSharder[Q]) Consume(ctx context.Context, fn func(ctx context.Conte
 	case fn == nil:
 		return wrap(what, errors.New("function nil, expected one that consumes an item"))
 	}
-	s.mu.Lock()
-	err := s.runningLocked()
-	s.mu.Unlock()
-	if err != nil {
+	if err := s.usable(false); err != nil {
 		return wrap(what, err)
 	}
-	err = s.consume(ctx, fn)
+	err := s.consume(ctx, fn)
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return wrap(what, attempt.Interrupted(ctx))
 	}
