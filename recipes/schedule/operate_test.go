@@ -4,6 +4,7 @@ package schedule_test
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 	"sync"
 	"testing"
@@ -53,24 +54,11 @@ func TestPauseHoldsWhenItReturns(t *testing.T) {
 		w := newWorld(t)
 		a := w.start("a", 0, minutely())
 		time.Sleep(30 * time.Second)
-		paused := make(chan struct{})
-		var once sync.Once
-		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.SessionID != a.client.Session().ID() || r.Op != zkserver.OpMulti {
-				return zkserver.Pass
-			}
-			once.Do(func() {
-				go func() {
-					defer close(paused)
-					w.didf("pause: %v", schedule.Pause(context.Background(), w.theirs, root, "job"))
-				}()
-			})
-			return zkserver.HoldUntil(paused)
-		})
+		w.beforeTheBegin(a, func() error { return schedule.Pause(context.Background(), w.theirs, root, "job") })
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		w.check()
-		require.Contains(t, w.told(), "pause: <nil>")
+		require.Contains(t, w.told(), "meanwhile: <nil>")
 		require.Empty(t, w.started(), "%s", w.told())
 	})
 }
@@ -196,4 +184,88 @@ func TestLostReplyOfAnOrderIsSettled(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTicksOfAPauseAreCaughtUpAsTheJobSays.
+func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		job := minutely()
+		job.CatchUp.Ticks = schedule.None
+		w.start("a", 0, job)
+		time.Sleep(90 * time.Second)
+		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+		time.Sleep(3 * time.Minute)
+		require.NoError(t, schedule.Resume(t.Context(), w.theirs, root, "job"))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Equal(t, []int{1, 5}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
+		require.Equal(t, int64(3), w.state().Missed)
+	})
+}
+
+// beforeTheBegin calls fn when the replica has sent the begin of a run, and before the server applies it.
+func (w *world) beforeTheBegin(of *replica, fn func() error) {
+	done := make(chan struct{})
+	var once sync.Once
+	w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.SessionID != of.client.Session().ID() || r.Op != zkserver.OpMulti {
+			return zkserver.Pass
+		}
+		once.Do(func() {
+			go func() {
+				defer close(done)
+				w.didf("meanwhile: %v", fn())
+			}()
+		})
+		return zkserver.HoldUntil(done)
+	})
+}
+
+// TestRunnerWithoutItsLeaseBeginsNoRun: the node of the lease is deleted by hand, at the moment of the tick.
+func TestRunnerWithoutItsLeaseBeginsNoRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.start("a", 0, minutely())
+		time.Sleep(30 * time.Second)
+		before := w.state().Token
+		w.beforeTheBegin(a, func() error {
+			names, err := w.theirs.Children(context.Background(), root+"/jobs/job/lock")
+			if err != nil {
+				return err
+			}
+			return w.theirs.Delete(context.Background(), root+"/jobs/job/lock/"+names[0])
+		})
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Contains(t, w.told(), "meanwhile: <nil>")
+		require.Len(t, w.started(), 1, "%s", w.told())
+		require.Greater(t, w.started()[0].Token, before, "it runs under the next lease")
+	})
+}
+
+// TestStateOfAnotherRunnerIsNotOverwritten, but read: as restored servers may have it.
+func TestStateOfAnotherRunnerIsNotOverwritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.start("a", 0, minutely())
+		time.Sleep(30 * time.Second)
+		tomorrow := time.Now().Add(24 * time.Hour).UTC()
+		w.beforeTheBegin(a, func() error {
+			data, err := json.Marshal(schedule.Status{Last: tomorrow, Token: 1})
+			if err != nil {
+				return err
+			}
+			return w.theirs.Set(context.Background(), root+"/jobs/job/state", data)
+		})
+		time.Sleep(3 * time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Contains(t, w.told(), "meanwhile: <nil>")
+		require.Empty(t, w.started(), "%s", w.told())
+		require.Equal(t, tomorrow, w.state().Last)
+	})
 }

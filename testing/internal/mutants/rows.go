@@ -19,6 +19,7 @@ const (
 	oneHistory     invariant = "Numbers of the servers (zxid, version, token) are compared within one history only"
 	partitionHeld  invariant = "A partition has one holder, and each has one while a member lives"
 	oneShareMoves  invariant = "A join or a leave moves one share of the partitions"
+	ticksOnce      invariant = "Each tick of a job succeeds at most once, in order, and none is lost"
 	pingsFirst     invariant = "No bulk traffic delays a ping"
 	userCodeApart  invariant = "No user function runs under a lock of the client or on the receiving goroutine"
 	secretsKept    invariant = "Secrets appear in no log, error, metric or trace"
@@ -36,6 +37,7 @@ var table = slices.Concat(
 	locksRows,
 	leaderRows,
 	partitionRows,
+	scheduleRows,
 	cacheRows,
 	queuesRows,
 	valuesRows,

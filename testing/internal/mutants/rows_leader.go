@@ -10,12 +10,6 @@ var leaderRows = []row{
 		test:   "^TestLatchEndIsToldBeforeTheNodeGoes$",
 	},
 	{
-		name: "beginning-told-after-the-close", breaks: lossFirst,
-		in:     "recipes/leader.(*LeaderLatch).begin",
-		change: never("closed"),
-		test:   "^TestLatchRaceNoBeginningIsToldAfterTheClose$", flags: []string{"-short"},
-	},
-	{
 		name: "leader-without-a-session", breaks: oneHolder,
 		in:     "recipes/leader.(*LeaderLatch).HasLeadership",
 		change: always("Err()"),

@@ -36,6 +36,27 @@ var partitionRows = []row{
 	},
 }
 
+var scheduleRows = []row{
+	{
+		name: "state-of-another-runner-overwritten", breaks: ticksOnce,
+		in:     "recipes/schedule.(*runner).write",
+		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
+		test:   "^TestStateOfAnotherRunnerIsNotOverwritten$",
+	},
+	{
+		name: "lost-reply-of-a-state-not-resolved", breaks: ticksOnce,
+		in:     "recipes/schedule.(*runner).write",
+		change: negate("Equal()"),
+		test:   "^TestLostReplyOfTheStateIsResolvedByReading$",
+	},
+	{
+		name: "clock-ahead-runs-the-future", breaks: ticksOnce,
+		in:     "recipes/schedule.(*clock).now",
+		change: never("After()"),
+		test:   "^TestClockThatDiffers$",
+	},
+}
+
 var cacheRows = []row{
 	{
 		name: "what-a-cache-does-not-keep-is-read", breaks: cacheReads,
@@ -124,12 +145,6 @@ var queuesRows = []row{
 		change: become("$0, $r.session.Err() != nil", "Is()", "errOver"),
 		test:   "^TestFaultsConsumerWhoseServersRestartLeavesNoLock$",
 	},
-	{
-		name: "newcomer-of-lower-priority-unseen", breaks: inOrder,
-		in:     "recipes/queues.(*consumer).isListed",
-		change: always("Cversion"),
-		test:   "^TestPriorityQueueLaterItemOfLowerPriorityComesFirst$", flags: []string{"-short"},
-	},
 }
 
 // valuesRows are the mutants of counters, shared values, transactions, barriers and nodes.
@@ -169,12 +184,6 @@ var valuesRows = []row{
 		in:     "recipes/barriers.(*DistributedDoubleBarrier).close",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
 		test:   "^(TestDoubleBarrierLateCloseOfADeadRoundSparesTheNext|TestDoubleBarrierLateCloseOfALeaverSparesTheNextRound)$",
-	},
-	{
-		name: "member-of-a-barrier-left", breaks: nothingLeft,
-		in:     "recipes/barriers.(*DistributedDoubleBarrier).enter",
-		change: become("errOtherHistory", "TakeBack()"),
-		test:   "^TestDoubleBarrierFailedEnterLeavesNothing$", flags: []string{"-short"},
 	},
 	{
 		name: "node-kept-after-the-close", breaks: nothingLeft,
