@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -26,7 +28,16 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) { zktest.Main(m) }
+// asReplica makes this test binary a replica, on these servers.
+const asReplica = "CURATOR_TEST_REPLICA_OF"
+
+func TestMain(m *testing.M) {
+	if servers := os.Getenv(asReplica); servers != "" {
+		runAsReplica(servers)
+		return
+	}
+	zktest.Main(m)
+}
 
 // root is the path of the fleet of a test.
 const root = "/fleet"
@@ -190,14 +201,16 @@ func (w *world) began(r *replica, lease *locks.Lease, tick schedule.Tick) (n int
 func at(t time.Time) string { return t.UTC().Format("15:04:05.999") }
 
 // observe collects what the history of a job ever has. It ends with the test.
-func (w *world) observe(job string) {
+func (w *world) observe(job string) { follow(w, w.server, job) }
+
+func follow[T zktest.Target](w *world, server T, job string) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	w.tb.Cleanup(func() {
 		cancel()
 		<-done
 	})
-	client := zktest.Client(w.tb, w.server)
+	client := zktest.Client(w.tb, server)
 	go func() {
 		defer close(done)
 		for node, err := range client.Follow(ctx, root+"/jobs/"+job+"/state") {
@@ -289,4 +302,33 @@ func (w *world) state() (state schedule.Status) {
 // sleepInto sleeps until a time after the beginning of the next minute or hour.
 func sleepInto(unit, after time.Duration) {
 	time.Sleep(time.Until(schedule.Every(unit).Next(time.Now().UTC()).Add(after)))
+}
+
+const killTimeout = 6 * time.Second // of the sessions of the processes
+
+// killJobs are the names of their jobs.
+var killJobs = []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+
+// runAsReplica runs a replica until the process is killed.
+func runAsReplica(servers string) {
+	ctx := context.Background()
+	client, err := framework.Connect(ctx, servers, framework.WithSessionTimeout(killTimeout))
+	check(err)
+	var jobs []schedule.Job
+	for _, name := range killJobs {
+		jobs = append(jobs, schedule.Job{
+			Name: name, Schedule: schedule.Every(time.Second), Overlap: schedule.Queue(1_000_000),
+			Run: func(ctx context.Context, _ schedule.Tick) error {
+				select {
+				case <-time.After(rand.N(300 * time.Millisecond)):
+					return nil
+				case <-ctx.Done():
+					return ctx.Err()
+				}
+			},
+		})
+	}
+	s, err := schedule.New(client, root, jobs...)
+	check(err)
+	check(s.Run(ctx))
 }
