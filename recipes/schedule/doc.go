@@ -77,6 +77,13 @@
 // A tick takes two requests: its begin and its end are written, each in a transaction. A repetition takes one more.
 // A replica whose jobs are not due makes no request. A replica that takes a job over makes about twenty.
 //
+// A thousand jobs on ten replicas, each with a tick in ten seconds, one ZooKeeper 3.8 server and all replicas on two
+// processors (TestScaleOfAThousandJobs, with the size in an environment variable):
+//
+//	ticks         requests for a tick   late: median, p99   heap of a replica
+//	spread        2.00                  2 ms, 61 ms         2.7 MB
+//	all at once   2.00                  258 ms, 622 ms      3.6 MB
+//
 // The leases outlast a lost connection until the session ends, also with [framework.StandardErrorPolicy], since the
 // servers check each write. With [framework.QuorumErrorPolicy] of the client they have that policy.
 //
