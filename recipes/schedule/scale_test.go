@@ -75,7 +75,7 @@ func measure(t *testing.T, jobs, replicas int, every, offset time.Duration) {
 		go func() { ended <- s.Run(ctx) }()
 		t.Cleanup(func() {
 			cancel()
-			<-ended
+			require.ErrorIs(t, <-ended, context.Canceled)
 		})
 	}
 	requests := func() (n int) {

@@ -31,11 +31,10 @@ func TestCronRunsEachSecondInOneReplica(t *testing.T) {
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	out := make(output, 100)
 	var all sync.WaitGroup
-	defer all.Wait()
 	stops := make(map[string]context.CancelFunc)
 	for _, name := range []string{"a", "b"} {
 		ctx, stop := context.WithCancel(t.Context())
-		defer stop()
+		t.Cleanup(stop)
 		stops[name] = stop
 		all.Go(func() {
 			if err := run(ctx, out, server.Addr(), name, "* * * * * *"); err != nil {
@@ -62,4 +61,5 @@ func TestCronRunsEachSecondInOneReplica(t *testing.T) {
 		}
 	}
 	require.Len(t, ran, 2, "the other replica goes on")
+	all.Wait() // both are stopped
 }
