@@ -5,16 +5,21 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -27,11 +32,15 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/guarding"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 // asHolder in the environment makes the test binary a program that takes a lock, and then does what it is told.
 const asHolder = "CURATORCTL_AS_HOLDER"
+
+// asWorker has the program take the lock again and again.
+const asWorker = "CURATORCTL_AS_WORKER"
 
 // guardedSession is the longest session. Servers end it two thirds of it after a kill, at the earliest.
 const guardedSession = time.Minute
@@ -61,6 +70,15 @@ func hold() {
 	check(err)
 	mutex, err := locks.NewInterProcessMutex(client, "/locks/guarded")
 	check(err)
+	for os.Getenv(asWorker) != "" {
+		check(mutex.Do(ctx, func(ctx context.Context) error {
+			token := locks.LeaseFrom(ctx).Token()
+			fmt.Println("enters", os.Getpid(), token)
+			time.Sleep(time.Duration(token%4) * time.Millisecond) // work
+			fmt.Println("leaves", os.Getpid(), token)
+			return nil
+		}))
+	}
 	lease, err := mutex.Acquire(ctx)
 	check(err)
 	fmt.Println("holds in session", client.Session().ID(), hex.EncodeToString(client.Session().Password()), os.Getpid())
@@ -562,4 +580,113 @@ func TestGuardRunsACommand(t *testing.T) {
 	left, err := os.ReadDir(temp)
 	require.NoError(t, err)
 	require.Empty(t, left)
+}
+
+// TestGuardUnderKills kills workers at any moment of a connection, a wait, a hold and a release. Never do two hold the lock,
+// tokens rise, the lock is free at once, and nothing is left.
+func TestGuardUnderKills(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) { underKills(t, server.ConnectString()) })
+	if !testing.Short() {
+		t.Run("three servers", func(t *testing.T) { underKills(t, zktest.NewEnsemble(t, 3).ConnectString()) })
+	}
+}
+
+func underKills(t *testing.T, servers string) {
+	t.Helper()
+	socket := newSocket(t)
+	startGuard(t, socket, nil)
+	read, write, err := os.Pipe() // of all workers, so their lines are in order
+	require.NoError(t, err)
+	defer read.Close()
+	lines := make(chan string, 1000)
+	go func() {
+		defer close(lines)
+		for scanner := bufio.NewScanner(read); scanner.Scan(); {
+			lines <- scanner.Text()
+		}
+	}()
+	workers := make(map[int]*exec.Cmd)
+	begin := func() {
+		w := exec.CommandContext(t.Context(), os.Args[0])
+		w.Env = append(os.Environ(), asHolder+"=1", asWorker+"=1", guarding.Env+"="+socket, "CURATOR_SERVERS="+servers)
+		w.Stdout = write
+		require.NoError(t, w.Start())
+		workers[w.Process.Pid] = w
+	}
+	for range 4 {
+		begin()
+	}
+	var token int64
+	holder := 0
+	next := func() {
+		t.Helper()
+		for tooLate := time.After(muchEarlier); ; {
+			var line string
+			select {
+			case line = <-lines:
+			case <-tooLate:
+				require.Fail(t, "no worker has got the lock in time")
+			}
+			var pid int
+			var with int64
+			if n, _ := fmt.Sscanf(line, "enters %d %d", &pid, &with); n == 2 {
+				require.NotContains(t, workers, holder, "%d holds the lock, and so does %d", holder, pid)
+				require.Greater(t, with, token)
+				holder, token = pid, with
+				return
+			}
+			if n, _ := fmt.Sscanf(line, "leaves %d %d", &pid, &with); n == 2 && pid == holder {
+				holder = 0
+			}
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 1)) // the moments differ in each run all the same
+	for range 20 {
+		for range random.IntN(8) {
+			next()
+		}
+		pids := slices.Sorted(maps.Keys(workers))
+		pid := pids[random.IntN(len(pids))]
+		require.NoError(t, workers[pid].Process.Kill())
+		require.Error(t, workers[pid].Wait())
+		delete(workers, pid)
+		begin()
+	}
+	for range 10 {
+		next()
+	}
+	for _, w := range workers {
+		require.NoError(t, w.Process.Kill())
+		require.Error(t, w.Wait())
+	}
+	require.NoError(t, write.Close())
+	client := zktest.Client(t, servers)
+	left, err := locks.NewInterProcessMutex(client, "/locks/guarded")
+	require.NoError(t, err)
+	began := time.Now()
+	require.NoError(t, left.Do(zktest.Context(t), func(context.Context) error { return nil }))
+	require.Less(t, time.Since(began), muchEarlier)
+	names, err := client.Children(t.Context(), "/locks/guarded")
+	require.True(t, len(names) == 0 || errors.Is(err, framework.ErrNoNode), "%v are left: %v", names, err)
+}
+
+// TestGuardHasCredentials: with TLS and SASL the guard ends a session by its own.
+func TestGuardHasCredentials(t *testing.T) {
+	certFile, keyFile := identity(t, "zookeeper.example")
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	require.NoError(t, err)
+	server := zktest.NewServer(t, zkserver.WithTLS(&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}),
+		zkserver.WithSASLUsers(map[string]string{"alice": "wonderland"}), zkserver.WithRequireClientAuthScheme("sasl"))
+	env := []string{
+		"CURATOR_SERVERS=" + server.Addr(), "CURATOR_CA=" + certFile, "CURATOR_SERVER_NAME=zookeeper.example", "CURATOR_SASL=digest-md5:alice:wonderland",
+	}
+	run := []string{os.Args[0], "lock", "run", "-policy", "session", "-session-timeout", guardedSession.String(), "/locks/guarded", "--", "sh", "-c"}
+	holder := spawn(t, asProgram, nil, env, append(append([]string{"guard", "--"}, run...), "echo keeper $(ps -o ppid= -p $PPID); exec sleep 600")...)
+	var keeper int
+	_, err = fmt.Sscanf(holder.read("keeper "), "keeper %d", &keeper)
+	require.NoError(t, err)
+	require.NoError(t, syscall.Kill(keeper, syscall.SIGKILL))
+	began := time.Now()
+	spawn(t, asProgram, nil, env, append(run[1:], "echo next")...).read("next")
+	require.Less(t, time.Since(began), muchEarlier)
 }
