@@ -464,7 +464,9 @@ func TestGuardIsForItsUser(t *testing.T) {
 	socket := newSocket(t)
 	startGuard(t, socket, nil)
 	dial := func() error {
-		conn, err := guarding.Dial(t.Context(), socket)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		conn, err := guarding.Dial(ctx, socket)
 		if err == nil {
 			conn.Withdraw()
 		}

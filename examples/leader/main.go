@@ -5,6 +5,9 @@
 //	go run ./examples/devserver &
 //	go run ./examples/leader
 //	go run ./examples/leader   # in another terminal: leads when the first one ends
+//
+// After a kill -9 of the first one, the other leads when the session times out. If both run under curatorctl guard, it
+// leads within milliseconds.
 package main
 
 import (
