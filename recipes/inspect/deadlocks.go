@@ -29,23 +29,23 @@ type Wait struct {
 	Holder locks.Participant `json:"holder"`
 }
 
-// String describes the cycle in words, a line for each side.
-func (d Deadlock) String() string {
-	var b strings.Builder
-	b.WriteString("A client waits for itself:")
-	if len(d.Waits) > 1 {
-		b.Reset()
-		fmt.Fprintf(&b, "%d clients wait for each other:", len(d.Waits))
-	}
+// Steps describe the sides of the cycle in words.
+func (d Deadlock) Steps() (steps []string) {
 	for i, w := range d.Waits {
 		before := d.Waits[(i+len(d.Waits)-1)%len(d.Waits)]
-		if i > 0 {
-			b.WriteByte(';')
-		}
-		fmt.Fprintf(&b, "\n  %s, session %s, holds %s and waits for %s, for %s, which %s holds",
-			Name(w.Waiter), SessionText(w.Waiter.Session), shownPath(before.Path), shownPath(w.Path), agoOf(w.Waiter), Name(w.Holder))
+		steps = append(steps, fmt.Sprintf("%s, session %s, holds %s and waits for %s, for %s, which %s holds",
+			Name(w.Waiter), SessionText(w.Waiter.Session), shownPath(before.Path), shownPath(w.Path), agoOf(w.Waiter), Name(w.Holder)))
 	}
-	return b.String()
+	return steps
+}
+
+// String describes the cycle in words, a line for each side.
+func (d Deadlock) String() string {
+	text := "A client waits for itself:\n  "
+	if len(d.Waits) > 1 {
+		text = fmt.Sprintf("%d clients wait for each other:\n  ", len(d.Waits))
+	}
+	return text + strings.Join(d.Steps(), ";\n  ")
 }
 
 // DeadlockError is a deadlock as an error.

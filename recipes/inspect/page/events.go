@@ -101,7 +101,7 @@ func (h *handler) stream(n *news, w http.ResponseWriter, r *http.Request) {
 	controller := http.NewResponseController(w)
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	silent := false
+	silent, cycles := false, h.cycles.version()
 	for text := ":\n\n"; ; {
 		_ = controller.SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer has deadlines
 		if _, err := io.WriteString(w, text); err != nil {
@@ -119,6 +119,10 @@ func (h *handler) stream(n *news, w http.ResponseWriter, r *http.Request) {
 			text = "event: alive\ndata:\n\n"
 			if err := h.probe(r.Context()); (err != nil) != silent {
 				silent = err != nil
+				text = "data: changed\n\n"
+			}
+			if now := h.cycles.version(); now != cycles {
+				cycles = now
 				text = "data: changed\n\n"
 			}
 		case <-n.changed:

@@ -85,9 +85,12 @@ const (
 // array of recipes at the path of the lock. While no server answers the status is 503: as JSON with
 // the error, as a page with the last picture that was good.
 //
+// The list also has the clients that wait for each other in a cycle; see [inspect.Deadlocks]. After a viewer
+// has seen the list the page searches for them, every ten seconds at most.
+//
 // All viewers share one picture of at most 32 MB, which has more than 20,000 locks, and 1 MB of the queue of one
 // lock; see [inspect.WithMemoryLimit]. While a lock is explained there are the answers of the servers as well. The page says when it shows a part. As much again is needed while the next
-// picture is read. A page shows the first 160 bytes of what a znode says.
+// picture is read, and while deadlocks are searched for. A page shows the first 160 bytes of what a znode says.
 //
 // Requests for host names that may not be the page's own get the status 421, because another
 // site could have such a name point here. Its own are IP addresses, localhost, the name of the
@@ -97,6 +100,7 @@ const (
 // when to load again. The client has one recursive watch while there is such a viewer, and asks
 // the server for a sign of life twice a second. Any number of viewers cost at most one walk
 // per second, see [inspect.Walk], and no more than a quarter of the time is spent in walks.
+// A search for deadlocks is a walk of its own, and another one if it has to prove one.
 // Where the watch is not to be had, as before ZooKeeper 3.6, the page loads again every two
 // seconds. A handler serves at most 100 streams and 32 other requests at a time, 4 of them for the
 // whole list as JSON, for at most 10 seconds each. Others wait for two seconds, and get the status
@@ -119,6 +123,8 @@ type handler struct {
 	slots   chan struct{}             // of requests
 	dumps   chan struct{}             // of requests for the whole list as JSON, which takes a slow reader long
 	reads   chan struct{}             // of surveys
+
+	cycles cycles
 
 	mu     sync.Mutex
 	places map[string]*place // by the path of a lock, "" for the list
@@ -143,6 +149,7 @@ type view struct {
 	Queues   []queue           // at the path of one lock
 	Group    partition.Assignment
 
+	Cycles   []inspect.Deadlock
 	List     list
 	Others   []inspect.Recipe
 	More     int // others that are not shown
@@ -340,6 +347,7 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 	changed := h.changed.Load()
 	v.Again = v.Error == "" && changed != nil && s.begun.Before(*changed)
 	if v.Lock == "" {
+		v.Cycles, _ = h.cycles.shown(h) // without an answer the picture is out of date, too
 		v.List = c.of(s.picture)
 		v.Others = s.picture.others[:min(len(s.picture.others), maxOthers)]
 		v.More = len(s.picture.others) - len(v.Others)

@@ -5,6 +5,7 @@ package page_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -214,7 +215,8 @@ func TestPageManyViewersCostOneWalk(t *testing.T) {
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Request.Op == zkserver.OpGetChildren2 })
 	close(release)
 	wg.Wait()
-	require.LessOrEqual(t, walks.Load(), 1+int64(time.Since(began)/time.Second), "one for each second")
+	took := time.Since(began)
+	require.LessOrEqual(t, walks.Load(), 2+int64(took/time.Second)+int64(took/(10*time.Second)), "one for each second, and a search for deadlocks each ten")
 }
 
 // TestPageWhatCannotBeShown: the status says why, and the page is one still.
@@ -313,5 +315,53 @@ func TestPageExplains(t *testing.T) {
 		require.Contains(t, text, "<h2 class=\"\">held</h2>")
 		require.NotContains(t, text, "stuck")
 		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// TestPageShowsDeadlocks that are proved after the first view, and tells those who see the list.
+func TestPageShowsDeadlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		mutex := func(of *framework.Framework, path string) *locks.InterProcessMutex {
+			m, err := locks.NewInterProcessMutex(of, path)
+			require.NoError(t, err)
+			return m
+		}
+		ended := make(chan error, 2)
+		one, other := zktest.Client(t, server), zktest.Client(t, server)
+		first, err := mutex(one, "/locks/a").Acquire(ctx)
+		require.NoError(t, err)
+		second, err := mutex(other, "/locks/b").Acquire(ctx)
+		require.NoError(t, err)
+		for lease, next := range map[*locks.Lease]*locks.InterProcessMutex{first: mutex(one, "/locks/b"), second: mutex(other, "/locks/a")} {
+			wg.Go(func() {
+				_, err := next.Acquire(ctx)
+				ended <- errors.Join(err, lease.Release(context.Background()))
+			})
+		}
+		synctest.Wait()
+		handler := page.Handler(client, "/locks")
+		v := view(ctx, handler, "/?events")
+		require.NotContains(t, get(t, handler, "/").Body.String(), "deadlock")
+		require.Equal(t, comment, <-v.chunks)
+		require.Equal(t, changed, v.next())
+		time.Sleep(4 * time.Second)
+		synctest.Wait()
+		require.Zero(t, v.news(), "nothing is proved yet")
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, v.news())
+		text := get(t, handler, "/").Body.String()
+		require.Contains(t, text, "✕ deadlock")
+		require.Contains(t, text, "holds /locks/a and waits for /locks/b")
+		require.Contains(t, text, "holds /locks/b and waits for /locks/a")
+		stop()
+		wg.Wait()
+		for range 2 {
+			require.ErrorIs(t, <-ended, context.Canceled)
+		}
 	})
 }
