@@ -98,7 +98,7 @@ func randomMutant(folder string, f *function, c change, s site) mutant {
 		name:   fmt.Sprintf("%s:%d", f.file, f.line(s.from)),
 		breaks: fmt.Sprintf("%s %s", c.what, code),
 		file:   f.file, changed: f.with(s.from, s.to, s.text),
-		pkg: folder, test: ".", flags: []string{"-short", "-timeout=10m"},
+		pkg: folder, test: ".", flags: []string{"-short"},
 	}
 }
 
