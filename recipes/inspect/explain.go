@@ -297,11 +297,12 @@ const shown = 5
 
 // find adds a finding, with who holds and who waits before the reason.
 func (q *queue) find(reason Reason, isTrouble bool, node, why string, advice ...Advice) {
-	text := fmt.Sprintf("%s is %s: %d hold, %d wait", shownPath(q.Path), inWords[q.Kind], q.Holders, q.Waiters)
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s is %s: %d hold, %d wait", shownPath(q.Path), inWords[q.Kind], q.Holders, q.Waiters)
 	if q.MaxLeases > 0 {
-		text += fmt.Sprintf(", at most %d hold", q.MaxLeases)
+		fmt.Fprintf(&text, ", at most %d hold", q.MaxLeases)
 	}
-	text += "."
+	text.WriteString(".")
 	described := make(map[int64]bool)
 	for _, holds := range []bool{true, false} {
 		n := 0
@@ -310,14 +311,14 @@ func (q *queue) find(reason Reason, isTrouble bool, node, why string, advice ...
 				continue
 			}
 			if n++; n <= shown {
-				text += " " + q.introduce(p, described)
+				text.WriteString(" " + q.introduce(p, described))
 			}
 		}
 		if n > shown {
-			text += fmt.Sprintf(" %d more %s.", n-shown, map[bool]string{true: "hold", false: "wait"}[holds])
+			fmt.Fprintf(&text, " %d more %s.", n-shown, map[bool]string{true: "hold", false: "wait"}[holds])
 		}
 	}
-	q.add(Finding{Path: q.Path, Kind: q.Kind, Reason: reason, Trouble: isTrouble, Node: node, Text: text + " " + why, Advice: advice})
+	q.add(Finding{Path: q.Path, Kind: q.Kind, Reason: reason, Trouble: isTrouble, Node: node, Text: text.String() + " " + why, Advice: advice})
 }
 
 // introduce says who a participant is, and describes its session unless that was described before.
