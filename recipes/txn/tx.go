@@ -180,7 +180,7 @@ func (tx *Tx) create(path string, data []byte, ephemeral bool) error {
 }
 
 // folder returns the Stat of a folder as it was read, nil if there was none. That it exists needs no check: the
-// creation in it shows that. If nothing can be created in it, the function learns of it, and it counts as a znode that was
+// creation in it shows that, unless [Tx.Delete] takes it back. If nothing can be created in it, the function learns of it, and it counts as a znode that was
 // read.
 func (tx *Tx) folder(path string) (*framework.Stat, error) {
 	if stat := tx.folderAsRead(path); stat == nil || isEphemeral(stat) {
@@ -228,8 +228,8 @@ func (tx *Tx) Delete(path string) error {
 		}
 	}
 	if !tx.nodes[path].exists {
-		delete(tx.writes, path) // only this transaction has created it
-		return nil
+		delete(tx.writes, path)        // only this transaction has created it
+		return tx.read(parentOf(path)) // no creation shows any more that its folder exists
 	}
 	tx.writes[path] = write{}
 	return nil

@@ -930,6 +930,39 @@ func TestTxnFolderOfACreationIsOneAnswer(t *testing.T) {
 	}
 }
 
+// TestTxnCreationTakenBackDependsOnItsFolder: a transaction that creates a znode and deletes it again sends neither. Its
+// folder must exist all the same.
+func TestTxnCreationTakenBackDependsOnItsFolder(t *testing.T) {
+	t.Parallel()
+	for name, writes := range map[string]bool{"beside a write": true, "beside a read": false} {
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client, other := zktest.Client(t, server), zktest.Client(t, server)
+				put(t, client, "/d", "", "/out", "")
+				var seen []bool
+				require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+					created := tx.Create("/d/a", nil)
+					if err := ignoring(created, framework.ErrNoNode); err != nil {
+						return err
+					}
+					if seen = append(seen, created == nil); created == nil {
+						must(t, tx.Delete("/d/a"))
+					}
+					if len(seen) == 1 {
+						must(t, other.Delete(zktest.Context(t), "/d"))
+						must(t, other.Set(zktest.Context(t), "/out", []byte("deleted")))
+					}
+					if _, err := tx.Get("/out"); err != nil || !writes {
+						return err
+					}
+					return tx.Set("/out", []byte("written"))
+				}))
+				require.Equal(t, []bool{true, false}, seen)
+			})
+		})
+	}
+}
+
 // ignoring returns an error unless it is one that is expected.
 func ignoring(err, expected error) error {
 	if errors.Is(err, expected) {
