@@ -104,9 +104,14 @@ func (g *guardian) leave(why error) {
 	}
 }
 
-// close withdraws the registration, after run has returned.
-func (g *guardian) close() {
-	if g.conn != nil {
+// close ends the connection, after run has returned. It withdraws the registration if the session has ended. Otherwise
+// the guard ends the session with this process.
+func (g *guardian) close(ended bool) {
+	switch {
+	case g.conn == nil:
+	case ended:
 		g.conn.Withdraw()
+	default:
+		g.conn.Drop()
 	}
 }

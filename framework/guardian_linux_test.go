@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"os"
@@ -191,6 +192,27 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
+// TestGuardKeepsASessionWhoseEndIsNotConfirmed: Close withdraws nothing then.
+func TestGuardKeepsASessionWhoseEndIsNotConfirmed(t *testing.T) {
+	server := zktest.NewServer(t)
+	g := newFakeGuard(t)
+	registered := make(chan guarding.Registration, 1)
+	go func() {
+		g.meet()
+		registered <- g.hear()
+		g.answer("")
+	}()
+	client, err := framework.Connect(zktest.Context(t), server.Addr(), framework.WithGuard(g.path), framework.WithSessionTimeout(2*time.Second),
+		framework.WithLogger(slog.New(slog.DiscardHandler)))
+	require.NoError(t, err)
+	require.NotZero(t, zktest.Await(t, registered, "the registration"))
+	server.Intercept(zkserver.Nth(1, zkserver.OpCloseSession, zkserver.LoseRequest))
+	require.Error(t, client.Close())
+	n, err := g.conn.Read(make([]byte, guarding.MaxMessage))
+	require.Zero(t, n, "a withdrawal")
+	require.ErrorIs(t, err, io.EOF)
+}
+
 // TestGuardOfTheEnvironment is used, unless an option names another. Neither is for a client that ends a session.
 func TestGuardOfTheEnvironment(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -202,6 +224,9 @@ func TestGuardOfTheEnvironment(t *testing.T) {
 		registered <- g.hear()
 		g.answer("")
 	}()
+	elsewhere := newFakeGuard(t)
+	elsewhere.end()
+	zktest.Client(t, server, framework.WithGuard(elsewhere.path))
 	client := zktest.Client(t, server)
 	require.Equal(t, client.Session().ID(), zktest.Await(t, registered, "the registration").Session)
 	require.NoError(t, framework.EndSession(zktest.Context(t), server.Addr(), client.Session().ID(), client.Session().Password()))

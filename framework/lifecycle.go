@@ -204,7 +204,7 @@ func (f *Framework) Close() error {
 		f.closeErr = fmt.Errorf("framework: close: %w", err)
 	}
 	if f.guardian != nil {
-		f.guardian.close() // after the session, which it guards
+		f.guardian.close(f.closeErr == nil) // after the session, which it guards
 	}
 	// Last, since meter providers and log handlers are not ours and may block.
 	if err := f.telemetry.stop(); err != nil {
