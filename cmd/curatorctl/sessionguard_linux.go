@@ -208,6 +208,12 @@ func (w *ward) meet() (err error) {
 	if err != nil {
 		return err
 	}
+	for _, more := range fds[1:] { // the room for one has room for two
+		err = errors.Join(err, unix.Close(more))
+	}
+	if err != nil || len(fds) > 1 {
+		return errors.Join(fmt.Errorf("%d descriptors in the first message, expected that of the process", len(fds)), err, unix.Close(fds[0]))
+	}
 	unix.CloseOnExec(fds[0])
 	if err := unix.PidfdSendSignal(fds[0], 0, nil, 0); errors.Is(err, unix.EBADF) {
 		return errors.Join(errors.New("the descriptor in the first message is not that of a process"), unix.Close(fds[0]))
