@@ -131,7 +131,7 @@ func (c *scene) stopAll() {
 // refused to delete it, or if the client is closed.
 func (c *scene) requireNothing() {
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		left := c.left(c.Path)
+		left := c.Ephemerals()
 		if len(left) == 0 {
 			return
 		}
@@ -141,27 +141,6 @@ func (c *scene) requireNothing() {
 
 // limit is when all that is left has gone: the session of a closed client has ended.
 const limit = 2 * time.Minute
-
-// left returns the ephemeral znodes at a path and below it.
-func (c *scene) left(path string) (paths []string) {
-	ctx := context.Background()
-	stat, err := c.Theirs.Exists(ctx, path)
-	require.NoError(c.T, err, c.Name)
-	if stat == nil {
-		return nil
-	}
-	if stat.EphemeralOwner != 0 {
-		return []string{path}
-	}
-	names, err := c.Theirs.Children(ctx, path)
-	if !errors.Is(err, framework.ErrNoNode) {
-		require.NoError(c.T, err, c.Name)
-	}
-	for _, name := range names {
-		paths = append(paths, c.left(path+"/"+name)...)
-	}
-	return paths
-}
 
 // joining runs a member until it has its partitions.
 func joining(s *hardship.Stage) func(context.Context) error {

@@ -141,33 +141,12 @@ const limit = 2 * time.Minute
 // requireNothing waits until no replica and no lease is left.
 func (c *scene) requireNothing() {
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
-		left := c.left(c.Path)
+		left := c.Ephemerals()
 		if len(left) == 0 {
 			return
 		}
 		require.True(c.T, time.Now().Before(deadline), "%s: %q are left", c.Name, left)
 	}
-}
-
-// left returns the ephemeral znodes at a path and below it.
-func (c *scene) left(path string) (paths []string) {
-	ctx := context.Background()
-	stat, err := c.Theirs.Exists(ctx, path)
-	require.NoError(c.T, err, c.Name)
-	if stat == nil {
-		return nil
-	}
-	if stat.EphemeralOwner != 0 {
-		return []string{path}
-	}
-	names, err := c.Theirs.Children(ctx, path)
-	if !errors.Is(err, framework.ErrNoNode) {
-		require.NoError(c.T, err, c.Name)
-	}
-	for _, name := range names {
-		paths = append(paths, c.left(path+"/"+name)...)
-	}
-	return paths
 }
 
 // joining runs a replica until its job has run.

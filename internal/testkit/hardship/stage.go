@@ -5,6 +5,7 @@ package hardship
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"regexp"
@@ -91,6 +92,28 @@ func connect(t *testing.T, link *zkproxy.Proxy, more func(framework.Dialer) []fr
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = client.Close() }) // its server may be out of reach
 	return client
+}
+
+// Ephemerals returns the ephemeral znodes at the path of the stage and below it.
+func (s *Stage) Ephemerals() []string { return s.ephemerals(s.Path) }
+
+func (s *Stage) ephemerals(path string) (paths []string) {
+	stat, err := s.Theirs.Exists(context.Background(), path)
+	require.NoError(s.T, err, s.Name)
+	switch {
+	case stat == nil:
+		return nil
+	case stat.EphemeralOwner != 0:
+		return []string{path}
+	}
+	names, err := s.Theirs.Children(context.Background(), path)
+	if !errors.Is(err, framework.ErrNoNode) {
+		require.NoError(s.T, err, s.Name)
+	}
+	for _, name := range names {
+		paths = append(paths, s.ephemerals(path+"/"+name)...)
+	}
+	return paths
 }
 
 // preparef prepares the call on a path of its own.
