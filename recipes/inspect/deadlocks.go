@@ -54,10 +54,10 @@ type DeadlockError struct{ Deadlock }
 // Error is String on one line.
 func (e *DeadlockError) Error() string { return strings.ReplaceAll(e.String(), "\n ", "") }
 
-// SearchDeadlock is for locks.WithDeadlockDetection. It returns a [*DeadlockError] for a cycle below the root of the
-// client that a contender with this token waits in, if that is the contender that came last, or if
-// the last one has waited for longer than 3*d. It looks as [Deadlocks] does, with d, but 5 seconds at
-// most, between the looks.
+// SearchDeadlock is for locks.WithDeadlockDetection. It searches below the root of the client for a cycle that
+// the contender with this token waits in, and returns it as a [*DeadlockError]. Of the contenders of a cycle only the last
+// one that came gets it at first. The others get it, too, once that one has waited for longer than 3*d. SearchDeadlock looks
+// as [Deadlocks] does, with d, but 5 seconds at most, between the looks.
 func SearchDeadlock(ctx context.Context, client *framework.Framework, token int64, d time.Duration) (deadlock, err error) {
 	found, err := Deadlocks(ctx, client, "/", LongerThan(min(d, standsFor)))
 	for _, cycle := range found {

@@ -28,9 +28,9 @@
 //	e, err := inspect.Explain(ctx, client, "/locks/report")
 //	fmt.Print(e)
 //
-// Explain says in plain English who holds a lock, whether that client is alive, who waits, why the
-// first waiter does not have the lock yet, and which command helps at what risk. For a program the
-// same is in [Explanation.Findings]. It asks the servers for their sessions; see [Sessions].
+// Explain says in plain English who holds a lock, and whether that client is alive. It says who waits,
+// and why the first waiter does not have the lock yet. It names commands that help, and what they risk.
+// For a program the same is in [Explanation.Findings]. Explain asks the servers for their sessions; see [Sessions].
 // [Deadlocks] finds clients that wait for each other in a cycle.
 //
 // # What cannot be seen

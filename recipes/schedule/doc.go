@@ -84,8 +84,8 @@
 //	spread        2.00                  2 ms, 61 ms         2.7 MB
 //	all at once   2.00                  258 ms, 622 ms      3.6 MB
 //
-// The leases outlast a lost connection until the session ends, also with [framework.StandardErrorPolicy], since the
-// servers check each write. With [framework.QuorumErrorPolicy] of the client they have that policy.
+// A lease outlasts a lost connection until the session ends, since the servers check each write. This holds for a client
+// with [framework.StandardErrorPolicy], too. A client with [framework.QuorumErrorPolicy] keeps that policy.
 //
 // # Metrics
 //
