@@ -52,6 +52,8 @@
 // receives. SIGTERM, SIGINT, SIGHUP and SIGQUIT go to all processes of the command, and SIGUSR1,
 // SIGUSR2 and SIGCONT to the command itself.
 //
+// With -v, lock run and elect print how many contenders stand before them, each time that they learn another number.
+//
 // When the command exits, curatorctl kills the processes that it has left behind, including daemons, before it
 // releases the lock. On Linux it finds all such processes. On other systems it does not find processes that have
 // left the process group.

@@ -250,7 +250,13 @@ func (u *underLock) options(c *call) []locks.Option {
 	if label == "" {
 		label = labelOf(c.command)
 	}
-	return []locks.Option{locks.WithLabel(label), locks.WithErrorPolicy(u.policy)}
+	opts := []locks.Option{locks.WithLabel(label), locks.WithErrorPolicy(u.policy)}
+	if c.verbose {
+		opts = append(opts, locks.WithQueueListener(func(path string, position int) {
+			c.complainf("curatorctl: waiting at %s, %d ahead\n", printable(path), position)
+		}))
+	}
+	return opts
 }
 
 // maxLabel is the length in bytes of the longest label that a command gets.

@@ -458,11 +458,13 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 	}
 	status := make(chan int, 1)
 	go func() {
-		status <- p.run(zktest.Context(t), []string{"-servers", server.Addr(), "lock", "run", "/locks/held", "--", "true"})
+		status <- p.run(zktest.Context(t), []string{"-v", "-servers", server.Addr(), "lock", "run", "/locks/held", "--", "true"})
 	}()
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
 		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.SessionID != client.Session().ID()
 	})
+	require.Eventually(t, func() bool { return strings.Contains(stderr.String(), "waiting at /locks/held/_c_") }, limit, 10*time.Millisecond)
+	require.Contains(t, stderr.String(), ", 1 ahead\n")
 	signals <- syscall.SIGUSR1 // not one that ends programs that wait
 	signals <- syscall.SIGTERM
 	require.Equal(t, exitSignal+int(syscall.SIGTERM), zktest.Await(t, status, "the end"), stderr.String())

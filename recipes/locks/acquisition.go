@@ -94,6 +94,7 @@ type acquisition struct {
 
 	suspended bool // the span has recorded an interruption
 	behind    bool // the driver's last answer was to wait
+	told      int  // one more than the position that noteQueued has told; 0 before
 
 	awaited map[string]*predecessor // nil before the first wait, as is wake
 	asked   uint64                  // how often awaited was brought up to date

@@ -139,7 +139,8 @@
 // # What else there is
 //
 // [InterProcessMutex.Participants] shows the holders and the waiters of a lock, and
-// [WithLabel] names them. [AttemptRevoke] asks a contender to give its lock back.
+// [WithLabel] names them. [WithQueueListener] tells a waiter its place. [AttemptRevoke] asks a
+// contender to give its lock back.
 // [WithLocalHandoff] passes a lock that is hot within one process on in memory.
 //
 // The layout is Apache Curator's, so Go and Java queue together. recipes/MIGRATING.md has

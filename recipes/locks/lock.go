@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/recipes/locks/internal/line"
@@ -71,7 +72,8 @@ type lock struct {
 	cfg       config
 	failed    atomicTime // the last failed try; unset if one has succeeded since
 	telemetry *telemetry.Lock
-	handoff   *handoff // nil if every hold has a node of its own
+	handoff   *handoff                // nil if every hold has a node of its own
+	queued    *listen.Set[queuePlace] // nil without WithQueueListener
 
 	// driverFor returns the driver of an acquisition with a context, or why there can be none.
 	// It is nil if all have driver.
@@ -96,6 +98,9 @@ func newLock(s spec, opts []Option) (*lock, error) {
 		if l.telemetry, err = telemetry.New(s.client, cfg.recipe, s.path); err != nil {
 			return nil, err
 		}
+	}
+	if cfg.onQueued != nil {
+		l.queued = queueListeners(s.client, s.path, cfg.onQueued)
 	}
 	if cfg.handoff > 1 {
 		l.handoff = &handoff{most: cfg.handoff}

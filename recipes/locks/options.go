@@ -22,12 +22,13 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 type config struct {
 	policy       framework.ErrorPolicy
 	data         []byte
-	label        string        // in the default data
-	recipe       string        // in the telemetry
-	handoff      int           // holds in a row under one node
-	onRevocation func(*Lease)  // may be nil
-	noReentry    bool          // ownership in a context counts, and is refused
-	cleanup      time.Duration // how long a failed acquisition waits for the deletion of its node
+	label        string                          // in the default data
+	recipe       string                          // in the telemetry
+	handoff      int                             // holds in a row under one node
+	onRevocation func(*Lease)                    // may be nil
+	onQueued     func(path string, position int) // may be nil
+	noReentry    bool                            // ownership in a context counts, and is refused
+	cleanup      time.Duration                   // how long a failed acquisition waits for the deletion of its node
 
 	deadlock      func(ctx context.Context, client *framework.Framework, token int64) error // searches for one; nil for no search
 	deadlockAfter time.Duration

@@ -71,7 +71,7 @@ func newPermits(client *framework.Framework, path string, maxLeases MaxLeases, o
 	leases, err := newLock(spec{
 		client: client, driver: newLeaseDriver(nil), path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
 		recipe: "semaphore",
-	}, opts)
+	}, append(slices.Clone(opts), withoutQueueListener)) // the queue is the one for the turn
 	if err != nil {
 		return permits{}, err
 	}

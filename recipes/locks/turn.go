@@ -212,9 +212,22 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 		return PredicateResults{}, fmt.Errorf("driver %T: %w", a.driver, err)
 	}
 	if a.behind = !result.GetsTheLock; a.behind {
-		a.span.Queued(contenders, a.name)
+		a.noteQueued(slices.Index(contenders, a.name))
 	}
 	return result, nil
+}
+
+// noteQueued tells the span and the listener at which position ours is about to wait, if that has
+// changed. The acquisition has learned it anyway.
+func (a *acquisition) noteQueued(position int) {
+	if a.told == position+1 {
+		return
+	}
+	a.told = position + 1
+	a.span.Queued(position)
+	if a.wait && a.l.queued != nil {
+		a.l.queued.Notify(queuePlace{a.node.Path, position})
+	}
 }
 
 // check returns an error if a decision of the driver cannot be right.

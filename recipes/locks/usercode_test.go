@@ -67,12 +67,13 @@ func (i intruder) MaxLeases(context.Context) (int, <-chan struct{}, error) {
 func intrudedLock(t *testing.T, i intruder, client *framework.Framework, path string) locks.InterProcessLock {
 	t.Helper()
 	listener := locks.WithRevocationListener(func(*locks.Lease) { i.act("listener") })
+	queued := locks.WithQueueListener(func(string, int) { i.act("queue listener") })
 	var lock locks.InterProcessLock
 	var err error
 	if i.place == "MaxLeases" {
-		lock, err = locks.NewInterProcessSemaphore(client, path, i, listener)
+		lock, err = locks.NewInterProcessSemaphore(client, path, i, listener, queued)
 	} else {
-		lock, err = locks.NewLockInternals(client, i, path, "lock-", 1, listener)
+		lock, err = locks.NewLockInternals(client, i, path, "lock-", 1, listener, queued)
 	}
 	require.NoError(t, err)
 	return lock
@@ -83,7 +84,7 @@ func intrudedLock(t *testing.T, i intruder, client *framework.Framework, path st
 // has the lock, and nothing is left.
 func TestUserCodeCostsItsCallerAlone(t *testing.T) {
 	const soon = time.Second
-	for _, place := range []string{"CreatesTheLock", "Contends", "Compare", "GetsTheLock", "MaxLeases", "listener"} {
+	for _, place := range []string{"CreatesTheLock", "Contends", "Compare", "GetsTheLock", "MaxLeases", "listener", "queue listener"} {
 		for _, behaviour := range []string{"blocks", "panics", "calls back", "closes the client"} {
 			t.Run(fmt.Sprintf("%s %s", place, behaviour), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {

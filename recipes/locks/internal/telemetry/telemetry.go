@@ -6,7 +6,6 @@ package telemetry
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -73,12 +72,11 @@ func New(client *framework.Framework, recipe, path string) (*Lock, error) {
 
 // Span records one call to acquire. It is nil, and does nothing, without instruments.
 type Span struct {
-	t        *Lock
-	span     trace.Span
-	began    time.Time
-	waiting  bool
-	position int
-	over     bool
+	t       *Lock
+	span    trace.Span
+	began   time.Time
+	waiting bool
+	over    bool
 }
 
 // Begin returns the context to acquire with. The caller ends the span when the acquisition
@@ -87,20 +85,17 @@ func (t *Lock) Begin(ctx context.Context) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
 	}
-	a := &Span{t: t, began: time.Now(), position: -1}
+	a := &Span{t: t, began: time.Now()}
 	ctx, a.span = t.tracer.Start(ctx, "acquire lock", trace.WithAttributes(t.lock...)) //nolint:spancheck // End does
 	return ctx, a
 }
 
-// Queued records that ours is about to wait, and its position if that has changed.
-func (a *Span) Queued(contenders []string, ours string) {
+// Queued records that the acquisition is about to wait, at a position that has changed.
+func (a *Span) Queued(position int) {
 	if a == nil {
 		return
 	}
-	if position := slices.Index(contenders, ours); position != a.position {
-		a.position = position
-		a.span.AddEvent("queued", trace.WithAttributes(keyPosition.Int(position)))
-	}
+	a.span.AddEvent("queued", trace.WithAttributes(keyPosition.Int(position)))
 	a.Waits()
 }
 

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import (
+	"errors"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
+)
+
+// WithQueueListener makes the lock call fn when an acquisition begins to wait, and again when its
+// position has changed. The position is the number of contenders that stand before it. The path
+// names its node, as [Lease.Path] does once it has the lock. An acquisition whose node is lost
+// joins the queue again with another path.
+//
+// The listener costs no request. The lock tells what a waiter learns anyway, so the number may be
+// too great by contenders that have left since. A waiter among many watches only the contenders
+// before it that it needs, and learns little until its turn is near. It learns no position while
+// it waits for a hold of its own client only, or for another goroutine under [WithLocalHandoff].
+// A permit of an [InterProcessSemaphoreV2] tells the position among those that wait for a permit.
+//
+// Calls come one after the other, on a goroutine of their own, in the order in which the positions
+// were learned. So fn may block. The last call may come after the acquisition has returned. A
+// panic of fn is logged.
+func WithQueueListener(fn func(path string, position int)) Option {
+	return optionFunc(func(c *config) error {
+		if fn == nil {
+			return errors.New("WithQueueListener(nil), expected a function")
+		}
+		c.onQueued = fn
+		return nil
+	})
+}
+
+// withoutQueueListener is for a lock whose order says nothing about the turns.
+var withoutQueueListener = optionFunc(func(c *config) error {
+	c.onQueued = nil
+	return nil
+})
+
+// queuePlace is where an acquisition waits.
+type queuePlace struct {
+	path     string
+	position int
+}
+
+func queueListeners(client *framework.Framework, path string, fn func(path string, position int)) *listen.Set[queuePlace] {
+	set := listen.New[queuePlace](listen.OnPanic(func(recovered any, stack []byte) {
+		client.Logger().Error("a queue listener panicked", string(keyPath), path, "panic", recovered, "stack", string(stack))
+	}))
+	set.Add(func(p queuePlace) { fn(p.path, p.position) })
+	return set
+}
