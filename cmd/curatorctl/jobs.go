@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -26,12 +27,8 @@ func verbJobs(*flag.FlagSet) func(context.Context, *call) error {
 		}
 		cells := [][]string{{"JOB", "STATE", "LAST SUCCESS", "NEXT", "RUNNER", "FAILURES", "MISSED"}}
 		for _, e := range list {
-			runner := e.Runner
-			if !e.Known {
-				runner = ""
-			}
 			cells = append(cells, []string{
-				printable(e.Name), e.Describe(), moment(e.Succeeded), moment(e.Next), orDash(runner),
+				printable(e.Name), printable(e.Describe()), moment(e.Succeeded), moment(e.Next), orDash(e.Runner),
 				strconv.Itoa(e.Failures), strconv.FormatInt(e.Missed, 10),
 			})
 		}
@@ -58,23 +55,20 @@ func verbJobHistory(*flag.FlagSet) func(context.Context, *call) error {
 		if i < 0 {
 			return fmt.Errorf("%s: job %q: %w", c.args[0], c.args[1], framework.ErrNoNode)
 		}
-		runs := list[i].History
-		if running := list[i].Running; running != nil {
-			runs = slices.Insert(runs, 0, *running)
-		}
+		runs := list[i].Runs()
 		if c.output == "json" {
 			return c.json(runs)
 		}
 		cells := [][]string{{"TICK", "OUTCOME", "ATTEMPT", "LATE", "TOOK", "RUNNER", "ERROR"}}
 		for _, run := range runs {
-			tick, late, took, outcome := moment(run.Tick), short(run.Began.Sub(run.Tick)), age(run.Began), "running"
+			tick, late := moment(run.Tick), short(run.Late())
 			if run.Manual {
 				tick, late = tick+" by order", "-"
 			}
-			if run.Outcome != "" {
-				took, outcome = short(run.Ended.Sub(run.Began)), string(run.Outcome)
-			}
-			cells = append(cells, []string{tick, outcome, strconv.Itoa(run.Attempt), late, took, orDash(run.Runner), orDash(run.Error)})
+			cells = append(cells, []string{
+				tick, cmp.Or(printable(string(run.Outcome)), "running"), strconv.Itoa(run.Attempt), late, short(run.Took(time.Now())),
+				orDash(run.Runner), orDash(run.Error),
+			})
 		}
 		return c.table(cells)
 	}

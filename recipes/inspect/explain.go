@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/schedule"
 )
 
 // Reason is why the first waiter does not have a lock yet, or why there is nothing to wait for.
@@ -122,7 +123,8 @@ func WithDeadlocks(root string) Option {
 
 // Explain says why the recipes at a path are stuck: who holds each, who waits, whether their clients
 // are alive, why the first waiter waits, and what helps. For a group that divides partitions it
-// explains the locks of partitions that have waiters.
+// explains the locks of partitions that have waiters. For a fleet of jobs it says which jobs fail, are
+// paused, or have no replica, and explains the locks that have waiters.
 //
 // It makes the requests of [At] and of [Sessions], and one for each znode that is no contender and
 // keeps contenders out. Where the servers do not tell of their sessions, Explain does without, and
@@ -240,8 +242,8 @@ func (x *explainer) judge(path string, recipes []Recipe, strangers map[string]fr
 		case r.Kind.IsLock():
 			contended = append(contended, string(r.Kind))
 			q.judge()
-		case r.Kind == Partitions:
-			if err := q.judgePartitions(); err != nil {
+		case r.Kind == Partitions || r.Kind == Jobs:
+			if err := q.judgeBelow(); err != nil {
 				return err
 			}
 		default:
@@ -261,27 +263,58 @@ func (x *explainer) judge(path string, recipes []Recipe, strangers map[string]fr
 
 func (x *explainer) add(f Finding) { x.said.Findings = append(x.said.Findings, f) }
 
-// judgePartitions explains the locks of the partitions for which members wait.
-func (q *queue) judgePartitions() error {
-	survey, err := Walk(q.ctx, q.client, framework.JoinPath(q.Path, turnsFolder), append(slices.Clip(q.opts), HeadsOnly())...)
+// judgeBelow says where a group of partitions or a fleet of jobs stands, and explains the locks below it for which clients wait.
+func (q *queue) judgeBelow() error {
+	below := framework.JoinPath(q.Path, turnsFolder)
+	if q.Kind == Jobs {
+		below = q.Path
+	}
+	survey, err := Walk(q.ctx, q.client, below, append(slices.Clip(q.opts), HeadsOnly())...)
 	if err != nil {
 		return err
 	}
-	moving := 0
-	for _, r := range survey.Recipes {
-		if r.Waiters > 0 {
-			moving++
-		}
+	awaited := slices.DeleteFunc(survey.Recipes, func(r Recipe) bool { return r.Waiters == 0 })
+	if q.Kind == Jobs {
+		err = q.judgeJobs()
+	} else {
+		q.find(ReasonOther, false, "", fmt.Sprintf("Members wait for %d of %d partitions.", len(awaited), q.Items))
 	}
-	q.find(ReasonOther, false, "", fmt.Sprintf("Members wait for %d of %d partitions.", moving, q.Items))
-	for _, r := range survey.Recipes {
-		if r.Waiters == 0 {
-			continue
-		}
+	for _, r := range awaited {
 		if err := q.explain(r.Path); err != nil && !errors.Is(err, framework.ErrNoNode) {
 			return err
 		}
 	}
+	return err
+}
+
+// judgeJobs says which jobs of a fleet do not just wait for their next tick, and why.
+func (q *queue) judgeJobs() error {
+	jobs, err := schedule.List(q.ctx, q.client, q.Path)
+	if err != nil {
+		return err
+	}
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s is %s: %d jobs.", shownPath(q.Path), inWords[q.Kind], len(jobs))
+	n := 0
+	for _, e := range jobs {
+		state := e.Describe()
+		switch {
+		case state == "waiting":
+			continue
+		case e.Failures > 0 && len(e.History) > 0 && e.History[0].Error != "":
+			state += fmt.Sprintf(" (%d ticks have failed since one succeeded, the last run with %q)", e.Failures, cut(e.History[0].Error, longText))
+		}
+		if n++; n <= shown {
+			fmt.Fprintf(&text, " %s: %s.", printable(cut(e.Name, longText)), printable(cut(state, longPath)))
+		}
+	}
+	if n > shown {
+		fmt.Fprintf(&text, " %d more are not waiting for a tick.", n-shown)
+	}
+	q.add(Finding{
+		Path: q.Path, Kind: q.Kind, Reason: ReasonOther, Text: text.String(),
+		Advice: []Advice{{"curatorctl jobs " + quoted(q.Path), "It only reads: where each job stands. For one job: curatorctl job history " + quoted(q.Path) + " JOB"}},
+	})
 	return nil
 }
 
@@ -545,6 +578,7 @@ var inWords = map[Kind]string{
 	Mutex: "a mutex", ReadWrite: "a read/write lock", Semaphore: "a semaphore", LeaderLatch: "an election", Condition: "a condition",
 	KazooLock: "a lock of kazoo", KazooSemaphore: "a semaphore of kazoo", Queue: "a queue", DoubleBarrier: "a double barrier",
 	Service: "a service", Partitions: "a group that divides partitions",
+	Jobs: "a fleet with jobs on a schedule",
 }
 
 // longText is the most that is shown of a text in a znode, in bytes, and longPath of a path.

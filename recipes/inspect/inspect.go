@@ -102,7 +102,7 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 	}
 	t := tree{path: classify(names)}
 	var beside []string
-	for _, name := range []string{leasesFolder, turnsFolder, membersFolder} {
+	for _, name := range []string{leasesFolder, turnsFolder, membersFolder, jobsFolder} {
 		if slices.Contains(t[path].others, name) {
 			beside = append(beside, framework.JoinPath(path, name))
 		}
@@ -215,7 +215,7 @@ func (w *walk) visit(ctx context.Context, folders []string) (below []string, err
 			w.found.Partial = w.found.Partial || l.isCut
 			in := classify(l.names)
 			w.found.Nodes += len(l.names)
-			if in.standsAlone(l.path) {
+			if _, name := framework.SplitPath(l.path); name != jobsFolder && in.standsAlone(l.path) {
 				drafts = append(drafts, tree{l.path: in}.draftsAt(l.path, w.config)...)
 			} else {
 				w.open[l.path] = in
@@ -232,9 +232,9 @@ func (w *walk) visit(ctx context.Context, folders []string) (below []string, err
 
 // isLeftToParent reports whether a folder may be part of a recipe at its parent, or beside it, which is read later.
 func (w *walk) isLeftToParent(path string, in folder) bool {
-	parent, _ := framework.SplitPath(path)
+	parent, name := framework.SplitPath(path)
 	_, isOpen := w.open[parent]
-	return isOpen && path != w.root && (isPart(path) || len(in.permits) > 0)
+	return isOpen && path != w.root && (isPart(path) || name == jobsFolder || len(in.permits) > 0)
 }
 
 // close returns the recipes in a folder below which all is read, and in the folders that were left to it.

@@ -5,12 +5,14 @@ package inspect_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -24,6 +26,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -283,6 +286,66 @@ func TestPartitionsAndTheirLocks(t *testing.T) {
 	require.Equal(t, []string{"/jobs", "/jobs/locks/a", "/jobs/locks/b"}, paths)
 	cancel()
 	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
+}
+
+// TestFleetOfJobsAndItsLocks: a fleet is seen with and without its replica, also where there is little room for what
+// is read, and Explain says what is wrong with its jobs.
+func TestFleetOfJobsAndItsLocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		jobs := make([]schedule.Job, 0, 3)
+		for _, name := range []string{"fails", "paused", "works"} {
+			jobs = append(jobs, schedule.Job{Name: name, Schedule: schedule.Every(time.Minute), Run: func(context.Context, schedule.Tick) error {
+				if name == "fails" {
+					return errors.New("the database is away")
+				}
+				return nil
+			}})
+		}
+		s, err := schedule.New(client, "/cron", jobs...)
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		time.Sleep(20 * time.Minute) // the histories are long
+		require.NoError(t, schedule.Pause(t.Context(), client, "/cron", "paused"))
+		_, err = client.Create(t.Context(), "/cron/jobs/garbage/state", []byte("{{"), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		put(t, client, "/cron/README", "/app/jobs/a/state", "/app/jobs/b", "/other/jobs")
+
+		for _, opts := range [][]inspect.Option{nil, {inspect.HeadsOnly(), inspect.WithMemoryLimit(1 << 20)}} {
+			fleet := only(t, client, "/cron", opts...)
+			require.Equal(t, inspect.Recipe{Path: "/cron", Kind: inspect.Jobs, Items: 4, Foreign: []string{"README"}}, fleet)
+			survey, err := inspect.Walk(t.Context(), client, "/", opts...)
+			require.NoError(t, err)
+			kinds := make(map[string]inspect.Kind)
+			for _, r := range survey.Recipes {
+				kinds[r.Path] = r.Kind
+			}
+			require.Equal(t, inspect.Jobs, kinds["/cron"])
+			require.Equal(t, inspect.Mutex, kinds["/cron/jobs/works/lock"])
+			require.NotContains(t, kinds, "/app")
+			require.Len(t, kinds, 1+3+1+3, "the fleet, its locks, and the group with its locks: %v", kinds)
+		}
+		explained, err := inspect.Explain(t.Context(), client, "/cron")
+		require.NoError(t, err)
+		require.False(t, explained.Trouble())
+		text := explained.String()
+		require.Contains(t, text, "/cron is a fleet with jobs on a schedule: 4 jobs. fails: failing (20 ticks have failed since one succeeded, "+
+			`the last run with "the database is away"). garbage: `)
+		require.Contains(t, text, "paused: paused.")
+		require.NotContains(t, text, "works:")
+		require.Contains(t, text, "curatorctl jobs /cron\n")
+
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+		time.Sleep(10 * time.Minute) // the folders of its groups go
+		require.Equal(t, 4, only(t, client, "/cron").Items)
+		explained, err = inspect.Explain(t.Context(), client, "/cron")
+		require.NoError(t, err)
+		require.Contains(t, explained.String(), "works: no replica has it.")
+	})
 }
 
 // TestInspectItemsOfAllQueues are counted, and the folders of a sharder are no items.

@@ -48,6 +48,10 @@ const (
 	// Partitions is a group of members that divide partitions; package partition reads who has
 	// what. The lock of each partition is a recipe of its own below.
 	Partitions Kind = "partitions"
+
+	// Jobs is a fleet with jobs on a schedule; package schedule reads where each stands. The lock of
+	// each job, and the groups that divide the jobs, are recipes of their own below.
+	Jobs Kind = "jobs"
 )
 
 // IsLock reports whether participants of the kind hold something or wait for it: it is true
@@ -84,6 +88,10 @@ const (
 
 	membersFolder = "members" // of a group that divides partitions, beside its locks and its plan
 	planFolder    = "plan"
+
+	jobsFolder  = "jobs" // of a fleet, with a folder for each job, beside the groups that divide them
+	groupFolder = "fleets"
+	stateName   = "state" // in the folder of a job
 )
 
 var families = []family{
@@ -209,7 +217,7 @@ func isTurns(name string) bool { return strings.HasSuffix(name, kazooTurns) }
 // standsAlone reports whether the recipes in a folder need no other folder, and no other folder needs this one.
 func (in folder) standsAlone(path string) bool {
 	return !isPart(path) && len(in.members)+len(in.permits) == 0 && !slices.Contains(in.others, leasesFolder) &&
-		!slices.Contains(in.others, membersFolder) && !slices.ContainsFunc(in.others, isTurns)
+		!slices.Contains(in.others, membersFolder) && !slices.Contains(in.others, jobsFolder) && !slices.ContainsFunc(in.others, isTurns)
 }
 
 // compare orders by the number that the server gave, as every client does. A reader with the

@@ -23,7 +23,7 @@ type Recipe struct {
 	Holders int `json:"holders"`
 	Waiters int `json:"waiters"`
 
-	// Items counts the items of a queue, the instances of a service, or the partitions of a group.
+	// Items counts the items of a queue, the instances of a service, the partitions of a group, or jobs.
 	Items int `json:"items,omitempty"`
 
 	// MaxLeases is the maximum of a semaphore, 0 where it is not known. kazoo stores it in the znode.
@@ -88,7 +88,7 @@ type draft struct {
 	config
 	recipe Recipe
 	nodes  []*node // that are read
-	folder *node   // the znode at the path, where its data matters
+	folder *node   // the znode that says what it is, where its data matters
 	finish func(d *draft)
 	whole  func() *draft // the same with all participants, where only heads are read
 
@@ -157,6 +157,9 @@ func (t tree) draftsAt(path string, c config) []*draft {
 	if d := t.group(path, c); d != nil {
 		drafts = append(drafts, d)
 	}
+	if d := t.jobs(path, c); d != nil {
+		drafts = append(drafts, d)
+	}
 	for _, d := range drafts {
 		d.recipe.Foreign = append(d.recipe.Foreign, in.foreignTo(d.recipe.Kind)...)
 	}
@@ -170,6 +173,7 @@ func (in folder) foreignTo(kind Kind) []string {
 		switch {
 		case kind == DoubleBarrier && name == readyName:
 		case kind == Semaphore && (name == leasesFolder || name == turnsFolder):
+		case kind == Jobs && (name == jobsFolder || name == groupFolder):
 		case kind == Partitions && (name == membersFolder || name == planFolder || name == turnsFolder):
 		default:
 			names = append(names, name)
@@ -394,6 +398,24 @@ func (t tree) group(path string, cfg config) *draft {
 	return d
 }
 
+// jobs returns the fleet with jobs at a path, nil if there is none. The state of its first job shows that it is one.
+func (t tree) jobs(path string, cfg config) *draft {
+	folder := framework.JoinPath(path, jobsFolder)
+	names := t[folder].names()
+	if !slices.Contains(t[path].others, jobsFolder) || len(names) == 0 {
+		return nil
+	}
+	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: Jobs, Items: len(names)}}
+	d.folder = &node{path: framework.JoinPath(folder, slices.Min(names), stateName), read: true}
+	d.finish = func(d *draft) {
+		isLong := len(d.folder.data) == 0 && d.folder.stat.DataLength > 0 // for the memory limit
+		if d.folder.err != nil || !isLong && !strings.HasPrefix(string(d.folder.data), "{") {
+			d.recipe.Kind = ""
+		}
+	}
+	return d
+}
+
 // names returns all names in a folder that are not contenders of a lock.
 func (in folder) names() []string {
 	return slices.Concat(in.others, in.members, in.permits, in.items)
@@ -442,7 +464,7 @@ func (d *draft) done() (Recipe, bool) {
 	switch r.Kind {
 	case Service:
 		r.Items = d.holding + d.waiting
-	case Partitions: // its members neither hold nor wait by this
+	case Partitions, Jobs: // its members neither hold nor wait by this
 	default:
 		r.Holders, r.Waiters = d.holding, max(d.waiting, d.permits)
 	}

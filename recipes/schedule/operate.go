@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,15 +21,28 @@ type Entry struct {
 	Paused bool      `json:"paused,omitempty"`
 	Skip   time.Time `json:"skip,omitzero"` // ticks up to it are skipped
 
-	// Known says that a live replica has the job, or is about to take it over.
+	// Known says that a live replica has the job, or is about to take it over. Runner is empty without it.
 	Known bool `json:"known"`
 
+	// Problem is why the znodes of the job could not be read, empty if they could.
+	Problem string `json:"problem,omitempty"`
+
 	Status
+}
+
+// Runs returns the run under way, if there is one, and the last runs, the newest first.
+func (e Entry) Runs() []Run {
+	if e.Running == nil {
+		return e.History
+	}
+	return append([]Run{*e.Running}, e.History...)
 }
 
 // Describe describes the job in a word or two.
 func (e Entry) Describe() string {
 	switch {
+	case e.Problem != "":
+		return e.Problem
 	case !e.Known:
 		return "no replica has it"
 	case e.Running != nil:
@@ -45,8 +59,8 @@ func (e Entry) Describe() string {
 // listedAtOnce is how many jobs are read together.
 const listedAtOnce = 128
 
-// List returns the jobs of the fleet at path, by name. It takes three requests for each job, in pipelines. The
-// error matches [framework.ErrNoNode] when there is no fleet.
+// List returns the jobs of the fleet at path, by name. It takes three requests for each job, in pipelines. A job whose
+// znodes cannot be read has a Problem, and concerns no other job. The error matches [framework.ErrNoNode] when there is no fleet.
 func List(ctx context.Context, client *framework.Framework, path string) ([]Entry, error) {
 	at := layout(path)
 	if err := usable(ctx, client); err != nil {
@@ -56,6 +70,7 @@ func List(ctx context.Context, client *framework.Framework, path string) ([]Entr
 	if err != nil {
 		return nil, wrap(at, err)
 	}
+	slices.Sort(names)
 	list := make([]Entry, 0, len(names))
 	for len(names) > 0 {
 		n := min(len(names), listedAtOnce)
@@ -69,27 +84,35 @@ func List(ctx context.Context, client *framework.Framework, path string) ([]Entr
 }
 
 func listSome(ctx context.Context, client *framework.Framework, at layout, names []string) ([]Entry, error) {
-	data, states, locks := make([][]byte, len(names)), make([][]byte, len(names)), make([]*framework.Stat, len(names))
-	var noOrders, noState bool
-	var reads []framework.Read
+	type job struct {
+		orders, state    []byte
+		lock             *framework.Stat
+		ordersErr, stErr error
+	}
+	jobs, reads := make([]job, len(names)), make([]framework.Read, 0, 3*len(names))
 	for i, name := range names {
+		j := &jobs[i]
 		reads = append(reads,
-			framework.ReadData(at.orders(name), &data[i], framework.StoringAbsenceIn(&noOrders), framework.Undecompressed()),
-			framework.ReadData(at.state(name), &states[i], framework.StoringAbsenceIn(&noState), framework.Undecompressed()),
-			framework.ReadStat(at.lock(name), &locks[i]))
+			framework.ReadData(at.orders(name), &j.orders, framework.Undecompressed()).StoringErrorIn(&j.ordersErr),
+			framework.ReadData(at.state(name), &j.state, framework.Undecompressed()).StoringErrorIn(&j.stErr),
+			framework.ReadStat(at.lock(name), &j.lock))
 	}
 	if err := client.Pipeline(ctx, reads...); err != nil {
 		return nil, err
 	}
-	var list []Entry
+	list := make([]Entry, len(names))
 	for i, name := range names {
-		var o orders
-		e := Entry{Name: name, Known: locks[i] != nil && locks[i].NumChildren > 0}
-		if err := errors.Join(decode(client, at.orders(name), data[i], &o), decode(client, at.state(name), states[i], &e.Status)); err != nil {
-			return nil, err
+		j, e, o := &jobs[i], &list[i], orders{}
+		e.Name, e.Known = name, j.lock != nil && j.lock.NumChildren > 0
+		for _, err := range []error{j.ordersErr, j.stErr, decode(client, at.orders(name), j.orders, &o), decode(client, at.state(name), j.state, &e.Status)} {
+			if err != nil && !errors.Is(err, framework.ErrNoNode) {
+				e.Problem = err.Error()
+			}
 		}
 		e.Paused, e.Skip = o.Paused, o.Skip
-		list = append(list, e)
+		if !e.Known {
+			e.Runner = ""
+		}
 	}
 	return list, nil
 }

@@ -5,7 +5,6 @@ package schedule_test
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -104,13 +103,28 @@ func TestListShowsAJobThatNoReplicaHas(t *testing.T) {
 			for _, e := range list {
 				words = append(words, e.Name+": "+e.Describe())
 			}
-			slices.Sort(words)
 			return words
 		}
 		require.Equal(t, []string{"fails: failing", "job: waiting", "slow: running"}, described())
 		a.leave()
 		require.Equal(t, []string{"fails: no replica has it", "job: no replica has it", "slow: no replica has it"}, described())
 	})
+}
+
+// TestListShowsTheOtherJobsToo: one has a state that is not JSON, and one may not be read.
+func TestListShowsTheOtherJobsToo(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for job, state := range map[string]string{"a": "{{", "b": `{"last":"2000-01-01T00:00:00Z"}`, "c": ""} {
+		_, err := client.Create(t.Context(), root+"/jobs/"+job+"/state", []byte(state), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+	}
+	require.NoError(t, client.SetACL(t.Context(), root+"/jobs/c/state", []framework.ACL{{Perms: framework.PermWrite, Scheme: "world", ID: "anyone"}}))
+	list, err := schedule.List(t.Context(), client, root)
+	require.NoError(t, err)
+	require.Len(t, list, 3)
+	require.Contains(t, list[0].Describe(), "/a/state: the data is not what this package writes")
+	require.Equal(t, "no replica has it", list[1].Describe())
+	require.Contains(t, list[2].Describe(), "/c/state")
 }
 
 // TestOrdersForAJobThatIsNotThere, and what is wrong with a call.

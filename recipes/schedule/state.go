@@ -69,7 +69,23 @@ type Run struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-// Outcome is how a run has ended.
+// Late returns how long after its tick the run began, 0 for a run that an operator has asked for.
+func (r Run) Late() time.Duration {
+	if r.Manual {
+		return 0
+	}
+	return r.Began.Sub(r.Tick)
+}
+
+// Took returns how long the run took, or how long it has taken until now if it is under way.
+func (r Run) Took(now time.Time) time.Duration {
+	if !r.Ended.IsZero() {
+		now = r.Ended
+	}
+	return now.Sub(r.Began)
+}
+
+// Outcome is how a run has ended, empty while it is under way.
 type Outcome string
 
 // The outcomes.

@@ -65,7 +65,7 @@ func (t *telemetry) begin(ctx context.Context, job string, run Run) (context.Con
 func (t *telemetry) over(run Run, outcome Outcome, now time.Time) {
 	ctx := context.Background()
 	if !run.Manual {
-		t.lateness.Record(ctx, run.Began.Sub(run.Tick))
+		t.lateness.Record(ctx, run.Late())
 	}
 	t.duration.Record(ctx, now.Sub(run.Began), keyOutcome.String(string(outcome)))
 }

@@ -146,6 +146,7 @@ type choice struct {
 	Filter string
 	Sort   string
 	Page   int // from 1
+	Job    string
 }
 
 // sortings are the orders of the list, the first by default.
@@ -153,7 +154,7 @@ var sortings = []string{"held", "waited", "waiters", "path"}
 
 func choiceOf(r *http.Request) choice {
 	query := r.URL.Query()
-	c := choice{Filter: strings.TrimSpace(query.Get("q")), Sort: query.Get("sort")}
+	c := choice{Filter: strings.TrimSpace(query.Get("q")), Sort: query.Get("sort"), Job: query.Get("job")}
 	if len(c.Filter) > maxText {
 		c.Filter = strings.ToValidUTF8(c.Filter[:maxText], "")
 	}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page shows locks, elections, queues and services in a browser: a handler to mount in
+// Package page shows locks, elections, queues, services and jobs in a browser: a handler to mount in
 // a service of your own, like net/http/pprof. It only reads.
 //
 //	http.Handle("/debug/locks", page.Handler(client, "/", "reports.internal.example"))
@@ -20,6 +20,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ import (
 	"github.com/gocurator/curator/recipes/internal/ownhost"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/schedule"
 )
 
 //go:embed page.html
@@ -51,6 +53,8 @@ var shape = template.Must(template.New("page").Funcs(template.FuncMap{
 	"utc":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 	"session": func(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }, //nolint:gosec // as ZooKeeper prints it
 	"add":     func(a, b int) int { return a + b },
+	"tick":    tick,
+	"span":    func(d time.Duration) string { return max(d, 0).Round(time.Millisecond).String() },
 	"linked":  func(path string) bool { return len(path) <= maxLink },
 }).Parse(roles.Replace(text)))
 
@@ -79,7 +83,7 @@ const (
 // The page is a list of at most 100 locks at a time, those held for longest first. With ?q=TEXT
 // it shows the locks whose path, kind, holder or first waiter has the text; ?sort= takes held,
 // waited, waiters or path, and ?page= a number. With ?lock=PATH it shows the queue of one lock,
-// or who has which partition of a group. That path must be the handler's or
+// or who has which partition of a group, or the jobs of a fleet, and with &job=NAME the last runs of one. That path must be the handler's or
 // below it; for others the status is 404. It also says why the lock is stuck, or that it is not; see
 // [inspect.Explain]. With ?format=json it is the [inspect.Survey], or the
 // array of recipes at the path of the lock. While no server answers the status is 503: as JSON with
@@ -148,6 +152,8 @@ type view struct {
 	Unknown  string            // what the servers have not told of their sessions
 	Queues   []queue           // at the path of one lock
 	Group    partition.Assignment
+	Jobs     []schedule.Entry
+	Job      schedule.Entry // whose runs are shown, if it has a name
 
 	Cycles   []inspect.Deadlock
 	List     list
@@ -356,7 +362,10 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 		v.Denied.More = len(s.found.Unreadable) - len(v.Denied.Some)
 		return
 	}
-	v.Findings, v.Unknown = s.findings, s.unknown
+	v.Findings, v.Unknown, v.Jobs = s.findings, s.unknown, s.jobs
+	if i := slices.IndexFunc(s.jobs, func(e schedule.Entry) bool { return e.Name == c.Job }); i >= 0 {
+		v.Job = s.jobs[i]
+	}
 	for _, r := range s.found.Recipes {
 		v.Queues = append(v.Queues, queue{Recipe: r, Shown: r.Participants[:min(len(r.Participants), queueShown)]})
 	}
@@ -369,6 +378,14 @@ type moment struct {
 }
 
 func since(now, t time.Time) moment { return moment{t, max(now.Sub(t), 0).Round(time.Second)} }
+
+// tick is the time of a tick. All are in UTC.
+func tick(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
 
 // name is what people call a participant.
 func name(p locks.Participant) string {

@@ -26,6 +26,7 @@ import (
 	"github.com/gocurator/curator/recipes/inspect/page"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -116,6 +117,49 @@ func TestPageShowsPartitions(t *testing.T) {
 	require.Regexp(t, `class="waits"><td[^>]*>bills</td><td[^>]*>worker-1</td>.*<td[^>]*>moving, asked for</td>`, body)
 	cancel()
 	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
+}
+
+// TestPageShowsJobs: where each stands, and the last runs of one.
+func TestPageShowsJobs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		s, err := schedule.New(client, "/cron", schedule.Job{
+			Name: "sync", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
+				return errors.New("the <database> is away")
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		time.Sleep(time.Until(schedule.Every(time.Hour).Next(time.Now()).Add(time.Second)))
+		old := []byte(`{"last":"2000-01-01T00:00:00Z","runner":"long gone"}`)
+		_, err = client.Create(t.Context(), "/cron/jobs/old/state", old, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		list, err := schedule.List(t.Context(), client, "/cron")
+		require.NoError(t, err)
+		runner := list[1].Runner
+		handler := page.Handler(client, "/")
+
+		require.Contains(t, get(t, handler, "/").Body.String(),
+			`<a href="?lock=%2fcron">/cron</a></td><td role="cell" data-label="kind">jobs</td><td role="cell" data-label="items" class="number">2</td>`)
+		body := get(t, handler, "/?lock=/cron").Body.String()
+		require.Regexp(t, `class="error"><td[^>]*><a href="\?lock=%2fcron&amp;job=old">old</a></td><td[^>]*>no replica has it</td>`, body)
+		require.NotContains(t, body, "long gone")
+		tick := list[1].Last.Format("2006-01-02 15:04:05Z")
+		next := list[1].Next.Format("2006-01-02 15:04:05Z")
+		require.Regexp(t, `class="error"><td[^>]*><a href="\?lock=%2fcron&amp;job=sync">sync</a></td><td[^>]*>failing</td><td[^>]*></td>`+
+			`<td[^>]*>`+next+`</td><td[^>]*>`+runner+`</td><td[^>]*>1</td><td[^>]*>0</td>`, body)
+		require.NotContains(t, body, "last runs of")
+		body = get(t, handler, "/?lock=/cron&job=sync").Body.String()
+		require.Contains(t, body, "last runs of sync")
+		require.Regexp(t, `class="error"><td[^>]*>`+tick+`</td><td[^>]*>failed</td><td[^>]*>1</td><td[^>]*>0s</td><td[^>]*>0s</td>`+
+			`<td[^>]*>`+runner+`</td><td[^>]*>the &lt;database&gt; is away</td>`, body)
+		require.NotContains(t, get(t, handler, "/?lock=/cron&job=other").Body.String(), "last runs of")
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
 }
 
 // TestPageIsHarmless: what others have written in ZooKeeper stays text, no other host is

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/schedule"
 )
 
 const (
@@ -28,8 +29,9 @@ const (
 
 	maxPlaces  = 32   // locks whose pictures are kept
 	maxReads   = 2    // surveys that are under way
-	maxOfGroup = 1000 // partitions, and members, that are kept of a group
+	maxOfGroup = 1000 // partitions and members, or jobs, that are kept of a group
 	maxForeign = 20   // names that are kept of one recipe
+	maxRuns    = 10   // that are kept of a job
 
 	maxFindings  = 20              // about one lock
 	explainEvery = 5 * time.Second // while its queue stays the same
@@ -46,6 +48,7 @@ type survey struct {
 	found   inspect.Survey
 	picture *picture             // of the list
 	group   partition.Assignment // at the path of a lock, if there are partitions
+	jobs    []schedule.Entry     // if there are jobs
 
 	findings  []inspect.Finding // about a lock
 	unknown   string            // what the servers have not told
@@ -179,18 +182,36 @@ func (h *handler) paint(ctx context.Context, lock string, last, s *survey) (err 
 	for i := range s.found.Recipes {
 		r := &s.found.Recipes[i]
 		r.Foreign = some(r.Foreign)
-		if r.Kind != inspect.Partitions {
-			continue
+		switch r.Kind {
+		case inspect.Partitions:
+			s.group, err = partition.Read(ctx, h.client, lock)
+			s.found.Partial = max(len(s.group.Partitions), len(s.group.Members)) > maxOfGroup
+			s.group.Partitions = slices.Clone(s.group.Partitions[:min(len(s.group.Partitions), maxOfGroup)])
+			s.group.Members = slices.Clone(s.group.Members[:min(len(s.group.Members), maxOfGroup)])
+		case inspect.Jobs:
+			s.jobs, err = schedule.List(ctx, h.client, lock)
+			s.found.Partial = len(s.jobs) > maxOfGroup
+			s.jobs = slices.Clone(s.jobs[:min(len(s.jobs), maxOfGroup)])
+			for i := range s.jobs {
+				shorten(&s.jobs[i])
+			}
+		default:
 		}
-		s.group, err = partition.Read(ctx, h.client, lock)
 		if err != nil {
 			return err
 		}
-		s.found.Partial = max(len(s.group.Partitions), len(s.group.Members)) > maxOfGroup
-		s.group.Partitions = slices.Clone(s.group.Partitions[:min(len(s.group.Partitions), maxOfGroup)])
-		s.group.Members = slices.Clone(s.group.Members[:min(len(s.group.Members), maxOfGroup)])
 	}
 	return nil
+}
+
+// shorten bounds what is kept of a job: a state that its replicas have not written may be long.
+func shorten(e *schedule.Entry) {
+	e.Problem, e.Runner = cut(e.Problem), cut(e.Runner)
+	e.History = slices.Clone(e.History[:min(len(e.History), maxRuns)])
+	for i := range e.History {
+		run := &e.History[i]
+		run.Runner, run.Error, run.Outcome = cut(run.Runner), cut(run.Error), schedule.Outcome(cut(string(run.Outcome)))
+	}
 }
 
 // explain says why a lock is stuck. The servers are asked for their sessions, so an explanation of the same queue is kept for a while.
