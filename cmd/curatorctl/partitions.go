@@ -54,7 +54,7 @@ func (c *call) writePartitions(a partition.Assignment) error {
 	}
 	head := []string{"PARTITION", "OWNER", "HOLDER", "SINCE", "WAITING", "STATE"}
 	if c.output == "wide" {
-		head = append(head, "TOKEN")
+		head = append(head, "TOKEN", "LOAD")
 	}
 	cells = [][]string{head}
 	for _, p := range a.Partitions {
@@ -73,7 +73,7 @@ func partitionCells(p partition.State, wide bool) []string {
 	}
 	cells := []string{printable(p.Name), orDash(p.Owner), orDash(p.Holder), since, strconv.Itoa(p.Waiting), p.Describe()}
 	if wide {
-		cells = append(cells, token)
+		cells = append(cells, token, strconv.Itoa(p.Load))
 	}
 	return cells
 }

@@ -34,6 +34,9 @@ type Peer struct {
 	Alive    bool   `json:"alive"`  // it is a member at present
 	Wanted   int    `json:"wanted"` // how many partitions the plan gives to it
 	Held     int    `json:"held"`   // how many it has
+
+	// Load is the reported load of the partitions that the plan gives to it.
+	Load int `json:"load,omitempty"`
 }
 
 // State is the state of a partition of a group. The partition is on its way while Owner and
@@ -53,6 +56,9 @@ type State struct {
 
 	// Waiting counts the members that wait for it.
 	Waiting int `json:"waiting,omitempty"`
+
+	// Load is what [Partition.ReportLoad] has told last, 0 if there is none.
+	Load int `json:"load,omitempty"`
 }
 
 // OnItsWay reports whether the partition's owner does not have it yet.
@@ -108,10 +114,10 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	if err != nil {
 		return Assignment{}, err
 	}
-	owners := make(map[string]string)
+	owners, loads := make(map[string]string), s.loads()
 	members := make(map[string]*Peer)
-	for id, capacity := range s.members {
-		members[id] = &Peer{ID: id, Capacity: capacity, Alive: true}
+	for id, m := range s.members {
+		members[id] = &Peer{ID: id, Capacity: m.Capacity, Alive: true}
 	}
 	for id, sh := range s.shares {
 		if members[id] == nil {
@@ -120,12 +126,13 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 		members[id].Wanted = len(sh.Partitions)
 		for _, name := range sh.Partitions {
 			owners[name] = id
+			members[id].Load += loads[name]
 		}
 	}
 	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.isBalanced()}
 	for _, q := range partitions {
 		p := q.state(s.owners)
-		p.Owner = owners[p.Name]
+		p.Owner, p.Load = owners[p.Name], loads[p.Name]
 		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 {
 			continue
 		}

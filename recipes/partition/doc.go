@@ -42,6 +42,19 @@
 // [WithCapacity] gives a member more or fewer partitions than others have. A capacity is
 // relative, and no limit: while any member lives, each partition has a holder.
 //
+// # Partitions that differ
+//
+// [Partition.ReportLoad] says how much work a partition makes. Then the group divides loads instead of
+// numbers:
+//
+//	err = member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+//		for batch := range batches(ctx, p.Name) {
+//			p.ReportLoad(batch.MessagesPerMinute)
+//		}
+//	})
+//
+// A line of a [Stored] set may have a load, too: the name, a tab and a number.
+//
 // # How a partition moves
 //
 // The new owner queues at the partition's lock and asks the old owner for it. The context of the
@@ -78,6 +91,8 @@
 //     delays that.
 //   - Each member has a share of the partitions by its capacity, rounded up or down. Members of
 //     equal capacity differ by one at most.
+//   - With loads, no member is beyond its part of the load by more than a tenth and the lightest of its
+//     partitions. While all members are within a tenth of their parts, nothing moves.
 //   - A join or a leave of one of N members of equal capacity moves at most ceil(P/N) of P
 //     partitions, and none between members that stay. With different capacities balance may need
 //     a few more moves.
@@ -96,7 +111,8 @@
 // A member reads only its own share of the plan. A join costs the newcomer one list, a read of
 // each member and its share, and about six requests for each partition that it gets. A member that
 // gives partitions up reads its share and releases them. All other members make no request.
-// recipes/SIZING.md has figures.
+// recipes/SIZING.md has figures. Loads cost a member one write in [LoadPeriod], and the next member one
+// read. One member reads the whole plan in that time.
 //
 // # Metrics
 //

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -48,6 +49,8 @@ type world struct {
 	hurt     map[int64]bool    // sessions that were ended from outside
 	held     map[string]*piece // by partition: the last one that got it
 	moves    int               // partitions that one member got from another
+	loads    map[string]int    // that functions report when they begin, and report
+	moved    int               // the load of the moves
 	broken   []string
 	arrivals chan struct{} // has room for one: a change of held
 }
@@ -154,12 +157,34 @@ func (w *world) got(k *worker, p partition.Partition) *piece {
 		}
 		if before.of.ID() != k.ID() {
 			w.moves++
+			w.moved += w.loads[p.Name]
 		}
 	}
 	w.held[p.Name] = mine
+	w.reportLocked(mine)
 	w.story = append(w.story, fmt.Sprintf("%s has %s", k.ID(), p.Name))
 	w.arrived()
 	return mine
+}
+
+func (w *world) reportLocked(p *piece) {
+	if load, found := w.loads[p.Name]; found {
+		if err := p.ReportLoad(load); err != nil {
+			w.brokenLockedf("report: %v", err)
+		}
+	}
+}
+
+// report has all functions report other loads.
+func (w *world) report(loads map[string]int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.loads = maps.Clone(loads)
+	for _, p := range w.held {
+		if !p.ended {
+			w.reportLocked(p)
+		}
+	}
 }
 
 func (w *world) gave(mine *piece) {
@@ -207,6 +232,15 @@ func (w *world) takenMoves() int {
 	defer w.mu.Unlock()
 	n := w.moves
 	w.moves = 0
+	return n
+}
+
+// takenLoad returns the load of the moves since the last call.
+func (w *world) takenLoad() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := w.moved
+	w.moved = 0
 	return n
 }
 

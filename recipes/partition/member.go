@@ -54,6 +54,8 @@ type Partition struct {
 
 	// Since is when this member got the partition, by the clock of this process.
 	Since time.Time
+
+	piece *piece
 }
 
 // New returns a member of the group at path that divides the partitions. It checks its

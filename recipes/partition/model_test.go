@@ -3,6 +3,7 @@
 package partition_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -23,10 +24,10 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// TestModel runs random programs of joins, leaves, outages, killed sessions, lost replies and
-// changes of the set. No partition ever has two holders, and its tokens rise. Whenever trouble
+// TestModel runs random programs of joins, leaves, outages, killed sessions, lost replies,
+// changes of the set and of the loads. No partition ever has two holders, and its tokens rise. Whenever trouble
 // is over, each partition of the set has a holder within the session timeout, the members are
-// balanced, and then a join or a leave moves one share and nothing else. When all members leave and
+// balanced by number or by load, and then a join or a leave moves one share and nothing else. When all members leave and
 // only newcomers stay, each partition has a holder at once. Znodes among the members that are no
 // members change nothing. Nothing is left.
 func TestModel(t *testing.T) {
@@ -73,7 +74,10 @@ func newModel(t *testing.T, n int, random *rand.Rand) *model {
 	policy := []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy}[random.IntN(3)]
 	settle := []time.Duration{0, 100 * time.Millisecond, time.Second}[random.IntN(3)]
 	m.opts = []partition.Option{partition.WithLockOptions(locks.WithErrorPolicy(policy)), partition.WithSettle(settle)}
-	m.didf("program %d, policy %v, settle %v", n, policy, settle)
+	if n%3 == 1 {
+		m.changeLoads()
+	}
+	m.didf("program %d, policy %v, settle %v, loads %v", n, policy, settle, m.loads != nil)
 	m.joinOne(true)
 	return m
 }
@@ -110,6 +114,15 @@ func (m *model) changeSet(exists bool) {
 	require.NoError(m.tb, err)
 }
 
+func (m *model) changeLoads() {
+	loads := make(map[string]int)
+	for _, name := range numbered(24) {
+		loads[name] = 1 + m.random.IntN(1+m.random.IntN(100))
+	}
+	m.didf("loads %v", loads)
+	m.report(loads)
+}
+
 // some returns a member at random.
 func (m *model) some() (string, *worker) {
 	ids := slices.Sorted(maps.Keys(m.members))
@@ -119,7 +132,7 @@ func (m *model) some() (string, *worker) {
 
 func (m *model) step() {
 	id, k := m.some()
-	switch n := m.random.IntN(12); {
+	switch n := m.random.IntN(13); {
 	case n < 3 && len(m.members) < 6:
 		m.joinOne(false)
 	case n == 3 && len(m.members) > 1:
@@ -148,6 +161,8 @@ func (m *model) step() {
 		m.loseReplies()
 	case n == 11:
 		m.toggleDebris()
+	case m.loads != nil:
+		m.changeLoads()
 	}
 	pause := []time.Duration{0, time.Millisecond, 50 * time.Millisecond, time.Second, 4 * time.Second, 12 * time.Second}[m.random.IntN(6)]
 	m.didf("pause %v", pause)
@@ -205,9 +220,18 @@ func (m *model) handOver() {
 			time.Sleep(time.Millisecond)
 		}
 	}
-	time.Sleep(time.Minute)
+	m.rest(time.Minute)
 	m.requireAtRest()
 	m.takenMoves()
+	m.takenLoad()
+}
+
+// rest waits until the group has settled, and has reported its loads and divided them.
+func (m *model) rest(d time.Duration) {
+	if m.loads != nil {
+		d += 3 * partition.LoadPeriod
+	}
+	time.Sleep(d)
 }
 
 // loseReplies loses the replies to some of the next writes of the members.
@@ -234,9 +258,10 @@ func (m *model) heal() {
 	}
 	m.didf("heal")
 	// A dead session ends, pauses between failed attempts have become long, and the group settles.
-	time.Sleep(2 * time.Minute)
+	m.rest(2 * time.Minute)
 	m.requireAtRest()
 	m.takenMoves()
+	m.takenLoad()
 }
 
 // requireAtRest checks that each partition of the set has a holder, and none besides, and that
@@ -251,14 +276,40 @@ func (m *model) requireAtRest() {
 	}
 	counts, total := m.counts(), 0
 	for id := range m.members {
+		total += counts[id]
+		if m.loads != nil {
+			m.requireLoad(id, capacities)
+			continue
+		}
 		exact := float64(len(m.set)) * float64(max(1, m.weights[id])) / float64(capacities)
 		require.InDelta(m.tb, exact, counts[id], 0.9999, "%s of %v has %d, expected %v:\n%s", id, counts, counts[id], exact, m.told())
-		total += counts[id]
 	}
 	for _, name := range m.set {
 		require.NotEmpty(m.tb, m.owner(name), "%s has no holder:\n%s", name, m.told())
 	}
 	require.Equal(m.tb, len(m.set), total, m.told())
+}
+
+func (m *model) wholeLoad() (sum int) {
+	for _, name := range m.set {
+		sum += m.loads[name]
+	}
+	return sum
+}
+
+// requireLoad checks that a member is within a tenth of its part, as far as one partition less allows.
+func (m *model) requireLoad(id string, capacities int) {
+	m.tb.Helper()
+	load, lightest, count := 0, 0, 0
+	for _, name := range m.set {
+		if m.owner(name) == id {
+			load, count = load+m.loads[name], count+1
+			lightest = min(cmp.Or(lightest, m.loads[name]), m.loads[name])
+		}
+	}
+	ideal := float64(m.wholeLoad()*max(1, m.weights[id])) / float64(capacities)
+	require.True(m.tb, count < 2 || float64(load) <= 1.1*ideal+float64(lightest), "%s has %d of %v, the lightest %d:\n%s",
+		id, load, ideal, lightest, m.told())
 }
 
 // moveOneShare has a member join or leave a group at rest, and bounds what moves.
@@ -281,11 +332,14 @@ func (m *model) moveOneShare() {
 			}
 		}
 	}
-	time.Sleep(time.Minute)
+	m.rest(time.Minute)
 	m.requireAtRest()
-	moves := m.takenMoves()
+	moves, moved := m.takenMoves(), m.takenLoad()
 	switch {
 	case !equal: // then balance may demand more
+	case m.loads != nil: // a plan may move one partition for each member beyond what balance needs, and the next one, too
+		whole := m.wholeLoad()
+		require.LessOrEqual(m.tb, moved, whole/max(1, len(m.members)-1)+2*before*slices.Max(slices.Collect(maps.Values(m.loads))), m.told())
 	case newcomer != "":
 		require.Equal(m.tb, m.counts()[newcomer], moves, m.told())
 		require.LessOrEqual(m.tb, moves, (len(m.set)+before)/(before+1), m.told())

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/gocurator/curator/framework"
@@ -24,15 +25,21 @@ const besideNames = 4 << 10
 // Names is the set of partitions: a fixed set, see [Fixed], or the content of a znode, see
 // [Stored].
 type Names interface {
-	// load returns the names in their order, without duplicates. known is false if there is no
-	// znode with a set.
-	load(ctx context.Context, client *framework.Framework) (names []string, known bool, err error)
+	// load returns the entries in the order of their names, without duplicates. known is false if there
+	// is no znode with a set.
+	load(ctx context.Context, client *framework.Framework) (set []entry, known bool, err error)
 
 	// path returns the znode to follow, "" if the set never changes.
 	path() string
 
 	// check returns what is wrong with the set, as far as it is known, for members of this client.
 	check(client *framework.Framework) error
+}
+
+// entry is a partition of a set.
+type entry struct {
+	name string
+	load int // 0 if the set does not say
 }
 
 // Fixed returns a set that does not change. All members must be given the same names. While they
@@ -49,12 +56,21 @@ type fixedNames []string
 func (f fixedNames) check(client *framework.Framework) error { return checkNames(client, f) }
 func (fixedNames) path() string                              { return "" }
 
-func (f fixedNames) load(context.Context, *framework.Framework) ([]string, bool, error) {
-	return slices.Sorted(slices.Values(f)), true, nil
+func (f fixedNames) load(context.Context, *framework.Framework) ([]entry, bool, error) {
+	return entriesOf(slices.Sorted(slices.Values(f))), true, nil
+}
+
+func entriesOf(names []string) []entry {
+	set := make([]entry, len(names))
+	for i, name := range names {
+		set[i].name = name
+	}
+	return set
 }
 
 // Stored returns the set that the znode at path has, one name per line. Empty lines, and spaces
-// around a name, do not count. The set may change while members run: new partitions are placed,
+// around a name, do not count. A tab and a load of 0 to [MaxLoad] may follow the name: see
+// [Partition.ReportLoad], which takes precedence. The set may change while members run: new partitions are placed,
 // and the functions of removed ones end with [ErrRemoved].
 //
 // While the znode is missing, or its data is not such a list, the last set stays in force, and
@@ -69,7 +85,7 @@ func (s storedNames) check(*framework.Framework) error {
 	return framework.ValidatePath(string(s))
 }
 
-func (s storedNames) load(ctx context.Context, client *framework.Framework) ([]string, bool, error) {
+func (s storedNames) load(ctx context.Context, client *framework.Framework) ([]entry, bool, error) {
 	data, err := client.Get(ctx, string(s), framework.Undecompressed())
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil, false, nil
@@ -77,23 +93,35 @@ func (s storedNames) load(ctx context.Context, client *framework.Framework) ([]s
 	if err != nil {
 		return nil, false, err
 	}
-	names, err := parseNames(client, attempt.Plain(client, string(s), data))
+	set, err := parseNames(client, attempt.Plain(client, string(s), data))
 	if err != nil {
 		client.Logger().Error("a set of partitions is not valid, the last one stays in force", logPath, string(s), "error", err)
 		return nil, false, nil
 	}
-	return names, true, nil
+	return set, true, nil
 }
 
-func parseNames(client *framework.Framework, data []byte) ([]string, error) {
+func parseNames(client *framework.Framework, data []byte) ([]entry, error) {
+	var set []entry
 	var names []string
 	for line := range strings.Lines(string(data)) {
-		if name := strings.TrimSpace(line); name != "" {
-			names = append(names, name)
+		name, load, hasLoad := strings.Cut(strings.TrimSpace(line), "\t") // no name of a znode has a tab
+		if name == "" {
+			continue
 		}
+		e := entry{name: strings.TrimSpace(name)}
+		if hasLoad {
+			n, err := strconv.Atoi(strings.TrimSpace(load))
+			if err != nil || n < 0 || n > MaxLoad {
+				return nil, fmt.Errorf("load %q of partition %q, expected 0 to %d", load, e.name, MaxLoad)
+			}
+			e.load = max(1, n)
+		}
+		set, names = append(set, e), append(names, e.name)
 	}
+	slices.SortFunc(set, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	slices.Sort(names)
-	return names, checkNames(client, names)
+	return set, checkNames(client, names)
 }
 
 // isName reports whether a znode can have the name.

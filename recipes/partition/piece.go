@@ -33,6 +33,7 @@ type piece struct {
 	wait    context.Context // of the acquisition that is under way, or nil
 	giveUp  context.CancelCauseFunc
 	asked   []string // whom this acquisition has asked
+	load    int      // that was reported, 0 if there is none
 }
 
 func (p *piece) wantLocked() {
@@ -184,7 +185,7 @@ func (p *piece) hold(lease *locks.Lease) {
 		p.r.client.Logger().Warn("a partition could not be released", logPath, lease.Path(), "error", err)
 	}
 	p.r.mu.Lock()
-	p.holds = false
+	p.holds, p.load = false, 0
 	p.r.mu.Unlock()
 	p.r.telemetry.held.Add(-1)
 	p.tell(Ended, lease, context.Cause(ctx))
@@ -195,7 +196,7 @@ func (p *piece) call(ctx context.Context, lease *locks.Lease) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		done <- attempt.Guard(p.r.client, func() error {
-			return p.r.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since()})
+			return p.r.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since(), piece: p})
 		})
 	}()
 	return done

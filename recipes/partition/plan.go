@@ -109,7 +109,7 @@ func (r *run) isSettled() (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if plan != nil && plan.Balanced && plan.Members == folder && r.share != nil && r.share.Capacity == r.cfg.capacity {
+	if plan != nil && plan.Balanced && plan.Members == folder && r.share != nil && r.share.Capacity == r.cfg.capacity && !r.weighsNow(plan) {
 		r.due = time.Time{}
 		return false, nil
 	}
@@ -129,7 +129,7 @@ func (r *run) plan(rebalance bool) error {
 		balanced, folder, err := r.planOnce(r.ctx, rebalance)
 		switch {
 		case err == nil:
-			r.urgent = false
+			r.urgent, r.weighs = false, false
 			r.due = time.Time{}
 			if !balanced {
 				r.due = time.Now().Add(r.cfg.settle)
@@ -156,14 +156,14 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, fold
 	if _, isMember := s.members[r.cfg.id]; !isMember {
 		return true, s.pzxid, nil // the other members plan, and this member when it is back
 	}
-	names, known, err := r.names.load(ctx, r.client)
+	set, known, err := r.names.load(ctx, r.client)
 	if err != nil {
 		return false, 0, err
 	}
 	if !known {
-		names = s.planned()
+		set = entriesOf(s.planned())
 	}
-	out, data, changes, err := s.next(r.at, r.cfg.id, names, rebalance)
+	out, data, changes, err := s.next(r.at, r.cfg.id, set, rebalance)
 	if err != nil || data == nil {
 		return out.balanced, s.pzxid, err
 	}
@@ -172,7 +172,7 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, fold
 	}
 	r.telemetry.moves.Add(int64(out.moves))
 	r.client.Logger().Info("planned the partitions", logPath, r.Path(),
-		"members", len(s.members), "partitions", len(names), "moves", out.moves, "balanced", out.balanced)
+		"members", len(s.members), "partitions", len(set), "moves", out.moves, "balanced", out.balanced)
 	return out.balanced, s.pzxid, nil
 }
 

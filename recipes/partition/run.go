@@ -50,6 +50,8 @@ type run struct {
 	due     time.Time // when to balance; zero if there is no need
 	settled int64     // the pzxid of the folder of the members at the last look
 	looks   int       // how often the group has not been at rest
+	weighs  bool      // this look is for the loads
+	weigh   time.Time // when the head looks at the loads; zero if there are none
 	retry   attempt.Pause
 	retryAt time.Time // no request before this, after a failure
 
@@ -57,7 +59,9 @@ type run struct {
 	pieces  map[string]*piece
 	present bool  // this member's znode exists
 	refused error // the server's, of that znode
+	loaded  bool  // the znode has loads
 	wake    chan struct{}
+	reports chan struct{} // has room for one: a load was reported
 }
 
 // event is a new state of a znode that is followed.
@@ -68,12 +72,13 @@ type event struct {
 }
 
 func newRun(ctx context.Context, m *Member, fn func(context.Context, Partition) error) (*run, error) {
-	node, err := nodes.NewPersistentNode(m.client, m.at.member(m.cfg.id), framework.Ephemeral, registration{m.cfg.capacity}.encode())
+	node, err := nodes.NewPersistentNode(m.client, m.at.member(m.cfg.id), framework.Ephemeral, registration{Capacity: m.cfg.capacity}.encode())
 	if err != nil {
 		return nil, err
 	}
 	r := &run{
 		Member: m, fn: fn, node: node, events: make(chan event), wake: make(chan struct{}, 1), pieces: make(map[string]*piece),
+		reports: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	return r, nil
@@ -89,6 +94,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	r.follow(r.ctx, r.at.share(r.cfg.id))
+	r.others.Go(r.writeLoads)
 	r.loop()
 	r.cancel(nil)
 	left := r.leave(context.WithoutCancel(ctx))
@@ -105,6 +111,11 @@ func (r *run) nodeChanged(c nodes.Change) {
 	r.present = c.Present
 	r.refused = c.Err
 	r.mu.Unlock()
+	r.nudge()
+}
+
+// nudge has the run look at its own znode.
+func (r *run) nudge() {
 	select {
 	case r.wake <- struct{}{}:
 	default:
@@ -135,8 +146,10 @@ func (r *run) rest() time.Duration {
 		return time.Until(r.retryAt)
 	}
 	next := r.due
-	if next.IsZero() || !r.recheck.IsZero() && r.recheck.Before(next) {
-		next = r.recheck
+	for _, other := range []time.Time{r.recheck, r.weigh} {
+		if next.IsZero() || !other.IsZero() && other.Before(next) {
+			next = other
+		}
 	}
 	switch {
 	case next.IsZero():
@@ -177,6 +190,7 @@ func (r *run) handle(e event) {
 	case e.path == r.at.share(r.cfg.id):
 		r.share = decodeShare(e.node)
 		r.followOthers()
+		r.followLoads()
 		r.apply()
 		if r.share == nil || r.share.Capacity != r.cfg.capacity {
 			r.settleThenBalance() // this member is missing from the plan, or has another capacity there
@@ -287,6 +301,10 @@ func (r *run) work() error {
 			return err
 		}
 	}
+	if !r.weigh.IsZero() && !time.Now().Before(r.weigh) {
+		r.weigh, r.weighs = time.Now().Add(LoadPeriod), true
+		r.settleThenBalance()
+	}
 	if !r.isPresent() {
 		r.urgent, r.due = false, time.Time{} // this member rejoins when it is there
 		return nil
@@ -338,7 +356,7 @@ func (r *run) apply() {
 
 // findRemoved ends the pieces that no member will ask for: the set does not have them.
 func (r *run) findRemoved() error {
-	names, known, err := r.names.load(r.ctx, r.client)
+	set, known, err := r.names.load(r.ctx, r.client)
 	if err != nil {
 		return err
 	}
@@ -346,9 +364,9 @@ func (r *run) findRemoved() error {
 	if !known {
 		return nil
 	}
-	inSet := make(map[string]bool, len(names))
-	for _, name := range names {
-		inSet[name] = true
+	inSet := make(map[string]bool, len(set))
+	for _, e := range set {
+		inSet[e.name] = true
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

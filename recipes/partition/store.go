@@ -37,6 +37,9 @@ type root struct {
 
 	// Head is the member that follows the set of names.
 	Head string `json:"head"`
+
+	// Weighs says that a member has reported loads, which the head looks at.
+	Weighs bool `json:"weighs,omitempty"`
 }
 
 // share is the data of the znode plan/<id>: what one member is to do.
@@ -48,7 +51,12 @@ type share struct {
 	Watches string `json:"watches,omitempty"`
 
 	Head       bool     `json:"head,omitempty"`
+	Weighs     bool     `json:"weighs,omitempty"` // this head looks at the loads
 	Partitions []string `json:"partitions,omitempty"`
+
+	// Loads are the loads of the partitions that were reported when the share was written, each 0 if there
+	// was none. They count when the member has gone, or has not reported yet.
+	Loads []int `json:"loads,omitempty"`
 }
 
 // parseShare fails for data that no plan has, but that was written by hand.
@@ -63,7 +71,8 @@ func parseShare(data []byte) (share, error) {
 
 // registration is the data of the znode members/<id>.
 type registration struct {
-	Capacity int `json:"capacity"`
+	Capacity int            `json:"capacity"`
+	Loads    map[string]int `json:"loads,omitempty"` // that its functions have reported
 }
 
 // state is what the znodes of a group say.
@@ -72,7 +81,7 @@ type state struct {
 	version int32
 	root    root
 	shares  map[string]share
-	members map[string]int   // capacities
+	members map[string]registration
 	owners  map[int64]string // members by their sessions
 	pzxid   int64            // of the folder of the members
 }
@@ -80,7 +89,7 @@ type state struct {
 // readState reads the plan first. So the members that it then reads are never older than the
 // plan, and a member of the plan that is not there has gone.
 func readState(ctx context.Context, client *framework.Framework, at layout) (*state, error) {
-	s := &state{shares: make(map[string]share), members: make(map[string]int), owners: make(map[int64]string)}
+	s := &state{shares: make(map[string]share), members: make(map[string]registration), owners: make(map[int64]string)}
 	var data []byte
 	var names, ids []string
 	var stat, folder framework.Stat
@@ -133,7 +142,7 @@ func (s *state) readMembers(ctx context.Context, client *framework.Framework, at
 	return readAll(ctx, client, ids, at.member, func(id string, node framework.Node) error {
 		var r registration
 		if isMember(node) && json.Unmarshal(node.Data, &r) == nil && r.Capacity >= 1 && r.Capacity <= MaxCapacity {
-			s.members[id] = r.Capacity // and another znode is no member
+			s.members[id] = r // and another znode is no member
 			s.owners[node.Stat.EphemeralOwner] = id
 		}
 		return nil
@@ -173,10 +182,51 @@ func readAll(
 // candidates returns the members as the last plan left them.
 func (s *state) candidates() []candidate {
 	var list []candidate
-	for id, capacity := range s.members {
-		list = append(list, candidate{id, capacity, s.shares[id].Partitions})
+	for id, m := range s.members {
+		list = append(list, candidate{id, m.Capacity, s.shares[id].Partitions})
 	}
 	return list
+}
+
+// loads returns the loads that were reported: by the members to which the plan gives the partitions, or
+// earlier.
+func (s *state) loads() map[string]int {
+	loads := make(map[string]int)
+	for id, sh := range s.shares {
+		reported := s.members[id].Loads
+		for i, name := range sh.Partitions {
+			load := reported[name]
+			if load == 0 && len(sh.Loads) == len(sh.Partitions) {
+				load = sh.Loads[i]
+			}
+			if load > 0 {
+				loads[name] = min(load, MaxLoad)
+			}
+		}
+	}
+	return loads
+}
+
+// weigh returns the set with weights. A partition without a load counts as the mean of the others.
+func weigh(set []entry, reported map[string]int) []part {
+	sum, known := 0, 0
+	parts := make([]part, len(set))
+	for i, e := range set {
+		load := e.load
+		if n := reported[e.name]; n > 0 {
+			load = n
+		}
+		if load > 0 {
+			sum, known = sum+load, known+1
+		}
+		parts[i] = part{name: e.name, weight: int64(load) * unit}
+	}
+	for i := range parts {
+		if parts[i].weight == 0 {
+			parts[i].weight = int64(max(1, sum/max(1, known))) * unit
+		}
+	}
+	return parts
 }
 
 func (s *state) planned() []string {
@@ -200,15 +250,22 @@ const around = 200
 
 // next returns the plan that follows, as the data of its root and the changes of the shares. The
 // data is nil if that is the present plan. planner is the member that writes it.
-func (s *state) next(at layout, planner string, names []string, rebalance bool) (out outcome, data []byte, changes []change, err error) {
-	out = assign(names, s.candidates(), rebalance)
+func (s *state) next(at layout, planner string, set []entry, rebalance bool) (out outcome, data []byte, changes []change, err error) {
+	loads := s.loads()
+	out = assign(weigh(set, loads), s.candidates(), rebalance)
 	ids := slices.Sorted(maps.Keys(s.members))
-	plan := root{Members: s.pzxid, Balanced: out.balanced, Head: s.root.Head}
+	plan := root{Members: s.pzxid, Balanced: out.balanced, Head: s.root.Head, Weighs: len(loads) > 0}
 	if _, stays := s.members[plan.Head]; !stays {
 		plan.Head = ids[0]
 	}
 	for i, id := range ids {
-		next := share{Capacity: s.members[id], Head: id == plan.Head, Partitions: out.shares[id]}
+		next := share{Capacity: s.members[id].Capacity, Head: id == plan.Head, Partitions: out.shares[id]}
+		next.Weighs = next.Head && plan.Weighs
+		if slices.ContainsFunc(next.Partitions, func(name string) bool { return loads[name] > 0 }) {
+			for _, name := range next.Partitions {
+				next.Loads = append(next.Loads, loads[name])
+			}
+		}
 		if len(ids) > 1 {
 			next.Watches = ids[(i+len(ids)-1)%len(ids)]
 		}
@@ -246,12 +303,26 @@ func (s *state) change(at layout, id string, next share) (c change, changed bool
 		c.op = framework.CreateOp(at.share(id), data)
 		return c, true, nil
 	}
-	slices.Sort(last.Partitions)
-	if before, err := json.Marshal(last); err == nil && bytes.Equal(before, data) {
+	if last.equals(next) {
 		return c, false, nil
 	}
 	c.op = framework.SetDataOp(at.share(id), data)
 	return c, true, nil
+}
+
+// equals reports whether two shares differ in nothing but loads. A load alone is written only if the
+// recorded one is no estimate of it, so that loads that change a little cost no write.
+func (s share) equals(other share) bool {
+	slices.Sort(s.Partitions)
+	for i, load := range other.Loads {
+		if i >= len(s.Loads) || load > 2*s.Loads[i] || s.Loads[i] > 2*load {
+			return false
+		}
+	}
+	other.Loads = s.Loads
+	mine, err := json.Marshal(s)
+	theirs, err2 := json.Marshal(other)
+	return err == nil && err2 == nil && bytes.Equal(mine, theirs)
 }
 
 // write writes a plan in one transaction. If no request has room for it, the plan takes several:
@@ -290,8 +361,8 @@ func (s *state) removal(at layout) []framework.Op {
 
 // isBalanced reports whether the plan is balanced and has the members that live.
 func (s *state) isBalanced() bool {
-	for id, capacity := range s.members {
-		if sh, planned := s.shares[id]; !planned || sh.Capacity != capacity {
+	for id, m := range s.members {
+		if sh, planned := s.shares[id]; !planned || sh.Capacity != m.Capacity {
 			return false
 		}
 	}

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// ReportLoad says how much work the partition makes, in any unit that all members use: items a minute,
+// bytes, milliseconds. The group then divides loads instead of numbers of partitions. The load of the
+// busiest member stays within a tenth of its part, as far as whole partitions allow, and smaller changes
+// move nothing. A partition without a load counts as the mean of the others.
+//
+// ReportLoad sends nothing and does not block. The member writes what has changed, all its partitions in
+// one request, once in [LoadPeriod]. When the partition goes to another member, its load is still known, to a
+// factor of two if its member has died. ReportLoad fails only if load is not 0 to [MaxLoad].
+func (p Partition) ReportLoad(load int) error {
+	if load < 0 || load > MaxLoad {
+		return fmt.Errorf("partition: load %d of partition %q, expected 0 to %d", load, p.Name, MaxLoad)
+	}
+	if p.piece == nil {
+		return nil // made by a test of the function
+	}
+	r := p.piece.r
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if p.piece.holds {
+		p.piece.load = max(1, load)
+		select {
+		case r.reports <- struct{}{}:
+		default:
+		}
+	}
+	return nil
+}
+
+// writeLoads writes the loads of this member's partitions into its znode, as rarely as LoadPeriod says.
+func (r *run) writeLoads() {
+	var written []byte
+	for {
+		select {
+		case <-r.reports:
+		case <-r.ctx.Done():
+			return
+		}
+		select {
+		case <-time.After(LoadPeriod):
+		case <-r.ctx.Done():
+			return
+		}
+		select {
+		case <-r.reports: // the data has it
+		default:
+		}
+		data := r.registration().encode()
+		if bytes.Equal(data, written) {
+			continue
+		}
+		if err := r.node.SetData(r.ctx, data); err != nil {
+			if r.ctx.Err() == nil {
+				r.client.Logger().Warn("the loads of partitions could not be reported", logPath, r.node.Path(), "error", err)
+			}
+			continue
+		}
+		written = data
+		r.mu.Lock()
+		first := !r.loaded
+		r.loaded = true
+		r.mu.Unlock()
+		if first { // perhaps no head looks at loads yet
+			r.nudge()
+		}
+	}
+}
+
+// registration returns what this member's znode says. If there is not enough room, the loads are missing
+// that are smallest.
+func (r *run) registration() registration {
+	g := registration{Capacity: r.cfg.capacity, Loads: make(map[string]int)}
+	r.mu.Lock()
+	for name, p := range r.pieces {
+		if p.load > 0 {
+			g.Loads[name] = p.load
+		}
+	}
+	r.mu.Unlock()
+	room := r.client.MaxRequestSize() / 2
+	for _, name := range slices.SortedFunc(maps.Keys(g.Loads), func(a, b string) int {
+		return cmp.Or(cmp.Compare(g.Loads[b], g.Loads[a]), cmp.Compare(a, b))
+	}) {
+		if room -= len(name) + len(`"":1000000,`); room < 0 {
+			delete(g.Loads, name)
+		}
+	}
+	return g
+}
+
+// followLoads has the head look at the loads, if there are any.
+func (r *run) followLoads() {
+	switch {
+	case r.share == nil || !r.share.Weighs:
+		r.weigh = time.Time{}
+	case r.weigh.IsZero():
+		r.weigh = time.Now().Add(LoadPeriod)
+	}
+}
+
+// weighsNow reports whether a plan that is balanced is made again for the loads.
+func (r *run) weighsNow(plan *root) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.weighs || r.loaded && !plan.Weighs
+}
