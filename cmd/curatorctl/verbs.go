@@ -10,6 +10,7 @@ func verbs() []*verb {
 		{name: "locks", args: "[PATH]", most: 1, lasts: true, about: "list the locks and elections below a path", flags: verbLocks},
 		{name: "explain", args: "PATH", least: 1, most: 1, lasts: true, about: "say why a lock is stuck, and what helps", flags: verbExplain},
 		{name: "deadlocks", args: "[PATH]", most: 1, lasts: true, about: "list the clients that wait for each other in a cycle", flags: verbDeadlocks},
+		{name: "contention", args: "[PATH]", most: 1, lasts: true, about: "watch the locks below a path, and report turns, waits, holds and losses", flags: verbContention},
 		{name: "lock show", args: "PATH", least: 1, most: 1, about: "show the queue of a lock, and whether its owners are alive", flags: verbLockShow},
 		{name: "lock run", args: "PATH -- COMMAND...", least: 1, most: 1, lasts: true, verbatim: true, about: "run a command under a lock", flags: verbLockRun},
 		{name: "lock revoke", args: "PATH", least: 1, most: 1, about: "ask the holders at a path, or the owner of a node, to give way", flags: verbLockRevoke},

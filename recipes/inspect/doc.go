@@ -33,6 +33,17 @@
 // For a program the same is in [Explanation.Findings]. Explain asks the servers for their sessions; see [Sessions].
 // [Deadlocks] finds clients that wait for each other in a cycle.
 //
+// # What locks have to bear
+//
+//	traffic, err := inspect.Follow(ctx, client, "/locks")
+//	defer traffic.Close()
+//	time.Sleep(time.Minute)
+//	found := traffic.Take()
+//
+// [Contention] has the turns of each lock, how long clients waited and held, who held for longest, and the holds
+// that ended with their sessions. [Contention.WriteProfile] writes the same for go tool pprof. Follow makes no request for a
+// turn; it says what it costs.
+//
 // # What cannot be seen
 //
 //   - A lock without contenders is an empty folder, like any other.

@@ -396,7 +396,7 @@ func (q *queue) judge() {
 				reported = ahead
 			}
 		}
-		if s := q.census.Sessions[p.Session]; !p.Holds && q.isDead(s) && p.Path != reported && !told[p.Session] {
+		if s := q.census.Sessions[p.Session]; !p.Holds && q.census.isDead(s) && p.Path != reported && !told[p.Session] {
 			told[p.Session] = true
 			q.findDead(p, s, fmt.Sprintf("When the turn of %s comes, contenders behind it wait for its client.", Name(p)))
 		}
@@ -415,11 +415,6 @@ func (q *queue) first(holds bool) (p locks.Participant, found bool) {
 		return p, false
 	}
 	return q.Participants[i], true
-}
-
-// isDead reports whether a session has no client that answers. A session that no server lists is not known.
-func (q *queue) isDead(s *Session) bool {
-	return s != nil && (s.isLost() && q.census.Whole || s.isSilent())
 }
 
 // inFlight is longer than a client that is alive takes to learn that it has a permit.
@@ -441,7 +436,7 @@ func (q *queue) judgeWaiter(waiter locks.Participant) {
 	switch {
 	case waiter.Token == 0:
 		q.findUnreadable(waiter)
-	case q.isDead(s):
+	case q.census.isDead(s):
 		q.findDead(waiter, s, "It is the first, so the others wait for its client.")
 	case waiter.LockName == leaseName && time.Since(waiter.Since) > inFlight:
 		q.find(ReasonPaused, true, waiter.Path, "No client has a permit, and the first waiter gets none. So the maximum is 0: the semaphore is paused, "+
@@ -461,7 +456,7 @@ func (q *queue) judgeHolder(waiter *locks.Participant) {
 		case p.Token == 0:
 			q.findUnreadable(p)
 			return
-		case q.isDead(s):
+		case q.census.isDead(s):
 			q.findDead(p, s, "")
 			return
 		}
@@ -548,7 +543,7 @@ func (q *queue) findStranger(path string, out locks.Participant) {
 		q.find(ReasonForeign, true, path, fmt.Sprintf("%s It belongs to no session, so it stays until it is deleted. It is there since %s.",
 			text, time.UnixMilli(stat.Ctime).UTC().Format(time.RFC3339)), deleting(path))
 	default: // perhaps of a library that is not known here
-		q.find(ReasonForeign, q.isDead(q.census.Sessions[stat.EphemeralOwner]), path,
+		q.find(ReasonForeign, q.census.isDead(q.census.Sessions[stat.EphemeralOwner]), path,
 			text+" It belongs to "+q.census.Describe(stat.EphemeralOwner)+", and goes with it.", deleting(path))
 	}
 }

@@ -235,6 +235,26 @@ func compare(a, b contender) int {
 	}
 }
 
+// order goes through a queue, and says for each contender which one it waits for.
+type order struct {
+	next, last, beforeLast int // places from 1; those of the exclusive contenders that came last
+	number                 int32
+}
+
+// of returns the place, from 0, of the contender that the next one waits for. It is below 0 for none.
+func (o *order) of(c contender) int {
+	o.next++
+	switch {
+	case !c.shared:
+		o.last, o.beforeLast, o.number = o.next, o.last, c.number
+		return o.next - 2
+	case o.last > 0 && o.number == c.number:
+		return o.beforeLast - 1 // this reader has taken the place of that writer
+	default:
+		return o.last - 1
+	}
+}
+
 // isItem reports whether a name is an item of one of Curator's queues. In front of the number
 // there may be a priority, or a time or an id between bars, and nothing else. A QueueSharder's
 // folder is queue-<uuid>, and a UUID may end with ten decimal digits.

@@ -203,20 +203,12 @@ func (in folder) foreignTo(kind Kind) []string {
 func newLock(path string, q contenders, cfg config) *draft {
 	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: q.kind}}
 	d.whole = func() *draft { return newLock(path, q, cfg.ofAll()) }
-	lastExclusive, beforeThat := -1, -1
+	var before order
 	added := make([]*node, len(q.queue))
 	previous, isFirst := (*node)(nil), true // that takes part
 	for i, c := range q.queue {
 		n := node{lockName: c.lockName, isForeign: c.isForeign}
-		waitsFor := i - 1
-		if c.shared {
-			waitsFor = lastExclusive
-			if waitsFor >= 0 && q.queue[waitsFor].number == c.number {
-				waitsFor = beforeThat // this reader has taken the place of that writer
-			}
-		} else {
-			lastExclusive, beforeThat = i, lastExclusive
-		}
+		waitsFor := before.of(c)
 		n.holds = q.kind != Condition && waitsFor < 0
 		if q.kind != Condition && waitsFor >= 0 && added[waitsFor] != nil {
 			n.waitsFor = []string{added[waitsFor].path}

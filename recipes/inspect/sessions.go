@@ -52,6 +52,11 @@ type Census struct {
 	Whole    bool     // those are all servers of the ensemble
 }
 
+// isDead reports whether a session has no client that answers. A session that no server lists is not known.
+func (n Census) isDead(s *Session) bool {
+	return s != nil && (s.isLost() && n.Whole || s.isSilent())
+}
+
 // Sessions asks all servers of the client for their sessions, with the four-letter words cons, dump
 // and conf. It takes three connections to each server, one after another. What the servers do not say
 // is in the error, beside what others do: usually the words are not in 4lw.commands.whitelist.

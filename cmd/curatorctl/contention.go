@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"time"
+
+	"github.com/gocurator/curator/recipes/inspect"
+)
+
+// verbContention reports what locks had to bear.
+func verbContention(fs *flag.FlagSet) func(context.Context, *call) error {
+	lasts := timeFlag(fs, "for", "watch for this `time`, by default 1m; a signal ends it sooner, and reports")
+	most := numberFlag(fs, "top", "show the `number` of locks with the most waiters, by default 20; -o json has all", 1, 20)
+	file := textFlag(fs, "pprof", "write a profile for go tool pprof into this `file`, too")
+	return func(ctx context.Context, c *call) error {
+		traffic, err := inspect.Follow(ctx, c.client, c.arg(0, "/"))
+		if err != nil {
+			return err
+		}
+		defer traffic.Close()
+		if *lasts == 0 {
+			*lasts = time.Minute
+		}
+		select {
+		case <-time.After(*lasts):
+		case <-ctx.Done():
+		}
+		found := traffic.Take()
+		if *file != "" {
+			if err := writeProfile(*file, found); err != nil {
+				return err
+			}
+		}
+		if c.output == "json" {
+			err = c.json(found)
+		} else {
+			err = c.writeContention(found, *most)
+		}
+		return cmp.Or(err, context.Cause(ctx))
+	}
+}
+
+func writeProfile(name string, found inspect.Contention) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(found.WriteProfile(f), f.Close())
+}
+
+func (c *call) writeContention(found inspect.Contention, most int) error {
+	rows := [][]string{{"PATH", "KIND", "TURNS", "WAITERS", "MOST", "WAIT P50", "P99", "HOLD P50", "P99", "HELD", "LOST", "LONGEST HOLD"}}
+	for _, l := range found.Locks[:min(len(found.Locks), most)] {
+		longest := "-"
+		if len(l.Longest) > 0 {
+			t := l.Longest[0]
+			until, goesOn := t.Left, ""
+			if until.IsZero() {
+				until, goesOn = found.Until, " and goes on"
+			}
+			longest = seconds(until.Sub(t.Granted).Seconds()) + goesOn
+			if t.Owner != "" {
+				longest += " " + cut(t.Owner, longName)
+			}
+		}
+		rows = append(rows, []string{
+			printable(l.Path), string(l.Kind), strconv.Itoa(l.Turns), strconv.FormatFloat(l.Waiters, 'f', 1, 64), strconv.Itoa(l.Most),
+			seconds(l.Wait.P50), seconds(l.Wait.P99), seconds(l.Hold.P50), seconds(l.Hold.P99),
+			fmt.Sprintf("%.0f%%", 100*l.Held), strconv.Itoa(l.Losses), longest,
+		})
+	}
+	if err := c.table(rows); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("in %s; it took %d notifications, %d looks, %d reads and %d lists of sessions", seconds(found.Until.Sub(found.From).Seconds()),
+		found.Cost.Events, found.Cost.Looks, found.Cost.Reads, found.Cost.Censuses)
+	if n := len(found.Locks) - most; n > 0 {
+		text = fmt.Sprintf("%d more locks; ", n) + text
+	}
+	if found.Sampled {
+		text += "\nwithout a watch: turns between two looks are missing"
+	}
+	if found.Gaps > 0 {
+		text += fmt.Sprintf("\nthe connection was lost %d times, and times are not exact", found.Gaps)
+	}
+	if found.Partial {
+		text += "\nthere were too many locks to have all"
+	}
+	if found.Unknown != "" {
+		text += "\nlosses may be missing: " + oneLine(found.Unknown)
+	}
+	return c.println(text)
+}
+
+// seconds writes a time with three digits.
+func seconds(s float64) string {
+	d := time.Duration(s * float64(time.Second))
+	for unit := time.Duration(1); unit < time.Hour; unit *= 10 {
+		if d < 1000*unit {
+			return d.Round(unit).String()
+		}
+	}
+	return d.Round(time.Minute).String()
+}

@@ -1,0 +1,541 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect
+
+import (
+	"cmp"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+const (
+	maxLoads  = 50_000 // locks whose figures are kept
+	maxOwners = 200    // of one lock; the others are one
+	maxTurns  = 20_000 // that have ended, of all locks
+	longest   = 3      // holds of one lock
+)
+
+// Turn is one acquisition: a contender that waits, holds, or has left.
+type Turn struct {
+	Owner   string    `json:"owner"` // as [Name] says it; empty if the turn was too short to be read
+	Joined  time.Time `json:"joined"`
+	Granted time.Time `json:"granted,omitzero"` // zero while it waits
+	Left    time.Time `json:"left,omitzero"`    // zero while it is there
+	Lost    bool      `json:"lost,omitempty"`   // its client did not answer any more when it left
+	Early   bool      `json:"early,omitempty"`  // it was there before; its times are those at which it was first seen
+
+	path string // of the lock
+}
+
+// Load is what one lock had to bear.
+type Load struct {
+	Path    string  `json:"path"`
+	Kind    Kind    `json:"kind"`
+	Turns   int     `json:"turns"`   // that have ended, by a release or a loss
+	Losses  int     `json:"losses"`  // contenders that left when their clients did not answer any more
+	Held    float64 `json:"held"`    // the share of the time in which it was held, up to 1
+	Waiters float64 `json:"waiters"` // the mean
+	Most    int     `json:"mostWaiters"`
+	Wait    Times   `json:"wait"`    // of grants
+	Hold    Times   `json:"hold"`    // of holds that have ended
+	Longest []Turn  `json:"longest"` // holds, those that go on too
+	Owners  []Owner `json:"owners"`
+}
+
+// Times are times in seconds. P50 and P99 are within a hundredth.
+type Times struct {
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+	Max float64 `json:"max"`
+}
+
+// Owner is what one owner had of a lock.
+type Owner struct {
+	Name  string  `json:"name"` // empty for turns that were too short to be read
+	Turns int     `json:"turns"`
+	Hold  float64 `json:"hold"` // seconds, of all its turns together
+	Wait  float64 `json:"wait"`
+}
+
+// place is where a lock, or the queue in a folder, is.
+type place struct {
+	path string
+	kind Kind
+}
+
+// ledger has the queues below a path as they are, and what they have done since a time.
+type ledger struct {
+	since time.Time
+	lines map[place]*line
+	loads map[place]*load
+	past  []Turn // that have ended; a ring, once it is full
+	next  int    // place in the ring
+
+	first   bool            // what joins was there before
+	gone    map[string]bool // nodes that were deleted during a look; nil while there is none
+	dropped bool            // there is no room for more locks
+}
+
+func newLedger(now time.Time) *ledger {
+	return &ledger{since: now, lines: make(map[place]*line), loads: make(map[place]*load), first: true}
+}
+
+// turn is a contender in a line.
+type turn struct {
+	Turn
+	contender
+
+	of        *load
+	came      time.Time // when the node was first seen
+	isRead    bool      // Owner is known
+	dead      bool      // its client did not answer at the last look
+	accounted time.Time
+}
+
+// line is the queue in one folder.
+type line struct {
+	*load
+	folder string
+	turns  []*turn
+
+	// These are of a semaphore. Permits are acquired one by one, by the first in the entrance, so the last permit may
+	// wait until that one leaves.
+	entrance, permits *line // of each other
+	pending           *turn
+}
+
+// load is a Load that goes on.
+type load struct {
+	Load
+	at           time.Time // until when it is reckoned
+	wait, hold   spread
+	owners       map[string]*Owner
+	holders      int
+	waiters      int
+	held, waited time.Duration
+	longest      []Turn
+}
+
+func (l *ledger) loadAt(at place, now time.Time) *load {
+	if l.loads[at] == nil {
+		found := &load{Load: Load{Path: at.path, Kind: at.kind}, at: now, owners: make(map[string]*Owner)}
+		if len(l.loads) >= maxLoads {
+			l.dropped = true
+			return found
+		}
+		l.loads[at] = found
+	}
+	return l.loads[at]
+}
+
+func (l *ledger) lineAt(folder string, kind Kind, now time.Time) *line {
+	at := place{folder, kind}
+	if q := l.lines[at]; q != nil {
+		return q
+	}
+	q := &line{folder: folder}
+	l.lines[at] = q
+	if parent, name := framework.SplitPath(folder); kind == Semaphore && name == leasesFolder {
+		q.load = l.loadAt(place{parent, kind}, now)
+		turns := framework.JoinPath(parent, turnsFolder)
+		q.entrance = l.lineAt(turns, Mutex, now)
+		q.entrance.permits = q
+		delete(l.loads, place{turns, Mutex}) // it is no lock of its own
+		return q
+	}
+	q.load = l.loadAt(at, now)
+	return q
+}
+
+// sortOf returns the family of the node at a path, and reports whether it is a contender that takes part.
+func sortOf(path string) (folder string, f family, c contender, ok bool) {
+	folder, name := framework.SplitPath(path)
+	f, c, ok = parse(name)
+	return folder, f, c, ok && !c.isForeign && f.kind.IsLock()
+}
+
+func byPlace(t *turn, c contender) int { return compare(t.contender, c) }
+
+// created notes that a node is there.
+func (l *ledger) created(path string, now time.Time) {
+	if q, _ := l.insert(path, now); q != nil && !l.first {
+		q.settle(l, now)
+	}
+}
+
+func (l *ledger) insert(path string, now time.Time) (*line, *turn) {
+	folder, f, c, ok := sortOf(path)
+	if !ok {
+		return nil, nil
+	}
+	q := l.lineAt(folder, f.kind, now)
+	at, found := slices.BinarySearchFunc(q.turns, c, byPlace)
+	if found {
+		return q, q.turns[at]
+	}
+	t := &turn{Turn: Turn{Joined: now, Early: l.first, path: q.Path}, contender: c, of: q.load, came: now, accounted: now}
+	q.turns = slices.Insert(q.turns, at, t)
+	switch {
+	case q.entrance == nil:
+	case len(q.entrance.turns) == 0:
+		q.grant(t, now)
+	default:
+		head := q.entrance.turns[0]
+		t.Joined, t.accounted, t.Early = head.Joined, head.accounted, t.Early || head.Early
+		q.grant(q.pending, now)
+		q.pending = t
+	}
+	return q, t
+}
+
+// deleted notes that a node is gone.
+func (l *ledger) deleted(path string, now time.Time) {
+	if l.gone != nil {
+		l.gone[path] = true
+	}
+	folder, f, c, ok := sortOf(path)
+	q := l.lines[place{folder, f.kind}]
+	if !ok || q == nil {
+		return
+	}
+	if at, found := slices.BinarySearchFunc(q.turns, c, byPlace); found {
+		l.remove(q, at, now)
+		if !l.first {
+			q.settle(l, now)
+		}
+	}
+}
+
+func (l *ledger) remove(q *line, at int, now time.Time) {
+	t := q.turns[at]
+	q.turns = slices.Delete(q.turns, at, at+1)
+	if p := q.permits; p != nil {
+		if t.dead && (at > 0 || p.pending == nil) { // or its permit counts
+			p.Losses++
+		}
+		if at == 0 {
+			p.grant(p.pending, now)
+			p.pending = nil
+		}
+		return
+	}
+	if q.pending == t {
+		q.pending = nil
+	}
+	t.Left, t.Lost = now, t.dead
+	t.account(now)
+	if t.dead {
+		q.Losses++
+	}
+	if !t.Granted.IsZero() {
+		q.Turns++
+		q.owner(t.Owner).Turns++
+		q.keepLong(t.Turn)
+		if !t.Early {
+			q.hold.add(now.Sub(t.Granted))
+		}
+	}
+	if len(l.past) < maxTurns {
+		l.past = append(l.past, t.Turn)
+	} else {
+		l.past[l.next] = t.Turn
+		l.next = (l.next + 1) % maxTurns
+	}
+}
+
+// grant notes that a contender has the lock. Nil is none.
+func (q *line) grant(t *turn, now time.Time) {
+	if t == nil || !t.Granted.IsZero() {
+		return
+	}
+	t.account(now)
+	t.Granted = now
+	if !t.Early {
+		q.wait.add(now.Sub(t.Joined))
+	}
+}
+
+// settle finds out which contenders have the lock, after a change of the queue.
+func (q *line) settle(l *ledger, now time.Time) {
+	switch {
+	case q.permits != nil:
+		q.permits.settle(l, now)
+		return
+	case q.entrance != nil:
+		q.reckon(now, len(q.turns)-count(q.pending), len(q.entrance.turns))
+	default:
+		var before order
+		holders, waiting := 0, 0
+		for _, t := range q.turns {
+			if before.of(t.contender) < 0 {
+				holders++
+				q.grant(t, now)
+			} else if waiting++; waiting > 1 {
+				break // all that follow wait, too
+			}
+		}
+		q.reckon(now, holders, len(q.turns)-holders)
+	}
+	if len(q.turns) == 0 && (q.entrance == nil || len(q.entrance.turns) == 0) {
+		delete(l.lines, place{q.folder, q.Kind})
+		if q.entrance != nil {
+			delete(l.lines, place{q.entrance.folder, Mutex})
+		}
+	}
+}
+
+func count(t *turn) int {
+	if t == nil {
+		return 0
+	}
+	return 1
+}
+
+// reckon adds the time until now, and says what begins.
+func (l *load) reckon(now time.Time, holders, waiters int) {
+	passed := now.Sub(l.at)
+	l.at = now
+	l.waited += time.Duration(l.waiters) * passed
+	if l.holders > 0 {
+		l.held += passed
+	}
+	l.holders, l.waiters = holders, waiters
+	l.Most = max(l.Most, waiters)
+}
+
+// account adds the time until now to its owner.
+func (t *turn) account(now time.Time) {
+	passed := now.Sub(t.accounted).Seconds()
+	if passed <= 0 {
+		return
+	}
+	o := t.of.owner(t.Owner)
+	t.accounted = now
+	if t.Granted.IsZero() {
+		o.Wait += passed
+	} else {
+		o.Hold += passed
+	}
+}
+
+func (l *load) owner(name string) *Owner {
+	if l.owners[name] == nil {
+		if len(l.owners) >= maxOwners {
+			name = "(others)"
+		}
+		if l.owners[name] == nil {
+			l.owners[name] = &Owner{Name: name}
+		}
+	}
+	return l.owners[name]
+}
+
+func (l *load) keepLong(t Turn) {
+	l.longest = append(l.longest, t)
+	slices.SortStableFunc(l.longest, func(a, b Turn) int { return cmp.Compare(b.Left.Sub(b.Granted), a.Left.Sub(a.Granted)) })
+	l.longest = l.longest[:min(len(l.longest), longest)]
+}
+
+// looked compares the queues with those that a look has found, which has begun at a time.
+func (l *ledger) looked(found []Recipe, isWhole bool, begun, now time.Time) {
+	seen := make(map[string]bool)
+	for _, r := range found {
+		for _, p := range r.Participants {
+			if l.gone[p.Path] || !r.Kind.IsLock() {
+				continue
+			}
+			q, t := l.insert(p.Path, now)
+			if q == nil {
+				continue
+			}
+			seen[p.Path] = true
+			t.identify(p)
+			if l.first && q.entrance != nil && !p.Holds {
+				t.Granted, q.pending = time.Time{}, t
+			}
+		}
+	}
+	for _, q := range slices.Collect(maps.Values(l.lines)) {
+		for i := len(q.turns) - 1; i >= 0 && isWhole; i-- {
+			if t := q.turns[i]; t.came.Before(begun) && !seen[framework.JoinPath(q.folder, t.name)] {
+				l.remove(q, i, now)
+			}
+		}
+		q.settle(l, now)
+	}
+	l.gone, l.first = nil, false
+}
+
+func (t *turn) identify(p locks.Participant) {
+	if t != nil && p.Token != 0 && !p.RevocationRequested() {
+		t.Owner, t.isRead = Name(p), true
+	}
+}
+
+// unread returns the paths of some contenders whose owners are not known, holders first.
+func (l *ledger) unread(most int) []string {
+	var hold, wait []string
+	for _, q := range l.lines {
+		for _, t := range q.turns {
+			switch {
+			case t.isRead:
+			case t.Granted.IsZero() && len(wait) < most:
+				wait = append(wait, framework.JoinPath(q.folder, t.name))
+			case !t.Granted.IsZero() && len(hold) < most:
+				hold = append(hold, framework.JoinPath(q.folder, t.name))
+			}
+		}
+	}
+	paths := slices.Concat(hold, wait)
+	return paths[:min(len(paths), most)]
+}
+
+// read notes what the node of a contender says. A node that cannot be read is not tried again.
+func (l *ledger) read(path string, data []byte, stat framework.Stat) {
+	folder, f, c, _ := sortOf(path)
+	q := l.lines[place{folder, f.kind}]
+	if q == nil {
+		return
+	}
+	if at, found := slices.BinarySearchFunc(q.turns, c, byPlace); found {
+		q.turns[at].isRead = true
+		q.turns[at].identify(locks.ParticipantOf(path, c.lockName, data, stat))
+	}
+}
+
+// mark notes which contenders have clients that do not answer, by the full paths of their nodes.
+func (l *ledger) mark(dead map[string]bool, full func(string) string) {
+	for _, q := range l.lines {
+		for _, t := range q.turns {
+			t.dead = len(dead) > 0 && dead[full(framework.JoinPath(q.folder, t.name))]
+		}
+	}
+}
+
+// take returns what has been since the last take, and begins again.
+func (l *ledger) take(now time.Time) []Load {
+	for _, q := range l.lines {
+		q.reckon(now, q.holders, q.waiters)
+		for _, t := range q.turns {
+			t.account(now)
+			if !t.Granted.IsZero() {
+				until := t.Turn
+				until.Left = now
+				q.keepLong(until)
+			}
+		}
+	}
+	var all []Load
+	for _, f := range l.loads {
+		if f.held > 0 || f.waited > 0 || f.Turns > 0 {
+			all = append(all, f.done(now.Sub(l.since)))
+		}
+	}
+	slices.SortFunc(all, func(a, b Load) int {
+		return cmp.Or(cmp.Compare(b.Waiters, a.Waiters), cmp.Compare(b.Held, a.Held), cmp.Compare(a.Path, b.Path), cmp.Compare(a.Kind, b.Kind))
+	})
+	l.since, l.dropped = now, false
+	l.loads = make(map[place]*load)
+	for _, q := range l.lines {
+		if q.permits != nil {
+			continue
+		}
+		holders, waiters := q.holders, q.waiters
+		q.load = l.loadAt(place{q.Path, q.Kind}, now)
+		q.reckon(now, holders, waiters)
+		for _, t := range q.turns {
+			t.of = q.load
+		}
+	}
+	return all
+}
+
+func (l *load) done(lasted time.Duration) Load {
+	r := l.Load
+	r.Held, r.Waiters = l.held.Seconds()/lasted.Seconds(), l.waited.Seconds()/lasted.Seconds()
+	r.Wait, r.Hold = l.wait.times(), l.hold.times()
+	r.Longest = append([]Turn{}, l.longest...)
+	for i := range r.Longest {
+		if t := &r.Longest[i]; t.Left.Equal(l.at) {
+			t.Left = time.Time{} // it goes on
+		}
+	}
+	r.Owners = []Owner{}
+	for _, o := range l.owners {
+		r.Owners = append(r.Owners, *o)
+	}
+	slices.SortFunc(r.Owners, func(a, b Owner) int {
+		return cmp.Or(cmp.Compare(b.Hold, a.Hold), cmp.Compare(b.Wait, a.Wait), cmp.Compare(a.Name, b.Name))
+	})
+	return r
+}
+
+// turnsOf returns the turns at a lock that were there after a time, by when they joined.
+func (l *ledger) turnsOf(path string, after time.Time) []Turn {
+	var found []Turn
+	for _, t := range l.past {
+		if t.path == path && t.Left.After(after) {
+			found = append(found, t)
+		}
+	}
+	for _, q := range l.lines {
+		of := q
+		if q.permits != nil {
+			of = q.permits
+		}
+		for i, t := range q.turns {
+			if of.Path == path && (i > 0 || of == q || of.pending == nil) {
+				found = append(found, t.Turn)
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Turn) int {
+		return cmp.Or(a.Joined.Compare(b.Joined), orLater(a.Left).Compare(orLater(b.Left)), orLater(a.Granted).Compare(orLater(b.Granted)))
+	})
+	return found
+}
+
+// orLater puts what has not come yet after all that has.
+func orLater(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Unix(1<<40, 0)
+	}
+	return t
+}
+
+// spread counts times in classes that are two hundredths wide.
+type spread struct {
+	counts map[int]int
+	n      int
+	max    time.Duration
+}
+
+// width is the logarithm of how much longer each class is than the one before.
+var width = math.Log(1.02)
+
+func (s *spread) add(d time.Duration) {
+	if s.counts == nil {
+		s.counts = make(map[int]int)
+	}
+	s.counts[int(math.Log(float64(max(d, 1)))/width)]++
+	s.n++
+	s.max = max(s.max, d)
+}
+
+// at returns the time that a share of all does not exceed, in seconds.
+func (s *spread) at(share float64) float64 {
+	left := int(math.Ceil(share * float64(s.n)))
+	for _, class := range slices.Sorted(maps.Keys(s.counts)) {
+		if left -= s.counts[class]; left <= 0 {
+			return min(math.Exp((float64(class)+0.5)*width), float64(s.max)) / float64(time.Second)
+		}
+	}
+	return 0
+}
+
+func (s *spread) times() Times { return Times{s.at(0.5), s.at(0.99), s.max.Seconds()} }
