@@ -245,7 +245,8 @@ func (n *DistributedAtomicNumber[T]) run() {
 func (n *DistributedAtomicNumber[T]) next() *batch[T] {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.running = len(n.waiting) > 0; !n.running {
+	if len(n.waiting) == 0 {
+		n.running = false
 		return nil
 	}
 	all, scope := n.waiting, callscope.Of(n.waiting[0].ctx)
@@ -274,13 +275,11 @@ func (n *DistributedAtomicNumber[T]) write(b *batch[T]) {
 	o := n.changeOrPanic(b.ctx, func(pre T) T { return pre + sum })
 	at := o.value.Pre
 	for _, a := range b.additions {
-		part := o
-		part.value.Pre, part.value.Post = at, at+a.delta
-		at = part.value.Post
-		if o.err != nil || o.panicked != nil {
-			part.value = Value[T]{}
+		if o.err == nil && o.panicked == nil {
+			o.value.Pre, o.value.Post = at, at+a.delta
+			at = o.value.Post
 		}
-		a.done <- part
+		a.done <- o
 	}
 }
 
@@ -298,14 +297,18 @@ func (n *DistributedAtomicNumber[T]) changeOrPanic(ctx context.Context, next fun
 
 // change changes the number to what next makes of it.
 func (n *DistributedAtomicNumber[T]) change(ctx context.Context, next func(T) T) outcome[T] {
-	var o outcome[T]
-	_, o.value.Stats, o.err = n.value.change(ctx, func(data []byte, _ bool) ([]byte, error) {
+	var value Value[T]
+	_, stats, err := n.value.change(ctx, func(data []byte, _ bool) ([]byte, error) {
 		pre, err := decode[T](data)
 		if err != nil {
 			return nil, err
 		}
-		o.value.Pre, o.value.Post = pre, next(pre)
-		return encode(o.value.Post), nil
+		value.Pre, value.Post = pre, next(pre)
+		return encode(value.Post), nil
 	})
-	return o
+	if err != nil {
+		return outcome[T]{err: err}
+	}
+	value.Stats = stats
+	return outcome[T]{value: value}
 }

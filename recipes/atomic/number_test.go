@@ -225,8 +225,9 @@ func TestNumberAdditionWithAnEndedContextAddsNothing(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(reason)
 
-	_, err := long.Increment(ctx)
+	value, err := long.Increment(ctx)
 
+	require.Zero(t, value)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, reason)
 	require.False(t, framework.OutcomeUnknown(err))
@@ -278,9 +279,10 @@ func TestNumberLostReplyIsNeverCountedTwice(t *testing.T) {
 			require.NoError(t, err)
 			server.Intercept(zkserver.Nth(1, zkserver.OpSetData, c.fault))
 
-			_, err = long.Increment(zktest.Context(t))
+			value, err := long.Increment(zktest.Context(t))
 
 			require.Equal(t, c.unknown, err != nil, "%v", err)
+			require.Equal(t, c.unknown, value == atomic.Value[int64]{}, "%v", value)
 			require.Equal(t, c.unknown, framework.OutcomeUnknown(err))
 			number, err := long.Get(zktest.Context(t))
 			require.NoError(t, err)
@@ -330,11 +332,12 @@ func TestNumberNextBlockFails(t *testing.T) {
 		}
 		require.NoError(t, client.Set(zktest.Context(t), long.Path(), []byte("bad")))
 
-		_, err = cached.Next(zktest.Context(t))
+		number, err := cached.Next(zktest.Context(t))
 		require.ErrorIs(t, err, atomic.ErrCorrupted)
+		require.Zero(t, number)
 
 		require.NoError(t, long.ForceSet(zktest.Context(t), 40))
-		number, err := cached.Next(zktest.Context(t))
+		number, err = cached.Next(zktest.Context(t))
 		require.NoError(t, err)
 		require.Equal(t, int64(41), number)
 	})

@@ -54,13 +54,16 @@ func TestHeader(t *testing.T) {
 		"9223372036854775808": `fence: invalid fencing token: Fence-Token: "9223372036854775808", expected a number from 1 to 9223372036854775807`,
 		"-1":                  `fence: invalid fencing token: Fence-Token: "-1", expected a number from 1 to 9223372036854775807`,
 	} {
-		_, err := fence.FromHeader(http.Header{fence.Header: {value}})
+		token, err := fence.FromHeader(http.Header{fence.Header: {value}})
 		require.EqualError(t, err, message)
+		require.Zero(t, token)
 	}
-	_, err := fence.FromHeader(http.Header{fence.Header: {"1", "2"}})
+	token, err := fence.FromHeader(http.Header{fence.Header: {"1", "2"}})
 	require.ErrorIs(t, err, fence.ErrInvalidToken)
-	_, err = fence.FromHeader(http.Header{})
+	require.Zero(t, token)
+	token, err = fence.FromHeader(http.Header{})
 	require.ErrorIs(t, err, fence.ErrNoToken)
+	require.Zero(t, token)
 	over := errors.New("over")
 	header := http.Header{}
 	require.ErrorIs(t, fence.SetHeader(header, &lease{1, over}), over)
@@ -123,7 +126,7 @@ func TestHandlerThatLacksAField(t *testing.T) {
 
 func TestTransport(t *testing.T) {
 	url, passed := server(t)
-	older, newer := &lease{token: 4}, &lease{token: 9}
+	older, newer := &lease{token: 14}, &lease{token: 19}
 	put := func(l *lease) error {
 		body := &closing{Reader: strings.NewReader("text")}
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, body)
@@ -143,7 +146,7 @@ func TestTransport(t *testing.T) {
 	require.ErrorIs(t, err, fence.ErrStale)
 	var stale *fence.StaleError
 	require.ErrorAs(t, err, &stale)
-	require.Equal(t, fence.StaleError{Token: 4, Newest: 9}, *stale)
+	require.Equal(t, fence.StaleError{Token: 14, Newest: 19}, *stale)
 	newer.err = errors.New("the lease is over")
 	require.ErrorIs(t, put(newer), newer.err)
 	require.Equal(t, 2, passed())

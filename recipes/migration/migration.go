@@ -102,7 +102,7 @@ func (m *Manager) migrate(ctx context.Context, set Set) error {
 		err := lock.Do(ctx, func(ctx context.Context) error { return m.apply(ctx, locks.LeaseFrom(ctx), set) })
 		// With the lock a connection is lost, too. The transaction depends on the lock, so it can no longer be applied once
 		// the lock is held again. The records tell then whether it was.
-		if err == nil || errors.As(err, new(*locks.LostError)) || framework.OutcomeUnknown(err) && framework.Retryable(err) {
+		if errors.As(err, new(*locks.LostError)) || framework.OutcomeUnknown(err) && framework.Retryable(err) {
 			return err
 		}
 		return backoff.Permanent(err)
@@ -135,7 +135,7 @@ func (m *Manager) applySome(ctx context.Context, lease *locks.Lease, set Set) (e
 	if isMissing {
 		return false, m.client.CreateContainers(ctx, set.MetadataPath)
 	}
-	for n := len(left); ; n = (n + 1) / 2 {
+	for n := len(left); ; n /= 2 {
 		ops := []framework.Op{framework.SetDataOp(set.MetadataPath, data, framework.WithVersion(folder.Version), framework.Uncompressed())}
 		for _, migration := range left[:n] {
 			for _, o := range migration {

@@ -119,7 +119,7 @@ func TestMigrationsOfANewServerMayBeLargerThanARequest(t *testing.T) {
 		client := zktest.Client(t, server)
 		s := set(1)
 		for i := range 7 {
-			s.Migrations = append(s.Migrations, migration.Migration{migration.Create(fmt.Sprint("/app/", i), make([]byte, 300_000))})
+			s.Migrations = append(s.Migrations, migration.Migration{migration.Create(fmt.Sprint("/app/", i), make([]byte, 600_000))})
 		}
 		require.NoError(t, newManager(t, client).Migrate(zktest.Context(t), s))
 		names, err := client.Children(zktest.Context(t), "/app")

@@ -3,8 +3,10 @@
 package shared_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math"
 	"testing"
 	"testing/synctest"
@@ -207,6 +209,24 @@ func TestSharedWhatIsNoCountIsRefused(t *testing.T) {
 	require.ErrorIs(t, other.Start(zktest.Context(t)), shared.ErrCorrupted)
 }
 
+func TestSharedListenersPanicAndDataThatIsNoCountAreLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		c := started(t, client, 1)
+		c.OnChange(func(shared.VersionedCount) { panic("the user's own fault") })
+		require.NoError(t, c.SetCount(t.Context(), 2))
+		synctest.Wait()
+		require.Contains(t, log.String(), "a listener of a shared value panicked")
+		require.NotContains(t, log.String(), "not a count")
+
+		require.NoError(t, client.Set(t.Context(), path, []byte("abc")))
+
+		synctest.Wait()
+		require.Contains(t, log.String(), "a shared count has data that is not a count")
+	})
+}
+
 func TestSharedBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	_, err := shared.NewSharedValue(nil, path, nil)
@@ -230,7 +250,8 @@ func TestSharedOlderValueNeverReplacesANewerOne(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, v.Start(zktest.Context(t)))
 	t.Cleanup(func() { require.NoError(t, v.Close()) })
-	newest := v.VersionedValue() // of this history
+	first := v.VersionedValue()
+	newest := first // of this history
 	newest.Value, newest.Version, newest.Zxid = []byte("new"), 1, math.MaxInt64
 	v.Learn(newest)
 
@@ -239,6 +260,9 @@ func TestSharedOlderValueNeverReplacesANewerOne(t *testing.T) {
 	v.Learn(old)
 
 	require.Equal(t, newest, v.VersionedValue())
+	set, err := v.TrySetValue(t.Context(), first, nil)
+	require.NoError(t, err)
+	require.False(t, set, "the server would set it, but the value is known to be replaced")
 }
 
 func TestSharedCountThatWasNoneCanBeStartedLater(t *testing.T) {
@@ -343,35 +367,69 @@ func TestSharedWhatIsClosedSaysSo(t *testing.T) {
 }
 
 // Servers that begin again may have another value with the same version and the same Zxid.
-func TestSharedTryDoesNotReplaceAnotherValueWithTheSameNumbers(t *testing.T) {
+func TestSharedTryReplacesNoOtherValueWithTheSameNumbers(t *testing.T) {
+	for restored, wantSet := range map[string]bool{"before": true, "another": false} {
+		t.Run(restored, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				open := func(content string) (*zkserver.Server, *framework.Framework, *shared.SharedValue) {
+					server := zktest.NewServer(t, zkserver.WithoutListener())
+					client := zktest.Client(t, server)
+					v, err := shared.NewSharedValue(client, "/value", []byte(content))
+					require.NoError(t, err)
+					require.NoError(t, v.Start(t.Context()))
+					t.Cleanup(func() { require.NoError(t, v.Close()) })
+					return server, client, v
+				}
+				server, client, v := open("before")
+				other, _, w := open(restored)
+				known := v.VersionedValue()
+				require.Equal(t, known.Version, w.VersionedValue().Version)
+				require.Equal(t, known.Zxid, w.VersionedValue().Zxid)
+				var heard []string
+				v.OnChange(func(value shared.VersionedValue) { heard = append(heard, string(value.Value)) })
+				session := client.Session()
+				require.NoError(t, server.Stop())
+				require.NoError(t, server.Restore(other.Backup(), 0))
+				require.NoError(t, server.Restart())
+				zktest.Await(t, session.Done(), "the end of the session")
+				require.NoError(t, client.BlockUntilConnected(t.Context()))
+
+				set, err := v.TrySetValue(t.Context(), known, []byte("after"))
+
+				require.NoError(t, err)
+				require.Equal(t, wantSet, set)
+				want := map[bool]string{true: "after", false: restored}[wantSet]
+				require.Equal(t, want, string(v.Value()))
+				data, err := client.Get(t.Context(), "/value")
+				require.NoError(t, err)
+				require.Equal(t, want, string(data))
+				synctest.Wait()
+				require.Equal(t, []string{want}, heard)
+			})
+		})
+	}
+}
+
+func TestCloseWaitsForItsGoroutine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		open := func(content string) (*zkserver.Server, *framework.Framework, *shared.SharedValue) {
-			server := zktest.NewServer(t, zkserver.WithoutListener())
-			client := zktest.Client(t, server)
-			v, err := shared.NewSharedValue(client, "/value", []byte(content))
-			require.NoError(t, err)
-			require.NoError(t, v.Start(t.Context()))
-			t.Cleanup(func() { require.NoError(t, v.Close()) })
-			return server, client, v
-		}
-		server, client, v := open("before")
-		other, _, w := open("another")
-		known := v.VersionedValue()
-		require.Equal(t, known.Version, w.VersionedValue().Version)
-		require.Equal(t, known.Zxid, w.VersionedValue().Zxid)
-		session := client.Session()
-		require.NoError(t, server.Stop())
-		require.NoError(t, server.Restore(other.Backup(), 0))
-		require.NoError(t, server.Restart())
-		zktest.Await(t, session.Done(), "the end of the session")
-		require.NoError(t, client.BlockUntilConnected(t.Context()))
-
-		set, err := v.TrySetValue(t.Context(), known, []byte("after"))
-
+		const throttled = -127
+		server, release := zktest.NewServer(t, zkserver.WithoutListener()), make(chan struct{})
+		policy := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) { <-release; return 0, true })
+		client := zktest.Client(t, server, framework.WithRetryPolicy(policy))
+		v, err := shared.NewSharedValue(client, path, nil)
 		require.NoError(t, err)
-		require.False(t, set)
-		data, err := client.Get(t.Context(), "/value")
-		require.NoError(t, err)
-		require.Equal(t, "another", string(data))
+		require.NoError(t, v.Start(t.Context()))
+		synctest.Wait()
+		server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(throttled)))
+		require.NoError(t, v.SetValue(t.Context(), []byte("new")))
+		synctest.Wait() // its goroutine is in the policy now
+		closed := make(chan error, 1)
+		go func() { closed <- v.Close() }()
+		synctest.Wait()
+		require.Empty(t, closed)
+
+		close(release)
+
+		require.NoError(t, <-closed)
 	})
 }

@@ -124,16 +124,13 @@ func (v *SharedValue) createOrRead(ctx context.Context) (VersionedValue, error) 
 	}
 }
 
-// read reads the value within one history.
+// read reads the value. It names the history before the read: a value of a later history is then read once more
+// before it is compared.
 func (v *SharedValue) read(ctx context.Context) (VersionedValue, error) {
-	for {
-		history := v.client.History()
-		var stat framework.Stat
-		data, err := v.client.Get(ctx, v.path, framework.StoringStatIn(&stat))
-		if err != nil || v.client.History() == history {
-			return versioned(data, &stat, history), err
-		}
-	}
+	history := v.client.History()
+	var stat framework.Stat
+	data, err := v.client.Get(ctx, v.path, framework.StoringStatIn(&stat))
+	return versioned(data, &stat, history), err
 }
 
 func (v *SharedValue) usable(starts bool) error {

@@ -74,8 +74,10 @@ func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], erro
 // calls returned true. The path fits as many names of the form.
 func (f *Folder[T]) walk(c *cache.CuratorCache, path string, names int, yield func(*cache.ChildData) bool) bool {
 	if names == len(f.form) { // the path of the cache
-		data, found := c.Get(path)
-		return !found || yield(data)
+		if data, found := c.Get(path); found {
+			yield(data)
+		}
+		return true // there is no other
 	}
 	if name := f.form[names]; !isParameter(name) {
 		return f.walk(c, framework.JoinPath(path, name), names+1, yield)
