@@ -58,6 +58,7 @@ func (s *LeaderSelector) RequeueAfterItsLastTerm() (bool, error) {
 	if err := s.enter(); err != nil {
 		return false, err
 	}
+	defer s.leave()
 	s.again()
 	return s.Requeue(), nil
 }

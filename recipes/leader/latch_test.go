@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -130,6 +131,27 @@ func TestCloseWithOverridesTheMode(t *testing.T) {
 
 		require.Equal(t, leader.Change{Term: begin.Term, Err: leader.ErrClosed}, zktest.Await(t, changes, "the end"))
 	})
+}
+
+func TestCloseLogsARemovalThatFails(t *testing.T) {
+	for fault, isLogged := range map[zkserver.Fault]bool{zkserver.Pass: false, zkserver.FailWith(-102): true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client, log := logging(t, server)
+			latch := started(t, client)
+			awaitLeadership(t, latch)
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == zkserver.OpDelete {
+					return fault
+				}
+				return zkserver.Pass
+			})
+
+			require.NoError(t, latch.Close())
+
+			require.Equal(t, isLogged, strings.Contains(log(), "could not leave its election"))
+		})
+	}
 }
 
 // Another goroutine has released the leadership, and the server has not answered yet.

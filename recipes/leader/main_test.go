@@ -3,6 +3,8 @@
 package leader_test
 
 import (
+	"bytes"
+	"log/slog"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -10,6 +12,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -75,4 +78,15 @@ func newSelector(tb testing.TB, client *framework.Framework, opts ...leader.Opti
 	selector, err := leader.NewLeaderSelector(client, election, opts...)
 	require.NoError(tb, err)
 	return selector
+}
+
+// logging returns a client, and a function that closes it and returns its log.
+func logging(t *testing.T, server *zkserver.Server) (client *framework.Framework, log func() string) {
+	t.Helper()
+	var text bytes.Buffer
+	client = zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
+	return client, func() string {
+		require.NoError(t, client.Close()) // which writes what is in the queue of the log
+		return text.String()
+	}
 }

@@ -157,10 +157,10 @@ func (o *observer) list(ctx context.Context) (watch *framework.Watch, err error)
 		return watch, err
 	}
 	watch.Cancel()
-	watch = nil
-	if o.queue, err = o.internals.Queue(ctx, framework.Watched(&watch)); err != nil || len(o.queue) == 0 {
-		return watch, err
+	var folder *framework.Watch
+	if o.queue, err = o.internals.Queue(ctx, framework.Watched(&folder)); err != nil || len(o.queue) == 0 {
+		return folder, err
 	}
-	watch.Cancel()
+	folder.Cancel()
 	return nil, nil
 }

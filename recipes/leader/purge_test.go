@@ -165,7 +165,8 @@ func TestPurgeGoesPastWhatItCannotDelete(t *testing.T) {
 	create("/jobs/report/done/key-3/child")
 	arrived, release := holdFirstDeletion(server)
 	result := make(chan error, 1)
-	once := newOnce(t, zktest.Client(t, server))
+	purger, log := logging(t, server)
+	once := newOnce(t, purger)
 	go func() { result <- once.PurgeOlderThan(t.Context(), -time.Hour) }()
 	zktest.Await(t, arrived, "the deletion")
 	create("/jobs/report/done/key-4/child")
@@ -174,6 +175,7 @@ func TestPurgeGoesPastWhatItCannotDelete(t *testing.T) {
 
 	require.NoError(t, zktest.Await(t, result, "the purge"))
 	require.ElementsMatch(t, []string{"key-3", "key-4"}, childrenOf(t, client, "/jobs/report/done"))
+	require.Contains(t, log(), "curator.path=/jobs/report/done/key-3 markers=1")
 }
 
 // Without containers no server deletes the folders of the locks.
@@ -218,7 +220,8 @@ func TestPurgeOnePurgerAtATime(t *testing.T) {
 func TestPurgeMarkersThatCannotBeReadEndNoPurge(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	once := newOnce(t, client)
+	purger, log := logging(t, server)
+	once := newOnce(t, purger)
 	createMarkers(t, client, 250)
 	for _, i := range []int{0, 100, 249} {
 		require.NoError(t, client.SetACL(zktest.Context(t), fmt.Sprintf("/jobs/report/done/key-%d", i), framework.DigestACL(zk.PermAll, "admin", "x")))
@@ -227,13 +230,17 @@ func TestPurgeMarkersThatCannotBeReadEndNoPurge(t *testing.T) {
 	require.NoError(t, once.PurgeOlderThan(zktest.Context(t), -time.Hour))
 
 	require.ElementsMatch(t, []string{"key-0", "key-100", "key-249"}, childrenOf(t, client, "/jobs/report/done"))
+	text := log()
+	require.Contains(t, text, "markers=3")
+	require.NotContains(t, text, "old markers stay", "this purge has not failed")
 }
 
 // Only a permission is of one marker. Another failure ends the purge, as the next one may succeed.
 func TestPurgeAReadThatFailsEndsThePurge(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	once := newOnce(t, client)
+	purger, log := logging(t, server)
+	once := newOnce(t, purger)
 	createMarkers(t, client, 3)
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpExists && r.Path == "/jobs/report/done/key-1" {
@@ -245,6 +252,7 @@ func TestPurgeAReadThatFailsEndsThePurge(t *testing.T) {
 	require.Error(t, once.PurgeOlderThan(zktest.Context(t), -time.Hour))
 
 	require.Len(t, childrenOf(t, client, "/jobs/report/done"), 3)
+	require.Contains(t, log(), "old markers stay until the next purge")
 }
 
 func TestPurgeAgeOfAMarkerIsTheTimeSinceItsRun(t *testing.T) {

@@ -93,12 +93,7 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 	if err := s.enter(); err != nil {
 		return err
 	}
-	running := true
-	defer func() {
-		if running {
-			s.leave()
-		}
-	}()
+	defer s.leave()
 	var p attempt.Pause
 	for {
 		err := s.standOnce(ctx, lead)
@@ -106,7 +101,6 @@ func (s *LeaderSelector) Run(ctx context.Context, lead func(context.Context) err
 		case errors.Is(err, ErrStop):
 			return nil
 		case !s.again():
-			running = false // and another Run may be under way by now
 			return err
 		case attempt.Ended(s.client) != nil:
 			return endedWith(err, attempt.Ended(s.client))
@@ -188,13 +182,14 @@ func (s *LeaderSelector) end() {
 	s.lease, s.interrupt = nil, nil
 }
 
-// again reports whether to stand for election again, and takes a request to do so. If not, the Run
-// is over from then on: no Requeue may succeed that would not be heard.
+// again reports whether to stand for election again, and takes a request to do so. If not, no Requeue may succeed
+// from then on, as it would not be heard.
 func (s *LeaderSelector) again() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.running, s.requeued = s.autoRequeue || s.requeued, false
-	return s.running
+	again := s.autoRequeue || s.requeued
+	s.requeued = !again
+	return again
 }
 
 // Requeue makes the Run that is under way stand for election once more after its present

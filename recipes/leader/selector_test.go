@@ -215,6 +215,7 @@ func TestInterruptLeadership(t *testing.T) {
 		require.NoError(t, second.ctx.Err())
 		second.done <- nil
 		require.NoError(t, zktest.Await(t, result, "the end"))
+		require.False(t, selector.InterruptLeadership(), "no term is under way")
 	})
 }
 
