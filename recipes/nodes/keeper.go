@@ -128,13 +128,10 @@ func (k *keeper) step(ctx context.Context) error {
 	data, newest, written := k.wanted()
 	history := k.client.History()
 	if written == newest && k.history != history {
-		same, err := k.hasData(ctx, path, data)
-		switch {
-		case err != nil:
-			return err
-		case same:
+		// Servers that were restored may have older data.
+		if have, err := k.client.Get(ctx, path); err == nil && bytes.Equal(have, data) {
 			k.history = history
-		default:
+		} else {
 			written = 0
 		}
 	}
@@ -158,16 +155,6 @@ func (k *keeper) step(ctx context.Context) error {
 	k.stands(path, written)
 	k.wait(ctx, watch)
 	return nil
-}
-
-// hasData reports whether the znode is known to have this data: servers that were restored may
-// have older data.
-func (k *keeper) hasData(ctx context.Context, path string, data []byte) (bool, error) {
-	have, err := k.client.Get(ctx, path)
-	if err != nil && mayPass(err) && !errors.Is(err, framework.ErrNoNode) {
-		return false, err
-	}
-	return err == nil && bytes.Equal(have, data), nil
 }
 
 // fits reports whether a znode is of the kind that must be: an ephemeral one
@@ -319,8 +306,8 @@ func (k *keeper) remove(ctx context.Context) {
 	loop := attempt.Loop{Client: k.client, Failed: k.remains}
 	k.remains(loop.Do(ctx, func(ctx context.Context) error {
 		err := k.removeOnce(ctx)
-		if err != nil && !mayPass(err) {
-			return backoff.Permanent(err)
+		if !mayPass(err) {
+			return backoff.Permanent(err) // nil if there is none
 		}
 		return err
 	}))

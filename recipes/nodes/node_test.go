@@ -205,6 +205,68 @@ func TestNodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
 	})
 }
 
+func TestNodeThatMayNotReplaceWhatIsLeftOverSaysSo(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		_, err := zktest.Client(t, server).Create(t.Context(), path, nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		refused := true
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpMulti && refused {
+				return zkserver.FailWith(-102) // NoAuth
+			}
+			return zkserver.Pass
+		})
+		node := newNode(t, client, framework.Ephemeral)
+		require.NoError(t, node.Start())
+
+		require.ErrorIs(t, node.WaitForInitialCreate(t.Context()), framework.ErrNoAuth)
+
+		refused = false
+	})
+}
+
+// Servers that were restored have older data, or the same.
+func TestNodeDataIsWrittenAgainAfterARestore(t *testing.T) {
+	for backedUp, writes := range map[string]int64{"older": 1, "newest": 0} {
+		inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+			node := started(t, client, framework.Persistent)
+			require.NoError(t, node.SetData(t.Context(), []byte(backedUp)))
+			backup := server.Backup()
+			require.NoError(t, node.SetData(t.Context(), []byte("newest")))
+			reads, sets := countRequests(t, server, zkserver.OpGetData), countRequests(t, server, zkserver.OpSetData)
+			session := client.Session()
+			require.NoError(t, server.Stop())
+			require.NoError(t, server.Restore(backup, 0))
+			require.NoError(t, server.Restart())
+
+			zktest.Await(t, session.Done(), "the end of the session")
+			time.Sleep(time.Minute)
+
+			require.Equal(t, writes, sets.Load())
+			require.Equal(t, int64(1), reads.Load())
+			data, err := client.Get(t.Context(), path)
+			require.NoError(t, err)
+			require.Equal(t, "newest", string(data))
+		})
+	}
+}
+
+func TestCloseThatIsRefusedSaysSoAndAsksNoMore(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		protectedFolder(t, client, framework.PermAll&^framework.PermDelete)
+		node, err := nodes.NewPersistentNode(client, path, framework.Persistent, nil)
+		require.NoError(t, err)
+		require.NoError(t, node.Start())
+		require.NoError(t, node.WaitForInitialCreate(t.Context()))
+		deletions := countRequests(t, server, zkserver.OpDelete)
+
+		require.ErrorIs(t, node.Close(), framework.ErrNoAuth)
+
+		time.Sleep(time.Hour)
+		require.Equal(t, int64(1), deletions.Load())
+	})
+}
+
 func TestNodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -219,6 +281,7 @@ func TestNodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
 		require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
 		require.ErrorIs(t, zktest.Await(t, changes, "the conflict").Err, nodes.ErrTaken)
 		require.ErrorIs(t, node.Err(), nodes.ErrTaken)
+		require.ErrorContains(t, node.Err(), fmt.Sprintf("session 0x%x", other.Session().ID()))
 		data, err := other.Get(zktest.Context(t), path)
 		require.NoError(t, err)
 		require.Equal(t, "other", string(data))

@@ -137,6 +137,10 @@ func TestTTLNodeRefusedTouchIsForgivenOnceItSucceeds(t *testing.T) {
 
 		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the next touch"))
 		require.NoError(t, node.Err())
+		time.Sleep(time.Second)
+		looks := countRequests(t, server, zkserver.OpExists)
+		time.Sleep(time.Minute)
+		require.Zero(t, looks.Load(), "the keeper has nothing to find out")
 	})
 }
 
