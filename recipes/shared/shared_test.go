@@ -5,6 +5,7 @@ package shared_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -240,6 +241,9 @@ func TestSharedBadInput(t *testing.T) {
 	c, err := shared.NewSharedCount(client, path, 1)
 	require.NoError(t, err)
 	require.Panics(t, func() { c.OnChange(nil) })
+	n, err := c.Count()
+	require.NoError(t, err)
+	require.Zero(t, n, "before Start")
 }
 
 // A read that was slow may bring a value that has since been replaced.
@@ -368,7 +372,15 @@ func TestSharedWhatIsClosedSaysSo(t *testing.T) {
 
 // Servers that begin again may have another value with the same version and the same Zxid.
 func TestSharedTryReplacesNoOtherValueWithTheSameNumbers(t *testing.T) {
-	for restored, wantSet := range map[string]bool{"before": true, "another": false} {
+	for restored, want := range map[string]struct {
+		set         bool
+		data, known string
+		heard       []string
+	}{
+		"before":  {true, "after", "after", []string{"after"}},
+		"another": {false, "another", "another", []string{"another"}},
+		"":        {false, "", "before", nil},
+	} {
 		t.Run(restored, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				open := func(content string) (*zkserver.Server, *framework.Framework, *shared.SharedValue) {
@@ -376,35 +388,40 @@ func TestSharedTryReplacesNoOtherValueWithTheSameNumbers(t *testing.T) {
 					client := zktest.Client(t, server)
 					v, err := shared.NewSharedValue(client, "/value", []byte(content))
 					require.NoError(t, err)
-					require.NoError(t, v.Start(t.Context()))
-					t.Cleanup(func() { require.NoError(t, v.Close()) })
+					if content != "" {
+						require.NoError(t, v.Start(t.Context()))
+						t.Cleanup(func() { require.NoError(t, v.Close()) })
+					}
 					return server, client, v
 				}
 				server, client, v := open("before")
 				other, _, w := open(restored)
 				known := v.VersionedValue()
-				require.Equal(t, known.Version, w.VersionedValue().Version)
-				require.Equal(t, known.Zxid, w.VersionedValue().Zxid)
+				if restored != "" {
+					require.Equal(t, known.Version, w.VersionedValue().Version)
+					require.Equal(t, known.Zxid, w.VersionedValue().Zxid)
+				}
 				var heard []string
 				v.OnChange(func(value shared.VersionedValue) { heard = append(heard, string(value.Value)) })
 				session := client.Session()
 				require.NoError(t, server.Stop())
 				require.NoError(t, server.Restore(other.Backup(), 0))
+				server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(-102))) // the follower has a pause
 				require.NoError(t, server.Restart())
 				zktest.Await(t, session.Done(), "the end of the session")
 				require.NoError(t, client.BlockUntilConnected(t.Context()))
+				synctest.Wait()
 
 				set, err := v.TrySetValue(t.Context(), known, []byte("after"))
 
 				require.NoError(t, err)
-				require.Equal(t, wantSet, set)
-				want := map[bool]string{true: "after", false: restored}[wantSet]
-				require.Equal(t, want, string(v.Value()))
+				require.Equal(t, want.set, set)
+				require.Equal(t, want.known, string(v.Value()))
 				data, err := client.Get(t.Context(), "/value")
-				require.NoError(t, err)
-				require.Equal(t, want, string(data))
+				require.Equal(t, restored == "", errors.Is(err, framework.ErrNoNode))
+				require.Equal(t, want.data, string(data))
 				synctest.Wait()
-				require.Equal(t, []string{want}, heard)
+				require.Equal(t, want.heard, heard)
 			})
 		})
 	}

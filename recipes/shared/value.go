@@ -190,18 +190,6 @@ func (v *SharedValue) learn(value VersionedValue) {
 	}
 }
 
-// learnOwn takes a value that this process has written. The caller has asked for the history
-// before it wrote.
-func (v *SharedValue) learnOwn(ctx context.Context, data []byte, stat *framework.Stat, history int64) {
-	if v.client.History() == history {
-		v.learn(versioned(slices.Clone(data), stat, history))
-		return
-	}
-	if value, err := v.read(ctx); err == nil { // or follow does it
-		v.learn(value)
-	}
-}
-
 // Close stops following the znode, and does not delete it. It blocks until its goroutine has
 // ended. The value is unknown from then on, see [SharedValue.Err]. Close may be called more than
 // once. The error is always nil.
@@ -260,7 +248,7 @@ func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
 	if err := v.client.Set(ctx, v.path, data, framework.Idempotent(), framework.StoringStatIn(&stat)); err != nil {
 		return fmt.Errorf("shared: set: %w", err)
 	}
-	v.learnOwn(ctx, data, &stat, history)
+	v.learn(versioned(slices.Clone(data), &stat, history))
 	return nil
 }
 
@@ -310,7 +298,7 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 		case attempt.NotSent(err):
 			continue // another history may be that of other servers
 		case err == nil:
-			v.learnOwn(ctx, data, &stat, history)
+			v.learn(versioned(slices.Clone(data), &stat, history))
 		}
 		return err == nil, err
 	}
