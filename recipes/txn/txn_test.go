@@ -4,6 +4,7 @@ package txn_test
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -969,4 +970,56 @@ func ignoring(err, expected error) error {
 		return nil
 	}
 	return err
+}
+
+// TestTxnRefusesAZnodeWithoutAVersion: after 2^32 - 1 writes the version is -1, which is no condition.
+func TestTxnRefusesAZnodeWithoutAVersion(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	put(t, client, "/a", "1")
+	stat, err := client.Exists(zktest.Context(t), "/a")
+	must(t, err)
+	stat.Version = -1
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpGetData {
+			return zkserver.Pass
+		}
+		reply, err := binary.Append(nil, binary.BigEndian, struct {
+			Size, Xid   int32
+			Zxid        int64
+			Err, Length int32
+			Data        byte
+			Stat        framework.Stat
+		}{16 + 4 + 1 + 68, r.Xid, 1, 0, 1, '1', *stat})
+		if err != nil {
+			return zkserver.FailWith(-1)
+		}
+		return zkserver.RespondWith(reply)
+	})
+
+	err = txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+		_, err := tx.Get("/a")
+		must(t, err)
+		return tx.Set("/a", []byte("2"))
+	})
+
+	require.ErrorContains(t, err, "/a: the znode has been written 2^32 - 1 times")
+}
+
+// TestTxnExistenceDoesNotDependOnData: a transaction that asks only whether a znode exists does not conflict with a write.
+func TestTxnExistenceDoesNotDependOnData(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	put(t, client, "/a", "1", "/b", "1")
+	runs := 0
+	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+		runs++
+		exists, err := tx.Exists("/a")
+		require.True(t, exists)
+		must(t, err)
+		must(t, other.Set(zktest.Context(t), "/a", []byte("2")))
+		_, err = tx.Get("/b")
+		return err
+	}))
+	require.Equal(t, 1, runs)
 }
