@@ -55,8 +55,13 @@ func (s *Server) adminReadOnly(out *bytes.Buffer) {
 
 // mode is the server's mode, as srvr and mntr report it.
 func (s *Server) mode() string {
-	if s.readOnly {
+	switch {
+	case s.readOnly:
 		return "read-only"
+	case s.member != nil && s.member.isLeading():
+		return "leader"
+	case s.member != nil:
+		return "follower"
 	}
 	return "standalone"
 }

@@ -55,5 +55,9 @@ func (s *Server) Restore(b *Backup, epoch int32) error {
 	for _, ss := range b.sessions {
 		s.sessions[ss.id] = &ss
 	}
+	if s.member != nil {
+		s.member.become(state{tree: s.tree, sessions: s.sessions, committed: s.tree.zxid})
+		s.member.before = nil
+	}
 	return nil
 }

@@ -42,6 +42,7 @@ type conn struct {
 	lastZxid    int64       // the largest that a reply has carried
 	held        []event     // events for later, while reads are frozen
 	late        []lateWatch // watches set on frozen data
+	pending     []*pending  // requests that wait for the leader of an ensemble, and those behind them
 	claims      int64       // the session that it has, or asks for; 0 while it has asked for a new one
 	lossy       bool        // a black hole has swallowed something
 	cutOff      *freeze     // what it sees while it is cut off, or nil

@@ -60,46 +60,61 @@ func (s *Server) greet(c *conn, r connectRequest) {
 	case faultFail:
 		s.answerConnect(c, r, nil)
 	case faultLoseReply:
-		s.attach(c, r)
-		c.seal()
-		s.cut(c)
+		s.attach(c, r, func() {
+			c.seal()
+			s.cut(c)
+		})
 	case faultApplyNeverAnswer:
-		s.attach(c, r)
+		s.attach(c, r, func() {})
 	case faultRespond:
-		s.attach(c, r)
-		s.reply(c, []byte(f.frame))
+		s.attach(c, r, func() { s.reply(c, []byte(f.frame)) })
 	case faultPass:
-		s.attach(c, r)
-		s.answerConnect(c, r, c.session)
-		if c.attached {
-			s.answered(c, request{op: OpCreateSession}, codeOK, arrived)
-			s.cutAgain(c)
-		}
+		s.attach(c, r, func() {
+			s.answerConnect(c, r, c.session)
+			if c.attached {
+				s.answered(c, request{op: OpCreateSession}, codeOK, arrived)
+				s.cutAgain(c)
+			}
+		})
 	}
 }
 
-// attach gives c the session that its client asks for, unless there is no such session, or the client is hung up on.
-func (s *Server) attach(c *conn, r connectRequest) {
+// attach gives c the session that its client asks for, unless there is no such session, or the client is hung up on. Then it
+// calls then: at once, or in an ensemble when the leader has answered.
+func (s *Server) attach(c *conn, r connectRequest, then func()) {
 	if why := s.rejects(r); why != "" {
 		s.log.Warn("client hung up on", "client", c.remote(), "reason", why, "client zxid", r.lastZxid, "zxid", s.tree.zxid)
 		s.noteConn(Ended, c, why)
 		c.finish(sendQueued)
+		then()
 		return
 	}
 	timeout := min(max(r.timeout, s.cfg.minTimeout), s.cfg.maxTimeout)
-	var ss *session
-	if r.session == 0 || s.cfg.keeper {
-		ss = s.openSession(c, timeout)
-	} else {
-		ss = s.takeSession(c, r.session, r.password, timeout)
+	isNew := r.session == 0 || s.cfg.keeper
+	switch {
+	case s.member != nil && !s.readOnly && isNew:
+		s.member.openSession(c, timeout, then)
+		return
+	case s.member != nil && !s.readOnly:
+		s.member.takeSession(c, r, timeout, then)
+		return
+	case isNew:
+		s.serveSession(c, r.session, s.openSession(c, timeout))
+	default:
+		s.serveSession(c, r.session, s.takeSession(c, r.session, r.password, timeout))
 	}
+	then()
+}
+
+// serveSession gives c the session, or nil if it was refused the one that it has asked for.
+func (s *Server) serveSession(c *conn, asked int64, ss *session) {
 	if ss == nil {
 		s.noteConn(SessionDenied, c, "")
-		s.log.Info("session refused", "session", hexID(r.session), "client", c.remote())
+		s.log.Info("session refused", "session", hexID(asked), "client", c.remote())
 		return
 	}
 	c.session, c.attached = ss, true
-	s.log.Info("session connected", "session", hexID(ss.id), "timeout", timeout, "client", c.remote())
+	s.log.Info("session connected", "session", hexID(ss.id), "timeout", ss.timeout, "client", c.remote())
 }
 
 // answerConnect sends a session's facts, or zeros and the end of the connection without one.

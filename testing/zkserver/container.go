@@ -13,7 +13,7 @@ import (
 func (s *Server) sweep() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.readOnly { // only the leader sweeps
+	if s.readOnly || s.member != nil && !s.member.isLeading() { // only the leader sweeps
 		return
 	}
 	now := time.Now().UnixMilli()
@@ -22,10 +22,21 @@ func (s *Server) sweep() {
 			continue
 		}
 		s.log.Info("node swept", "curator.path", path)
-		t := s.begin()
-		t.remove(path)
-		t.commit()
+		if s.member != nil {
+			s.member.propose(&entry{op: OpDeleteContainer, path: path})
+			continue
+		}
+		s.removeSwept(path)
 	}
+	if s.member != nil {
+		s.member.e.settle()
+	}
+}
+
+func (s *Server) removeSwept(path string) {
+	t := s.begin()
+	t.remove(path)
+	t.commit()
 }
 
 // deleteContainer refuses every request: only ZooKeeper's own sweeper may send one. ZooKeeper takes the whole

@@ -36,17 +36,22 @@ func (s *Server) Sessions() []SessionInfo {
 // KillSession ends a session as if its client had closed it on another connection. Its ephemeral nodes are
 // deleted, their watches fire, and its connection is closed. When the client comes back it learns that the
 // session has expired; it cannot tell this from an expiry. KillSession returns false if there is no such
-// session.
+// session. In an ensemble the leader of the server's side ends it; without a leader KillSession returns false.
 func (s *Server) KillSession(id int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.member != nil {
+		if s = s.member.leaderServer(); s == nil {
+			return false
+		}
+	}
 	ss := s.sessions[id]
-	if ss == nil {
+	if ss == nil || ss.ending {
 		return false
 	}
 	s.note(Event{Kind: SessionKilled, SessionID: id})
 	s.log.Info("session killed", "session", hexID(id))
-	s.killSession(ss)
+	s.end(ss)
 	return true
 }
 
@@ -61,6 +66,13 @@ func (s *Server) SetSequence(path string, next int32) error {
 		return fmt.Errorf("zkserver: set sequence of %q: no such node", path)
 	}
 	n.creates = next
+	if s.member != nil {
+		for _, other := range s.member.e.members {
+			if n := other.s.tree.lookup(path); n != nil {
+				n.creates = next
+			}
+		}
+	}
 	return nil
 }
 
@@ -80,4 +92,7 @@ func (s *Server) Resume() {
 	defer s.mu.Unlock()
 	s.commandf(0, "Resume")
 	s.gate.open()
+	if s.member != nil {
+		s.member.resumed()
+	}
 }

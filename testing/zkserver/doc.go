@@ -77,6 +77,35 @@
 //
 // Package zkproxy has the faults of the network for any server.
 //
+// # Three servers
+//
+// [NewEnsemble] starts three or five servers in one process. They replicate as ZooKeeper's do, so a test can show what a program
+// does when a follower has not got a write yet:
+//
+//	e, err := zkserver.NewEnsemble(3, zkserver.WithoutListener())
+//	defer e.Close()
+//	client, err := framework.New(e.ConnectString(), framework.WithDialer(e.Dial))
+//	behind := e.Followers()[0]
+//	catchUp := e.Lag(behind, time.Minute, 0)
+//
+// These calls make the trouble that only several servers have:
+//
+//	a follower lags behind                  Ensemble.Lag, until a time has passed or others were committed
+//	a server is cut off and does not know   Ensemble.Isolate, Ensemble.Cut, Ensemble.CutOneWay
+//	servers hear each other late            Ensemble.Delay
+//	another server leads                    Ensemble.ChangeLeader
+//	there is no majority                    Server.Stop, of two
+//	acknowledged writes are gone            Ensemble.LoseUnsynced, Ensemble.Restore
+//
+// A server answers reads from what it has applied. A sync, and a client's own write, bring it up to date. A server refuses a
+// client that has seen a later transaction. A leader or follower that is cut off goes on answering for syncLimit ticks
+// ([WithSyncLimit]), while sessions on its side may expire. A server without a leader ends its connections. After two ticks it
+// is read-only. Clients that accept this may read. All servers have one log: Event.Server is the server.
+//
+// An ensemble has no observers, no reconfiguration and no clock for each server. A server that joins a leader gets all of its
+// data at once. Leaders are elected 200 ms after the old one is lost, without a second round. FreezeReads, CutOff and
+// LoseQuorum are for a server that stands alone.
+//
 // # What it costs
 //
 // Starting a server with its first session takes half a millisecond. A client creates and deletes an ephemeral sequential
@@ -92,7 +121,7 @@
 //
 // # What differs from Apache ZooKeeper
 //
-// Nothing is written to disk. There is no ensemble, no Kerberos, no quota and no identity of the scheme x509. Reconfig is
+// Nothing is written to disk. There is no Kerberos, no quota and no identity of the scheme x509. Reconfig is
 // refused, as on a standalone server. TTL nodes are always enabled, and so are all four-letter words but dirs, gtmk, stmk,
 // hash and lead, which the server does not know. A connection that never asks
 // for a session is kept. Passwords of sessions are random; ZooKeeper computes them from the session's id. The names of

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net"
 	"runtime"
+	"sync"
 )
 
 // WithMaxQueued sets how many bytes may wait for a client that does not read.
@@ -39,4 +40,4 @@ func (s *Server) ExpireWhileAwaited(id int64, send func()) {
 }
 
 // MemoryPipe returns the two ends of a connection in memory that no server serves.
-func MemoryPipe() (a, b net.Conn) { return new(Server).pipe() }
+func MemoryPipe() (a, b net.Conn) { return (&Server{mu: new(sync.Mutex)}).pipe() }

@@ -27,6 +27,12 @@ func (g *gate) open() {
 	}
 }
 
+func (g *gate) isShut() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.shut != nil
+}
+
 // wait returns true when the gate is open, or false if cancel is closed first.
 func (g *gate) wait(cancel <-chan struct{}) bool {
 	for {

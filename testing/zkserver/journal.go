@@ -45,6 +45,7 @@ const Commanded EventKind = "commanded"
 type Event struct {
 	Seq       int           // from 1
 	At        time.Duration // since Start, on the monotonic clock
+	Server    int           // of an ensemble, by [Server.ID]; 0 if the server stands alone
 	Kind      EventKind
 	Conn      int     // number of the connection, from 1 in the order in which they came; 0 if none is concerned
 	SessionID int64   // 0 if none is concerned
@@ -58,6 +59,9 @@ type Event struct {
 func (e Event) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d %v %s", e.Seq, e.At.Round(time.Microsecond), e.Kind)
+	if e.Server != 0 {
+		fmt.Fprintf(&b, " at server %d", e.Server)
+	}
 	if e.Conn != 0 {
 		fmt.Fprintf(&b, " conn %d", e.Conn)
 	}
@@ -125,9 +129,12 @@ func (j *journal) forget() {
 }
 
 func (s *Server) note(e Event) {
-	j := &s.journal
+	j := s.journal
 	j.last++
 	e.Seq, e.At = j.last, s.clock()
+	if s.member != nil {
+		e.Server = s.member.id
+	}
 	j.add(e)
 	if j.added != nil {
 		close(j.added)
@@ -150,7 +157,8 @@ func (s *Server) commandf(sessionID int64, format string, args ...any) {
 }
 
 // Log returns what happened, in order. Every request is among the events, pings included. The log keeps the latest
-// 10,000 to 20,000 events, and fewer when their paths and details add up to more than 8 MiB.
+// 10,000 to 20,000 events, and fewer when their paths and details add up to more than 8 MiB. The servers of an ensemble
+// have one log.
 func (s *Server) Log() []Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -182,7 +190,7 @@ func (s *Server) Await(ctx context.Context, match func(Event) bool) (Event, erro
 func (s *Server) eventsAfter(seq int) ([]Event, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	j := &s.journal
+	j := s.journal
 	if j.added == nil {
 		j.added = make(chan struct{})
 	}

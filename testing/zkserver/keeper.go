@@ -36,9 +36,9 @@ func isUnknownToKeeper(op OpCode) bool {
 	}
 }
 
-func (c *config) firstSessionID() int64 {
+func (c *config) firstSessionID(server int) int64 {
 	if c.keeper {
 		return 1
 	}
-	return newSessionID()
+	return newSessionID(server)
 }

@@ -104,8 +104,10 @@ const (
 	codeNoChildrenForEphemerals code = -108
 	codeNodeExists              code = -110
 	codeNotEmpty                code = -111
+	codeSessionExpired          code = -112
 	codeInvalidACL              code = -114
 	codeAuthFailed              code = -115
+	codeSessionMoved            code = -118
 	codeNotReadOnly             code = -119
 	codeNoWatcher               code = -121
 	codeReconfigDisabled        code = -123

@@ -26,6 +26,7 @@ type config struct {
 	addr           string
 	listen         bool
 	tick           time.Duration
+	syncLimit      int           // ticks that servers of an ensemble wait for each other
 	minTimeout     time.Duration // 0: 2 ticks
 	maxTimeout     time.Duration // 0: 20 ticks
 	containerCheck time.Duration
@@ -45,7 +46,8 @@ type config struct {
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
-		addr:           "127.0.0.1:0",
+		addr:           defaultAddr,
+		syncLimit:      defaultSyncLimit,
 		listen:         true,
 		tick:           500 * time.Millisecond,
 		containerCheck: time.Minute,
@@ -75,6 +77,9 @@ func newConfig(opts []Option) (config, error) {
 	return c, nil
 }
 
+// defaultAddr is a free port of the loopback interface.
+const defaultAddr = "127.0.0.1:0"
+
 // WithAddr sets the TCP address to listen on. Defaults to 127.0.0.1:0, a free port of the loopback interface.
 func WithAddr(addr string) Option {
 	return optionFunc(func(c *config) error {
@@ -101,6 +106,18 @@ func WithTick(d time.Duration) Option {
 			return fmt.Errorf("zkserver: tick of %v: at least 1ms expected", d)
 		}
 		c.tick = d
+		return nil
+	})
+}
+
+// WithSyncLimit sets after how many ticks without its leader a server of an [Ensemble] gives it up, and a leader a server, as
+// syncLimit does. A server that is cut off goes on answering for that long. Defaults to 2. At least 1.
+func WithSyncLimit(ticks int) Option {
+	return optionFunc(func(c *config) error {
+		if ticks < 1 {
+			return fmt.Errorf("zkserver: sync limit of %d ticks: at least 1 expected", ticks)
+		}
+		c.syncLimit = ticks
 		return nil
 	})
 }

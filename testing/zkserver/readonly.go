@@ -52,6 +52,8 @@ func (s *Server) elect() {
 func (s *Server) rejects(r connectRequest) (why string) {
 	ss := s.sessions[r.session]
 	switch {
+	case s.member != nil && s.member.isLooking() && !s.readOnly:
+		return "the server has no leader"
 	case s.readOnly && !r.readOnly:
 		return "its client does not accept a read-only server"
 	case r.lastZxid > s.tree.zxid:

@@ -14,6 +14,17 @@ type request struct {
 	in  decoder
 }
 
+// pending is a request on its way to an answer.
+type pending struct {
+	request
+
+	c       *conn
+	asked   Request
+	fault   Fault
+	arrived time.Time
+	waits   bool // for the leader of an ensemble
+}
+
 // path returns the path of the request. A multi has the path of its first operation; a request about no path has
 // "".
 func (r request) path() string {
@@ -58,6 +69,7 @@ type call struct {
 	op  OpCode
 	in  decoder
 	out *encoder
+	who *caller // of a transaction of an ensemble; otherwise the client of c
 
 	// Set by handlers that differ from the usual.
 	wrote   bool // the request is a transaction: its reply carries the transaction's zxid even while reads are frozen
@@ -74,6 +86,9 @@ func (x *call) begin() *txn {
 }
 
 func (x *call) caller() caller {
+	if x.who != nil {
+		return *x.who
+	}
 	return caller{session: x.c.session.id, ids: x.c.ids, checks: &x.s.checks}
 }
 
@@ -141,7 +156,18 @@ func (s *Server) serve(c *conn, r request) {
 		s.noteRequest(Stuck, c, asked)
 		return
 	}
-	switch f.kind {
+	p := &pending{request: r, c: c, asked: asked, fault: f, arrived: arrived}
+	if s.member != nil {
+		s.member.take(p)
+		return
+	}
+	s.answer(p)
+}
+
+// answer applies a request and answers it, as far as its fault lets it.
+func (s *Server) answer(p *pending) {
+	c, r := p.c, p.request
+	switch f := p.fault; f.kind {
 	case faultLoseRequest:
 		s.cut(c)
 	case faultNeverAnswer:
@@ -153,22 +179,26 @@ func (s *Server) serve(c *conn, r request) {
 		c.seal()
 		s.apply(c, r)
 		s.cut(c)
+	case faultApplyNeverAnswer, faultRespond, faultPass:
+		s.deliver(p, s.apply(c, r))
+	}
+}
+
+// deliver answers a request that has been applied, unless its fault keeps the answer back.
+func (s *Server) deliver(p *pending, done outcome) {
+	c := p.c
+	switch p.fault.kind {
 	case faultApplyNeverAnswer:
-		s.apply(c, r)
+		return
 	case faultRespond:
-		done := s.apply(c, r)
-		s.reply(c, []byte(f.frame))
-		if done.end {
-			s.cut(c)
-		}
-	case faultPass:
-		done := s.apply(c, r)
-		s.note(Event{Kind: Served, Conn: c.number, SessionID: c.claims, Request: asked, Err: int32(done.err)})
+		s.reply(c, []byte(p.fault.frame))
+	default:
+		s.note(Event{Kind: Served, Conn: c.number, SessionID: c.claims, Request: p.asked, Err: int32(done.err)})
 		s.reply(c, done.answer)
-		s.answered(c, r, done.err, arrived)
-		if done.end {
-			s.cut(c)
-		}
+		s.answered(c, p.request, done.err, p.arrived)
+	}
+	if done.end {
+		s.cut(c)
 	}
 }
 
@@ -212,20 +242,13 @@ type outcome struct {
 const maxScratch = 1 << 20
 
 func (s *Server) apply(c *conn, r request) outcome {
-	x := &call{s: s, c: c, op: r.op, in: r.in, out: &s.scratch}
-	if cap(x.out.b) > maxScratch {
-		x.out.b = nil
-	}
-	x.out.beginReply()
-	s.checks = maxChecks
-	xid := r.xid
-	if r.op == OpPing {
-		xid = pingXid
-	}
+	x := s.newCall(c, r.op, r.in)
 	err := codeUnimplemented
 	admitted := c.isSASLAuthenticated(r.op)
 	if admitted {
-		s.touchBy(c, r.op)
+		if s.member == nil { // else it was touched as it arrived
+			s.touchBy(c, r.op)
+		}
 	}
 	switch handle := handlers[r.op]; {
 	case !admitted:
@@ -239,6 +262,25 @@ func (s *Server) apply(c *conn, r request) outcome {
 		err = codeNotReadOnly
 	default:
 		err = handle(x)
+	}
+	return x.outcome(r.xid, err)
+}
+
+// newCall begins the reply to a request.
+func (s *Server) newCall(c *conn, op OpCode, in decoder) *call {
+	x := &call{s: s, c: c, op: op, in: in, out: &s.scratch}
+	if cap(x.out.b) > maxScratch {
+		x.out.b = nil
+	}
+	x.out.beginReply()
+	s.checks = maxChecks
+	return x
+}
+
+// outcome ends the reply.
+func (x *call) outcome(xid int32, err code) outcome {
+	if x.op == OpPing {
+		xid = pingXid
 	}
 	answer := x.out.endReply(xid, x.replyZxid(), err)
 	if x.nullBody {

@@ -31,10 +31,12 @@ type Server struct {
 
 	// mu makes every request one step: it guards all below and the state of connections that says so. Nothing blocks
 	// while it is held. Locks of a connection are taken inside it.
-	mu          sync.Mutex
+	mu          *sync.Mutex // one for all servers of an ensemble
+	member      *member     // nil for a server that stands alone
 	closed      bool
 	addr        string // of the listener, kept for Restart
 	run         *run   // nil while stopped
+	hasRun      bool
 	tree        *tree
 	watches     *watches
 	sessions    map[int64]*session
@@ -44,7 +46,7 @@ type Server struct {
 	dialed      int  // the port of the latest client in memory
 	accepted    int  // connections so far
 	net         network
-	journal     journal
+	journal     *journal // one for all servers of an ensemble
 	scratch     encoder
 	traffic     traffic
 	held        int // bytes of memory, see hold
@@ -67,6 +69,16 @@ func Start(opts ...Option) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s := newServer(cfg, 1)
+	s.mu, s.journal = new(sync.Mutex), new(journal)
+	if err := s.beginRun(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// newServer returns a server with a number, from 1, that has no mutex and no journal yet.
+func newServer(cfg config, id int) *Server {
 	s := &Server{
 		cfg:         cfg,
 		log:         cfg.log,
@@ -74,14 +86,11 @@ func Start(opts ...Option) (*Server, error) {
 		addr:        cfg.addr,
 		tree:        newTree(),
 		sessions:    make(map[int64]*session),
-		nextSession: cfg.firstSessionID(),
+		nextSession: cfg.firstSessionID(id),
 		net:         network{cuts: make(map[int64]int)},
 	}
 	s.watches = newWatches(s.notify, s.holdText)
-	if err := s.beginRun(); err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s
 }
 
 // beginRun listens and starts the goroutines that serve no single connection.
@@ -96,12 +105,15 @@ func (s *Server) beginRun() error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.journal.last > 0 {
+	if s.hasRun {
 		s.commandf(0, "Restart")
 	}
-	s.run = r
+	s.run, s.hasRun = r, true
 	for _, ss := range s.sessions {
 		s.touch(ss)
+	}
+	if s.member != nil {
+		s.member.started()
 	}
 	r.wg.Go(func() { s.keepTime(r) })
 	if r.listener != nil {
@@ -257,6 +269,9 @@ func (s *Server) endRun() error {
 			s.detach(c)
 			conns = append(conns, c)
 		}
+		if s.member != nil {
+			s.member.stopped()
+		}
 	}
 	s.mu.Unlock()
 	if r == nil {
@@ -284,10 +299,18 @@ func (s *Server) begin() *txn {
 	s.checks = maxChecks
 	return &txn{
 		tree: s.tree, watches: s.watches,
-		zxid: s.tree.zxid, now: time.Now().UnixMilli(),
+		zxid: s.tree.zxid, now: s.now(),
 		sasl: s.cfg.saslUsers != nil, keeper: s.cfg.keeper,
 		wraps: !s.cfg.version.atLeast(serverVersion{3, 6, 0}),
 	}
+}
+
+// now is the time of a transaction, in milliseconds since the Unix epoch. In an ensemble it is the leader's.
+func (s *Server) now() int64 {
+	if s.member != nil && s.member.applying != nil {
+		return s.member.applying.time
+	}
+	return time.Now().UnixMilli()
 }
 
 // detach makes the server forget a connection: its watches go, it belongs to no session, and its requests are
@@ -297,7 +320,7 @@ func (s *Server) detach(c *conn) {
 		return
 	}
 	c.attached = false
-	c.held, c.late = nil, nil
+	c.held, c.late, c.pending = nil, nil, nil
 	s.watches.drop(c)
 	if c.session.conn == c {
 		c.session.conn = nil

@@ -5,6 +5,8 @@ package zkserver
 import (
 	"bytes"
 	"crypto/rand"
+	"maps"
+	"slices"
 	"time"
 )
 
@@ -19,6 +21,7 @@ type session struct {
 	expires  time.Duration // on the server's clock, a multiple of the tick
 	conn     *conn         // nil while its client is away
 	local    bool          // opened while LoseQuorum was in force, and no part of the transactions
+	ending   bool          // the leader of an ensemble has proposed its end
 }
 
 // clock is the time since the server was created. It is monotonic, and a fake one under testing/synctest.
@@ -38,6 +41,9 @@ func (s *Server) touch(ss *session) {
 func (s *Server) touchBy(c *conn, op OpCode) {
 	if c.cutOff == nil && op != OpAuth && op != OpSASL {
 		s.touch(c.session)
+		if s.member != nil && !s.member.isLeading() {
+			s.member.touched[c.session.id] = c.session.timeout
+		}
 	}
 }
 
@@ -52,10 +58,10 @@ func (ss *session) sessionID() int64 {
 // newSessionID lays ids out as ZooKeeper does: 8 bits of the server's id, which is 1 for a standalone one, 40 bits of
 // time in milliseconds, then a counter. The counter starts anywhere, so that two servers of one process hardly ever give
 // out the same id.
-func newSessionID() int64 {
+func newSessionID(server int) int64 {
 	var low [2]byte
 	rand.Read(low[:]) // never returns an error
-	return 1<<56 | int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
+	return int64(server)<<56 | int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
 }
 
 func (s *Server) openSession(c *conn, timeout time.Duration) *session {
@@ -147,20 +153,33 @@ func (s *Server) expireLocked(due time.Duration) {
 	}
 	missed := (s.clock() - due).Truncate(s.cfg.tick)
 	awaited := s.awaited()
-	for _, ss := range s.sessions {
+	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+		ss := s.sessions[id]
 		if s.expired(ss, due) && !awaited[ss.id] {
 			s.note(Event{Kind: SessionExpired, SessionID: ss.id})
 			s.log.Info("session expired", "session", hexID(ss.id), "timeout", ss.timeout)
-			s.killSession(ss)
+			s.end(ss)
 			continue
 		}
 		ss.expires += missed
 	}
 }
 
+// end is killSession, by a transaction if the server is the leader of an ensemble.
+func (s *Server) end(ss *session) {
+	if s.member == nil || ss.local {
+		s.killSession(ss)
+		return
+	}
+	ss.ending = true
+	s.member.propose(&entry{op: OpCloseSession, who: caller{session: ss.id}})
+	s.member.e.settle()
+}
+
 // expired reports whether a session's time is up at now. Only a leader expires the sessions of a quorum.
 func (s *Server) expired(ss *session, now time.Duration) bool {
-	return ss.expires <= now && (ss.local || !s.readOnly)
+	isLeader := s.member == nil || s.member.isLeading() && !s.gate.isShut() && !ss.ending
+	return ss.expires <= now && (ss.local || !s.readOnly && isLeader)
 }
 
 // awaited are the sessions for which a request waits, unless it is lost on its way.

@@ -50,6 +50,22 @@ func NewServer(tb testing.TB, opts ...zkserver.Option) *zkserver.Server {
 	return s
 }
 
+// NewEmbeddedEnsemble starts n (3 or 5) embedded servers that replicate, which are closed when the test ends. Their
+// session timeouts are those of [NewServer].
+func NewEmbeddedEnsemble(tb testing.TB, n int, opts ...zkserver.Option) *zkserver.Ensemble {
+	tb.Helper()
+	e, err := zkserver.NewEnsemble(n, append([]zkserver.Option{zkserver.WithSessionTimeouts(0, maxSessionTimeout)}, opts...)...)
+	if err != nil {
+		tb.Fatalf("zktest: start %d embedded servers: %v", n, err)
+	}
+	tb.Cleanup(func() {
+		if err := e.Close(); err != nil {
+			tb.Errorf("zktest: close the embedded ensemble: %v", err)
+		}
+	})
+	return e
+}
+
 // NewEnsemble starts n (1 or 3) real Apache ZooKeeper servers, which are killed
 // when the test ends. They grant session timeouts of up to one minute, whatever their
 // tick, unless [ensemble.WithConfig] sets another maxSessionTimeout. It fails the
@@ -106,7 +122,7 @@ func first(connectString string) string {
 // Target is what a client can connect to: a connect string, an embedded server, real
 // servers, a proxy, or a backend, in whose chroot the client then works.
 type Target interface {
-	string | *zkserver.Server | *ensemble.Ensemble | Backend | *zkproxy.Proxy
+	string | *zkserver.Server | *zkserver.Ensemble | *ensemble.Ensemble | Backend | *zkproxy.Proxy
 }
 
 // Client returns a client that is connected, and closed when the test ends. It
@@ -169,6 +185,8 @@ func locate[T Target](server T) (connectString string, dial framework.Dialer) {
 			return inMemory, s.Dial
 		}
 		return s.Addr(), nil
+	case *zkserver.Ensemble:
+		return s.ConnectString(), s.Dial
 	case *zkproxy.Proxy:
 		if s.Addr() == "" {
 			return inMemory, s.Dial

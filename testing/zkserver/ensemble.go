@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Ensemble is three or five servers in one process, which replicate as ZooKeeper's servers do. A write goes to the leader,
+// is committed by a majority, and is applied by each server in order. A server answers reads from what it has applied, so a
+// follower may lack what was just written. Package documentation says what can go wrong with an ensemble on request.
+//
+// Servers have neither TCP between them nor clocks of their own: an ensemble whose servers are made [WithoutListener] runs
+// inside a bubble of testing/synctest. Methods may be called from any goroutine, also while clients use the servers.
+type Ensemble struct {
+	mu        sync.Mutex // of all servers; guards all below
+	members   []*member
+	syncLimit int
+	tick      time.Duration
+
+	links     [][]link // from, to
+	events    []occurrence
+	scheduled int       // events so far
+	settling  bool      // settle runs
+	alarm     time.Time // when run wakes up; zero for never
+
+	wake chan struct{} // one token: there is an earlier event than alarm
+	stop chan struct{}
+	done sync.WaitGroup
+}
+
+// The times of an ensemble. Elections of ZooKeeper take 200 ms from the last vote.
+const (
+	defaultSyncLimit = 2 // ticks, as the real ensembles of this module
+	electionTime     = 200 * time.Millisecond
+)
+
+// NewEnsemble returns an ensemble of n servers, 3 or 5, that have elected a leader and serve. The options apply to each
+// server; [WithAddr] and [WithKeeper] are no options of an ensemble.
+func NewEnsemble(n int, opts ...Option) (*Ensemble, error) {
+	if n != 3 && n != 5 {
+		return nil, fmt.Errorf("zkserver: ensemble of %d servers: 3 or 5 expected", n)
+	}
+	cfg, err := newConfig(opts)
+	switch {
+	case err != nil:
+		return nil, err
+	case cfg.keeper:
+		return nil, errors.New("zkserver: ensemble of servers like Keeper: WithKeeper is for one server")
+	case cfg.addr != defaultAddr:
+		return nil, fmt.Errorf("zkserver: ensemble at %s: its servers need an address each, leave WithAddr out", cfg.addr)
+	}
+	e := &Ensemble{
+		syncLimit: cfg.syncLimit,
+		tick:      cfg.tick,
+		wake:      make(chan struct{}, 1),
+		stop:      make(chan struct{}),
+	}
+	e.links = make([][]link, n)
+	shared := new(journal)
+	for i := range n {
+		e.links[i] = make([]link, n)
+		s := newServer(cfg, i+1)
+		s.mu, s.journal = &e.mu, shared
+		s.member = &member{e: e, s: s, id: i + 1, touched: make(map[int64]time.Duration)}
+		e.members = append(e.members, s.member)
+	}
+	for i, m := range e.members {
+		if err := m.s.beginRun(); err != nil {
+			for _, started := range e.members[:i] {
+				err = errors.Join(err, started.s.Close())
+			}
+			return nil, err
+		}
+	}
+	e.mu.Lock()
+	for _, m := range e.members {
+		m.looksFrom = time.Time{} // the first election takes no time
+	}
+	e.elect()
+	e.settle()
+	e.mu.Unlock()
+	e.done.Go(e.run)
+	return e, nil
+}
+
+// Close closes all servers and waits for their goroutines. Closing again does nothing and returns nil.
+func (e *Ensemble) Close() error {
+	var errs []error
+	for _, m := range e.members {
+		errs = append(errs, m.s.Close())
+	}
+	e.mu.Lock()
+	select {
+	case <-e.stop:
+	default:
+		close(e.stop)
+	}
+	e.mu.Unlock()
+	e.done.Wait()
+	return errors.Join(errs...)
+}
+
+// Servers returns the servers by their ids. Each has the methods of a server that stands alone: [Server.Stop],
+// [Server.Restart], [Server.Pause], the faults between a server and its clients, and the log, which is one for all.
+func (e *Ensemble) Servers() []*Server {
+	list := make([]*Server, len(e.members))
+	for i, m := range e.members {
+		list[i] = m.s
+	}
+	return list
+}
+
+// Server returns the server with the index i, from 0. Its id is i+1.
+func (e *Ensemble) Server(i int) *Server { return e.members[i].s }
+
+// ID is the server's number in its ensemble, from 1. It is 1 for a server that stands alone.
+func (s *Server) ID() int {
+	if s.member == nil {
+		return 1
+	}
+	return s.member.id
+}
+
+// Leader returns the server that leads a majority, or nil if none does. A leader that has lost its majority and does not know
+// is not meant.
+func (e *Ensemble) Leader() *Server {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if t := e.term(); t != nil {
+		return t.leader.s
+	}
+	return nil
+}
+
+// Followers returns the servers that follow [Ensemble.Leader], by id.
+func (e *Ensemble) Followers() []*Server {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var list []*Server
+	if t := e.term(); t != nil {
+		for _, l := range t.learners {
+			if l != nil && l.m != t.leader && l.m.as == l {
+				list = append(list, l.m.s)
+			}
+		}
+	}
+	return list
+}
+
+// AwaitLeader waits until there is a leader and all servers that run follow it, and returns the leader.
+func (e *Ensemble) AwaitLeader(ctx context.Context) (*Server, error) {
+	poll := time.NewTicker(e.tick / 2)
+	defer poll.Stop()
+	for {
+		if s := e.settled(); s != nil {
+			return s, nil
+		}
+		select {
+		case <-poll.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("zkserver: no leader that all servers follow: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// settled returns the leader if no server that runs is without it.
+func (e *Ensemble) settled() *Server {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.term()
+	if t == nil {
+		return nil
+	}
+	for _, m := range e.members {
+		if m.s.run != nil && (m.as == nil || m.as.term != t) {
+			return nil
+		}
+	}
+	return t.leader.s
+}
+
+// ConnectString names all servers, for clients that connect with [Ensemble.Dial], or over TCP if the servers listen.
+func (e *Ensemble) ConnectString() string {
+	var names []string
+	for i, m := range e.members {
+		name := m.s.Addr()
+		if name == "" {
+			name = memoryName(i)
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ",")
+}
+
+// memoryName is the address of a server that has none.
+func memoryName(i int) string { return "zk" + strconv.Itoa(i+1) + ":2181" }
+
+// Dial is [Server.Dial] of the server that [Ensemble.ConnectString] has at addr, and fails for another address.
+func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	for i, m := range e.members {
+		if addr == memoryName(i) || addr == m.s.Addr() {
+			return m.s.Dial(ctx, network, addr)
+		}
+	}
+	return nil, fmt.Errorf("zkserver: dial %q: one of %s expected", addr, e.ConnectString())
+}
+
+// Log is [Server.Log] of all servers. It also says when a server leads, follows, or looks for a leader.
+func (e *Ensemble) Log() []Event { return e.members[0].s.Log() }
+
+// What happens to the servers of an ensemble; Event.Server is the one.
+const (
+	Leads   EventKind = "leads"   // it was elected
+	Follows EventKind = "follows" // it has all that the leader has
+	Looks   EventKind = "looks"   // it has no leader, and has ended its connections; Detail says why
+)
+
+// ChangeLeader has the servers elect s, as if its leader had stopped for a moment. Clients lose their connections. It fails,
+// and does nothing, unless s follows the leader.
+func (e *Ensemble) ChangeLeader(s *Server) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.term()
+	if t == nil || s.member.as == nil || s.member.as.term != t || s.member == t.leader {
+		return fmt.Errorf("zkserver: server %d cannot become leader: it follows none", s.member.id)
+	}
+	s.commandf(0, "ChangeLeader")
+	s.member.preferred = true
+	t.leader.look("ChangeLeader")
+	e.settle()
+	return nil
+}
+
+// Lag makes a server apply what the ensemble has committed late: after d, and, if transactions is not 0, not before so many
+// later transactions are committed. Writes and syncs of its own clients wait for d too, but not for later transactions. The
+// returned function takes the lag back: the server applies at once what it lacks. A second Lag of a server replaces the first.
+func (e *Ensemble) Lag(s *Server, d time.Duration, transactions int) (catchUp func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.commandf(0, "Lag %v, %d transactions", d, transactions)
+	mine := &lag{time: d, transactions: transactions}
+	s.member.lag = mine
+	return func() {
+		e.mu.Lock()
+		defer e.mu.Unlock()
+		if m := s.member; m.lag == mine {
+			s.commandf(0, "Lag: catch up")
+			m.lag = nil
+			m.ripe = m.committed
+			m.applyRipe()
+			e.settle()
+		}
+	}
+}
+
+// LoseUnsynced takes from a stopped server what it got when it last joined a leader, and all since, as ZooKeeper 3.8.0 may lose
+// it when a follower is killed while it catches up (ZOOKEEPER-4643, -4646, -4785). If a majority has nothing else left,
+// transactions that were acknowledged are gone. It fails if the server runs, or has never joined a leader.
+func (e *Ensemble) LoseUnsynced(s *Server) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	m := s.member
+	switch {
+	case s.run != nil:
+		return fmt.Errorf("zkserver: lose what server %d has not synced: it runs: stop it first", m.id)
+	case m.before == nil:
+		return fmt.Errorf("zkserver: lose what server %d has not synced: it has lost it already, or never joined a leader", m.id)
+	}
+	s.commandf(0, "LoseUnsynced")
+	m.become(*m.before)
+	m.before = nil
+	return nil
+}
+
+// Restore gives all servers the contents of a backup, which [Server.Backup] has made of one of them, or of a server that stands
+// alone. It stops them, and starts them again. The ensemble elects a leader, and numbers its transactions from the epoch after
+// that of the backup, so numbers that were given since the backup may come again. A session of the backup may come back once the
+// servers have reached the newest transaction that its client has seen.
+func (e *Ensemble) Restore(b *Backup) error {
+	if b == nil {
+		return errors.New("zkserver: restore: backup nil: one from Server.Backup expected")
+	}
+	var errs []error
+	for _, m := range e.members {
+		errs = append(errs, m.s.Stop())
+	}
+	for _, m := range e.members {
+		errs = append(errs, m.s.Restore(b, int32(b.tree.zxid>>32)))
+	}
+	for _, m := range e.members {
+		errs = append(errs, m.s.Restart())
+	}
+	return errors.Join(errs...)
+}

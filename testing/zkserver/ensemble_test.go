@@ -1,0 +1,547 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zkserver_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// inBubble runs a test with an ensemble on fake time. The leader is server 3; servers 1 and 2 follow.
+func inBubble(t *testing.T, test func(t *testing.T, e *zkserver.Ensemble), opts ...zkserver.Option) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		e, err := zkserver.NewEnsemble(3, append([]zkserver.Option{zkserver.WithoutListener()}, opts...)...)
+		require.NoError(t, err)
+		defer func() { require.NoError(t, e.Close()) }()
+		require.Same(t, e.Server(2), e.Leader())
+		require.Equal(t, e.Servers()[:2], e.Followers())
+		test(t, e)
+	})
+}
+
+// connect connects a raw client to one server.
+func connect(t *testing.T, srv *zkserver.Server, want connection) *rawClient {
+	t.Helper()
+	c, err := tryConnect(t, srv, want)
+	require.NoError(t, err)
+	return c
+}
+
+func tryConnect(t *testing.T, srv *zkserver.Server, want connection) (*rawClient, error) {
+	t.Helper()
+	nc, err := srv.Dial(t.Context(), "", "")
+	require.NoError(t, err)
+	t.Cleanup(func() { nc.Close() })
+	if want.timeoutMs == 0 {
+		want.timeoutMs = 10_000
+	}
+	return handshake(nc, want)
+}
+
+// The opcodes of these tests.
+const (
+	opDelete  = 2
+	opExists  = 3
+	opGetData = 4
+	opSetData = 5
+	opSync    = 9
+)
+
+func exists(t *testing.T, c *rawClient, path string) bool {
+	t.Helper()
+	err := c.code(t, opExists, body{}.str(path).flag(false))
+	require.Contains(t, []int32{0, -101}, err)
+	return err == 0
+}
+
+func TestEnsembleFollowerLacksWhatWasJustWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		writer, reader := connect(t, e.Server(0), connection{}), connect(t, e.Server(1), connection{})
+		catchUp := e.Lag(e.Server(1), time.Second, 0)
+		writer.must(t, opCreate, createBody("/a", "", 0))
+		require.True(t, exists(t, writer, "/a"), "a client reads what it has written")
+		time.Sleep(time.Second - time.Nanosecond)
+		require.False(t, exists(t, reader, "/a"))
+		time.Sleep(time.Nanosecond)
+		synctest.Wait()
+		require.True(t, exists(t, reader, "/a"))
+		writer.must(t, opDelete, body{}.str("/a").int(-1))
+		catchUp()
+		require.False(t, exists(t, reader, "/a"), "it has caught up")
+	})
+}
+
+func TestEnsembleTransactionsLagIsCountedInTransactions(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		writer, reader := connect(t, e.Server(0), connection{}), connect(t, e.Server(1), connection{})
+		e.Lag(e.Server(1), 0, 2)
+		for _, path := range []string{"/a", "/b", "/c"} {
+			writer.must(t, opCreate, createBody(path, "", 0))
+		}
+		require.True(t, exists(t, reader, "/a"))
+		require.False(t, exists(t, reader, "/b"))
+		reader.must(t, opCreate, createBody("/d", "", 0)) // its own write does not wait, nor what precedes it
+		require.True(t, exists(t, reader, "/c"))
+	})
+}
+
+func TestEnsembleSyncBringsWhatWasWritten(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		writer, reader := connect(t, e.Server(0), connection{}), connect(t, e.Server(1), connection{})
+		e.Lag(e.Server(1), time.Second, 100)
+		writer.must(t, opCreate, createBody("/a", "", 0))
+		began := time.Now()
+		require.False(t, exists(t, reader, "/a"))
+		reader.must(t, opSync, body{}.str("/"))
+		require.True(t, exists(t, reader, "/a"))
+		require.Equal(t, time.Second, time.Since(began))
+	})
+}
+
+// TestEnsembleRequestsOfAConnectionKeepTheirOrder sends reads behind writes that take time.
+func TestEnsembleRequestsOfAConnectionKeepTheirOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		for _, s := range e.Followers() {
+			e.Delay(s, e.Leader(), 20*time.Millisecond)
+			e.Delay(e.Leader(), s, 30*time.Millisecond)
+		}
+		c := connect(t, e.Server(0), connection{})
+		began := time.Now()
+		var sent []int32
+		send := func(op int32, b body) {
+			xid, err := c.send(op, b)
+			require.NoError(t, err)
+			sent = append(sent, xid)
+		}
+		send(opCreate, createBody("/a", "x", 0))
+		send(opGetData, body{}.str("/a").flag(true))
+		send(opSetData, body{}.str("/a").str("y").int(-1))
+		send(opPing, body{})
+		send(opSync, body{}.str("/a"))
+		send(opGetData, body{}.str("/a").flag(false))
+		var zxid int64
+		for i, xid := range sent {
+			reply, err := c.receive()
+			require.NoError(t, err)
+			require.Equal(t, xid, reply.xid)
+			require.Zero(t, reply.err)
+			require.GreaterOrEqual(t, reply.zxid, zxid)
+			zxid = reply.zxid
+			switch i {
+			case 1:
+				require.Equal(t, `data "x"`, data(nil, &reply.fields))
+			case 2:
+				require.Equal(t, []rawEvent{{3, "/a"}}, reply.events, "its watch fires before its own write is answered")
+			case 5:
+				require.Equal(t, `data "y"`, data(nil, &reply.fields))
+			}
+		}
+		// The request travels for 20 ms, the proposal for 30 to a follower, its acknowledgement for 20, the commit for 30.
+		require.Equal(t, 100*time.Millisecond, time.Since(began))
+	})
+}
+
+func TestEnsembleServerBehindRefusesClient(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{})
+		catchUp := e.Lag(e.Server(1), time.Hour, 0)
+		zxid := c.must(t, opCreate, createBody("/a", "", 0)).zxid
+		move := connection{session: c.session, password: c.password, lastZxid: zxid}
+		_, err := tryConnect(t, e.Server(1), move)
+		require.True(t, ended(err), "got %v", err)
+		catchUp()
+		moved := connect(t, e.Server(1), move)
+		require.Equal(t, c.session, moved.session)
+		require.True(t, exists(t, moved, "/a"))
+		// The connection that the session has left may read, but not write.
+		require.True(t, exists(t, c, "/a"))
+		require.EqualValues(t, -118, c.code(t, opDelete, body{}.str("/a").int(-1)))
+		c.hungUp(t)
+		require.True(t, exists(t, moved, "/a"))
+	})
+}
+
+func TestEnsembleDeposedLeaderAnswersStaleReadsAndCommitsNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		old := e.Leader()
+		c, other := connect(t, old, connection{}), connect(t, e.Server(0), connection{})
+		c.must(t, opCreate, createBody("/a", "old", 0))
+		heal := e.Isolate(old)
+		began := time.Now()
+		require.NoError(t, e.Server(0).Stop())
+		require.NoError(t, e.Server(1).Stop())
+		require.NoError(t, e.Server(0).Restart())
+		require.NoError(t, e.Server(1).Restart())
+		time.Sleep(250 * time.Millisecond)
+		require.Same(t, e.Server(1), e.Leader())
+		other = connect(t, e.Server(0), connection{session: other.session, password: other.password})
+		written := other.must(t, opSetData, body{}.str("/a").str("new").int(-1))
+		require.EqualValues(t, 2, written.zxid>>32, "each leader has an epoch of its own")
+
+		// It answers reads, pings, and a sync, since it has proposed nothing.
+		c.must(t, opPing, body{})
+		c.must(t, opSync, body{}.str("/a"))
+		require.Equal(t, `data "old"`, dataOf(t, c, "/a"))
+		// A write is not answered, and neither is a sync behind it.
+		_, err := c.send(opCreate, createBody("/lost", "", 0))
+		require.NoError(t, err)
+		c.hungUp(t)
+		require.Equal(t, 1500*time.Millisecond, time.Since(began), "it gives up after syncLimit ticks, at the next one")
+		heal()
+		_, err = e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		back := connect(t, old, connection{session: c.session, password: c.password})
+		require.Equal(t, `data "new"`, dataOf(t, back, "/a"))
+		require.False(t, exists(t, back, "/lost"))
+	})
+}
+
+func dataOf(t *testing.T, c *rawClient, path string) string {
+	t.Helper()
+	reply := c.must(t, opGetData, body{}.str(path).flag(false))
+	return data(nil, &reply.fields)
+}
+
+// TestEnsembleCutOffFollowerKeepsNoSession shows what makes a client that is connected lose its session.
+func TestEnsembleCutOffFollowerKeepsNoSession(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c, watcher := connect(t, e.Server(0), connection{timeoutMs: 2000}), connect(t, e.Server(1), connection{timeoutMs: 10_000})
+		c.must(t, opCreate, createBody("/mine", "", 1))
+		watcher.must(t, opExists, body{}.str("/mine").flag(true))
+		heal := e.Isolate(e.Server(0))
+		for range 12 { // for three seconds
+			c.must(t, opPing, body{})
+			time.Sleep(250 * time.Millisecond)
+		}
+		require.True(t, exists(t, c, "/mine"))
+		require.Equal(t, []rawEvent{{2, "/mine"}}, watcher.events(t), "the leader has ended the session by a transaction")
+		_, err := c.send(opSync, body{}.str("/"))
+		require.NoError(t, err)
+		time.Sleep(3 * time.Second)
+		heal()
+		_, err = c.receive()
+		require.True(t, ended(err), "the follower has given up, and ends its connections: %v", err)
+		_, err = e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		gone := connect(t, e.Server(0), connection{session: c.session, password: c.password})
+		require.Zero(t, gone.session)
+	}, zkserver.WithSyncLimit(6))
+}
+
+// TestEnsembleLeaderLearnsOfSessionsFromItsFollowers keeps a session alive by pings to a follower alone.
+func TestEnsembleLeaderLearnsOfSessionsFromItsFollowers(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{timeoutMs: 1000})
+		for range 40 {
+			time.Sleep(500 * time.Millisecond)
+			c.must(t, opPing, body{})
+		}
+		last := time.Now()
+		c.hungUp(t)
+		require.Greater(t, time.Since(last), time.Second)
+		require.LessOrEqual(t, time.Since(last), 1750*time.Millisecond, "the timeout, a tick, and half of one until the leader hears")
+		for _, s := range e.Servers() {
+			require.Empty(t, s.Sessions(), "its end is a transaction")
+		}
+	})
+}
+
+func TestEnsembleClosedSessionTakesItsNodesEverywhere(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{})
+		c.must(t, opCreate, createBody("/mine", "", 1))
+		require.EqualValues(t, 1, c.session>>56, "the server that opened it is in its number")
+		c.must(t, opClose, body{})
+		c.hungUp(t)
+		for _, s := range e.Servers() {
+			require.False(t, exists(t, connect(t, s, connection{}), "/mine"))
+		}
+		killed := connect(t, e.Server(1), connection{})
+		require.True(t, e.Server(0).KillSession(killed.session))
+		killed.hungUp(t)
+	})
+}
+
+func TestEnsembleLeaderThatStopsIsReplaced(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{})
+		zxid := c.must(t, opCreate, createBody("/a", "", 0)).zxid
+		old := e.Leader()
+		require.NoError(t, old.Stop())
+		c.hungUp(t)
+		require.Nil(t, e.Leader())
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		require.Same(t, e.Server(1), e.Leader())
+		require.NoError(t, e.Server(1).Stop())
+		_, err := tryConnect(t, e.Server(0), connection{session: c.session, password: c.password, lastZxid: zxid})
+		require.True(t, ended(err), "no majority: %v", err)
+		require.NoError(t, old.Restart())
+		time.Sleep(200 * time.Millisecond)
+		synctest.Wait()
+		require.Same(t, e.Server(0), e.Leader(), "the other one has missed an epoch")
+		back := connect(t, old, connection{session: c.session, password: c.password, lastZxid: zxid})
+		require.Equal(t, c.session, back.session)
+		require.True(t, exists(t, back, "/a"))
+		require.EqualValues(t, 3, back.must(t, opCreate, createBody("/b", "", 0)).zxid>>32)
+	})
+}
+
+func TestEnsembleChangeLeader(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		require.NoError(t, e.ChangeLeader(e.Server(0)))
+		leader, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.Same(t, e.Server(0), leader)
+		require.ErrorContains(t, e.ChangeLeader(e.Server(0)), "server 1 cannot become leader")
+	})
+}
+
+// TestEnsemblePausedServers pauses a follower, which nothing waits for, and the leader, which is replaced.
+func TestEnsemblePausedServers(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{})
+		e.Server(1).Pause()
+		c.must(t, opCreate, createBody("/a", "", 0))
+		time.Sleep(5 * time.Second)
+		e.Server(1).Resume()
+		_, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.True(t, exists(t, connect(t, e.Server(1), connection{}), "/a"))
+
+		old := e.Leader()
+		old.Pause()
+		time.Sleep(2 * time.Second)
+		require.Same(t, e.Server(1), e.Leader())
+		old.Resume()
+		_, err = e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.Same(t, e.Server(1), e.Leader())
+	})
+}
+
+// TestEnsembleWithoutMajorityIsReadOnly has one server left of three.
+func TestEnsembleWithoutMajorityIsReadOnly(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{})
+		c.must(t, opCreate, createBody("/a", "", 0))
+		require.NoError(t, e.Server(1).Stop())
+		require.NoError(t, e.Server(2).Stop())
+		c.hungUp(t)
+		time.Sleep(1500 * time.Millisecond)
+		_, err := tryConnect(t, e.Server(0), connection{})
+		require.True(t, ended(err), "a client that does not accept it: %v", err)
+		reader := connect(t, e.Server(0), connection{readOnly: true})
+		require.True(t, reader.readOnly)
+		require.True(t, exists(t, reader, "/a"))
+		require.EqualValues(t, -119, reader.code(t, opDelete, body{}.str("/a").int(-1)))
+		require.NoError(t, e.Server(1).Restart())
+		reader.hungUp(t)
+		_, err = e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		back := connect(t, e.Server(0), connection{session: c.session, password: c.password})
+		require.False(t, back.readOnly)
+		require.Equal(t, c.session, back.session)
+	})
+}
+
+// TestEnsembleLoseUnsynced loses a transaction that was acknowledged.
+func TestEnsembleLoseUnsynced(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(2), connection{})
+		late := e.Server(0)
+		require.ErrorContains(t, e.LoseUnsynced(late), "it runs")
+		require.NoError(t, late.Stop())
+		require.NoError(t, e.Server(1).Stop())
+		require.NoError(t, late.Restart())
+		_, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		c = connect(t, e.Server(2), connection{session: c.session, password: c.password})
+		c.must(t, opCreate, createBody("/acknowledged", "", 0))
+		require.NoError(t, late.Stop())
+		require.NoError(t, e.LoseUnsynced(late))
+		require.ErrorContains(t, e.LoseUnsynced(late), "lost it already")
+		require.NoError(t, e.Server(2).Stop())
+		require.NoError(t, e.Server(1).Restart())
+		require.NoError(t, late.Restart())
+		_, err = e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.False(t, exists(t, connect(t, late, connection{}), "/acknowledged"))
+	})
+}
+
+func TestEnsembleRestoreGivesNumbersAgain(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{})
+		backup := e.Leader().Backup()
+		require.NoError(t, e.ChangeLeader(e.Server(0)))
+		_, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		c = connect(t, e.Server(0), connection{session: c.session, password: c.password})
+		first := c.must(t, opCreate, createBody("/a", "", 0)).zxid
+		require.NoError(t, e.Restore(backup))
+		_, err = e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		c = connect(t, e.Server(0), connection{session: c.session, password: c.password})
+		require.False(t, exists(t, c, "/a"))
+		require.Equal(t, first, c.must(t, opCreate, createBody("/b", "", 0)).zxid)
+	})
+}
+
+func TestEnsembleOneWayCutEndsTheFollowersPart(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		heal := e.CutOneWay(e.Leader(), e.Server(0))
+		time.Sleep(1500 * time.Millisecond)
+		require.Equal(t, []*zkserver.Server{e.Server(1)}, e.Followers())
+		heal()
+		_, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.Len(t, e.Followers(), 2)
+	})
+}
+
+func TestEnsembleOptions(t *testing.T) {
+	for want, try := range map[string]func() (*zkserver.Ensemble, error){
+		"3 or 5 expected":   func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(2) },
+		"leave WithAddr":    func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(3, zkserver.WithAddr("127.0.0.1:1")) },
+		"is for one server": func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(3, zkserver.WithKeeper()) },
+		"at least 1 expect": func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(3, zkserver.WithSyncLimit(0)) },
+	} {
+		_, err := try()
+		require.ErrorContains(t, err, want)
+	}
+	e, err := zkserver.NewEnsemble(5)
+	require.NoError(t, err)
+	require.Len(t, strings.Split(e.ConnectString(), ","), 5)
+	c := rawTo(t, e.Server(4), connection{})
+	c.must(t, opCreate, createBody("/a", "", 0))
+	_, err = e.Dial(t.Context(), "tcp", "elsewhere:2181")
+	require.ErrorContains(t, err, "elsewhere")
+	require.NoError(t, e.Close())
+	require.NoError(t, e.Close())
+	require.Error(t, e.Restore(nil))
+}
+
+// slow delays all that the leader sends.
+func slow(e *zkserver.Ensemble, d time.Duration) {
+	for _, s := range e.Followers() {
+		e.Delay(e.Leader(), s, d)
+	}
+}
+
+func TestEnsembleSyncWaitsForWhatWasProposed(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		writer, reader := connect(t, e.Server(2), connection{}), connect(t, e.Server(0), connection{})
+		slow(e, 100*time.Millisecond)
+		_, err := writer.send(opCreate, createBody("/a", "", 0))
+		require.NoError(t, err)
+		synctest.Wait()
+		began := time.Now()
+		reader.must(t, opSync, body{}.str("/a"))
+		require.Equal(t, 200*time.Millisecond, time.Since(began), "100 ms until it is committed, and as long until it is answered")
+		require.True(t, exists(t, reader, "/a"))
+	})
+}
+
+// TestEnsembleWhatAFollowerHasLoggedSurvivesTheLeader stops a leader before it has told anybody that a write is committed.
+func TestEnsembleWhatAFollowerHasLoggedSurvivesTheLeader(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		writer, reader := connect(t, e.Server(2), connection{}), connect(t, e.Server(1), connection{})
+		e.Delay(e.Server(1), e.Server(2), time.Second)
+		heal := e.CutOneWay(e.Server(2), e.Server(0)) // server 1 alone logs it
+		_, err := writer.send(opCreate, createBody("/a", "", 0))
+		require.NoError(t, err)
+		synctest.Wait()
+		require.False(t, exists(t, reader, "/a"))
+		require.NoError(t, e.Server(2).Stop())
+		heal()
+		e.Delay(e.Server(1), e.Server(2), 0)
+		_, err = e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.Same(t, e.Server(1), e.Leader())
+		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
+	})
+}
+
+// TestEnsembleLaterEpochWins has a server with a transaction that is of no account any more: a later leader did not have it.
+func TestEnsembleLaterEpochWins(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		old := e.Leader()
+		writer := connect(t, old, connection{})
+		heal := e.Isolate(old)
+		for _, path := range []string{"/a", "/b"} {
+			_, err := writer.send(opCreate, createBody(path, "", 0))
+			require.NoError(t, err)
+		}
+		require.Eventually(t, func() bool { return e.Leader() == e.Server(1) }, 10*time.Second, 100*time.Millisecond)
+		require.NoError(t, e.Server(1).Stop())
+		heal()
+		_, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.Same(t, e.Server(0), e.Leader())
+		require.False(t, exists(t, connect(t, old, connection{}), "/a"))
+	})
+}
+
+func TestEnsembleWriteOfASessionThatIsOver(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{})
+		e.Lag(e.Server(0), time.Second, 0)
+		require.True(t, e.Leader().KillSession(c.session))
+		synctest.Wait()
+		_, err := c.send(opCreate, createBody("/late", "", 1))
+		require.NoError(t, err)
+		c.hungUp(t)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.False(t, exists(t, connect(t, e.Server(2), connection{}), "/late"))
+		for _, s := range e.Servers() {
+			require.Zero(t, s.Stats().Ephemerals)
+		}
+	})
+}
+
+func TestEnsembleLinkKeepsTheOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(2), connection{})
+		slow(e, 100*time.Millisecond)
+		_, err := c.send(opCreate, createBody("/a", "", 0))
+		require.NoError(t, err)
+		synctest.Wait()
+		slow(e, 0)
+		_, err = c.send(opCreate, createBody("/a/b", "", 0))
+		require.NoError(t, err)
+		for range 2 {
+			reply, err := c.receive()
+			require.NoError(t, err)
+			require.Zero(t, reply.err)
+		}
+		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a/b"))
+	})
+}
+
+// TestEnsemblePausedLeaderExpiresNothing pauses a leader for longer than a session lasts, and less than its followers wait.
+func TestEnsemblePausedLeaderExpiresNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(0), connection{timeoutMs: 1000})
+		leader := e.Leader()
+		leader.Pause()
+		for range 8 {
+			time.Sleep(250 * time.Millisecond)
+			c.must(t, opPing, body{})
+		}
+		require.Len(t, leader.Sessions(), 1)
+		leader.Resume()
+		synctest.Wait()
+		c.must(t, opPing, body{})
+		time.Sleep(time.Second)
+		c.must(t, opCreate, createBody("/alive", "", 1))
+	}, zkserver.WithSyncLimit(6))
+}
