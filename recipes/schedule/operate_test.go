@@ -5,7 +5,7 @@ package schedule_test
 import (
 	"context"
 	"encoding/json"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -221,44 +221,62 @@ func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
 }
 
 // beforeTheBegin calls fn when the replica has sent the begin of a run, and before the server applies it.
-func (w *world) beforeTheBegin(of *replica, fn func() error) {
+func (w *world) beforeTheBegin(of *replica, fn func() error) { w.beforeTheWrite(1, of, fn) }
+
+// beforeTheWrite calls fn when the replica has sent the nth transaction from now on, and before the server applies it.
+func (w *world) beforeTheWrite(nth int32, of *replica, fn func() error) {
 	done := make(chan struct{})
-	var once sync.Once
+	var count atomic.Int32
 	w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.SessionID != of.client.Session().ID() || r.Op != zkserver.OpMulti {
 			return zkserver.Pass
 		}
-		once.Do(func() {
+		switch n := count.Add(1); {
+		case n < nth:
+			return zkserver.Pass
+		case n == nth:
 			go func() {
 				defer close(done)
 				w.didf("meanwhile: %v", fn())
 			}()
-		})
+		}
 		return zkserver.HoldUntil(done)
 	})
 }
 
-// TestRunnerWithoutItsLeaseBeginsNoRun: the node of the lease is deleted by hand, at the moment of the tick.
-func TestRunnerWithoutItsLeaseBeginsNoRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		a := w.start("a", 0, minutely())
-		time.Sleep(30 * time.Second)
-		before := w.state().Token
-		w.beforeTheBegin(a, func() error {
-			names, err := w.theirs.Children(context.Background(), root+"/jobs/job/lock")
-			if err != nil {
-				return err
-			}
-			return w.theirs.Delete(context.Background(), root+"/jobs/job/lock/"+names[0])
+// TestRunnerWithoutItsLeaseWritesNothing: the node of the lease goes when the begin or the end of a run is on its way, as
+// for a process that was paused there. No successor has written the state yet, so its version would let the write in. A
+// begin must not be applied, or the run would seem to be interrupted. Nor must an end, or a run would succeed without
+// the lease.
+func TestRunnerWithoutItsLeaseWritesNothing(t *testing.T) {
+	for nth, name := range []string{"begin", "end"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.observe("job")
+				a := w.start("a", 0, minutely())
+				time.Sleep(30 * time.Second)
+				before := w.state().Token
+				w.beforeTheWrite(int32(nth)+1, a, func() error {
+					names, err := w.theirs.Children(context.Background(), root+"/jobs/job/lock")
+					if err != nil {
+						return err
+					}
+					return w.theirs.Delete(context.Background(), root+"/jobs/job/lock/"+names[0])
+				})
+				time.Sleep(time.Minute)
+				synctest.Wait()
+				w.check()
+				require.Contains(t, w.told(), "meanwhile: <nil>")
+				require.Len(t, w.started(), nth+1, "%s", w.told())
+				require.Len(t, w.state().History, 1)
+				run := w.state().History[0]
+				require.Equal(t, schedule.Succeeded, run.Outcome)
+				require.Equal(t, nth+1, run.Attempt)
+				require.Greater(t, run.Token, before, "it has run under the next lease")
+			})
 		})
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		w.check()
-		require.Contains(t, w.told(), "meanwhile: <nil>")
-		require.Len(t, w.started(), 1, "%s", w.told())
-		require.Greater(t, w.started()[0].Token, before, "it runs under the next lease")
-	})
+	}
 }
 
 // TestStateOfAnotherRunnerIsNotOverwritten, but read: as restored servers may have it.

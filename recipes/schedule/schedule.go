@@ -174,7 +174,7 @@ func (s *Scheduler) run(ctx context.Context, job *Job, id string) (err error) {
 	}
 	r := &runner{
 		Scheduler: s, job: job, id: id, lease: lease, moves: ctx, held: lease.Context(context.WithoutCancel(ctx)),
-		wake: make(chan struct{}, 1), clock: clock{wall: s.wall},
+		seen: make(chan int32, 1), clock: clock{wall: s.wall},
 	}
 	// A panic of the schedule passes through, and the lease must not stay.
 	defer func() {

@@ -3,6 +3,7 @@
 package schedule
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -106,7 +107,7 @@ func (s Status) over(outcome Outcome, failure error, now time.Time) Status {
 	run := *s.Running
 	run.Outcome, run.Ended = outcome, now
 	if failure != nil {
-		run.Error = failure.Error()
+		run.Error = fmt.Sprint(failure) // which survives an error that panics
 		run.Error = strings.ToValidUTF8(run.Error[:min(len(run.Error), maxError)], "")
 	}
 	s.Running = nil
@@ -119,6 +120,12 @@ func (s Status) over(outcome Outcome, failure error, now time.Time) Status {
 		s.Last, s.Failures = run.Tick, s.Failures+1
 	}
 	return s
+}
+
+// is reports whether data is what this status is written as.
+func (s Status) is(data []byte) bool {
+	have, err := json.Marshal(s)
+	return err == nil && bytes.Equal(have, data)
 }
 
 // orders is what operators have ordered for a job. It is the data of the znode jobs/<name>, as JSON.
@@ -134,6 +141,7 @@ type entry struct {
 	ordersVersion int32
 	state         Status
 	stateVersion  int32
+	stateMtime    int64
 	stateExists   bool
 }
 
@@ -148,7 +156,7 @@ func load(ctx context.Context, client *framework.Framework, at layout, job strin
 	if err != nil {
 		return e, err
 	}
-	e.ordersVersion, e.stateVersion, e.stateExists = stat.Version, stateStat.Version, !absent
+	e.ordersVersion, e.stateVersion, e.stateMtime, e.stateExists = stat.Version, stateStat.Version, stateStat.Mtime, !absent
 	if err := decode(client, at.orders(job), data, &e.orders); err != nil {
 		return e, err
 	}

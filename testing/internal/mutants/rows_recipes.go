@@ -46,7 +46,7 @@ var scheduleRows = []row{
 	{
 		name: "lost-reply-of-a-state-not-resolved", breaks: ticksOnce,
 		in:     "recipes/schedule.(*runner).write",
-		change: negate("Equal()"),
+		change: negate("is()"),
 		test:   "^TestLostReplyOfTheStateIsResolvedByReading$",
 	},
 	{
