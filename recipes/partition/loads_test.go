@@ -43,6 +43,7 @@ func TestLoadsAreDivided(t *testing.T) {
 		w := newWorld(t, partition.Fixed(numbered(30)...))
 		workers := []*worker{w.join("a"), w.join("b"), w.join("c")}
 		w.await(map[string]int{"a": 10, "b": 10, "c": 10})
+		w.takenMoves()
 		loads := zipf(30)
 		total := 0
 		for _, load := range loads {

@@ -10,10 +10,10 @@ var partitionRows = []row{
 		test:   "^TestAssignOneOfTwoPlansIsAccepted$",
 	},
 	{
-		name: "partition-given-up-for-a-request-alone", breaks: partitionHeld,
-		in:     "recipes/partition.(*piece).mustEnd",
-		change: always("wanted"),
-		test:   "^TestMemberRequestForAPartitionThatStays$",
+		name: "loads-of-the-heaviest-stay", breaks: loadsDivided,
+		in:     "recipes/partition.(*balance).move",
+		change: never("high"),
+		test:   "^TestAssignHeavyPartitions$",
 	},
 	{
 		name: "partition-robbed", breaks: partitionHeld,
