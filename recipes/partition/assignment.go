@@ -86,17 +86,25 @@ func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
 // Read returns the assignment of the group at path. It takes two requests for each partition and
 // one for each member, in pipelines, and no lock. A change during the call may be seen or not. The error matches [framework.ErrNoNode] when there is no znode at path.
 func Read(ctx context.Context, client *framework.Framework, path string) (Assignment, error) {
-	switch {
-	case ctx == nil:
-		return Assignment{}, wrap(layout(path), attempt.ErrNilContext)
-	case client == nil:
-		return Assignment{}, wrap(layout(path), errors.New("client nil, expected a framework client"))
+	if err := usable(ctx, client); err != nil {
+		return Assignment{}, wrap(layout(path), err)
 	}
 	a, err := readAssignment(ctx, client, layout(path))
 	if err != nil {
 		return Assignment{}, wrap(layout(path), err)
 	}
 	return a, nil
+}
+
+func usable(ctx context.Context, client *framework.Framework) error {
+	switch {
+	case ctx == nil:
+		return attempt.ErrNilContext
+	case client == nil:
+		return errors.New("client nil, expected a framework client")
+	default:
+		return nil
+	}
 }
 
 func readAssignment(ctx context.Context, client *framework.Framework, at layout) (Assignment, error) {

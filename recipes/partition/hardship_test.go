@@ -208,6 +208,16 @@ func hardshipCalls() []hardship.Call {
 			}),
 		},
 		{
+			Name: "Forget", Of: []string{"Forget"}, Requests: 7, Spares: 1,
+			Prepare: func(s *hardship.Stage) func(context.Context) error {
+				for _, path := range []string{"/plan", "/plan/dead"} {
+					_, err := s.Theirs.Create(context.Background(), s.Path+path, []byte("{}"), framework.CreatingParentsIfNeeded())
+					require.NoError(s.T, err)
+				}
+				return func(ctx context.Context) error { return partition.Forget(ctx, s.Ours, s.Path) }
+			},
+		},
+		{
 			Name: "Read", Of: []string{"Read"}, Requests: 11, Spares: 2,
 			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
 				return partition.Read(ctx, c.Ours, path)

@@ -1088,3 +1088,44 @@ func TestMemberBadArguments(t *testing.T) {
 	_, err = partition.Read(none, client, root)
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }
+
+// TestForgetLosesNoPlanInUse: a member joins and plans while the deletion is on its way.
+func TestForgetLosesNoPlanInUse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		_, err := client.Create(t.Context(), "/group/plan", []byte(`{"head":"dead"}`), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		_, err = client.Create(t.Context(), "/group/plan/dead", []byte(`{"capacity":1,"partitions":["a"]}`))
+		require.NoError(t, err)
+		member, err := partition.New(client, "/group", partition.Fixed("a"))
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		held, ended := make(chan struct{}), make(chan error, 1)
+		id := other.Session().ID()
+		deletes := 0
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID != id || r.Op != zkserver.OpMulti {
+				return zkserver.Pass
+			}
+			if deletes++; deletes == 1 {
+				go func() {
+					ended <- member.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
+						close(held)
+						<-ctx.Done()
+						return nil
+					})
+				}()
+			}
+			return zkserver.HoldUntil(held)
+		})
+		require.NoError(t, partition.Forget(t.Context(), other, "/group"))
+		require.Equal(t, 1, deletes)
+		time.Sleep(time.Minute)
+		a, err := partition.Read(t.Context(), client, "/group")
+		require.NoError(t, err)
+		require.Equal(t, member.ID(), a.Partitions[0].Owner)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}

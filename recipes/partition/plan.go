@@ -79,13 +79,13 @@ func (r *run) look() error {
 
 // readRoot returns the root of the plan, nil if there is none, and the pzxid of the folder of
 // the members, which every join and leave changes.
-func (r *run) readRoot(ctx context.Context) (plan *root, folder int64, err error) {
+func (m *Member) readRoot(ctx context.Context) (plan *root, folder int64, err error) {
 	var data []byte
 	var noPlan bool
 	var stat *framework.Stat
-	err = r.client.Pipeline(ctx,
-		framework.ReadData(r.at.plan(), &data, framework.StoringAbsenceIn(&noPlan), framework.Undecompressed()),
-		framework.ReadStat(r.at.members(), &stat))
+	err = m.client.Pipeline(ctx,
+		framework.ReadData(m.at.plan(), &data, framework.StoringAbsenceIn(&noPlan), framework.Undecompressed()),
+		framework.ReadStat(m.at.members(), &stat))
 	if err != nil {
 		return nil, 0, err
 	}
@@ -96,7 +96,7 @@ func (r *run) readRoot(ctx context.Context) (plan *root, folder int64, err error
 		return nil, folder, nil
 	}
 	plan = new(root)
-	if json.Unmarshal(attempt.Plain(r.client, r.at.plan(), data), plan) != nil {
+	if json.Unmarshal(attempt.Plain(m.client, m.at.plan(), data), plan) != nil {
 		plan = new(root) // written by hand
 	}
 	return plan, folder, nil
@@ -176,23 +176,36 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, fold
 	return out.balanced, s.pzxid, nil
 }
 
+// Forget deletes the plan of the group at path if the group has no member, as members leave it behind that were killed. A
+// member that joins meanwhile makes a new plan. Forget does nothing where there is no plan.
+func Forget(ctx context.Context, client *framework.Framework, path string) error {
+	at := layout(path)
+	if err := usable(ctx, client); err != nil {
+		return wrap(at, err)
+	}
+	if err := (&Member{client: client, at: at}).cleanUp(ctx); err != nil {
+		return wrap(at, err)
+	}
+	return nil
+}
+
 // cleanUp deletes the plan if no member is left. A member that leaves after others have planned
 // without it finds the head of the plan, which is cheaper than a look at all members.
-func (r *run) cleanUp(ctx context.Context) error {
+func (m *Member) cleanUp(ctx context.Context) error {
 	for {
-		plan, _, err := r.readRoot(ctx)
+		plan, _, err := m.readRoot(ctx)
 		if err != nil || plan == nil {
 			return err
 		}
 		if plan.Head != "" {
-			stat, err := r.client.Exists(ctx, r.at.member(plan.Head))
+			stat, err := m.client.Exists(ctx, m.at.member(plan.Head))
 			if err != nil || isMember(framework.Node{Stat: stat}) {
 				return err
 			}
 		}
-		s, err := readState(ctx, r.client, r.at)
+		s, err := readState(ctx, m.client, m.at)
 		if err == nil && len(s.members) == 0 && s.exists {
-			_, err = r.client.Transact(ctx, s.removal(r.at)...)
+			_, err = m.client.Transact(ctx, s.removal(m.at)...)
 		}
 		if err == nil || !isOvertaken(err) {
 			return err

@@ -41,7 +41,8 @@
 //   - The job moves to another replica, or the program ends. The run under way is waited for. With GiveUp its context
 //     ends, and the next replica runs the tick again.
 //   - A release has other jobs than the one before it. Both run side by side: a job that both know has one runner,
-//     and a job that one of them knows runs there.
+//     and a job that one of them knows runs there. A replica that starts deletes what dead releases have left of how
+//     they divided their jobs.
 //
 // # Operators
 //

@@ -149,6 +149,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	defer cancel()
 	errs := make([]error, len(s.groups))
 	var all sync.WaitGroup
+	all.Go(func() { s.forgetOthers(running) })
 	for i, g := range s.groups {
 		all.Go(func() {
 			defer cancel() // without one group the fleet is not whole
@@ -159,6 +160,24 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	}
 	all.Wait()
 	return wrap(s.at, errors.Join(errs...))
+}
+
+// forgetOthers deletes the plans of the groups of other releases that have no replica any more. Replicas that were killed
+// leave such plans behind, and only the next replica of that release would use them.
+func (s *Scheduler) forgetOthers(ctx context.Context) {
+	err := attempt.Guard(s.client, func() error {
+		ids, err := s.client.Children(ctx, s.at.fleets())
+		for _, id := range ids {
+			isOurs := func(g group) bool { return g.member.Path() == s.at.fleet(id) }
+			if !slices.ContainsFunc(s.groups, isOurs) {
+				err = errors.Join(err, partition.Forget(ctx, s.client, s.at.fleet(id)))
+			}
+		}
+		return err
+	})
+	if err != nil && ctx.Err() == nil && !errors.Is(err, framework.ErrNoNode) && attempt.Ended(s.client) == nil {
+		s.client.Logger().Warn("plans of other releases were left behind", logPath, string(s.at), "error", err) // until a replica starts
+	}
 }
 
 // run runs a job for as long as this replica has it.

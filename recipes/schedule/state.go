@@ -17,7 +17,8 @@ import (
 // layout has the paths of a fleet.
 type layout string
 
-func (l layout) fleet(id string) string   { return framework.JoinPath(string(l), "fleets/"+id) }
+func (l layout) fleets() string           { return framework.JoinPath(string(l), "fleets") }
+func (l layout) fleet(id string) string   { return framework.JoinPath(l.fleets(), id) }
 func (l layout) jobs() string             { return framework.JoinPath(string(l), "jobs") }
 func (l layout) orders(job string) string { return framework.JoinPath(l.jobs(), job) }
 func (l layout) state(job string) string  { return framework.JoinPath(l.orders(job), "state") }

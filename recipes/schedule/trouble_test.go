@@ -4,6 +4,7 @@ package schedule_test
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -260,5 +261,54 @@ func TestOrdersDuringARunThatOverlapWouldCancel(t *testing.T) {
 		w.check()
 		require.Equal(t, []int{1, 3}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
 		require.Equal(t, []int{4}, minutesOf(w.ticks(schedule.Cancelled)), "%s", w.told())
+	})
+}
+
+// TestPlanOfADeadReleaseIsForgotten by the next replica that starts, and that of a living one is not.
+func TestPlanOfADeadReleaseIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		named := func(name string) schedule.Job {
+			job := minutely()
+			job.Name = name
+			return job
+		}
+		plans := func() (created []int64) {
+			groups, err := w.theirs.Children(t.Context(), root+"/fleets")
+			require.NoError(t, err)
+			for _, id := range groups {
+				stat, err := w.theirs.Exists(t.Context(), root+"/fleets/"+id+"/plan")
+				require.NoError(t, err)
+				if stat != nil {
+					created = append(created, stat.Czxid)
+				}
+			}
+			slices.Sort(created)
+			return created
+		}
+		began := time.Now()
+		w.start("a", 0, minutely())
+		time.Sleep(30 * time.Second)
+		ofA := plans()
+		require.Len(t, ofA, 1)
+		b := w.start("b", 0, named("of b"))
+		c := w.start("c", 0, named("of c"))
+		time.Sleep(time.Minute)
+		b.die()
+		c.die()
+		time.Sleep(5 * time.Minute)
+		require.Len(t, plans(), 3)
+
+		w.start("d", 0, named("of d"))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Len(t, plans(), 2, "of a and of d")
+		require.Equal(t, ofA[0], plans()[0], "it was never deleted")
+		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+		groups, err := w.theirs.Children(t.Context(), root+"/fleets")
+		require.NoError(t, err)
+		require.Len(t, groups, 2, "the empty folders are containers")
 	})
 }
