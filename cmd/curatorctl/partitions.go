@@ -47,6 +47,9 @@ func (c *call) writePartitions(a partition.Assignment) error {
 		if !m.Alive {
 			state = "gone"
 		}
+		if !m.Until.IsZero() {
+			state = "away, awaited until " + moment(m.Until)
+		}
 		cells = append(cells, []string{printable(m.ID), strconv.Itoa(m.Capacity), strconv.Itoa(m.Wanted), strconv.Itoa(m.Held), state})
 	}
 	if err := c.table(cells); err != nil {

@@ -4,6 +4,7 @@ package partition
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 )
 
@@ -29,6 +30,7 @@ type candidate struct {
 	id       string
 	capacity int
 	held     []string // the names that the last plan has given to it
+	away     bool     // it keeps them, and takes no part
 }
 
 // outcome is an assignment.
@@ -48,15 +50,15 @@ type outcome struct {
 // the weight, as far as the weights allow.
 func assign(set []part, members []candidate, rebalance bool) outcome {
 	out := outcome{shares: make(map[string][]string, len(members)), balanced: true}
-	if len(members) == 0 {
-		return out
-	}
 	b, free := newBalance(set, members)
-	b.place(free)
-	if rebalance {
+	if len(b.holders) > 0 {
+		b.place(free)
+	}
+	settled := len(b.away) == 0
+	if rebalance && settled {
 		out.moves = b.move()
 	}
-	for _, h := range b.holders {
+	for _, h := range slices.Concat(b.holders, b.away) {
 		names := make([]string, len(h.parts))
 		for i, p := range h.parts {
 			names[i] = p.name
@@ -64,7 +66,7 @@ func assign(set []part, members []candidate, rebalance bool) outcome {
 		slices.Sort(names)
 		out.shares[h.id] = names
 	}
-	out.balanced = b.move() == 0
+	out.balanced = settled && b.move() == 0
 	return out
 }
 
@@ -84,6 +86,7 @@ func (h *holder) excess() int64 { return h.load - h.ideal }
 // balance is an assignment that is under way.
 type balance struct {
 	holders []*holder // by id
+	away    []*holder // that keep what they hold
 	ranking []*holder // by excess: the first lacks most
 	slack   int64     // in percent; 0 if all weights are equal
 }
@@ -106,7 +109,7 @@ func newBalance(set []part, members []candidate) (b *balance, free []part) {
 	if len(set) > 0 && set[0].weight != set[len(set)-1].weight {
 		b.slack = slackPercent
 	}
-	left := make(map[string]part, len(set))
+	left, kept := make(map[string]part, len(set)), make(map[string]bool)
 	for _, p := range set {
 		if b.slack == 0 {
 			p.weight = unit
@@ -122,14 +125,20 @@ func newBalance(set []part, members []candidate) (b *balance, free []part) {
 				h.load += p.weight
 			}
 		}
+		if h.away {
+			b.away = append(b.away, h)
+			for _, p := range h.parts {
+				kept[p.name] = true
+			}
+			continue
+		}
 		b.holders = append(b.holders, h)
 	}
-	b.setIdeals(set)
-	b.ranking = slices.SortedFunc(slices.Values(b.holders), byExcess)
-	for _, p := range left {
-		free = append(free, p)
+	if len(b.holders) > 0 {
+		b.setIdeals(slices.DeleteFunc(set, func(p part) bool { return kept[p.name] }))
 	}
-	return b, free
+	b.ranking = slices.SortedFunc(slices.Values(b.holders), byExcess)
+	return b, slices.Collect(maps.Values(left))
 }
 
 // setIdeals sets how much each holder should have.

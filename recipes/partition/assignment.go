@@ -35,6 +35,9 @@ type Peer struct {
 	Wanted   int    `json:"wanted"` // how many partitions the plan gives to it
 	Held     int    `json:"held"`   // how many it has
 
+	// Until is for how long the partitions of a member that is away wait for its return.
+	Until time.Time `json:"until,omitzero"`
+
 	// Load is the reported load of the partitions that the plan gives to it.
 	Load int `json:"load,omitempty"`
 }
@@ -130,6 +133,9 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	for id, sh := range s.shares {
 		if members[id] == nil {
 			members[id] = &Peer{ID: id, Capacity: sh.Capacity}
+		}
+		if away, found := s.away[id]; found {
+			members[id].Until = away.until()
 		}
 		members[id].Wanted = len(sh.Partitions)
 		for _, name := range sh.Partitions {

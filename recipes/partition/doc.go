@@ -66,6 +66,15 @@
 // A join moves partitions when no member has joined or left for the time of [WithSettle]. So a
 // deployment of many replicas moves them once. Partitions without a holder are placed at once.
 //
+// # Rolling restarts
+//
+// With [WithID] and [WithReturn] a member that restarts gets its partitions again, and nothing else moves:
+//
+//	member, err := partition.New(client, path, set, partition.WithID(podName), partition.WithReturn(30*time.Second))
+//
+// A rolling restart of ten members with 100 partitions then starts 100 functions. Without a return it starts more
+// than 200, because each partition moves away and another one comes back.
+//
 // # When a function fails
 //
 // An error or a panic ends the function of that partition only. The member keeps the partition, and
@@ -87,7 +96,7 @@
 //   - A partition has at most one holder, as a lock has. Package locks says what each error
 //     policy promises. Use the token against late writes of a holder that was paused.
 //   - While a member lives, each partition has a holder soon: a few round trips after a member
-//     has left, and a session timeout after a member was killed. A function that does not return
+//     has left, and a session timeout after a member was killed. [WithReturn] adds its time. A function that does not return
 //     delays that.
 //   - Each member has a share of the partitions by its capacity, rounded up or down. Members of
 //     equal capacity differ by one at most.
@@ -100,7 +109,7 @@
 // # What is not promised
 //
 // The partitions of a member are in no particular order. A member that has left and returns is a
-// newcomer. All members of a group must have the same set: see [Fixed].
+// newcomer, except with [WithReturn]. All members of a group must have the same set: see [Fixed].
 //
 // A member whose program is connected but cannot work, for example because its database is
 // down, still gets partitions, and keeps those whose function fails. Such a program should end

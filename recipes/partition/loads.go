@@ -81,7 +81,8 @@ func (r *run) writeLoads() {
 // registration returns what this member's znode says. If there is not enough room, the loads are missing
 // that are smallest.
 func (r *run) registration() registration {
-	g := registration{Capacity: r.cfg.capacity, Loads: make(map[string]int)}
+	g := newRegistration(r.cfg)
+	g.Loads = make(map[string]int)
 	r.mu.Lock()
 	for name, p := range r.pieces {
 		if p.load > 0 {

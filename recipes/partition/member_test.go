@@ -1068,6 +1068,12 @@ func TestMemberBadArguments(t *testing.T) {
 		"settle -1s": func() (*partition.Member, error) {
 			return partition.New(client, root, good, partition.WithSettle(-time.Second))
 		},
+		"return -1s": func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithReturn(-time.Second))
+		},
+		"return 1s without an id": func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithReturn(time.Second))
+		},
 		"grace -1s": func() (*partition.Member, error) {
 			return partition.New(client, root, good, partition.WithGrace(-time.Second))
 		},

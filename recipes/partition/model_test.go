@@ -28,7 +28,8 @@ import (
 // changes of the set and of the loads. No partition ever has two holders, and its tokens rise. Whenever trouble
 // is over, each partition of the set has a holder within the session timeout, the members are
 // balanced by number or by load, and then a join or a leave moves one share and nothing else. When all members leave and
-// only newcomers stay, each partition has a holder at once. Znodes among the members that are no
+// only newcomers stay, each partition has a holder at once, or when the others are no longer awaited. A member
+// that returns in time gets its partitions, and nothing moves. Znodes among the members that are no
 // members change nothing. Nothing is left.
 func TestModel(t *testing.T) {
 	programs, rounds := 16, 3
@@ -63,6 +64,7 @@ type model struct {
 	opts    []partition.Option
 	weights map[string]int // of members whose capacity is not 1
 	set     []string
+	returns time.Duration // of all members
 }
 
 func newModel(t *testing.T, n int, random *rand.Rand) *model {
@@ -77,7 +79,11 @@ func newModel(t *testing.T, n int, random *rand.Rand) *model {
 	if n%3 == 1 {
 		m.changeLoads()
 	}
-	m.didf("program %d, policy %v, settle %v, loads %v", n, policy, settle, m.loads != nil)
+	if n%4 == 2 {
+		m.returns = 20 * time.Second
+		m.opts = append(m.opts, partition.WithReturn(m.returns))
+	}
+	m.didf("program %d, policy %v, settle %v, loads %v, return %v", n, policy, settle, m.loads != nil, m.returns)
 	m.joinOne(true)
 	return m
 }
@@ -216,7 +222,7 @@ func (m *model) handOver() {
 	left := time.Now()
 	for _, name := range m.set {
 		for m.owner(name) == "" {
-			require.Less(m.tb, time.Since(left), time.Second, "%s has no holder, and newcomers are there:\n%s", name, m.told())
+			require.Less(m.tb, time.Since(left), m.returns+time.Second, "%s has no holder, and newcomers are there:\n%s", name, m.told())
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -314,6 +320,19 @@ func (m *model) requireLoad(id string, capacities int) {
 
 // moveOneShare has a member join or leave a group at rest, and bounds what moves.
 func (m *model) moveOneShare() {
+	if m.returns > 0 && m.random.IntN(2) == 0 {
+		id, k := m.some()
+		opts := m.opts
+		if m.weights[id] > 0 {
+			opts = append(slices.Clip(opts), partition.WithCapacity(m.weights[id]))
+		}
+		k.restart(time.Duration(m.random.IntN(19000))*time.Millisecond, opts...)
+		m.rest(time.Minute)
+		m.requireAtRest()
+		require.Zero(m.tb, m.takenMoves(), m.told())
+		m.takenLoad()
+		return
+	}
 	equal := len(m.weights) == 0
 	before := len(m.members)
 	var newcomer string
@@ -327,7 +346,7 @@ func (m *model) moveOneShare() {
 		m.leaves(id)
 		for _, name := range m.set {
 			for m.owner(name) == "" {
-				require.Less(m.tb, time.Since(left), time.Second, "%s has no holder after an orderly leave:\n%s", name, m.told())
+				require.Less(m.tb, time.Since(left), m.returns+time.Second, "%s has no holder after an orderly leave:\n%s", name, m.told())
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -351,6 +370,11 @@ func (m *model) moveOneShare() {
 func (m *model) end() {
 	for id := range m.members {
 		m.leaves(id)
+	}
+	if m.returns > 0 { // the plan has stayed for them
+		last := m.join("last")
+		time.Sleep(2 * m.returns)
+		last.leave()
 	}
 	time.Sleep(time.Minute) // what an outage has left is deleted in the background
 	m.requireNothingLeft()

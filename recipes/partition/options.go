@@ -40,6 +40,7 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 type config struct {
 	id       string
 	capacity int
+	returns  time.Duration
 	settle   time.Duration
 	grace    time.Duration
 	ends     bool // with an error of a function
@@ -49,6 +50,9 @@ type config struct {
 func newConfig(opts []Option) (config, error) {
 	c := config{capacity: 1, settle: DefaultSettle, grace: DefaultGrace}
 	err := options.Apply(opts, func(o Option) error { return o.apply(&c) })
+	if err == nil && c.returns > 0 && c.id == "" {
+		err = fmt.Errorf("return %v without an id, expected WithID beside WithReturn", c.returns)
+	}
 	return c, err
 }
 
@@ -62,6 +66,22 @@ func WithID(id string) Option {
 			return fmt.Errorf("id %q, expected a name that a znode can have, without a slash", id)
 		}
 		c.id = id
+		return nil
+	})
+}
+
+// WithReturn has the partitions of this member wait for its return after it has left or died, for at most d
+// after another member has noticed that. When a member with the same [WithID] joins before, as after a
+// restart, it gets the same partitions, and nothing else moves: Kafka calls that static membership. Until then
+// no member has these partitions, and none moves for balance. Let d be a little longer than a restart. After d the
+// partitions go to the other members. When all members of a group with this option have left, its plan stays
+// for their return. Default: 0, a member that returns is a newcomer. It needs WithID.
+func WithReturn(d time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("return %v, expected 0 or more", d)
+		}
+		c.returns = d
 		return nil
 	})
 }

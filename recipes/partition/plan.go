@@ -38,6 +38,10 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
+func newRegistration(cfg config) registration {
+	return registration{Capacity: cfg.capacity, Return: cfg.returns.Milliseconds()}
+}
+
 func (g registration) encode() []byte {
 	data, err := json.Marshal(g)
 	if err != nil {
@@ -126,14 +130,18 @@ func (r *run) isSettled() (ready bool, err error) {
 // several plans from the same state, and the members that made the other plans look again.
 func (r *run) plan(rebalance bool) error {
 	for {
-		balanced, folder, err := r.planOnce(r.ctx, rebalance)
+		balanced, s, err := r.planOnce(r.ctx, rebalance)
 		switch {
 		case err == nil:
 			r.urgent, r.weighs = false, false
 			r.due = time.Time{}
-			if !balanced {
+			r.expiry = time.Time{}
+			switch {
+			case s.wait > 0: // nothing moves before a member is back, which then plans, or given up
+				r.expiry = time.Now().Add(s.wait)
+			case !balanced:
 				r.due = time.Now().Add(r.cfg.settle)
-				r.settled, r.looks = folder, 1
+				r.settled, r.looks = s.pzxid, 1
 			}
 			return nil
 		case !isOvertaken(err):
@@ -146,34 +154,34 @@ func (r *run) plan(rebalance bool) error {
 	}
 }
 
-// planOnce reads the state of the group and writes the next plan. It reports whether that is
-// balanced, and the pzxid of the folder of the members.
-func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, folder int64, err error) {
-	s, err := readState(ctx, r.client, r.at)
+// planOnce reads the state of the group and writes the next plan. It returns whether that is
+// balanced, and the state.
+func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *state, err error) {
+	s, err = readState(ctx, r.client, r.at)
 	if err != nil {
-		return false, 0, err
+		return false, s, err
 	}
 	if _, isMember := s.members[r.cfg.id]; !isMember {
-		return true, s.pzxid, nil // the other members plan, and this member when it is back
+		return true, s, nil // the other members plan, and this member when it is back
 	}
 	set, known, err := r.names.load(ctx, r.client)
 	if err != nil {
-		return false, 0, err
+		return false, s, err
 	}
 	if !known {
 		set = entriesOf(s.planned())
 	}
 	out, data, changes, err := s.next(r.at, r.cfg.id, set, rebalance)
 	if err != nil || data == nil {
-		return out.balanced, s.pzxid, err
+		return out.balanced, s, err
 	}
 	if err := s.write(ctx, r.client, r.at, data, changes); err != nil {
-		return false, 0, err
+		return false, s, err
 	}
 	r.telemetry.moves.Add(int64(out.moves))
 	r.client.Logger().Info("planned the partitions", logPath, r.Path(),
 		"members", len(s.members), "partitions", len(set), "moves", out.moves, "balanced", out.balanced)
-	return out.balanced, s.pzxid, nil
+	return out.balanced, s, nil
 }
 
 // Forget deletes the plan of the group at path if the group has no member, as members leave it behind that were killed. A
@@ -204,7 +212,7 @@ func (m *Member) cleanUp(ctx context.Context) error {
 			}
 		}
 		s, err := readState(ctx, m.client, m.at)
-		if err == nil && len(s.members) == 0 && s.exists {
+		if err == nil && len(s.members) == 0 && len(s.away) == 0 && s.exists {
 			_, err = m.client.Transact(ctx, s.removal(m.at)...)
 		}
 		if err == nil || !isOvertaken(err) {

@@ -51,6 +51,7 @@ type run struct {
 	settled int64     // the pzxid of the folder of the members at the last look
 	looks   int       // how often the group has not been at rest
 	weighs  bool      // this look is for the loads
+	expiry  time.Time // when a member that is away is given up; zero if there is none
 	weigh   time.Time // when the head looks at the loads; zero if there are none
 	retry   attempt.Pause
 	retryAt time.Time // no request before this, after a failure
@@ -72,7 +73,7 @@ type event struct {
 }
 
 func newRun(ctx context.Context, m *Member, fn func(context.Context, Partition) error) (*run, error) {
-	node, err := nodes.NewPersistentNode(m.client, m.at.member(m.cfg.id), framework.Ephemeral, registration{Capacity: m.cfg.capacity}.encode())
+	node, err := nodes.NewPersistentNode(m.client, m.at.member(m.cfg.id), framework.Ephemeral, newRegistration(m.cfg).encode())
 	if err != nil {
 		return nil, err
 	}
@@ -89,7 +90,9 @@ func (r *run) run(ctx context.Context) error {
 	defer r.cancel(nil)
 	registration := r.node.OnChange(r.nodeChanged)
 	defer registration.Remove()
-	r.forgetBeforeJoining()
+	if r.cfg.returns == 0 {
+		r.forgetBeforeJoining()
+	}
 	if err := r.node.Start(); err != nil {
 		return err
 	}
@@ -146,7 +149,7 @@ func (r *run) rest() time.Duration {
 		return time.Until(r.retryAt)
 	}
 	next := r.due
-	for _, other := range []time.Time{r.recheck, r.weigh} {
+	for _, other := range []time.Time{r.recheck, r.weigh, r.expiry} {
 		if next.IsZero() || !other.IsZero() && other.Before(next) {
 			next = other
 		}
@@ -304,6 +307,9 @@ func (r *run) work() error {
 	if !r.weigh.IsZero() && !time.Now().Before(r.weigh) {
 		r.weigh, r.weighs = time.Now().Add(LoadPeriod), true
 		r.settleThenBalance()
+	}
+	if !r.expiry.IsZero() && !time.Now().Before(r.expiry) {
+		r.urgent, r.expiry = true, time.Time{}
 	}
 	if !r.isPresent() {
 		r.urgent, r.due = false, time.Time{} // this member rejoins when it is there

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -54,10 +55,18 @@ type share struct {
 	Weighs     bool     `json:"weighs,omitempty"` // this head looks at the loads
 	Partitions []string `json:"partitions,omitempty"`
 
+	// Return is for how long the partitions wait for the return of the member, in milliseconds. Gone is when
+	// another member has noticed that it is away, zero while it is not.
+	Return int64     `json:"return,omitempty"`
+	Gone   time.Time `json:"gone,omitzero"`
+
 	// Loads are the loads of the partitions that were reported when the share was written, each 0 if there
 	// was none. They count when the member has gone, or has not reported yet.
 	Loads []int `json:"loads,omitempty"`
 }
+
+// until returns when the member is no longer awaited.
+func (s share) until() time.Time { return s.Gone.Add(time.Duration(s.Return) * time.Millisecond) }
 
 // parseShare fails for data that no plan has, but that was written by hand.
 func parseShare(data []byte) (share, error) {
@@ -72,7 +81,8 @@ func parseShare(data []byte) (share, error) {
 // registration is the data of the znode members/<id>.
 type registration struct {
 	Capacity int            `json:"capacity"`
-	Loads    map[string]int `json:"loads,omitempty"` // that its functions have reported
+	Return   int64          `json:"return,omitempty"` // as in the share
+	Loads    map[string]int `json:"loads,omitempty"`  // that its functions have reported
 }
 
 // state is what the znodes of a group say.
@@ -83,6 +93,8 @@ type state struct {
 	shares  map[string]share
 	members map[string]registration
 	owners  map[int64]string // members by their sessions
+	away    map[string]share // of members whose return is awaited
+	wait    time.Duration    // until the first of them is no longer awaited
 	pzxid   int64            // of the folder of the members
 }
 
@@ -118,7 +130,32 @@ func readState(ctx context.Context, client *framework.Framework, at layout) (*st
 	if err := s.readShares(ctx, client, at, names); err != nil {
 		return s, err
 	}
-	return s, s.readMembers(ctx, client, at, ids)
+	err = s.readMembers(ctx, client, at, ids)
+	s.awaitReturns(time.Now())
+	return s, err
+}
+
+// awaitReturns finds the members that are away, and for how long their partitions still wait. The clocks of
+// members may differ. A time to come counts as now, so that no clock makes the wait longer.
+func (s *state) awaitReturns(now time.Time) {
+	s.away = make(map[string]share)
+	for id, sh := range s.shares {
+		if _, isThere := s.members[id]; isThere || sh.Return == 0 {
+			continue
+		}
+		if sh.Gone.IsZero() || sh.Gone.After(now) {
+			sh.Gone = now.UTC()
+		}
+		left := sh.until().Sub(now)
+		if left <= 0 {
+			continue
+		}
+		sh.Head, sh.Weighs, sh.Watches = false, false, ""
+		if s.wait == 0 || left < s.wait {
+			s.wait = left
+		}
+		s.away[id] = sh
+	}
 }
 
 // errOvertaken reports that another member has planned during a read.
@@ -183,7 +220,10 @@ func readAll(
 func (s *state) candidates() []candidate {
 	var list []candidate
 	for id, m := range s.members {
-		list = append(list, candidate{id, m.Capacity, s.shares[id].Partitions})
+		list = append(list, candidate{id: id, capacity: m.Capacity, held: s.shares[id].Partitions})
+	}
+	for id, sh := range s.away {
+		list = append(list, candidate{id: id, capacity: sh.Capacity, held: sh.Partitions, away: true})
 	}
 	return list
 }
@@ -258,16 +298,20 @@ func (s *state) next(at layout, planner string, set []entry, rebalance bool) (ou
 	if _, stays := s.members[plan.Head]; !stays {
 		plan.Head = ids[0]
 	}
-	for i, id := range ids {
-		next := share{Capacity: s.members[id].Capacity, Head: id == plan.Head, Partitions: out.shares[id]}
+	for i, id := range slices.Concat(ids, slices.Sorted(maps.Keys(s.away))) {
+		next, isAway := s.away[id]
+		if !isAway {
+			next = share{Capacity: s.members[id].Capacity, Return: s.members[id].Return, Head: id == plan.Head}
+			if len(ids) > 1 {
+				next.Watches = ids[(i+len(ids)-1)%len(ids)]
+			}
+		}
+		next.Partitions, next.Loads = out.shares[id], nil
 		next.Weighs = next.Head && plan.Weighs
 		if slices.ContainsFunc(next.Partitions, func(name string) bool { return loads[name] > 0 }) {
 			for _, name := range next.Partitions {
 				next.Loads = append(next.Loads, loads[name])
 			}
-		}
-		if len(ids) > 1 {
-			next.Watches = ids[(i+len(ids)-1)%len(ids)]
 		}
 		c, changed, err := s.change(at, id, next)
 		switch {
@@ -280,7 +324,7 @@ func (s *state) next(at layout, planner string, set []entry, rebalance bool) (ou
 		}
 	}
 	for id := range s.shares {
-		if _, stays := s.members[id]; !stays {
+		if _, stays := out.shares[id]; !stays {
 			changes = append(changes, change{framework.DeleteOp(at.share(id)), len(at.share(id)) + around})
 		}
 	}
