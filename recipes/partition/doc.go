@@ -72,8 +72,8 @@
 //
 //	member, err := partition.New(client, path, set, partition.WithID(podName), partition.WithReturn(30*time.Second))
 //
-// A rolling restart of ten members with 100 partitions then starts 100 functions. Without a return it starts more
-// than 200, because each partition moves away and another one comes back.
+// A rolling restart of ten members with 100 partitions then starts 100 functions. Without a return it starts 200,
+// because ten partitions move away at each restart, and ten come back.
 //
 // # When a function fails
 //

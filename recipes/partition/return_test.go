@@ -95,6 +95,9 @@ func TestReturnIsAwaitedNoLonger(t *testing.T) {
 			}
 			time.Sleep(39 * time.Second)
 			require.Equal(t, 8, w.total(), w.told())
+			if !noticerDies {
+				require.Zero(t, w.takenMoves(), "nothing moves for the newcomer yet")
+			}
 			for w.total() < 12 {
 				require.Less(t, time.Since(left), time.Minute+time.Second, w.told())
 				time.Sleep(100 * time.Millisecond)
