@@ -639,3 +639,81 @@ func TestDoubleBarrierMeetingThatHasTakenPlaceIsNotRepeated(t *testing.T) {
 	require.ErrorIs(t, err, barriers.ErrNotLeft)
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 }
+
+// Another member opens the barrier between the look and the creation.
+func TestDoubleBarrierThatAnotherMemberHasOpenedIsOpen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, release := zktest.NewServer(t, zkserver.WithoutListener()), make(chan struct{})
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		id := client.Session().ID()
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == id && r.Path == path+"/ready" && r.Op == zkserver.OpCreate2 {
+				return zkserver.HoldUntil(release)
+			}
+			return zkserver.Pass
+		})
+		entering := later(func() error { return newDouble(t, client, 1).Enter(zktest.Context(t)) })
+		synctest.Wait()
+		_, err := other.Create(zktest.Context(t), path+"/ready", []byte("10.0.0.1")) // as Curator does
+		require.NoError(t, err)
+
+		close(release)
+
+		require.NoError(t, <-entering)
+	})
+}
+
+// A member that leaves alone is gone after five requests, even if an operator closes the barrier before.
+func TestDoubleBarrierLastMemberClosesTheBarrier(t *testing.T) {
+	for _, isClosedBefore := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client, other := zktest.Client(t, server), zktest.Client(t, server)
+			b := newDouble(t, client, 1)
+			require.NoError(t, b.Enter(zktest.Context(t)))
+			requests, id := 0, client.Session().ID()
+			server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.SessionID == id && r.Op != zkserver.OpPing {
+					requests++
+				}
+				return zkserver.Pass
+			})
+			release := holdClose(server, client)
+			leaving := later(func() error { return b.Leave(zktest.Context(t)) })
+			synctest.Wait()
+			if isClosedBefore {
+				require.NoError(t, other.Delete(zktest.Context(t), path+"/ready"))
+			}
+
+			close(release)
+
+			require.NoError(t, <-leaving)
+			require.Equal(t, 5, requests)
+		})
+	}
+}
+
+// The members that a restored server has are no proof that the barrier is open, whatever their numbers.
+func TestDoubleBarrierOlderMemberOfAnotherHistoryOpensNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		require.NoError(t, other.Mkdirs(t.Context(), path+"/member"))
+		backup := server.Backup()
+		require.NoError(t, other.Delete(t.Context(), path+"/member"))
+		require.NoError(t, other.Mkdirs(t.Context(), path+"/ready"))
+		server.Intercept(zkserver.Nth(1, zkserver.OpGetChildren2, zkserver.NeverAnswer))
+		ctx, cancel := context.WithCancel(t.Context())
+		entering := later(func() error { return newDouble(t, client, 3).Enter(ctx) })
+		synctest.Wait()
+
+		require.NoError(t, server.Stop())
+		require.NoError(t, server.Restore(backup, 1))
+		require.NoError(t, server.Restart())
+
+		time.Sleep(time.Minute)
+		require.Empty(t, entering)
+		cancel()
+		require.ErrorIs(t, <-entering, context.Canceled)
+	})
+}
