@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 
@@ -58,12 +57,9 @@ type write struct {
 	ephemeral bool
 }
 
-// isEphemeral reports whether the znode can have no children. The owners of containers and of znodes with a time
-// to live are marks, see ZooKeeper's EphemeralType.
-func isEphemeral(stat *framework.Stat) bool {
-	owner := stat.EphemeralOwner
-	return owner != 0 && owner != math.MinInt64 && uint64(owner)>>56 != 0xff
-}
+// isEphemeral reports whether the znode can have no children. Servers show no owner of containers and of znodes with a
+// time to live.
+func isEphemeral(stat *framework.Stat) bool { return stat.EphemeralOwner != 0 }
 
 // Context returns the context of [Do].
 func (tx *Tx) Context() context.Context { return tx.ctx }

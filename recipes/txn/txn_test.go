@@ -126,6 +126,13 @@ func get(path string) func(*txn.Tx) (string, error) {
 	}
 }
 
+func exists(path string) func(*txn.Tx) (string, error) {
+	return func(tx *txn.Tx) (string, error) {
+		exists, err := tx.Exists(path)
+		return strconv.FormatBool(exists), err
+	}
+}
+
 func list(path string) func(*txn.Tx) (string, error) {
 	return func(tx *txn.Tx) (string, error) {
 		names, err := tx.Children(path)
@@ -156,6 +163,7 @@ func changes() []change {
 	return []change{
 		{"written", get("/d/a"), nil, ops(framework.SetDataOp("/d/a", []byte("new"))), "old", "new", true, false},
 		{"deleted", get("/d/a"), nil, ops(remove), "old", "none", true, false},
+		{"deleted, where only its existence was read", exists("/d/a"), nil, ops(remove), "true", "false", true, false},
 		{"deleted and created again", get("/d/a"), nil, ops(remove, create("/d/a")), "old", "new", false, false},
 		{
 			"created again beside a znode named like the check", get("/d/a"), nil,
@@ -593,21 +601,24 @@ func TestTxnReadsOfTheServersTree(t *testing.T) {
 
 // TestTxnCreatesInContainers: their owners are marks, and no sessions.
 func TestTxnCreatesInContainers(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	for path, mode := range map[string]framework.CreateMode{"/container": framework.Container, "/ttl": framework.PersistentWithTTL} {
-		opts := []framework.CreateOption{framework.WithMode(mode)}
-		if mode == framework.PersistentWithTTL {
-			opts = append(opts, framework.WithTTL(time.Hour))
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.CreationNumbers, ensemble.Containers, ensemble.TTLNodes)
+		client := zktest.Client(t, server)
+		for path, mode := range map[string]framework.CreateMode{"/container": framework.Container, "/ttl": framework.PersistentWithTTL} {
+			opts := []framework.CreateOption{framework.WithMode(mode), framework.CreatingParentsIfNeeded()}
+			if mode == framework.PersistentWithTTL {
+				opts = append(opts, framework.WithTTL(time.Hour))
+			}
+			_, err := client.Create(zktest.Context(t), path, nil, opts...)
+			require.NoError(t, err)
+			require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+				exists, err := tx.Exists(path + "/none")
+				require.False(t, exists)
+				return errors.Join(err, tx.Create(path+"/new", []byte("1")))
+			}))
+			require.Equal(t, "1", data(t, client, path+"/new"))
 		}
-		_, err := client.Create(zktest.Context(t), path, nil, opts...)
-		require.NoError(t, err)
-		require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-			exists, err := tx.Exists(path + "/none")
-			require.False(t, exists)
-			return errors.Join(err, tx.Create(path+"/new", []byte("1")))
-		}))
-		require.Equal(t, "1", data(t, client, path+"/new"))
-	}
+	})
 }
 
 func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
@@ -792,6 +803,23 @@ func TestTxnEmptyNamespace(t *testing.T) {
 		}))
 		require.Equal(t, "1", data(t, client, "/a"))
 	})
+}
+
+func TestTxnNamespaceThatCannotBeCreatedIsAnError(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, err := zktest.Client(t, server).UsingNamespace("unused")
+	require.NoError(t, err)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Path == "/unused" && strings.HasPrefix(r.Op.String(), "create") {
+			return zkserver.FailWith(-102) // NoAuth
+		}
+		return zkserver.Pass
+	})
+	require.ErrorContains(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+		exists, err := tx.Exists("/a")
+		require.False(t, exists)
+		return errors.Join(err, tx.Create("/a", nil))
+	}), "create /")
 }
 
 // TestTxnSessionThatEndsIsAConflict: the servers may have begun again since, with the same versions for other data.
@@ -1024,4 +1052,27 @@ func TestTxnExistenceDoesNotDependOnData(t *testing.T) {
 		return err
 	}))
 	require.Equal(t, 1, runs)
+}
+
+func TestTxnPrefetchedZnodesAreReadOnce(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	put(t, client, "/a", "1", "/b", "1")
+	var reads atomic.Int32
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op == zkserver.OpGetData {
+			reads.Add(1)
+		}
+		return zkserver.Pass
+	})
+	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+		must(t, tx.Prefetch("/a", "/b"))
+		require.EqualValues(t, 2, reads.Load())
+		for _, path := range []string{"/a", "/b"} {
+			_, err := tx.Get(path)
+			must(t, err)
+		}
+		return nil
+	}))
+	require.EqualValues(t, 2, reads.Load())
 }
