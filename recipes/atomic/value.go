@@ -176,9 +176,9 @@ func (v *DistributedAtomicValue) change(ctx context.Context, next next) (value V
 	value, err = v.tries(ctx, next, &stats.OptimisticTries, v.cfg.lock != nil)
 	stats.OptimisticTime = time.Since(began)
 	if errors.Is(err, errPromote) {
-		began = time.Now()
+		promoted := time.Now()
 		value, err = v.promoted(ctx, next, &stats.PromotedTries)
-		stats.PromotedTime = time.Since(began)
+		stats.PromotedTime = time.Since(promoted)
 	}
 	value.Stats = stats
 	return value, stats, err

@@ -178,18 +178,13 @@ func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) e
 			opened, err = b.look(ctx, m, ready, watch)
 		}
 		watch.Cancel()
-		if lost := m.session.Err(); lost != nil && (err == nil || endsWithItsSession(err)) {
+		if lost := m.session.Err(); lost != nil && (err == nil || ctx.Err() == nil) {
 			return lost // and the member with it, whatever the barrier of the next session is
 		}
 		if opened || err != nil {
 			return err
 		}
 	}
-}
-
-// endsWithItsSession reports whether the loss of a session can be what an error shows.
-func endsWithItsSession(err error) bool {
-	return errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrSessionEnded) || errors.Is(err, errOtherHistory)
 }
 
 // look decides whether the barrier is open, opens it, or waits until that may
