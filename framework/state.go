@@ -32,6 +32,9 @@ const (
 
 	// ReasonClosed: the client was closed.
 	ReasonClosed LostReason = "closed"
+
+	// ReasonMaxHold: the hold has lasted for as long as its lock allows.
+	ReasonMaxHold LostReason = "max_hold"
 )
 
 var lostTexts = map[LostReason]string{
@@ -41,6 +44,7 @@ var lostTexts = map[LostReason]string{
 	ReasonNodeDeleted:    "its znode was deleted",
 	ReasonAuthFailed:     "a server has refused the client's credential",
 	ReasonClosed:         "the client was closed",
+	ReasonMaxHold:        "it has been held for as long as its lock allows",
 }
 
 // LostError is the cause with which a session, and every hold on it, ends against

@@ -94,6 +94,7 @@ type acquisition struct {
 
 	suspended bool // the span has recorded an interruption
 	behind    bool // the driver's last answer was to wait
+	marked    bool // the marker of WithLockDelay names our node
 	told      int  // one more than the position that noteQueued has told; 0 before
 
 	awaited map[string]*predecessor // nil before the first wait, as is wake
@@ -342,6 +343,9 @@ func (a *acquisition) step(ctx context.Context) (*hold, error) {
 	case err != nil:
 		return nil, err
 	case result.GetsTheLock:
+		if ready, err := a.mark(ctx); !ready {
+			return nil, err // after a delay, look again
+		}
 		h, err := a.grant(ctx)
 		if h == nil && err == nil {
 			// The connection was lost after the look. Look again over the next one.
@@ -375,7 +379,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 // newHold returns the hold of the node. endUse ends its use of the session.
 func (a *acquisition) newHold(parent context.Context, endUse func()) *hold {
 	h := &hold{
-		l: a.l, session: a.session, parent: parent, endUse: endUse, token: a.node.token(), self: a.self, row: 1,
+		l: a.l, session: a.session, parent: parent, endUse: endUse, token: a.node.token(), self: a.self, row: 1, marked: a.marked,
 		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Own: a.own, Due: time.Now().Add(holdDelay)},
 	}
 	h.grantedTo(a.span)

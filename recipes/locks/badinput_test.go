@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -162,6 +163,9 @@ func TestBadConstructors(t *testing.T) {
 				"a nil option":                                      nil,
 				"error policy 7, expected":                          locks.WithErrorPolicy(7),
 				`recipe name "", expected`:                          locks.WithRecipeName(""),
+				"WithQueueListener(nil), expected":                  locks.WithQueueListener(nil),
+				"WithMaxHold(0s), expected more than 0":             locks.WithMaxHold(0),
+				"WithLockDelay(-1s), expected more than 0":          locks.WithLockDelay(-time.Second),
 				"WithRevocationListener(nil), expected":             locks.WithRevocationListener(nil),
 				"lock data __REVOKE__, which asks for the lock to ": locks.WithLockData([]byte("__REVOKE__")),
 			} {
@@ -175,6 +179,8 @@ func TestBadConstructors(t *testing.T) {
 		_, err = locks.NewInterProcessSemaphoreV2(client, "/a", n)
 		require.ErrorContains(t, err, "locks: maxLeases")
 	}
+	_, err = locks.NewInterProcessSemaphoreV2(client, "/a", two, locks.WithLockDelay(time.Second))
+	require.ErrorContains(t, err, "WithLockDelay, expected with an InterProcessMutex only")
 	_, err = locks.NewLockInternals(client, nil, "/a", "own-", 1)
 	require.ErrorContains(t, err, "locks: driver nil, expected")
 	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "b/own-", 1)

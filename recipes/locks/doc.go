@@ -119,8 +119,9 @@
 // quicker, but a process or network that stalls for that long loses its session. Below 18 s,
 // with usual servers, only [framework.QuorumErrorPolicy] is safe in a partition.
 //
-// Locks have no time limit: a holder that hangs keeps its lock as long as its client's session
-// lives. Bound the work with a context, or ask for the lock with [AttemptRevoke].
+// A holder that hangs keeps its lock as long as its client's session lives, unless the lock was made
+// [WithMaxHold]. Bound the work with a context, or ask for the lock with [AttemptRevoke]. A
+// resource that knows no tokens needs time after a loss: see [WithLockDelay].
 //
 // # What it does not promise
 //
@@ -163,7 +164,8 @@
 //	curator.outcome   acquired, not_acquired (TryAcquire), canceled (the context ended),
 //	                  lost (node or session, and the retry policy gave up), error
 //	curator.end       released, lost
-//	curator.reason    a framework.LostReason: suspended, lease_end, session_expired, node_deleted, auth_failed, closed
+//	curator.reason    a framework.LostReason: suspended, lease_end, session_expired, node_deleted, auth_failed, closed,
+//	                  max_hold
 //	error.type        a framework.ErrorType, sequence_exhausted, or panic (of a driver);
 //	                  with canceled, lost and error only
 //

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
@@ -129,10 +130,11 @@ type NotAcquiredError struct {
 
 	path       string // of the lock
 	lockName   string
-	ahead      []string // names of contenders
-	identities []string // of the first contenders ahead, "" if it was not known
-	local      bool     // goroutines of this process were in the way
-	cause      error    // nil for a try
+	ahead      []string      // names of contenders
+	identities []string      // of the first contenders ahead, "" if it was not known
+	local      bool          // goroutines of this process were in the way
+	delay      time.Duration // that is left after a loss; see WithLockDelay
+	cause      error         // nil for a try
 }
 
 // Ahead returns the contenders that were known to stand before this acquisition, in the
@@ -177,6 +179,8 @@ func (e *NotAcquiredError) inTheWay() string {
 	switch {
 	case e.local:
 		return "it is held or waited for in this process"
+	case e.delay > 0:
+		return fmt.Sprintf("a holder was lost, and %v are left of the lock delay", e.delay.Round(time.Millisecond))
 	case len(e.ahead) == 0: // a maximum of 0
 		return "no contender is let in, as while a semaphore is paused"
 	}

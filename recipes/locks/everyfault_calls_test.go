@@ -17,7 +17,7 @@ import (
 )
 
 // requestsOfAllCalls is what the calls of the table make together.
-const requestsOfAllCalls = 372
+const requestsOfAllCalls = 395
 
 // lockKind is a recipe with the calls that all of them have.
 type lockKind struct {
@@ -34,6 +34,9 @@ var lockKinds = []lockKind{
 	}},
 	{typ: "InterProcessMutex", option: " with local handoff", open: openHandoff, requests: map[string]int{
 		free: 6, behind: 4, tryHeld: 3, again: 1, releasing: 1,
+	}},
+	{typ: "InterProcessMutex", option: " with a lock delay", open: openDelayed, requests: map[string]int{
+		free: 7, behind: 5, tryHeld: 3, releasing: 1,
 	}},
 	{typ: "ReadLock", open: openRead, rival: openWrite, requests: map[string]int{
 		free: 6, behind: 4, tryFree: 6, tryHeld: 3, again: 1, releasing: 1, asking: 2,
@@ -71,6 +74,11 @@ func openMutex(tb testing.TB, client *framework.Framework, path string) locks.In
 func openHandoff(tb testing.TB, client *framework.Framework, path string) locks.InterProcessLock {
 	tb.Helper()
 	return newMutex(tb, client, path, locks.WithLocalHandoff(10))
+}
+
+func openDelayed(tb testing.TB, client *framework.Framework, path string) locks.InterProcessLock {
+	tb.Helper()
+	return newMutex(tb, client, path, locks.WithLockDelay(whileItHolds))
 }
 
 func openRead(tb testing.TB, client *framework.Framework, path string) locks.InterProcessLock {

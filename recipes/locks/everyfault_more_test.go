@@ -18,6 +18,10 @@ var otherCalls = []faultedCall{
 	{name: "ReadLock: Acquire beside a reader", of: []string{"lock.Acquire"}, requests: 3, prepare: readBesideAReader},
 	{name: "ReadLock: Acquire by the writer", of: []string{"lock.Acquire"}, requests: 4, prepare: readByTheWriter, may: losing},
 	{name: "InterProcessMutex with local handoff: Acquire behind a goroutine", of: []string{"lock.Acquire"}, requests: 1, prepare: acquireByHandoff},
+	{
+		name: "InterProcessMutex with a lock delay: TryAcquire of a free lock", of: []string{"lock.TryAcquire"}, requests: 7,
+		prepare: lockKind{open: openDelayed}.try(false), may: failing, // by the marker of a try that has lost its session
+	},
 	{name: "InterProcessReadWriteLock: Participants", of: []string{"InterProcessReadWriteLock.Participants"}, requests: 2, prepare: readWriteParticipants},
 
 	{name: "InterProcessSemaphoreV2: AcquireN of two free ones", of: []string{"InterProcessSemaphoreV2.AcquireN"}, requests: 17, prepare: acquireTwo(false)},

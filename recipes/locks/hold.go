@@ -34,8 +34,11 @@ type hold struct {
 	since   time.Time
 	lost    atomic.Bool // lost, and its node left to the background; for reportLeak, which must ask no context
 
-	ctx  context.Context // ends with the hold, by its release or loss
-	end  context.CancelCauseFunc
+	ctx    context.Context // ends with the hold, by its release or loss
+	end    context.CancelCauseFunc
+	limit  *time.Timer // of WithMaxHold; nil without it
+	marked bool        // the marker of WithLockDelay names the node
+
 	keep func() bool // keeps abandon from running; true for one caller, unless it has begun
 
 	mu     sync.Mutex
@@ -58,7 +61,7 @@ func (h *hold) grantedTo(span *telemetry.Span) {
 // watch of h, which has been released.
 func (h *hold) successor() *hold {
 	s := &hold{
-		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1,
+		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1, marked: h.marked,
 		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver(), Due: h.node.Due},
 	}
 	s.begin()
@@ -75,6 +78,19 @@ func (h *hold) begin() {
 	h.ctx, h.end = context.WithCancelCause(h.parent)
 	h.node.Held, h.node.Lose, h.node.Read = h.ctx, h.lose, h.noteRequest
 	h.keep = context.AfterFunc(h.parent, h.abandon)
+	if d := h.l.cfg.maxHold; d > 0 {
+		h.limit = time.AfterFunc(d, h.exceed)
+	}
+}
+
+// exceed ends a hold that has lasted for as long as it may.
+func (h *hold) exceed() { h.lose(&LostError{Reason: framework.ReasonMaxHold}) }
+
+// stopLimit frees what exceed would need.
+func (h *hold) stopLimit() {
+	if h.limit != nil {
+		h.limit.Stop()
+	}
 }
 
 // cause returns how the hold has ended, or nil.
@@ -96,6 +112,7 @@ func (h *hold) release() bool {
 		return false
 	}
 	h.end(ErrReleased)
+	h.stopLimit()
 	if h.cause() == ErrReleased { //nolint:errorlint // the cause is this very error
 		return true
 	}
@@ -109,6 +126,7 @@ func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
 	h.lost.Store(true)
+	h.stopLimit()
 	h.l.telemetry.Ended(context.Background(), h.since, cause)
 	h.endUse()
 	h.self.leave()
@@ -129,6 +147,10 @@ func (h *hold) err() error {
 	if h.cause() == nil && h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
 		h.lose(&LostError{Reason: framework.ReasonLeaseEnd})
 		<-h.ctx.Done() // another goroutine may be about to end it
+	}
+	if d := h.l.cfg.maxHold; d > 0 && h.cause() == nil && time.Since(h.since) >= d {
+		h.exceed()
+		<-h.ctx.Done()
 	}
 	return h.cause()
 }
@@ -169,7 +191,7 @@ func (h *hold) leave(ctx context.Context) error {
 	h.self.leave()
 	h.l.handoff.pass()
 	h.node.Stop()
-	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
+	err := h.remove(ctx)
 	// After the deletion, which has ended the watch for the price of a notification: to remove
 	// it before would be a request more.
 	h.node.Own.Cancel()

@@ -74,6 +74,7 @@ type lock struct {
 	telemetry *telemetry.Lock
 	handoff   *handoff                // nil if every hold has a node of its own
 	queued    *listen.Set[queuePlace] // nil without WithQueueListener
+	delayed   *delay                  // nil without WithLockDelay
 
 	// driverFor returns the driver of an acquisition with a context, or why there can be none.
 	// It is nil if all have driver.
@@ -89,6 +90,9 @@ func newLock(s spec, opts []Option) (*lock, error) {
 	if err == nil && cfg.handoff > 1 && !s.handsOff {
 		err = errHandoffOfMany
 	}
+	if err == nil && cfg.delay > 0 && (!s.handsOff || s.driver.Contends(markerName)) {
+		err = errDelayOfMany
+	}
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 	}
@@ -98,6 +102,9 @@ func newLock(s spec, opts []Option) (*lock, error) {
 		if l.telemetry, err = telemetry.New(s.client, cfg.recipe, s.path); err != nil {
 			return nil, err
 		}
+	}
+	if cfg.delay > 0 {
+		l.delayed = &delay{lasts: cfg.delay}
 	}
 	if cfg.onQueued != nil {
 		l.queued = queueListeners(s.client, s.path, cfg.onQueued)

@@ -28,6 +28,8 @@ type config struct {
 	onRevocation func(*Lease)                    // may be nil
 	onQueued     func(path string, position int) // may be nil
 	noReentry    bool                            // ownership in a context counts, and is refused
+	maxHold      time.Duration                   // 0 has no bound
+	delay        time.Duration                   // after a loss; 0 for none
 	cleanup      time.Duration                   // how long a failed acquisition waits for the deletion of its node
 
 	deadlock      func(ctx context.Context, client *framework.Framework, token int64) error // searches for one; nil for no search
@@ -44,8 +46,8 @@ func newConfig(s spec, opts []Option) (config, error) {
 			return c, err
 		}
 	}
-	if s.recipe == "" {
-		c.onRevocation = nil
+	if s.recipe == "" { // the turn at a semaphore: its owner has nothing yet
+		c.onRevocation, c.maxHold = nil, 0
 	}
 	switch {
 	case c.data == nil:

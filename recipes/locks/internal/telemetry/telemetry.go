@@ -57,6 +57,7 @@ func New(client *framework.Framework, recipe, path string) (*Lock, error) {
 	for _, reason := range []framework.LostReason{
 		framework.ReasonSuspended, framework.ReasonLeaseEnd, framework.ReasonSessionExpired,
 		framework.ReasonNodeDeleted, framework.ReasonAuthFailed, framework.ReasonClosed,
+		framework.ReasonMaxHold,
 	} {
 		reasons = append(reasons, keyReason.String(string(reason)))
 	}

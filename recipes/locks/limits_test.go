@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+const (
+	maxHold   = 10 * time.Second
+	lockDelay = 7 * time.Second
+)
+
+// between runs a test with two clients of one server, on fake time.
+func between(t *testing.T, test func(t *testing.T, server *zkserver.Server, first, second *framework.Framework)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		test(t, server, zktest.Client(t, server), zktest.Client(t, server))
+	})
+}
+
+func requireMaxHold(t *testing.T, err error) {
+	t.Helper()
+	var lost *locks.LostError
+	require.ErrorAs(t, err, &lost)
+	require.Equal(t, framework.ReasonMaxHold, lost.Reason)
+}
+
+// TestMaxHoldEndsTheContextBeforeTheNextHolderEnters for each kind of lock.
+func TestMaxHoldEndsTheContextBeforeTheNextHolderEnters(t *testing.T) {
+	for _, p := range slices.Concat(pairings, []pairing{handoffs, alone("first semaphore"), alone("semaphore mutex")}) {
+		t.Run(p.name, func(t *testing.T) {
+			between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {
+				lease := p.hold(t, first, "/lock", locks.WithMaxHold(maxHold))
+				work := lease.Context(context.Background())
+				began := time.Now()
+				next, err := p.rival(t, second, "/lock").Acquire(context.Background())
+				requireMaxHold(t, context.Cause(work))
+				require.NoError(t, err)
+				require.Less(t, time.Since(began)-maxHold, time.Second)
+				require.GreaterOrEqual(t, time.Since(began), maxHold)
+				requireMaxHold(t, lease.Release(context.Background()))
+				release(t, next)
+			})
+		})
+	}
+}
+
+// TestMaxHoldCountsFromTheGrant and not from a re-entry, and a lease that was released in time is not lost.
+func TestMaxHoldCountsFromTheGrant(t *testing.T) {
+	o := newObserved()
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		mutex := newMutex(t, zktest.Client(t, server, o.options()...), "/lock", locks.WithMaxHold(maxHold))
+		lease := acquire(t, mutex)
+		time.Sleep(maxHold - time.Millisecond)
+		release(t, lease)
+		lease = acquire(t, mutex)
+		time.Sleep(maxHold - time.Millisecond)
+		again, err := mutex.Acquire(lease.Context(context.Background()))
+		require.NoError(t, err)
+		require.Zero(t, o.value(t, "lock.lost{curator.reason=max_hold,curator.recipe=mutex}"))
+		time.Sleep(time.Millisecond)
+		requireMaxHold(t, again.Err())
+		requireMaxHold(t, lease.Err())
+		synctest.Wait()
+		require.Equal(t, 1, o.value(t, "lock.lost{curator.reason=max_hold,curator.recipe=mutex}"))
+	})
+}
+
+// TestMaxHoldIsAskedOfTheClock: Err tells of the end although the timer is late.
+func TestMaxHoldIsAskedOfTheClock(t *testing.T) {
+	for range 20 {
+		between(t, func(t *testing.T, _ *zkserver.Server, first, _ *framework.Framework) {
+			leases := make([]*locks.Lease, 20)
+			for i := range leases {
+				leases[i] = acquire(t, newMutex(t, first, fmt.Sprintf("/lock-%d", i), locks.WithMaxHold(maxHold)))
+			}
+			end := leases[0].Since().Add(maxHold)
+			var asking sync.WaitGroup
+			for _, lease := range leases {
+				asking.Go(func() {
+					time.Sleep(time.Until(end))
+					if lease.Since().Add(maxHold).Equal(end) && lease.Err() == nil {
+						t.Error("the hold is over, and the lease is valid")
+					}
+				})
+			}
+			asking.Wait()
+		})
+	}
+}
+
+// TestMaxHoldOfASemaphoreIsForPermits and not for the turn of a waiter.
+func TestMaxHoldOfASemaphoreIsForPermits(t *testing.T) {
+	between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {
+		lease := acquire(t, newSemaphore(t, first, "/s", locks.FixedLeases(1)))
+		waiting := acquireLater(context.Background(), newSemaphore(t, second, "/s", locks.FixedLeases(1), locks.WithMaxHold(maxHold)))
+		synctest.Wait()
+		before, err := newSemaphore(t, first, "/s", locks.FixedLeases(1)).Waiters(context.Background())
+		require.NoError(t, err)
+		time.Sleep(3 * maxHold)
+		after, err := newSemaphore(t, first, "/s", locks.FixedLeases(1)).Waiters(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, before, after, "it has kept its turn")
+		release(t, lease)
+		o := <-waiting
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+// losses are the ways in which a holder is lost.
+var losses = map[string]func(t *testing.T, server *zkserver.Server, holder *framework.Framework){
+	"session killed": func(t *testing.T, server *zkserver.Server, holder *framework.Framework) {
+		t.Helper()
+		require.True(t, server.KillSession(holder.Session().ID()))
+	},
+	"client closed": func(t *testing.T, _ *zkserver.Server, holder *framework.Framework) {
+		t.Helper()
+		require.NoError(t, holder.Close())
+	},
+	"maximal hold": func(t *testing.T, _ *zkserver.Server, _ *framework.Framework) {
+		t.Helper()
+		time.Sleep(maxHold)
+	},
+}
+
+// TestLockDelayComesAfterALoss: the next holder enters when the delay is over, and not before.
+func TestLockDelayComesAfterALoss(t *testing.T) {
+	for name, lose := range losses {
+		t.Run(name, func(t *testing.T) {
+			between(t, func(t *testing.T, server *zkserver.Server, first, second *framework.Framework) {
+				mutex := newMutex(t, second, "/lock", locks.WithLockDelay(lockDelay))
+				acquire(t, newMutex(t, first, "/lock", locks.WithLockDelay(lockDelay), locks.WithMaxHold(maxHold)))
+				waiting := acquireLater(context.Background(), mutex)
+				synctest.Wait()
+				lose(t, server, first)
+				began := time.Now()
+				next := (<-waiting).lease
+				require.GreaterOrEqual(t, time.Since(began), lockDelay)
+				require.Less(t, time.Since(began)-lockDelay, time.Second)
+				release(t, next)
+				requireNoChildren(t, second, "/lock")
+			})
+		})
+	}
+}
+
+// TestLockDelayDoesNotFollowARelease, and leaves nothing. A turn costs a round trip for the marker,
+// and a list in the write of the creation, as the marker is a child that was created in between.
+func TestLockDelayDoesNotFollowARelease(t *testing.T) {
+	between(t, func(t *testing.T, server *zkserver.Server, first, second *framework.Framework) {
+		ours := newMutex(t, first, "/lock", locks.WithLockDelay(lockDelay))
+		release(t, acquire(t, ours)) // creates the folder
+		require.Equal(t, 4, requestsWhile(t, server, first.Session().ID(), func() { release(t, acquire(t, ours)) }))
+		lease := acquire(t, ours)
+		waiting := acquireLater(context.Background(), newMutex(t, second, "/lock", locks.WithLockDelay(lockDelay)))
+		time.Sleep(time.Second)
+		began := time.Now()
+		release(t, lease)
+		release(t, (<-waiting).lease)
+		require.Less(t, time.Since(began), time.Second)
+		requireNoChildren(t, second, "/lock")
+	})
+}
+
+// TestLockDelayOfATry: it does not wait, and succeeds once the delay is over.
+func TestLockDelayOfATry(t *testing.T) {
+	between(t, func(t *testing.T, server *zkserver.Server, first, second *framework.Framework) {
+		acquire(t, newMutex(t, first, "/lock", locks.WithLockDelay(lockDelay)))
+		losses["session killed"](t, server, first)
+		time.Sleep(time.Hour) // when the loss was is not known
+		mutex := newMutex(t, second, "/lock", locks.WithLockDelay(lockDelay))
+		_, err := mutex.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.ErrorContains(t, err, "a holder was lost, and 7s are left of the lock delay")
+		time.Sleep(lockDelay - time.Second)
+		_, err = mutex.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		time.Sleep(time.Second)
+		lease, err := mutex.TryAcquire(context.Background())
+		require.NoError(t, err)
+		release(t, lease)
+		requireNoChildren(t, second, "/lock")
+	})
+}
+
+// TestLockDelayBeginsAgainWithTheNextLoss, and a waiter that leaves during it has not acquired.
+func TestLockDelayBeginsAgainWithTheNextLoss(t *testing.T) {
+	between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {
+		mutex := newMutex(t, second, "/lock", locks.WithLockDelay(lockDelay))
+		for range 2 {
+			acquire(t, newMutex(t, first, "/lock", locks.WithLockDelay(lockDelay), locks.WithMaxHold(maxHold)))
+			time.Sleep(maxHold + time.Second)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), lockDelay-time.Second)
+		defer cancel()
+		_, err := mutex.Acquire(ctx)
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		began := time.Now()
+		release(t, acquire(t, mutex))
+		require.Less(t, time.Since(began), 2*time.Second, "it remembers when it has found the marker")
+	})
+}
