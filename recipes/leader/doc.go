@@ -30,7 +30,9 @@
 //	ran, err := once.Do(ctx, "2026-11-22", writeReport)
 //
 // A program that only needs the present leader calls [LeaderLatch.Leader] once, or
-// ranges over [LeaderLatch.Observe]. Neither of these makes it a candidate.
+// ranges over [LeaderLatch.Observe]. Neither of these makes it a candidate. A leader publishes a
+// value to them with [LeaderLatch.Proclaim]. [LeaderLatch.HealthHandler] says over HTTP whether a
+// replica leads, waits, or cannot lead.
 //
 // # What is promised
 //

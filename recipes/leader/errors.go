@@ -26,6 +26,10 @@ var (
 	// leadership ends then.
 	ErrClosed = errors.New("latch closed")
 
+	// ErrRevoked says that another client has asked for the leadership, so the leader has no value
+	// to proclaim any more.
+	ErrRevoked = errors.New("another client has asked for the leadership")
+
 	// ErrRunning says that Run was called while another Run of the selector was under
 	// way. A selector stands for election once at a time.
 	ErrRunning = errors.New("selector runs already")

@@ -47,7 +47,7 @@ func (l *LeaderLatch) ObserveAgain(ctx context.Context, term, newest int64, yiel
 	}
 	o := observer{
 		client: l.client, internals: l.internals, history: l.client.History(),
-		began: true, leads: identity{leader.Path, term}, newest: newest, synced: true,
+		began: true, leads: identity{leader.Path, term, leader.Identity}, newest: newest, synced: true,
 	}
 	return o.run(ctx, yield)
 }

@@ -55,6 +55,7 @@ func hardshipCalls() []hardship.Call {
 		{Name: "LeaderLatch: Participants", Of: []string{"LeaderLatch.Participants", "LeaderSelector.Participants"}, Requests: 2, Prepare: asking(participants)},
 		{Name: "LeaderLatch: Leader", Of: []string{"LeaderLatch.Leader", "LeaderSelector.Leader"}, Requests: 2, Prepare: asking(leads)},
 		{Name: "LeaderLatch: Observe", Of: []string{"LeaderLatch.Observe", "LeaderSelector.Observe"}, Requests: 3, Prepare: asking(observes)},
+		{Name: "LeaderLatch: Proclaim", Of: []string{"LeaderLatch.Proclaim", "LeaderSelector.Proclaim"}, Requests: 3, Prepare: proclaiming, May: mayFail},
 		{Name: "LeaderSelector: Run", Of: []string{"LeaderSelector.Run"}, Requests: 6, Prepare: running(false), May: isLost},
 		{Name: "LeaderSelector: Run behind a leader", Of: []string{"LeaderSelector.Run"}, Requests: 5, Prepare: running(true), May: isLost},
 		{Name: "Once: Do", Of: []string{"Once.Do"}, Requests: 14, Prepare: doing(false), May: mayFail},
@@ -185,6 +186,18 @@ func joining(behind bool) func(*hardship.Stage) func(context.Context) error {
 func resigning(s *hardship.Stage) func(context.Context) error {
 	st := newStanding(s)
 	return st.leads(s.Ours).Resign
+}
+
+func proclaiming(s *hardship.Stage) func(context.Context) error {
+	st := newStanding(s)
+	latch := st.leads(s.Ours)
+	return func(ctx context.Context) error {
+		err := latch.Proclaim(ctx, []byte("value"))
+		if errors.Is(err, locks.ErrNotAcquired) && !latch.HasLeadership() {
+			return fmt.Errorf("%w: %w", &locks.LostError{Reason: framework.ReasonSuspended}, err) // before the call
+		}
+		return err
+	}
 }
 
 func closing(s *hardship.Stage) func(context.Context) error {

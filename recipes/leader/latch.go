@@ -342,7 +342,9 @@ func (l *LeaderLatch) Leader(ctx context.Context) (locks.Participant, bool, erro
 // Observe follows the leader of this election. The sequence yields the present
 // leader, and then each later leader. A nil leader says that there is none. A newer
 // leader is never followed by an older one; leaders that were gone before they could
-// be read are left out. An error is the last value.
+// be read are left out. A leader is yielded again when its value changes, which is its Identity;
+// see [LeaderLatch.Proclaim]. Of values in quick succession, the last one is yielded. An error is the
+// last value.
 //
 // The sequence goes on over lost connections and sessions until ctx ends or the
 // consumer leaves the loop. It watches the node of the leader only. The latch

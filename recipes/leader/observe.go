@@ -41,12 +41,16 @@ type observer struct {
 	synced    bool     // what is read next is no older than what was reported
 }
 
-// identity is a leader. The zero value is none. In another history another candidate
-// may have the same token.
+// identity is a leader with its value. The zero value is none. In another history another
+// candidate may have the same token.
 type identity struct {
 	path  string
 	token int64
+	value string
 }
+
+// is reports whether both are the same leadership, with any value.
+func (i identity) is(other identity) bool { return i.path == other.path && i.token == other.token }
 
 func observe(ctx context.Context, client *framework.Framework, internals *locks.LockInternals) iter.Seq2[*locks.Participant, error] {
 	return func(yield func(*locks.Participant, error) bool) {
@@ -102,7 +106,10 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 	}
 	var leads identity
 	if leader != nil {
-		leads = identity{leader.Path, leader.Token}
+		leads = identity{leader.Path, leader.Token, leader.Identity}
+	}
+	if o.began && leader != nil && leader.RevocationRequested() && leads.is(o.leads) {
+		leads = o.leads // the request to resign is no value
 	}
 	if !o.began || leads != o.leads {
 		if leader != nil && leader.Token < o.newest && !o.synced {
@@ -113,8 +120,10 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 			o.queue, o.synced = nil, true
 			return nil
 		}
+		if !o.began || !leads.is(o.leads) {
+			o.telemetry.saw(leader != nil)
+		}
 		o.began, o.leads, o.newest = true, leads, max(leads.token, o.newest)
-		o.telemetry.saw(leader != nil)
 		if !yield(leader, nil) {
 			return errDone
 		}
