@@ -49,7 +49,10 @@ func proclaim(ctx context.Context, client *framework.Framework, lease *locks.Lea
 	case lease.Err() != nil:
 		return lease.Err()
 	}
-	ctx, path := lease.Context(ctx), lease.Path()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	defer context.AfterFunc(lease.Context(context.Background()), func() { end(lease.Err()) })()
+	path := lease.Path()
 	for {
 		// On condition of the version, so that a request to resign is not written over, and a late
 		// write does not take back a newer value.
