@@ -62,6 +62,7 @@ type config struct {
 	dial              Dialer
 	lookup            func(ctx context.Context, host string) ([]string, error) // nil if the dialer does it
 	errorPolicy       ErrorPolicy
+	rank              func(server string) int // nil without an order
 	tick              time.Duration
 	syncLimit         int
 	auth              []conduit.Auth

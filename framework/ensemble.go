@@ -33,6 +33,7 @@ type ensemble struct {
 	root     chroot // of the first answer
 	log      *slog.Logger
 
+	ranks   *ranks        // nil without an order
 	changed chan struct{} // wakes the goroutine of follow
 
 	mu      sync.Mutex
@@ -44,8 +45,8 @@ func newEnsemble(cfg *config) *ensemble {
 	_, fixed := cfg.ensemble.(FixedEnsembleProvider)
 	return &ensemble{
 		provider: cfg.ensemble, fixed: fixed && !cfg.tracksEnsemble, root: cfg.root, log: cfg.log,
-		changed: make(chan struct{}, 1),
-		said:    cfg.connectString, servers: cfg.servers,
+		ranks: newRanks(cfg), changed: make(chan struct{}, 1),
+		said: cfg.connectString, servers: cfg.servers,
 	}
 }
 
@@ -163,6 +164,7 @@ func (e *ensemble) isNews(said string) bool {
 }
 
 func (e *ensemble) adopt(servers []string) {
+	e.ranks.learn(servers, e.guard)
 	e.mu.Lock()
 	before := e.servers
 	e.servers = servers

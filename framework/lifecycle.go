@@ -62,6 +62,7 @@ func (f *Framework) conduitConfig() conduit.Config {
 	cfg := conduit.Config{
 		Servers:        f.cfg.servers,
 		Ensemble:       f.ensemble.list,
+		Rank:           f.ensemble.ranks.rankOf(),
 		SessionTimeout: f.cfg.sessionTimeout,
 		ConnectTimeout: f.cfg.connectionTimeout,
 		MaxRequest:     f.cfg.maxRequest,
@@ -156,6 +157,9 @@ func (f *Framework) Start() error {
 	f.background.start(func() { f.ensemble.follow(f.ctx, f.conduit) })
 	if f.cfg.tracksEnsemble {
 		f.background.start(f.trackEnsemble)
+	}
+	if f.cfg.rank != nil {
+		f.background.start(f.moveBack)
 	}
 	if f.guardian != nil {
 		f.background.start(func() { f.guardian.run(f.ctx) })

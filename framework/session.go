@@ -38,6 +38,8 @@ type Session struct {
 
 	heart *heartbeat
 
+	standard atomic.Int64 // holds under StandardErrorPolicy, of a client that may move
+
 	timing *config     // nil in tests
 	timed  atomic.Bool // timing does not fit, and the server was asked whether that matters
 }

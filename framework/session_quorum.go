@@ -47,6 +47,10 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 		return nil, nil, fmt.Errorf("framework: hold: %w: there has been no session yet", ErrNotConnected)
 	}
 	s.warnOfTiming(policy)
+	if policy == StandardErrorPolicy && s.timing != nil && s.timing.rank != nil {
+		s.standard.Add(1)
+		return s.Context(policy), sync.OnceFunc(func() { s.standard.Add(-1) }), nil
+	}
 	if policy != QuorumErrorPolicy {
 		return s.Context(policy), func() {}, nil
 	}

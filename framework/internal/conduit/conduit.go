@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -83,11 +84,12 @@ type Failure struct {
 	Unfit   bool // no server has a certificate that can be verified
 }
 
-// Config has the settings of a Conduit. Every field is required except Ensemble, Lookup,
+// Config has the settings of a Conduit. Every field is required except Ensemble, Rank, Lookup,
 // Tick, Auth, SASL, ReadOnly, Plain, Failed, Resume, Register and Suspended.
 type Config struct {
 	Servers        []string
-	Ensemble       func() []string // the servers from now on, at least one; asked before each round of attempts
+	Ensemble       func() []string         // the servers from now on, at least one; asked before each round of attempts
+	Rank           func(server string) int // of servers with equal ranks the order is random; nil if all are equal
 	SessionTimeout time.Duration
 	ConnectTimeout time.Duration // bounds one attempt: TCP, TLS and handshake
 	MaxRequest     int           // bytes, without the header
@@ -154,7 +156,7 @@ func New(cfg Config) *Conduit {
 	}
 	c := &Conduit{
 		cfg: cfg, clock: newClock(suspended, cfg.Events.Resumed),
-		hosts: hosts{ask: cfg.Ensemble}, authenticating: make(chan struct{}, 1),
+		hosts: hosts{ask: cfg.Ensemble, rank: cfg.Rank}, authenticating: make(chan struct{}, 1),
 	}
 	c.connector = connector{
 		dial: cfg.Dial, lookup: cfg.Lookup, limit: cfg.ConnectTimeout,
@@ -394,6 +396,29 @@ func (c *Conduit) LastFailure() error {
 		return *err
 	}
 	return nil
+}
+
+// Server returns the server of the connection, or "" before the first.
+func (c *Conduit) Server() string {
+	if conn := c.current(); conn != nil {
+		return conn.to.server
+	}
+	return ""
+}
+
+// Cut ends the current connection. The session goes on with another one.
+func (c *Conduit) Cut(why error) {
+	if conn := c.current(); conn != nil {
+		conn.fail(why)
+	}
+}
+
+// Serves asks a server whether it serves clients. One that must not answer counts as serving.
+func (c *Conduit) Serves(ctx context.Context, server string) bool {
+	ctx, cancel := context.WithTimeout(ctx, c.versions.limit)
+	defer cancel()
+	answer, err := askFourLetterWord(ctx, c.cfg.Dial, server, "srvr")
+	return err == nil && answer != "" && !strings.Contains(answer, "not currently serving")
 }
 
 func (c *Conduit) current() *conn {

@@ -3,8 +3,10 @@
 package conduit
 
 import (
+	"cmp"
 	"context"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -38,8 +40,9 @@ const (
 // hosts also ends go-zookeeper's connect loop: the loop looks at its own stop signal only
 // when a provider reports that a round is over.
 type hosts struct {
-	ask    func() []string // nil when the servers are always the same
-	asking <-chan []string // receives the awaited answer; used by go-zookeeper's connect loop only
+	ask    func() []string         // nil when the servers are always the same
+	rank   func(server string) int // nil if all are equal
+	asking <-chan []string         // receives the awaited answer; used by go-zookeeper's connect loop only
 
 	mu          sync.Mutex
 	servers     []string
@@ -51,6 +54,7 @@ type hosts struct {
 	gone        bool     // now has left the ensemble before its attempt began
 	last        string   // the server of the last connection
 	preferred   target   // the address of a server that is tried before its others
+	first       string   // comes first in the next round of ranked servers
 	again       bool     // now is one of further
 	attempts    int      // since the last stable connection
 	spread      time.Duration
@@ -124,11 +128,31 @@ func (h *hosts) Next() (server string, roundOver bool) {
 	}
 	if h.left == 0 {
 		h.left = len(h.servers)
+		h.arrangeLocked()
 	}
 	h.left--
 	h.now = target{server: h.servers[h.next]}
 	h.next = (h.next + 1) % len(h.servers)
 	return h.now.server, h.stopped
+}
+
+// arrangeLocked begins a round of ranked servers with those of the lowest rank. A server that is
+// preferred comes first.
+func (h *hosts) arrangeLocked() {
+	if h.rank == nil {
+		return
+	}
+	rand.Shuffle(len(h.servers), func(i, j int) { h.servers[i], h.servers[j] = h.servers[j], h.servers[i] })
+	first := h.first
+	h.first = ""
+	place := func(server string) int {
+		if server == first {
+			return math.MinInt
+		}
+		return h.rank(server)
+	}
+	slices.SortStableFunc(h.servers, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	h.next = 0
 }
 
 // attempt notes how to end the attempt that begins now, nil once there is none.
@@ -250,7 +274,7 @@ func (h *hosts) prefer(t target) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if i := slices.Index(h.servers, t.server); i >= 0 {
-		h.next, h.preferred = i, t
+		h.next, h.preferred, h.first = i, t, t.server
 	}
 }
 

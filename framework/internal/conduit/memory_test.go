@@ -31,7 +31,7 @@ func TestMemoryOfAConduit(t *testing.T) {
 
 		before = heap()
 		for range reconnects {
-			c.Reset(errReset)
+			c.Cut(errReset)
 			(<-n.peers).accept(0x51, sessionTimeout)
 		}
 		synctest.Wait()

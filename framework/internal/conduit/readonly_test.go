@@ -50,7 +50,7 @@ func TestReadOnlyConnectRequestSaysWhetherReadsAreEnough(t *testing.T) {
 		call := <-p.frames
 		p.reply(call.xid, 0x1234, 0, nil)
 		require.NoError(t, (<-done).err)
-		c.Reset(errReset)
+		c.Cut(errReset)
 		require.Equal(t, "disconnected", <-told.told)
 		p = <-n.peers
 		request = p.accept(0x51, sessionTimeout)

@@ -30,7 +30,7 @@ func TestReconnectConnectRequestOfAReconnectIsCompleted(t *testing.T) {
 		p.reply(request.xid, 0x1234, 0, nil) // go-zookeeper does not see it
 		require.NoError(t, (<-done).err)
 
-		c.Reset(errReset)
+		c.Cut(errReset)
 		require.Equal(t, "disconnected", <-told.told)
 		p = <-n.peers
 		second := p.accept(0x51, 10*time.Second)
@@ -65,7 +65,7 @@ func TestReconnectExpiredSessionIsFollowedByANewOne(t *testing.T) {
 		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "zxid: the servers may have been restored")
 		require.Equal(t, "connected 52 fresh=true", <-told.told)
 
-		c.Reset(errReset)
+		c.Cut(errReset)
 		p = <-n.peers
 		request = p.accept(0x52, sessionTimeout)
 		require.EqualValues(t, 0x52, binary.BigEndian.Uint64(request.raw[16:]), "session")

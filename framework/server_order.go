@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework
+
+import (
+	"errors"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+// WithServerOrder makes the client prefer servers: it tries those with the lowest rank first, and
+// servers of equal rank in random order. The rank of a server is given by its address, such as
+// "zk1:2181", as it stands in the connection string. For the servers of one's own zone first:
+//
+//	framework.WithServerOrder(func(server string) int {
+//		if strings.HasPrefix(server, "zone-a-") {
+//			return 0
+//		}
+//		return 1
+//	})
+//
+// After an outage the client moves back. About once a minute, at a random time, it asks a server of
+// a lower rank with the four-letter word srvr. If that server serves, the client cuts its connection
+// and connects again in the same session. So the clients of a server that returns do not come all
+// at once. The pause doubles, up to 16 minutes, as long as moves do not succeed. The client does
+// not move while it holds anything under [StandardErrorPolicy], as the hold would be lost.
+//
+// rank is called once for each server when the client hears of it, and must not use the client.
+// Default: all servers have the same rank, and the client does not move by itself.
+func WithServerOrder(rank func(server string) int) Option {
+	return clientOption{"WithServerOrder", func(c *config) error {
+		if rank == nil {
+			return errors.New("function nil, expected the rank of a server")
+		}
+		c.rank = rank
+		return nil
+	}}
+}
+
+const (
+	returnPause    = time.Minute
+	maxReturnPause = 16 * time.Minute
+)
+
+// ranks knows the order of the servers. It is nil without [WithServerOrder].
+type ranks struct {
+	rank func(server string) int
+
+	mu sync.Mutex
+	of map[string]int
+}
+
+func newRanks(cfg *config) *ranks {
+	if cfg.rank == nil {
+		return nil
+	}
+	r := &ranks{rank: cfg.rank, of: make(map[string]int)}
+	for _, server := range cfg.servers {
+		r.of[server] = cfg.rank(server)
+	}
+	return r
+}
+
+// learn asks for the ranks of servers that are new. A function that panics leaves them last.
+func (r *ranks) learn(servers []string, guard func(func())) {
+	if r == nil {
+		return
+	}
+	for _, server := range servers {
+		if r.get(server) == math.MaxInt {
+			guard(func() {
+				rank := r.rank(server)
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				r.of[server] = rank
+			})
+		}
+	}
+}
+
+func (r *ranks) get(server string) int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if rank, known := r.of[server]; known {
+		return rank
+	}
+	return math.MaxInt
+}
+
+// moveBack moves the connection to a server of a lower rank once one serves again.
+func (f *Framework) moveBack() {
+	pause := returnPause
+	for f.ctx.Err() == nil {
+		// No caller waits for this connection, so the wait has no limit.
+		if err := f.awaitConnection(f.ctx, 0, nil); err != nil {
+			return
+		}
+		session := f.Session()
+		timer := time.NewTimer(pause/2 + rand.N(pause))
+		select {
+		case <-timer.C:
+		case <-session.Context(StandardErrorPolicy).Done():
+			timer.Stop()
+			continue
+		}
+		now := f.conduit.Server()
+		better := f.better(now)
+		switch {
+		case better == "":
+			pause = returnPause
+		case session.standard.Load() == 0:
+			f.cfg.log.Info("moving to a server that is preferred", "server", better, "from", now)
+			f.conduit.Cut(errMoves)
+			pause = min(2*pause, maxReturnPause)
+		}
+	}
+}
+
+var errMoves = errors.New("a server that is preferred serves again")
+
+// better returns a server of the lowest rank that serves, if that is lower than the given one's, or "".
+func (f *Framework) better(than string) (server string) {
+	lowest := f.ensemble.ranks.get(than)
+	for _, s := range f.ensemble.current() {
+		if rank := f.ensemble.ranks.get(s); rank < lowest && f.conduit.Serves(f.ctx, s) {
+			server, lowest = s, rank
+		}
+	}
+	return server
+}
+
+// rankOf returns the function that orders the servers of the conduit, or nil.
+func (r *ranks) rankOf() func(string) int {
+	if r == nil {
+		return nil
+	}
+	return r.get
+}
