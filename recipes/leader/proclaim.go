@@ -51,7 +51,8 @@ func proclaim(ctx context.Context, client *framework.Framework, lease *locks.Lea
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	defer context.AfterFunc(lease.Context(context.Background()), func() { end(lease.Err()) })()
+	unbind := context.AfterFunc(lease.Context(context.Background()), func() { end(lease.Err()) })
+	defer unbind()
 	path := lease.Path()
 	for {
 		// On condition of the version, so that a request to resign is not written over, and a late
