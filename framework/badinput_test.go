@@ -40,7 +40,7 @@ func TestBadInputOptions(t *testing.T) {
 		"dialer nil, expected a function":                   framework.WithDialer(nil),
 		`auth scheme "", expected one such as "digest"`:     framework.WithAuth("", nil),
 		"a credential of 2097152 bytes, expected 1047552":   framework.WithAuth("digest", make([]byte, 2<<20)),
-		"function nil, expected the rank of a server":        framework.WithServerOrder(nil),
+		"function nil, expected the rank of a server":       framework.WithServerOrder(nil),
 		"server timing 0s and 0 ticks, expected 1ms":        framework.WithServerTiming(0, 0),
 		"server timing 1s and -5 ticks, expected 1ms":       framework.WithServerTiming(time.Second, -5),
 		"server timing 2562047h47m16.854775807s and 1 tick": framework.WithServerTiming(math.MaxInt64, 1),
