@@ -46,6 +46,8 @@ func (c *candidates[T]) Index(id string) int {
 	return -1
 }
 
+func (c *candidates[T]) Instance(index int) *ServiceInstance[T] { return c.list[index].instance }
+
 func (c *candidates[T]) at(index int) any { return c.list[index].instance }
 
 // find returns where an instance is, or one that equals it. It looks at the hint first.

@@ -91,11 +91,15 @@
 //
 // # Coming from Curator
 //
-//   - DownInstancePolicy, InstanceFilter and the three strategies are in [ProviderConfig].
+//   - DownInstancePolicy, InstanceFilter and the three strategies are in [ProviderConfig]. [Weighted]
+//     and [SameZone] are not Curator's. A [Strategy] sees instances by [InstanceAt].
 //     An instance is up again exactly when its timeout ends; Curator looks once per half of
 //     the timeout. RoundRobin goes by the order of the znodes.
 //   - DYNAMIC_SEQUENTIAL instances can be updated and unregistered.
 //   - An instance keeps its node over a reconnect of the same session; Curator
 //     deletes it and creates it again.
+//   - There is no DiscoveryPathConstructor: an instance is at <base>/<name>/<id>, where all clients
+//     of a service look. NewInstance wants an address, as no choice among those of a machine is
+//     right everywhere.
 //   - "enabled" is written on demand, as by Curator's JsonInstanceSerializer.
 package discovery

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gocurator/curator/listen"
 )
 
 // Candidates are the instances that a [Strategy] chooses from. They are enabled, accepted by
@@ -258,6 +260,13 @@ func (p *ServiceProvider[T]) isCurrent(c *candidates[T]) bool {
 // Close. The list is the caller's. The instances are shared and must not be changed.
 func (p *ServiceProvider[T]) Instances() []*ServiceInstance[T] {
 	return p.candidates().list.instances()
+}
+
+// OnChange adds a listener that is called with the instances after each change of them; see
+// [ServiceCache.OnChange]. They are enabled and accepted by the filters. Which of them are down it
+// does not tell.
+func (p *ServiceProvider[T]) OnChange(fn func([]*ServiceInstance[T])) *listen.Registration {
+	return p.cache.OnChange(fn)
 }
 
 // NoteError reports that a call of an instance has failed. The [DownInstancePolicy] decides

@@ -247,6 +247,9 @@ func (c candidates[T]) Index(id string) int {
 	return slices.IndexFunc(c, func(i discovery.ServiceInstance[T]) bool { return i.ID == id })
 }
 
+// Instance shows an instance to a strategy that looks at more than ids.
+func (c candidates[T]) Instance(index int) *discovery.ServiceInstance[T] { return &c[index] }
+
 func (s *resource[T]) anyOf(w http.ResponseWriter, r *http.Request) {
 	instances, err := s.services.Instances(r.Context(), r.PathValue("name"))
 	if err != nil {

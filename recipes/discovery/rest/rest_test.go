@@ -162,6 +162,23 @@ func TestRESTStrategyThatPanics(t *testing.T) {
 	require.Contains(t, w.Body.String(), "no such choice")
 }
 
+// TestRESTStrategySeesInstances that it weighs.
+func TestRESTStrategySeesInstances(t *testing.T) {
+	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, services.Close()) })
+	for port := 1; port <= 3; port++ {
+		require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string]("one", "10.0.0.1", port)))
+	}
+	weight := func(i *discovery.ServiceInstance[string]) int { return *i.Port - 2 } // only the last has one
+	handler := rest.Handler(services, discovery.Weighted(weight), "example.com")
+	for range 10 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/one", http.NoBody))
+		require.Contains(t, w.Body.String(), `"port":3`)
+	}
+}
+
 // TestRESTTurnsOfEachService: requests for one service take no turns of another.
 func TestRESTTurnsOfEachService(t *testing.T) {
 	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
