@@ -81,6 +81,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	CURATOR_KEEPER=1 $(GO) test -short -timeout 60m ./recipes/...
 	CURATOR_CHECKS=200 $(GO) test -race -skip 'Hardships|EveryFault' -timeout 60m ./recipes/locks
 	CURATOR_CHECKS=200 $(GO) test -v -run '^TestKillsAndPausesOfFive$$' -timeout 20m ./recipes/schedule
+	CURATOR_SEED=$(CURATOR_SEED) $(GO) test -v -run '^TestSimulation$$' -timeout 60m ./recipes -histories=$(CHECKS)
 	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestScaleChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
 

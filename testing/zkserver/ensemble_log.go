@@ -216,6 +216,10 @@ func (m *member) applyClose(en *entry, p *pending) {
 // take takes a request of a client: what needs the leader goes there, and all behind it waits.
 func (m *member) take(p *pending) {
 	s, c := m.s, p.c
+	if m.isLooking() && !s.readOnly { // the connection was ending when the leader was lost
+		s.detach(c)
+		return
+	}
 	switch p.fault.kind {
 	case faultLoseRequest:
 		s.cut(c)

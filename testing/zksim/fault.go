@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zksim
+
+import (
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// Fault is a kind of fault.
+type Fault string
+
+// The faults of servers.
+const (
+	StopServer   Fault = "stop a server"
+	StopLeader   Fault = "stop the leader"
+	StopAll      Fault = "stop all servers" // for longer than a session may last, or not
+	PauseServer  Fault = "pause a server"
+	Isolate      Fault = "isolate a server"
+	IsolateOld   Fault = "isolate the leader, and restart the others" // so that another is elected at once
+	CutOneWay    Fault = "cut one direction between two servers"
+	LagTime      Fault = "lag by time"
+	LagCount     Fault = "lag by transactions"
+	SlowLinks    Fault = "slow links between servers"
+	ChangeLeader Fault = "change the leader"
+	LoseUnsynced Fault = "stop a server while it catches up"
+	Restore      Fault = "restore a backup" // made as the fault begins
+)
+
+// The faults of one client.
+const (
+	CutClient    Fault = "cut a client's connections"
+	SilentClient Fault = "a client hears and says nothing"
+	LoseReplies  Fault = "lose replies"
+	LoseRequests Fault = "lose requests"
+	SlowRequests Fault = "slow requests"
+	KillSession  Fault = "kill a session" // no client can know of it before others do
+)
+
+// Usual are the faults against which recipes keep all of their promises.
+var Usual = []Fault{
+	StopServer, StopLeader, StopAll, PauseServer, Isolate, IsolateOld, CutOneWay, LagTime, LagCount, SlowLinks, ChangeLeader,
+	CutClient, SilentClient, LoseReplies, LoseRequests, SlowRequests,
+}
+
+// planned is one fault of a history.
+type planned struct {
+	kind      Fault
+	at, lasts time.Duration
+	a, b      int // which server or client, and how much
+}
+
+func drawFault(random *rand.Rand, p Program) planned {
+	f := planned{kind: p.Faults[random.IntN(len(p.Faults))], at: time.Duration(random.Int64N(int64(faultTime * 3 / 4)))}
+	f.lasts = time.Duration(random.Int64N(int64(faultTime - f.at)))
+	if random.IntN(2) == 0 {
+		f.lasts = min(f.lasts, time.Duration(random.Int64N(int64(4*time.Second))))
+	}
+	f.a, f.b = random.IntN(60), random.IntN(60)
+	return f
+}
+
+// begin has a fault begin, and returns what ends it.
+func (w *World) begin(f planned) (end func()) {
+	e := w.Servers
+	s, other := e.Server(f.a%size), e.Server((f.a+1+f.b%(size-1))%size)
+	nothing := func() {}
+	switch f.kind {
+	case StopLeader:
+		if s = e.Leader(); s == nil {
+			return nothing
+		}
+		return w.stop(s)
+	case StopServer:
+		return w.stop(s)
+	case StopAll:
+		return w.stop(e.Servers()...)
+	case LoseUnsynced:
+		again := w.stop(s)
+		return func() {
+			again()
+			time.Sleep(time.Second) // by then it has joined again, if it can
+			again = w.stop(s)
+			_ = e.LoseUnsynced(s) // fails if it has joined no leader
+			again()
+		}
+	case PauseServer:
+		s.Pause()
+		return s.Resume
+	case Isolate:
+		return e.Isolate(s)
+	case IsolateOld:
+		if s = e.Leader(); s == nil {
+			return nothing
+		}
+		heal := e.Isolate(s)
+		for _, follower := range e.Servers() {
+			if follower != s {
+				w.stop(follower)()
+			}
+		}
+		return heal
+	case CutOneWay:
+		return e.CutOneWay(s, other)
+	case LagTime:
+		return e.Lag(s, time.Duration(f.b)*100*time.Millisecond, 0)
+	case LagCount:
+		return e.Lag(s, 0, 1+f.b%8)
+	case SlowLinks:
+		d := time.Duration(f.b) * 4 * time.Millisecond
+		w.delay(d)
+		return func() { w.delay(0) }
+	case ChangeLeader:
+		_ = e.ChangeLeader(s) // fails if it leads already, or is away
+		return nothing
+	case Restore:
+		backup := s.Backup()
+		return func() { w.must(e.Restore(backup)) }
+	default:
+		return w.beginAtClient(f)
+	}
+}
+
+func (w *World) beginAtClient(f planned) (end func()) {
+	i := slices.IndexFunc(w.clients, func(c *Client) bool { return c.Index == f.a%w.drawn })
+	if i < 0 { // it was left out
+		return func() {}
+	}
+	session := w.clients[i].Session().ID()
+	all := func(do func(s *zkserver.Server) func()) func() {
+		var ends []func()
+		for _, s := range w.Servers.Servers() {
+			ends = append(ends, do(s))
+		}
+		return func() {
+			for _, end := range ends {
+				end()
+			}
+		}
+	}
+	each := func(k int, fault zkserver.Fault) func() {
+		n := 0
+		return all(func(s *zkserver.Server) func() {
+			return s.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.SessionID != session || r.Op == zkserver.OpPing {
+					return zkserver.Pass
+				}
+				if n++; n%k != 0 {
+					return zkserver.Pass
+				}
+				return fault
+			})
+		})
+	}
+	switch f.kind {
+	case CutClient:
+		return all(func(s *zkserver.Server) func() {
+			s.Cut(session, 1+f.b%3)
+			return func() {}
+		})
+	case SilentClient:
+		directions := zkserver.Direction(1 + f.b%3)
+		return all(func(s *zkserver.Server) func() { return s.Blackhole(session, directions) })
+	case LoseReplies:
+		return each(1+f.b%4, zkserver.LoseReply)
+	case LoseRequests:
+		return each(1+f.b%4, zkserver.LoseRequest)
+	case SlowRequests:
+		return each(1, zkserver.Delay(time.Duration(f.b)*20*time.Millisecond))
+	case KillSession:
+		w.Servers.Server(f.b % size).KillSession(session)
+	default:
+		panic("zksim: fault " + string(f.kind) + ": one of the constants of this package expected")
+	}
+	return func() {}
+}
+
+// stop stops servers, and returns what starts them.
+func (w *World) stop(servers ...*zkserver.Server) (start func()) {
+	for _, s := range servers {
+		w.must(s.Stop())
+	}
+	return func() {
+		for _, s := range servers {
+			w.must(s.Restart())
+		}
+	}
+}
+
+func (w *World) delay(d time.Duration) {
+	for _, a := range w.Servers.Servers() {
+		for _, b := range w.Servers.Servers() {
+			w.Servers.Delay(a, b, d)
+		}
+	}
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+
+// Package zksim plays programs of several clients against three ZooKeeper servers in the process, with faults of servers and
+// networks, on fake time. A history of a minute takes some ten milliseconds. A seed decides what clients do, and which faults
+// happen when.
+//
+// A [Program] says what one client does at each of its actions. It tells the [World] what it holds, and what it finds wrong:
+//
+//	zksim.Check(t, 1, 100, zksim.Program{
+//		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+//			mutex, err := locks.NewInterProcessMutex(c.Framework, "/lock")
+//			return func(ctx context.Context, _ *rand.Rand) {
+//				lease, err := mutex.Acquire(ctx)
+//				if err != nil {
+//					return
+//				}
+//				leave := w.Enter(zksim.Hold{Key: "/lock", Exclusive: true, Token: lease.Token(), IsOver: func() bool { return lease.Err() != nil }})
+//				time.Sleep(time.Second)
+//				leave()
+//				lease.Release(ctx)
+//			}, err
+//		},
+//	})
+//
+// [Check] judges each history: whether two clients have held the same thing at a time, whether tokens rise, whether a call still
+// waits long after the last fault, and whether clients that are closed have left ephemeral znodes, watches or sessions. A finding
+// is played again, to say how often it comes back, and made smaller.
+//
+// The servers decide the same in each run with a seed. Goroutines of clients may run in another order, so a finding need not come
+// back each time.
+package zksim
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// Program is what clients do with a recipe or a service.
+type Program struct {
+	// Join prepares a client, before any fault, and returns what it does at each action. The random numbers are those of the
+	// action: an action does the same whichever others are left out. An action must end when its context does.
+	Join func(w *World, c *Client) (act func(ctx context.Context, random *rand.Rand), err error)
+
+	// Settled, if set, is called when faults are over and all actions have ended.
+	Settled func(ctx context.Context, w *World)
+
+	Clients int                // 3 by default
+	Actions int                // of each client, 6 by default
+	Faults  []Fault            // the kinds that may happen, by default [Usual]
+	Options []framework.Option // of all clients, beside dialer, logger and server timing
+}
+
+// History is what became of one run.
+type History struct {
+	Findings []string      // what was wrong, in order
+	Log      []string      // what happened, with its fake time
+	Events   int           // of the servers
+	Took     time.Duration // of fake time
+}
+
+// plan is a history as a seed draws it. Its parts may be left out one by one.
+type plan struct {
+	seed    uint64
+	faults  []planned
+	clients []client
+}
+
+// client is what a client does.
+type client struct {
+	index   int
+	server  int  // the first that it connects to
+	stays   bool // it knows no other
+	actions []action
+}
+
+type action struct {
+	pause time.Duration // before it
+	seed  uint64
+}
+
+// The lengths of a history.
+const (
+	faultTime = 20 * time.Second // faults happen, and end, within this time
+	patience  = 3 * time.Minute  // how long after it calls may go on
+)
+
+func draw(seed uint64, p Program) plan {
+	random := rand.New(rand.NewPCG(seed, 1))
+	drawn := plan{seed: seed}
+	for range 1 + random.IntN(5) {
+		drawn.faults = append(drawn.faults, drawFault(random, p))
+	}
+	slices.SortFunc(drawn.faults, func(a, b planned) int { return int(a.at - b.at) })
+	for i := range p.Clients {
+		c := client{index: i, server: random.IntN(size), stays: random.IntN(2) == 0}
+		for range p.Actions {
+			c.actions = append(c.actions, action{pause: time.Duration(random.Int64N(int64(4 * time.Second))), seed: random.Uint64()})
+		}
+		drawn.clients = append(drawn.clients, c)
+	}
+	return drawn
+}
+
+func (p Program) withDefaults() Program {
+	if p.Clients == 0 {
+		p.Clients = 3
+	}
+	if p.Actions == 0 {
+		p.Actions = 6
+	}
+	if p.Faults == nil {
+		p.Faults = Usual
+	}
+	return p
+}
+
+// Run plays the history of a seed.
+func Run(t *testing.T, seed uint64, p Program) *History {
+	t.Helper()
+	p = p.withDefaults()
+	return play(t, draw(seed, p), p)
+}
+
+// Check plays so many histories, from a seed on, and fails the test at the first with a finding. It plays that one again ten
+// times, and says how often something is found, and leaves out clients, actions and faults that it takes not.
+func Check(t *testing.T, seed uint64, histories int, p Program) {
+	t.Helper()
+	p = p.withDefaults()
+	events, fake := 0, time.Duration(0)
+	defer func() { t.Logf("%d events of servers in %v of fake time", events, fake.Round(time.Second)) }()
+	for n := range histories {
+		drawn := draw(seed+uint64(n), p)
+		h := play(t, drawn, p)
+		events, fake = events+h.Events, fake+h.Took
+		if len(h.Findings) == 0 {
+			continue
+		}
+		again := 0
+		for range repeats {
+			if len(play(t, drawn, p).Findings) > 0 {
+				again++
+			}
+		}
+		smaller, found := shrink(t, drawn, p)
+		if found == nil {
+			smaller, found = drawn, h
+		}
+		t.Fatalf("zksim: seed %d, found again in %d of %d runs:\n%s\nfaults: %v, clients: %d\n%s", drawn.seed, again, repeats,
+			strings.Join(found.Findings, "\n"), smaller.faults, len(smaller.clients), strings.Join(found.Log, "\n"))
+	}
+}
+
+const repeats = 10
+
+// shrink leaves out what a finding does not take. It returns the smallest history that has one, or nil.
+func shrink(t *testing.T, drawn plan, p Program) (plan, *History) {
+	t.Helper()
+	var last *History
+	isFound := func(smaller plan) bool {
+		for range 3 {
+			if h := play(t, smaller, p); len(h.Findings) > 0 {
+				last = h
+				return true
+			}
+		}
+		return false
+	}
+	for i := len(drawn.faults) - 1; i >= 0; i-- {
+		smaller := drawn
+		smaller.faults = slices.Delete(slices.Clone(drawn.faults), i, i+1)
+		if isFound(smaller) {
+			drawn = smaller
+		}
+	}
+	for i := len(drawn.clients) - 1; i >= 0; i-- {
+		smaller := drawn
+		smaller.clients = slices.Delete(slices.Clone(drawn.clients), i, i+1)
+		if isFound(smaller) {
+			drawn = smaller
+			continue
+		}
+		for j := len(drawn.clients[i].actions) - 1; j >= 0; j-- {
+			smaller.clients = slices.Clone(drawn.clients)
+			smaller.clients[i].actions = slices.Delete(slices.Clone(drawn.clients[i].actions), j, j+1)
+			if isFound(smaller) {
+				drawn = smaller
+			}
+		}
+	}
+	return drawn, last
+}
+
+func (f planned) String() string {
+	return fmt.Sprintf("%s from %v for %v (%d, %d)", f.kind, f.at.Round(time.Millisecond), f.lasts.Round(time.Millisecond), f.a, f.b)
+}

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zksim
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// size is how many servers there are, tick and syncLimit their timing.
+const (
+	size      = 3
+	tick      = 500 * time.Millisecond
+	syncLimit = 4
+)
+
+// World is one history while it is played. Its methods may be called from any goroutine.
+type World struct {
+	Servers *zkserver.Ensemble
+
+	began   time.Time
+	clients []*Client
+	drawn   int // how many clients there were before some were left out
+
+	mu       sync.Mutex // guards all below
+	findings []string
+	log      []entry
+	holds    []*Hold
+	tokens   map[string]int64 // the largest of each key
+}
+
+// Client is a client of a history.
+type Client struct {
+	*framework.Framework
+
+	Index int // from 0
+}
+
+type entry struct {
+	at   time.Duration
+	what string
+}
+
+// Findf reports that something is wrong.
+func (w *World) Findf(format string, args ...any) {
+	what := fmt.Sprintf(format, args...)
+	w.Logf("FOUND: %s", what)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.findings = append(w.findings, what)
+}
+
+// Logf adds a line to the log.
+func (w *World) Logf(format string, args ...any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.log = append(w.log, entry{at: time.Since(w.began), what: fmt.Sprintf(format, args...)})
+}
+
+func (w *World) must(err error) {
+	if err != nil {
+		w.Findf("the simulation: %v", err)
+	}
+}
+
+// Hold is something that a client holds, in the words of the recipe.
+type Hold struct {
+	Key       string
+	Client    int
+	Exclusive bool  // no other client may hold it meanwhile
+	Places    int   // how many may hold it together; 0 for any number
+	Token     int64 // rises from one exclusive hold to the next; 0 for none
+	IsOver    func() bool
+}
+
+// Enter tells that a client holds something, until leave is called, or IsOver says that the client knows the hold to be over. Two
+// holds overlap only if they do for longer than an instant: both may hear of something at the same time.
+func (w *World) Enter(h Hold) (leave func()) {
+	w.Logf("client %d holds %s (exclusive: %t, token %#x)", h.Client, h.Key, h.Exclusive, h.Token)
+	mine := &h
+	w.mu.Lock()
+	if h.Exclusive && h.Token != 0 {
+		if before := w.tokens[h.Key]; h.Token <= before {
+			defer w.Findf("client %d holds %s with token %#x, after %#x", h.Client, h.Key, h.Token, before)
+		}
+		w.tokens[h.Key] = max(w.tokens[h.Key], h.Token)
+	}
+	w.holds = append(w.holds, mine)
+	w.mu.Unlock()
+	time.Sleep(time.Nanosecond)
+	w.judge(mine)
+	return func() {
+		w.Logf("client %d leaves %s (over: %t)", h.Client, h.Key, h.IsOver())
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.holds = slices.DeleteFunc(w.holds, func(other *Hold) bool { return other == mine })
+	}
+}
+
+// judge reports with whom a hold is at odds.
+func (w *World) judge(h *Hold) {
+	if h.IsOver() {
+		return
+	}
+	w.mu.Lock()
+	others := slices.Clone(w.holds)
+	w.mu.Unlock()
+	together := 1
+	for _, other := range others {
+		if other == h || other.Key != h.Key || other.IsOver() {
+			continue
+		}
+		if together++; h.Exclusive || other.Exclusive {
+			w.Findf("clients %d and %d both hold %s (exclusive: %t and %t)", h.Client, other.Client, h.Key, h.Exclusive, other.Exclusive)
+		}
+	}
+	if h.Places > 0 && together > h.Places {
+		w.Findf("%d clients hold %s, which has %d places", together, h.Key, h.Places)
+	}
+}
+
+// play plays a history in a bubble.
+func play(t *testing.T, drawn plan, p Program) *History {
+	t.Helper()
+	h := new(History)
+	synctest.Test(t, func(t *testing.T) {
+		servers, err := zkserver.NewEnsemble(size, zkserver.WithoutListener(), zkserver.WithTick(tick),
+			zkserver.WithSyncLimit(syncLimit), zkserver.WithSessionTimeouts(0, time.Minute),
+			zkserver.WithContainerCheckInterval(2*time.Second)) // so that folders go, and are made again
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &World{Servers: servers, began: time.Now(), drawn: p.Clients, tokens: make(map[string]int64)}
+		w.play(t.Context(), drawn, p)
+		if err := servers.Close(); err != nil {
+			t.Error(err)
+		}
+		w.fill(h)
+	})
+	return h
+}
+
+func (w *World) play(ctx context.Context, drawn plan, p Program) {
+	acts := make([]func(context.Context, *rand.Rand), len(drawn.clients))
+	for i, planned := range drawn.clients {
+		c, err := w.connect(ctx, planned, p)
+		if err == nil {
+			w.clients = append(w.clients, c)
+			acts[i], err = p.Join(w, c)
+		}
+		if err != nil {
+			w.Findf("client %d cannot join: %v", planned.index, err)
+			return
+		}
+	}
+	working, stop := context.WithCancel(ctx)
+	defer stop()
+	var actors sync.WaitGroup
+	for i, planned := range drawn.clients {
+		actors.Go(func() {
+			for _, a := range planned.actions {
+				time.Sleep(a.pause)
+				acts[i](working, rand.New(rand.NewPCG(a.seed, 2)))
+			}
+		})
+	}
+	w.disturb(drawn.faults)
+	w.await("an action has not ended", &actors, patience)
+	stop()
+	w.await("an action goes on although its context has ended", &actors, patience)
+	if _, err := w.Servers.AwaitLeader(ctx); err != nil {
+		w.Findf("the simulation: %v", err)
+		return
+	}
+	time.Sleep(10 * time.Second) // clients notice what they have lost at a ping
+	for _, c := range w.clients {
+		w.reconnected(ctx, c)
+	}
+	if p.Settled != nil {
+		p.Settled(ctx, w)
+	}
+	w.close()
+}
+
+// reconnected finds a client that has no connection, a minute after the servers have a leader.
+func (w *World) reconnected(ctx context.Context, c *Client) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := c.BlockUntilConnected(ctx); err != nil {
+		w.Findf("client %d has no connection: %v", c.Index, err)
+	}
+}
+
+// connect connects one client to all servers, or to one. It goes from one server to the next in their order: whatever the client
+// chose by chance, a seed could not bring again.
+func (w *World) connect(ctx context.Context, planned client, p Program) (*Client, error) {
+	var dialed atomic.Int64
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		n := planned.server
+		if !planned.stays {
+			n += int(dialed.Add(1))
+		}
+		return w.Servers.Server(n%size).Dial(ctx, network, addr)
+	}
+	opts := append([]framework.Option{
+		framework.WithDialer(dial), framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithServerTiming(tick, syncLimit),
+	}, p.Options...)
+	f, err := framework.Connect(ctx, "servers:2181", opts...)
+	if err != nil {
+		return nil, err
+	}
+	w.Logf("client %d has session %#x (%v), and moves: %t", planned.index, f.Session().ID(), f.Session().Timeout(), !planned.stays)
+	return &Client{Framework: f, Index: planned.index}, nil
+}
+
+// Observe calls look with a client of its own, which sees all that was written before. It is for [Program].Settled.
+func (w *World) Observe(ctx context.Context, look func(c *framework.Framework) error) {
+	c, err := framework.Connect(ctx, w.Servers.ConnectString(), framework.WithDialer(w.Servers.Dial),
+		framework.WithLogger(slog.New(slog.DiscardHandler)))
+	if err == nil {
+		if err = c.Sync(ctx, "/"); err == nil {
+			err = look(c)
+		}
+		err = errors.Join(err, c.Close())
+	}
+	w.must(err)
+}
+
+// disturb has faults begin and end.
+func (w *World) disturb(faults []planned) {
+	var under sync.WaitGroup
+	for _, f := range faults {
+		time.Sleep(time.Until(w.began.Add(f.at)))
+		w.Logf("%v", f)
+		end := w.begin(f)
+		under.Go(func() {
+			time.Sleep(f.lasts)
+			end()
+			w.Logf("%s is over", f.kind)
+		})
+	}
+	under.Wait()
+}
+
+// await waits for a group, and finds that it lasts longer than it may.
+func (w *World) await(what string, group *sync.WaitGroup, limit time.Duration) {
+	ended := make(chan struct{})
+	go func() {
+		group.Wait()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(limit):
+		w.Findf("%s %v after the last fault", what, limit)
+	}
+}
+
+// close closes the clients, and looks for what they have left.
+func (w *World) close() {
+	for _, c := range w.clients {
+		if err := c.Close(); err != nil {
+			w.Findf("client %d: close: %v", c.Index, err)
+		}
+	}
+	time.Sleep(2 * tick)
+	for _, s := range w.Servers.Servers() {
+		if got := s.Stats(); got.Ephemerals+got.Watches+got.Sessions > 0 {
+			w.Findf("server %d has %+v when all clients are closed", s.ID(), got)
+		}
+	}
+}
+
+// fill makes the history of what has happened.
+func (w *World) fill(h *History) {
+	h.Findings, h.Took = w.findings, time.Since(w.began)
+	events := w.Servers.Log()
+	h.Events = len(events)
+	if len(h.Findings) == 0 {
+		return
+	}
+	for _, e := range events {
+		if e.Kind == zkserver.Served && (e.Request.Op == zkserver.OpPing || e.Request.Op == zkserver.OpSync) {
+			continue
+		}
+		w.log = append(w.log, entry{at: e.At, what: e.String()})
+	}
+	slices.SortStableFunc(w.log, func(a, b entry) int { return int(a.at - b.at) })
+	for _, e := range w.log {
+		h.Log = append(h.Log, fmt.Sprintf("%v %s", e.at.Round(time.Millisecond), e.what))
+	}
+}

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zksim_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zksim"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// findings plays one history of a program in which each action does the same.
+func findings(t *testing.T, act func(w *zksim.World, c *zksim.Client, ctx context.Context)) string {
+	t.Helper()
+	h := zksim.Run(t, 1, zksim.Program{
+		Faults: []zksim.Fault{zksim.LagTime},
+		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+			return func(ctx context.Context, _ *rand.Rand) { act(w, c, ctx) }, nil
+		},
+	})
+	return strings.Join(h.Findings, "\n")
+}
+
+func valid() bool { return false }
+
+// TestFindings: a judge that cannot find anything shows nothing.
+func TestFindings(t *testing.T) {
+	hold := func(h zksim.Hold) func(*zksim.World, *zksim.Client, context.Context) {
+		return func(w *zksim.World, c *zksim.Client, _ context.Context) {
+			h := h // each client has its own
+			h.Client, h.IsOver = c.Index, valid
+			leave := w.Enter(h)
+			time.Sleep(3 * time.Second)
+			leave()
+		}
+	}
+	require.Contains(t, findings(t, hold(zksim.Hold{Key: "a", Exclusive: true})), "both hold a")
+	require.Contains(t, findings(t, hold(zksim.Hold{Key: "a", Places: 1})), "2 clients hold a, which has 1 places")
+	require.Empty(t, findings(t, hold(zksim.Hold{Key: "a", Places: 3})))
+	require.Contains(t, findings(t, hold(zksim.Hold{Key: "a", Exclusive: true, Token: 7})), "token 0x7, after 0x7")
+	require.Contains(t, findings(t, func(_ *zksim.World, _ *zksim.Client, ctx context.Context) { <-ctx.Done() }), "an action has not ended")
+	require.Contains(t, findings(t, func(w *zksim.World, _ *zksim.Client, ctx context.Context) {
+		client, err := framework.Connect(ctx, w.Servers.ConnectString(), framework.WithDialer(w.Servers.Dial))
+		require.NoError(t, err)
+		var heal []func()
+		for _, s := range w.Servers.Servers() {
+			heal = append(heal, s.Blackhole(client.Session().ID(), zkserver.ToServer))
+		}
+		require.Error(t, client.Close(), "no server can hear it")
+		for _, heal := range heal {
+			heal()
+		}
+	}), "Sessions:18")
+}
+
+// mutexes is a program of a mutex.
+func mutexes(opts ...framework.Option) zksim.Program {
+	return zksim.Program{
+		Options: opts,
+		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+			mutex, err := locks.NewInterProcessMutex(c.Framework, "/lock")
+			return func(ctx context.Context, _ *rand.Rand) {
+				lease, err := mutex.Acquire(ctx)
+				if err != nil {
+					return
+				}
+				leave := w.Enter(zksim.Hold{
+					Key: "/lock", Client: c.Index, Exclusive: true, Token: lease.Token(),
+					IsOver: func() bool { return lease.Err() != nil },
+				})
+				select {
+				case <-time.After(3 * time.Second):
+				case <-lease.Done():
+				}
+				leave()
+				_ = lease.Release(ctx) // what cannot be deleted now is deleted later
+			}, err
+		},
+	}
+}
+
+// TestSessionBelowItsBound: under the default policy a session must last for longer than servers go on that are cut off.
+func TestSessionBelowItsBound(t *testing.T) {
+	unsafe := mutexes(framework.WithSessionTimeout(time.Second))
+	unsafe.Faults = []zksim.Fault{zksim.IsolateOld}
+	found := false
+	for seed := uint64(0); seed < 40 && !found; seed++ {
+		found = strings.Contains(strings.Join(zksim.Run(t, seed, unsafe).Findings, "\n"), "both hold /lock")
+	}
+	require.True(t, found)
+	safe := mutexes(framework.WithSessionTimeout(4 * time.Second))
+	safe.Faults = unsafe.Faults
+	zksim.Check(t, 0, 15, safe)
+}
