@@ -76,6 +76,8 @@ type config struct {
 	compressed        bool // see WithCompression
 	noContainers      bool
 	guard             string           // the path of its socket, or empty
+	id                string           // of the program at the guard, or empty
+	sessionFile       string           // or empty
 	resume            *conduit.Session // of a client that only ends it, or nil
 }
 

@@ -204,6 +204,10 @@
 // milliseconds. What the process has sent elsewhere before its death may still arrive then: fence
 // it, for example with the czxid of a znode. [EndSession] is what a guard does.
 //
+// A program that is started again may keep its session, by a guard and [WithID], or by [WithSessionFile]. It then stays the
+// holder of its locks, and its ephemeral znodes are never missing. Recipes of your own do the same by [Framework.Create] and
+// [Framework.Adopt].
+//
 // # When the servers move
 //
 // The client resolves host names at every attempt to connect. If the names themselves can

@@ -37,15 +37,13 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.base = f
 	f.ctx, f.stop = context.WithCancelCause(context.Background())
 	f.ensemble = newEnsemble(&f.cfg)
+	f.guardian = newGuardian(&f.cfg)
 	f.conduit = conduit.New(f.conduitConfig())
 	f.tracker = newTracker(&f.cfg, f.conduit, f.heartbeats())
 	f.noContainers.Store(cfg.noContainers)
 	f.watches = watching.New(f.watchingConfig())
 	f.janitor = janitor.New(f.janitorConfig())
 	f.searches = searching.New(f.background.start)
-	if f.cfg.guard != "" {
-		f.guardian = newGuardian(&f.cfg)
-	}
 	if f.telemetry, err = newTelemetry(&f.cfg); err != nil {
 		f.stop(ErrClosed)
 		return nil, fmt.Errorf("framework: telemetry: %w", err)
@@ -80,8 +78,11 @@ func (f *Framework) conduitConfig() conduit.Config {
 		Suspended:      f.cfg.suspended,
 		Resume:         f.cfg.resume,
 	}
-	if f.cfg.guard != "" {
+	if f.guardian != nil {
 		cfg.Register = (*events)(f).register
+		if f.guardian.program != "" {
+			cfg.Inherit = f.guardian.inherit
+		}
 	}
 	return cfg
 }
@@ -208,7 +209,8 @@ func (f *Framework) Close() error {
 		f.closeErr = fmt.Errorf("framework: close: %w", err)
 	}
 	if f.guardian != nil {
-		f.guardian.close(f.closeErr == nil) // after the session, which it guards
+		// After the session, which it guards. What was inherited may not have been used.
+		f.guardian.close(f.closeErr == nil && session != nil)
 	}
 	// Last, since meter providers and log handlers are not ours and may block.
 	if err := f.telemetry.stop(); err != nil {
@@ -230,6 +232,9 @@ func (e *events) Expired() {
 
 func (e *events) Connected(h conduit.Handshake) {
 	e.telemetry.connected(h)
+	if h.Left != nil {
+		e.takeOver(h.SessionID, h.Left)
+	}
 	// Before the tracker lets calls go: a watch must be in place again before new reads.
 	e.watches.OnConnected(h.Endpoint)
 	e.tracker.onConnected(h)

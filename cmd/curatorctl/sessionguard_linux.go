@@ -29,11 +29,19 @@ import (
 // A guard that is stopped, killed or restarted ends no session. Clients register again with the next one. A guard
 // that was stopped for long finds that the session has ended by itself.
 //
+// With a time to resume, the session of a process that is gone waits for the same program, by its name, before it ends. It is
+// given to one process only, which is in the care of the guard from then on. The servers keep it without pings for that time,
+// which is half of its timeout at most.
+//
 // Only processes of the user of the guard can register. The socket and its folder are that user's, and the
 // kernel names the user of each peer.
 
 // lastEnds is how long a guard goes on with sessions that it is ending when it is told to stop.
 const lastEnds = 2 * time.Second
+
+// givePatience is how long a program that is started again waits until the end of the process before is known everywhere. The
+// client waits for a second.
+const givePatience = 500 * time.Millisecond
 
 // sessionGuard ends the sessions of processes that are gone.
 type sessionGuard struct {
@@ -41,26 +49,35 @@ type sessionGuard struct {
 	end  func(context.Context, guarding.Registration) error
 	path string
 
+	resume time.Duration // 0 for none
+
 	listener *net.UnixListener
 	failed   chan error      // why it has stopped to listen
 	ctx      context.Context // of its attempts to end sessions
 	stop     context.CancelFunc
 	serving  sync.WaitGroup
 
-	mu    sync.Mutex
-	wards map[*ward]bool // nil once the guard is closed
+	mu     sync.Mutex
+	wards  map[*ward]bool // nil once the guard is closed
+	closed chan struct{}
 }
 
 // ward is a process, or one client in it, that the guard has in its care.
 type ward struct {
-	socket       *net.UnixConn
-	peer         *syscall.Ucred
-	process      *os.File // its pidfd
+	socket  *net.UnixConn
+	peer    *syscall.Ucred
+	process *os.File      // its pidfd
+	parted  chan struct{} // closed once the process is gone, and its session waits or ends
+
+	// Guarded by the mutex of the guard.
 	registration guarding.Registration
+	waits        bool // for the program
 }
 
-func newSessionGuard(c *call, end func(context.Context, guarding.Registration) error) *sessionGuard {
-	g := &sessionGuard{call: c, end: end, failed: make(chan error, 1), wards: make(map[*ward]bool)}
+func newSessionGuard(c *call, resume time.Duration, end func(context.Context, guarding.Registration) error) *sessionGuard {
+	g := &sessionGuard{
+		call: c, resume: resume, end: end, failed: make(chan error, 1), wards: make(map[*ward]bool), closed: make(chan struct{}),
+	}
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	return g
 }
@@ -128,6 +145,7 @@ func (g *sessionGuard) close() {
 	wards := g.wards
 	g.wards = nil
 	g.mu.Unlock()
+	close(g.closed)
 	forget := func(which func(*ward) bool) {
 		for w := range wards {
 			if which(w) {
@@ -146,18 +164,29 @@ func (g *sessionGuard) close() {
 
 // serve has a client in the care of the guard until it withdraws, or its process is gone.
 func (g *sessionGuard) serve(socket *net.UnixConn) {
-	w := &ward{socket: socket}
+	w := &ward{socket: socket, parted: make(chan struct{})}
 	defer w.forget()
-	err := w.meet()
+	program, err := w.meet()
 	if err == nil && !g.take(w) {
 		return
 	}
 	defer g.dismiss(w)
-	for w.answer(err) && err == nil {
-		err = w.hear()
+	var left *guarding.Registration
+	if err == nil && program != "" {
+		left = g.give(w, program)
 	}
-	if w.registration.Session != 0 && w.awaitEnd() {
-		g.endSession(w)
+	for w.answer(err, left) && err == nil {
+		left = nil
+		var next guarding.Registration
+		if next, err = w.hear(); err == nil {
+			g.register(w, next)
+		}
+	}
+	if g.registration(w).Session == 0 || !w.awaitEnd() || g.hasSuccessor(w) {
+		return
+	}
+	if r := g.registration(w); r.Session != 0 {
+		g.endSession(w, r)
 	}
 }
 
@@ -171,6 +200,78 @@ func (g *sessionGuard) take(w *ward) bool {
 	return true
 }
 
+func (g *sessionGuard) registration(w *ward) guarding.Registration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return w.registration
+}
+
+// register has a session in the care of one ward only: a client may have come back over another connection.
+func (g *sessionGuard) register(w *ward, r guarding.Registration) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for other := range g.wards {
+		if r.Session != 0 && other.registration.Session == r.Session {
+			other.registration, other.waits = guarding.Registration{}, false
+		}
+	}
+	w.registration = r
+}
+
+// hasSuccessor waits for the program of a process that is gone, and reports whether another process has its session.
+func (g *sessionGuard) hasSuccessor(w *ward) bool {
+	g.mu.Lock()
+	wait := min(g.resume, w.registration.Timeout/2)
+	w.waits = w.registration.Program != "" && wait > 0
+	waits := w.waits
+	g.mu.Unlock()
+	close(w.parted)
+	if !waits {
+		return false
+	}
+	select {
+	case <-time.After(wait):
+	case <-g.closed:
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	given := !w.waits
+	w.waits = false
+	return given
+}
+
+// give hands the session that a program has left to its next process, which has not registered any. If that ends before it registers the session
+// for the program again, the session ends.
+func (g *sessionGuard) give(w *ward, program string) *guarding.Registration {
+	tooLate := time.After(givePatience)
+	for {
+		var leaving <-chan struct{}
+		g.mu.Lock()
+		for other := range g.wards {
+			switch r := other.registration; {
+			case r.Program != program:
+			case other.waits:
+				r.Program = ""
+				other.waits, w.registration = false, r
+				g.mu.Unlock()
+				g.call.logger().Info("the session of a process that is gone has another", "curator.session", r, "process", other.peer.Pid, "other", w.peer.Pid)
+				return &r
+			case other.isGone(): // which its connection may not show yet
+				leaving = other.parted
+			}
+		}
+		g.mu.Unlock()
+		if leaving == nil {
+			return nil
+		}
+		select {
+		case <-leaving:
+		case <-tooLate:
+			return nil
+		}
+	}
+}
+
 func (g *sessionGuard) dismiss(w *ward) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -178,29 +279,42 @@ func (g *sessionGuard) dismiss(w *ward) {
 }
 
 // endSession ends the session of a process that is gone. It tries for as long as the servers can have the session.
-func (g *sessionGuard) endSession(w *ward) {
+func (g *sessionGuard) endSession(w *ward, r guarding.Registration) {
 	began := time.Now()
-	ctx, cancel := context.WithTimeout(g.ctx, w.registration.Timeout)
+	ctx, cancel := context.WithTimeout(g.ctx, r.Timeout)
 	defer cancel()
-	if err := g.end(ctx, w.registration); err != nil {
-		g.call.complainf("curatorctl: guard: session %v of process %d, which is gone, must time out: %s\n", w.registration, w.peer.Pid, said(err))
+	if err := g.end(ctx, r); err != nil {
+		g.call.complainf("curatorctl: guard: session %v of process %d, which is gone, must time out: %s\n", r, w.peer.Pid, said(err))
 		return
 	}
 	g.call.logger().Info("the session of a process that is gone has ended",
-		"curator.session", w.registration, "process", w.peer.Pid, "after", time.Since(began))
+		"curator.session", r, "process", w.peer.Pid, "after", time.Since(began))
 }
 
-// meet receives the pidfd of the peer, and refuses one of another user.
-func (w *ward) meet() (err error) {
+// meet receives the pidfd of the peer and the name of its program, and refuses a peer of another user.
+func (w *ward) meet() (program string, err error) {
 	if w.peer, err = guarding.Peer(w.socket); err != nil {
-		return err
+		return "", err
 	}
 	rights := make([]byte, unix.CmsgSpace(4))
-	_, n, err := w.read(rights)
+	message, n, err := w.read(rights)
 	if err != nil {
-		return err
+		return "", err
 	}
-	messages, err := unix.ParseSocketControlMessage(rights[:n])
+	if err := w.watch(rights[:n]); err != nil {
+		return "", err
+	}
+	if int(w.peer.Uid) != os.Geteuid() { // after its message, or the answer would be lost
+		return "", fmt.Errorf("a process of user %d, expected user %d", w.peer.Uid, os.Geteuid())
+	}
+	var introduction guarding.Registration
+	err = json.Unmarshal(message, &introduction)
+	return introduction.Program, err
+}
+
+// watch receives the pidfd.
+func (w *ward) watch(rights []byte) error {
+	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil || len(messages) != 1 {
 		return fmt.Errorf("%d descriptors in the first message, expected that of the process", len(messages))
 	}
@@ -222,24 +336,17 @@ func (w *ward) meet() (err error) {
 		return errors.Join(err, unix.Close(fds[0]))
 	}
 	w.process = os.NewFile(uintptr(fds[0]), "process")
-	if int(w.peer.Uid) != os.Geteuid() { // after its message, or the answer would be lost
-		return fmt.Errorf("a process of user %d, expected user %d", w.peer.Uid, os.Geteuid())
-	}
 	return nil
 }
 
 // hear reads the next registration.
-func (w *ward) hear() error {
+func (w *ward) hear() (next guarding.Registration, err error) {
 	message, _, err := w.read(nil)
 	if err != nil {
-		return err
+		return next, err
 	}
-	var next guarding.Registration
-	if err := json.Unmarshal(message, &next); err != nil {
-		return err
-	}
-	w.registration = next
-	return nil
+	err = json.Unmarshal(message, &next)
+	return next, err
 }
 
 // read reads one message, and the descriptors that come with it.
@@ -258,8 +365,8 @@ func (w *ward) read(rights []byte) (message []byte, n int, err error) {
 }
 
 // answer answers a message, and reports whether the connection goes on.
-func (w *ward) answer(refusal error) bool {
-	var answer guarding.Answer
+func (w *ward) answer(refusal error, left *guarding.Registration) bool {
+	answer := guarding.Answer{Left: left}
 	if refusal != nil {
 		answer.Refused = refusal.Error()
 	}

@@ -81,7 +81,7 @@ func hold() {
 	}
 	lease, err := mutex.Acquire(ctx)
 	check(err)
-	fmt.Println("holds in session", client.Session().ID(), hex.EncodeToString(client.Session().Password()), os.Getpid())
+	fmt.Println("holds in session", client.Session().ID(), hex.EncodeToString(client.Session().Password()), os.Getpid(), lease.Token())
 	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); fmt.Println("done:", lines.Text()) {
 		switch word := lines.Text(); word {
 		case "look": // whether the lock is held
@@ -103,6 +103,14 @@ func hold() {
 					}
 				}
 			}
+		case "register again": // as a client does that has lost its connection to the guard
+			conn, _, err := guarding.Dial(ctx, os.Getenv(guarding.Env), "")
+			check(err)
+			session := client.Session()
+			check(conn.Register(ctx, guarding.Registration{
+				Program: os.Getenv(guarding.EnvID), Servers: os.Getenv("CURATOR_SERVERS"), Session: session.ID(),
+				Password: session.Password(), Timeout: session.Timeout(),
+			}))
 		case "fork": // a child that outlives this process
 			child := exec.Command("sleep", "600")
 			child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -192,9 +200,9 @@ func (c *child) signal(s syscall.Signal) {
 }
 
 // startGuard starts a guard on a socket, as a process.
-func startGuard(t *testing.T, socket string, attributes *syscall.SysProcAttr) *child {
+func startGuard(t *testing.T, socket string, attributes *syscall.SysProcAttr, flags ...string) *child {
 	t.Helper()
-	g := spawn(t, asProgram, attributes, nil, "guard", "-v", "-socket", socket)
+	g := spawn(t, asProgram, attributes, nil, append([]string{"guard", "-v", "-socket", socket}, flags...)...)
 	g.read("listening on " + socket)
 	return g
 }
@@ -214,6 +222,7 @@ type holder struct {
 	session  int64
 	password []byte
 	pid      int // as it knows it
+	token    int64
 	backend  zktest.Backend
 	client   *framework.Framework // of the next holder
 	next     chan error
@@ -230,7 +239,7 @@ func startHolderAs(t *testing.T, server zktest.Backend, as string, attributes *s
 	h := &holder{client: zktest.Client(t, server), backend: server, next: make(chan error, 1)}
 	h.child = spawn(t, as, attributes, append(env, "CURATOR_SERVERS="+server.ConnectString()), args...)
 	var password string
-	_, err := fmt.Sscanf(h.read("holds in session"), "holds in session %d %s %d", &h.session, &password, &h.pid)
+	_, err := fmt.Sscanf(h.read("holds in session"), "holds in session %d %s %d %d", &h.session, &password, &h.pid, &h.token)
 	require.NoError(t, err)
 	h.password, err = hex.DecodeString(password)
 	require.NoError(t, err)
@@ -317,6 +326,69 @@ func TestGuardEndsTheSession(t *testing.T) {
 	})
 }
 
+// TestGuardGivesTheSession of a process that is gone to the same program, started again: it holds the lock with its token, and the next
+// contender waits.
+func TestGuardGivesTheSession(t *testing.T) {
+	t.Parallel()
+	const resume = 3 * time.Second
+	fates := map[string]struct {
+		before func(h *holder)
+		id     string // of the program that is started then
+		takes  bool
+	}{
+		"killed":                           {func(h *holder) { h.signal(syscall.SIGKILL) }, "a", true},
+		"it exits":                         {func(h *holder) { h.order("exit") }, "a", true},
+		"another program":                  {func(h *holder) { h.signal(syscall.SIGKILL) }, "b", false},
+		"no program":                       {func(h *holder) { h.signal(syscall.SIGKILL) }, "", false},
+		"it lives":                         {func(*holder) {}, "a", false},
+		"it lives without its descriptors": {func(h *holder) { h.do("close descriptors") }, "a", false},
+		"it has come back over another connection": {func(h *holder) {
+			h.do("register again")
+			h.signal(syscall.SIGKILL)
+		}, "a", true},
+		"it has closed its client": {func(h *holder) {
+			h.do("close")
+			h.signal(syscall.SIGKILL)
+		}, "a", false},
+	}
+	server := zktest.Embedded(zktest.NewServer(t))
+	for name, fate := range fates {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			socket := newSocket(t)
+			startGuard(t, socket, nil, "-resume", resume.String())
+			server := apart(server)
+			h := startHolderAs(t, server, asHolder, nil, []string{guarding.Env + "=" + socket, guarding.EnvID + "=a"})
+			fate.before(h)
+			env := []string{guarding.Env + "=" + socket, guarding.EnvID + "=" + fate.id, "CURATOR_SERVERS=" + server.ConnectString()}
+			again := spawn(t, asHolder, nil, env)
+			if !fate.takes {
+				if fate.id == "a" && len(h.next) == 0 { // the first holds the lock until then
+					again.read("the session is registered")
+					require.Empty(t, h.next)
+					h.signal(syscall.SIGKILL)
+				}
+				h.succeeded()
+				again.read("holds in session")
+				require.NotContains(t, again.text.String(), fmt.Sprintf("holds in session %d ", h.session))
+				return
+			}
+			held := fmt.Sprintf("holds in session %d ", h.session)
+			require.True(t, strings.HasSuffix(again.read("holds in session"), fmt.Sprintf(" %d", h.token)), "the token is another: %s", &again.text)
+			require.Contains(t, again.text.String(), held)
+			third := spawn(t, asHolder, nil, env)
+			third.read("the session is registered")
+			time.Sleep(resume + time.Second) // the guard has ended it, if it does
+			again.do("look")
+			require.Empty(t, h.next, "another has the lock")
+			again.signal(syscall.SIGKILL) // within 5 seconds, so that it keeps no place
+			h.succeeded()
+			third.read("holds in session")
+			require.NotContains(t, third.text.String(), held)
+		})
+	}
+}
+
 // TestGuardSparesTheLiving: whatever happens to a process that lives, or to its guard, its session goes on. It ends
 // with the process, as long as the guard has it.
 func TestGuardSparesTheLiving(t *testing.T) {
@@ -339,18 +411,18 @@ func TestGuardSparesTheLiving(t *testing.T) {
 		},
 		"guard killed": func(t *testing.T, h *holder, g *child, socket string) *child {
 			g.signal(syscall.SIGKILL)
-			h.read("no guard has the session")
+			h.read("the session is not registered")
 			g = startGuard(t, socket, nil) // the socket was left
-			h.read("a guard has the session")
+			h.read("the session is registered")
 			return g
 		},
 		"guard restarted": func(t *testing.T, h *holder, g *child, socket string) *child {
 			g.signal(syscall.SIGTERM)
-			h.read("no guard has the session")
+			h.read("the session is not registered")
 			require.Error(t, g.cmd.Wait())
 			require.NoFileExists(t, socket)
 			g = startGuard(t, socket, nil)
-			h.read("a guard has the session")
+			h.read("the session is registered")
 			return g
 		},
 		"guard stopped": func(_ *testing.T, h *holder, g *child, _ string) *child {
@@ -362,7 +434,7 @@ func TestGuardSparesTheLiving(t *testing.T) {
 		"session replaced": func(t *testing.T, h *holder, g *child, _ string) *child {
 			require.NoError(t, framework.EndSession(zktest.Context(t), h.backend.Addr(), h.session, h.password))
 			h.succeeded()
-			h.read("a guard has the session") // another
+			h.read("the session is registered") // another
 			return g
 		},
 	}
@@ -466,7 +538,7 @@ func TestGuardIsForItsUser(t *testing.T) {
 	dial := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		conn, err := guarding.Dial(ctx, socket)
+		conn, _, err := guarding.Dial(ctx, socket, "")
 		if err == nil {
 			conn.Withdraw()
 		}
@@ -530,14 +602,14 @@ func TestGuardKeepsSecrets(t *testing.T) {
 	other.signal(syscall.SIGKILL)
 	other.succeeded()
 	g.signal(syscall.SIGTERM)
-	h.read("no guard has the session")
+	h.read("the session is not registered")
 	for _, secret := range secrets {
 		require.NotContains(t, g.text.String(), secret)
 		_, after, _ := strings.Cut(h.text.String(), secrets[1]) // which the test has it write
 		require.NotContains(t, after, secret)
 	}
 
-	here := newSessionGuard(new(call), nil)
+	here := newSessionGuard(new(call), 0, nil)
 	require.NoError(t, here.listen(socket))
 	defer func() { require.NoError(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) }()
 	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
@@ -585,18 +657,23 @@ func TestGuardRunsACommand(t *testing.T) {
 }
 
 // TestGuardUnderKills kills workers at any moment of a connection, a wait, a hold and a release. Never do two hold the lock,
-// tokens rise, the lock is free at once, and nothing is left.
+// tokens rise, the lock is free at once, and nothing is left. Workers that are started again may go on with the session and the
+// hold of the worker before.
 func TestGuardUnderKills(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) { underKills(t, server.ConnectString()) })
-	if !testing.Short() {
-		t.Run("three servers", func(t *testing.T) { underKills(t, zktest.NewEnsemble(t, 3).ConnectString()) })
+	for _, resume := range []string{"0", "2s"} {
+		t.Run("resume "+resume, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) { underKills(t, server.ConnectString(), resume) })
+			if !testing.Short() {
+				t.Run("three servers", func(t *testing.T) { underKills(t, zktest.NewEnsemble(t, 3).ConnectString(), resume) })
+			}
+		})
 	}
 }
 
-func underKills(t *testing.T, servers string) {
+func underKills(t *testing.T, servers, resume string) {
 	t.Helper()
 	socket := newSocket(t)
-	startGuard(t, socket, nil)
+	startGuard(t, socket, nil, "-resume", resume)
 	read, write, err := os.Pipe() // of all workers, so their lines are in order
 	require.NoError(t, err)
 	defer read.Close()
@@ -608,18 +685,20 @@ func underKills(t *testing.T, servers string) {
 		}
 	}()
 	workers := make(map[int]*exec.Cmd)
-	begin := func() {
+	ids := make(map[int]int) // of all processes
+	begin := func(id int) {
 		w := exec.CommandContext(t.Context(), os.Args[0])
-		w.Env = append(os.Environ(), asHolder+"=1", asWorker+"=1", guarding.Env+"="+socket, "CURATOR_SERVERS="+servers)
+		w.Env = append(os.Environ(), asHolder+"=1", asWorker+"=1", guarding.Env+"="+socket, "CURATOR_SERVERS="+servers,
+			fmt.Sprintf("%s=%d", guarding.EnvID, id))
 		w.Stdout = write
 		require.NoError(t, w.Start())
-		workers[w.Process.Pid] = w
+		workers[w.Process.Pid], ids[w.Process.Pid] = w, id
 	}
-	for range 4 {
-		begin()
+	for id := range 4 {
+		begin(id)
 	}
 	var token int64
-	holder := 0
+	holder, last, adopted := 0, 0, 0
 	next := func() {
 		t.Helper()
 		for tooLate := time.After(muchEarlier); ; {
@@ -633,8 +712,13 @@ func underKills(t *testing.T, servers string) {
 			var with int64
 			if n, _ := fmt.Sscanf(line, "enters %d %d", &pid, &with); n == 2 {
 				require.NotContains(t, workers, holder, "%d holds the lock, and so does %d", holder, pid)
-				require.Greater(t, with, token)
-				holder, token = pid, with
+				if with == token && resume != "0" {
+					require.Equal(t, ids[last], ids[pid], "another program has the token")
+					adopted++
+				} else {
+					require.Greater(t, with, token)
+				}
+				holder, last, token = pid, pid, with
 				return
 			}
 			if n, _ := fmt.Sscanf(line, "leaves %d %d", &pid, &with); n == 2 && pid == holder {
@@ -652,7 +736,7 @@ func underKills(t *testing.T, servers string) {
 		require.NoError(t, workers[pid].Process.Kill())
 		require.Error(t, workers[pid].Wait())
 		delete(workers, pid)
-		begin()
+		begin(ids[pid])
 	}
 	for range 10 {
 		next()
@@ -662,6 +746,7 @@ func underKills(t *testing.T, servers string) {
 		require.Error(t, w.Wait())
 	}
 	require.NoError(t, write.Close())
+	t.Logf("%d holds were adopted", adopted)
 	client := zktest.Client(t, servers)
 	left, err := locks.NewInterProcessMutex(client, "/locks/guarded")
 	require.NoError(t, err)

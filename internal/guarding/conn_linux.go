@@ -13,46 +13,47 @@ import (
 	"time"
 )
 
-// Conn is the connection of a client to a guard. One goroutine may use it.
-type Conn struct {
+// conn is the connection of a client to a guard.
+type conn struct {
 	socket  *net.UnixConn
 	answers chan Answer // closed at the end of the connection
 	lost    chan struct{}
 }
 
-// Dial connects to a guard and hands this process over to its care. The context bounds it.
-func Dial(ctx context.Context, path string) (*Conn, error) {
+// Dial connects to a guard and hands this process over to its care. If a program is given, it takes what the program has
+// left with the guard, if there is anything. The context bounds it.
+func Dial(ctx context.Context, path, program string) (Keeper, *Registration, error) {
 	socket, err := new(net.Dialer).DialContext(ctx, Network, path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	c := &Conn{socket: socket.(*net.UnixConn), answers: make(chan Answer, 1), lost: make(chan struct{})} //nolint:forcetypeassert // of Network
+	c := &conn{socket: socket.(*net.UnixConn), answers: make(chan Answer, 1), lost: make(chan struct{})} //nolint:forcetypeassert // of Network
 	go c.receive()
-	if err := c.introduce(ctx); err != nil {
+	left, err := c.introduce(ctx, program)
+	if err != nil {
 		_ = socket.Close() // the guard has no registration
 		<-c.lost
-		return nil, err
+		return nil, nil, err
 	}
-	return c, nil
+	return c, left, nil
 }
 
 // introduce hands over a descriptor of this process.
-func (c *Conn) introduce(ctx context.Context) error {
+func (c *conn) introduce(ctx context.Context, program string) (left *Registration, sent error) {
 	if err := checkOwner(c.socket); err != nil {
-		return err
+		return nil, err
 	}
 	self, err := os.FindProcess(os.Getpid())
 	if err != nil {
-		return err
+		return nil, err
 	}
-	var sent error
 	err = self.WithHandle(func(handle uintptr) {
-		sent = c.ask(ctx, Registration{}, syscall.UnixRights(int(handle)))
+		left, sent = c.ask(ctx, Registration{Program: program}, syscall.UnixRights(int(handle)))
 	})
 	if err != nil {
-		return fmt.Errorf("the kernel cannot show the end of this process, expected Linux 5.4 or later: %w", err)
+		return nil, fmt.Errorf("the kernel cannot show the end of this process, expected Linux 5.4 or later: %w", err)
 	}
-	return sent
+	return left, sent
 }
 
 // checkOwner refuses a guard of another user, which must not get the password.
@@ -76,29 +77,31 @@ func Peer(socket *net.UnixConn) (peer *syscall.Ucred, err error) {
 	return peer, errors.Join(err, failed)
 }
 
-// Register replaces the registration, and returns once the guard has it.
-func (c *Conn) Register(ctx context.Context, r Registration) error { return c.ask(ctx, r, nil) }
+func (c *conn) Register(ctx context.Context, r Registration) error {
+	_, err := c.ask(ctx, r, nil)
+	return err
+}
 
-func (c *Conn) ask(ctx context.Context, r Registration, rights []byte) error {
+func (c *conn) ask(ctx context.Context, r Registration, rights []byte) (left *Registration, err error) {
 	if err := c.send(ctx, r, rights); err != nil {
-		return err
+		return nil, err
 	}
 	select {
 	case answer, open := <-c.answers:
 		switch {
 		case !open:
-			return errors.New("the guard has hung up")
+			return nil, errors.New("the guard has hung up")
 		case answer.Refused != "":
-			return errors.New(answer.Refused)
+			return nil, errors.New(answer.Refused)
 		default:
-			return nil
+			return answer.Left, nil
 		}
 	case <-ctx.Done():
-		return fmt.Errorf("the guard does not answer: %w", ctx.Err())
+		return nil, fmt.Errorf("the guard does not answer: %w", ctx.Err())
 	}
 }
 
-func (c *Conn) send(ctx context.Context, r Registration, rights []byte) error {
+func (c *conn) send(ctx context.Context, r Registration, rights []byte) error {
 	message, err := json.Marshal(r)
 	if err != nil {
 		return err
@@ -115,7 +118,7 @@ func (c *Conn) send(ctx context.Context, r Registration, rights []byte) error {
 }
 
 // receive reads the answers until the end of the connection.
-func (c *Conn) receive() {
+func (c *conn) receive() {
 	defer close(c.lost)
 	defer close(c.answers)
 	for message := make([]byte, MaxMessage); ; {
@@ -135,17 +138,15 @@ func (c *Conn) receive() {
 	}
 }
 
-// Lost is closed when the connection has ended.
-func (c *Conn) Lost() <-chan struct{} { return c.lost }
+func (c *conn) Lost() <-chan struct{} { return c.lost }
 
-// Drop ends the connection. The guard keeps the registration for as long as this process lives.
-func (c *Conn) Drop() {
+func (c *conn) Drop() {
 	_ = c.socket.Close() // nothing is unwritten
 	<-c.lost
 }
 
-// Withdraw ends the registration and the connection. It does not wait for a guard that is stopped.
-func (c *Conn) Withdraw() {
+// Withdraw does not wait for a guard that is stopped.
+func (c *conn) Withdraw() {
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
 	_ = c.send(ctx, Registration{}, nil) // a guard that is gone has none

@@ -9,22 +9,12 @@ import (
 	"errors"
 )
 
-// Conn is the connection of a client to a guard, which only Linux can have.
-type Conn struct{}
-
 // Dial fails: no other kernel shows the end of a process to any other process.
-func Dial(context.Context, string) (*Conn, error) {
-	return nil, errors.New("guards need Linux, which this system is not")
+func Dial(context.Context, string, string) (Keeper, *Registration, error) {
+	return nil, nil, errors.New("guards need Linux, which this system is not")
 }
 
-// Register is never called.
-func (*Conn) Register(context.Context, Registration) error { return nil }
-
-// Lost is never called.
-func (*Conn) Lost() <-chan struct{} { return nil }
-
-// Drop is never called.
-func (*Conn) Drop() {}
-
-// Withdraw is never called.
-func (*Conn) Withdraw() {}
+// OpenFile fails: sessions in files need locks that end with the process.
+func OpenFile(string) (Keeper, *Registration, error) {
+	return nil, nil, errors.New("session files need Linux, which this system is not")
+}
