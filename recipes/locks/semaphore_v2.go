@@ -159,7 +159,13 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	}
 	ctx, span := s.leases.telemetry.Begin(ctx)
 	defer span.Abandon(ctx)
+	var adopted *hold
+	if n == 1 { // without a turn, for which others may wait as long as the lease is left
+		adopted, _, err = s.leases.enterOnce(ctx, entry{driver: s.leases.driver, wants: 1, wait: wait, adopts: true, span: span})
+	}
 	switch {
+	case adopted != nil:
+		leases = []*Lease{adopted.newLease(adopted.l)}
 	case wait:
 		within, dead := s.leases.detect(ctx, wait)
 		leases, err = s.takeTurns(within, n, entry{wants: n, wait: true, span: span, dead: dead})
