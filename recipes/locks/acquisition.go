@@ -50,6 +50,7 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 		}
 		return lease, nil
 	}
+	began := recordings.beginning()
 	ctx, e.span = l.telemetry.Begin(ctx)
 	defer e.span.Abandon(ctx)
 	within, dead := l.detect(ctx, wait)
@@ -57,6 +58,7 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 	h, err := l.take(within, e)
 	err = dead.stop(err)
 	endSpan(ctx, e.span, err)
+	recordings.acquired(l, began)
 	if err != nil {
 		return nil, l.acquireError(ctx, l.path, err)
 	}

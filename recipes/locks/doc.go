@@ -143,6 +143,7 @@
 // [WithLabel] names them. [WithQueueListener] tells a waiter its place. [AttemptRevoke] asks a
 // contender to give its lock back.
 // [WithLocalHandoff] passes a lock that is hot within one process on in memory.
+// [Profile] shows which functions of a process wait for which locks, in pprof.
 //
 // The layout is Apache Curator's, so Go and Java queue together. recipes/MIGRATING.md has
 // Curator's names beside the names here, and says how to share a queue with zk.Lock and kazoo.

@@ -93,6 +93,12 @@ func (h *hold) stopLimit() {
 	}
 }
 
+// ended measures a hold that was released, or lost if there is a cause.
+func (h *hold) ended(ctx context.Context, cause error) {
+	h.l.telemetry.Ended(ctx, h.since, cause)
+	recordings.ended(h, cause)
+}
+
 // cause returns how the hold has ended, or nil.
 func (h *hold) cause() error { return context.Cause(h.ctx) }
 
@@ -127,7 +133,7 @@ func (h *hold) abandon() {
 	cause := h.cause()
 	h.lost.Store(true)
 	h.stopLimit()
-	h.l.telemetry.Ended(context.Background(), h.since, cause)
+	h.ended(context.Background(), cause)
 	h.endUse()
 	h.self.leave()
 	h.l.handoff.pass()
@@ -184,7 +190,7 @@ func (h *hold) leave(ctx context.Context) error {
 		return h.cause() // lost: abandon does the rest
 	}
 	if h.l.handoff != nil && h.l.handoff.next(h) {
-		h.l.telemetry.Ended(ctx, h.since, nil)
+		h.ended(ctx, nil)
 		return nil
 	}
 	h.endUse()
@@ -196,7 +202,7 @@ func (h *hold) leave(ctx context.Context) error {
 	// it before would be a request more.
 	h.node.Own.Cancel()
 	lost = h.lostBefore(err)
-	h.l.telemetry.Ended(ctx, h.since, lost)
+	h.ended(ctx, lost)
 	return cmp.Or(lost, err)
 }
 

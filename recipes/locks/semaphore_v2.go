@@ -157,6 +157,7 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	if err := s.leases.refuseReentry(ctx); err != nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, err)
 	}
+	began := recordings.beginning()
 	ctx, span := s.leases.telemetry.Begin(ctx)
 	defer span.Abandon(ctx)
 	var adopted *hold
@@ -176,6 +177,7 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 		leases, err = s.tryTurns(ctx, n, span)
 	}
 	endSpan(ctx, span, err)
+	recordings.acquired(s.leases, began)
 	if err != nil {
 		return nil, s.leases.acquireError(ctx, s.path, err)
 	}
