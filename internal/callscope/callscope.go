@@ -15,6 +15,10 @@ func Of(ctx context.Context) any { return ctx.Value(Key{}) }
 // HolderKey is the key under which a context that carries a lease has the name of the lease's znode.
 type HolderKey struct{}
 
+// Candidate is the holder of what an election creates, which no znode is. Its candidates wait in the background, for no other
+// lock of their client.
+const Candidate = "_c_ffffffff-ffff-4fff-bfff-ffffffffffff-election"
+
 // Holder returns the name of the znode of the innermost lease that ctx carries, "" if there is none.
 func Holder(ctx context.Context) string {
 	name, _ := ctx.Value(HolderKey{}).(string)

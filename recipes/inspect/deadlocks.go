@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/callscope"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -98,10 +99,9 @@ const standsFor = 5 * time.Second
 //   - It waits for one lock only. A client that waits for several has several threads.
 //   - Another session holds what it waits for.
 //
-// Deadlocks passes over candidates of a [LeaderLatch] and members that wait for partitions, because
-// they wait in the background. A LeaderSelector has the names of a mutex. Two clients that each lead
-// one of two such elections, and are candidates in the other, look like a deadlock: keep elections
-// out of the subtree.
+// Deadlocks passes over candidates of elections and members that wait for partitions, because they wait
+// in the background. A LeaderSelector of Java has the names of a mutex. Its data is an id and no address, so
+// Deadlocks also passes over a contender of Java for a mutex whose client has other default data than an address.
 func Deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Deadlock, error) {
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
@@ -175,6 +175,7 @@ func waitsIn(recipes []Recipe) waits {
 			case p.Holds:
 				holders = append(holders, p)
 				all.holds[ownUUID(p)] = p
+			case isCandidate(p):
 			case !isSemaphore:
 				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders)})
 			case p.LockName == leaseName:
@@ -264,6 +265,16 @@ func holderUUID(p *locks.Participant) string {
 		return id[:8] + id[9:13]
 	}
 	return ""
+}
+
+// candidates is what the names of a LeaderSelector's candidates begin with, as the holder.
+var candidates = ownUUID(&locks.Participant{Path: "/" + callscope.Candidate})
+
+// isCandidate reports whether a contender for what has the names of a mutex is a candidate of an election.
+func isCandidate(p *locks.Participant) bool {
+	holder := holderUUID(p)
+	isOfJava := holder == "" && p.LockName == mutexName && uuidOf(p) != "" && p.Host == "" && !p.RevocationRequested()
+	return holder == candidates || isOfJava
 }
 
 func uuidOf(p *locks.Participant) string {

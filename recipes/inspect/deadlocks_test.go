@@ -193,6 +193,33 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 				synctest.Wait()
 			}
 		},
+		"leaders that are candidates in the election of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				selector, err := leader.NewLeaderSelector(client, pathOf(i%2))
+				require.NoError(t, err)
+				ctx, stop := context.WithCancel(context.Background())
+				done := make(chan error)
+				go func() { done <- selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
+				t.Cleanup(func() {
+					stop()
+					<-done // the error of the context, or none
+				})
+				synctest.Wait()
+			}
+		},
+		"leaders in Java that are candidates in the election of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				election, err := locks.NewLockInternals(client, locks.QueueDriver("lock-"), pathOf(i%2), "lock-", 1, locks.WithLockData(nil))
+				require.NoError(t, err)
+				if i < 2 {
+					hold(t, election)
+				} else {
+					contend(t, election)
+				}
+			}
+		},
 		"members that wait for partitions of each other": func(t *testing.T, a, b *framework.Framework) {
 			t.Helper()
 			put(t, a, "/group/members/m", "/group/plan")

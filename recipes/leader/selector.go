@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/callscope"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -126,6 +127,9 @@ func endedWith(err, ended error) error {
 
 // standOnce stands for election once.
 func (s *LeaderSelector) standOnce(ctx context.Context, lead func(context.Context) error) error {
+	if callscope.Holder(ctx) == "" { // or the owner of a lease waits
+		ctx = context.WithValue(ctx, callscope.HolderKey{}, callscope.Candidate)
+	}
 	return locks.Do(ctx, s.internals, func(ctx context.Context) (err error) {
 		lease := locks.LeaseFrom(ctx)
 		defer func() {
