@@ -99,7 +99,7 @@
 //
 //	0    done
 //	1    failed: there is no such znode, say
-//	2    locks -waiting-longer, partitions -moving, explain or deadlocks has found some
+//	2    locks -waiting-longer, partitions -moving, explain, deadlocks or doctor has found some
 //	64   the command line is wrong, or -yes is missing
 //	69   no server can be reached, or none has a quorum
 //	70   the lock was lost while the command ran

@@ -25,6 +25,7 @@ func verbs() []*verb {
 		{name: "job resume", args: "PATH JOB", least: 2, most: 2, about: "end the pause of a job", flags: verbJobOrder("resumed", schedule.Resume)},
 		{name: "job skip", args: "PATH JOB", least: 2, most: 2, about: "skip the next tick of a job", flags: verbJobSkip},
 		{name: "ensemble", apart: true, about: "show all servers, and whether they have a quorum", flags: verbEnsemble},
+		{name: "doctor", args: "[PATH]", most: 1, lasts: true, about: "look for what will hurt: limits, sizes, growth, timeouts, clocks and versions", flags: verbDoctor},
 		{name: "sessions", about: "list the sessions with their clients, servers and ephemeral znodes", flags: verbSessions},
 		{name: "config", about: "show the configuration of the ensemble", flags: verbConfig},
 		{name: "reconfig", about: "change the servers of the ensemble", flags: verbReconfig},

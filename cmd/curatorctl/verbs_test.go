@@ -296,10 +296,10 @@ $ lock show /locks/report
 /locks/report: mutex, 1 hold, 1 wait
   holds nightly (*/*) for *s, token <TOKEN>
         node <NODE>
-        session <SESSION> is connected from *:* to *:*, timeout 30s, heard * ago
+        session <SESSION> is connected from *:* to *:*, timeout 30s, renewed * times over this connection, the last time * ago
   waits nightly (*/*) for *s, token *, behind nightly (*/*)
         node /locks/report/_c_*-lock-0000000001
-        session <SESSION> is connected from *:* to *:*, timeout 30s, heard * ago
+        session <SESSION> is connected from *:* to *:*, timeout 30s, renewed * times over this connection, the last time * ago
 $ lock show -o json /locks/report
 [{"path":"/locks/report","kind":"mutex","holders":1,"waiters":1,"participants":[*]}]
 $ lock show /locks

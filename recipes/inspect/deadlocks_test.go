@@ -203,7 +203,7 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 				go func() { done <- selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
 				t.Cleanup(func() {
 					stop()
-					<-done // the error of the context, or none
+					_ = <-done // the error of the context, or none
 				})
 				synctest.Wait()
 			}
@@ -260,7 +260,8 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 	}
 }
 
-// TestDeadlocksRandomHealthyStates: clients that take locks in one order, or in several threads, are in no deadlock.
+// TestDeadlocksRandomHealthyStates: clients that take locks in one order, or in several threads, are in no deadlock, and lose
+// nothing.
 func TestDeadlocksRandomHealthyStates(t *testing.T) {
 	random := seeds.New(t)
 	for range 20 {
@@ -269,6 +270,9 @@ func TestDeadlocksRandomHealthyStates(t *testing.T) {
 			client := zktest.Client(t, server)
 			ctx, stop := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
+			traffic, err := inspect.Follow(ctx, client, "/")
+			require.NoError(t, err)
+			defer traffic.Close()
 			liven(ctx, t, &wg, server, random)
 			for range 50 {
 				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
@@ -278,6 +282,15 @@ func TestDeadlocksRandomHealthyStates(t *testing.T) {
 			}
 			stop()
 			wg.Wait()
+			time.Sleep(time.Second)
+			c := traffic.Take()
+			require.Zero(t, c.Gaps)
+			for _, l := range c.Locks {
+				require.Zero(t, l.Losses, "%+v", l)
+				require.LessOrEqual(t, l.Held, 1.0)
+				require.NotZero(t, l.Turns)
+			}
+			require.Empty(t, traffic.Take().Locks, "all have left")
 		})
 	}
 }

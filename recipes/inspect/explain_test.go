@@ -655,7 +655,7 @@ func TestExplainRandomHealthyStates(t *testing.T) {
 // liven has clients take turns at locks until the context ends, each in several goroutines. It returns the paths.
 func liven(ctx context.Context, t *testing.T, wg *sync.WaitGroup, server *zkserver.Server, random *rand.Rand) (paths []string) {
 	t.Helper()
-	paths = []string{"/mutex/a", "/mutex/b", "/rw", "/sem", "/first", "/latch"}
+	paths = []string{"/mutex/a", "/mutex/b", "/rw", "/sem", "/first", "/latch", "/election/a"}
 	for range 2 + random.IntN(3) {
 		client := zktest.Client(t, server, framework.WithSessionTimeout(time.Duration(4+random.IntN(10))*time.Second))
 		mutex := func(path string) locks.InterProcessLock {
@@ -676,6 +676,17 @@ func liven(ctx context.Context, t *testing.T, wg *sync.WaitGroup, server *zkserv
 			<-ctx.Done()
 			assert.NoError(t, latch.Close())
 		})
+		for _, path := range []string{"/election/a", "/election/b"} {
+			selector, err := leader.NewLeaderSelector(client, path, leader.WithAutoRequeue())
+			require.NoError(t, err)
+			wg.Go(func() {
+				err := selector.Run(ctx, func(ctx context.Context) error {
+					attempt.Sleep(ctx, 7*time.Second)
+					return nil
+				})
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+		}
 		all := []locks.InterProcessLock{mutex("/mutex/a"), mutex("/mutex/b"), rw.ReadLock(), rw.ReadLock(), rw.WriteLock(), sem, sem, first}
 		for range 1 + random.IntN(6) {
 			seed := random.Uint64()

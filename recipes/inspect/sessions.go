@@ -31,6 +31,9 @@ type Session struct {
 	// low at a server to which the caller of [Sessions] is not connected.
 	Silence int `json:"silence,omitempty"`
 
+	// Renewals counts the requests and pings over its connection, each of which has renewed the session.
+	Renewals int `json:"renewals,omitempty"`
+
 	// ExpiresIn is Expires as a time from now, in milliseconds, a tick of the server too long at
 	// most. It is 0 if the leader has not listed the session of the client that asks.
 	ExpiresIn int `json:"expiresIn,omitempty"`
@@ -164,6 +167,7 @@ func (n Census) readCons(server, text string) {
 			s := n.session(id)
 			s.Client, s.Server = m[1], server
 			s.Timeout, _ = strconv.Atoi(f["to"])
+			s.Renewals, _ = strconv.Atoi(f["recved"])
 			s.answered, _ = strconv.ParseInt(f["lresp"], 10, 64)
 			newest = max(newest, s.answered)
 			here = append(here, s)
@@ -274,8 +278,8 @@ func (n Census) Describe(id int64) string {
 	case !found:
 		return "session " + SessionText(id)
 	case s.Client != "":
-		return fmt.Sprintf("session %s is connected from %s to %s, timeout %v, heard %v ago", SessionText(id), s.Client, s.Server,
-			milliseconds(s.Timeout), milliseconds(s.Silence))
+		return fmt.Sprintf("session %s is connected from %s to %s, timeout %v, renewed %d times over this connection, the last time %v ago", SessionText(id),
+			s.Client, s.Server, milliseconds(s.Timeout), s.Renewals, milliseconds(s.Silence))
 	}
 	connection := " has no connection"
 	switch {

@@ -34,6 +34,7 @@ func TestSessionsSilence(t *testing.T) {
 	require.Len(t, n.Sessions, 4)
 	require.Equal(t, []int{0, 3001, 3000}, []int{n.Sessions[0xa].Silence, n.Sessions[0xb].Silence, n.Sessions[0xc].Silence})
 	require.Equal(t, []bool{false, true, false}, []bool{n.Sessions[0xa].isSilent(), n.Sessions[0xb].isSilent(), n.Sessions[0xc].isSilent()})
+	require.Contains(t, n.Describe(0xb), "timeout 6s, renewed 8 times over this connection, the last time 3.001s ago")
 	require.True(t, n.Sessions[0xd].isLost())
 	require.Equal(t, []string{"/a"}, n.Sessions[0xd].Ephemerals)
 }

@@ -224,6 +224,7 @@ func TestTrafficOfWhatWasThere(t *testing.T) {
 				}
 			}
 		}
+		awaitChildren(t, client, "/sem/leases", 2) // so that no request is cancelled below
 		c := traffic.Take()
 		for _, path := range []string{"/mutex", "/sem"} {
 			l := loadOf(t, c, path)

@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/inspect"
+)
+
+// Limits of servers that they do not tell, and how near is too near.
+const (
+	maxBuffer      = 0xfffff // jute.maxbuffer, by default: bytes of a request or a reply
+	maxOutstanding = 1000    // globalOutstandingLimit, by default
+	manyWatches    = 500_000 // of one server, some hundred bytes each
+	near           = 0.8     // of a limit
+	halfOfBuffer   = maxBuffer / 2
+	manyChildren   = 10_000 // lists of them are slow
+	manyForever    = 1000   // children of a folder from which nearly none is ever deleted
+	wrongClock     = 30 * time.Second
+	examined       = 500 // znodes that are asked for at a time
+	shownOfOne     = 10  // findings of one kind
+)
+
+// ailment is a finding of the doctor.
+type ailment struct {
+	About string `json:"about"` // kind of the finding
+	Where string `json:"where"` // server, session or path
+	Text  string `json:"text"`
+	Mend  string `json:"mend"`
+}
+
+// doctor gathers findings.
+type doctor struct {
+	*call
+	found []ailment
+	more  map[string]int // findings by kind, those that are not kept too
+}
+
+func (d *doctor) findf(about, where, mend, format string, args ...any) {
+	if d.more[about]++; d.more[about] <= shownOfOne {
+		d.found = append(d.found, ailment{about, where, fmt.Sprintf(format, args...), mend})
+	}
+}
+
+// verbDoctor looks for what will hurt.
+func verbDoctor(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		d := &doctor{call: c, found: []ailment{}, more: make(map[string]int)}
+		safe := d.examineServers(ctx)
+		d.examineSessions(ctx, safe)
+		if err := d.examineTree(ctx, []string{c.arg(0, "/")}); err != nil {
+			return err
+		}
+		if err := d.examineQuotas(ctx); err != nil {
+			return err
+		}
+		if err := d.write(); err != nil {
+			return err
+		}
+		if len(d.found) > 0 {
+			return &exit{status: exitFound}
+		}
+		return nil
+	}
+}
+
+func (d *doctor) write() error {
+	if d.output == "json" {
+		return d.json(d.found)
+	}
+	for _, a := range d.found {
+		if err := d.println(fmt.Sprintf("%s: %s: %s\n    %s", a.About, printable(a.Where), printable(a.Text), a.Mend)); err != nil {
+			return err
+		}
+	}
+	for _, a := range []string{"children", "size", "grows", "empty", "quota", "session"} {
+		if n := d.more[a] - shownOfOne; n > 0 {
+			if err := d.println(fmt.Sprintf("%s: %d more", a, n)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// fault is what is wrong with versions of ZooKeeper from one on, until another.
+type fault struct{ from, until, text string }
+
+// faults are those that matter to clients of this library.
+var faults = []fault{
+	{"0", "3.5.5", "it shows the hashes of passwords in access control lists to all clients (CVE-2019-0201)"},
+	{"0", "3.6.0", "it has no persistent watches: caches and contention take more requests"},
+	{"3.5.0", "3.6.0", "after 2147483647 its sequence numbers go on with negative ones, which few clients but this library order rightly"},
+	{"3.6.0", "3.8.4", "its watches tell clients of znodes that they may not read (CVE-2024-23944)"},
+	{"3.9.0", "3.9.2", "its watches tell clients of znodes that they may not read (CVE-2024-23944)"},
+	{"0", "3.7.2", "an unauthorized server can join its ensemble where SASL guards that (CVE-2023-44981)"},
+	{"3.8.0", "3.8.3", "an unauthorized server can join its ensemble where SASL guards that (CVE-2023-44981)"},
+	{"3.9.0", "3.9.1", "an unauthorized server can join its ensemble where SASL guards that (CVE-2023-44981)"},
+	{"3.9.0", "3.9.3", "its admin server believes the addresses that requests claim (CVE-2024-51504)"},
+	{"3.8.0", "3.8.6", "it takes a certificate for the name that reverse DNS has for an address (CVE-2026-24281)"},
+	{"3.9.0", "3.9.5", "it takes a certificate for the name that reverse DNS has for an address (CVE-2026-24281)"},
+}
+
+var versionNumber = regexp.MustCompile(`^(\d+)\.(\d+)\.(\d+)`)
+
+// versionOf returns a number that grows with the version, and 0 for a text that is none.
+func versionOf(text string) (n int) {
+	m := versionNumber.FindStringSubmatch(text)
+	for i := 1; i < len(m); i++ {
+		part, _ := strconv.Atoi(m[i])
+		n = 1000*n + part
+	}
+	return n
+}
+
+// examineServers looks at each server. It returns the shortest session timeout with which StandardErrorPolicy is safe, in milliseconds.
+func (d *doctor) examineServers(ctx context.Context) (safe int) {
+	var e ensemble
+	for _, address := range d.client.Servers() {
+		s := d.askServer(ctx, address)
+		e.Servers = append(e.Servers, s)
+		if s.Error != "" {
+			d.findf("server", address, "See its log. If the word is not allowed, add srvr, mntr, conf, cons and dump to 4lw.commands.whitelist.", "it does not say how it is: %s", s.Error)
+			continue
+		}
+		version := versionOf(s.Version)
+		for _, f := range faults {
+			if version != 0 && version >= versionOf(f.from) && version < versionOf(f.until) {
+				d.findf("version", address, "Upgrade to "+f.until+" or later.", "ZooKeeper %s: %s", s.Version, f.text)
+			}
+		}
+		if s.Outstanding >= maxOutstanding/2 {
+			d.findf("load", address, "Find the clients with the most requests: curatorctl sessions -o wide, and the word cons. Read in pipelines, and watch instead of polling.",
+				"%d requests are outstanding. From globalOutstandingLimit on, by default %d, the server stops reading", s.Outstanding, maxOutstanding)
+		}
+		if s.Watches >= manyWatches {
+			d.findf("load", address, "Use one recursive watch, as the caches of this library do, instead of one for each znode.", "it has %d watches, some hundred bytes each", s.Watches)
+		}
+		d.examineLimits(ctx, address)
+	}
+	e.judge()
+	if !e.Quorum {
+		d.findf("server", d.client.String(), "Start more of its servers.", "no server has a quorum")
+	}
+	return e.SafeSessionTimeout
+}
+
+// examineLimits looks at what a server says of its own limits.
+func (d *doctor) examineLimits(ctx context.Context, address string) {
+	number := func(text string) int { n, _ := strconv.Atoi(text); return n }
+	text, err := inspect.FourLetterWord(ctx, d.client, address, "mntr")
+	if err != nil {
+		return
+	}
+	of := fields(text, "\t")
+	if open, most := number(of["zk_open_file_descriptor_count"]), number(of["zk_max_file_descriptor_count"]); most > 0 && float64(open) >= near*float64(most) {
+		d.findf("load", address, "Raise the limit of open files, or close connections.", "it has %d of %d file descriptors", open, most)
+	}
+	if reply := max(number(of["zk_max_client_response_size"]), number(of["zk_last_client_response_size"])); reply >= halfOfBuffer {
+		d.findf("load", address, "Look for long lists and large znodes below.", "it has sent a reply of %d bytes. Clients in Java refuse more than jute.maxbuffer, by default %d", reply, maxBuffer)
+	}
+	text, err = inspect.FourLetterWord(ctx, d.client, address, "conf")
+	most := number(fields(text, "=")["maxClientCnxns"])
+	if err != nil || most <= 0 {
+		return
+	}
+	text, _ = inspect.FourLetterWord(ctx, d.client, address, "cons")
+	from := make(map[string]int)
+	for _, m := range connection.FindAllStringSubmatch(text, -1) {
+		if host, _, err := net.SplitHostPort(m[1]); err == nil {
+			from[host]++
+		}
+	}
+	for host, n := range from {
+		if float64(n) >= near*float64(most) {
+			d.findf("connections", address, "Raise maxClientCnxns, or share one client in each process.", "%s has %d of %d connections (maxClientCnxns)", host, n, most)
+		}
+	}
+}
+
+var connection = regexp.MustCompile(`(?m)^\s*/(\S+?)\[\d+\]`)
+
+// examineSessions compares timeouts and clocks, and looks for sessions without a client.
+func (d *doctor) examineSessions(ctx context.Context, safe int) {
+	census := d.censusOrNote(ctx)
+	short, shortest := 0, safe
+	for _, s := range census.Sessions {
+		if s.Client == "" && census.Whole && len(s.Ephemerals) > 0 {
+			d.findf("session", s.ID, "Wait, or delete the znodes if the client is certain to be gone.",
+				"it has no client, and owns %d ephemeral znodes such as %s until it expires at %s", len(s.Ephemerals), s.Ephemerals[0], cmp.Or(s.Expires, "an unknown time"))
+		}
+		if s.Client != "" && s.Timeout > 0 && s.Timeout < safe {
+			short++
+			shortest = min(shortest, s.Timeout)
+		}
+	}
+	if short > 0 {
+		d.findf("timeout", d.client.String(), "Use longer session timeouts, or QuorumErrorPolicy.",
+			"%d sessions have timeouts below %v, the shortest %v: with StandardErrorPolicy, and in Java, a holder behind a follower that is cut off may learn of its loss too late",
+			short, time.Duration(safe)*time.Millisecond, time.Duration(shortest)*time.Millisecond)
+	}
+	own := census.Sessions[d.client.Session().ID()]
+	if own == nil {
+		return
+	}
+	expires, err := time.Parse(time.RFC3339, own.Expires)
+	if ahead := time.Until(expires) - d.client.Session().Timeout(); err == nil && ahead.Abs() > wrongClock {
+		d.findf("clock", own.Server, "Set the clocks with NTP. No lock depends on them, but ages, schedules and TTL nodes do.",
+			"the clock of the leader differs from this machine's by about %v", ahead.Round(time.Second))
+	}
+}
+
+// examineTree looks at znodes and at what is below them, with one request for each.
+func (d *doctor) examineTree(ctx context.Context, paths []string) error {
+	for part := range slices.Chunk(paths, examined) {
+		names, stats, errs := make([][]string, len(part)), make([]framework.Stat, len(part)), make([]error, len(part))
+		reads := make([]framework.Read, len(part))
+		for i, path := range part {
+			reads[i] = framework.ReadChildren(path, &names[i], framework.StoringStatIn(&stats[i])).StoringErrorIn(&errs[i])
+		}
+		if err := d.client.Pipeline(ctx, reads...); err != nil {
+			return err
+		}
+		left := make(map[string]int) // folders that were left empty, by parent
+		var below []string
+		for i, path := range part {
+			switch {
+			case errs[i] == nil:
+			case errors.Is(errs[i], framework.ErrNoAuth):
+				d.complainOf([]string{path})
+				continue
+			case errors.Is(errs[i], framework.ErrNoNode) && path != d.arg(0, "/"):
+				continue
+			default:
+				return errs[i]
+			}
+			d.examineZnode(path, names[i], stats[i])
+			if s := stats[i]; s.EphemeralOwner == 0 && s.NumChildren == 0 && s.DataLength == 0 && s.Cversion > 0 {
+				parent, _ := framework.SplitPath(path)
+				left[parent]++
+			}
+			for _, name := range names[i] {
+				if child := framework.JoinPath(path, name); d.client.FullPath(child) != "/zookeeper" {
+					below = append(below, child)
+				}
+			}
+		}
+		if err := d.examineTree(ctx, below); err != nil {
+			return err
+		}
+		for parent, n := range left {
+			if n >= examined/2 { // containers are among them for a minute
+				d.findf("empty", parent, "Create parents as containers, as locks of this library do, and delete these: curatorctl find, curatorctl rm.",
+					"%d folders in it had children and have none any more, such as those of locks that are not used", n)
+			}
+		}
+	}
+	return nil
+}
+
+func (d *doctor) examineZnode(path string, names []string, s framework.Stat) {
+	bytes := 0
+	for _, name := range names {
+		bytes += len(name) + 4
+	}
+	switch {
+	case bytes >= halfOfBuffer:
+		d.findf("children", path, "Divide it into several folders. Above the limit no client can list it, or delete what is in it.",
+			"its list of %d children is %d bytes long, and jute.maxbuffer is %d by default", len(names), bytes, maxBuffer)
+	case len(names) >= manyChildren:
+		d.findf("children", path, "Divide it into several folders.", "it has %d children: each list of them is slow", len(names))
+	}
+	if s.DataLength >= halfOfBuffer {
+		d.findf("size", path, "Keep the data elsewhere, and the place of it here.", "it has %d bytes, and a request may have jute.maxbuffer, by default %d", s.DataLength, maxBuffer)
+	}
+	// The version of a folder counts creations and deletions.
+	created := (int64(s.Cversion) + int64(s.NumChildren)) / 2
+	if deleted := created - int64(s.NumChildren); s.NumChildren >= manyForever && deleted >= 0 && deleted*100 < created {
+		d.findf("grows", path, "Have what creates them delete them, or use TTL nodes, containers or ephemeral nodes.",
+			"%d children were created and %d deleted: it grows without end", created, deleted)
+	}
+}
+
+var quotaLimit = regexp.MustCompile(`(count|bytes|countHardLimit|byteHardLimit)=(-?\d+)`)
+
+// examineQuotas compares quotas with what is used.
+func (d *doctor) examineQuotas(ctx context.Context) error {
+	const root = "/zookeeper/quota"
+	if d.client.FullPath("/") != "/" {
+		return nil // they are outside the chroot
+	}
+	nodes, err := inspect.Tree(ctx, d.client, root)
+	if errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrNoAuth) {
+		return nil
+	}
+	limits := make(map[string]map[string]int)
+	for _, z := range nodes {
+		folder, name := framework.SplitPath(z.Path)
+		said := make(map[string]int)
+		for _, m := range quotaLimit.FindAllStringSubmatch(string(z.Data), -1) {
+			said[m[1]], _ = strconv.Atoi(m[2])
+		}
+		switch name {
+		case "zookeeper_limits":
+			limits[folder] = said
+		case "zookeeper_stats": // comes after the limits
+			most := limits[folder]
+			for what, names := range map[string][]string{"count": {"count", "countHardLimit"}, "bytes": {"bytes", "byteHardLimit"}} {
+				for _, name := range names {
+					if n := most[name]; n > 0 && float64(said[what]) >= near*float64(n) {
+						d.findf("quota", strings.TrimPrefix(folder, root), "Delete znodes, or raise the quota with setquota of zkCli.", "%d of %d are used (%s)", said[what], n, name)
+					}
+				}
+			}
+		}
+	}
+	return err
+}
