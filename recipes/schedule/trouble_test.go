@@ -264,6 +264,28 @@ func TestOrdersDuringARunThatOverlapWouldCancel(t *testing.T) {
 	})
 }
 
+// TestOrderDuringARunIsForOneRunAfterIt, however often it is given.
+func TestOrderDuringARunIsForOneRunAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		job := minutely()
+		job.Run = lasting(30 * time.Second)
+		w.start("a", 0, job)
+		sleepInto(time.Minute, 10*time.Second)
+		for range 3 {
+			require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		w.check()
+		calls := w.started()
+		require.Len(t, calls, 2, "%s", w.told())
+		require.True(t, calls[1].Manual)
+		require.Equal(t, calls[0].ended, calls[1].began)
+	})
+}
+
 // TestPlanOfADeadReleaseIsForgotten by the next replica that starts, and that of a living one is not.
 func TestPlanOfADeadReleaseIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
