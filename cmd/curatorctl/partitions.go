@@ -7,6 +7,7 @@ import (
 	"flag"
 	"strconv"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/partition"
 )
 
@@ -37,6 +38,41 @@ func verbPartitions(fs *flag.FlagSet) func(context.Context, *call) error {
 	}
 }
 
+// verbPartitionOrder returns a verb that orders something for a member or a partition.
+func verbPartitionOrder(
+	said string, order func(ctx context.Context, client *framework.Framework, path, name string, on bool) error,
+) func(*flag.FlagSet) func(context.Context, *call) error {
+	return func(fs *flag.FlagSet) func(context.Context, *call) error {
+		undo := fs.Bool("undo", false, "end the order")
+		return func(ctx context.Context, c *call) error {
+			if err := order(ctx, c.client, c.args[0], c.args[1], !*undo); err != nil {
+				return err
+			}
+			if *undo {
+				return c.println("no longer " + said + ": " + printable(c.args[1]))
+			}
+			return c.println(said + " " + printable(c.args[1]))
+		}
+	}
+}
+
+// verbPartitionPin names the member that must have a partition.
+func verbPartitionPin(*flag.FlagSet) func(context.Context, *call) error {
+	return func(ctx context.Context, c *call) error {
+		member := ""
+		if len(c.args) > 2 {
+			member = c.args[2]
+		}
+		if err := partition.Pin(ctx, c.client, c.args[0], c.args[1], member); err != nil {
+			return err
+		}
+		if member == "" {
+			return c.println("no longer pinned: " + printable(c.args[1]))
+		}
+		return c.println("pinned " + printable(c.args[1]) + " to " + printable(member))
+	}
+}
+
 func (c *call) writePartitions(a partition.Assignment) error {
 	if c.output == "json" {
 		return c.json(a)
@@ -46,6 +82,9 @@ func (c *call) writePartitions(a partition.Assignment) error {
 		state := "alive"
 		if !m.Alive {
 			state = "gone"
+		}
+		if m.Drained {
+			state += ", drained"
 		}
 		if !m.Until.IsZero() {
 			state = "away, awaited until " + moment(m.Until)
@@ -74,7 +113,11 @@ func partitionCells(p partition.State, wide bool) []string {
 	if p.Holder != "" {
 		since, token = age(p.Since), strconv.FormatInt(p.Token, 10)
 	}
-	cells := []string{printable(p.Name), orDash(p.Owner), orDash(p.Holder), since, strconv.Itoa(p.Waiting), p.Describe()}
+	state := p.Describe()
+	if p.Pinned != "" {
+		state += ", pinned to " + printable(p.Pinned)
+	}
+	cells := []string{printable(p.Name), orDash(p.Owner), orDash(p.Holder), since, strconv.Itoa(p.Waiting), state}
 	if wide {
 		cells = append(cells, token, strconv.Itoa(p.Load))
 	}

@@ -2,7 +2,10 @@
 
 package main
 
-import "github.com/gocurator/curator/recipes/schedule"
+import (
+	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/schedule"
+)
 
 // verbs are what the command can do, in the order of its help.
 func verbs() []*verb {
@@ -18,6 +21,9 @@ func verbs() []*verb {
 		{name: "elect", args: "PATH [-- COMMAND...]", least: 1, most: 1, lasts: true, verbatim: true, about: "run a command while it leads an election", flags: verbElect},
 		{name: "guard", args: "[-- COMMAND...]", lasts: true, verbatim: true, about: "end the sessions of processes that are gone, at once", flags: verbGuard},
 		{name: "partitions", args: "PATH", least: 1, most: 1, lasts: true, about: "show which member has each partition of a group, and which partitions move", flags: verbPartitions},
+		{name: "partitions drain", args: "PATH MEMBER", least: 2, most: 2, about: "have a member give its partitions up, one after the other", flags: verbPartitionOrder("drained", partition.Drain)},
+		{name: "partitions exclude", args: "PATH PARTITION", least: 2, most: 2, about: "keep a partition from all members", flags: verbPartitionOrder("excluded", partition.Exclude)},
+		{name: "partitions pin", args: "PATH PARTITION MEMBER", least: 2, most: 3, about: "have a member have a partition, or any without MEMBER", flags: verbPartitionPin},
 		{name: "jobs", args: "PATH", least: 1, most: 1, lasts: true, about: "list the jobs of a fleet, with their last and next ticks", flags: verbJobs},
 		{name: "job history", args: "PATH JOB", least: 2, most: 2, about: "list the last runs of a job", flags: verbJobHistory},
 		{name: "job run", args: "PATH JOB", least: 2, most: 2, about: "ask for a run of a job at once", flags: verbJobOrder("asked for a run of", schedule.RunNow)},

@@ -380,6 +380,27 @@ $ partitions -o json /jobs
 {"members":[{"id":"worker-1","capacity":3,"alive":true,"wanted":2,"held":1}],"partitions":[{"name":"bills",*"asked":true,"waiting":1},{"name":"orders",*}],"balanced":true}
 $ partitions /missing
 [1] curatorctl: /missing: *
+$ partitions drain /jobs worker-1
+drained worker-1
+$ partitions exclude /jobs old
+excluded old
+$ partitions exclude -undo /jobs old
+no longer excluded: old
+$ partitions pin /jobs orders worker-1
+pinned orders to worker-1
+$ partitions -moving /jobs
+[2]
+MEMBER    CAPACITY  WANTED  HELD  STATE
+worker-1*alive, drained
+
+PARTITION  OWNER*HOLDER*SINCE*
+bills*
+$ partitions pin /jobs orders
+no longer pinned: orders
+$ partitions drain -undo /jobs worker-1
+no longer drained: worker-1
+$ partitions drain /missing worker-1
+[1] curatorctl: */missing: no group there: *
 `)
 		require.NoError(t, stuck.Release(ctx))
 		require.Equal(t, "bills", zktest.Await(t, held, "the partition that is free now"))

@@ -5,6 +5,7 @@ package partition
 import (
 	"cmp"
 	"maps"
+	"math"
 	"slices"
 )
 
@@ -31,42 +32,64 @@ type candidate struct {
 	capacity int
 	held     []string // the names that the last plan has given to it
 	away     bool     // it keeps them, and takes no part
+	drained  bool     // it gives them up
 }
+
+// terms say what an assignment may do.
+type terms struct {
+	rebalance bool
+	most      int               // moves, for balance and from drained members together
+	drains    int               // moves from drained members, not more than most
+	still     map[string]bool   // partitions that do not move now
+	pins      map[string]string // the members that partitions must have, if they are there
+}
+
+// atWill has no bounds.
+var atWill = terms{most: math.MaxInt, drains: math.MaxInt}
 
 // outcome is an assignment.
 type outcome struct {
 	shares   map[string][]string // sorted names, by the ids of the members
 	moves    int                 // partitions that change from one member to another
+	moved    map[string]bool     // which
 	balanced bool                // no partition would move if the group settled now
 }
 
 // assign divides a set among members. It is a pure function: all members compute the same from
-// the same arguments. It places each partition that has no holder. With rebalance it also moves
-// partitions, without it no member loses one. Partitions that members hold and that are not in the
+// the same arguments. It places each partition that has no holder, or is pinned to another member. With
+// rebalance it also moves partitions, without it only drained members lose some. Partitions that members hold and that are not in the
 // set are dropped.
 //
 // If all weights are equal, a member's share is its part of the partitions by capacity, rounded up or
 // down, with the fewest moves: see quotas. Otherwise its load stays within slackPercent of its part of
 // the weight, as far as the weights allow.
-func assign(set []part, members []candidate, rebalance bool) outcome {
-	out := outcome{shares: make(map[string][]string, len(members)), balanced: true}
-	b, free := newBalance(set, members)
+func assign(set []part, members []candidate, t terms) outcome {
+	out := outcome{shares: make(map[string][]string, len(members)), moved: make(map[string]bool)}
+	b, free := newBalance(set, members, t)
 	if len(b.holders) > 0 {
 		b.place(free)
 	}
+	b.drain()
 	settled := len(b.away) == 0
-	if rebalance && settled {
-		out.moves = b.move()
+	if t.rebalance && settled {
+		b.move()
 	}
+	b.gather()
 	for _, h := range slices.Concat(b.holders, b.away) {
-		names := make([]string, len(h.parts))
-		for i, p := range h.parts {
-			names[i] = p.name
+		var names []string
+		for _, p := range slices.Concat(h.parts, h.pinned) {
+			names = append(names, p.name)
 		}
 		slices.Sort(names)
 		out.shares[h.id] = names
+		for _, p := range h.came {
+			out.moved[p.name] = true
+		}
 	}
-	out.balanced = settled && b.move() == 0
+	out.moves, b.moves, b.terms = len(out.moved), 0, atWill
+	b.drain()
+	b.move()
+	out.balanced = settled && b.moves == 0
 	return out
 }
 
@@ -75,10 +98,14 @@ type holder struct {
 	candidate
 
 	parts  []part // by weight, then by name
-	gained []part // that have moved to it: none moves twice
+	gained []part // that have moved to it, or do not move now: none moves twice
+	pinned []part // that never move
+	came   []part // that have moved to it
 	load   int64
 	ideal  int64
 }
+
+func (h *holder) count() int { return len(h.parts) + len(h.gained) + len(h.pinned) }
 
 // excess is what the holder has beyond its ideal. It is negative if the holder lacks something.
 func (h *holder) excess() int64 { return h.load - h.ideal }
@@ -87,8 +114,10 @@ func (h *holder) excess() int64 { return h.load - h.ideal }
 type balance struct {
 	holders []*holder // by id
 	away    []*holder // that keep what they hold
-	ranking []*holder // by excess: the first lacks most
+	ranking []*holder // by excess: the first lacks most. Drained members are not there
 	slack   int64     // in percent; 0 if all weights are equal
+	terms   terms
+	moves   int
 }
 
 func (b *balance) low(h *holder) int64  { return h.ideal - h.ideal*b.slack/100 }
@@ -103,8 +132,14 @@ func byExcess(h, other *holder) int {
 }
 
 // newBalance leaves each member what it holds, and returns the parts that no member holds.
-func newBalance(set []part, members []candidate) (b *balance, free []part) {
-	b = new(balance)
+func newBalance(set []part, members []candidate, t terms) (b *balance, free []part) {
+	stays := func(m candidate) bool { return !m.away && !m.drained }
+	allDrain := !slices.ContainsFunc(members, stays) // then none has another member to drain to
+	t.pins = maps.Clone(t.pins)
+	maps.DeleteFunc(t.pins, func(_, id string) bool {
+		return !slices.ContainsFunc(members, func(m candidate) bool { return m.id == id && stays(m) })
+	})
+	b = &balance{terms: t}
 	set = slices.SortedFunc(slices.Values(set), byWeight)
 	if len(set) > 0 && set[0].weight != set[len(set)-1].weight {
 		b.slack = slackPercent
@@ -118,16 +153,22 @@ func newBalance(set []part, members []candidate) (b *balance, free []part) {
 	}
 	for _, m := range slices.SortedFunc(slices.Values(members), func(m, n candidate) int { return cmp.Compare(m.id, n.id) }) {
 		h := &holder{candidate: m}
+		h.drained = m.drained && !allDrain
+		if h.drained {
+			h.capacity = 0
+		}
 		for _, name := range m.held {
-			if p, free := left[name]; free {
-				delete(left, name)
-				h.parts = append(h.parts, p)
-				h.load += p.weight
+			p, free := left[name]
+			pin, isPinned := t.pins[name]
+			if !free || isPinned && pin != m.id {
+				continue // it is another member's
 			}
+			delete(left, name)
+			h.keep(p, isPinned, t.still[name] && !h.drained)
 		}
 		if h.away {
 			b.away = append(b.away, h)
-			for _, p := range h.parts {
+			for _, p := range slices.Concat(h.parts, h.gained, h.pinned) {
 				kept[p.name] = true
 			}
 			continue
@@ -137,8 +178,20 @@ func newBalance(set []part, members []candidate) (b *balance, free []part) {
 	if len(b.holders) > 0 {
 		b.setIdeals(slices.DeleteFunc(set, func(p part) bool { return kept[p.name] }))
 	}
-	b.ranking = slices.SortedFunc(slices.Values(b.holders), byExcess)
+	b.ranking = slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(b.holders), func(h *holder) bool { return h.drained })), byExcess)
 	return b, slices.Collect(maps.Values(left))
+}
+
+func (h *holder) keep(p part, pinned, still bool) {
+	h.load += p.weight
+	switch {
+	case pinned:
+		h.pinned = append(h.pinned, p)
+	case still:
+		h.gained = append(h.gained, p)
+	default:
+		h.parts = append(h.parts, p)
+	}
 }
 
 // setIdeals sets how much each holder should have.
@@ -175,8 +228,17 @@ func (b *balance) place(free []part) {
 	slices.SortFunc(free, func(p, q part) int {
 		return cmp.Or(cmp.Compare(q.weight, p.weight), cmp.Compare(p.name, q.name))
 	})
+	byID := make(map[string]*holder, len(b.holders))
+	for _, h := range b.holders {
+		byID[h.id] = h
+	}
 	for _, p := range free {
 		to := b.ranking[0]
+		if pin := byID[b.terms.pins[p.name]]; pin != nil {
+			pin.pinned = append(pin.pinned, p)
+			b.weigh(pin, p.weight)
+			continue
+		}
 		to.parts = append(to.parts, p)
 		b.weigh(to, p.weight)
 	}
@@ -187,6 +249,10 @@ func (b *balance) place(free []part) {
 
 // weigh changes the load of a holder, and its place in the ranking.
 func (b *balance) weigh(h *holder, weight int64) {
+	if h.drained {
+		h.load += weight
+		return
+	}
 	at, _ := slices.BinarySearchFunc(b.ranking, h, byExcess)
 	b.ranking = slices.Delete(b.ranking, at, at+1)
 	h.load += weight
@@ -194,36 +260,50 @@ func (b *balance) weigh(h *holder, weight int64) {
 	b.ranking = slices.Insert(b.ranking, at, h)
 }
 
-// move moves parts from members that have too much, then to members that have too little, and returns
-// how many have moved.
-func (b *balance) move() (moves int) {
-	for _, h := range slices.Backward(slices.Clone(b.ranking)) {
-		if h.load > b.high(h) {
-			moves += b.relieve(h)
+// drain moves parts from drained members to those that lack most, the lightest first.
+func (b *balance) drain() {
+	for _, h := range b.holders {
+		for h.drained && len(h.parts) > 0 && b.moves < min(b.terms.drains, b.terms.most) {
+			b.moveThe(0, h, b.ranking[0])
 		}
 	}
-	moves += b.fill()
+}
+
+// move moves parts from members that have too much, then to members that have too little.
+func (b *balance) move() {
+	for _, h := range slices.Backward(slices.Clone(b.ranking)) {
+		if h.load > b.high(h) {
+			b.relieve(h)
+		}
+	}
+	if !slices.ContainsFunc(b.holders, func(h *holder) bool { return h.drained && h.count() > 0 }) {
+		b.fill() // otherwise the partitions of drained members will do that
+	}
+}
+
+// gather has the next move consider all parts.
+func (b *balance) gather() {
 	for _, h := range b.holders {
 		h.parts, h.gained = append(h.parts, h.gained...), nil
 		slices.SortFunc(h.parts, byWeight)
 	}
-	return moves
+	for _, h := range b.away {
+		h.parts, h.gained = append(h.parts, h.gained...), nil
+	}
 }
 
 // relieve moves parts from a holder until it has half of the slack too much, or no part is of use to the
 // member that lacks most. Then no part is of use to the others either.
-func (b *balance) relieve(from *holder) (moves int) {
+func (b *balance) relieve(from *holder) {
 	for from.excess() > from.ideal*b.slack/200 {
 		if !b.moveOne(from, b.ranking[0]) {
-			break
+			return
 		}
-		moves++
 	}
-	return moves
 }
 
 // fill moves parts to the members that have too little, a newcomer above all.
-func (b *balance) fill() (moves int) {
+func (b *balance) fill() {
 	light := slices.DeleteFunc(slices.Clone(b.ranking), func(h *holder) bool { return h.load >= b.low(h) })
 	donors := slices.Clone(b.ranking)
 	for len(light) > 0 && len(donors) > 0 {
@@ -233,26 +313,29 @@ func (b *balance) fill() (moves int) {
 		case -to.excess() <= to.ideal*b.slack/200:
 			light = slices.DeleteFunc(light, func(h *holder) bool { return h == to })
 		case b.moveOne(from, to):
-			moves++
 		default:
 			donors = slices.DeleteFunc(donors, func(h *holder) bool { return h == from })
 		}
 	}
-	return moves
 }
 
 // moveOne moves the part that serves both holders best, if there is one.
 func (b *balance) moveOne(from, to *holder) bool {
 	i := b.choose(from, to)
-	if i < 0 {
+	if i < 0 || b.moves >= b.terms.most {
 		return false
 	}
+	b.moveThe(i, from, to)
+	return true
+}
+
+func (b *balance) moveThe(i int, from, to *holder) {
 	p := from.parts[i]
 	from.parts = slices.Delete(from.parts, i, i+1)
-	to.gained = append(to.gained, p)
+	to.gained, to.came = append(to.gained, p), append(to.came, p)
 	b.weigh(from, -p.weight)
 	b.weigh(to, p.weight)
-	return true
+	b.moves++
 }
 
 // choose returns the index of the part to move, or -1.
@@ -300,7 +383,7 @@ func quotas(total int, members []*holder) []int {
 		}
 	}
 	saves := func(i int) int {
-		if len(members[i].parts) > quota[i] {
+		if members[i].count() > quota[i] {
 			return 0
 		}
 		return 1
@@ -308,7 +391,7 @@ func quotas(total int, members []*holder) []int {
 	slices.SortStableFunc(rounded, func(a, b int) int {
 		return cmp.Or(
 			cmp.Compare(saves(a), saves(b)),
-			cmp.Compare(quota[b]-len(members[b].parts), quota[a]-len(members[a].parts)),
+			cmp.Compare(quota[b]-members[b].count(), quota[a]-members[a].count()),
 		)
 	})
 	for _, i := range rounded[:left] {

@@ -63,6 +63,12 @@ func (g *group) capacity() (sum int) {
 	return sum
 }
 
+func freely(rebalance bool) terms {
+	t := atWill
+	t.rebalance = rebalance
+	return t
+}
+
 func parts(names ...string) []part { return weigh(entriesOf(names), nil) }
 
 // set returns the names with their weights.
@@ -71,7 +77,7 @@ func (g *group) set() []part { return weigh(entriesOf(g.names), g.loads) }
 // assign makes the next assignment, and returns what each partition's member was and is.
 func (g *group) assign(rebalance bool) (out outcome, before, after map[string]string) {
 	before, after = g.owners(), make(map[string]string)
-	out = assign(g.set(), g.list(), rebalance)
+	out = assign(g.set(), g.list(), freely(rebalance))
 	for id, held := range out.shares {
 		m := g.members[id]
 		m.held = held
@@ -352,6 +358,26 @@ func TestAssignSmallChangesMoveNothing(t *testing.T) {
 	})
 }
 
+// TestAssignPins: pinned partitions are where they must be, and stay there whatever balance asks for. Those of a
+// member that is away or drained are placed as any other.
+func TestAssignPins(t *testing.T) {
+	set := parts("p0", "p1", "p2", "p3", "p4", "p5")
+	bounds := freely(true)
+	bounds.pins = map[string]string{"p0": "b", "p1": "b", "p2": "b", "p3": "b", "p4": "gone"}
+	members := []candidate{
+		{id: "a", capacity: 1, held: []string{"p0", "p4"}}, {id: "b", capacity: 1, held: []string{"p1", "p2", "p3", "p5"}}, {id: "c", capacity: 1},
+	}
+
+	out := assign(set, members, bounds)
+
+	require.Equal(t, []string{"p0", "p1", "p2", "p3"}, out.shares["b"])
+	require.Len(t, out.shares["a"], 1)
+	require.Len(t, out.shares["c"], 1)
+	require.True(t, out.balanced)
+	members[1].held, members[1].drained = out.shares["b"], true
+	require.Empty(t, assign(set, members, bounds).shares["b"])
+}
+
 // TestAssignNewcomerGetsLoad: a newcomer to many members has its share, though none of them is beyond a
 // tenth of its ideal.
 func TestAssignNewcomerGetsLoad(t *testing.T) {
@@ -375,14 +401,14 @@ func TestAssignIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t, 3)
 		g.join(2)
-		first := assign(g.set(), g.list(), true)
+		first := assign(g.set(), g.list(), freely(true))
 		slices.Reverse(g.names)
-		require.Equal(t, first, assign(g.set(), g.list(), true))
+		require.Equal(t, first, assign(g.set(), g.list(), freely(true)))
 	})
 }
 
 func TestAssignNoMembersHaveNothing(t *testing.T) {
-	require.Empty(t, assign(parts("a"), nil, true).shares)
+	require.Empty(t, assign(parts("a"), nil, freely(true)).shares)
 }
 
 // TestAssignOneOfTwoPlansIsAccepted: two members plan from one state.
@@ -396,9 +422,9 @@ func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
 	write := func(names ...string) error {
 		s, err := readState(ctx, client, at)
 		require.NoError(t, err)
-		_, first, changes, err := s.next(at, "a", entriesOf(names), false)
+		_, first, changes, err := s.next(at, "a", entriesOf(names), atWill, config{})
 		require.NoError(t, err)
-		_, second, others, err := s.next(at, "b", entriesOf(append(names, "of the second")), false)
+		_, second, others, err := s.next(at, "b", entriesOf(append(names, "of the second")), atWill, config{})
 		require.NoError(t, err)
 		require.NoError(t, s.write(ctx, client, at, first, changes))
 		return s.write(ctx, client, at, second, others)

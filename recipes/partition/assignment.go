@@ -35,6 +35,9 @@ type Peer struct {
 	Wanted   int    `json:"wanted"` // how many partitions the plan gives to it
 	Held     int    `json:"held"`   // how many it has
 
+	// Drained says that the member gives its partitions up, one after the other.
+	Drained bool `json:"drained,omitempty"`
+
 	// Until is for how long the partitions of a member that is away wait for its return.
 	Until time.Time `json:"until,omitzero"`
 
@@ -60,6 +63,10 @@ type State struct {
 	// Waiting counts the members that wait for it.
 	Waiting int `json:"waiting,omitempty"`
 
+	// Pinned is the member that [Pin] has named. Excluded says that [Exclude] keeps the partition from all.
+	Pinned   string `json:"pinned,omitempty"`
+	Excluded bool   `json:"excluded,omitempty"`
+
 	// Load is what [Partition.ReportLoad] has told last, 0 if there is none.
 	Load int `json:"load,omitempty"`
 }
@@ -70,6 +77,8 @@ func (p State) OnItsWay() bool { return p.Owner != p.Holder }
 // Describe describes the state in a word or two.
 func (p State) Describe() string {
 	switch {
+	case p.Excluded && p.Holder == "":
+		return "excluded"
 	case !p.OnItsWay():
 		return "held"
 	case p.Holder == "":
@@ -121,14 +130,18 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	if err != nil {
 		return Assignment{}, err
 	}
-	partitions, err := readQueues(ctx, client, at, s.planned())
+	folders, err := client.Children(ctx, at.locks())
+	if err != nil && !errors.Is(err, framework.ErrNoNode) {
+		return Assignment{}, err
+	}
+	partitions, err := readQueues(ctx, client, at, slices.Concat(s.planned(), folders, s.orders.Excluded))
 	if err != nil {
 		return Assignment{}, err
 	}
 	owners, loads := make(map[string]string), s.loads()
 	members := make(map[string]*Peer)
 	for id, m := range s.members {
-		members[id] = &Peer{ID: id, Capacity: m.Capacity, Alive: true}
+		members[id] = &Peer{ID: id, Capacity: m.Capacity, Alive: true, Drained: s.isDrained(id)}
 	}
 	for id, sh := range s.shares {
 		if members[id] == nil {
@@ -146,8 +159,9 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.isBalanced()}
 	for _, q := range partitions {
 		p := q.state(s.owners)
-		p.Owner, p.Load = owners[p.Name], loads[p.Name]
-		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 {
+		p.Owner, p.Load, p.Pinned = owners[p.Name], loads[p.Name], s.orders.Pinned[p.Name]
+		p.Excluded = slices.Contains(s.orders.Excluded, p.Name)
+		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 && !p.Excluded {
 			continue
 		}
 		if m := members[p.Holder]; m != nil {
@@ -189,13 +203,8 @@ func (q queue) state(sessions map[int64]string) State {
 // queuesAtOnce is how many queues are read together. A holder is read right after its queue.
 const queuesAtOnce = 128
 
-// readQueues reads the queues of the partitions in the plan and of all that have a folder.
-func readQueues(ctx context.Context, client *framework.Framework, at layout, planned []string) ([]queue, error) {
-	folders, err := client.Children(ctx, at.locks())
-	if err != nil && !errors.Is(err, framework.ErrNoNode) {
-		return nil, err
-	}
-	names := slices.Concat(planned, folders)
+// readQueues reads the queues of partitions.
+func readQueues(ctx context.Context, client *framework.Framework, at layout, names []string) ([]queue, error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	queues := make([]queue, len(names))

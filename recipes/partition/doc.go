@@ -75,6 +75,16 @@
 // A rolling restart of ten members with 100 partitions then starts 100 functions. Without a return it starts 200,
 // because ten partitions move away at each restart, and ten come back.
 //
+// # Moves that cost much
+//
+// [WithMoves] bounds how many partitions move for balance at a time, and how soon one moves again. [Member.Drain]
+// has a member give its partitions up, one after the other, before it leaves:
+//
+//	err := member.Drain(ctx)
+//	cancel() // the context of Run
+//
+// Operators have [Drain], [Pin] and [Exclude], as "curatorctl partitions drain PATH MEMBER".
+//
 // # When a function fails
 //
 // An error or a panic ends the function of that partition only. The member keeps the partition, and

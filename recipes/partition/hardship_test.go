@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -192,15 +193,52 @@ func reading(read func(ctx context.Context, c *scene, path string) (partition.As
 	}
 }
 
+// ordering writes an order for a group of its own twice, so that the second one finds a znode.
+func ordering(order func(ctx context.Context, s *hardship.Stage, group string) error) func(*hardship.Stage) func(context.Context) error {
+	return func(s *hardship.Stage) func(context.Context) error {
+		newScene(s)
+		var groups atomic.Int32
+		return func(ctx context.Context) error {
+			group := fmt.Sprintf("%s/group-%d", s.Path, groups.Add(1))
+			if _, err := s.Theirs.Create(context.Background(), group, nil); err != nil {
+				return err
+			}
+			return errors.Join(order(ctx, s, group), order(ctx, s, group))
+		}
+	}
+}
+
+// draining drains a member that has no partition, in a group of its own.
+func draining(s *hardship.Stage) func(context.Context) error {
+	c := newScene(s)
+	member, err := partition.New(s.Ours, s.Path+"/group", partition.Fixed())
+	require.NoError(s.T, err)
+	ctx, cancel := context.WithCancel(context.Background())
+	m := &running{Member: member, cancel: cancel, ended: make(chan struct{})}
+	c.members = append(c.members, m)
+	go func() {
+		defer close(m.ended)
+		m.err = member.Run(ctx, func(context.Context, partition.Partition) error { return nil })
+	}()
+	for {
+		a, err := partition.Read(ctx, s.Theirs, member.Path())
+		if err == nil && len(a.Members) == 1 {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	return member.Drain
+}
+
 // pending lets a Run return before the server has confirmed that its member is gone.
 func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending) }
 
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
-		{Name: "Run: join", Of: []string{"Member.Run"}, Requests: 34, Spares: 6, Prepare: joining, Heap: 256 << 10},
-		{Name: "Run: leave", Of: []string{"Member.Run"}, Requests: 14, Spares: 3, Prepare: leaving, May: pending},
+		{Name: "Run: join", Of: []string{"Member.Run"}, Requests: 38, Spares: 6, Prepare: joining, Heap: 256 << 10},
+		{Name: "Run: leave", Of: []string{"Member.Run"}, Requests: 16, Spares: 3, Prepare: leaving, May: pending},
 		{
-			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 11, Spares: 2,
+			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 12, Spares: 2,
 			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
 				member, err := partition.New(c.Ours, path, partition.Fixed("a"))
 				require.NoError(c.T, err)
@@ -208,7 +246,7 @@ func hardshipCalls() []hardship.Call {
 			}),
 		},
 		{
-			Name: "Forget", Of: []string{"Forget"}, Requests: 7, Spares: 1,
+			Name: "Forget", Of: []string{"Forget"}, Requests: 8, Spares: 1,
 			Prepare: func(s *hardship.Stage) func(context.Context) error {
 				for _, path := range []string{"/plan", "/plan/dead"} {
 					_, err := s.Theirs.Create(context.Background(), s.Path+path, []byte("{}"), framework.CreatingParentsIfNeeded())
@@ -218,7 +256,25 @@ func hardshipCalls() []hardship.Call {
 			},
 		},
 		{
-			Name: "Read", Of: []string{"Read"}, Requests: 11, Spares: 2,
+			Name: "Member.Drain", Of: []string{"Member.Drain"}, Requests: 8, Spares: 2, Prepare: draining,
+		},
+		{
+			Name: "Drain", Of: []string{"Drain"}, Requests: 6, Spares: 2, Prepare: ordering(func(ctx context.Context, s *hardship.Stage, group string) error {
+				return partition.Drain(ctx, s.Ours, group, "m", true)
+			}),
+		},
+		{
+			Name: "Pin", Of: []string{"Pin"}, Requests: 6, Spares: 2, Prepare: ordering(func(ctx context.Context, s *hardship.Stage, group string) error {
+				return partition.Pin(ctx, s.Ours, group, "a", "m")
+			}),
+		},
+		{
+			Name: "Exclude", Of: []string{"Exclude"}, Requests: 6, Spares: 2, Prepare: ordering(func(ctx context.Context, s *hardship.Stage, group string) error {
+				return partition.Exclude(ctx, s.Ours, group, "a", true)
+			}),
+		},
+		{
+			Name: "Read", Of: []string{"Read"}, Requests: 12, Spares: 2,
 			Prepare: reading(func(ctx context.Context, c *scene, path string) (partition.Assignment, error) {
 				return partition.Read(ctx, c.Ours, path)
 			}),

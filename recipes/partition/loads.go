@@ -84,6 +84,7 @@ func (r *run) registration() registration {
 	g := newRegistration(r.cfg)
 	g.Loads = make(map[string]int)
 	r.mu.Lock()
+	g.Drained = r.drained != nil
 	for name, p := range r.pieces {
 		if p.load > 0 {
 			g.Loads[name] = p.load
@@ -111,9 +112,9 @@ func (r *run) followLoads() {
 	}
 }
 
-// weighsNow reports whether a plan that is balanced is made again for the loads.
-func (r *run) weighsNow(plan *root) bool {
+// plansAgain reports whether a plan that is balanced is made again, for the loads or to drain this member.
+func (r *run) plansAgain(plan *root) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.weighs || r.loaded && !plan.Weighs
+	return r.weighs || r.loaded && !plan.Weighs || r.drained != nil && r.share != nil && len(r.share.Partitions) > 0
 }

@@ -27,6 +27,7 @@ import (
 //	members/<id>      ephemeral, one for each member, with its capacity; a persistent one is no member
 //	plan              which members the last plan was made for
 //	plan/<id>         the partitions of one member, as JSON
+//	orders            what operators have ordered, as JSON
 //	locks/<name>/...  the lock of a partition, a [locks.InterProcessMutex]
 //
 // The plan is deleted when the last member leaves in order. Its parents, and the folders of the
@@ -41,6 +42,7 @@ type Member struct {
 	changes   *listen.Set[Change]
 	telemetry telemetry
 	running   atomic.Bool
+	current   atomic.Pointer[run]
 }
 
 // Partition is a partition that this member has.
@@ -164,6 +166,8 @@ func (m *Member) Run(ctx context.Context, fn func(ctx context.Context, p Partiti
 	if err != nil {
 		return wrap(m.at, err)
 	}
+	m.current.Store(r)
+	defer m.current.Store(nil)
 	return wrap(m.at, r.run(ctx))
 }
 
@@ -218,6 +222,9 @@ var (
 	// ErrRemoved is the cause with which the context of a partition's function ends when the
 	// partition is no longer in the set.
 	ErrRemoved = errors.New("the partition was removed from the set")
+
+	// ErrNotRunning reports a [Member.Drain] without a [Member.Run].
+	ErrNotRunning = errors.New("member does not run")
 
 	// ErrRunning reports a [Member.Run] while another one is under way.
 	ErrRunning = errors.New("member runs already")

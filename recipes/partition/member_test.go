@@ -1068,6 +1068,12 @@ func TestMemberBadArguments(t *testing.T) {
 		"settle -1s": func() (*partition.Member, error) {
 			return partition.New(client, root, good, partition.WithSettle(-time.Second))
 		},
+		"moves -1 at once": func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithMoves(-1, 0))
+		},
+		"cool-down of -1s": func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithMoves(0, -time.Second))
+		},
 		"return -1s": func() (*partition.Member, error) {
 			return partition.New(client, root, good, partition.WithReturn(-time.Second))
 		},

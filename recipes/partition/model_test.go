@@ -4,6 +4,7 @@ package partition_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -29,7 +30,8 @@ import (
 // is over, each partition of the set has a holder within the session timeout, the members are
 // balanced by number or by load, and then a join or a leave moves one share and nothing else. When all members leave and
 // only newcomers stay, each partition has a holder at once, or when the others are no longer awaited. A member
-// that returns in time gets its partitions, and nothing moves. Znodes among the members that are no
+// that returns in time gets its partitions, and nothing moves. A budget of moves is kept, and a member that was
+// drained has nothing. Znodes among the members that are no
 // members change nothing. Nothing is left.
 func TestModel(t *testing.T) {
 	programs, rounds := 16, 3
@@ -65,6 +67,7 @@ type model struct {
 	weights map[string]int // of members whose capacity is not 1
 	set     []string
 	returns time.Duration // of all members
+	most    int           // moves at a time, 0 for any number
 }
 
 func newModel(t *testing.T, n int, random *rand.Rand) *model {
@@ -79,11 +82,15 @@ func newModel(t *testing.T, n int, random *rand.Rand) *model {
 	if n%3 == 1 {
 		m.changeLoads()
 	}
+	if n%5 == 3 {
+		m.most = 2
+		m.opts = append(m.opts, partition.WithMoves(m.most, 0))
+	}
 	if n%4 == 2 {
 		m.returns = 20 * time.Second
 		m.opts = append(m.opts, partition.WithReturn(m.returns))
 	}
-	m.didf("program %d, policy %v, settle %v, loads %v, return %v", n, policy, settle, m.loads != nil, m.returns)
+	m.didf("program %d, policy %v, settle %v, loads %v, return %v, %d moves at a time", n, policy, settle, m.loads != nil, m.returns, m.most)
 	m.joinOne(true)
 	return m
 }
@@ -339,9 +346,19 @@ func (m *model) moveOneShare() {
 	share := 0
 	if before < 6 && (before == 1 || m.random.IntN(2) == 0) {
 		newcomer = m.joinOne(true)
+		if m.most > 0 {
+			m.requireUnderWay(m.most, 20*time.Second)
+		}
 	} else {
-		id, _ := m.some()
+		id, k := m.some()
 		share = m.counts()[id]
+		if m.random.IntN(2) == 0 {
+			m.didf("drain %s", id)
+			ctx, cancel := context.WithTimeout(m.tb.Context(), time.Hour)
+			require.NoError(m.tb, k.Drain(ctx), m.told())
+			cancel()
+			require.Zero(m.tb, m.counts()[id])
+		}
 		left := time.Now()
 		m.leaves(id)
 		for _, name := range m.set {

@@ -41,6 +41,8 @@ type config struct {
 	id       string
 	capacity int
 	returns  time.Duration
+	moves    int // at a time, 0 for any number
+	cool     time.Duration
 	settle   time.Duration
 	grace    time.Duration
 	ends     bool // with an error of a function
@@ -110,6 +112,20 @@ func WithSettle(d time.Duration) Option {
 			return fmt.Errorf("settle %v, expected 0 or more", d)
 		}
 		c.settle = d
+		return nil
+	})
+}
+
+// WithMoves bounds how many partitions are under way at a time because the group balances itself, and sets for
+// how long a partition that has moved does not move again for balance. A partition is under way until its new
+// owner has it. Partitions of members that have gone are placed at once, and do not count. All members should have the
+// same bounds. Default: any number, which 0 sets as well, and no time.
+func WithMoves(atOnce int, coolDown time.Duration) Option {
+	return optionFunc(func(c *config) error {
+		if atOnce < 0 || coolDown < 0 {
+			return fmt.Errorf("moves %d at once with a cool-down of %v, expected 0 or more", atOnce, coolDown)
+		}
+		c.moves, c.cool = atOnce, coolDown
 		return nil
 	})
 }

@@ -103,6 +103,7 @@ func (p *piece) goesOn() bool {
 	}
 	p.unwantLocked()
 	delete(p.r.pieces, p.name)
+	p.r.notifyDrainedLocked()
 	return false
 }
 

@@ -113,7 +113,7 @@ func (r *run) isSettled() (ready bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if plan != nil && plan.Balanced && plan.Members == folder && r.share != nil && r.share.Capacity == r.cfg.capacity && !r.weighsNow(plan) {
+	if plan != nil && plan.Balanced && plan.Members == folder && r.share != nil && r.share.Capacity == r.cfg.capacity && !r.plansAgain(plan) {
 		r.due = time.Time{}
 		return false, nil
 	}
@@ -135,12 +135,16 @@ func (r *run) plan(rebalance bool) error {
 		case err == nil:
 			r.urgent, r.weighs = false, false
 			r.due = time.Time{}
-			r.expiry = time.Time{}
-			switch {
-			case s.wait > 0: // nothing moves before a member is back, which then plans, or given up
+			r.expiry, r.ordered = time.Time{}, s.ordered
+			if s.wait > 0 {
 				r.expiry = time.Now().Add(s.wait)
-			case !balanced:
-				r.due = time.Now().Add(r.cfg.settle)
+			}
+			if balanced || s.wrote {
+				r.paces.Reset()
+			}
+			// While a return is awaited nothing moves but from drained members. The member that is back plans.
+			if !balanced && (s.wait == 0 || s.drains()) {
+				r.due = time.Now().Add(max(r.cfg.settle, r.paces.Next()))
 				r.settled, r.looks = s.pzxid, 1
 			}
 			return nil
@@ -171,13 +175,18 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *s
 	if !known {
 		set = entriesOf(s.planned())
 	}
-	out, data, changes, err := s.next(r.at, r.cfg.id, set, rebalance)
+	t, err := s.terms(ctx, r, rebalance)
+	if err != nil {
+		return false, s, err
+	}
+	out, data, changes, err := s.next(r.at, r.cfg.id, set, t, r.cfg)
 	if err != nil || data == nil {
 		return out.balanced, s, err
 	}
 	if err := s.write(ctx, r.client, r.at, data, changes); err != nil {
 		return false, s, err
 	}
+	s.wrote = true
 	r.telemetry.moves.Add(int64(out.moves))
 	r.client.Logger().Info("planned the partitions", logPath, r.Path(),
 		"members", len(s.members), "partitions", len(set), "moves", out.moves, "balanced", out.balanced)

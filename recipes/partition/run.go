@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,23 +45,27 @@ type run struct {
 	taken    bool   // look what has the name of this member
 	previous follower
 	set      follower
+	orders   follower
 
-	urgent  bool      // plan now
-	recheck time.Time // when to look whether partitions were removed; zero if there is no need
-	due     time.Time // when to balance; zero if there is no need
-	settled int64     // the pzxid of the folder of the members at the last look
-	looks   int       // how often the group has not been at rest
-	weighs  bool      // this look is for the loads
-	expiry  time.Time // when a member that is away is given up; zero if there is none
-	weigh   time.Time // when the head looks at the loads; zero if there are none
+	urgent  bool          // plan now
+	recheck time.Time     // when to look whether partitions were removed; zero if there is no need
+	due     time.Time     // when to balance; zero if there is no need
+	settled int64         // the pzxid of the folder of the members at the last look
+	looks   int           // how often the group has not been at rest
+	ordered int64         // the mzxid of the orders at the last plan, 0 if there were none
+	weighs  bool          // this look is for the loads
+	expiry  time.Time     // when a member that is away is given up; zero if there is none
+	weigh   time.Time     // when the head looks at the loads; zero if there are none
+	paces   attempt.Pause // between looks at partitions that are under way
 	retry   attempt.Pause
 	retryAt time.Time // no request before this, after a failure
 
 	mu      sync.Mutex
 	pieces  map[string]*piece
-	present bool  // this member's znode exists
-	refused error // the server's, of that znode
-	loaded  bool  // the znode has loads
+	present bool          // this member's znode exists
+	refused error         // the server's, of that znode
+	loaded  bool          // the znode has loads
+	drained chan struct{} // of Member.Drain, closed when this member has no partition; nil without it
 	wake    chan struct{}
 	reports chan struct{} // has room for one: a load was reported
 }
@@ -200,8 +205,10 @@ func (r *run) handle(e event) {
 		}
 	case e.path == r.previous.path && !isMember(e.node):
 		r.urgent = true // it has left or died
-	case e.path == r.set.path:
-		r.urgent = true // the set may have changed
+	case e.path == r.orders.path && (!e.node.Exists() && r.ordered == 0 || e.node.Exists() && e.node.Stat.Mzxid == r.ordered):
+		// the last plan of this member knows them
+	case e.path == r.set.path, e.path == r.orders.path:
+		r.urgent = true // the set or the orders may have changed
 	}
 }
 
@@ -222,7 +229,7 @@ func (r *run) isPresent() bool {
 // followOthers follows the previous member in the ring, or the head of a plan without this member,
 // and the set if this member is the head.
 func (r *run) followOthers() {
-	previous, set := r.head, ""
+	previous, set, orders := r.head, "", ""
 	if r.share != nil {
 		previous = r.share.Watches
 	}
@@ -230,10 +237,11 @@ func (r *run) followOthers() {
 		previous = r.at.member(previous)
 	}
 	if r.share != nil && r.share.Head {
-		set = r.names.path()
+		set, orders = r.names.path(), r.at.orders()
 	}
 	r.refollow(&r.previous, previous)
 	r.refollow(&r.set, set)
+	r.refollow(&r.orders, orders)
 }
 
 // follower is a znode that is followed.
@@ -358,11 +366,16 @@ func (r *run) apply() {
 			r.recheck = time.Now()
 		}
 	}
+	r.notifyDrainedLocked()
 }
 
 // findRemoved ends the pieces that no member will ask for: the set does not have them.
 func (r *run) findRemoved() error {
 	set, known, err := r.names.load(r.ctx, r.client)
+	if err != nil {
+		return err
+	}
+	o, _, err := readOrders(r.ctx, r.client, r.at)
 	if err != nil {
 		return err
 	}
@@ -372,7 +385,7 @@ func (r *run) findRemoved() error {
 	}
 	inSet := make(map[string]bool, len(set))
 	for _, e := range set {
-		inSet[e.name] = true
+		inSet[e.name] = !slices.Contains(o.Excluded, e.name)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()

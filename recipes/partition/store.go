@@ -24,6 +24,7 @@ func (l layout) members() string         { return framework.JoinPath(string(l), 
 func (l layout) member(id string) string { return framework.JoinPath(l.members(), id) }
 func (l layout) plan() string            { return framework.JoinPath(string(l), "plan") }
 func (l layout) share(id string) string  { return framework.JoinPath(l.plan(), id) }
+func (l layout) orders() string          { return framework.JoinPath(string(l), "orders") }
 func (l layout) locks() string           { return framework.JoinPath(string(l), "locks") }
 func (l layout) lock(name string) string { return framework.JoinPath(l.locks(), name) }
 
@@ -60,6 +61,11 @@ type share struct {
 	Return int64     `json:"return,omitempty"`
 	Gone   time.Time `json:"gone,omitzero"`
 
+	// Moving are the partitions that have come to this member within a budget and are perhaps under way. Moved is
+	// when partitions have come, for the time of a cool-down.
+	Moving []string             `json:"moving,omitempty"`
+	Moved  map[string]time.Time `json:"moved,omitempty"`
+
 	// Loads are the loads of the partitions that were reported when the share was written, each 0 if there
 	// was none. They count when the member has gone, or has not reported yet.
 	Loads []int `json:"loads,omitempty"`
@@ -83,6 +89,7 @@ type registration struct {
 	Capacity int            `json:"capacity"`
 	Return   int64          `json:"return,omitempty"` // as in the share
 	Loads    map[string]int `json:"loads,omitempty"`  // that its functions have reported
+	Drained  bool           `json:"drained,omitempty"`
 }
 
 // state is what the znodes of a group say.
@@ -96,6 +103,10 @@ type state struct {
 	away    map[string]share // of members whose return is awaited
 	wait    time.Duration    // until the first of them is no longer awaited
 	pzxid   int64            // of the folder of the members
+	orders  orders
+	ordered int64           // the mzxid of the orders, 0 if there are none
+	moving  map[string]bool // partitions that are under way within a budget
+	wrote   bool            // a plan
 }
 
 // readState reads the plan first. So the members that it then reads are never older than the
@@ -105,12 +116,21 @@ func readState(ctx context.Context, client *framework.Framework, at layout) (*st
 	var data []byte
 	var names, ids []string
 	var stat, folder framework.Stat
-	var noPlan bool
+	var noPlan, noOrders bool
 	var noShares, noMembers error
+	var ordered []byte
+	var orders framework.Stat
 	err := client.Pipeline(ctx, framework.ReadData(at.plan(), &data,
-		framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&noPlan), framework.Undecompressed()))
+		framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&noPlan), framework.Undecompressed()),
+		framework.ReadData(at.orders(), &ordered, framework.StoringStatIn(&orders), framework.StoringAbsenceIn(&noOrders), framework.Undecompressed()))
 	if err != nil {
 		return s, err
+	}
+	if !noOrders {
+		s.ordered = orders.Mzxid
+	}
+	if s.orders, err = parseOrders(attempt.Plain(client, at.orders(), ordered)); err != nil {
+		client.Logger().Error("the orders for partitions are not valid, and count as none", logPath, at.orders(), "error", err)
 	}
 	if !noPlan {
 		s.exists, s.version = true, stat.Version
@@ -140,7 +160,7 @@ func readState(ctx context.Context, client *framework.Framework, at layout) (*st
 func (s *state) awaitReturns(now time.Time) {
 	s.away = make(map[string]share)
 	for id, sh := range s.shares {
-		if _, isThere := s.members[id]; isThere || sh.Return == 0 {
+		if _, isThere := s.members[id]; isThere || sh.Return == 0 || s.isDrained(id) {
 			continue
 		}
 		if sh.Gone.IsZero() || sh.Gone.After(now) {
@@ -220,7 +240,7 @@ func readAll(
 func (s *state) candidates() []candidate {
 	var list []candidate
 	for id, m := range s.members {
-		list = append(list, candidate{id: id, capacity: m.Capacity, held: s.shares[id].Partitions})
+		list = append(list, candidate{id: id, capacity: m.Capacity, held: s.shares[id].Partitions, drained: s.isDrained(id)})
 	}
 	for id, sh := range s.away {
 		list = append(list, candidate{id: id, capacity: sh.Capacity, held: sh.Partitions, away: true})
@@ -290,9 +310,13 @@ const around = 200
 
 // next returns the plan that follows, as the data of its root and the changes of the shares. The
 // data is nil if that is the present plan. planner is the member that writes it.
-func (s *state) next(at layout, planner string, set []entry, rebalance bool) (out outcome, data []byte, changes []change, err error) {
+func (s *state) next(
+	at layout, planner string, set []entry, t terms, cfg config,
+) (out outcome, data []byte, changes []change, err error) {
 	loads := s.loads()
-	out = assign(weigh(set, loads), s.candidates(), rebalance)
+	set = slices.DeleteFunc(slices.Clone(set), func(e entry) bool { return slices.Contains(s.orders.Excluded, e.name) })
+	out = assign(weigh(set, loads), s.candidates(), t)
+	moved := s.moved(out, cfg)
 	ids := slices.Sorted(maps.Keys(s.members))
 	plan := root{Members: s.pzxid, Balanced: out.balanced, Head: s.root.Head, Weighs: len(loads) > 0}
 	if _, stays := s.members[plan.Head]; !stays {
@@ -306,13 +330,11 @@ func (s *state) next(at layout, planner string, set []entry, rebalance bool) (ou
 				next.Watches = ids[(i+len(ids)-1)%len(ids)]
 			}
 		}
-		next.Partitions, next.Loads = out.shares[id], nil
-		next.Weighs = next.Head && plan.Weighs
-		if slices.ContainsFunc(next.Partitions, func(name string) bool { return loads[name] > 0 }) {
-			for _, name := range next.Partitions {
-				next.Loads = append(next.Loads, loads[name])
-			}
+		if s.isDrained(id) {
+			next.Return = 0 // it leaves for good
 		}
+		next.Weighs = next.Head && plan.Weighs
+		fill(&next, out.shares[id], loads, moved, func(name string) bool { return s.moving[name] || out.moved[name] && s.isPaced(cfg) })
 		c, changed, err := s.change(at, id, next)
 		switch {
 		case err != nil:
@@ -333,6 +355,27 @@ func (s *state) next(at layout, planner string, set []entry, rebalance bool) (ou
 	}
 	data, err = json.Marshal(plan)
 	return out, data, changes, err
+}
+
+// fill gives a share its partitions, and what the next planner must know about them.
+func fill(s *share, names []string, loads map[string]int, moved map[string]time.Time, isMoving func(string) bool) {
+	s.Partitions, s.Loads, s.Moving, s.Moved = names, nil, nil, nil
+	for _, name := range names {
+		if isMoving(name) {
+			s.Moving = append(s.Moving, name)
+		}
+		if at, found := moved[name]; found {
+			if s.Moved == nil {
+				s.Moved = make(map[string]time.Time)
+			}
+			s.Moved[name] = at
+		}
+	}
+	if slices.ContainsFunc(names, func(name string) bool { return loads[name] > 0 }) {
+		for _, name := range names {
+			s.Loads = append(s.Loads, loads[name])
+		}
+	}
 }
 
 // change returns the operation that makes a member's share the next one.

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// orders is the data of the znode orders. The head of the plan follows it.
+type orders struct {
+	Drained  []string          `json:"drained,omitempty"`  // members
+	Pinned   map[string]string `json:"pinned,omitempty"`   // members by partitions
+	Excluded []string          `json:"excluded,omitempty"` // partitions
+}
+
+func parseOrders(data []byte) (o orders, err error) {
+	if len(data) > 0 {
+		err = json.Unmarshal(data, &o)
+	}
+	if err != nil {
+		return orders{}, err
+	}
+	return o, nil
+}
+
+// Drain has a member of the group at path give its partitions up, one after the other, or as many at a time as
+// [WithMoves] allows. The member stays without partitions, also after a restart, until a Drain with on false. While all members
+// are drained, it has no effect. The call writes the order and returns. [Read] shows what is done. The error
+// matches [framework.ErrNoNode] when there is no znode at path, as for the calls below. Orders stay when the
+// last member leaves.
+func Drain(ctx context.Context, client *framework.Framework, path, member string, on bool) error {
+	return order(ctx, client, path, member, func(o *orders) { o.Drained = with(o.Drained, member, on) })
+}
+
+// Pin has a member have a partition, whatever the loads are, while that member lives and is not drained. An empty
+// member ends the pin.
+func Pin(ctx context.Context, client *framework.Framework, path, partition, member string) error {
+	if member != "" && !isName(member) {
+		return wrap(layout(path), fmt.Errorf("member %q, expected the id of a member", member))
+	}
+	return order(ctx, client, path, partition, func(o *orders) {
+		if o.Pinned == nil {
+			o.Pinned = make(map[string]string)
+		}
+		o.Pinned[partition] = member
+		if member == "" {
+			delete(o.Pinned, partition)
+		}
+	})
+}
+
+// Exclude keeps a partition from all members, until an Exclude with on false. The context of its function ends
+// with [ErrRemoved].
+func Exclude(ctx context.Context, client *framework.Framework, path, partition string, on bool) error {
+	return order(ctx, client, path, partition, func(o *orders) { o.Excluded = with(o.Excluded, partition, on) })
+}
+
+// with returns the sorted list with the name or without it.
+func with(list []string, name string, on bool) []string {
+	list = slices.DeleteFunc(list, func(other string) bool { return other == name })
+	if on {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// order changes the orders. An order may be written twice, so a lost reply does no harm.
+func order(ctx context.Context, client *framework.Framework, path, name string, change func(*orders)) error {
+	at := layout(path)
+	if err := usable(ctx, client); err != nil {
+		return wrap(at, err)
+	}
+	if !isName(name) {
+		return wrap(at, fmt.Errorf("name %q, expected the name of a member or a partition", name))
+	}
+	for {
+		o, stat, err := readOrders(ctx, client, at)
+		if err != nil {
+			return wrap(at, err)
+		}
+		change(&o)
+		err = writeOrders(ctx, client, at, o, stat)
+		if err == nil {
+			return nil
+		}
+		switch {
+		case stat == nil && errors.Is(err, framework.ErrNoNode):
+			return wrap(at, fmt.Errorf("no group there: %w", framework.ErrNoNode))
+		case !isOvertaken(err):
+			return wrap(at, err)
+		}
+		if err := attempt.Part(ctx, 20*time.Millisecond); err != nil {
+			return wrap(at, err)
+		}
+	}
+}
+
+// readOrders returns the orders, and nil for the Stat if there is no znode.
+func readOrders(ctx context.Context, client *framework.Framework, at layout) (o orders, stat *framework.Stat, err error) {
+	stat = new(framework.Stat)
+	data, err := client.Get(ctx, at.orders(), framework.StoringStatIn(stat), framework.Undecompressed())
+	if errors.Is(err, framework.ErrNoNode) {
+		return o, nil, nil
+	}
+	if err == nil {
+		o, err = parseOrders(attempt.Plain(client, at.orders(), data))
+	}
+	return o, stat, err
+}
+
+func writeOrders(ctx context.Context, client *framework.Framework, at layout, o orders, stat *framework.Stat) error {
+	data, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	if stat == nil {
+		_, err = client.Create(ctx, at.orders(), data, framework.Uncompressed())
+		return err
+	}
+	return client.Set(ctx, at.orders(), data, framework.WithVersion(stat.Version), framework.Uncompressed())
+}
+
+// isDrained reports whether a member is to give its partitions up.
+func (s *state) isDrained(id string) bool {
+	return s.members[id].Drained || slices.Contains(s.orders.Drained, id)
+}
+
+// drains reports whether a member that is drained has partitions.
+func (s *state) drains() bool {
+	for id, sh := range s.shares {
+		if _, isThere := s.members[id]; isThere && s.isDrained(id) && len(sh.Partitions) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isPaced reports whether the plan must tell which partitions are under way.
+func (s *state) isPaced(cfg config) bool { return cfg.moves > 0 || s.drains() }
+
+// terms returns what the next plan may do.
+func (s *state) terms(ctx context.Context, r *run, rebalance bool) (terms, error) {
+	t := atWill
+	t.rebalance, t.pins, t.still = rebalance, s.orders.Pinned, make(map[string]bool)
+	if err := s.findMoving(ctx, r.client, r.at); err != nil {
+		return t, err
+	}
+	maps.Copy(t.still, s.moving)
+	t.drains = max(1, r.cfg.moves) - len(s.moving)
+	if r.cfg.moves > 0 {
+		t.most = r.cfg.moves - len(s.moving)
+	}
+	for name := range s.moved(outcome{}, r.cfg) {
+		t.still[name] = true
+	}
+	return t, nil
+}
+
+// findMoving finds which partitions are still under way: their owners live, and do not have them yet.
+func (s *state) findMoving(ctx context.Context, client *framework.Framework, at layout) error {
+	s.moving = make(map[string]bool)
+	owners := make(map[string]string)
+	for id, sh := range s.shares {
+		if _, isThere := s.members[id]; isThere {
+			for _, name := range sh.Moving {
+				owners[name] = id
+			}
+		}
+	}
+	queues, err := readQueues(ctx, client, at, slices.Collect(maps.Keys(owners)))
+	for _, q := range queues {
+		if q.state(s.owners).Holder != owners[q.name] {
+			s.moving[q.name] = true
+		}
+	}
+	return err
+}
+
+// moved returns when the partitions have moved that cool down, with those of the next plan.
+func (s *state) moved(out outcome, cfg config) map[string]time.Time {
+	moved := make(map[string]time.Time)
+	if cfg.cool == 0 {
+		return moved
+	}
+	now := time.Now()
+	for _, sh := range s.shares {
+		for name, at := range sh.Moved {
+			if age := now.Sub(at); age >= 0 && age < cfg.cool { // a clock that is ahead holds no partition back
+				moved[name] = at
+			}
+		}
+	}
+	for name := range out.moved {
+		moved[name] = now.UTC()
+	}
+	return moved
+}
+
+// Drain has this member give its partitions up, one after the other, or as many at a time as [WithMoves] allows. It returns
+// when all functions have returned and other members are to have the partitions. The member then stays in
+// the group without partitions, and its program ends the context of [Member.Run]. Until the end of the Run the
+// member gets no partition, also if the Drain fails. If no other member could have the partitions, Drain waits. It fails when ctx or the Run ends, and with
+// [ErrNotRunning] before a Run.
+func (m *Member) Drain(ctx context.Context) error {
+	if ctx == nil {
+		return wrap(m.at, attempt.ErrNilContext)
+	}
+	r := m.current.Load()
+	if r == nil {
+		return wrap(m.at, ErrNotRunning)
+	}
+	r.mu.Lock()
+	if r.drained == nil {
+		r.drained = make(chan struct{})
+	}
+	drained := r.drained
+	r.mu.Unlock()
+	if err := r.node.SetData(ctx, r.registration().encode()); err != nil {
+		return wrap(m.at, err)
+	}
+	r.nudge()
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return wrap(m.at, attempt.Interrupted(ctx))
+	case <-r.ctx.Done():
+		return wrap(m.at, context.Cause(r.ctx))
+	}
+}
+
+// notifyDrainedLocked ends a Drain when this member has no partition any more.
+func (r *run) notifyDrainedLocked() {
+	if r.drained == nil || len(r.pieces) > 0 || r.share != nil && len(r.share.Partitions) > 0 {
+		return
+	}
+	select {
+	case <-r.drained:
+	default:
+		close(r.drained)
+	}
+}
