@@ -10,6 +10,7 @@ import (
 	"iter"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -521,6 +522,19 @@ func TestItemLargeItemIsMoved(t *testing.T) {
 	awaitNames(t, client, path, 0)
 }
 
+func TestItemKeepsAKilobyteOfItsError(t *testing.T) {
+	q := newQueue(t, zktest.Client(t, zktest.NewServer(t)), withLock)
+	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	for item, err := range q.Items(zktest.Context(t)) {
+		require.NoError(t, err)
+		if item.Attempt() == 2 {
+			require.Equal(t, strings.Repeat("y", 1<<10), item.LastError())
+			break
+		}
+		item.Fail(errors.New(strings.Repeat("y", 10<<10)))
+	}
+}
+
 // Without the right to create in the folder of dead letters an item stays where it is.
 func TestItemThatCannotBeMovedStays(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -535,6 +549,18 @@ func TestItemThatCannotBeMovedStays(t *testing.T) {
 	stop()
 	awaitNames(t, client, path, 1)
 	awaitNames(t, client, lockPath, 0)
+}
+
+func TestItemThatCannotBeDeletedComesAgain(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
+		q := newQueue(t, zktest.Client(t, server), queues.WithLateRemoval())
+		require.NoError(t, q.Put(t.Context(), []byte("a")))
+		server.Intercept(zkserver.Nth(1, zkserver.OpMulti, zkserver.FailWith(-102))) // NoAuth
+		items := consumed(t, q)
+		require.Equal(t, []string{"a", "a"}, awaitItems(t, items, 2))
+		time.Sleep(time.Minute)
+		require.Empty(t, items)
+	})
 }
 
 func TestItemOptionsThatContradict(t *testing.T) {

@@ -401,6 +401,30 @@ func TestQueuePutWaitsForRoom(t *testing.T) {
 	})
 }
 
+func TestQueuePutOfAFullQueueWaitsAndAsksNothing(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
+		client := zktest.Client(t, server)
+		q := newQueue(t, client, queues.WithMaxItems(1))
+		require.NoError(t, q.Put(t.Context(), []byte("a")))
+		waits := make(chan error, 1)
+		go func() { waits <- q.Put(t.Context(), []byte("b")) }()
+		time.Sleep(time.Second)
+		requests := 0
+		stop := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpPing {
+				requests++
+			}
+			return zkserver.Pass
+		})
+		time.Sleep(time.Hour)
+		stop()
+		require.Empty(t, waits)
+		require.Zero(t, requests)
+		require.Equal(t, []string{"a", "b"}, awaitItems(t, consumed(t, q), 2))
+		require.NoError(t, <-waits)
+	})
+}
+
 func TestQueuePutsInTheBackgroundArriveInOrder(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)

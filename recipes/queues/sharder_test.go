@@ -3,7 +3,9 @@
 package queues_test
 
 import (
+	"bytes"
 	"context"
+	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -270,6 +272,26 @@ func TestSharderAddsNoMoreQueuesThanItMay(t *testing.T) {
 		zktest.Await(t, sizes, "a check")
 	}
 	require.Len(t, s.QueuePaths(), most)
+}
+
+func TestSharderLogsACheckThatFails(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
+		var log bytes.Buffer
+		client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		s := newSharder(t, client, queues.WithThresholdCheck(time.Second))
+		require.NoError(t, s.Start(t.Context()))
+		time.Sleep(time.Minute)
+		require.NotContains(t, log.String(), "cannot check the sizes of queues")
+		refuse := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpGetChildren2 {
+				return zkserver.FailWith(-102) // NoAuth
+			}
+			return zkserver.Pass
+		})
+		time.Sleep(time.Minute)
+		require.Contains(t, log.String(), "cannot check the sizes of queues")
+		refuse()
+	})
 }
 
 // The leader here has no time to check. Another sharder finds a queue full, and adds one
