@@ -123,7 +123,10 @@ func (refusing) RoundTrip(*http.Request) (*http.Response, error) {
 func TestHTTPFailedInstanceIsDown(t *testing.T) {
 	d := newServices(t, zktest.Client(t, zktest.NewServer(t)))
 	breaks := func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/garbage" {
+		switch r.URL.Path {
+		case "/read":
+			_, _ = io.Copy(io.Discard, r.Body)
+		case "/garbage":
 			conn, _, err := w.(http.Hijacker).Hijack()
 			if err == nil {
 				_, _ = io.WriteString(conn, "garbage\r\n\r\n")
@@ -140,6 +143,7 @@ func TestHTTPFailedInstanceIsDown(t *testing.T) {
 	}{
 		"it hangs up":                      {id: "hangs up"},
 		"it hangs up while a body is sent": {id: "hangs up at a body", body: strings.NewReader(strings.Repeat("x", 10<<20))},
+		"it hangs up after a body":         {id: "hangs up late", path: "read", body: strings.NewReader("x")},
 		"it answers garbage":               {id: "garbage", path: "garbage"},
 		"it is not there":                  {id: "away", closed: true},
 	} {
@@ -153,7 +157,7 @@ func TestHTTPFailedInstanceIsDown(t *testing.T) {
 			awaitIDs(t, p, test.id)
 			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://orders/"+test.path, test.body)
 			require.NoError(t, err)
-			_, err = discovery.NewTransport(p, &http.Transport{DisableKeepAlives: true}).RoundTrip(request) //nolint:bodyclose // there is no response
+			_, err = discovery.NewTransport(p, nil).RoundTrip(request) //nolint:bodyclose // there is no response
 			require.Error(t, err)
 			require.Empty(t, p.Instances())
 			require.NoError(t, d.Unregister(i))
