@@ -122,18 +122,20 @@ func TestCopiedQueuePutsAFailedItemBehindTheOthers(t *testing.T) {
 	}
 }
 
-// Another producer finds the copy at the same time, and is faster.
+// Another producer finds the copy at the same time, and is faster. Or the reply is lost.
 func TestCopiedQueueWhoseItemsAnotherProducerNumbersTakesItems(t *testing.T) {
 	for name, copied := range copies {
-		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			client := zktest.Client(t, server, framework.WithMaxRequestSize(1<<10)) // so each item has a transaction
-			want := append(copyInto(t, client, path, "queue-", copied, queues.Encode), "new")
-			server.Intercept(zkserver.Nth(1, zkserver.OpMulti, zkserver.FailWith(-103))) // BadVersion
-			q := newQueue(t, client)
-			require.NoError(t, q.Put(zktest.Context(t), []byte("new")))
-			require.Equal(t, want, awaitItems(t, consumed(t, q), len(want)))
-		})
+		for _, fault := range []zkserver.Fault{zkserver.FailWith(-103), zkserver.LoseReply} { // BadVersion
+			t.Run(name+"/"+fault.String(), func(t *testing.T) {
+				server := zktest.NewServer(t)
+				client := zktest.Client(t, server, framework.WithMaxRequestSize(1<<10)) // so each item has a transaction
+				want := append(copyInto(t, client, path, "queue-", copied, queues.Encode), "new")
+				server.Intercept(zkserver.Nth(1, zkserver.OpMulti, fault))
+				q := newQueue(t, client)
+				require.NoError(t, q.Put(zktest.Context(t), []byte("new")))
+				require.Equal(t, want, awaitItems(t, consumed(t, q), len(want)))
+			})
+		}
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -281,6 +282,7 @@ func TestSharderLogsACheckThatFails(t *testing.T) {
 		s := newSharder(t, client, queues.WithThresholdCheck(time.Second))
 		require.NoError(t, s.Start(t.Context()))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.NotContains(t, log.String(), "cannot check the sizes of queues")
 		refuse := server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpGetChildren2 {
@@ -289,6 +291,7 @@ func TestSharderLogsACheckThatFails(t *testing.T) {
 			return zkserver.Pass
 		})
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		require.Contains(t, log.String(), "cannot check the sizes of queues")
 		refuse()
 	})
