@@ -26,7 +26,7 @@ func TestRESTResource(t *testing.T) {
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, services.Close()) })
 	handler := rest.Handler(services, nil, "example.com")
-	const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1325129459728,"serviceType":"STATIC","payload":"From Test"}`
+	const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1325129459728,"serviceType":"STATIC","payload":"From Test <"}`
 	const slim = `{"name":"test","id":"one","address":"","registrationTimeUTC":0,"serviceType":"%"}`
 	for _, step := range []struct {
 		method, path, body string
@@ -71,6 +71,8 @@ func TestRESTResource(t *testing.T) {
 		if step.answer != "" {
 			require.JSONEq(t, step.answer, w.Body.String(), step.path)
 			require.Equal(t, "application/json", w.Header().Get("Content-Type"))
+			require.Equal(t, "nosniff", w.Header().Get("X-Content-Type-Options"))
+			require.NotContains(t, w.Body.String(), `\u003c`, "as Jackson writes it")
 		}
 		require.Equal(t, step.path == "/test/one", w.Header().Get("Warning") != "")
 	}
@@ -200,6 +202,23 @@ func TestRESTTurnsOfEachService(t *testing.T) {
 	require.Len(t, answers, 4)
 }
 
+// TestRESTStrategyMayStayWithAnInstance, whatever instances are there before it.
+func TestRESTStrategyMayStayWithAnInstance(t *testing.T) {
+	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
+	require.NoError(t, err)
+	t.Cleanup(func() { assert.NoError(t, services.Close()) })
+	for port := 1; port <= 3; port++ {
+		require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string]("one", "10.0.0.1", port)))
+	}
+	handler, answers := rest.Handler(services, discovery.Sticky(discovery.RoundRobin()), "example.com"), map[string]bool{}
+	for range 3 {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/one", http.NoBody))
+		answers[w.Body.String()] = true
+	}
+	require.Len(t, answers, 1)
+}
+
 type broken struct{}
 
 func (broken) Choose(discovery.Candidates) int { panic("no such choice") }
@@ -257,7 +276,9 @@ func TestRESTServersErrorIs500(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, services.Close())
 	require.NoError(t, client.Close())
-	w := httptest.NewRecorder()
-	rest.Handler(services, nil, "example.com").ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/service", http.NoBody))
-	require.Equal(t, http.StatusInternalServerError, w.Code)
+	for _, path := range []string{"/v1/service", "/v1/anyservice/test"} {
+		w := httptest.NewRecorder()
+		rest.Handler(services, nil, "example.com").ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, path, http.NoBody))
+		require.Equal(t, http.StatusInternalServerError, w.Code, path)
+	}
 }
