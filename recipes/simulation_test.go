@@ -61,6 +61,38 @@ func holding(w *zksim.World, c *zksim.Client, hold zksim.Hold, lock locks.InterP
 	}
 }
 
+// downgrade has an actor write, and then read in the place of the writer.
+func downgrade(w *zksim.World, c *zksim.Client, lock *locks.InterProcessReadWriteLock) act {
+	return func(ctx context.Context, random *rand.Rand) {
+		writing, err := lock.WriteLock().Acquire(ctx)
+		if err != nil {
+			w.Logf("client %d: %v", c.Index, err)
+			return
+		}
+		leave := w.Enter(zksim.Hold{
+			Key: "/lock", Client: c.Index, Exclusive: true, Token: writing.Token(),
+			IsOver: func() bool { return writing.Err() != nil },
+		})
+		reading, err := lock.ReadLock().Acquire(writing.Context(ctx))
+		leave()
+		if released := writing.Release(ctx); released != nil || err != nil {
+			w.Logf("client %d: downgrade: %v, %v", c.Index, err, released)
+		}
+		if err != nil {
+			return
+		}
+		leave = w.Enter(zksim.Hold{Key: "/lock", Client: c.Index, IsOver: func() bool { return reading.Err() != nil }})
+		select {
+		case <-time.After(upTo(random, 3*time.Second)):
+		case <-reading.Done():
+		}
+		leave()
+		if err := reading.Release(ctx); err != nil {
+			w.Logf("client %d: %v", c.Index, err)
+		}
+	}
+}
+
 type act = func(ctx context.Context, random *rand.Rand)
 
 // shortSessions are so short that servers that are cut off expire them, and as long as the default policy needs.
@@ -93,11 +125,14 @@ var simulations = map[string]zksim.Program{
 			read := holding(w, c, zksim.Hold{Key: "/lock"}, lock.ReadLock())
 			write := holding(w, c, zksim.Hold{Key: "/lock", Exclusive: true}, lock.WriteLock())
 			return func(ctx context.Context, random *rand.Rand) {
-				if random.IntN(2) == 0 {
+				switch random.IntN(4) {
+				case 0:
+					write(ctx, random)
+				case 1:
+					downgrade(w, c, lock)(ctx, random)
+				default:
 					read(ctx, random)
-					return
 				}
-				write(ctx, random)
 			}, nil
 		},
 	},
@@ -174,33 +209,37 @@ func doubleBarrier() zksim.Program {
 	var worlds sync.Map
 	type rounds struct {
 		sync.Mutex
-		here [members]bool // it has come, or tries to, and has not left
+		here [members]int // how many calls of Enter of a member may count
 	}
 	return zksim.Program{
 		Clients: members,
+		Actions: 10,
+		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession}, len(zksim.Usual)), zksim.Usual...),
 		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			shared, _ := worlds.LoadOrStore(w, new(rounds))
 			r := shared.(*rounds)
-			mark := func(here bool) {
+			mark := func(change int) {
 				r.Lock()
 				defer r.Unlock()
-				r.here[c.Index] = here
+				r.here[c.Index] += change
 			}
 			barrier, err := barriers.NewDistributedDoubleBarrier(c.Framework, "/barrier", members)
 			return func(ctx context.Context, random *rand.Rand) {
 				waiting, cancel := context.WithTimeout(ctx, 10*time.Second+upTo(random, 10*time.Second))
 				defer cancel()
-				mark(true)
+				mark(1)
 				err := barrier.Enter(waiting)
 				r.Lock()
 				here := r.here
 				r.Unlock()
 				w.Logf("client %d: entered: %v: %v", c.Index, here, err)
+				gone := func() { time.AfterFunc(20*time.Second, func() { mark(-1) }) }
 				if err != nil {
-					return // others may still count it
+					gone() // until then others may count it
+					return
 				}
-				if slices.Contains(here[:], false) {
+				if slices.Contains(here[:], 0) {
 					w.Findf("client %d has entered, and these are there: %v", c.Index, here)
 				}
 				time.Sleep(upTo(random, time.Second))
@@ -208,9 +247,11 @@ func doubleBarrier() zksim.Program {
 				defer cancel()
 				err = barrier.Leave(leaving)
 				w.Logf("client %d: left: %v", c.Index, err)
-				if err == nil {
-					mark(false)
+				if err != nil {
+					gone()
+					return
 				}
+				mark(-1)
 			}, err
 		},
 	}

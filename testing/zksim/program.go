@@ -182,7 +182,7 @@ func shrink(t *testing.T, drawn plan, p Program) (plan, *History) {
 	for i := len(drawn.clients) - 1; i >= 0; i-- {
 		smaller := drawn
 		smaller.clients = slices.Delete(slices.Clone(drawn.clients), i, i+1)
-		if isFound(smaller) {
+		if len(smaller.clients) > 0 && isFound(smaller) {
 			drawn = smaller
 			continue
 		}
