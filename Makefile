@@ -79,6 +79,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 	CURATOR_KEEPER=1 $(GO) test -short -timeout 60m ./recipes/...
+	CURATOR_FOLLOWER=1 $(GO) test -short -timeout 60m ./recipes/...
 	CURATOR_CHECKS=200 $(GO) test -race -skip 'Hardships|EveryFault' -timeout 60m ./recipes/locks
 	CURATOR_CHECKS=200 $(GO) test -v -run '^TestKillsAndPausesOfFive$$' -timeout 20m ./recipes/schedule
 	CURATOR_SEED=$(CURATOR_SEED) $(GO) test -v -run '^TestSimulation$$' -timeout 60m ./recipes -histories=$(CHECKS)

@@ -103,6 +103,24 @@ func TestReplicaThatIsCutOffStops(t *testing.T) {
 	})
 }
 
+// TestReplicaWhoseServerFallsBehind: b learns late that a has stopped, since its server does.
+func TestReplicaWhoseServerFallsBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers := zktest.NewEmbeddedEnsemble(t, 3, zkserver.WithoutListener())
+		behind := servers.Followers()[0]
+		out := make(output, 100)
+		_, stopA := start(t, servers.Leader(), out, "a")
+		_, stopB := start(t, behind, out, "b")
+		catchUp := servers.Lag(behind, 10*time.Second, 0)
+		require.Equal(t, []string{"a strikes"}, out.during(5*time.Second))
+		stopA()
+		require.Empty(t, out.during(9*time.Second), "no server has told b")
+		require.Equal(t, []string{"b strikes"}, out.during(5*time.Second))
+		catchUp()
+		stopB()
+	})
+}
+
 // TestReplicaWhoseConnectionBreaks: the session survives, and the other replica may enter only
 // because the first one has let go of the lock.
 func TestReplicaWhoseConnectionBreaks(t *testing.T) {

@@ -37,7 +37,7 @@ type Counts struct {
 	Sessions   int // sessions alive, connected or not
 }
 
-// Name is "zkserver", "zookeeper", "keeper" or what [At] was given.
+// Name is "zkserver", "zookeeper", "keeper", "follower" or what [At] was given.
 func (b Backend) Name() string { return b.name }
 
 // Addr is the server's host:port.
@@ -138,11 +138,15 @@ func (b Backend) Requires(tb testing.TB, features ...ensemble.Feature) {
 // keeperEnv has EachBackend run each test on an embedded server that behaves as ClickHouse Keeper, and on no other.
 const keeperEnv = "CURATOR_KEEPER"
 
+// followerEnv has EachBackend run each test on a follower of three embedded servers, and on no other.
+const followerEnv = "CURATOR_FOLLOWER"
+
 // EachBackend runs the test on the embedded server and, unless -short is given,
 // on real ZooKeeper. The embedded server is new for each test; the real one
 // is shared by all tests of the package, whose TestMain must use
 // [Main] or [WithSharedServers]. With CURATOR_KEEPER=1 in the environment it runs the
-// test on an embedded server made [zkserver.WithKeeper] instead.
+// test on an embedded server made [zkserver.WithKeeper] instead, and with CURATOR_FOLLOWER=1 on a follower of three
+// embedded servers.
 func EachBackend(t *testing.T, test func(t *testing.T, server Backend)) {
 	t.Helper()
 	if os.Getenv(keeperEnv) != "" {
@@ -152,6 +156,14 @@ func EachBackend(t *testing.T, test func(t *testing.T, server Backend)) {
 			b.name, b.keeper = "keeper", true
 			keepers.Store(b.addr, s)
 			t.Cleanup(func() { keepers.Delete(b.addr) })
+			test(t, b)
+		})
+		return
+	}
+	if os.Getenv(followerEnv) != "" {
+		t.Run("follower", func(t *testing.T) {
+			b := Embedded(NewEmbeddedEnsemble(t, 3).Followers()[0])
+			b.name = "follower"
 			test(t, b)
 		})
 		return

@@ -116,6 +116,23 @@
 // tests of a package; each subtest gets a chroot of its own. With -short there is
 // only the embedded one.
 //
+// # When a follower does not have it yet
+//
+// Three embedded servers replicate as ZooKeeper's do. A test has one of them lag:
+//
+//	synctest.Test(t, func(t *testing.T) {
+//		servers := zktest.NewEmbeddedEnsemble(t, 3, zkserver.WithoutListener())
+//		behind := servers.Followers()[0]
+//		writer, reader := zktest.Client(t, servers.Leader()), zktest.Client(t, behind)
+//		servers.Lag(behind, time.Second, 0)
+//		writer.Create(t.Context(), "/config", nil)
+//		stat, err := reader.Exists(t.Context(), "/config") // stat is nil
+//		err = reader.Sync(t.Context(), "/config")          // takes a second
+//		stat, err = reader.Exists(t.Context(), "/config")
+//	})
+//
+// Package zkserver lists the other faults of several servers. Package zksim plays random programs with them.
+//
 // # Waiting
 //
 // No function of this package waits for a fixed time. Some things end by themselves, but
