@@ -17,6 +17,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -272,5 +273,37 @@ func TestCompressionOfAMemberConcernsNoOther(t *testing.T) {
 		}
 		stop()
 		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+// TestCompressionOfAReplicaConcernsNoOther: of two releases one compresses its data, and each runs jobs that the other
+// has run before. So do orders of an operator.
+func TestCompressionOfAReplicaConcernsNoOther(t *testing.T) {
+	onMixed(t, func(t *testing.T, m mixed) {
+		ran := 0
+		for n, client := range []*framework.Framework{m.compressed, m.uncompressed, m.compressed} {
+			s, err := schedule.New(client, "/cron", schedule.Job{
+				Name: "job", Schedule: schedule.Every(time.Minute), Run: func(context.Context, schedule.Tick) error {
+					ran++
+					return nil
+				},
+			})
+			require.NoError(t, err)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			time.Sleep(150 * time.Second)
+			operator := []*framework.Framework{m.uncompressed, m.compressed, m.uncompressed}[n]
+			require.NoError(t, schedule.Pause(t.Context(), operator, "/cron", "job"))
+			require.NoError(t, schedule.RunNow(t.Context(), operator, "/cron", "job"))
+			require.NoError(t, schedule.Resume(t.Context(), operator, "/cron", "job"))
+			time.Sleep(time.Second)
+			list, err := schedule.List(t.Context(), operator, "/cron")
+			require.NoError(t, err)
+			require.Empty(t, list[0].Problem)
+			stop()
+			require.ErrorIs(t, <-ended, context.Canceled)
+		}
+		require.Equal(t, 7+3, ran, "ticks and orders")
 	})
 }

@@ -104,7 +104,7 @@ func listSome(ctx context.Context, client *framework.Framework, at layout, names
 	for i, name := range names {
 		j, e, o := &jobs[i], &list[i], orders{}
 		e.Name, e.Known = name, j.lock != nil && j.lock.NumChildren > 0
-		for _, err := range []error{j.ordersErr, j.stErr, decode(client, at.orders(name), j.orders, &o), decode(client, at.state(name), j.state, &e.Status)} {
+		for _, err := range []error{j.ordersErr, j.stErr, decode(at.orders(name), j.orders, &o), decode(at.state(name), j.state, &e.Status)} {
 			if err != nil && !errors.Is(err, framework.ErrNoNode) {
 				e.Problem = err.Error()
 			}
@@ -197,7 +197,7 @@ func order(ctx context.Context, client *framework.Framework, path, job string, c
 		data, err := json.Marshal(wanted)
 		if err == nil {
 			err = client.Retry(ctx, func(ctx context.Context) error {
-				return client.Set(ctx, at.orders(job), data, framework.WithVersion(e.ordersVersion))
+				return client.Set(ctx, at.orders(job), data, framework.WithVersion(e.ordersVersion), framework.Uncompressed())
 			}, framework.InHistory(history))
 		}
 		switch {

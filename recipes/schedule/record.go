@@ -23,7 +23,7 @@ func (r *runner) claim() (err error) {
 		return err
 	}
 	if !r.stateExists {
-		if _, err := r.lease.Transact(r.held, framework.CreateOp(r.at.state(r.job.Name), nil)); err != nil {
+		if _, err := r.lease.Transact(r.held, framework.CreateOp(r.at.state(r.job.Name), nil, framework.Uncompressed())); err != nil {
 			return err // the next claim sees whether it is there
 		}
 	}
@@ -107,7 +107,7 @@ func (r *runner) write(ctx context.Context, state Status, guarded bool) error {
 	if err != nil {
 		return err
 	}
-	ops := []framework.Op{framework.SetDataOp(r.at.state(r.job.Name), data, framework.WithVersion(r.stateVersion))}
+	ops := []framework.Op{framework.SetDataOp(r.at.state(r.job.Name), data, framework.WithVersion(r.stateVersion), framework.Uncompressed())}
 	if guarded {
 		ops = append(ops, framework.CheckOp(r.at.orders(r.job.Name), r.ordersVersion))
 	}

@@ -77,7 +77,7 @@ func (r *runner) follow(ctx context.Context) {
 		default:
 		}
 		r.seen <- version
-	})
+	}, framework.Undecompressed()) // what a program with another setting has ordered
 }
 
 // step runs a tick, or waits for the next one.

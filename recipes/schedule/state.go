@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // layout has the paths of a fleet.
@@ -26,7 +25,7 @@ func (l layout) lock(job string) string   { return framework.JoinPath(l.orders(j
 
 func wrap(at layout, err error) error { return fmt.Errorf("schedule: %s: %w", string(at), err) }
 
-// Status is where a job stands. It is the data of the znode jobs/<name>/state, as JSON. Only the
+// Status is where a job stands. It is the data of the znode jobs/<name>/state, as JSON that is not compressed. Only the
 // replica that has the job's lease writes it, in transactions that check the lease.
 type Status struct {
 	// Last is the tick up to which all are over: run, dropped or skipped.
@@ -158,17 +157,17 @@ func load(ctx context.Context, client *framework.Framework, at layout, job strin
 		return e, err
 	}
 	e.ordersVersion, e.stateVersion, e.stateMtime, e.stateExists = stat.Version, stateStat.Version, stateStat.Mtime, !absent
-	if err := decode(client, at.orders(job), data, &e.orders); err != nil {
+	if err := decode(at.orders(job), data, &e.orders); err != nil {
 		return e, err
 	}
-	return e, decode(client, at.state(job), state, &e.state)
+	return e, decode(at.state(job), state, &e.state)
 }
 
-func decode(client *framework.Framework, path string, data []byte, to any) error {
+func decode(path string, data []byte, to any) error {
 	if len(data) == 0 {
 		return nil
 	}
-	if err := json.Unmarshal(attempt.Plain(client, path, data), to); err != nil {
+	if err := json.Unmarshal(data, to); err != nil {
 		return fmt.Errorf("%s: the data is not what this package writes: %w", path, err)
 	}
 	return nil

@@ -130,9 +130,9 @@ func (l *Loop) log(ctx context.Context, err error) {
 
 // Follow calls fn with each state of the znode at Path, until ctx or the client ends. Where
 // [framework.Framework.Follow] gives up, as for a missing permission, it begins again.
-func (l *Loop) Follow(ctx context.Context, fn func(framework.Node)) error {
+func (l *Loop) Follow(ctx context.Context, fn func(framework.Node), opts ...framework.ReadOption) error {
 	return l.Do(ctx, func(ctx context.Context) (last error) {
-		for node, err := range l.Client.Follow(ctx, l.Path) {
+		for node, err := range l.Client.Follow(ctx, l.Path, opts...) {
 			if last = err; err != nil {
 				l.log(ctx, err)
 				continue
