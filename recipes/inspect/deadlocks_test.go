@@ -260,6 +260,40 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 	}
 }
 
+// TestDeadlocksOfCandidates: clients that are candidates in the background, and wait for each other.
+func TestDeadlocksOfCandidates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server), zktest.Client(t, server)}
+		ctx, stop := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		t.Cleanup(func() {
+			stop()
+			wg.Wait()
+		})
+		for _, client := range clients {
+			selector, err := leader.NewLeaderSelector(client, "/election", leader.WithAutoRequeue())
+			require.NoError(t, err)
+			wg.Go(func() {
+				err := selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+			synctest.Wait()
+		}
+		for i, client := range clients[1:] {
+			hold(t, mutexAt(t, pathOf(i))(client))
+		}
+		for i, client := range clients[1:] {
+			contend(t, mutexAt(t, pathOf(1-i))(client))
+		}
+		synctest.Wait()
+		found, err := inspect.Deadlocks(t.Context(), clients[0], "/")
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Len(t, found[0].Waits, 2)
+	})
+}
+
 // TestDeadlocksRandomHealthyStates: clients that take locks in one order, or in several threads, are in no deadlock, and lose
 // nothing.
 func TestDeadlocksRandomHealthyStates(t *testing.T) {
