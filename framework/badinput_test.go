@@ -40,6 +40,7 @@ func TestBadInputOptions(t *testing.T) {
 		"dialer nil, expected a function":                   framework.WithDialer(nil),
 		`auth scheme "", expected one such as "digest"`:     framework.WithAuth("", nil),
 		"a credential of 2097152 bytes, expected 1047552":   framework.WithAuth("digest", make([]byte, 2<<20)),
+		"function nil, expected one from a server's line":   framework.WithTrackedAddress(nil),
 		"function nil, expected the rank of a server":       framework.WithServerOrder(nil),
 		"server timing 0s and 0 ticks, expected 1ms":        framework.WithServerTiming(0, 0),
 		"server timing 1s and -5 ticks, expected 1ms":       framework.WithServerTiming(time.Second, -5),

@@ -50,6 +50,7 @@ type config struct {
 	servers           []string // of that
 	root              chroot
 	tracksEnsemble    bool
+	trackedAddress    func(line string) string // nil for the client address in the line
 	readOnly          bool
 	suspended         func() time.Duration // nil asks the operating system
 	sessionTimeout    time.Duration

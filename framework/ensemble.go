@@ -146,10 +146,10 @@ func (e *ensemble) ask() (said string, ok bool) {
 	return said, ok
 }
 
-// guard calls a method of the provider. If it panics, its answer is lost, and the client goes on.
+// guard calls a method of the provider, or another function of the program. If it panics, its answer is lost, and the client goes on.
 func (e *ensemble) guard(call func()) {
 	if p := usercode.Apart(call); p != nil {
-		e.log.Error("ensemble provider panicked", "panic", p.Value, "stack", p.Stack)
+		e.log.Error("function of the ensemble panicked", "panic", p.Value, "stack", p.Stack)
 	}
 }
 

@@ -198,6 +198,8 @@ func TestEnsembleOptions(t *testing.T) {
 		_, err := framework.New("a", opts...)
 		require.ErrorIs(t, err, framework.ErrInvalidOption, name)
 	}
+	_, err := framework.New("a", framework.WithTrackedAddress(func(string) string { return "b" }))
+	require.ErrorContains(t, err, "without WithEnsembleTracker, expected both")
 	f, err := framework.New("", framework.WithEnsembleProvider(framework.FixedEnsembleProvider("b:7/x")))
 	require.NoError(t, err)
 	require.Equal(t, "b:7/x", f.String())

@@ -59,7 +59,13 @@ func (f *Framework) followConfig(ctx context.Context) (*Watch, error) {
 	if err := f.exchange(ctx, c); err != nil {
 		return nil, err
 	}
-	if servers := clientAddresses(string(data)); servers != nil {
+	address := clientAddress
+	if own := f.cfg.trackedAddress; own != nil {
+		address = func(line string) string { return ownAddress(own(line)) }
+	}
+	var servers []string
+	f.ensemble.guard(func() { servers = clientAddresses(string(data), address) })
+	if servers != nil {
 		f.ensemble.adopt(servers)
 	}
 	return watch, nil
@@ -67,7 +73,7 @@ func (f *Framework) followConfig(ctx context.Context) (*Watch, error) {
 
 // clientAddresses returns the client addresses in a configuration, sorted, or nil when the
 // configuration must be ignored.
-func clientAddresses(config string) []string {
+func clientAddresses(config string, addressOf func(line string) string) []string {
 	var addresses []string
 	lines := 0
 	for line := range strings.Lines(config) {
@@ -76,7 +82,7 @@ func clientAddresses(config string) []string {
 			continue
 		}
 		lines++
-		if address := clientAddress(value); address != "" {
+		if address := addressOf(value); address != "" {
 			addresses = append(addresses, address)
 		}
 	}
@@ -85,6 +91,15 @@ func clientAddresses(config string) []string {
 	}
 	slices.Sort(addresses)
 	return slices.Compact(addresses)
+}
+
+// ownAddress returns what a function of the program has made of a line, or "" if that is no address.
+func ownAddress(said string) string {
+	address, err := parseServer(said)
+	if err != nil {
+		return ""
+	}
+	return address
 }
 
 // clientAddress returns the client address of

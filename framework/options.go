@@ -239,10 +239,13 @@ func (c *config) findEnsemble(connectString string) (err error) {
 		return fmt.Errorf("framework: %w: connection string %q together with WithEnsembleProvider, expected an empty one",
 			ErrInvalidOption, connectString)
 	}
+	switch {
+	case c.trackedAddress != nil && !c.tracksEnsemble:
+		return fmt.Errorf("framework: %w: WithTrackedAddress without WithEnsembleTracker, expected both", ErrInvalidOption)
 	// Following plain ports would take every connection out of TLS.
-	if c.tracksEnsemble && c.tls != nil {
-		return fmt.Errorf("framework: %w: WithEnsembleTracker together with WithTLS: the configuration names the servers' plain ports",
-			ErrInvalidOption)
+	case c.tracksEnsemble && c.tls != nil && c.trackedAddress == nil:
+		return fmt.Errorf("framework: %w: WithEnsembleTracker together with WithTLS: the configuration names the servers' plain ports, "+
+			"expected WithTrackedAddress, too", ErrInvalidOption)
 	}
 	c.connectString = c.ensemble.ConnectionString()
 	c.servers, c.root, err = parseConnectString(c.connectString)
@@ -261,10 +264,25 @@ func (c *config) findEnsemble(connectString string) (err error) {
 // one is the leader.
 //
 // The client needs permission to read /zookeeper/config, which all clients have by default.
-// Tracking costs a read and a watch per connection. It cannot be combined with [WithTLS],
+// Tracking costs a read and a watch per connection. With [WithTLS] it needs [WithTrackedAddress],
 // because the configuration names plain ports.
 func WithEnsembleTracker() Option {
 	return clientOption{"WithEnsembleTracker", func(c *config) error { c.tracksEnsemble = true; return nil }}
+}
+
+// WithTrackedAddress sets which address [WithEnsembleTracker] takes from a line of the configuration,
+// such as the one of the secure port. address gets what stands behind "server.1=", such as
+// "zk1:2888:3888:participant;0.0.0.0:2181", and returns "zk1:2281", or "" to leave the server out. An
+// address that does not parse is left out, too. A function that panics leaves the servers as they
+// are. Default: the client address in the line.
+func WithTrackedAddress(address func(line string) string) Option {
+	return clientOption{"WithTrackedAddress", func(c *config) error {
+		if address == nil {
+			return errors.New("function nil, expected one from a server's line to its address")
+		}
+		c.trackedAddress = address
+		return nil
+	}}
 }
 
 // WithoutContainerParents makes the client and its recipes create parents as persistent

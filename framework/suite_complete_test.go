@@ -73,6 +73,7 @@ var elsewhere = map[string]string{
 	"WithSASL":                   "TestSASL: it takes a server with users",
 	"WithServerTiming":           "TestQuorumServerTimingIsChecked: it is for a warning",
 	"WithTLS":                    "TestTLS: it takes a server with a certificate",
+	"WithTrackedAddress":         "TestTrackedAddressKeepsTLS: it takes several servers",
 	"WithTracerProvider":         "TestTelemetryOfVerbs: spans are no outcome",
 	"WithoutContainerParents":    "TestCreateOnServersWithoutContainers: it is for servers that have none",
 

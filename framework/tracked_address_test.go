@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package framework_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/go-zookeeper/zk"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// secureFront is a secure port before a server, until the end of the test.
+func secureFront(t *testing.T, ca *authority, server string) (address string) {
+	t.Helper()
+	certificate := ca.issue(t, "server")
+	front, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
+	require.NoError(t, err)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for {
+			near, err := front.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", server) //nolint:noctx // to a server of the test
+			if err != nil {
+				_ = near.Close()
+				continue
+			}
+			go func() { _, _ = io.Copy(far, near); _ = far.Close() }()
+			go func() { _, _ = io.Copy(near, far); _ = near.Close() }()
+		}
+	}()
+	t.Cleanup(func() {
+		require.NoError(t, front.Close())
+		<-ended
+	})
+	return front.Addr().String()
+}
+
+// TestTrackedAddressKeepsTLS: a tracker follows the configuration to the secure ports that the
+// function names, and leaves out what it leaves out. A panic changes nothing.
+func TestTrackedAddressKeepsTLS(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithSuperDigest(zkserver.SuperDigest("secret")))
+	ca := newAuthority(t)
+	first, second := secureFront(t, ca, server.Addr()), secureFront(t, ca, server.Addr())
+	operator, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	defer operator.Close()
+	require.NoError(t, operator.AddAuth("digest", []byte("super:secret")))
+	configure := func(lines ...string) {
+		t.Helper()
+		_, err := operator.Set("/zookeeper/config", []byte(strings.Join(lines, "\n")), -1)
+		require.NoError(t, err)
+	}
+	line := func(id int) string { return fmt.Sprintf("server.%d=zk%d:2888:3888:participant;127.0.0.1:1", id, id) }
+	secure := map[string]string{"zk1": first, "zk2": second, "zk3": "", "zk4": "no:port:at:all"}
+	f := zktest.Client(t, first, framework.WithTLS(&tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS12}),
+		framework.WithEnsembleTracker(), framework.WithTrackedAddress(func(line string) string {
+			host, _, _ := strings.Cut(line, ":")
+			address, known := secure[host]
+			if !known {
+				panic("the user's own fault")
+			}
+			return address
+		}))
+	configure(line(1), line(2), line(3), line(4), "version=1")
+	await(t, f, sorted(first, second))
+	configure(line(1), line(5), "version=2")
+	configure(line(2), "version=3")
+	await(t, f, []string{second})
+	_, err = f.Exists(t.Context(), "/")
+	require.NoError(t, err)
+}
+
+func sorted(a, b string) []string {
+	if a < b {
+		return []string{a, b}
+	}
+	return []string{b, a}
+}
