@@ -48,6 +48,7 @@ var elsewhere = map[string]string{
 	"InHistory":                  "TestInSessionBindsEveryVerb: it takes servers that begin again",
 	"JoinPath":                   "TestPathJoinAndSplit: it asks no server",
 	"NewDynamicEnsembleProvider": "TestEnsembleProviderIsAskedBeforeEachRound: it takes several servers",
+	"NewSRVEnsembleProvider":     "TestSRVServersThatMoveAreFound: it takes several servers",
 	"OutcomeUnknown":             "TestLifecycleErrors: script.failed asks it about every error",
 	"WithServerOrder":            "TestServerOrderMovesBack: it takes several servers",
 	"PathNames":                  "TestPathNames: it asks no server",
