@@ -33,7 +33,7 @@ func secureFront(t *testing.T, ca *authority, server string) (address string) {
 			if err != nil {
 				return
 			}
-			far, err := net.Dial("tcp", server) //nolint:noctx // to a server of the test
+			far, err := net.Dial("tcp", server)
 			if err != nil {
 				_ = near.Close()
 				continue
@@ -65,12 +65,14 @@ func TestTrackedAddressKeepsTLS(t *testing.T) {
 		require.NoError(t, err)
 	}
 	line := func(id int) string { return fmt.Sprintf("server.%d=zk%d:2888:3888:participant;127.0.0.1:1", id, id) }
+	panicked := make(chan struct{}, 10)
 	secure := map[string]string{"zk1": first, "zk2": second, "zk3": "", "zk4": "no:port:at:all"}
 	f := zktest.Client(t, first, framework.WithTLS(&tls.Config{RootCAs: ca.pool(), MinVersion: tls.VersionTLS12}),
 		framework.WithEnsembleTracker(), framework.WithTrackedAddress(func(line string) string {
 			host, _, _ := strings.Cut(line, ":")
 			address, known := secure[host]
 			if !known {
+				panicked <- struct{}{}
 				panic("the user's own fault")
 			}
 			return address
@@ -78,6 +80,7 @@ func TestTrackedAddressKeepsTLS(t *testing.T) {
 	configure(line(1), line(2), line(3), line(4), "version=1")
 	await(t, f, sorted(first, second))
 	configure(line(1), line(5), "version=2")
+	zktest.Await(t, panicked, "the panic")
 	configure(line(2), "version=3")
 	await(t, f, []string{second})
 	_, err = f.Exists(t.Context(), "/")
