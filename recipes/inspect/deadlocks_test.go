@@ -199,11 +199,13 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 				selector, err := leader.NewLeaderSelector(client, pathOf(i%2))
 				require.NoError(t, err)
 				ctx, stop := context.WithCancel(context.Background())
-				done := make(chan error)
-				go func() { done <- selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) }()
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					_ = selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) // the error of the context, or none
+				})
 				t.Cleanup(func() {
 					stop()
-					_ = <-done // the error of the context, or none
+					wg.Wait()
 				})
 				synctest.Wait()
 			}
