@@ -223,10 +223,10 @@ func (g *sessionGuard) hasSuccessor(w *ward) bool {
 	g.mu.Lock()
 	wait := min(g.resume, w.registration.Timeout/2)
 	w.waits = w.registration.Program != "" && wait > 0
-	waits := w.waits
+	expected := w.waits
 	g.mu.Unlock()
 	close(w.parted)
-	if !waits {
+	if !expected {
 		return false
 	}
 	select {
@@ -235,9 +235,11 @@ func (g *sessionGuard) hasSuccessor(w *ward) bool {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	given := !w.waits
+	if !w.waits {
+		return true
+	}
 	w.waits = false
-	return given
+	return false
 }
 
 // give hands the session that a program has left to its next process, which has not registered any. If that ends before it registers the session

@@ -16,6 +16,12 @@ var conduitRows = []row{
 		test:   "^TestCloseNothingFollowsTheEndOfTheSession$",
 	},
 	{
+		name: "registration-after-the-first-call", breaks: oneProcess,
+		in:     "framework/internal/conduit.(*conn).admit",
+		change: never("registered", "Load()"),
+		pkg:    "framework", test: "^TestGuardHasTheSessionFirst$",
+	},
+	{
 		name: "late-reply-revives-a-lease", breaks: deadline,
 		in:     "framework/internal/conduit.(*leaseClock).renew",
 		change: never("isOver()"),

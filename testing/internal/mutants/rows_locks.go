@@ -86,12 +86,6 @@ var locksRows = []row{
 		test:   "^TestHandoffRowOfHolds$",
 	},
 	{
-		name: "some-leases-kept", breaks: nothingLeft,
-		in:     "recipes/locks.giveBack",
-		change: begin("return nil"),
-		test:   "^TestSemaphoreAllLeasesOrNone$/zkserver",
-	},
-	{
 		name: "lost-node-kept", breaks: nothingLeft,
 		in:     "recipes/locks.(*hold).abandon",
 		change: drop("Delete()"),

@@ -101,12 +101,6 @@ var cacheRows = []row{
 		test:   "^TestFreshAtAServerThatLags$",
 	},
 	{
-		name: "fresh-without-the-reads", breaks: neverOlder,
-		in:     "recipes/cache.(*progress).wakeCallers",
-		change: always("waiting", "era"),
-		test:   "^TestFreshWaitsForReadsThatFollow$",
-	},
-	{
 		name: "watch-of-a-cache-left", breaks: nothingLeft,
 		in:     "recipes/cache.(*engine).unwatch",
 		change: drop("Cancel()"),
