@@ -258,6 +258,10 @@ func TestWhatIsWrongWithAJobIsSaid(t *testing.T) {
 	}
 	_, err := schedule.New(nil, root, good(func(*schedule.Job) {})...)
 	require.ErrorContains(t, err, "client nil")
+	for _, hour := range []int{0, 23} { // midnight, too
+		_, err = schedule.New(client, root, good(func(j *schedule.Job) { j.Schedule = schedule.Daily(hour, 0, time.UTC) })...)
+		require.NoError(t, err)
+	}
 	_, err = schedule.New(client, "fleet", good(func(*schedule.Job) {})...)
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
 	for want, jobs := range map[string][]schedule.Job{
