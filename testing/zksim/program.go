@@ -1,33 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zksim plays programs of several clients against three ZooKeeper servers in the process, with faults of servers and
-// networks, on fake time. A history of a minute takes some ten milliseconds. A seed decides what clients do, and which faults
-// happen when.
-//
-// A [Program] says what one client does at each of its actions. It tells the [World] what it holds, and what it finds wrong:
-//
-//	zksim.Check(t, 1, 100, zksim.Program{
-//		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
-//			mutex, err := locks.NewInterProcessMutex(c.Framework, "/lock")
-//			return func(ctx context.Context, _ *rand.Rand) {
-//				lease, err := mutex.Acquire(ctx)
-//				if err != nil {
-//					return
-//				}
-//				leave := w.Enter(zksim.Hold{Key: "/lock", Exclusive: true, Token: lease.Token(), IsOver: func() bool { return lease.Err() != nil }})
-//				time.Sleep(time.Second)
-//				leave()
-//				lease.Release(ctx)
-//			}, err
-//		},
-//	})
-//
-// [Check] judges each history: whether two clients have held the same thing at a time, whether tokens rise, whether a call still
-// waits long after the last fault, and whether clients that are closed have left ephemeral znodes, watches or sessions. A finding
-// is played again, to say how often it comes back, and made smaller.
-//
-// The servers decide the same in each run with a seed. Goroutines of clients may run in another order, so a finding need not come
-// back each time.
 package zksim
 
 import (
