@@ -297,7 +297,7 @@ func TestTelemetryCountersOfALockBeginAtZero(t *testing.T) {
 	for _, recipe := range []string{"curator.recipe=mutex", "curator.recipe=semaphore"} {
 		want["curator.lock.held{"+recipe+"}"] = 0
 		want["curator.lock.waiting{"+recipe+"}"] = 0
-		for _, reason := range []string{"suspended", "lease_end", "session_expired", "node_deleted", "auth_failed", "closed"} {
+		for _, reason := range []string{"suspended", "lease_end", "session_expired", "node_deleted", "auth_failed", "closed", "max_hold"} {
 			want["curator.lock.lost{curator.reason="+reason+","+recipe+"}"] = 0
 		}
 	}
