@@ -145,12 +145,8 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, r.job.Deadline, ErrDeadline)
 		defer cancel()
 	}
-	policy := r.job.Retry
-	if policy == nil {
-		policy = retry.None()
-	}
 	var unrecorded, failure error
-	err := retry.Do(ctx, policy, func(ctx context.Context) error {
+	err := retry.Do(ctx, r.job.Retry, func(ctx context.Context) error {
 		if unrecorded = r.begin(tick, manual); unrecorded != nil {
 			return backoff.Permanent(unrecorded)
 		}

@@ -334,3 +334,18 @@ func TestPlanOfADeadReleaseIsForgotten(t *testing.T) {
 		require.Len(t, groups, 2, "the empty folders are containers")
 	})
 }
+
+// TestReplicasShareJobsWhateverTheirOrder: two programs may name the same jobs in another order.
+func TestReplicasShareJobsWhateverTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first, second := minutely(), minutely()
+		second.Name = "second"
+		w.start("a", 0, first, second)
+		w.start("b", 0, second, first)
+		time.Sleep(time.Minute)
+		groups, err := w.theirs.Children(t.Context(), root+"/fleets")
+		require.NoError(t, err)
+		require.Len(t, groups, 1)
+	})
+}
