@@ -219,8 +219,8 @@
 //	err = provider.SetConnectionString("zk2:2181,zk3:2181")
 //
 // A [SRVEnsembleProvider] finds the servers by DNS. [WithEnsembleTracker] makes the client follow
-// the configuration that the servers keep in /zookeeper/config, as [Framework.Reconfig] changes it.
-// [WithServerOrder] prefers servers, such as those of the same zone.
+// the configuration that the servers keep in /zookeeper/config, as [Framework.Reconfig] changes it,
+// and [WithTrackedAddress] does so with TLS. [WithServerOrder] prefers servers, such as those of the same zone.
 //
 // Servers that come back empty, or from a backup, number their transactions again. Recipes and
 // [Framework.Follow] then treat everything that they read as new. Code that compares numbers of

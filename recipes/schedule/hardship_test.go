@@ -198,7 +198,7 @@ func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending
 
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
-		{Name: "Run: a tick", Of: []string{"Scheduler.Run"}, Requests: 41, Spares: 6, Prepare: joining, Heap: 256 << 10},
+		{Name: "Run: a tick", Of: []string{"Scheduler.Run"}, Requests: 45, Spares: 6, Prepare: joining, Heap: 256 << 10},
 		operating("List", 4, func(ctx context.Context, client *framework.Framework, path string) error {
 			list, err := schedule.List(ctx, client, path)
 			if err == nil && len(list) != 1 {
