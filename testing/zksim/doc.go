@@ -28,4 +28,6 @@
 //
 // The servers decide the same in each run with a seed. Goroutines of clients may run in another order, so a finding need not come
 // back each time.
+//
+// The package is experimental until version 0.2: its API may change.
 package zksim
