@@ -162,6 +162,9 @@ func (s *Server) expireLocked(due time.Duration) {
 			continue
 		}
 		ss.expires += missed
+		if s.member != nil && !ss.local && s.gate.isShut() {
+			ss.expires += s.cfg.tick // a leader that is paused hears nothing from its followers
+		}
 	}
 }
 
