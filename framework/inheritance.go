@@ -119,7 +119,6 @@ func (f *Framework) Adopt(ctx context.Context, folder string, data []byte, accep
 		}
 		path = f.root.own(full)
 		stat, err = f.adopt(ctx, session, path, data, accept)
-		f.inheritance.end(full, stat.Czxid != 0 || errors.Is(err, ErrNoNode))
 		switch {
 		case stat.Czxid != 0:
 			return path, stat, nil
@@ -131,8 +130,13 @@ func (f *Framework) Adopt(ctx context.Context, folder string, data []byte, accep
 	return "", stat, nil
 }
 
-// adopt adopts one znode. The Stat is zero if it does not.
-func (f *Framework) adopt(ctx context.Context, session *Session, path string, data []byte, accept func(name string, data []byte) bool) (Stat, error) {
+// adopt adopts one znode that the caller has claimed. The Stat is zero if it does not.
+func (f *Framework) adopt(
+	ctx context.Context, session *Session, path string, data []byte, accept func(name string, data []byte) bool,
+) (adopted Stat, err error) {
+	defer func() { // also if accept panics: a znode that stays claimed would never be deleted
+		f.inheritance.end(f.root.full(path), adopted.Czxid != 0 || errors.Is(err, ErrNoNode))
+	}()
 	var stat Stat
 	left, err := f.Get(ctx, path, StoringStatIn(&stat), InSession(session))
 	if _, name := SplitPath(path); err != nil || !accept(name, left) {
@@ -148,21 +152,22 @@ func (f *Framework) adopt(ctx context.Context, session *Session, path string, da
 
 // adopts reports whether the znode in the way of this creation was left by the process before this one. It then takes its place,
 // with the new data.
-func (c *creation) adopts(ctx context.Context) (bool, error) {
+func (c *creation) adopts(ctx context.Context) (adopts bool, err error) {
 	full := c.f.root.full(c.path)
 	session := c.f.inherited()
 	if c.cfg.mode != Ephemeral || c.target != c.path || session == nil || c.cfg.session != nil && c.cfg.session != session ||
 		!c.f.inheritance.claim(full) {
 		return false, nil
 	}
+	done := false
+	defer func() { c.f.inheritance.end(full, done && err == nil || isReply(err, ErrNoNode)) }() // also if a compression panics
 	s := setting{f: c.f, path: c.path, data: c.data, cfg: &setConfig{version: AnyVersion}}
 	set, err := s.request()
 	if err == nil {
 		set.session = session
 		err = c.f.exchange(ctx, set)
 	}
-	c.f.inheritance.end(full, err == nil || isReply(err, ErrNoNode))
-	c.stat = s.stat
+	done, c.stat = true, s.stat
 	return true, err
 }
 

@@ -261,6 +261,24 @@ func TestAdoptTakesWhatItAccepts(t *testing.T) {
 	})
 }
 
+// TestAdoptWhoseFunctionPanics leaves nothing behind: the znode may be adopted later, and is deleted otherwise.
+func TestAdoptWhoseFunctionPanics(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		file := filepath.Join(t.TempDir(), "session")
+		observer := n.client(t)
+		first := n.client(t, framework.WithSessionFile(file))
+		register(t, first, "/q/a", "x")
+		n.die(t, first)
+		second := n.client(t, framework.WithSessionFile(file))
+		require.PanicsWithValue(t, "no", func() {
+			_, _, _ = second.Adopt(t.Context(), "/q", nil, func(string, []byte) bool { panic("no") })
+		})
+		require.NotNil(t, statOf(t, observer, "/q/a"))
+		time.Sleep(adopting + time.Second)
+		require.Nil(t, statOf(t, observer, "/q/a"))
+	})
+}
+
 // TestAdoptWhileRequestsFail: what is adopted, or deleted, is so whatever happens to the requests.
 func TestAdoptWhileRequestsFail(t *testing.T) {
 	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"net"
 	"regexp"
 	"slices"
@@ -85,7 +86,7 @@ func (d *doctor) write() error {
 			return err
 		}
 	}
-	for _, a := range []string{"children", "size", "grows", "empty", "quota", "session"} {
+	for _, a := range slices.Sorted(maps.Keys(d.more)) {
 		if n := d.more[a] - shownOfOne; n > 0 {
 			if err := d.println(fmt.Sprintf("%s: %d more", a, n)); err != nil {
 				return err

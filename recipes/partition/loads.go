@@ -65,6 +65,10 @@ func (r *run) writeLoads() {
 			if r.ctx.Err() == nil {
 				r.client.Logger().Warn("the loads of partitions could not be reported", logPath, r.node.Path(), "error", err)
 			}
+			select { // try again, as the function may report no more
+			case r.reports <- struct{}{}:
+			default:
+			}
 			continue
 		}
 		written = data

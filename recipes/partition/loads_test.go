@@ -128,3 +128,29 @@ func TestLoadsThatAreNotValid(t *testing.T) {
 	}
 	require.NoError(t, p.ReportLoad(1), "in a test of a function")
 }
+
+// TestLoadWhoseReportFailsIsReportedAgain, although the function says nothing more.
+func TestLoadWhoseReportFailsIsReportedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(30)...))
+		workers := []*worker{w.join("a"), w.join("b"), w.join("c")}
+		w.await(map[string]int{"a": 10, "b": 10, "c": 10})
+		loads := zipf(30)
+		total := 0
+		for _, load := range loads {
+			total += load
+		}
+		var refused atomic.Int32
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpSetData && strings.HasPrefix(r.Path, root+"/members/") && refused.Add(1) <= 3 {
+				return zkserver.FailWith(-102)
+			}
+			return zkserver.Pass
+		})
+		w.report(loads)
+		time.Sleep(3*partition.LoadPeriod + partition.DefaultSettle)
+		for _, k := range workers {
+			require.InEpsilon(t, total/3, w.loadOf(k.ID(), loads), 0.1, "%s:\n%s", k.ID(), w.told())
+		}
+	})
+}
