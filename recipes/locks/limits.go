@@ -43,8 +43,8 @@ func WithMaxHold(d time.Duration) Option {
 // hour after a loss waits for d, too. A TryAcquire does not wait, and matches [ErrNotAcquired]
 // until d is over.
 //
-// Also counted as losses are a hold that ends with its client or by [WithMaxHold], a release that
-// the server does not confirm, and an acquisition that fails right after it has made the marker.
+// A hold that ends with its client or by [WithMaxHold] counts as lost. So does a release that the
+// server does not confirm, and an acquisition that fails right after it has made the marker.
 // A marker and its folder stay until the next release.
 //
 // All clients of the lock need the option: others leave no marker, and do not wait. Curator and

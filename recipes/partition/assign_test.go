@@ -277,9 +277,9 @@ func (g *group) load(id string) (load, ideal float64, lightest int) {
 	return load, float64(total) * float64(g.members[id].capacity) / float64(g.capacity()), lightest
 }
 
-// TestAssignHeaviestWithinATenth: where no partition is a large part of a share, each member is within a
-// tenth of its ideal after one assignment, and no more weight has moved than what was beyond the ideals,
-// with one partition more for a member.
+// TestAssignHeaviestWithinATenth: after one assignment each member is within a tenth of its ideal, where no
+// partition is a large part of a share. No more weight moves than what was beyond the ideals, and one
+// partition for each member.
 func TestAssignHeaviestWithinATenth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := weighted(t, 200, 3) // a share has 200*1/18 at least

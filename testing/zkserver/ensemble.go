@@ -261,8 +261,8 @@ func (e *Ensemble) Lag(s *Server, d time.Duration, transactions int) (catchUp fu
 	}
 }
 
-// LoseUnsynced takes from a stopped server what it got when it last joined a leader, and all since, as ZooKeeper 3.8.0 may lose
-// it when a follower is killed while it catches up (ZOOKEEPER-4643, -4646, -4785). If a majority has nothing else left,
+// LoseUnsynced takes from a stopped server what it got when it last joined a leader, and all since. ZooKeeper 3.8.0 may lose
+// this when a follower is killed while it catches up (ZOOKEEPER-4643, -4646, -4785). If a majority has nothing else left,
 // transactions that were acknowledged are gone. It fails if the server runs, or has never joined a leader.
 func (e *Ensemble) LoseUnsynced(s *Server) error {
 	e.mu.Lock()

@@ -22,9 +22,9 @@
 //		},
 //	})
 //
-// [Check] judges each history: whether two clients have held the same thing at a time, whether tokens rise, whether a call still
-// waits long after the last fault, and whether clients that are closed have left ephemeral znodes, watches or sessions. A finding
-// is played again, to say how often it comes back, and made smaller.
+// [Check] judges each history. No two clients may hold the same thing at a time, and tokens must rise. No call may wait long
+// after the last fault. Clients that are closed must leave no ephemeral znodes, watches or sessions. A finding is played again,
+// to say how often it comes back, and made smaller.
 //
 // The servers decide the same in each run with a seed. Goroutines of clients may run in another order, so a finding need not come
 // back each time.
