@@ -94,7 +94,7 @@ func TestPageShowsLocks(t *testing.T) {
 func TestPageShowsPartitions(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	member, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"))
+	member, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"), partition.WithZone("<east>"))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	held, ended := make(chan string, 2), make(chan error, 1)
@@ -112,9 +112,17 @@ func TestPageShowsPartitions(t *testing.T) {
 	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fjobs">/jobs</a></td><td role="cell" data-label="kind">partitions</td>`)
 	body := get(t, handler, "/?lock=/jobs").Body.String()
 	require.Contains(t, body, "partitions: 2 for 1 members")
-	require.Regexp(t, `class="waits"><td role="cell" data-label="member">worker-1</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
+	require.Regexp(t, `class="waits"><td role="cell" data-label="member">worker-1 \(alive, in &lt;east&gt;\)</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
 	require.Regexp(t, `class="holds"><td[^>]*>orders</td><td[^>]*>worker-1</td><td[^>]*>worker-1</td>.*<td[^>]*>held</td>`, body)
 	require.Regexp(t, `class="waits"><td[^>]*>bills</td><td[^>]*>worker-1</td>.*<td[^>]*>moving, asked for</td>`, body)
+	second, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-2"), partition.WithSettle(0),
+		partition.WithCapacity(partition.MaxCapacity), partition.WithStandbys(1, func(context.Context, string) error { return nil }))
+	require.NoError(t, err)
+	ready := make(chan error, 1)
+	go func() { ready <- second.Run(ctx, func(context.Context, partition.Partition) error { return nil }) }()
+	require.Eventually(t, func() bool {
+		return strings.Contains(get(t, handler, "/?lock=/jobs").Body.String(), ">worker-2 (1 prepared)</td>")
+	}, 20*time.Second, 50*time.Millisecond)
 	cancel()
 	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 }
