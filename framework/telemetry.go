@@ -43,7 +43,6 @@ type telemetry struct {
 	retries     metric.Int64Counter
 	transitions metric.Int64Counter
 	gauges      gauges
-	sizes       sizeInstruments
 	paths       bool
 
 	server       atomic.Pointer[[]attribute.KeyValue] // of the newest connection
@@ -66,17 +65,14 @@ func newTelemetry(cfg *config) (*telemetry, error) {
 	t.transitions, errs[2] = meter.Int64Counter("curator.session.transitions",
 		metric.WithUnit("{transition}"), metric.WithDescription("Changes of the connection state."))
 	t.gauges, errs[3] = newGauges(meter)
-	var sized [5]error
-	t.sizes, sized = newSizeInstruments(meter)
 	t.server.Store(new([]attribute.KeyValue))
-	if err := errors.Join(append(errs[:], sized[:]...)...); err != nil {
+	if err := errors.Join(errs[:]...); err != nil {
 		return nil, err
 	}
 	// A counter that first appears with its first event hides that event from queries for
 	// its increase.
 	for _, op := range measuredOperations {
-		t.retries.Add(context.Background(), 0, t.sizes.of[op.name])
-		t.sizes.warnings.Add(context.Background(), 0, t.sizes.of[op.name])
+		t.retries.Add(context.Background(), 0, metric.WithAttributes(keyOperation.String(op.name)))
 	}
 	return t, nil
 }

@@ -5,9 +5,7 @@ package main
 import (
 	"context"
 	"flag"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/partition"
@@ -81,9 +79,15 @@ func (c *call) writePartitions(a partition.Assignment) error {
 	}
 	cells := [][]string{{"MEMBER", "CAPACITY", "WANTED", "HELD", "STATE"}}
 	for _, m := range a.Members {
-		state := printable(m.Describe())
+		state := "alive"
+		if !m.Alive {
+			state = "gone"
+		}
+		if m.Drained {
+			state += ", drained"
+		}
 		if !m.Until.IsZero() {
-			state += ", awaited until " + moment(m.Until)
+			state = "away, awaited until " + moment(m.Until)
 		}
 		cells = append(cells, []string{printable(m.ID), strconv.Itoa(m.Capacity), strconv.Itoa(m.Wanted), strconv.Itoa(m.Held), state})
 	}
@@ -92,7 +96,7 @@ func (c *call) writePartitions(a partition.Assignment) error {
 	}
 	head := []string{"PARTITION", "OWNER", "HOLDER", "SINCE", "WAITING", "STATE"}
 	if c.output == "wide" {
-		head = append(head, "TOKEN", "LOAD", "STANDBYS")
+		head = append(head, "TOKEN", "LOAD")
 	}
 	cells = [][]string{head}
 	for _, p := range a.Partitions {
@@ -115,21 +119,9 @@ func partitionCells(p partition.State, wide bool) []string {
 	}
 	cells := []string{printable(p.Name), orDash(p.Owner), orDash(p.Holder), since, strconv.Itoa(p.Waiting), state}
 	if wide {
-		cells = append(cells, token, strconv.Itoa(p.Load), orDash(standbys(p)))
+		cells = append(cells, token, strconv.Itoa(p.Load))
 	}
 	return cells
-}
-
-// standbys lists the standbys of a partition, and which are not prepared yet.
-func standbys(p partition.State) string {
-	var list []string
-	for _, id := range p.Standbys {
-		if !slices.Contains(p.Prepared, id) {
-			id += " (preparing)"
-		}
-		list = append(list, id)
-	}
-	return strings.Join(list, ", ")
 }
 
 func orDash(text string) string {

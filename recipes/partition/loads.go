@@ -39,22 +39,17 @@ func (p Partition) ReportLoad(load int) error {
 	return nil
 }
 
-// writeReports writes into this member's znode the loads of its partitions, as rarely as LoadPeriod says, and for
-// which it is a warm standby.
-func (r *run) writeReports() {
+// writeLoads writes the loads of this member's partitions into its znode, as rarely as LoadPeriod says.
+func (r *run) writeLoads() {
 	var written []byte
 	for {
-		pause := LoadPeriod
 		select {
 		case <-r.reports:
-		case <-r.prepared:
-			pause = preparedPeriod
 		case <-r.ctx.Done():
 			return
 		}
 		select {
-		case <-time.After(pause):
-		case <-r.prepared:
+		case <-time.After(LoadPeriod):
 		case <-r.ctx.Done():
 			return
 		}
@@ -62,8 +57,7 @@ func (r *run) writeReports() {
 		case <-r.reports: // the data has it
 		default:
 		}
-		g := r.registration()
-		data := g.encode()
+		data := r.registration().encode()
 		if bytes.Equal(data, written) {
 			continue
 		}
@@ -79,8 +73,8 @@ func (r *run) writeReports() {
 		}
 		written = data
 		r.mu.Lock()
-		first := !r.loaded && len(g.Loads) > 0
-		r.loaded = r.loaded || first
+		first := !r.loaded
+		r.loaded = true
 		r.mu.Unlock()
 		if first { // perhaps no head looks at loads yet
 			r.nudge()
@@ -99,12 +93,8 @@ func (r *run) registration() registration {
 		if p.load > 0 {
 			g.Loads[name] = p.load
 		}
-		if p.standby && p.warm.isReady() {
-			g.Prepared = append(g.Prepared, name)
-		}
 	}
 	r.mu.Unlock()
-	slices.Sort(g.Prepared)
 	room := r.client.MaxRequestSize() / 2
 	for _, name := range slices.SortedFunc(maps.Keys(g.Loads), func(a, b string) int {
 		return cmp.Or(cmp.Compare(g.Loads[b], g.Loads[a]), cmp.Compare(a, b))
@@ -130,5 +120,5 @@ func (r *run) followLoads() {
 func (r *run) plansAgain(plan *root) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.weighs || r.loaded && !plan.Weighs || r.drained != nil && r.share != nil && len(r.share.Partitions)+len(r.share.Standbys) > 0
+	return r.weighs || r.loaded && !plan.Weighs || r.drained != nil && r.share != nil && len(r.share.Partitions) > 0
 }

@@ -39,11 +39,7 @@ import (
 )
 
 func newRegistration(cfg config) registration {
-	g := registration{Capacity: cfg.capacity, Return: cfg.returns.Milliseconds(), Zone: cfg.zone}
-	if cfg.prepare != nil {
-		g.Standbys = &cfg.standbys
-	}
-	return g
+	return registration{Capacity: cfg.capacity, Return: cfg.returns.Milliseconds()}
 }
 
 func (g registration) encode() []byte {

@@ -33,7 +33,7 @@ func (b bound) met() bool {
 
 // measurements are all bounds of a campaign, as they are measured round by round.
 type measurements struct {
-	margin, signal, recovery, takeover, cleanups, memory, goroutines, files bound
+	margin, signal, recovery, takeover, guarded, cleanups, memory, goroutines, files bound
 
 	handovers []float64 // milliseconds
 	soak      bool      // there are no faults, so nothing may grow
@@ -53,6 +53,7 @@ func newMeasurements(record *campaignRecord) *measurements {
 		signal:     bound{Name: "from the loss signal to the entry of the next, least", Unit: "ms", Least: true, None: true},
 		recovery:   bound{Name: "from the end of a fault to the next acquisition, most", Unit: "s", Limit: 10, None: record.Shared},
 		takeover:   bound{Name: "take-over from a holder that was killed or stopped, most", Unit: "s", None: record.Shared},
+		guarded:    bound{Name: "from the kill of a program with a guard until its nodes are gone or its own again, most", Unit: "s", None: true},
 		cleanups:   bound{Name: "cleanups that a client had pending at one time, most", Unit: "nodes"},
 		memory:     bound{Name: "growth of resident memory", Unit: "MiB/h", Limit: 1},
 		goroutines: bound{Name: "growth of goroutines", Unit: "1/h", Limit: 1},
@@ -67,6 +68,11 @@ func (m *measurements) add(r *roundReport) {
 	m.recovery = m.recovery.with(r.recoveries(), float64(time.Second))
 	m.takeover = m.takeover.with(r.takeovers(), float64(time.Second))
 	m.takeover.Limit = max(m.takeover.Limit, r.takeoverLimit().Seconds())
+	for _, spec := range r.record.Locks {
+		for _, k := range r.wardKills(spec) {
+			m.guarded = m.guarded.with([]float64{float64(k.took)}, float64(time.Second))
+		}
+	}
 	for _, d := range r.handovers() {
 		m.handovers = append(m.handovers, d/float64(time.Millisecond))
 	}
@@ -88,7 +94,7 @@ func (m *measurements) bounds() []bound {
 	if m.soak {
 		all = append(all, m.memory, m.goroutines, m.files)
 	}
-	return all
+	return append(all, m.guarded)
 }
 
 // with counts cases, and keeps the worst.

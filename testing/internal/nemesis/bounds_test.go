@@ -159,7 +159,7 @@ func TestBoundsGrowth(t *testing.T) {
 	}
 	figure(t, boundsOf(t, p)[8], 60, false)
 	p.record.Soak = false
-	require.Len(t, boundsOf(t, p), 6)
+	require.Len(t, boundsOf(t, p), 7)
 }
 
 func TestBoundsSlope(t *testing.T) {

@@ -52,7 +52,8 @@ type setup struct {
 	tls     bool
 	guarded bool // only clients that present the credential may use the nodes
 	fsync   bool
-	frames  int // how often a fault of frames comes for once of any other; 0: there are no proxies that see frames
+	guard   string // the program that has the guard of processes
+	frames  int    // how often a fault of frames comes for once of any other; 0: there are no proxies that see frames
 	seed    uint64
 	locks   []lockSpec
 	dir     string // for the servers' files
@@ -155,6 +156,7 @@ func (c *cluster) startClients() error {
 			Name: fmt.Sprintf("c%d.1", i+1), Servers: c.serversOf(i), SessionTimeout: sessionTimeout, Locks: c.share(i), Sharers: sharers, Pause: c.setup.pause,
 			Seed: random.Uint64(), History: filepath.Join(c.folder, fmt.Sprintf("c%d.1.jsonl", i+1)),
 			Registers: c.registers.socket(), Proxied: c.setup.frames > 0, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
+			Guard: c.setup.guard,
 		}, host, c.log)
 		if err != nil {
 			return err

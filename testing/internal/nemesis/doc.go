@@ -76,6 +76,9 @@
 //	lost_results       such an item is gone, or its transaction was acknowledged, without one
 //	barrier_leaks      a member has passed a double barrier before enough had come, or has
 //	                   left it before all had
+//	two_holders        a lock was held by two programs, of which one was killed, or went on in the
+//	                   session of the process before it
+//	late_successors    what a killed program had was there for long, although its guard was at work
 //	ghosts             an instance of a service, or a member of a group, that was at the
 //	                   servers before its process had asked for it, or after the end that was
 //	                   confirmed; or that a watcher or the servers had after all was healed,

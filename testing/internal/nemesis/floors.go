@@ -66,7 +66,9 @@ func (t *totals) add(r *roundReport) {
 	t.addFaults(r.record.Faults)
 	killed := r.killed()
 	for client, events := range r.events {
-		t.expirations += endedSessions(events, killed[client])
+		if !isWard(client) { // its guard has ended it
+			t.expirations += endedSessions(events, killed[client])
+		}
 		for _, e := range events {
 			t.addEvent(e)
 		}

@@ -43,7 +43,7 @@ func (s lockSpec) protects() []string {
 // policies are all that there are.
 var policies = []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.QuorumErrorPolicy, framework.SessionErrorPolicy}
 
-// specs returns a lock for each of the workloads named, under each policy.
+// specs returns a lock for each of the workloads named, under each of its policies.
 func specs(names []string) ([]lockSpec, error) {
 	var all []lockSpec
 	for _, name := range names {
@@ -51,7 +51,11 @@ func specs(names []string) ([]lockSpec, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("nemesis: workload %q, expected some of %s", name, strings.Join(workloadNames(), ","))
 		}
-		for _, policy := range policies {
+		of := policies
+		if own := workloads[i].policies; own != nil {
+			of = own
+		}
+		for _, policy := range of {
 			all = append(all, lockSpec{
 				Name: fmt.Sprintf("%s-%v", name, policy), Workload: name, Policy: policy, Permits: workloads[i].permits,
 			})

@@ -23,6 +23,8 @@ type clientConfig struct {
 	Proxied        bool           `json:"proxied"`                // with a proxy for frames before each server
 	Certificates   string         `json:"certificates,omitempty"` // PEM file with authority, certificate and key: TLS
 	Guarded        bool           `json:"guarded,omitempty"`      // presents the credential, and only clients that do may use its nodes
+	Guard          string         `json:"guard,omitempty"`        // the program that has the guard of processes
+	Socket         string         `json:"socket,omitempty"`       // of the guard of this process
 }
 
 // order is what it is told to do afterwards, one line each. It answers with a reply.

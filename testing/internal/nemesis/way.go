@@ -87,6 +87,9 @@ func (w *way) options(cfg clientConfig) []framework.Option {
 	if cfg.Guarded {
 		options = append(options, guarded()...)
 	}
+	if cfg.Socket != "" {
+		options = append(options, framework.WithGuard(cfg.Socket), framework.WithID(cfg.Socket))
+	}
 	return options
 }
 

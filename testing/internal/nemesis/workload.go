@@ -6,6 +6,7 @@ import (
 	"context"
 	"slices"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/testing/checker"
 )
 
@@ -20,6 +21,7 @@ var workloads = slices.Concat(
 	txnWorkloads,
 	discoveryWorkloads,
 	partitionWorkloads,
+	guardWorkloads,
 )
 
 // workload is what clients do with one recipe, and what is judged of it.
@@ -35,10 +37,13 @@ type workload struct {
 	// before. It then writes to the register and the set.
 	exclusive bool
 
+	// policies are those under which it is played; nil is all.
+	policies []framework.ErrorPolicy
+
 	// workers is how many take turns in each client process.
 	workers int
 
-	// model says which histories of holds are legal. It is nil for a recipe that is no lock.
+	// model says which histories of holds are legal. It is nil for a recipe that is no lock, and for one whose holds may share a token.
 	model func(lockSpec) checker.Model
 
 	// folders are those that must be empty in the end; nil is the path alone. And protects are the names of what
