@@ -21,6 +21,21 @@
 // change migrations that have run: Migrate compares their hashes and refuses a set in which they differ, with
 // [ErrChanged].
 //
+// # Operations
+//
+// A migration has all operations of Curator's:
+//
+//	CuratorOp                                   here
+//	create().withMode(CreateMode.CONTAINER)     Create(path, data).WithMode(framework.Container)
+//	create().withTtl(ms).withMode(...WITH_TTL)  Create(path, data).WithMode(framework.PersistentWithTTL).WithTTL(d)
+//	create().withACL(list)                      Create(path, data).WithACL(list...)
+//	create().compressed(), setData().compressed()  .Compressed()
+//	setData().withVersion(v), delete().withVersion(v)  .WithVersion(v)
+//	check().withVersion(v)                      Check(path, v)
+//
+// Znodes that end with a session are refused. A check that fails keeps its migration, and all later ones, from being
+// applied: Migrate fails with [framework.ErrBadVersion] until the znode fits.
+//
 // # Layout
 //
 // MetadataPath has a persistent sequential child for each migration that has run, meta-0000000000 and so on.

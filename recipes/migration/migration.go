@@ -26,26 +26,6 @@ const metaPrefix = "meta-"
 // changed, or this program is older than the ensemble's znodes. Nothing was written.
 var ErrChanged = errors.New("the set differs from the migrations that have run")
 
-// Operation is one operation of a migration, made by [Create], [SetData] or [Delete].
-type Operation struct {
-	kind string
-	path string
-	data []byte
-}
-
-// Create creates a persistent znode. Its parent must exist.
-func Create(path string, data []byte) Operation {
-	return Operation{"create", path, bytes.Clone(data)}
-}
-
-// SetData sets the data of a znode that exists.
-func SetData(path string, data []byte) Operation {
-	return Operation{"set", path, bytes.Clone(data)}
-}
-
-// Delete deletes a znode that exists and has no children.
-func Delete(path string) Operation { return Operation{"delete", path, nil} }
-
 // Migration is a list of operations that run together, in order.
 type Migration []Operation
 
@@ -77,7 +57,8 @@ func NewManager(client *framework.Framework, lockPath string) (*Manager, error) 
 // transaction as a request can have, so each migration is applied whole or not at all. After an error the migrations
 // of earlier transactions stay, and the next Migrate goes on behind them. Migrate waits for other processes that run
 // the set. It returns nil if nothing is left to do. It returns [ErrChanged] if the migrations that have run
-// are not the first of the set. If an operation cannot be applied, the error names its path. If
+// are not the first of the set. If an operation cannot be applied, the error names its path; of the migrations that share its
+// transaction none is applied. If
 // [framework.OutcomeUnknown] is true for the error, the migrations may have been applied; the next Migrate finds out.
 func (m *Manager) Migrate(ctx context.Context, set Set) error {
 	return attempt.Wrapf(m.migrate(ctx, set), "migration: set %q", set.ID)
@@ -147,12 +128,18 @@ func (m *Manager) applySome(ctx context.Context, lease *locks.Lease, set Set) (e
 		_, err := lease.Transact(ctx, ops...)
 		switch {
 		case errors.Is(err, framework.ErrTooLarge) && n > 1:
-		case errors.Is(err, framework.ErrBadVersion):
+		case errors.Is(err, framework.ErrBadVersion) && isOf(err, set.MetadataPath):
 			return false, nil // another set has run: see what is recorded now
 		default:
 			return n == len(left), err
 		}
 	}
+}
+
+// isOf reports whether an error is of an operation on a path.
+func isOf(err error, path string) bool {
+	failed, ok := errors.AsType[*framework.OpError](err)
+	return ok && failed.Path == path
 }
 
 // left returns what has not run.
@@ -209,11 +196,7 @@ func (s Set) check() error {
 	}
 	for i, migration := range s.Migrations {
 		for n, o := range migration {
-			if o.kind == "" {
-				return fmt.Errorf("%w: operation %d of migration %d is the zero Operation, expected one of Create, SetData or Delete",
-					framework.ErrInvalidOption, n, i)
-			}
-			if err := framework.ValidatePath(o.path); err != nil {
+			if err := o.validate(); err != nil {
 				return fmt.Errorf("operation %d of migration %d: %w", n, i, err)
 			}
 			if isIn(o.path, s.MetadataPath) {
@@ -234,26 +217,11 @@ func isIn(path, folder string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }
 
-// isAbove reports whether the operation creates or deletes a folder of path. It could never be applied,
-// because path exists by then.
-func (o Operation) isAbove(path string) bool { return o.kind != "set" && isIn(path, o.path) }
-
-func (o Operation) op() framework.Op {
-	switch o.kind {
-	case "create":
-		return framework.CreateOp(o.path, o.data)
-	case "set":
-		return framework.SetDataOp(o.path, o.data)
-	default:
-		return framework.DeleteOp(o.path)
-	}
-}
-
-// hash is the SHA-256 of the operations, each as kind, path and data, with their lengths before them.
+// hash is the SHA-256 of the operations, each as kind with settings, path and data, with their lengths before them.
 func (m Migration) hash() []byte {
 	digest := sha256.New()
 	for _, o := range m {
-		for _, part := range [][]byte{[]byte(o.kind), []byte(o.path), o.data} {
+		for _, part := range [][]byte{[]byte(o.kind + o.settings()), []byte(o.path), o.data} {
 			// A hash returns no error.
 			_, _ = digest.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part))))
 			_, _ = digest.Write(part)

@@ -233,7 +233,7 @@ func TestMigrationBadInput(t *testing.T) {
 		`ID "", expected a name`:                       func(s *migration.Set) { s.ID = "" },
 		"metadata path":                                func(s *migration.Set) { s.MetadataPath = "x" },
 		"no migrations, expected":                      func(s *migration.Set) { s.Migrations = nil },
-		"operation 0 of migration 1 is":                func(s *migration.Set) { s.Migrations[1] = migration.Migration{{}} },
+		"operation 0 of migration 1: invalid":          func(s *migration.Set) { s.Migrations[1] = migration.Migration{{}} },
 		"operation 0 of migration 1: ":                 func(s *migration.Set) { s.Migrations[1] = migration.Migration{migration.Delete("y")} },
 		"the path belongs to something else":           func(s *migration.Set) { s.MetadataPath = "/taken" },
 		"the lock is at /locks/app":                    func(s *migration.Set) { s.MetadataPath = "/locks" },
