@@ -4,6 +4,7 @@ package schedule_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -143,6 +144,32 @@ func TestOutageThatTheLeaseOutlastsForgetsNoRun(t *testing.T) {
 		sleepInto(time.Hour, 35*time.Second)
 		require.NoError(t, w.server.Restart())
 		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, calls)
+		require.Len(t, w.ticks(schedule.Succeeded), 1)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+// TestRunIsRecordedByRestoredServers: they have begun a new history since the run began, in which the lease lives on.
+func TestRunIsRecordedByRestoredServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		calls := 0
+		s, err := schedule.New(zktest.Client(t, w.server), root, schedule.Job{
+			Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
+				calls++
+				backup := w.server.Backup()
+				return errors.Join(w.server.Stop(), w.server.Restore(backup, 1), w.server.Restart())
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		sleepInto(time.Hour, time.Minute)
 		synctest.Wait()
 		require.Equal(t, 1, calls)
 		require.Len(t, w.ticks(schedule.Succeeded), 1)
