@@ -5,6 +5,7 @@ package schedule_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -311,6 +312,45 @@ func TestOrderDuringARunIsForOneRunAfterIt(t *testing.T) {
 		require.True(t, calls[1].Manual)
 		require.Equal(t, calls[0].ended, calls[1].began)
 	})
+}
+
+// TestOrderDuringTheRunOfADeadReplica is for one run after the interrupted one, which is run again. While the job is
+// paused, it is for the interrupted run.
+func TestOrderDuringTheRunOfADeadReplica(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("paused %v", paused), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				job := minutely()
+				dies := job
+				running := make(chan struct{})
+				dies.Run = func(ctx context.Context, _ schedule.Tick) error {
+					close(running)
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				a := w.start("a", 0, dies)
+				<-running
+				a.die()
+				if paused {
+					require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+				}
+				require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+				w.start("b", 0, job)
+				time.Sleep(3 * time.Minute)
+				synctest.Wait()
+				w.check()
+				manual := 0
+				for _, c := range w.started()[1:] {
+					if c.Manual {
+						manual++
+					}
+				}
+				require.Equal(t, w.started()[0].Time, w.started()[1].Time, "%s", w.told())
+				require.Equal(t, map[bool]int{false: 1, true: 0}[paused], manual, "%s", w.told())
+			})
+		})
+	}
 }
 
 // TestPlanOfADeadReleaseIsForgotten by the next replica that starts, and that of a living one is not.
