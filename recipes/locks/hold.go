@@ -36,8 +36,7 @@ type hold struct {
 
 	ctx    context.Context // ends with the hold, by its release or loss
 	end    context.CancelCauseFunc
-	limit  *time.Timer // of WithMaxHold; nil without it
-	marked bool        // the marker of WithLockDelay names the node
+	marked bool // the marker of WithLockDelay names the node
 
 	keep func() bool // keeps abandon from running; true for one caller, unless it has begun
 
@@ -79,19 +78,13 @@ func (h *hold) begin() {
 	h.node.Held, h.node.Lose, h.node.Read = h.ctx, h.lose, h.noteRequest
 	h.keep = context.AfterFunc(h.parent, h.abandon)
 	if d := h.l.cfg.maxHold; d > 0 {
-		h.limit = time.AfterFunc(d, h.exceed)
+		limit := time.AfterFunc(d, h.exceed)
+		context.AfterFunc(h.ctx, func() { limit.Stop() })
 	}
 }
 
 // exceed ends a hold that has lasted for as long as it may.
 func (h *hold) exceed() { h.lose(&LostError{Reason: framework.ReasonMaxHold}) }
-
-// stopLimit frees what exceed would need.
-func (h *hold) stopLimit() {
-	if h.limit != nil {
-		h.limit.Stop()
-	}
-}
 
 // ended measures a hold that was released, or lost if there is a cause.
 func (h *hold) ended(ctx context.Context, cause error) {
@@ -118,7 +111,6 @@ func (h *hold) release() bool {
 		return false
 	}
 	h.end(ErrReleased)
-	h.stopLimit()
 	if h.cause() == ErrReleased { //nolint:errorlint // the cause is this very error
 		return true
 	}
@@ -132,7 +124,6 @@ func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
 	h.lost.Store(true)
-	h.stopLimit()
 	h.ended(context.Background(), cause)
 	h.endUse()
 	h.self.leave()

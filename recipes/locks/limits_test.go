@@ -60,6 +60,14 @@ func TestMaxHoldEndsTheContextBeforeTheNextHolderEnters(t *testing.T) {
 	}
 }
 
+// TestMaxHoldThatIsOverAtTheGrant is a loss as any other, also for the race detector.
+func TestMaxHoldThatIsOverAtTheGrant(t *testing.T) {
+	mutex := newMutex(t, zktest.Client(t, zktest.NewServer(t)), "/lock", locks.WithMaxHold(1))
+	for range 20 {
+		requireMaxHold(t, acquire(t, mutex).Release(context.Background()))
+	}
+}
+
 // TestMaxHoldCountsFromTheGrant and not from a re-entry, and a lease that was released in time is not lost.
 func TestMaxHoldCountsFromTheGrant(t *testing.T) {
 	o := newObserved()
