@@ -69,7 +69,7 @@ test-short: ## run the tests of the library that need no Java, check the documen
 
 test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; 200 kills and pauses of a fleet of jobs; the page in a browser, and its memory; the recipes on a server like ClickHouse Keeper
 	@.ci/install-deps long
-	$(GO) test -race -v -run '^TestBrowser' -timeout 20m ./recipes/inspect/page -browser=chromium-headless-shell
+	$(GO) test -race -v -run '^TestBrowser|^TestContentionOfMany' -timeout 20m ./recipes/inspect/page -browser=chromium-headless-shell -locks=10000
 	$(GO) -C $(COMMAND) test -v -run '^TestServeMemory$$' -timeout 20m . -served-locks=100000
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own

@@ -282,6 +282,11 @@
 //	curator.session.lease.remaining     gauge s                 server.address, server.port
 //	curator.client.operation.duration   histogram s             curator.operation, error.type
 //	curator.client.retries              counter {retry}         curator.operation
+//	curator.client.request.size         histogram By            curator.operation
+//	curator.client.response.size        histogram By            curator.operation
+//	curator.client.children             histogram {znode}
+//	curator.client.transaction.operations   histogram {operation}
+//	curator.client.size.warnings        counter {message}       curator.operation
 //	curator.session.guarded             gauge, with a guard
 //	curator.watch.active                updowncounter {watch}
 //	curator.cleanup.pending             updowncounter {deletion}
@@ -291,7 +296,9 @@
 // name of the state that was entered. An operation is a call of a verb with all its retries:
 // create, delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL,
 // set ACL, reconfig, ephemerals, all children number, identities, or pipeline for several
-// reads in one write. Calls that are refused for their arguments are not measured. Background
+// reads in one write. Sizes are of each request and its reply, and children of each list. A warning
+// is a request or a reply above three quarters of [WithMaxRequestSize]; the log has one in ten
+// minutes, with its path. Calls that are refused for their arguments are not measured. Background
 // deletions appear only in curator.cleanup.pending. error.type is an [ErrorType]. Successful
 // operations have no error.type.
 //

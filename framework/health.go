@@ -30,6 +30,9 @@ type Health struct {
 	// client has ended.
 	PendingCleanups int
 	OldestCleanup   time.Duration
+
+	// Sizes warn before a znode, a folder or a transaction is too large.
+	Sizes Sizes
 }
 
 // Health returns the client's condition at once. It asks no server.
@@ -37,6 +40,7 @@ func (f *Framework) Health() Health {
 	state, session := f.tracker.current()
 	h := Health{State: state, Session: session, Err: f.usable(), Identities: f.tracker.knownIdentities()}
 	h.PendingCleanups, h.OldestCleanup = f.janitor.Unfinished()
+	h.Sizes = f.sizes.snapshot(f.cfg.maxRequest)
 	switch {
 	case h.Err != nil:
 	case !state.IsConnected():
@@ -55,7 +59,8 @@ func (f *Framework) Done() <-chan struct{} { return f.ctx.Done() }
 // MarshalJSON encodes the state, the session, and the seconds for which the session is certain
 // to live, which are negative once it may have ended. It also encodes the identities, if they
 // are known, and the error, if any. While deletions go on in the background, it adds their
-// number and the age of the oldest in seconds.
+// number and the age of the oldest in seconds. Once a request or a reply was near the limit, it adds how many were, and
+// the largest of both in bytes.
 func (h Health) MarshalJSON() ([]byte, error) {
 	said := struct {
 		State   string   `json:"state"`
@@ -65,12 +70,18 @@ func (h Health) MarshalJSON() ([]byte, error) {
 		Error   string   `json:"error,omitempty"`
 		Pending int      `json:"cleanupsPending,omitempty"`
 		Oldest  float64  `json:"oldestCleanupSeconds,omitempty"`
+		Near    int64    `json:"sizeWarnings,omitempty"`
+		Request int      `json:"largestRequest,omitempty"`
+		Reply   int      `json:"largestReply,omitempty"`
 	}{State: h.State.String(), Session: h.Session.String(), Pending: h.PendingCleanups, Oldest: h.OldestCleanup.Seconds()}
 	for _, identity := range h.Identities {
 		said.Who = append(said.Who, identity.String())
 	}
 	if h.Session != nil {
 		said.Seconds = time.Until(h.Session.Deadline()).Seconds()
+	}
+	if said.Near = h.Sizes.Warnings; said.Near > 0 {
+		said.Request, said.Reply = h.Sizes.Request, h.Sizes.Reply
 	}
 	if h.Err != nil {
 		said.Error = h.Err.Error()

@@ -33,6 +33,8 @@ type call struct {
 	// optional is a call whose failure the outcome of a later call shows.
 	optional bool
 
+	length int32 // operations of a transaction
+
 	// decode reads the reply. It returns an error for unacceptable content; the decoder
 	// keeps an error for a malformed reply.
 	decode  func(*wire.Decoder) error
@@ -73,6 +75,8 @@ type requests struct {
 
 	started atomic.Bool // calls can be made, or wait for a connection
 	closed  atomic.Bool // Close has begun
+
+	sizes sizes
 
 	background background
 }
@@ -162,6 +166,7 @@ func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.C
 				err, accepted = c.keep(err), nil // the reply was skipped, and the connection goes on
 			}
 		} else {
+			r.measure(ctx, c, reply)
 			err = c.replied(reply, sent[i])
 		}
 		if err != nil && first == nil && !c.optional {

@@ -43,6 +43,7 @@ type telemetry struct {
 	retries     metric.Int64Counter
 	transitions metric.Int64Counter
 	gauges      gauges
+	sizes       sizeInstruments
 	paths       bool
 
 	server       atomic.Pointer[[]attribute.KeyValue] // of the newest connection
@@ -65,14 +66,17 @@ func newTelemetry(cfg *config) (*telemetry, error) {
 	t.transitions, errs[2] = meter.Int64Counter("curator.session.transitions",
 		metric.WithUnit("{transition}"), metric.WithDescription("Changes of the connection state."))
 	t.gauges, errs[3] = newGauges(meter)
+	var sized [5]error
+	t.sizes, sized = newSizeInstruments(meter)
 	t.server.Store(new([]attribute.KeyValue))
-	if err := errors.Join(errs[:]...); err != nil {
+	if err := errors.Join(append(errs[:], sized[:]...)...); err != nil {
 		return nil, err
 	}
 	// A counter that first appears with its first event hides that event from queries for
 	// its increase.
 	for _, op := range measuredOperations {
-		t.retries.Add(context.Background(), 0, metric.WithAttributes(keyOperation.String(op.name)))
+		t.retries.Add(context.Background(), 0, t.sizes.of[op.name])
+		t.sizes.warnings.Add(context.Background(), 0, t.sizes.of[op.name])
 	}
 	return t, nil
 }

@@ -76,6 +76,10 @@ func (o *observed) values(t *testing.T) map[string]float64 {
 				for _, p := range data.DataPoints {
 					add(p.Attributes, float64(p.Count))
 				}
+			case metricdata.Histogram[int64]:
+				for _, p := range data.DataPoints {
+					add(p.Attributes, float64(p.Count))
+				}
 			default:
 				require.Fail(t, "an instrument of a kind that is not in the table", "%s: %T", m.Name, m.Data)
 			}

@@ -195,7 +195,7 @@ func (f *Framework) Transact(ctx context.Context, ops ...Op) ([]OpResult, error)
 	}
 	reply := transaction{f: f, ops: ops}
 	body, err := f.encodeTransaction(ops)
-	c := &call{operation: opTransact, path: ops[0].path, body: body, decode: reply.decode}
+	c := &call{operation: opTransact, path: ops[0].path, body: body, length: int32(len(ops)), decode: reply.decode}
 	attempt := func(ctx context.Context) error { return reply.attempt(ctx, c) }
 	err = f.run(ctx, opTransact, ops[0].path, plan{attempt: attempt}, err)
 	switch {

@@ -22,7 +22,8 @@
 //	defer registration.Remove()
 //
 // A Set does not replay earlier values. To learn the present state too, add the listener first and then read the state:
-// the listener misses nothing, but may receive a state that was read already.
+// the listener misses nothing, but may receive a state that was read already. The notifying side can do better: it gives
+// the present state to [Set.Add], under the lock under which it notifies.
 //
 // # Order
 //

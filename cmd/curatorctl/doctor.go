@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"net"
 	"regexp"
 	"slices"
@@ -40,25 +39,31 @@ type ailment struct {
 	Where string `json:"where"` // server, session or path
 	Text  string `json:"text"`
 	Mend  string `json:"mend"`
+	More  int    `json:"more,omitempty"` // of the last one of its kind that is kept: others that are left out
 }
 
 // doctor gathers findings.
 type doctor struct {
 	*call
 	found []ailment
-	more  map[string]int // findings by kind, those that are not kept too
+	last  map[string]int // place of the last finding of a kind
+	kept  map[string]int // findings of a kind
 }
 
 func (d *doctor) findf(about, where, mend, format string, args ...any) {
-	if d.more[about]++; d.more[about] <= shownOfOne {
-		d.found = append(d.found, ailment{about, where, fmt.Sprintf(format, args...), mend})
+	if d.kept[about] == shownOfOne {
+		d.found[d.last[about]].More++
+		return
 	}
+	d.kept[about]++
+	d.last[about] = len(d.found)
+	d.found = append(d.found, ailment{about, where, fmt.Sprintf(format, args...), mend, 0})
 }
 
 // verbDoctor looks for what will hurt.
 func verbDoctor(*flag.FlagSet) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
-		d := &doctor{call: c, found: []ailment{}, more: make(map[string]int)}
+		d := &doctor{call: c, found: []ailment{}, last: make(map[string]int), kept: make(map[string]int)}
 		safe := d.examineServers(ctx)
 		d.examineSessions(ctx, safe)
 		if err := d.examineTree(ctx, []string{c.arg(0, "/")}); err != nil {
@@ -85,10 +90,8 @@ func (d *doctor) write() error {
 		if err := d.println(fmt.Sprintf("%s: %s: %s\n    %s", a.About, printable(a.Where), printable(a.Text), a.Mend)); err != nil {
 			return err
 		}
-	}
-	for _, a := range slices.Sorted(maps.Keys(d.more)) {
-		if n := d.more[a] - shownOfOne; n > 0 {
-			if err := d.println(fmt.Sprintf("%s: %d more", a, n)); err != nil {
+		if a.More > 0 {
+			if err := d.println(fmt.Sprintf("%s: %d more", a.About, a.More)); err != nil {
 				return err
 			}
 		}

@@ -110,6 +110,26 @@ func TestDoctorFindsEachAilment(t *testing.T) {
 	require.Len(t, slices.Collect(strings.Lines(text)), 2*(14+1+2), "and no more, but the same of /long and of other faults: %s", text)
 }
 
+// TestDoctorCountsWhatItLeavesOut: it shows ten findings of a kind, and says how many more there are, as text and as JSON.
+func TestDoctorCountsWhatItLeavesOut(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	for i := range 12 {
+		_, err := client.Create(t.Context(), fmt.Sprint("/large-", i), make([]byte, 600_000))
+		require.NoError(t, err)
+	}
+	require.Contains(t, curatorctl(t, server.Addr(), "", "doctor").stdout, "\nsize: 2 more\n")
+	var found []ailment
+	require.NoError(t, json.Unmarshal([]byte(curatorctl(t, server.Addr(), "", "doctor", "-o", "json").stdout), &found))
+	var more []int
+	for _, a := range found {
+		if a.About == "size" {
+			more = append(more, a.More)
+		}
+	}
+	require.Equal(t, []int{0, 0, 0, 0, 0, 0, 0, 0, 0, 2}, more)
+}
+
 // illServer changes what a server answers to words.
 type illServer struct {
 	net.Conn

@@ -5,7 +5,9 @@ package main
 import (
 	"context"
 	"flag"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/partition"
@@ -79,15 +81,9 @@ func (c *call) writePartitions(a partition.Assignment) error {
 	}
 	cells := [][]string{{"MEMBER", "CAPACITY", "WANTED", "HELD", "STATE"}}
 	for _, m := range a.Members {
-		state := "alive"
-		if !m.Alive {
-			state = "gone"
-		}
-		if m.Drained {
-			state += ", drained"
-		}
+		state := printable(m.Describe())
 		if !m.Until.IsZero() {
-			state = "away, awaited until " + moment(m.Until)
+			state += ", awaited until " + moment(m.Until)
 		}
 		cells = append(cells, []string{printable(m.ID), strconv.Itoa(m.Capacity), strconv.Itoa(m.Wanted), strconv.Itoa(m.Held), state})
 	}
@@ -96,7 +92,7 @@ func (c *call) writePartitions(a partition.Assignment) error {
 	}
 	head := []string{"PARTITION", "OWNER", "HOLDER", "SINCE", "WAITING", "STATE"}
 	if c.output == "wide" {
-		head = append(head, "TOKEN", "LOAD")
+		head = append(head, "TOKEN", "LOAD", "STANDBYS")
 	}
 	cells = [][]string{head}
 	for _, p := range a.Partitions {
@@ -119,9 +115,21 @@ func partitionCells(p partition.State, wide bool) []string {
 	}
 	cells := []string{printable(p.Name), orDash(p.Owner), orDash(p.Holder), since, strconv.Itoa(p.Waiting), state}
 	if wide {
-		cells = append(cells, token, strconv.Itoa(p.Load))
+		cells = append(cells, token, strconv.Itoa(p.Load), orDash(standbys(p)))
 	}
 	return cells
+}
+
+// standbys lists the standbys of a partition, and which are not prepared yet.
+func standbys(p partition.State) string {
+	var list []string
+	for _, id := range p.Standbys {
+		if !slices.Contains(p.Prepared, id) {
+			id += " (preparing)"
+		}
+		list = append(list, id)
+	}
+	return strings.Join(list, ", ")
 }
 
 func orDash(text string) string {

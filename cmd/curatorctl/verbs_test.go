@@ -1097,3 +1097,11 @@ func TestVerbsTerminalsObeyNothing(t *testing.T) {
 	require.Equal(t, exitNoPerm, got.status)
 	require.Contains(t, got.stderr, `/secret\u202egpj`)
 }
+
+// TestVerbsShowStandbys: which members stand by for a partition, and which of them are not prepared.
+func TestVerbsShowStandbys(t *testing.T) {
+	p := partition.State{Name: "orders", Owner: "a", Holder: "a", Standbys: []string{"b", "c"}, Prepared: []string{"c"}}
+	cells := partitionCells(p, true)
+	require.Equal(t, "b (preparing), c", cells[len(cells)-1])
+	require.Equal(t, "-", partitionCells(partition.State{}, true)[len(cells)-1])
+}

@@ -22,7 +22,8 @@ import (
 
 // TestConvergence has a writer run random programs on a small tree, while the connection of the
 // client with the cache suffers. In the end the cache must equal the part of the tree that its
-// limits select, and so must the stream of its listener when it is replayed. On the way the
+// limits select, and so must the streams of its listeners when they are replayed, of which one
+// comes late. The index must have what the picture has. On the way a
 // listener must have been told only states that the server had, of each path in the server's
 // order, and none twice. The cache must have read nothing that it does not keep.
 func TestConvergence(t *testing.T) {
@@ -45,7 +46,7 @@ type program struct {
 	server           *zkserver.Server
 	writer, follower *framework.Framework
 	cache            *cache.CuratorCache
-	told             *record
+	told, late       *record
 	limits           limited
 	names            []string        // of the tree
 	forbidden        func() []string // requests
@@ -65,7 +66,8 @@ func newProgram(t *testing.T, version string, seed uint64) *program {
 		p.limits, p.names = allLimits[1+seed/2%uint64(len(allLimits)-1)], everywhere
 	}
 	p.forbidden = p.limits.watchReads(t, p.server, p.writer)
-	p.cache = newCache(t, p.follower, "/tree", p.limits.opts...)
+	index := cache.WithIndex("words", words)
+	p.cache = newCache(t, p.follower, "/tree", append([]cache.Option{index}, p.limits.opts...)...)
 	p.told = listenTo(p.cache)
 	return p
 }
@@ -76,7 +78,10 @@ func (p *program) run() {
 	}
 	p.began = p.follower.History()
 	require.NoError(p, p.cache.Start())
-	for range 40 {
+	for i := range 40 {
+		if i == 20 {
+			p.late = listenTo(p.cache, cache.WithReplay())
+		}
 		switch p.rng.IntN(10) {
 		case 0, 1:
 			p.hurt()
@@ -178,15 +183,28 @@ func (p *program) judge() {
 		require.Equal(p, p.history[path][data.Stat.Mzxid], string(data.Data), path)
 	}
 	requireSameNodes(p, tree, shown, "the picture")
-	told := p.replay()
-	for path, stat := range told {
-		// What a listener is not told: that a later history has the same data, with other numbers.
-		same := p.history[path][stat.Mzxid] == p.history[path][tree[path].Mzxid]
-		if _, found := tree[path]; found && same && p.follower.History() != p.began {
-			told[path] = tree[path]
+	for path, data := range p.cache.Stream() {
+		require.Contains(p, byWord(p, p.cache, string(data.Data)), path)
+	}
+	for number := range 1000 {
+		found, err := p.cache.ByIndex("words", strconv.Itoa(number))
+		require.NoError(p, err)
+		for _, data := range found {
+			require.Equal(p, shown[data.Path], data.Stat)
+			require.Equal(p, strconv.Itoa(number), string(data.Data))
 		}
 	}
-	requireSameNodes(p, tree, told, "the stream")
+	for what, record := range map[string]*record{"the stream": p.told, "the late stream": p.late} {
+		told := p.replay(record)
+		for path, stat := range told {
+			// What a listener is not told: that a later history has the same data, with other numbers.
+			same := p.history[path][stat.Mzxid] == p.history[path][tree[path].Mzxid]
+			if _, found := tree[path]; found && same && p.follower.History() != p.began {
+				told[path] = tree[path]
+			}
+		}
+		requireSameNodes(p, tree, told, what)
+	}
 }
 
 func requireSameNodes(p *program, want, got map[string]framework.Stat, what string) {
@@ -197,14 +215,14 @@ func requireSameNodes(p *program, want, got map[string]framework.Stat, what stri
 	}
 }
 
-// replay does what the listener was told, and checks it against the history.
-func (p *program) replay() map[string]framework.Stat {
+// replay does what a listener was told, and checks it against the history.
+func (p *program) replay(told *record) map[string]framework.Stat {
 	synctest.Wait() // the listener has been told everything
 	at := map[string]framework.Stat{}
 	newest := map[string]int64{}
 	initialized := 0
-	for len(p.told.events) > 0 {
-		e := <-p.told.events
+	for len(told.events) > 0 {
+		e := <-told.events
 		have, found := at[e.Path]
 		switch e.Type {
 		case cache.Initialized:

@@ -138,3 +138,60 @@ func ExampleCuratorCache_WaitFor() {
 	// Output:
 	// ready
 }
+
+// Find znodes by what is in their data.
+func ExampleWithIndex() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx := context.Background()
+	for path, zone := range map[string]string{"/nodes/1": "east", "/nodes/2": "west", "/nodes/3": "east"} {
+		_, err := client.Create(ctx, path, []byte(zone), framework.CreatingParentsIfNeeded())
+		check(err)
+	}
+	c, err := cache.NewCuratorCache(client, "/nodes", cache.WithIndex("zone", func(node *cache.ChildData) []string {
+		return []string{string(node.Data)}
+	}))
+	check(err)
+	defer c.Close() // the error is always nil
+	check(c.Start())
+	check(c.Fresh(ctx))
+	found, err := c.ByIndex("zone", "east")
+	check(err)
+	for _, node := range found {
+		fmt.Println(node.Path)
+	}
+	// Unordered output:
+	// /nodes/1
+	// /nodes/3
+}
+
+// Two components share one cache. The second comes late, and is told what is there.
+func ExampleShared() {
+	client, closeAll := exampleClient()
+	defer closeAll()
+	ctx := context.Background()
+	_, err := client.Create(ctx, "/nodes/1", nil, framework.CreatingParentsIfNeeded())
+	check(err)
+	nodes, err := cache.NewShared(client, "/nodes")
+	check(err)
+
+	first, giveBack, err := nodes.Open()
+	check(err)
+	defer giveBack()
+	check(first.Fresh(ctx))
+
+	second, giveBack, err := nodes.Open()
+	check(err)
+	defer giveBack()
+	told := make(chan cache.Event, 10)
+	registration := second.Listen(func(e cache.Event) { told <- e }, cache.WithReplay())
+	defer registration.Remove()
+	for range 3 {
+		e := <-told
+		fmt.Println(e.Type, e.Path)
+	}
+	// Output:
+	// NODE_CREATED /nodes
+	// NODE_CREATED /nodes/1
+	// INITIALIZED
+}

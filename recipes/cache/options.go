@@ -18,6 +18,7 @@ type config struct {
 	inflated   int // bytes
 	keep       bool
 	storage    CuratorCacheStorage
+	indexes    []*index
 }
 
 // validate checks the options together.

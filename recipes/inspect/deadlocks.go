@@ -59,8 +59,11 @@ func (e *DeadlockError) Error() string { return strings.ReplaceAll(e.String(), "
 // the contender with this token waits in, and returns it as a [*DeadlockError]. Of the contenders of a cycle only the last
 // one that came gets it at first. The others get it, too, once that one has waited for longer than 3*d. SearchDeadlock looks
 // as [Deadlocks] does, with d, but 5 seconds at most, between the looks.
+//
+// A search reads all folders and contenders there, 32 MB at most, which is more than 20,000 locks. See [WithMemoryLimit].
+// If there is more, and no cycle in what was read, the error says so. A view of the client with a namespace makes searches small.
 func SearchDeadlock(ctx context.Context, client *framework.Framework, token int64, d time.Duration) (deadlock, err error) {
-	found, err := Deadlocks(ctx, client, "/", LongerThan(min(d, standsFor)))
+	found, isPartial, err := deadlocks(ctx, client, "/", LongerThan(min(d, standsFor)), WithMemoryLimit(searchLimit))
 	for _, cycle := range found {
 		last, has := cycle.Waits[0].Waiter, false
 		for _, w := range cycle.Waits {
@@ -73,8 +76,15 @@ func SearchDeadlock(ctx context.Context, client *framework.Framework, token int6
 			return &DeadlockError{cycle}, nil
 		}
 	}
+	if err == nil && isPartial {
+		err = fmt.Errorf("inspect: there is more below %s than the %d bytes that are searched for deadlocks: use a view with a namespace",
+			client.FullPath("/"), searchLimit)
+	}
 	return nil, err
 }
+
+// searchLimit bounds what an acquisition reads.
+const searchLimit = 32 << 20
 
 // Has reports whether a lock is part of the cycle.
 func (d Deadlock) Has(path string) bool {
@@ -103,27 +113,32 @@ const standsFor = 5 * time.Second
 // in the background. A LeaderSelector of Java has the names of a mutex. Its data is an id and no address, so
 // Deadlocks also passes over a contender of Java for a mutex whose client has other default data than an address.
 func Deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Deadlock, error) {
+	found, _, err := deadlocks(ctx, client, path, opts...)
+	return found, err
+}
+
+func deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) (found []Deadlock, isPartial bool, err error) {
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, false, fmt.Errorf("inspect: %s: %w", path, err)
 	}
 	first, err := waitsBelow(ctx, client, path, opts)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	found := first.cycles()
+	found = first.cycles()
 	if len(found) == 0 {
-		return nil, nil
+		return nil, first.isPartial, nil
 	}
 	attempt.Sleep(ctx, cmp.Or(cfg.longerThan, standsFor))
 	if err := client.Sync(ctx, path); err != nil {
-		return nil, fmt.Errorf("inspect: %w", err)
+		return nil, false, fmt.Errorf("inspect: %w", err)
 	}
 	again, err := waitsBelow(ctx, client, path, opts)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	return slices.DeleteFunc(found, func(d Deadlock) bool { return !again.has(d) }), nil
+	return slices.DeleteFunc(found, func(d Deadlock) bool { return !again.has(d) }), first.isPartial, nil
 }
 
 // wait is a contender that waits.
@@ -139,6 +154,8 @@ type wait struct {
 type waits struct {
 	of    map[int64][]*wait             // by session
 	holds map[string]*locks.Participant // by what ownUUID says
+
+	isPartial bool // as the survey
 }
 
 func waitsBelow(ctx context.Context, client *framework.Framework, path string, opts []Option) (waits, error) {
@@ -147,12 +164,13 @@ func waitsBelow(ctx context.Context, client *framework.Framework, path string, o
 		return waits{}, err
 	}
 	all := waitsIn(survey.Recipes)
+	all.isPartial = survey.Partial
 	all.settle()
 	return all, nil
 }
 
 func waitsIn(recipes []Recipe) waits {
-	all := waits{make(map[int64][]*wait), make(map[string]*locks.Participant)}
+	all := waits{of: make(map[int64][]*wait), holds: make(map[string]*locks.Participant)}
 	groups := make(map[string]bool) // folders of the locks of partitions
 	for _, r := range recipes {
 		if r.Kind == Partitions {

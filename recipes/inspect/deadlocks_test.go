@@ -5,6 +5,7 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -477,4 +478,22 @@ func TestDeadlocksAreDissolved(t *testing.T) {
 		}
 		require.Equal(t, 1, failed)
 	})
+}
+
+// TestSearchDeadlockIsBounded: an acquisition reads no more than 32 MB, and says when there is more.
+func TestSearchDeadlockIsBounded(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	found, err := inspect.SearchDeadlock(t.Context(), client, 1, time.Second)
+	require.NoError(t, err)
+	require.NoError(t, found)
+	for i := range 40 { // lists of a megabyte each
+		put(t, client, fmt.Sprintf("/names/%d/%s", i, strings.Repeat("n", 1_000_000)))
+	}
+	found, err = inspect.SearchDeadlock(t.Context(), client, 1, time.Second)
+	require.ErrorContains(t, err, "more below / than the 33554432 bytes that are searched for deadlocks: use a view with a namespace")
+	require.NoError(t, found)
+	names, err := client.UsingNamespace("names/7")
+	require.NoError(t, err)
+	_, err = inspect.SearchDeadlock(t.Context(), names, 1, time.Second)
+	require.NoError(t, err)
 }

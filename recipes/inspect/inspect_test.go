@@ -577,6 +577,19 @@ func TestInspectPanicOfUserCodeFailsTheWalk(t *testing.T) {
 	require.ErrorContains(t, err, "user code panicked: the user's own fault")
 }
 
+// TestWaitersForPermitsCount, those too whose nodes are not read. A client of another library may wait for a permit without
+// a turn.
+func TestWaitersForPermitsCount(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for i := range 5 {
+		putAs(t, client, framework.Ephemeral, fmt.Sprintf("/sem/leases/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3%d-lease-%010d", i, i))
+	}
+	for _, opts := range [][]inspect.Option{nil, {inspect.HeadsOnly()}} {
+		r := only(t, client, "/sem", append(opts, inspect.WithMaxLeases(2))...)
+		require.Equal(t, []int{2, 3}, []int{r.Holders, r.Waiters})
+	}
+}
+
 // TestAMemoryLimit leaves out what does not fit, and says so: long data, folders with very many children, participants.
 // What fits is the same as without a limit.
 func TestAMemoryLimit(t *testing.T) {

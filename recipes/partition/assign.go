@@ -38,10 +38,11 @@ type candidate struct {
 // terms say what an assignment may do.
 type terms struct {
 	rebalance bool
-	most      int               // moves, for balance and from drained members together
-	drains    int               // moves from drained members, not more than most
-	still     map[string]bool   // partitions that do not move now
-	pins      map[string]string // the members that partitions must have, if they are there
+	most      int                 // moves, for balance and from drained members together
+	drains    int                 // moves from drained members, not more than most
+	still     map[string]bool     // partitions that do not move now
+	pins      map[string]string   // the members that partitions must have, if they are there
+	warm      map[string][]string // the members that get partitions first which no member has
 }
 
 // atWill has no bounds.
@@ -233,7 +234,7 @@ func (b *balance) place(free []part) {
 		byID[h.id] = h
 	}
 	for _, p := range free {
-		to := b.ranking[0]
+		to := b.lightest(b.terms.warm[p.name], byID)
 		if pin := byID[b.terms.pins[p.name]]; pin != nil {
 			pin.pinned = append(pin.pinned, p)
 			b.weigh(pin, p.weight)
@@ -245,6 +246,20 @@ func (b *balance) place(free []part) {
 	for _, h := range b.holders {
 		slices.SortFunc(h.parts, byWeight)
 	}
+}
+
+// lightest returns the one of these members that lacks most, of all if none of these may have partitions.
+func (b *balance) lightest(ids []string, byID map[string]*holder) *holder {
+	var found []*holder
+	for _, id := range ids {
+		if h := byID[id]; h != nil && !h.drained {
+			found = append(found, h)
+		}
+	}
+	if len(found) == 0 {
+		return b.ranking[0]
+	}
+	return slices.MinFunc(found, byExcess)
 }
 
 // weigh changes the load of a holder, and its place in the ranking.

@@ -43,6 +43,27 @@ type Peer struct {
 
 	// Load is the reported load of the partitions that the plan gives to it.
 	Load int `json:"load,omitempty"`
+
+	Zone     string `json:"zone,omitempty"`
+	Standbys int    `json:"standbys,omitempty"` // for how many partitions it stands by
+}
+
+// Describe describes the state of the member in a few words.
+func (m Peer) Describe() string {
+	text := "gone"
+	switch {
+	case m.Alive:
+		text = "alive"
+	case !m.Until.IsZero():
+		text = "away"
+	}
+	if m.Drained {
+		text += ", drained"
+	}
+	if m.Zone != "" {
+		text += ", in " + m.Zone
+	}
+	return text
 }
 
 // State is the state of a partition of a group. The partition is on its way while Owner and
@@ -69,6 +90,10 @@ type State struct {
 
 	// Load is what [Partition.ReportLoad] has told last, 0 if there is none.
 	Load int `json:"load,omitempty"`
+
+	// Standbys are the members that stand by, and Prepared those of them whose prepare has returned: see [WithStandbys].
+	Standbys []string `json:"standbys,omitempty"`
+	Prepared []string `json:"prepared,omitempty"`
 }
 
 // OnItsWay reports whether the partition's owner does not have it yet.
@@ -138,19 +163,22 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	if err != nil {
 		return Assignment{}, err
 	}
-	owners, loads := make(map[string]string), s.loads()
+	owners, loads, warm, standbys := make(map[string]string), s.loads(), s.warm(), make(map[string][]string)
 	members := make(map[string]*Peer)
 	for id, m := range s.members {
-		members[id] = &Peer{ID: id, Capacity: m.Capacity, Alive: true, Drained: s.isDrained(id)}
+		members[id] = &Peer{ID: id, Capacity: m.Capacity, Alive: true, Drained: s.isDrained(id), Zone: m.Zone}
 	}
 	for id, sh := range s.shares {
 		if members[id] == nil {
-			members[id] = &Peer{ID: id, Capacity: sh.Capacity}
+			members[id] = &Peer{ID: id, Capacity: sh.Capacity, Zone: sh.Zone}
 		}
 		if away, found := s.away[id]; found {
 			members[id].Until = away.until()
 		}
-		members[id].Wanted = len(sh.Partitions)
+		members[id].Wanted, members[id].Standbys = len(sh.Partitions), len(sh.Standbys)
+		for _, name := range sh.Standbys {
+			standbys[name] = append(standbys[name], id)
+		}
 		for _, name := range sh.Partitions {
 			owners[name] = id
 			members[id].Load += loads[name]
@@ -160,6 +188,7 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	for _, q := range partitions {
 		p := q.state(s.owners)
 		p.Owner, p.Load, p.Pinned = owners[p.Name], loads[p.Name], s.orders.Pinned[p.Name]
+		p.Standbys, p.Prepared = slices.Sorted(slices.Values(standbys[p.Name])), warm[p.Name]
 		p.Excluded = slices.Contains(s.orders.Excluded, p.Name)
 		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 && !p.Excluded {
 			continue

@@ -85,6 +85,19 @@
 //
 // Operators have [Drain], [Pin] and [Exclude], as "curatorctl partitions drain PATH MEMBER".
 //
+// # Warm standbys in other zones
+//
+// Suppose that a member must read much before it can work on a partition. [WithStandbys] has other members do that
+// in advance, in another zone if [WithZone] names zones:
+//
+//	member, err := partition.New(client, path, set, partition.WithZone(rack),
+//		partition.WithStandbys(1, func(ctx context.Context, name string) error {
+//			return replicas.Follow(ctx, name) // returns when it has caught up, and follows until ctx ends
+//		}))
+//
+// When the owner goes, a prepared standby takes over first. In a planned move the new owner prepares before it asks
+// for the partition.
+//
 // # When a function fails
 //
 // An error or a panic ends the function of that partition only. The member keeps the partition, and
@@ -107,14 +120,14 @@
 //     policy promises. Use the token against late writes of a holder that was paused.
 //   - While a member lives, each partition has a holder soon: a few round trips after a member
 //     has left, and a session timeout after a member was killed. [WithReturn] adds its time. A function that does not return
-//     delays that.
+//     delays that, and so does the prepare of [WithStandbys] where no standby is prepared.
 //   - Each member has a share of the partitions by its capacity, rounded up or down. Members of
 //     equal capacity differ by one at most.
 //   - With loads, no member is beyond its part of the load by more than a tenth and the lightest of its
 //     partitions. While all members are within a tenth of their parts, nothing moves.
 //   - A join or a leave of one of N members of equal capacity moves at most ceil(P/N) of P
 //     partitions, and none between members that stay. With different capacities balance may need
-//     a few more moves.
+//     a few more moves. What a standby has too much after it has taken over moves again.
 //
 // # What is not promised
 //
@@ -131,7 +144,8 @@
 // each member and its share, and about six requests for each partition that it gets. A member that
 // gives partitions up reads its share and releases them. All other members make no request.
 // recipes/SIZING.md has figures. Loads cost a member one write in [LoadPeriod], and the next member one
-// read. One member reads the whole plan in that time.
+// read. One member reads the whole plan in that time. Standbys make the plan longer by their number of names, and
+// cost a member one write for all that it has prepared within a second.
 //
 // # Metrics
 //

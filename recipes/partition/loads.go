@@ -39,17 +39,22 @@ func (p Partition) ReportLoad(load int) error {
 	return nil
 }
 
-// writeLoads writes the loads of this member's partitions into its znode, as rarely as LoadPeriod says.
-func (r *run) writeLoads() {
+// writeReports writes into this member's znode the loads of its partitions, as rarely as LoadPeriod says, and for
+// which it is a warm standby.
+func (r *run) writeReports() {
 	var written []byte
 	for {
+		pause := LoadPeriod
 		select {
 		case <-r.reports:
+		case <-r.prepared:
+			pause = preparedPeriod
 		case <-r.ctx.Done():
 			return
 		}
 		select {
-		case <-time.After(LoadPeriod):
+		case <-time.After(pause):
+		case <-r.prepared:
 		case <-r.ctx.Done():
 			return
 		}
@@ -57,7 +62,8 @@ func (r *run) writeLoads() {
 		case <-r.reports: // the data has it
 		default:
 		}
-		data := r.registration().encode()
+		g := r.registration()
+		data := g.encode()
 		if bytes.Equal(data, written) {
 			continue
 		}
@@ -73,8 +79,8 @@ func (r *run) writeLoads() {
 		}
 		written = data
 		r.mu.Lock()
-		first := !r.loaded
-		r.loaded = true
+		first := !r.loaded && len(g.Loads) > 0
+		r.loaded = r.loaded || first
 		r.mu.Unlock()
 		if first { // perhaps no head looks at loads yet
 			r.nudge()
@@ -93,8 +99,12 @@ func (r *run) registration() registration {
 		if p.load > 0 {
 			g.Loads[name] = p.load
 		}
+		if p.standby && p.warm.isReady() {
+			g.Prepared = append(g.Prepared, name)
+		}
 	}
 	r.mu.Unlock()
+	slices.Sort(g.Prepared)
 	room := r.client.MaxRequestSize() / 2
 	for _, name := range slices.SortedFunc(maps.Keys(g.Loads), func(a, b string) int {
 		return cmp.Or(cmp.Compare(g.Loads[b], g.Loads[a]), cmp.Compare(a, b))
@@ -120,5 +130,5 @@ func (r *run) followLoads() {
 func (r *run) plansAgain(plan *root) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.weighs || r.loaded && !plan.Weighs || r.drained != nil && r.share != nil && len(r.share.Partitions) > 0
+	return r.weighs || r.loaded && !plan.Weighs || r.drained != nil && r.share != nil && len(r.share.Partitions)+len(r.share.Standbys) > 0
 }

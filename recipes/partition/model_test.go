@@ -31,7 +31,7 @@ import (
 // balanced by number or by load, and then a join or a leave moves one share and nothing else. When all members leave and
 // only newcomers stay, each partition has a holder at once, or when the others are no longer awaited. A member
 // that returns in time gets its partitions, and nothing moves. A budget of moves is kept, and a member that was
-// drained has nothing. Znodes among the members that are no
+// drained has nothing. When a zone is lost, standbys of other zones get its partitions first. Znodes among the members that are no
 // members change nothing. Nothing is left.
 func TestModel(t *testing.T) {
 	programs, rounds := 16, 3
@@ -49,6 +49,7 @@ func TestModel(t *testing.T) {
 				}
 				m.heal()
 				m.moveOneShare()
+				m.loseZone()
 				m.handOver()
 			}
 			m.end()
@@ -68,6 +69,8 @@ type model struct {
 	set     []string
 	returns time.Duration // of all members
 	most    int           // moves at a time, 0 for any number
+	settle  time.Duration
+	warmth  *warmth // of programs with zones and standbys
 }
 
 func newModel(t *testing.T, n int, random *rand.Rand) *model {
@@ -78,7 +81,11 @@ func newModel(t *testing.T, n int, random *rand.Rand) *model {
 	m.changeSet(false)
 	policy := []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy}[random.IntN(3)]
 	settle := []time.Duration{0, 100 * time.Millisecond, time.Second}[random.IntN(3)]
+	m.settle = settle
 	m.opts = []partition.Option{partition.WithLockOptions(locks.WithErrorPolicy(policy)), partition.WithSettle(settle)}
+	if n%4 == 0 {
+		m.warmth = newWarmth([]time.Duration{0, time.Second}[random.IntN(2)])
+	}
 	if n%3 == 1 {
 		m.changeLoads()
 	}
@@ -90,7 +97,8 @@ func newModel(t *testing.T, n int, random *rand.Rand) *model {
 		m.returns = 20 * time.Second
 		m.opts = append(m.opts, partition.WithReturn(m.returns))
 	}
-	m.didf("program %d, policy %v, settle %v, loads %v, return %v, %d moves at a time", n, policy, settle, m.loads != nil, m.returns, m.most)
+	m.didf("program %d, policy %v, settle %v, loads %v, return %v, %d moves at a time, standbys %v", n, policy, settle, m.loads != nil,
+		m.returns, m.most, m.warmth != nil)
 	m.joinOne(true)
 	return m
 }
@@ -101,7 +109,7 @@ func (m *model) joinOne(equal bool) string {
 	if m.members[id] != nil {
 		return id
 	}
-	opts := m.opts
+	opts := m.optionsOf(id)
 	if !equal && m.random.IntN(4) == 0 {
 		m.weights[id] = 2 + m.random.IntN(3)
 		opts = append(slices.Clip(opts), partition.WithCapacity(m.weights[id]))
@@ -109,6 +117,16 @@ func (m *model) joinOne(equal bool) string {
 	m.members[id] = m.join(id, opts...)
 	return id
 }
+
+// optionsOf returns the options of a member of equal capacity. There are three zones.
+func (m *model) optionsOf(id string) []partition.Option {
+	if m.warmth == nil {
+		return m.opts
+	}
+	return append(slices.Clip(m.opts), m.warmth.of(m.tb, 1, id, zoneOf(id))...)
+}
+
+func zoneOf(id string) string { return fmt.Sprintf("zone-%d", id[len(id)-1]%3) }
 
 func (m *model) changeSet(exists bool) {
 	m.set = nil
@@ -229,7 +247,7 @@ func (m *model) handOver() {
 	left := time.Now()
 	for _, name := range m.set {
 		for m.owner(name) == "" {
-			require.Less(m.tb, time.Since(left), m.returns+time.Second, "%s has no holder, and newcomers are there:\n%s", name, m.told())
+			require.Less(m.tb, time.Since(left), m.unowned(), "%s has no holder, and newcomers are there:\n%s", name, m.told())
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -329,7 +347,7 @@ func (m *model) requireLoad(id string, capacities int) {
 func (m *model) moveOneShare() {
 	if m.returns > 0 && m.random.IntN(2) == 0 {
 		id, k := m.some()
-		opts := m.opts
+		opts := m.optionsOf(id)
 		if m.weights[id] > 0 {
 			opts = append(slices.Clip(opts), partition.WithCapacity(m.weights[id]))
 		}
@@ -363,7 +381,7 @@ func (m *model) moveOneShare() {
 		m.leaves(id)
 		for _, name := range m.set {
 			for m.owner(name) == "" {
-				require.Less(m.tb, time.Since(left), m.returns+time.Second, "%s has no holder after an orderly leave:\n%s", name, m.told())
+				require.Less(m.tb, time.Since(left), m.unowned(), "%s has no holder after an orderly leave:\n%s", name, m.told())
 				time.Sleep(time.Millisecond)
 			}
 		}
@@ -379,9 +397,69 @@ func (m *model) moveOneShare() {
 	case newcomer != "":
 		require.Equal(m.tb, m.counts()[newcomer], moves, m.told())
 		require.LessOrEqual(m.tb, moves, (len(m.set)+before)/(before+1), m.told())
+	case m.warmth != nil: // what a standby has too much moves again
+		require.LessOrEqual(m.tb, moves, 2*share, m.told())
 	default:
 		require.Equal(m.tb, share, moves, m.told())
 	}
+}
+
+// unowned is for how long a partition may have no holder after an orderly leave.
+func (m *model) unowned() time.Duration {
+	if m.warmth != nil {
+		return m.returns + m.warmth.takes + time.Second
+	}
+	return m.returns + time.Second
+}
+
+// loseZone has all members of a zone die at once. Each of their partitions goes to a standby first, if there is
+// another zone. Each standby is elsewhere, and is prepared.
+func (m *model) loseZone() {
+	if m.warmth == nil || m.settle == 0 {
+		return
+	}
+	zones := make(map[string]string)
+	for id := range m.members {
+		zones[id] = zoneOf(id)
+	}
+	id, _ := m.some()
+	lost := zones[id]
+	left := slices.DeleteFunc(slices.Sorted(maps.Keys(m.members)), func(id string) bool { return zones[id] == lost })
+	if len(left) == 0 {
+		return
+	}
+	standbys := m.requireStandbys(1, zones, m.warmth)
+	owners := make(map[string]string)
+	for _, name := range m.set {
+		owners[name] = m.owner(name)
+	}
+	m.didf("lose %s", lost)
+	from := len(m.story)
+	for id, k := range m.members {
+		if zones[id] == lost {
+			k.dies()
+		}
+	}
+	time.Sleep(time.Second)
+	for _, name := range m.set {
+		require.NotEmpty(m.tb, m.owner(name), m.told())
+		if zones[owners[name]] == lost {
+			require.Contains(m.tb, standbys[name], m.firstHolder(name, from), m.told())
+		}
+	}
+	m.heal()
+}
+
+// firstHolder returns the first member that has got a partition since.
+func (m *model) firstHolder(name string, from int) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, line := range m.story[from:] {
+		if id, found := strings.CutSuffix(line, " has "+name); found {
+			return id
+		}
+	}
+	return ""
 }
 
 func (m *model) end() {

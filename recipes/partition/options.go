@@ -3,6 +3,8 @@
 package partition
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -46,6 +48,9 @@ type config struct {
 	settle   time.Duration
 	grace    time.Duration
 	ends     bool // with an error of a function
+	zone     string
+	standbys int // of each partition
+	prepare  func(ctx context.Context, partition string) error
 	lock     []locks.Option
 }
 
@@ -126,6 +131,42 @@ func WithMoves(atOnce int, coolDown time.Duration) Option {
 			return fmt.Errorf("moves %d at once with a cool-down of %v, expected 0 or more", atOnce, coolDown)
 		}
 		c.moves, c.cool = atOnce, coolDown
+		return nil
+	})
+}
+
+// WithZone sets the zone of this member: its data centre, rack or host. See [WithStandbys]. Default: none.
+func WithZone(zone string) Option {
+	return optionFunc(func(c *config) error {
+		if zone == "" {
+			return errors.New("zone empty, expected the name of a zone")
+		}
+		c.zone = zone
+		return nil
+	})
+}
+
+// WithStandbys gives each partition n warm standbys: members that have called prepare, and could take over. They
+// are in other zones than the owner, and than each other, where there are such members. When the owner goes, a
+// standby whose prepare has returned gets the partition first, whatever the loads are. Balance may
+// move it later. With 0 only new owners prepare.
+//
+// A new owner calls prepare, too. Until prepare has returned, the old owner keeps the partition, and the function
+// of the partition does not begin. The context of prepare ends when this member is neither owner nor standby of the
+// partition, so what prepare has begun may go on until then. When prepare fails or panics, it is
+// called again after a pause. It may run before and while another member holds the partition, so it must not write
+// what the partition's token guards.
+//
+// Members without this option are no standbys. The greatest n of the members counts.
+func WithStandbys(n int, prepare func(ctx context.Context, partition string) error) Option {
+	return optionFunc(func(c *config) error {
+		switch {
+		case n < 0:
+			return fmt.Errorf("standbys %d, expected 0 or more", n)
+		case prepare == nil:
+			return errors.New("prepare nil, expected what a standby does before it can take over")
+		}
+		c.standbys, c.prepare = n, prepare
 		return nil
 	})
 }

@@ -151,7 +151,7 @@ func (s *state) isPaced(cfg config) bool { return cfg.moves > 0 || s.drains() }
 // terms returns what the next plan may do.
 func (s *state) terms(ctx context.Context, r *run, rebalance bool) (terms, error) {
 	t := atWill
-	t.rebalance, t.pins, t.still = rebalance, s.orders.Pinned, make(map[string]bool)
+	t.rebalance, t.pins, t.still, t.warm = rebalance, s.orders.Pinned, make(map[string]bool), s.warm()
 	if err := s.findMoving(ctx, r.client, r.at); err != nil {
 		return t, err
 	}

@@ -34,6 +34,8 @@ type piece struct {
 	giveUp  context.CancelCauseFunc
 	asked   []string // whom this acquisition has asked
 	load    int      // that was reported, 0 if there is none
+	standby bool
+	warm    *preparation // nil while there is none
 }
 
 func (p *piece) wantLocked() {
@@ -70,7 +72,7 @@ func (p *piece) notify() {
 	}
 }
 
-// run acquires the partition and runs its function, for as long as this member is to have it.
+// run acquires the partition and runs its function, for as long as this member is to have it or stands by.
 func (p *piece) run() {
 	loop := attempt.Loop{
 		Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be acquired, trying again",
@@ -93,18 +95,37 @@ func (p *piece) run() {
 	}
 }
 
-// goesOn reports whether this member is to have the partition. If not, the piece is over: when
-// it is wanted again there is another.
+// goesOn reports whether this member is to have the partition, after it has stood by. If not, the piece is
+// over: when it is wanted again there is another.
 func (p *piece) goesOn() bool {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	if p.wanted && p.r.ctx.Err() == nil {
-		return true
+	for {
+		p.r.mu.Lock()
+		warm := p.warm
+		switch {
+		case p.r.ctx.Err() == nil && (p.wanted || p.standby):
+			p.prepareLocked()
+			wanted := p.wanted
+			p.r.mu.Unlock()
+			if wanted {
+				return true
+			}
+			select {
+			case <-p.wake:
+			case <-p.r.ctx.Done():
+			}
+		case warm != nil: // it ends before the next one begins
+			p.warm = nil
+			p.r.mu.Unlock()
+			warm.end()
+			p.r.preparedOneMore()
+		default:
+			p.unwantLocked()
+			delete(p.r.pieces, p.name)
+			p.r.notifyDrainedLocked()
+			p.r.mu.Unlock()
+			return false
+		}
 	}
-	p.unwantLocked()
-	delete(p.r.pieces, p.name)
-	p.r.notifyDrainedLocked()
-	return false
 }
 
 func (p *piece) acquire() (*locks.Lease, error) {
@@ -159,7 +180,11 @@ func (p *piece) ask(names []string) {
 		return
 	}
 	p.asked = append(p.asked, names...)
+	warm := p.warm
 	p.r.others.Go(func() {
+		if warm.await(ctx) != nil {
+			return
+		}
 		for _, name := range names {
 			p.askUntilHeard(ctx, framework.JoinPath(p.r.at.lock(p.name), name))
 		}
@@ -197,6 +222,9 @@ func (p *piece) call(ctx context.Context, lease *locks.Lease) <-chan error {
 	done := make(chan error, 1)
 	go func() {
 		done <- attempt.Guard(p.r.client, func() error {
+			if err := p.warmth().await(ctx); err != nil {
+				return err
+			}
 			return p.r.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since(), piece: p})
 		})
 	}()

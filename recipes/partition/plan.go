@@ -39,7 +39,11 @@ import (
 )
 
 func newRegistration(cfg config) registration {
-	return registration{Capacity: cfg.capacity, Return: cfg.returns.Milliseconds()}
+	g := registration{Capacity: cfg.capacity, Return: cfg.returns.Milliseconds(), Zone: cfg.zone}
+	if cfg.prepare != nil {
+		g.Standbys = &cfg.standbys
+	}
+	return g
 }
 
 func (g registration) encode() []byte {

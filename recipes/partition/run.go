@@ -68,6 +68,8 @@ type run struct {
 	drained chan struct{} // of Member.Drain, closed when this member has no partition; nil without it
 	wake    chan struct{}
 	reports chan struct{} // has room for one: a load was reported
+
+	prepared chan struct{} // has room for one: a standby is prepared, or is one no more
 }
 
 // event is a new state of a znode that is followed.
@@ -84,7 +86,7 @@ func newRun(ctx context.Context, m *Member, fn func(context.Context, Partition) 
 	}
 	r := &run{
 		Member: m, fn: fn, node: node, events: make(chan event), wake: make(chan struct{}, 1), pieces: make(map[string]*piece),
-		reports: make(chan struct{}, 1),
+		reports: make(chan struct{}, 1), prepared: make(chan struct{}, 1),
 	}
 	r.ctx, r.cancel = context.WithCancelCause(ctx)
 	return r, nil
@@ -102,7 +104,7 @@ func (r *run) run(ctx context.Context) error {
 		return err
 	}
 	r.follow(r.ctx, r.at.share(r.cfg.id))
-	r.others.Go(r.writeLoads)
+	r.others.Go(r.writeReports)
 	r.loop()
 	r.cancel(nil)
 	left := r.leave(context.WithoutCancel(ctx))
@@ -346,27 +348,53 @@ func (r *run) work() error {
 func (r *run) apply() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	wanted := make(map[string]bool)
-	if r.share != nil && r.present {
-		for _, name := range r.share.Partitions {
-			wanted[name] = true
-		}
-	}
+	wanted, standby := r.rolesLocked()
 	for name := range wanted {
-		p, found := r.pieces[name]
-		if !found {
-			p = &piece{r: r, name: name, wake: make(chan struct{}, 1)}
-			r.pieces[name] = p
-			r.others.Go(p.run)
-		}
-		p.wantLocked()
+		r.pieceLocked(name).wantLocked()
+	}
+	for name := range standby {
+		r.pieceLocked(name)
 	}
 	for name, p := range r.pieces {
+		p.standByLocked(standby[name])
 		if !wanted[name] && p.unwantLocked() {
 			r.recheck = time.Now()
 		}
 	}
 	r.notifyDrainedLocked()
+}
+
+// rolesLocked returns which partitions this member is to have, and for which it stands by.
+func (r *run) rolesLocked() (wanted, standby map[string]bool) {
+	wanted, standby = make(map[string]bool), make(map[string]bool)
+	if r.share == nil {
+		return wanted, standby
+	}
+	mine := wanted
+	if !r.present {
+		mine = standby // it may get them again, and they stay warm
+	}
+	for _, name := range r.share.Partitions {
+		mine[name] = true
+	}
+	for _, name := range r.share.Standbys {
+		standby[name] = true
+	}
+	if r.cfg.prepare == nil {
+		clear(standby)
+	}
+	return wanted, standby
+}
+
+// pieceLocked returns the piece of a partition, which it starts if there is none.
+func (r *run) pieceLocked(name string) *piece {
+	p, found := r.pieces[name]
+	if !found {
+		p = &piece{r: r, name: name, wake: make(chan struct{}, 1)}
+		r.pieces[name] = p
+		r.others.Go(p.run)
+	}
+	return p
 }
 
 // findRemoved ends the pieces that no member will ask for: the set does not have them.

@@ -69,6 +69,10 @@ type share struct {
 	// Loads are the loads of the partitions that were reported when the share was written, each 0 if there
 	// was none. They count when the member has gone, or has not reported yet.
 	Loads []int `json:"loads,omitempty"`
+
+	// Standbys are the partitions for which the member stands by.
+	Zone     string   `json:"zone,omitempty"`
+	Standbys []string `json:"standbys,omitempty"`
 }
 
 // until returns when the member is no longer awaited.
@@ -90,6 +94,9 @@ type registration struct {
 	Return   int64          `json:"return,omitempty"` // as in the share
 	Loads    map[string]int `json:"loads,omitempty"`  // that its functions have reported
 	Drained  bool           `json:"drained,omitempty"`
+	Zone     string         `json:"zone,omitempty"`
+	Standbys *int           `json:"standbys,omitempty"` // of each partition, nil if this member is none
+	Prepared []string       `json:"prepared,omitempty"` // for which it is a warm standby
 }
 
 // state is what the znodes of a group say.
@@ -318,6 +325,7 @@ func (s *state) next(
 	out = assign(weigh(set, loads), s.candidates(), t)
 	moved := s.moved(out, cfg)
 	ids := slices.Sorted(maps.Keys(s.members))
+	standbys := s.standbys(out.shares)
 	plan := root{Members: s.pzxid, Balanced: out.balanced, Head: s.root.Head, Weighs: len(loads) > 0}
 	if _, stays := s.members[plan.Head]; !stays {
 		plan.Head = ids[0]
@@ -325,7 +333,8 @@ func (s *state) next(
 	for i, id := range slices.Concat(ids, slices.Sorted(maps.Keys(s.away))) {
 		next, isAway := s.away[id]
 		if !isAway {
-			next = share{Capacity: s.members[id].Capacity, Return: s.members[id].Return, Head: id == plan.Head}
+			m := s.members[id]
+			next = share{Capacity: m.Capacity, Return: m.Return, Zone: m.Zone, Head: id == plan.Head}
 			if len(ids) > 1 {
 				next.Watches = ids[(i+len(ids)-1)%len(ids)]
 			}
@@ -333,6 +342,7 @@ func (s *state) next(
 		if s.isDrained(id) {
 			next.Return = 0 // it leaves for good
 		}
+		next.Standbys = standbys[id]
 		next.Weighs = next.Head && plan.Weighs
 		fill(&next, out.shares[id], loads, moved, func(name string) bool { return s.moving[name] || out.moved[name] && s.isPaced(cfg) })
 		c, changed, err := s.change(at, id, next)

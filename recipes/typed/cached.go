@@ -58,16 +58,57 @@ func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], erro
 		if !f.fits(root) {
 			return
 		}
-		f.walk(c, c.Path(), len(root), func(data *cache.ChildData) bool {
-			parameters, _ := f.parameters(data.Path)
-			node := &CachedNode[T]{Path: data.Path, Parameters: parameters, Stat: data.Stat}
-			var err error
-			if node.Value, err = f.codec.Decode(data.Data); err != nil {
-				err = fmt.Errorf("typed: %s: %w: %w", data.Path, ErrCodec, err)
-			}
-			return yield(node, err)
-		})
+		f.walk(c, c.Path(), len(root), func(data *cache.ChildData) bool { return yield(f.cached(data)) })
 	}
+}
+
+// cached returns a znode of the folder.
+func (f *Folder[T]) cached(data *cache.ChildData) (*CachedNode[T], error) {
+	parameters, _ := f.parameters(data.Path)
+	node := &CachedNode[T]{Path: data.Path, Parameters: parameters, Stat: data.Stat}
+	var err error
+	if node.Value, err = f.codec.Decode(data.Data); err != nil {
+		err = fmt.Errorf("typed: %s: %w: %w", data.Path, ErrCodec, err)
+	}
+	return node, err
+}
+
+// WithIndex has a cache find znodes of the folder by keys of their values; see [cache.WithIndex].
+// Znodes outside the folder, and values that the codec refuses, have no keys.
+func (f *Folder[T]) WithIndex(name string, keys func(T) []string) cache.Option {
+	if keys == nil {
+		return cache.WithIndex(name, nil) // which refuses it
+	}
+	return cache.WithIndex(name, func(data *cache.ChildData) []string {
+		if _, ok := f.parameters(data.Path); !ok {
+			return nil
+		}
+		value, err := f.codec.Decode(data.Data)
+		if err != nil {
+			return nil
+		}
+		return keys(value)
+	})
+}
+
+// CachedByIndex returns the znodes of the folder that have a key in an index of the cache, which
+// [Folder.WithIndex] has made, in no particular order. It fails as [cache.CuratorCache.ByIndex]
+// does, and with [ErrCodec]. It sends nothing.
+func (f *Folder[T]) CachedByIndex(c *cache.CuratorCache, name, key string) ([]*CachedNode[T], error) {
+	if c == nil {
+		return nil, fmt.Errorf("typed: %w", errNilCache)
+	}
+	found, err := c.ByIndex(name, key)
+	if err != nil {
+		return nil, err
+	}
+	nodes := make([]*CachedNode[T], len(found))
+	for i, data := range found {
+		if nodes[i], err = f.cached(data); err != nil {
+			return nil, err
+		}
+	}
+	return nodes, nil
 }
 
 // walk calls yield for the znodes of the folder at a path and below it, and reports whether all

@@ -62,3 +62,49 @@ func TestCachedOfAPartOfATree(t *testing.T) {
 		require.NoError(t, c.Close())
 	}
 }
+
+func TestCachedByIndexFindsValues(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		folder, err := typed.NewFolder(client, "/services/{id}", typed.JSON[service]())
+		require.NoError(t, err)
+		for path, data := range map[string]string{"1": `{"Address":"a"}`, "2": `{"Address":"b"}`, "3": "{", "1/below": `{"Address":"a"}`} {
+			_, err := client.Create(t.Context(), "/services/"+path, []byte(data), framework.CreatingParentsIfNeeded(), framework.OrSetData())
+			require.NoError(t, err)
+		}
+		require.NoError(t, client.Set(t.Context(), "/services/1", []byte(`{"Address":"a"}`)))
+		c, err := cache.NewCuratorCache(client, "/services", folder.WithIndex("address", func(s service) []string { return []string{s.Address} }))
+		require.NoError(t, err)
+		defer c.Close() // the error is always nil
+		require.NoError(t, c.Start())
+		require.NoError(t, c.Fresh(t.Context()))
+
+		found, err := folder.CachedByIndex(c, "address", "a")
+		require.NoError(t, err)
+		require.Len(t, found, 1, "neither what is below a znode of the folder nor what the codec refuses")
+		require.Equal(t, service{Address: "a"}, found[0].Value)
+		require.Equal(t, []string{"1"}, found[0].Parameters)
+
+		_, err = folder.CachedByIndex(c, "port", "a")
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		_, err = folder.CachedByIndex(nil, "address", "a")
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+		_, err = cache.NewCuratorCache(client, "/services", folder.WithIndex("nil", nil))
+		require.ErrorIs(t, err, framework.ErrInvalidOption)
+	})
+}
+
+func TestCachedByIndexSaysWhatItCannotDecode(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := client.Create(t.Context(), "/services/1", []byte("{"), framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	folder, err := typed.NewFolder(client, "/services/{id}", typed.JSON[service]())
+	require.NoError(t, err)
+	c, err := cache.NewCuratorCache(client, "/services", cache.WithIndex("all", func(*cache.ChildData) []string { return []string{"x"} }))
+	require.NoError(t, err)
+	defer c.Close() // the error is always nil
+	require.NoError(t, c.Start())
+	require.NoError(t, c.Fresh(t.Context()))
+	_, err = folder.CachedByIndex(c, "all", "x")
+	require.ErrorIs(t, err, typed.ErrCodec)
+}

@@ -65,6 +65,13 @@ func (h *handler) subscribe(ctx context.Context, path string) (*news, error) {
 		states.Remove()
 		return nil, fmt.Errorf("page: %w", framework.ErrNotConnected)
 	}
+	select { // whoever comes second shares the watch of the first
+	case h.joins <- struct{}{}:
+		defer func() { <-h.joins }()
+	case <-ctx.Done():
+		states.Remove()
+		return nil, context.Cause(ctx)
+	}
 	var err error
 	if n.watch, err = h.client.AddWatch(ctx, path, framework.WatchPersistentRecursive); err != nil {
 		states.Remove()
@@ -91,6 +98,9 @@ func (n *news) tell() {
 	}
 }
 
+// version changes with what is found out in the background. A viewer who asks is there.
+func (h *handler) version() int { return h.cycles.version() + h.contention.version() }
+
 // stream writes events until the viewer goes or the client is closed. A sign of life follows each
 // beat, so that a viewer notices when the process of the page is gone.
 func (h *handler) stream(n *news, w http.ResponseWriter, r *http.Request) {
@@ -101,7 +111,7 @@ func (h *handler) stream(n *news, w http.ResponseWriter, r *http.Request) {
 	controller := http.NewResponseController(w)
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
-	silent, cycles := false, h.cycles.version()
+	silent, version := false, h.version()
 	for text := ":\n\n"; ; {
 		_ = controller.SetWriteDeadline(time.Now().Add(writeLimit)) // not every writer has deadlines
 		if _, err := io.WriteString(w, text); err != nil {
@@ -121,8 +131,8 @@ func (h *handler) stream(n *news, w http.ResponseWriter, r *http.Request) {
 				silent = err != nil
 				text = "data: changed\n\n"
 			}
-			if now := h.cycles.version(); now != cycles {
-				cycles = now
+			if now := h.version(); now != version {
+				version = now
 				text = "data: changed\n\n"
 			}
 		case <-n.changed:

@@ -109,7 +109,7 @@ func TestEventsViewerIsToldOfChanges(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, changed, v.next())
 			require.Contains(t, get(t, handler, "/").Body.String(), "nightly (", "the page that is loaded now has the change")
-			time.Sleep(2 * time.Second)
+			time.Sleep(12 * time.Second) // with the first figures of contention
 			synctest.Wait()
 			v.news()
 			for range 100 { // in no time

@@ -61,6 +61,9 @@ func TestBrowserOfAnySize(t *testing.T) {
 				populate(t, server, n)
 				states = append(states, shows{name: "lock", query: "?lock=" + url.QueryEscape("/locks/busy"), text: "Contenders"})
 			}
+			if n == 3 {
+				states = append(states, shows{name: "figures", text: "Contention from"})
+			}
 			if n == 300 {
 				states = append(states, shows{name: "filtered", query: "?q=nothing", text: "No lock has this text"},
 					shows{name: "missing", query: "?lock=/missing", text: "Nothing to show"})

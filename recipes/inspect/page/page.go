@@ -12,6 +12,7 @@ package page
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed" // for the template
@@ -54,6 +55,12 @@ var shape = template.Must(template.New("page").Funcs(template.FuncMap{
 	"session": func(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }, //nolint:gosec // as ZooKeeper prints it
 	"add":     func(a, b int) int { return a + b },
 	"tick":    tick,
+	"seconds": func(s float64) string {
+		return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
+	},
+	"held":    func(t inspect.Turn, until time.Time) time.Duration { return cmp.Or(t.Left, until).Sub(t.Granted) },
+	"percent": func(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) },
+	"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
 	"span":    func(d time.Duration) string { return max(d, 0).Round(time.Millisecond).String() },
 	"linked":  func(path string) bool { return len(path) <= maxLink },
 }).Parse(roles.Replace(text)))
@@ -92,6 +99,10 @@ const (
 // The list also has the clients that wait for each other in a cycle; see [inspect.Deadlocks]. After a viewer
 // has seen the list the page searches for them, every ten seconds at most.
 //
+// The page also has the contention of the last minute, and of a lock a picture of who has held and who has
+// waited. It follows the locks from the first view until a minute after the last viewer has left; see [inspect.Follow],
+// which says what that costs. The first figures come after ten seconds.
+//
 // All viewers share one picture of at most 32 MB, which has more than 20,000 locks, and 1 MB of the queue of one
 // lock; see [inspect.WithMemoryLimit]. While a lock is explained there are the answers of the servers as well. The page says when it shows a part. As much again is needed while the next
 // picture is read, and while deadlocks are searched for. A page shows the first 160 bytes of what a znode says.
@@ -113,6 +124,7 @@ func Handler(client *framework.Framework, path string, hosts ...string) http.Han
 	h := &handler{
 		client: client, path: path, hosts: ownhost.New(hosts...),
 		places: make(map[string]*place), reads: make(chan struct{}, maxReads), slots: make(chan struct{}, maxRequests), dumps: make(chan struct{}, maxDumps),
+		joins: make(chan struct{}, 1),
 	}
 	return h
 }
@@ -124,11 +136,13 @@ type handler struct {
 
 	streams atomic.Int64              // that are served, at most maxStreams
 	changed atomic.Pointer[time.Time] // when a change was told last; nil before the first
+	joins   chan struct{}             // of streams that set their watch
 	slots   chan struct{}             // of requests
 	dumps   chan struct{}             // of requests for the whole list as JSON, which takes a slow reader long
 	reads   chan struct{}             // of surveys
 
-	cycles cycles
+	cycles     cycles
+	contention contention
 
 	mu     sync.Mutex
 	places map[string]*place // by the path of a lock, "" for the list
@@ -148,12 +162,14 @@ type view struct {
 	Nonce      string
 	Error      string
 
-	Findings []inspect.Finding // about one lock
-	Unknown  string            // what the servers have not told of their sessions
-	Queues   []queue           // at the path of one lock
-	Group    partition.Assignment
-	Jobs     []schedule.Entry
-	Job      schedule.Entry // whose runs are shown, if it has a name
+	Contention figures
+	Findings   []inspect.Finding // about one lock
+	Minute     *minute           // of one lock, nil while nothing is known
+	Unknown    string            // what the servers have not told of their sessions
+	Queues     []queue           // at the path of one lock
+	Group      partition.Assignment
+	Jobs       []schedule.Entry
+	Job        schedule.Entry // whose runs are shown, if it has a name
 
 	Cycles   []inspect.Deadlock
 	List     list
@@ -351,6 +367,7 @@ func statusOf(err error) int {
 func (h *handler) fill(v *view, s *survey, c choice) {
 	v.Taken, v.Group, v.Partial = s.begun, s.group, s.found.Partial
 	changed := h.changed.Load()
+	v.Contention = h.contention.shown(h)
 	v.Again = v.Error == "" && changed != nil && s.begun.Before(*changed)
 	if v.Lock == "" {
 		v.Cycles, _ = h.cycles.shown(h) // without an answer the picture is out of date, too
@@ -362,7 +379,8 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 		v.Denied.More = len(s.found.Unreadable) - len(v.Denied.Some)
 		return
 	}
-	v.Findings, v.Unknown, v.Jobs = s.findings, s.unknown, s.jobs
+	v.Findings, v.Unknown, v.Jobs, v.Minute = s.findings, s.unknown, s.jobs, s.minute
+	v.Contention.Locks = slices.DeleteFunc(slices.Clone(v.Contention.Locks), func(l inspect.Load) bool { return l.Path != v.Lock })
 	if i := slices.IndexFunc(s.jobs, func(e schedule.Entry) bool { return e.Name == c.Job }); i >= 0 {
 		v.Job = s.jobs[i]
 	}

@@ -94,7 +94,7 @@ func TestPageShowsLocks(t *testing.T) {
 func TestPageShowsPartitions(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	member, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"))
+	member, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"), partition.WithZone("<east>"))
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(t.Context())
 	held, ended := make(chan string, 2), make(chan error, 1)
@@ -112,9 +112,17 @@ func TestPageShowsPartitions(t *testing.T) {
 	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fjobs">/jobs</a></td><td role="cell" data-label="kind">partitions</td>`)
 	body := get(t, handler, "/?lock=/jobs").Body.String()
 	require.Contains(t, body, "partitions: 2 for 1 members")
-	require.Regexp(t, `class="waits"><td role="cell" data-label="member">worker-1</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
+	require.Regexp(t, `class="waits"><td role="cell" data-label="member">worker-1 \(alive, in &lt;east&gt;\)</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
 	require.Regexp(t, `class="holds"><td[^>]*>orders</td><td[^>]*>worker-1</td><td[^>]*>worker-1</td>.*<td[^>]*>held</td>`, body)
 	require.Regexp(t, `class="waits"><td[^>]*>bills</td><td[^>]*>worker-1</td>.*<td[^>]*>moving, asked for</td>`, body)
+	second, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-2"), partition.WithSettle(0),
+		partition.WithCapacity(partition.MaxCapacity), partition.WithStandbys(1, func(context.Context, string) error { return nil }))
+	require.NoError(t, err)
+	ready := make(chan error, 1)
+	go func() { ready <- second.Run(ctx, func(context.Context, partition.Partition) error { return nil }) }()
+	require.Eventually(t, func() bool {
+		return strings.Contains(get(t, handler, "/?lock=/jobs").Body.String(), ">worker-2 (1 prepared)</td>")
+	}, 20*time.Second, 50*time.Millisecond)
 	cancel()
 	require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
 }
@@ -221,7 +229,7 @@ func TestPageOnlyReads(t *testing.T) {
 	hold(t, client, "/locks/report")
 	handler := page.Handler(client, "/")
 	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op != zkserver.OpGetChildren2 && r.Op != zkserver.OpGetData && r.Op != zkserver.OpExists && r.Op != zkserver.OpPing {
+		if r.Op != zkserver.OpGetChildren2 && r.Op != zkserver.OpGetData && r.Op != zkserver.OpExists && r.Op != zkserver.OpPing && r.Op != zkserver.OpAddWatch {
 			t.Errorf("a request %v", r.Op)
 		}
 		return zkserver.Pass
@@ -260,7 +268,7 @@ func TestPageManyViewersCostOneWalk(t *testing.T) {
 	close(release)
 	wg.Wait()
 	took := time.Since(began)
-	require.LessOrEqual(t, walks.Load(), 2+int64(took/time.Second)+int64(took/(10*time.Second)), "one for each second, and a search for deadlocks each ten")
+	require.LessOrEqual(t, walks.Load(), 3+int64(took/time.Second)+int64(took/(10*time.Second)), "one for each second, one to follow locks, and a search for deadlocks each ten")
 }
 
 // TestPageWhatCannotBeShown: the status says why, and the page is one still.
@@ -294,7 +302,8 @@ func TestPageEndsAtItsPath(t *testing.T) {
 		require.Equal(t, http.StatusOK, get(t, handler, "/?lock="+lock).Code, lock)
 	}
 	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.SessionID == viewer.Session().ID() && r.Op != zkserver.OpPing {
+		isHere := r.Path == "/locks" || strings.HasPrefix(r.Path, "/locks/") // it is followed
+		if r.SessionID == viewer.Session().ID() && r.Op != zkserver.OpPing && !isHere {
 			t.Errorf("%v %s", r.Op, r.Path)
 		}
 		return zkserver.Pass
@@ -392,7 +401,10 @@ func TestPageShowsDeadlocks(t *testing.T) {
 		require.NotContains(t, get(t, handler, "/").Body.String(), "deadlock")
 		require.Equal(t, comment, <-v.chunks)
 		require.Equal(t, changed, v.next())
-		time.Sleep(4 * time.Second)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.Equal(t, 1, v.news(), "the locks are followed")
+		time.Sleep(3 * time.Second)
 		synctest.Wait()
 		require.Zero(t, v.news(), "nothing is proved yet")
 		time.Sleep(2 * time.Second)

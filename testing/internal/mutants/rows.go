@@ -20,6 +20,7 @@ const (
 	partitionHeld  invariant = "A partition has one holder, and each has one while a member lives"
 	oneShareMoves  invariant = "A join or a leave moves one share of the partitions"
 	loadsDivided   invariant = "With loads, no member is beyond a tenth of its part, and less changes move nothing"
+	standbyFirst   invariant = "Of a partition whose owner goes, a prepared standby is the next owner, in another zone if there is one"
 	ticksOnce      invariant = "Each tick of a job succeeds at most once, in order, and none is lost"
 	pingsFirst     invariant = "No bulk traffic delays a ping"
 	userCodeApart  invariant = "No user function runs under a lock of the client or on the receiving goroutine"

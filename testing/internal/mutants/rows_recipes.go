@@ -16,6 +16,12 @@ var partitionRows = []row{
 		test:   "^TestAssignHeavyPartitions$",
 	},
 	{
+		name: "standby-comes-last", breaks: standbyFirst,
+		in:     "recipes/partition.(*state).terms",
+		change: become("nil", "warm()"),
+		test:   "^TestStandbyTakesOverFirst$",
+	},
+	{
 		name: "partition-robbed", breaks: partitionHeld,
 		in: "recipes/partition.(*piece).awaitReturn",
 		change: begin("select { case <-$3: case <-time.After($r.r.cfg.grace): $r.tell(Overdue, $2, context.Cause($1)) }; " +
@@ -178,11 +184,5 @@ var valuesRows = []row{
 		in:     "recipes/barriers.(*DistributedDoubleBarrier).close",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
 		test:   "^(TestDoubleBarrierLateCloseOfADeadRoundSparesTheNext|TestDoubleBarrierLateCloseOfALeaverSparesTheNextRound)$",
-	},
-	{
-		name: "node-kept-after-the-close", breaks: nothingLeft,
-		in:     "recipes/nodes.(*keeper).run",
-		change: never("stays"),
-		test:   "^(TestNodeQuickCloseLeavesNothing|TestNodeDeletedNodeComesBackUnderItsName)$",
 	},
 }

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"hash/fnv"
+	"maps"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
+
+// Which members stand by follows from the members and the owners alone: rendezvous hashing. So a plan depends on
+// no standby of the plan before, and a join or a leave changes only as many standbys as it must. The shares have
+// them, because a member reads no more than its share.
+
+// preparedPeriod is for how long a member collects the partitions for which it is prepared before it writes.
+const preparedPeriod = time.Second
+
+// spare is a member that may stand by.
+type spare struct {
+	id, zone string
+	capacity float64
+	hash     uint64
+}
+
+// standbys returns the partitions for which the members stand by, sorted, if the shares are these.
+func (s *state) standbys(shares map[string][]string) map[string][]string {
+	n, zones := 0, make(map[string]string)
+	var spares []spare
+	for id, m := range s.members {
+		zones[id] = m.Zone
+		if m.Standbys != nil && !s.isDrained(id) {
+			n = max(n, *m.Standbys)
+			spares = append(spares, spare{id, m.Zone, float64(m.Capacity), hash(id)})
+		}
+	}
+	for id, sh := range s.away {
+		zones[id] = sh.Zone
+		if len(sh.Standbys) > 0 { // so that its return changes nothing
+			spares = append(spares, spare{id, sh.Zone, float64(sh.Capacity), hash(id)})
+		}
+	}
+	standbys := make(map[string][]string)
+	for owner, names := range shares {
+		for _, name := range names {
+			for _, id := range choose(name, owner, zones[owner], spares, n) {
+				standbys[id] = append(standbys[id], name)
+			}
+		}
+	}
+	for _, names := range standbys {
+		slices.Sort(names)
+	}
+	return standbys
+}
+
+// choose returns the n standbys of a partition: each time the first of those in a zone that has none, by
+// weighted rendezvous hashing (Schindelhauer and Schomaker, 2005).
+func choose(name, owner, zone string, spares []spare, n int) []string {
+	chosen, zones, at := []string{owner}, []string{zone}, hash(name)
+	for range min(n, len(spares)) {
+		best, least, isElsewhere := -1, math.Inf(1), false
+		for i, s := range spares {
+			if slices.Contains(chosen, s.id) {
+				continue
+			}
+			elsewhere := !slices.Contains(zones, s.zone)
+			if isElsewhere && !elsewhere {
+				continue
+			}
+			score := -math.Log((float64(mix(at^s.hash)>>11)+0.5)/(1<<53)) / s.capacity
+			if elsewhere && !isElsewhere || score < least {
+				best, least, isElsewhere = i, score, elsewhere
+			}
+		}
+		if best < 0 {
+			break
+		}
+		chosen, zones = append(chosen, spares[best].id), append(zones, spares[best].zone)
+	}
+	return chosen[1:]
+}
+
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return mix(h.Sum64())
+}
+
+// mix spreads each bit over all, as the end of MurmurHash3 does.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
+}
+
+// warm returns the standbys that are prepared, by partition.
+func (s *state) warm() map[string][]string {
+	warm := make(map[string][]string)
+	for _, id := range slices.Sorted(maps.Keys(s.members)) {
+		for _, name := range s.members[id].Prepared {
+			if _, stands := slices.BinarySearch(s.shares[id].Standbys, name); stands { // otherwise it has not written yet
+				warm[name] = append(warm[name], id)
+			}
+		}
+	}
+	return warm
+}
+
+// preparation is the prepare of one partition, while the member is its owner or stands by.
+type preparation struct {
+	cancel context.CancelFunc
+	ready  chan struct{} // closed when prepare has returned nil
+	ended  chan struct{} // closed when prepare runs no more
+}
+
+// prepareLocked begins to prepare, if the member has a prepare and has not begun.
+func (p *piece) prepareLocked() {
+	if p.r.cfg.prepare == nil || p.warm != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(p.r.ctx)
+	warm := &preparation{cancel: cancel, ready: make(chan struct{}), ended: make(chan struct{})}
+	p.warm = warm
+	go func() {
+		defer close(warm.ended)
+		loop := attempt.Loop{Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be prepared, trying again"}
+		if loop.Do(ctx, func(context.Context) error { return p.r.cfg.prepare(ctx, p.name) }) == nil {
+			close(warm.ready)
+			p.r.preparedOneMore()
+		}
+	}()
+}
+
+// warmth returns the preparation that goes on.
+func (p *piece) warmth() *preparation {
+	p.r.mu.Lock()
+	defer p.r.mu.Unlock()
+	return p.warm
+}
+
+// end ends the context of prepare, and waits until prepare has returned.
+func (w *preparation) end() {
+	w.cancel()
+	<-w.ended
+}
+
+// await waits until prepare has returned nil. There may be none.
+func (w *preparation) await(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
+	select {
+	case <-w.ready:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (w *preparation) isReady() bool {
+	if w == nil {
+		return false
+	}
+	select {
+	case <-w.ready:
+		return true
+	default:
+		return false
+	}
+}
+
+// preparedOneMore has the znode of this member say for which partitions it is prepared.
+func (r *run) preparedOneMore() {
+	select {
+	case r.prepared <- struct{}{}:
+	default:
+	}
+}
+
+// standByLocked sets whether this member stands by.
+func (p *piece) standByLocked(on bool) {
+	if p.standby == on {
+		return
+	}
+	p.standby = on
+	p.notify()
+	if p.warm.isReady() { // it was the owner
+		p.r.preparedOneMore()
+	}
+}
