@@ -64,12 +64,7 @@ func (d *doctor) findf(about, where, mend, format string, args ...any) {
 func verbDoctor(*flag.FlagSet) func(context.Context, *call) error {
 	return func(ctx context.Context, c *call) error {
 		d := &doctor{call: c, found: []ailment{}, last: make(map[string]int), kept: make(map[string]int)}
-		safe := d.examineServers(ctx)
-		d.examineSessions(ctx, safe)
-		if err := d.examineTree(ctx, []string{c.arg(0, "/")}); err != nil {
-			return err
-		}
-		if err := d.examineQuotas(ctx); err != nil {
+		if err := d.examine(ctx); err != nil {
 			return err
 		}
 		if err := d.write(); err != nil {
@@ -80,6 +75,15 @@ func verbDoctor(*flag.FlagSet) func(context.Context, *call) error {
 		}
 		return nil
 	}
+}
+
+func (d *doctor) examine(ctx context.Context) error {
+	safe := d.examineServers(ctx)
+	d.examineSessions(ctx, safe)
+	if err := d.examineTree(ctx, []string{d.arg(0, "/")}); err != nil {
+		return err
+	}
+	return d.examineQuotas(ctx)
 }
 
 func (d *doctor) write() error {

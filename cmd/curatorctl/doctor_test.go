@@ -10,14 +10,19 @@ import (
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/fleet"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -37,6 +42,34 @@ func TestDoctorHealthy(t *testing.T) {
 		found = slices.DeleteFunc(found, func(a ailment) bool { return a.About == "version" })
 		require.Empty(t, found)
 	})
+}
+
+// TestDoctorRandomHealthyStates: it finds nothing in a fleet that uses all recipes, at any moment.
+func TestDoctorRandomHealthyStates(t *testing.T) {
+	random := seeds.New(t)
+	fleets := 4
+	if seeds.Long() {
+		fleets = 40
+	}
+	for range fleets { // and 25 states of each
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client := zktest.Client(t, server)
+			ctx, stop := context.WithCancel(t.Context())
+			var wg sync.WaitGroup
+			fleet.Run(ctx, t, &wg, server, random)
+			for range 25 {
+				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
+				var stderr output
+				d := &doctor{call: &call{program: program{stderr: &stderr}, client: client}, last: make(map[string]int), kept: make(map[string]int)}
+				require.NoError(t, d.examine(ctx))
+				require.Empty(t, stderr.String())
+				require.Empty(t, slices.DeleteFunc(d.found, func(a ailment) bool { return a.About == "version" }))
+			}
+			stop()
+			wg.Wait()
+		})
+	}
 }
 
 // TestDoctorFindsEachAilment, with the reason and the mend of it.

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/fleet"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/leader"
@@ -301,7 +302,7 @@ func TestDeadlocksOfCandidates(t *testing.T) {
 // nothing.
 func TestDeadlocksRandomHealthyStates(t *testing.T) {
 	random := seeds.New(t)
-	for range 20 {
+	for range fleets() {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			client := zktest.Client(t, server)
@@ -310,8 +311,8 @@ func TestDeadlocksRandomHealthyStates(t *testing.T) {
 			traffic, err := inspect.Follow(ctx, client, "/")
 			require.NoError(t, err)
 			defer traffic.Close()
-			liven(ctx, t, &wg, server, random)
-			for range 50 {
+			fleet.Run(ctx, t, &wg, server, random)
+			for range 25 {
 				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
 				found, err := inspect.Deadlocks(ctx, client, "/")
 				require.NoError(t, err)

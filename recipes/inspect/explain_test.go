@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strings"
@@ -22,10 +21,10 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/fleet"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/inspect"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/partition"
@@ -624,19 +623,27 @@ func (c *oneOfTwo) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// TestExplainRandomHealthyStates: clients that take turns at locks of all kinds are told to be healthy at any moment.
+// fleets is how many random tests have: with 25 states of each 1,000 in "make test-long".
+func fleets() int {
+	if seeds.Long() {
+		return 40
+	}
+	return 8
+}
+
+// TestExplainRandomHealthyStates: clients that use all recipes are told to be healthy at any moment.
 func TestExplainRandomHealthyStates(t *testing.T) {
 	random := seeds.New(t)
-	for range 40 { // and 25 states of each
+	for range fleets() { // and 25 states of each
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			client := zktest.Client(t, server)
 			ctx, stop := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
-			paths := liven(ctx, t, &wg, server, random)
+			fleet.Run(ctx, t, &wg, server, random)
 			for range 25 {
 				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
-				for _, path := range paths {
+				for _, path := range fleet.Paths {
 					e, err := inspect.Explain(ctx, client, path)
 					if errors.Is(err, framework.ErrNoNode) {
 						continue
@@ -650,59 +657,4 @@ func TestExplainRandomHealthyStates(t *testing.T) {
 			wg.Wait()
 		})
 	}
-}
-
-// liven has clients take turns at locks until the context ends, each in several goroutines. It returns the paths.
-func liven(ctx context.Context, t *testing.T, wg *sync.WaitGroup, server *zkserver.Server, random *rand.Rand) (paths []string) {
-	t.Helper()
-	paths = []string{"/mutex/a", "/mutex/b", "/rw", "/sem", "/first", "/latch", "/election/a"}
-	for range 2 + random.IntN(3) {
-		client := zktest.Client(t, server, framework.WithSessionTimeout(time.Duration(4+random.IntN(10))*time.Second))
-		mutex := func(path string) locks.InterProcessLock {
-			m, err := locks.NewInterProcessMutex(client, path)
-			require.NoError(t, err)
-			return m
-		}
-		rw, err := locks.NewInterProcessReadWriteLock(client, "/rw")
-		require.NoError(t, err)
-		sem, err := locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(2))
-		require.NoError(t, err)
-		first, err := locks.NewInterProcessSemaphore(client, "/first", locks.FixedLeases(2))
-		require.NoError(t, err)
-		latch, err := leader.NewLeaderLatch(client, "/latch")
-		require.NoError(t, err)
-		require.NoError(t, latch.Start())
-		wg.Go(func() {
-			<-ctx.Done()
-			assert.NoError(t, latch.Close())
-		})
-		for _, path := range []string{"/election/a", "/election/b"} {
-			selector, err := leader.NewLeaderSelector(client, path, leader.WithAutoRequeue())
-			require.NoError(t, err)
-			wg.Go(func() {
-				err := selector.Run(ctx, func(ctx context.Context) error {
-					attempt.Sleep(ctx, 7*time.Second)
-					return nil
-				})
-				assert.ErrorIs(t, err, context.Canceled)
-			})
-		}
-		all := []locks.InterProcessLock{mutex("/mutex/a"), mutex("/mutex/b"), rw.ReadLock(), rw.ReadLock(), rw.WriteLock(), sem, sem, first}
-		for range 1 + random.IntN(6) {
-			seed := random.Uint64()
-			wg.Go(func() {
-				random := rand.New(rand.NewPCG(seed, 1))
-				for ctx.Err() == nil {
-					lease, err := all[random.IntN(len(all))].Acquire(ctx)
-					if err != nil {
-						assert.ErrorIs(t, err, context.Canceled)
-						return
-					}
-					attempt.Sleep(ctx, time.Duration(random.Int64N(int64(2*time.Second))))
-					assert.NoError(t, lease.Release(context.Background()))
-				}
-			})
-		}
-	}
-	return paths
 }
