@@ -132,7 +132,7 @@
 // # What is not promised
 //
 // The partitions of a member are in no particular order. A member that has left and returns is a
-// newcomer, except with [WithReturn]. All members of a group must have the same set: see [Fixed].
+// newcomer, except with [WithReturn]. While the sets of members differ, no name of the group is given up: see [Fixed].
 //
 // A member whose program is connected but cannot work, for example because its database is
 // down, still gets partitions, and keeps those whose function fails. Such a program should end

@@ -91,7 +91,7 @@ func (r *run) writeReports() {
 // registration returns what this member's znode says. If there is not enough room, the loads are missing
 // that are smallest.
 func (r *run) registration() registration {
-	g := newRegistration(r.cfg)
+	g := r.newRegistration()
 	g.Loads = make(map[string]int)
 	r.mu.Lock()
 	g.Drained = r.drained != nil
@@ -126,9 +126,10 @@ func (r *run) followLoads() {
 	}
 }
 
-// plansAgain reports whether a plan that is balanced is made again, for the loads or to drain this member.
+// plansAgain reports whether a plan that is balanced is made again: for the loads, to drain this member, or because it
+// does not have the set of this member.
 func (r *run) plansAgain(plan *root) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.weighs || r.loaded && !plan.Weighs || r.drained != nil && r.share != nil && len(r.share.Partitions)+len(r.share.Standbys) > 0
+	return r.weighs || !slices.Contains(plan.Sets, r.names.id()) || r.loaded && !plan.Weighs || r.drained != nil && r.share != nil && len(r.share.Partitions)+len(r.share.Standbys) > 0
 }

@@ -32,6 +32,9 @@ type Names interface {
 	// path returns the znode to follow, "" if the set never changes.
 	path() string
 
+	// id differs from the ids of other sets.
+	id() string
+
 	// check returns what is wrong with the set, as far as it is known, for members of this client.
 	check(client *framework.Framework) error
 }
@@ -42,8 +45,9 @@ type entry struct {
 	load int // 0 if the set does not say
 }
 
-// Fixed returns a set that does not change. All members must be given the same names. While they
-// differ, as during an upgrade, each plan has the names of the member that made it. A set that
+// Fixed returns a set that does not change. While members have different sets, as in a rolling deployment, the
+// group has the names of all of them, and a member may get a name that is not in its set. Only when all members have the same
+// set again, the group gives up the other names. A set that
 // changes while members run belongs in a znode: see [Stored].
 //
 // A name is a valid name of a znode, which has no slash. As a JSON array, in which each name has
@@ -55,6 +59,10 @@ type fixedNames []string
 
 func (f fixedNames) check(client *framework.Framework) error { return checkNames(client, f) }
 func (fixedNames) path() string                              { return "" }
+
+func (f fixedNames) id() string {
+	return fmt.Sprintf("%016x", hash(strings.Join(slices.Sorted(slices.Values(f)), "\n")))
+}
 
 func (f fixedNames) load(context.Context, *framework.Framework) ([]entry, bool, error) {
 	return entriesOf(slices.Sorted(slices.Values(f))), true, nil
@@ -80,6 +88,7 @@ func Stored(path string) Names { return storedNames(path) }
 type storedNames string
 
 func (s storedNames) path() string { return string(s) }
+func (s storedNames) id() string   { return string(s) }
 
 func (s storedNames) check(*framework.Framework) error {
 	return framework.ValidatePath(string(s))

@@ -38,10 +38,10 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-func newRegistration(cfg config) registration {
-	g := registration{Capacity: cfg.capacity, Return: cfg.returns.Milliseconds(), Zone: cfg.zone}
-	if cfg.prepare != nil {
-		g.Standbys = &cfg.standbys
+func (m *Member) newRegistration() registration {
+	g := registration{Capacity: m.cfg.capacity, Return: m.cfg.returns.Milliseconds(), Zone: m.cfg.zone, Set: m.names.id()}
+	if m.cfg.prepare != nil {
+		g.Standbys = &m.cfg.standbys
 	}
 	return g
 }
@@ -176,8 +176,8 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *s
 	if err != nil {
 		return false, s, err
 	}
-	if !known {
-		set = entriesOf(s.planned())
+	if _, mixed := s.sets(r.names.id()); !known || mixed {
+		set = s.together(set)
 	}
 	t, err := s.terms(ctx, r, rebalance)
 	if err != nil {

@@ -80,7 +80,7 @@ type event struct {
 }
 
 func newRun(ctx context.Context, m *Member, fn func(context.Context, Partition) error) (*run, error) {
-	node, err := nodes.NewPersistentNode(m.client, m.at.member(m.cfg.id), framework.Ephemeral, newRegistration(m.cfg).encode())
+	node, err := nodes.NewPersistentNode(m.client, m.at.member(m.cfg.id), framework.Ephemeral, m.newRegistration().encode())
 	if err != nil {
 		return nil, err
 	}
@@ -420,7 +420,7 @@ func (r *run) findRemoved() error {
 	for name, p := range r.pieces {
 		switch {
 		case p.wanted || !p.holds:
-		case !inSet[name]:
+		case !inSet[name] && (r.share == nil || !r.share.Mixed || slices.Contains(o.Excluded, name)):
 			p.removeLocked()
 		default: // it may be removed before another member asks for it
 			r.recheck = time.Now().Add(recheckEvery)

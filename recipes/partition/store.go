@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -42,6 +43,14 @@ type root struct {
 
 	// Weighs says that a member has reported loads, which the head looks at.
 	Weighs bool `json:"weighs,omitempty"`
+
+	// Sets are the ids of the sets whose names the plan has.
+	Sets []string `json:"sets,omitempty"`
+}
+
+func (r root) equals(other root) bool {
+	return r.Members == other.Members && r.Balanced == other.Balanced && r.Head == other.Head && r.Weighs == other.Weighs &&
+		slices.Equal(r.Sets, other.Sets)
 }
 
 // share is the data of the znode plan/<id>: what one member is to do.
@@ -73,6 +82,8 @@ type share struct {
 	// Standbys are the partitions for which the member stands by.
 	Zone     string   `json:"zone,omitempty"`
 	Standbys []string `json:"standbys,omitempty"`
+
+	Mixed bool `json:"mixed,omitempty"` // the plan has names of several sets
 }
 
 // until returns when the member is no longer awaited.
@@ -97,6 +108,7 @@ type registration struct {
 	Zone     string         `json:"zone,omitempty"`
 	Standbys *int           `json:"standbys,omitempty"` // of each partition, nil if this member is none
 	Prepared []string       `json:"prepared,omitempty"` // for which it is a warm standby
+	Set      string         `json:"set,omitempty"`      // the id of its set, "" of an older release
 }
 
 // state is what the znodes of a group say.
@@ -296,6 +308,31 @@ func weigh(set []entry, reported map[string]int) []part {
 	return parts
 }
 
+// sets returns the ids of the sets whose names the next plan has, if the planner's is own. The names of a set that
+// other members have are in the plan, or its members plan soon.
+func (s *state) sets(own string) (ids []string, mixed bool) {
+	present := make(map[string]bool)
+	for _, m := range s.members {
+		present[m.Set] = true
+	}
+	ids = []string{own}
+	for _, id := range s.root.Sets {
+		if id != own && (present[id] || len(s.away) > 0) { // a member that is away may have it
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	delete(present, own)
+	return ids, len(present) > 0 || len(ids) > 1
+}
+
+// together returns the entries of a set and the names of the plan.
+func (s *state) together(set []entry) []entry {
+	all := slices.Concat(set, entriesOf(s.planned()))
+	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return slices.CompactFunc(all, func(a, b entry) bool { return a.name == b.name })
+}
+
 func (s *state) planned() []string {
 	var names []string
 	for _, sh := range s.shares {
@@ -327,6 +364,8 @@ func (s *state) next(
 	ids := slices.Sorted(maps.Keys(s.members))
 	standbys := s.standbys(out.shares)
 	plan := root{Members: s.pzxid, Balanced: out.balanced, Head: s.root.Head, Weighs: len(loads) > 0}
+	var mixed bool
+	plan.Sets, mixed = s.sets(s.members[planner].Set)
 	if _, stays := s.members[plan.Head]; !stays {
 		plan.Head = ids[0]
 	}
@@ -342,7 +381,7 @@ func (s *state) next(
 		if s.isDrained(id) {
 			next.Return = 0 // it leaves for good
 		}
-		next.Standbys = standbys[id]
+		next.Standbys, next.Mixed = standbys[id], mixed
 		next.Weighs = next.Head && plan.Weighs
 		fill(&next, out.shares[id], loads, moved, func(name string) bool { return s.moving[name] || out.moved[name] && s.isPaced(cfg) })
 		c, changed, err := s.change(at, id, next)
@@ -360,7 +399,7 @@ func (s *state) next(
 			changes = append(changes, change{framework.DeleteOp(at.share(id)), len(at.share(id)) + around})
 		}
 	}
-	if len(changes) == 0 && s.exists && s.root == plan {
+	if len(changes) == 0 && s.exists && s.root.equals(plan) {
 		return out, nil, nil, nil
 	}
 	data, err = json.Marshal(plan)
