@@ -89,7 +89,7 @@ func (r *run) writeReports() {
 }
 
 // registration returns what this member's znode says. If there is not enough room, the loads are missing
-// that are smallest.
+// that are smallest, and partitions for which it is prepared.
 func (r *run) registration() registration {
 	g := r.newRegistration()
 	g.Loads = make(map[string]int)
@@ -105,7 +105,14 @@ func (r *run) registration() registration {
 	}
 	r.mu.Unlock()
 	slices.Sort(g.Prepared)
-	room := r.client.MaxRequestSize() / 2
+	room := r.client.MaxRequestSize() / 4
+	for i, name := range g.Prepared {
+		if room -= len(name) + len(`"",`); room < 0 {
+			g.Prepared = g.Prepared[:i]
+			break
+		}
+	}
+	room = r.client.MaxRequestSize() / 2
 	for _, name := range slices.SortedFunc(maps.Keys(g.Loads), func(a, b string) int {
 		return cmp.Or(cmp.Compare(g.Loads[b], g.Loads[a]), cmp.Compare(a, b))
 	}) {

@@ -92,7 +92,10 @@ func (s share) until() time.Time { return s.Gone.Add(time.Duration(s.Return) * t
 // parseShare fails for data that no plan has, but that was written by hand.
 func parseShare(data []byte) (share, error) {
 	var s share
-	err := json.Unmarshal(data, &s)
+	data, err := unpack(data)
+	if err == nil {
+		err = json.Unmarshal(data, &s)
+	}
 	if i := slices.IndexFunc(s.Partitions, func(name string) bool { return !isName(name) }); err == nil && i >= 0 {
 		err = fmt.Errorf("partition %q", s.Partitions[i])
 	}
@@ -430,6 +433,9 @@ func fill(s *share, names []string, loads map[string]int, moved map[string]time.
 // change returns the operation that makes a member's share the next one.
 func (s *state) change(at layout, id string, next share) (c change, changed bool, err error) {
 	data, err := json.Marshal(next)
+	if err == nil {
+		data, err = pack(data)
+	}
 	if err != nil {
 		return c, false, err
 	}

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestPlanOfManyPartitions: a plan of 100,000 partitions is written and read as one of a hundred, for one member
+// that has all of them and for many. The log has what it costs; SIZING.md has the table.
+func TestPlanOfManyPartitions(t *testing.T) {
+	sizes := []int{100, 10_000, 100_000}
+	for _, partitions := range sizes {
+		set := make([]entry, partitions)
+		for i := range set {
+			set[i].name = fmt.Sprintf("partition-%05d", i)
+		}
+		for _, standbys := range []int{0, 1} {
+			p := newPlanner(t, standbys)
+			p.join(1)
+			p.plan(set, "one member has all")
+			p.join(99)
+			p.plan(set, "99 more join")
+			p.leave("m000")
+			p.plan(set, "one has gone")
+			s, err := readState(t.Context(), p.client, p.at)
+			require.NoError(t, err)
+			require.Len(t, s.planned(), partitions)
+			require.True(t, s.isBalanced())
+		}
+	}
+}
+
+// planner plans alone for members that do nothing.
+type planner struct {
+	tb              testing.TB
+	client          *framework.Framework
+	at              layout
+	standbys, count int
+	requests, size  atomic.Int64
+	isLarge         atomic.Bool
+}
+
+func newPlanner(tb testing.TB, standbys int) *planner {
+	p := &planner{tb: tb, at: "/jobs", standbys: standbys}
+	link := zktest.NewProxy(tb, zktest.NewServer(tb))
+	link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+		if f.Kind == zkproxy.Request {
+			p.requests.Add(1)
+		}
+		p.size.Add(int64(4 + len(f.Body)))
+		return zkproxy.Pass
+	})
+	p.client = zktest.Client(tb, link)
+	return p
+}
+
+func (p *planner) join(n int) {
+	for range n {
+		g := registration{Capacity: 1, Set: "set", Zone: fmt.Sprintf("zone-%d", p.count%3), Standbys: &p.standbys}
+		_, err := p.client.Create(p.tb.Context(), p.at.member(fmt.Sprintf("m%03d", p.count)), g.encode(),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded())
+		require.NoError(p.tb, err)
+		p.count++
+	}
+}
+
+func (p *planner) leave(id string) {
+	require.NoError(p.tb, p.client.Delete(p.tb.Context(), p.at.member(id)))
+}
+
+// plan reads the state and writes the next plan.
+func (p *planner) plan(set []entry, what string) {
+	p.requests.Store(0)
+	p.size.Store(0)
+	s, err := readState(p.tb.Context(), p.client, p.at)
+	require.NoError(p.tb, err)
+	read := p.size.Load()
+	began := time.Now()
+	t := atWill
+	t.rebalance = true
+	_, data, changes, err := s.next(p.at, "m001", set, t, config{})
+	require.NoError(p.tb, err)
+	took := time.Since(began)
+	for _, c := range changes {
+		require.Less(p.tb, c.size, p.client.MaxRequestSize())
+	}
+	require.NoError(p.tb, s.write(p.tb.Context(), p.client, p.at, data, changes))
+	p.tb.Logf("%d partitions, %d standbys, %d members: %s: %d requests, read %.1f KB, written %.1f KB, computed in %v", len(set), p.standbys,
+		len(s.members), what, p.requests.Load(), float64(read)/1000, float64(p.size.Load()-read)/1000, took.Round(time.Millisecond))
+}
+
+// TestPackLeavesWhatOlderReleasesRead: data that they may have written is not compressed.
+func TestPackLeavesWhatOlderReleasesRead(t *testing.T) {
+	for _, size := range []int{0, 1000, packAbove - 1, packAbove, 10 * packAbove} {
+		data := bytes.Repeat([]byte("a"), size)
+		packed, err := pack(data)
+		require.NoError(t, err)
+		require.Equal(t, size < packAbove, bytes.Equal(data, packed), size)
+		again, err := unpack(packed)
+		require.NoError(t, err)
+		require.Equal(t, data, again)
+	}
+	_, err := parseShare([]byte{0x1f, 0x8b, 8})
+	require.Error(t, err, "damaged")
+}
+
+// TestStoredSetMayBeCompressed, as a set of 100,000 names must be.
+func TestStoredSetMayBeCompressed(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	var text bytes.Buffer
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "partition-%06d\n", i)
+	}
+	data, err := framework.GzipCompressionProvider{}.Compress("", text.Bytes())
+	require.NoError(t, err)
+	_, err = client.Create(t.Context(), "/set", data)
+	require.NoError(t, err)
+	set, known, err := Stored("/set").load(t.Context(), client)
+	require.NoError(t, err)
+	require.True(t, known)
+	require.Len(t, set, 100_000)
+	require.NoError(t, client.Set(t.Context(), "/set", slices.Concat(data[:100], []byte("damaged"))))
+	_, known, err = Stored("/set").load(t.Context(), client)
+	require.NoError(t, err)
+	require.False(t, known)
+}
