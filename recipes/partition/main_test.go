@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -30,7 +29,6 @@ func TestMain(m *testing.M) {
 		runAsMember(servers)
 		return
 	}
-	seeds.Rapid(100)
 	zktest.Main(m)
 }
 

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/shares"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
@@ -149,19 +150,19 @@ func (s *state) drains() bool {
 func (s *state) isPaced(cfg config) bool { return cfg.moves > 0 || s.drains() }
 
 // terms returns what the next plan may do.
-func (s *state) terms(ctx context.Context, r *run, rebalance bool) (terms, error) {
-	t := atWill
-	t.rebalance, t.pins, t.still, t.warm = rebalance, s.orders.Pinned, make(map[string]bool), s.warm()
+func (s *state) terms(ctx context.Context, r *run, rebalance bool) (shares.Terms, error) {
+	t := shares.AtWill(rebalance)
+	t.Pins, t.Still, t.Warm = s.orders.Pinned, make(map[string]bool), s.warm()
 	if err := s.findMoving(ctx, r.client, r.at); err != nil {
 		return t, err
 	}
-	maps.Copy(t.still, s.moving)
-	t.drains = max(1, r.cfg.moves) - len(s.moving)
+	maps.Copy(t.Still, s.moving)
+	t.Drains = max(1, r.cfg.moves) - len(s.moving)
 	if r.cfg.moves > 0 {
-		t.most = r.cfg.moves - len(s.moving)
+		t.Most = r.cfg.moves - len(s.moving)
 	}
-	for name := range s.moved(outcome{}, r.cfg) {
-		t.still[name] = true
+	for name := range s.moved(shares.Outcome{}, r.cfg) {
+		t.Still[name] = true
 	}
 	return t, nil
 }
@@ -187,7 +188,7 @@ func (s *state) findMoving(ctx context.Context, client *framework.Framework, at 
 }
 
 // moved returns when the partitions have moved that cool down, with those of the next plan.
-func (s *state) moved(out outcome, cfg config) map[string]time.Time {
+func (s *state) moved(out shares.Outcome, cfg config) map[string]time.Time {
 	moved := make(map[string]time.Time)
 	if cfg.cool == 0 {
 		return moved
@@ -200,7 +201,7 @@ func (s *state) moved(out outcome, cfg config) map[string]time.Time {
 			}
 		}
 	}
-	for name := range out.moved {
+	for name := range out.Moved {
 		moved[name] = now.UTC()
 	}
 	return moved

@@ -185,16 +185,16 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *s
 	}
 	out, data, changes, err := s.next(r.at, r.cfg.id, set, t, r.cfg)
 	if err != nil || data == nil {
-		return out.balanced, s, err
+		return out.Balanced, s, err
 	}
 	if err := s.write(ctx, r.client, r.at, data, changes); err != nil {
 		return false, s, err
 	}
 	s.wrote = true
-	r.telemetry.moves.Add(int64(out.moves))
+	r.telemetry.moves.Add(int64(out.Moves))
 	r.client.Logger().Info("planned the partitions", logPath, r.Path(),
-		"members", len(s.members), "partitions", len(set), "moves", out.moves, "balanced", out.balanced)
-	return out.balanced, s, nil
+		"members", len(s.members), "partitions", len(set), "moves", out.Moves, "balanced", out.Balanced)
+	return out.Balanced, s, nil
 }
 
 // Forget deletes the plan of the group at path if the group has no member, as members leave it behind that were killed. A

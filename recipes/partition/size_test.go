@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/shares"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -49,7 +50,6 @@ type planner struct {
 	at              layout
 	standbys, count int
 	requests, size  atomic.Int64
-	isLarge         atomic.Bool
 }
 
 func newPlanner(tb testing.TB, standbys int) *planner {
@@ -88,9 +88,7 @@ func (p *planner) plan(set []entry, what string) {
 	require.NoError(p.tb, err)
 	read := p.size.Load()
 	began := time.Now()
-	t := atWill
-	t.rebalance = true
-	_, data, changes, err := s.next(p.at, "m001", set, t, config{})
+	_, data, changes, err := s.next(p.at, "m001", set, shares.AtWill(true), config{})
 	require.NoError(p.tb, err)
 	took := time.Since(began)
 	for _, c := range changes {

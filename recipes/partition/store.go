@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/shares"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
@@ -259,13 +260,13 @@ func readAll(
 }
 
 // candidates returns the members as the last plan left them.
-func (s *state) candidates() []candidate {
-	var list []candidate
+func (s *state) candidates() []shares.Candidate {
+	var list []shares.Candidate
 	for id, m := range s.members {
-		list = append(list, candidate{id: id, capacity: m.Capacity, held: s.shares[id].Partitions, drained: s.isDrained(id)})
+		list = append(list, shares.Candidate{ID: id, Capacity: m.Capacity, Held: s.shares[id].Partitions, Drained: s.isDrained(id)})
 	}
 	for id, sh := range s.away {
-		list = append(list, candidate{id: id, capacity: sh.Capacity, held: sh.Partitions, away: true})
+		list = append(list, shares.Candidate{ID: id, Capacity: sh.Capacity, Held: sh.Partitions, Away: true})
 	}
 	return list
 }
@@ -290,9 +291,9 @@ func (s *state) loads() map[string]int {
 }
 
 // weigh returns the set with weights. A partition without a load counts as the mean of the others.
-func weigh(set []entry, reported map[string]int) []part {
+func weigh(set []entry, reported map[string]int) []shares.Part {
 	sum, known := 0, 0
-	parts := make([]part, len(set))
+	parts := make([]shares.Part, len(set))
 	for i, e := range set {
 		load := e.load
 		if n := reported[e.name]; n > 0 {
@@ -301,11 +302,11 @@ func weigh(set []entry, reported map[string]int) []part {
 		if load > 0 {
 			sum, known = sum+load, known+1
 		}
-		parts[i] = part{name: e.name, weight: int64(load) * unit}
+		parts[i] = shares.Part{Name: e.name, Weight: int64(load) * shares.Unit}
 	}
 	for i := range parts {
-		if parts[i].weight == 0 {
-			parts[i].weight = int64(max(1, sum/max(1, known))) * unit
+		if parts[i].Weight == 0 {
+			parts[i].Weight = int64(max(1, sum/max(1, known))) * shares.Unit
 		}
 	}
 	return parts
@@ -358,15 +359,15 @@ const around = 200
 // next returns the plan that follows, as the data of its root and the changes of the shares. The
 // data is nil if that is the present plan. planner is the member that writes it.
 func (s *state) next(
-	at layout, planner string, set []entry, t terms, cfg config,
-) (out outcome, data []byte, changes []change, err error) {
+	at layout, planner string, set []entry, t shares.Terms, cfg config,
+) (out shares.Outcome, data []byte, changes []change, err error) {
 	loads := s.loads()
 	set = slices.DeleteFunc(slices.Clone(set), func(e entry) bool { return slices.Contains(s.orders.Excluded, e.name) })
-	out = assign(weigh(set, loads), s.candidates(), t)
+	out = shares.Assign(weigh(set, loads), s.candidates(), t)
 	moved := s.moved(out, cfg)
 	ids := slices.Sorted(maps.Keys(s.members))
-	standbys := s.standbys(out.shares)
-	plan := root{Members: s.pzxid, Balanced: out.balanced, Head: s.root.Head, Weighs: len(loads) > 0}
+	standbys := s.standbys(out.Shares)
+	plan := root{Members: s.pzxid, Balanced: out.Balanced, Head: s.root.Head, Weighs: len(loads) > 0}
 	var mixed bool
 	plan.Sets, mixed = s.sets(s.members[planner].Set)
 	if _, stays := s.members[plan.Head]; !stays {
@@ -386,7 +387,7 @@ func (s *state) next(
 		}
 		next.Standbys, next.Mixed = standbys[id], mixed
 		next.Weighs = next.Head && plan.Weighs
-		fill(&next, out.shares[id], loads, moved, func(name string) bool { return s.moving[name] || out.moved[name] && s.isPaced(cfg) })
+		fill(&next, out.Shares[id], loads, moved, func(name string) bool { return s.moving[name] || out.Moved[name] && s.isPaced(cfg) })
 		c, changed, err := s.change(at, id, next)
 		switch {
 		case err != nil:
@@ -398,7 +399,7 @@ func (s *state) next(
 		}
 	}
 	for id := range s.shares {
-		if _, stays := out.shares[id]; !stays {
+		if _, stays := out.Shares[id]; !stays {
 			changes = append(changes, change{framework.DeleteOp(at.share(id)), len(at.share(id)) + around})
 		}
 	}

@@ -34,6 +34,7 @@ type options struct {
 	requests  bool
 	growth    string
 	failover  bool
+	simulate  bool
 }
 
 func main() {
@@ -54,6 +55,7 @@ func main() {
 	flag.BoolVar(&o.requests, "requests", false, "count the requests of this library by type, and how long each is under way")
 	flag.StringVar(&o.growth, "growth", "", "instead: what so many sessions, locks and other things cost, comma-separated numbers; -out is the folder for the charts")
 	flag.BoolVar(&o.failover, "failover", false, "instead: how long a lock has no holder after one is cut off, and whether that one is told")
+	flag.BoolVar(&o.simulate, "partitions", false, "instead: simulate a day of a group that divides partitions by load; -out is the folder for the chart")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected %q\n", flag.Args())
@@ -83,6 +85,9 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 			numbers = append(numbers, n)
 		}
 		return growAll(ctx, numbers, cmp.Or(o.out, "."), stdout)
+	}
+	if o.simulate {
+		return simulatePartitions(cmp.Or(o.out, "."), stdout)
 	}
 	if o.failover {
 		return failOver(ctx, o.peers, o.rounds, stdout)

@@ -11,7 +11,7 @@ var partitionRows = []row{
 	},
 	{
 		name: "loads-of-the-heaviest-stay", breaks: loadsDivided,
-		in:     "recipes/partition.(*balance).move",
+		in:     "internal/shares.(*balance).move",
 		change: never("high"),
 		test:   "^TestAssignHeavyPartitions$",
 	},
@@ -36,7 +36,7 @@ var partitionRows = []row{
 	},
 	{
 		name: "partitions-move-for-a-rounding", breaks: oneShareMoves,
-		in:     "recipes/partition.quotas",
+		in:     "internal/shares.quotas",
 		change: negate("count()"),
 		test:   "^TestAssignJoinMovesOneShare$",
 	},

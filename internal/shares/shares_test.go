@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package partition
+package shares
 
 import (
 	"cmp"
@@ -11,21 +11,18 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
-
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/testing/zktest"
 )
 
 // group is members and what they have, as the assignments before left it.
 type group struct {
 	names   []string
 	loads   map[string]int
-	members map[string]candidate
+	members map[string]Candidate
 	next    int
 }
 
 func drawGroup(t *rapid.T, maxCapacity int) *group {
-	g := &group{members: make(map[string]candidate)}
+	g := &group{members: make(map[string]Candidate)}
 	g.draw(t)
 	for range rapid.IntRange(1, 12).Draw(t, "members") {
 		g.join(rapid.IntRange(1, maxCapacity).Draw(t, "capacity"))
@@ -44,12 +41,12 @@ func (g *group) draw(t *rapid.T) {
 func (g *group) join(capacity int) string {
 	id := fmt.Sprintf("m%02d", (g.next*37)%100) // in an order that is not the order of the ids
 	g.next++
-	g.members[id] = candidate{id: id, capacity: capacity}
+	g.members[id] = Candidate{ID: id, Capacity: capacity}
 	return id
 }
 
-func (g *group) list() []candidate {
-	var list []candidate
+func (g *group) list() []Candidate {
+	var list []Candidate
 	for _, m := range g.members { // in any order
 		list = append(list, m)
 	}
@@ -58,29 +55,27 @@ func (g *group) list() []candidate {
 
 func (g *group) capacity() (sum int) {
 	for _, m := range g.members {
-		sum += m.capacity
+		sum += m.Capacity
 	}
 	return sum
 }
 
-func freely(rebalance bool) terms {
-	t := atWill
-	t.rebalance = rebalance
-	return t
+// set returns the names with their weights, all equal without loads.
+func (g *group) set() []Part {
+	set := make([]Part, len(g.names))
+	for i, name := range g.names {
+		set[i] = Part{Name: name, Weight: int64(max(1, g.loads[name])) * Unit}
+	}
+	return set
 }
 
-func parts(names ...string) []part { return weigh(entriesOf(names), nil) }
-
-// set returns the names with their weights.
-func (g *group) set() []part { return weigh(entriesOf(g.names), g.loads) }
-
 // assign makes the next assignment, and returns what each partition's member was and is.
-func (g *group) assign(rebalance bool) (out outcome, before, after map[string]string) {
+func (g *group) assign(rebalance bool) (out Outcome, before, after map[string]string) {
 	before, after = g.owners(), make(map[string]string)
-	out = assign(g.set(), g.list(), freely(rebalance))
-	for id, held := range out.shares {
+	out = Assign(g.set(), g.list(), AtWill(rebalance))
+	for id, held := range out.Shares {
 		m := g.members[id]
-		m.held = held
+		m.Held = held
 		g.members[id] = m
 		for _, name := range held {
 			after[name] = id
@@ -92,7 +87,7 @@ func (g *group) assign(rebalance bool) (out outcome, before, after map[string]st
 func (g *group) owners() map[string]string {
 	owners := make(map[string]string)
 	for id, m := range g.members {
-		for _, name := range m.held {
+		for _, name := range m.Held {
 			owners[name] = id
 		}
 	}
@@ -104,7 +99,7 @@ func (g *group) owners() map[string]string {
 func (g *group) requireWhole(t *rapid.T, before, after map[string]string, newcomer string) (toNewcomer, between int) {
 	held := 0
 	for _, m := range g.members {
-		held += len(m.held)
+		held += len(m.Held)
 	}
 	require.Equal(t, len(g.names), held)
 	for _, name := range g.names {
@@ -126,9 +121,9 @@ func (g *group) requireWhole(t *rapid.T, before, after map[string]string, newcom
 func (g *group) requireBalanced(t *rapid.T) {
 	capacity := g.capacity()
 	for id, m := range g.members {
-		low, high := bounds(len(g.names), m.capacity, capacity)
-		require.GreaterOrEqual(t, len(m.held), low, id)
-		require.LessOrEqual(t, len(m.held), high, id)
+		low, high := bounds(len(g.names), m.Capacity, capacity)
+		require.GreaterOrEqual(t, len(m.Held), low, id)
+		require.LessOrEqual(t, len(m.Held), high, id)
 	}
 }
 
@@ -143,7 +138,7 @@ func TestAssignJoinMovesOneShare(t *testing.T) {
 			id := g.join(1)
 
 			placed, before, after := g.assign(false)
-			require.Zero(t, placed.moves, "nothing moves before the group has settled")
+			require.Zero(t, placed.Moves, "nothing moves before the group has settled")
 			require.Equal(t, before, after)
 
 			out, before, after := g.assign(true)
@@ -151,8 +146,8 @@ func TestAssignJoinMovesOneShare(t *testing.T) {
 			moved, between := g.requireWhole(t, before, after, id)
 			require.LessOrEqual(t, moved, ceil(len(g.names), len(g.members)))
 			require.Zero(t, between)
-			require.Equal(t, moved, out.moves)
-			require.True(t, out.balanced)
+			require.Equal(t, moved, out.Moves)
+			require.True(t, out.Balanced)
 			g.requireBalanced(t)
 		}
 	})
@@ -171,7 +166,7 @@ func TestAssignLeaveMovesOneShare(t *testing.T) {
 					}
 				}
 			})).Draw(t, "leaves")
-			left := len(g.members[id].held)
+			left := len(g.members[id].Held)
 			require.LessOrEqual(t, left, ceil(len(g.names), len(g.members)))
 			before := g.owners()
 			delete(g.members, id)
@@ -180,7 +175,7 @@ func TestAssignLeaveMovesOneShare(t *testing.T) {
 
 			_, between := g.requireWhole(t, before, after, "")
 			require.Zero(t, between)
-			require.True(t, out.balanced)
+			require.True(t, out.Balanced)
 			g.requireBalanced(t)
 		}
 	})
@@ -210,10 +205,10 @@ func TestAssignCapacitiesAreFollowed(t *testing.T) {
 
 		g.requireWhole(t, before, after, "")
 		g.requireBalanced(t)
-		require.True(t, out.balanced)
-		require.Equal(t, fewest, out.moves)
+		require.True(t, out.Balanced)
+		require.Equal(t, fewest, out.Moves)
 		again, before, after := g.assign(true)
-		require.Zero(t, again.moves)
+		require.Zero(t, again.Moves)
 		require.Equal(t, before, after)
 	})
 }
@@ -223,10 +218,10 @@ func TestAssignCapacitiesAreFollowed(t *testing.T) {
 func (g *group) fewestMoves() int {
 	capacity, left, moves, savers := g.capacity(), len(g.names), 0, 0
 	for _, m := range g.members {
-		low, high := bounds(len(g.names), m.capacity, capacity)
+		low, high := bounds(len(g.names), m.Capacity, capacity)
 		left -= low
-		moves += max(0, len(m.held)-low)
-		if high > low && len(m.held) >= high {
+		moves += max(0, len(m.Held)-low)
+		if high > low && len(m.Held) >= high {
 			savers++
 		}
 	}
@@ -235,7 +230,7 @@ func (g *group) fewestMoves() int {
 
 // weighted draws a group with weights that was balanced, and then has changed in any way.
 func weighted(t *rapid.T, least, heaviest int) *group {
-	g := &group{members: make(map[string]candidate), loads: make(map[string]int)}
+	g := &group{members: make(map[string]Candidate), loads: make(map[string]int)}
 	draw := func(from, to int) {
 		for n := from; n < to; n++ {
 			name := fmt.Sprintf("p%03d", n)
@@ -270,11 +265,11 @@ func (g *group) load(id string) (load, ideal float64, lightest int) {
 	for _, name := range g.names {
 		total += g.loads[name]
 	}
-	for _, name := range g.members[id].held {
+	for _, name := range g.members[id].Held {
 		load += float64(g.loads[name])
 		lightest = min(cmp.Or(lightest, g.loads[name]), g.loads[name])
 	}
-	return load, float64(total) * float64(g.members[id].capacity) / float64(g.capacity()), lightest
+	return load, float64(total) * float64(g.members[id].Capacity) / float64(g.capacity()), lightest
 }
 
 // TestAssignHeaviestWithinATenth: after one assignment each member is within a tenth of its ideal, where no
@@ -307,7 +302,7 @@ func TestAssignHeaviestWithinATenth(t *testing.T) {
 			require.True(t, !small || load <= 1.1*ideal+0.01, "%s has %v of %v", id, load, ideal)
 			require.True(t, !small || load >= 0.9*ideal-0.01, "%s has %v of %v", id, load, ideal)
 		}
-		require.True(t, !small || out.balanced)
+		require.True(t, !small || out.Balanced)
 	})
 }
 
@@ -319,14 +314,14 @@ func TestAssignHeavyPartitions(t *testing.T) {
 		for n := 0; ; n++ {
 			out, before, after := g.assign(true)
 			g.requireWhole(t, before, after, "")
-			if out.moves == 0 {
+			if out.Moves == 0 {
 				break
 			}
 			require.Less(t, n, 5)
 		}
 		for id, m := range g.members {
 			load, ideal, lightest := g.load(id)
-			require.True(t, len(m.held) < 2 || load <= 1.1*ideal+float64(lightest)+0.01, "%s has %v of %v, %v: %v", id, load, ideal, m.held, g.loads)
+			require.True(t, len(m.Held) < 2 || load <= 1.1*ideal+float64(lightest)+0.01, "%s has %v of %v, %v: %v", id, load, ideal, m.Held, g.loads)
 		}
 	})
 }
@@ -334,7 +329,7 @@ func TestAssignHeavyPartitions(t *testing.T) {
 // TestAssignSmallChangesMoveNothing: while each member is within a tenth of its ideal, the plan stays.
 func TestAssignSmallChangesMoveNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		g := &group{members: make(map[string]candidate), loads: make(map[string]int)}
+		g := &group{members: make(map[string]Candidate), loads: make(map[string]int)}
 		for n := range rapid.IntRange(50, 100).Draw(t, "partitions") {
 			g.names = append(g.names, fmt.Sprintf("p%03d", n))
 			g.loads[g.names[n]] = 100
@@ -354,34 +349,34 @@ func TestAssignSmallChangesMoveNothing(t *testing.T) {
 		}
 		out, before, after := g.assign(true)
 		require.Equal(t, before, after)
-		require.True(t, out.balanced)
+		require.True(t, out.Balanced)
 	})
 }
 
 // TestAssignPins: pinned partitions are where they must be, and stay there whatever balance asks for. Those of a
 // member that is away or drained are placed as any other.
 func TestAssignPins(t *testing.T) {
-	set := parts("p0", "p1", "p2", "p3", "p4", "p5")
-	bounds := freely(true)
-	bounds.pins = map[string]string{"p0": "b", "p1": "b", "p2": "b", "p3": "b", "p4": "gone"}
-	members := []candidate{
-		{id: "a", capacity: 1, held: []string{"p0", "p4"}}, {id: "b", capacity: 1, held: []string{"p1", "p2", "p3", "p5"}}, {id: "c", capacity: 1},
+	set := (&group{names: []string{"p0", "p1", "p2", "p3", "p4", "p5"}}).set()
+	bounds := AtWill(true)
+	bounds.Pins = map[string]string{"p0": "b", "p1": "b", "p2": "b", "p3": "b", "p4": "gone"}
+	members := []Candidate{
+		{ID: "a", Capacity: 1, Held: []string{"p0", "p4"}}, {ID: "b", Capacity: 1, Held: []string{"p1", "p2", "p3", "p5"}}, {ID: "c", Capacity: 1},
 	}
 
-	out := assign(set, members, bounds)
+	out := Assign(set, members, bounds)
 
-	require.Equal(t, []string{"p0", "p1", "p2", "p3"}, out.shares["b"])
-	require.Len(t, out.shares["a"], 1)
-	require.Len(t, out.shares["c"], 1)
-	require.True(t, out.balanced)
-	members[1].held, members[1].drained = out.shares["b"], true
-	require.Empty(t, assign(set, members, bounds).shares["b"])
+	require.Equal(t, []string{"p0", "p1", "p2", "p3"}, out.Shares["b"])
+	require.Len(t, out.Shares["a"], 1)
+	require.Len(t, out.Shares["c"], 1)
+	require.True(t, out.Balanced)
+	members[1].Held, members[1].Drained = out.Shares["b"], true
+	require.Empty(t, Assign(set, members, bounds).Shares["b"])
 }
 
 // TestAssignNewcomerGetsLoad: a newcomer to many members has its share, though none of them is beyond a
 // tenth of its ideal.
 func TestAssignNewcomerGetsLoad(t *testing.T) {
-	g := &group{members: make(map[string]candidate), loads: make(map[string]int)}
+	g := &group{members: make(map[string]Candidate), loads: make(map[string]int)}
 	for n := range 2000 {
 		g.names = append(g.names, fmt.Sprintf("p%04d", n))
 		g.loads[g.names[n]] = 90 + n%20
@@ -394,58 +389,19 @@ func TestAssignNewcomerGetsLoad(t *testing.T) {
 	out, _, _ := g.assign(true)
 	load, ideal, _ := g.load(id)
 	require.InDelta(t, 0.925, load/ideal, 0.026)
-	require.Less(t, out.moves, 100)
+	require.Less(t, out.Moves, 100)
 }
 
 func TestAssignIsDeterministic(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := drawGroup(t, 3)
 		g.join(2)
-		first := assign(g.set(), g.list(), freely(true))
+		first := Assign(g.set(), g.list(), AtWill(true))
 		slices.Reverse(g.names)
-		require.Equal(t, first, assign(g.set(), g.list(), freely(true)))
+		require.Equal(t, first, Assign(g.set(), g.list(), AtWill(true)))
 	})
 }
 
 func TestAssignNoMembersHaveNothing(t *testing.T) {
-	require.Empty(t, assign(parts("a"), nil, freely(true)).shares)
-}
-
-// TestAssignOneOfTwoPlansIsAccepted: two members plan from one state.
-func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
-	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/jobs")
-	for _, id := range []string{"a", "b"} {
-		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(),
-			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded())
-		require.NoError(t, err)
-	}
-	write := func(names ...string) error {
-		s, err := readState(ctx, client, at)
-		require.NoError(t, err)
-		_, first, changes, err := s.next(at, "a", entriesOf(names), atWill, config{})
-		require.NoError(t, err)
-		_, second, others, err := s.next(at, "b", entriesOf(append(names, "of the second")), atWill, config{})
-		require.NoError(t, err)
-		require.NoError(t, s.write(ctx, client, at, first, changes))
-		return s.write(ctx, client, at, second, others)
-	}
-	require.True(t, isOvertaken(write("p")), "the first plan")
-	require.True(t, isOvertaken(write("p", "q")), "the next one")
-	s, err := readState(ctx, client, at)
-	require.NoError(t, err)
-	require.Equal(t, []string{"p", "q"}, s.planned())
-}
-
-// TestDriverReportsAllContendersAhead: one that waits may have the lock next, with an older plan.
-func TestDriverReportsAllContendersAhead(t *testing.T) {
-	var ahead [][]string
-	d := newDriver(func(names []string) { ahead = append(ahead, names) })
-	ours := "_c_3-lock-0000000003"
-	d.ours.Store(&ours)
-
-	result, err := d.GetsTheLock([]string{"_c_1-lock-0000000001", "_c_2-lock-0000000002", ours, "_c_4-lock-0000000004"}, ours, 1)
-
-	require.NoError(t, err)
-	require.False(t, result.GetsTheLock)
-	require.Equal(t, [][]string{{"_c_1-lock-0000000001", "_c_2-lock-0000000002"}}, ahead)
+	require.Empty(t, Assign((&group{names: []string{"a"}}).set(), nil, AtWill(true)).Shares)
 }

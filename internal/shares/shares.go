@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 
-package partition
+// Package shares divides the partitions of a group among its members. Package partition has the plans, and the
+// benchmark simulates them.
+//
+// An assignment has four steps. Each member keeps what it has. Each member gets an ideal load. What has
+// no member goes to the members that lack most, the heaviest partition first. Last, partitions move, if
+// the group has settled. The time is near-linear: each partition is sorted, placed and moved once.
+package shares
 
 import (
 	"cmp"
@@ -9,99 +15,97 @@ import (
 	"slices"
 )
 
-// An assignment has four steps. Each member keeps what it has. Each member gets an ideal load. What has
-// no member goes to the members that lack most, the heaviest partition first. Last, partitions move, if
-// the group has settled. The time is near-linear: each partition is sorted, placed and moved once.
-
 // slackPercent is how far a load may be from its ideal before partitions move for it. They move until half
 // of that is left, so that small changes of loads move nothing.
 const slackPercent = 10
 
-// unit is a weight of one. Ideals are rounded to thousandths of it.
-const unit = 1000
+// Unit is a weight of one. Ideals are rounded to thousandths of it.
+const Unit = 1000
 
-// part is a partition and its weight in units.
-type part struct {
-	name   string
-	weight int64
+// Part is a partition and its weight in units.
+type Part struct {
+	Name   string
+	Weight int64
 }
 
-// candidate is a member as the assignment sees it.
-type candidate struct {
-	id       string
-	capacity int
-	held     []string // the names that the last plan has given to it
-	away     bool     // it keeps them, and takes no part
-	drained  bool     // it gives them up
+// Candidate is a member as the assignment sees it.
+type Candidate struct {
+	ID       string
+	Capacity int
+	Held     []string // the names that the last plan has given to it
+	Away     bool     // it keeps them, and takes no part
+	Drained  bool     // it gives them up
 }
 
-// terms say what an assignment may do.
-type terms struct {
-	rebalance bool
-	most      int                 // moves, for balance and from drained members together
-	drains    int                 // moves from drained members, not more than most
-	still     map[string]bool     // partitions that do not move now
-	pins      map[string]string   // the members that partitions must have, if they are there
-	warm      map[string][]string // the members that get partitions first which no member has
+// Terms say what an assignment may do.
+type Terms struct {
+	Rebalance bool
+	Most      int                 // moves, for balance and from drained members together
+	Drains    int                 // moves from drained members, not more than Most
+	Still     map[string]bool     // partitions that do not move now
+	Pins      map[string]string   // the members that partitions must have, if they are there
+	Warm      map[string][]string // the members that get partitions first which no member has
 }
 
-// atWill has no bounds.
-var atWill = terms{most: math.MaxInt, drains: math.MaxInt}
-
-// outcome is an assignment.
-type outcome struct {
-	shares   map[string][]string // sorted names, by the ids of the members
-	moves    int                 // partitions that change from one member to another
-	moved    map[string]bool     // which
-	balanced bool                // no partition would move if the group settled now
+// AtWill returns terms without bounds.
+func AtWill(rebalance bool) Terms {
+	return Terms{Rebalance: rebalance, Most: math.MaxInt, Drains: math.MaxInt}
 }
 
-// assign divides a set among members. It is a pure function: all members compute the same from
+// Outcome is an assignment.
+type Outcome struct {
+	Shares   map[string][]string // sorted names, by the ids of the members
+	Moves    int                 // partitions that change from one member to another
+	Moved    map[string]bool     // which
+	Balanced bool                // no partition would move if the group settled now
+}
+
+// Assign divides a set among members. It is a pure function: all members compute the same from
 // the same arguments. It places each partition that has no holder, or is pinned to another member. With
-// rebalance it also moves partitions, without it only drained members lose some. Partitions that members hold and that are not in the
+// Rebalance it also moves partitions, without it only drained members lose some. Partitions that members hold and that are not in the
 // set are dropped.
 //
 // If all weights are equal, a member's share is its part of the partitions by capacity, rounded up or
 // down, with the fewest moves: see quotas. Otherwise its load stays within slackPercent of its part of
 // the weight, as far as the weights allow.
-func assign(set []part, members []candidate, t terms) outcome {
-	out := outcome{shares: make(map[string][]string, len(members)), moved: make(map[string]bool)}
+func Assign(set []Part, members []Candidate, t Terms) Outcome {
+	out := Outcome{Shares: make(map[string][]string, len(members)), Moved: make(map[string]bool)}
 	b, free := newBalance(set, members, t)
 	if len(b.holders) > 0 {
 		b.place(free)
 	}
 	b.drain()
 	settled := len(b.away) == 0
-	if t.rebalance && settled {
+	if t.Rebalance && settled {
 		b.move()
 	}
 	b.gather()
 	for _, h := range slices.Concat(b.holders, b.away) {
 		var names []string
 		for _, p := range slices.Concat(h.parts, h.pinned) {
-			names = append(names, p.name)
+			names = append(names, p.Name)
 		}
 		slices.Sort(names)
-		out.shares[h.id] = names
+		out.Shares[h.ID] = names
 		for _, p := range h.came {
-			out.moved[p.name] = true
+			out.Moved[p.Name] = true
 		}
 	}
-	out.moves, b.moves, b.terms = len(out.moved), 0, atWill
+	out.Moves, b.moves, b.terms = len(out.Moved), 0, AtWill(true)
 	b.drain()
 	b.move()
-	out.balanced = settled && b.moves == 0
+	out.Balanced = settled && b.moves == 0
 	return out
 }
 
 // holder is a member during an assignment.
 type holder struct {
-	candidate
+	Candidate
 
-	parts  []part // by weight, then by name
-	gained []part // that have moved to it, or do not move now: none moves twice
-	pinned []part // that never move
-	came   []part // that have moved to it
+	parts  []Part // by weight, then by name
+	gained []Part // that have moved to it, or do not move now: none moves twice
+	pinned []Part // that never move
+	came   []Part // that have moved to it
 	load   int64
 	ideal  int64
 }
@@ -117,74 +121,74 @@ type balance struct {
 	away    []*holder // that keep what they hold
 	ranking []*holder // by excess: the first lacks most. Drained members are not there
 	slack   int64     // in percent; 0 if all weights are equal
-	terms   terms
+	terms   Terms
 	moves   int
 }
 
 func (b *balance) low(h *holder) int64  { return h.ideal - h.ideal*b.slack/100 }
 func (b *balance) high(h *holder) int64 { return h.ideal + h.ideal*b.slack/100 }
 
-func byWeight(p, q part) int {
-	return cmp.Or(cmp.Compare(p.weight, q.weight), cmp.Compare(p.name, q.name))
+func byWeight(p, q Part) int {
+	return cmp.Or(cmp.Compare(p.Weight, q.Weight), cmp.Compare(p.Name, q.Name))
 }
 
 func byExcess(h, other *holder) int {
-	return cmp.Or(cmp.Compare(h.excess(), other.excess()), cmp.Compare(h.id, other.id))
+	return cmp.Or(cmp.Compare(h.excess(), other.excess()), cmp.Compare(h.ID, other.ID))
 }
 
 // newBalance leaves each member what it holds, and returns the parts that no member holds.
-func newBalance(set []part, members []candidate, t terms) (b *balance, free []part) {
-	stays := func(m candidate) bool { return !m.away && !m.drained }
+func newBalance(set []Part, members []Candidate, t Terms) (b *balance, free []Part) {
+	stays := func(m Candidate) bool { return !m.Away && !m.Drained }
 	allDrain := !slices.ContainsFunc(members, stays) // then none has another member to drain to
-	t.pins = maps.Clone(t.pins)
-	maps.DeleteFunc(t.pins, func(_, id string) bool {
-		return !slices.ContainsFunc(members, func(m candidate) bool { return m.id == id && stays(m) })
+	t.Pins = maps.Clone(t.Pins)
+	maps.DeleteFunc(t.Pins, func(_, id string) bool {
+		return !slices.ContainsFunc(members, func(m Candidate) bool { return m.ID == id && stays(m) })
 	})
 	b = &balance{terms: t}
 	set = slices.SortedFunc(slices.Values(set), byWeight)
-	if len(set) > 0 && set[0].weight != set[len(set)-1].weight {
+	if len(set) > 0 && set[0].Weight != set[len(set)-1].Weight {
 		b.slack = slackPercent
 	}
-	left, kept := make(map[string]part, len(set)), make(map[string]bool)
+	left, kept := make(map[string]Part, len(set)), make(map[string]bool)
 	for _, p := range set {
 		if b.slack == 0 {
-			p.weight = unit
+			p.Weight = Unit
 		}
-		left[p.name] = p
+		left[p.Name] = p
 	}
-	for _, m := range slices.SortedFunc(slices.Values(members), func(m, n candidate) int { return cmp.Compare(m.id, n.id) }) {
-		h := &holder{candidate: m}
-		h.drained = m.drained && !allDrain
-		if h.drained {
-			h.capacity = 0
+	for _, m := range slices.SortedFunc(slices.Values(members), func(m, n Candidate) int { return cmp.Compare(m.ID, n.ID) }) {
+		h := &holder{Candidate: m}
+		h.Drained = m.Drained && !allDrain
+		if h.Drained {
+			h.Capacity = 0
 		}
-		for _, name := range m.held {
+		for _, name := range m.Held {
 			p, free := left[name]
-			pin, isPinned := t.pins[name]
-			if !free || isPinned && pin != m.id {
+			pin, isPinned := t.Pins[name]
+			if !free || isPinned && pin != m.ID {
 				continue // it is another member's
 			}
 			delete(left, name)
-			h.keep(p, isPinned, t.still[name] && !h.drained)
+			h.keep(p, isPinned, t.Still[name] && !h.Drained)
 		}
-		if h.away {
+		if h.Away {
 			b.away = append(b.away, h)
 			for _, p := range slices.Concat(h.parts, h.gained, h.pinned) {
-				kept[p.name] = true
+				kept[p.Name] = true
 			}
 			continue
 		}
 		b.holders = append(b.holders, h)
 	}
 	if len(b.holders) > 0 {
-		b.setIdeals(slices.DeleteFunc(set, func(p part) bool { return kept[p.name] }))
+		b.setIdeals(slices.DeleteFunc(set, func(p Part) bool { return kept[p.Name] }))
 	}
-	b.ranking = slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(b.holders), func(h *holder) bool { return h.drained })), byExcess)
+	b.ranking = slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(b.holders), func(h *holder) bool { return h.Drained })), byExcess)
 	return b, slices.Collect(maps.Values(left))
 }
 
-func (h *holder) keep(p part, pinned, still bool) {
-	h.load += p.weight
+func (h *holder) keep(p Part, pinned, still bool) {
+	h.load += p.Weight
 	switch {
 	case pinned:
 		h.pinned = append(h.pinned, p)
@@ -196,52 +200,52 @@ func (h *holder) keep(p part, pinned, still bool) {
 }
 
 // setIdeals sets how much each holder should have.
-func (b *balance) setIdeals(set []part) {
+func (b *balance) setIdeals(set []Part) {
 	capacity := capacityOf(b.holders)
 	if b.slack == 0 {
 		for i, n := range quotas(len(set), b.holders) {
-			b.holders[i].ideal = int64(n) * unit
+			b.holders[i].ideal = int64(n) * Unit
 		}
 		return
 	}
 	weight := int64(0)
 	for _, p := range set {
-		weight += p.weight
+		weight += p.Weight
 	}
 	each := float64(weight) / float64(capacity)
 	// A partition that is heavier than the largest share takes that member. The others divide the rest.
-	largest := slices.SortedFunc(slices.Values(b.holders), func(h, other *holder) int { return cmp.Compare(other.capacity, h.capacity) })
+	largest := slices.SortedFunc(slices.Values(b.holders), func(h, other *holder) int { return cmp.Compare(other.Capacity, h.Capacity) })
 	for i := 0; i < min(len(largest), len(set))-1; i++ {
-		heaviest := set[len(set)-1-i].weight
-		if float64(heaviest) <= each*float64(largest[i].capacity) {
+		heaviest := set[len(set)-1-i].Weight
+		if float64(heaviest) <= each*float64(largest[i].Capacity) {
 			break
 		}
-		weight, capacity = weight-heaviest, capacity-largest[i].capacity
+		weight, capacity = weight-heaviest, capacity-largest[i].Capacity
 		each = float64(weight) / float64(capacity)
 	}
 	for _, h := range b.holders {
-		h.ideal = int64(each * float64(h.capacity))
+		h.ideal = int64(each * float64(h.Capacity))
 	}
 }
 
 // place gives each free part to the member that lacks most, the heaviest first.
-func (b *balance) place(free []part) {
-	slices.SortFunc(free, func(p, q part) int {
-		return cmp.Or(cmp.Compare(q.weight, p.weight), cmp.Compare(p.name, q.name))
+func (b *balance) place(free []Part) {
+	slices.SortFunc(free, func(p, q Part) int {
+		return cmp.Or(cmp.Compare(q.Weight, p.Weight), cmp.Compare(p.Name, q.Name))
 	})
 	byID := make(map[string]*holder, len(b.holders))
 	for _, h := range b.holders {
-		byID[h.id] = h
+		byID[h.ID] = h
 	}
 	for _, p := range free {
-		to := b.lightest(b.terms.warm[p.name], byID)
-		if pin := byID[b.terms.pins[p.name]]; pin != nil {
+		to := b.lightest(b.terms.Warm[p.Name], byID)
+		if pin := byID[b.terms.Pins[p.Name]]; pin != nil {
 			pin.pinned = append(pin.pinned, p)
-			b.weigh(pin, p.weight)
+			b.weigh(pin, p.Weight)
 			continue
 		}
 		to.parts = append(to.parts, p)
-		b.weigh(to, p.weight)
+		b.weigh(to, p.Weight)
 	}
 	for _, h := range b.holders {
 		slices.SortFunc(h.parts, byWeight)
@@ -252,7 +256,7 @@ func (b *balance) place(free []part) {
 func (b *balance) lightest(ids []string, byID map[string]*holder) *holder {
 	var found []*holder
 	for _, id := range ids {
-		if h := byID[id]; h != nil && !h.drained {
+		if h := byID[id]; h != nil && !h.Drained {
 			found = append(found, h)
 		}
 	}
@@ -264,7 +268,7 @@ func (b *balance) lightest(ids []string, byID map[string]*holder) *holder {
 
 // weigh changes the load of a holder, and its place in the ranking.
 func (b *balance) weigh(h *holder, weight int64) {
-	if h.drained {
+	if h.Drained {
 		h.load += weight
 		return
 	}
@@ -278,7 +282,7 @@ func (b *balance) weigh(h *holder, weight int64) {
 // drain moves parts from drained members to those that lack most, the lightest first.
 func (b *balance) drain() {
 	for _, h := range b.holders {
-		for h.drained && len(h.parts) > 0 && b.moves < min(b.terms.drains, b.terms.most) {
+		for h.Drained && len(h.parts) > 0 && b.moves < min(b.terms.Drains, b.terms.Most) {
 			b.moveThe(0, h, b.ranking[0])
 		}
 	}
@@ -291,7 +295,7 @@ func (b *balance) move() {
 			b.relieve(h)
 		}
 	}
-	if !slices.ContainsFunc(b.holders, func(h *holder) bool { return h.drained && h.count() > 0 }) {
+	if !slices.ContainsFunc(b.holders, func(h *holder) bool { return h.Drained && h.count() > 0 }) {
 		b.fill() // otherwise the partitions of drained members will do that
 	}
 }
@@ -337,7 +341,7 @@ func (b *balance) fill() {
 // moveOne moves the part that serves both holders best, if there is one.
 func (b *balance) moveOne(from, to *holder) bool {
 	i := b.choose(from, to)
-	if i < 0 || b.moves >= b.terms.most {
+	if i < 0 || b.moves >= b.terms.Most {
 		return false
 	}
 	b.moveThe(i, from, to)
@@ -348,8 +352,8 @@ func (b *balance) moveThe(i int, from, to *holder) {
 	p := from.parts[i]
 	from.parts = slices.Delete(from.parts, i, i+1)
 	to.gained, to.came = append(to.gained, p), append(to.came, p)
-	b.weigh(from, -p.weight)
-	b.weigh(to, p.weight)
+	b.weigh(from, -p.Weight)
+	b.weigh(to, p.Weight)
 	b.moves++
 }
 
@@ -357,8 +361,8 @@ func (b *balance) moveThe(i int, from, to *holder) {
 func (b *balance) choose(from, to *holder) int {
 	// The heaviest part that takes neither holder past its ideal moves no weight in vain.
 	room := min(from.excess(), -to.excess())
-	next, _ := slices.BinarySearchFunc(from.parts, room, func(p part, room int64) int {
-		if p.weight <= room {
+	next, _ := slices.BinarySearchFunc(from.parts, room, func(p Part, room int64) int {
+		if p.Weight <= room {
 			return -1
 		}
 		return 1
@@ -371,7 +375,7 @@ func (b *balance) choose(from, to *holder) int {
 	if next == len(from.parts) || from.load <= b.high(from) && to.load >= b.low(to) {
 		return -1
 	}
-	weight, gap := from.parts[next].weight, from.excess()-to.excess()
+	weight, gap := from.parts[next].Weight, from.excess()-to.excess()
 	within := to.load+weight <= b.high(to) && from.load-weight >= b.low(from)
 	clearly := max(1, from.ideal*b.slack/100)
 	if within || weight >= clearly && gap-weight >= clearly {
@@ -390,7 +394,7 @@ func quotas(total int, members []*holder) []int {
 	var rounded []int // the members whose part is not a whole number
 	left := total
 	for i, m := range members {
-		low, high := bounds(total, m.capacity, capacity)
+		low, high := bounds(total, m.Capacity, capacity)
 		quota[i] = low
 		left -= low
 		if high > low {
@@ -427,7 +431,7 @@ func bounds(total, capacity, capacities int) (low, high int) {
 func capacityOf(members []*holder) int {
 	sum := 0
 	for _, m := range members {
-		sum += m.capacity
+		sum += m.Capacity
 	}
 	return sum
 }
