@@ -22,6 +22,8 @@
 // rounds on, its 95 % confidence interval follows. More is better for turns_per_s, and less for all
 // other metrics.
 //
+// With -partitions it measures no turns. It simulates a day of a group that divides partitions by load.
+//
 // With -failover it measures no turns. It cuts a holder of each lock off from its server while
 // another contender waits. To the server this looks like a kill -9. It prints how long the lock had
 // no holder, and in how many rounds the holder learned of the loss before the next holder entered.

@@ -27,6 +27,7 @@ type day struct {
 	partitions []partitionLoad
 	members    []string
 	joined     int
+	changes    int // joins and leaves
 }
 
 // partitionLoad is a partition whose load changes.
@@ -51,11 +52,18 @@ const stepsOfADay = 288
 
 // simulatePartitions simulates a day and draws the heaviest members.
 func simulatePartitions(folder string, out io.Writer) error {
-	dividers := newDay(10_000, 200, stepsOfADay).run()
+	d := newDay(10_000, 200, stepsOfADay)
+	dividers := d.run()
+	if _, err := fmt.Fprintf(out, "%d joins and leaves\n", d.changes); err != nil {
+		return err
+	}
 	for _, a := range dividers {
 		sorted := slices.Sorted(slices.Values(a.heaviest))
-		fmt.Fprintf(out, "%s: heaviest member over the ideal: median %.2f, worst %.2f; load moved between members that stay: %.2f of all\n",
+		_, err := fmt.Fprintf(out, "%s: heaviest member over the ideal: median %.2f, worst %.2f; load moved between members that stay: %.2f of all\n",
 			a.name, sorted[len(sorted)/2], sorted[len(sorted)-1], a.moved)
+		if err != nil {
+			return err
+		}
 	}
 	p := plot.New()
 	p.Title.Text = "10,000 partitions of a Zipf load on 200 members, which come and go"
@@ -120,6 +128,9 @@ func (d *day) run() []*divider {
 		case n == 1 && len(d.members) < size+size/20:
 			d.join()
 			isNew = true
+		}
+		if isNew && step > 0 {
+			d.changes++
 		}
 		for _, a := range dividers {
 			before := a.owners
