@@ -17,8 +17,9 @@
 //
 // # Attributes
 //
-// Config.Attributes reads the weight and the zone of an instance from its payload. A
-// balancer of the program gets them from [AttributesOf]. If Attributes or a filter
+// Config.Attributes reads the weight and the zone of an instance from its payload. The
+// balancer [Weighted] shares the calls by weight. A balancer of the program gets them from
+// [AttributesOf]. If Attributes or a filter
 // panics on an instance, the instance is left out until it changes, and the client logs
 // it once.
 //

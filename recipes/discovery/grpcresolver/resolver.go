@@ -26,7 +26,7 @@ const Scheme = "zookeeper"
 // Attributes are what a balancer may want to know of an instance.
 type Attributes struct {
 	ID     string // of the instance; set by the resolver
-	Weight uint32 // share of the calls, as the balancer defines it
+	Weight uint32 // share of the calls, as the balancer defines it; see [Weighted]
 	Zone   string // where the instance runs
 }
 
