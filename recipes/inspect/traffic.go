@@ -85,6 +85,7 @@ type Traffic struct {
 // the time at most.
 //
 // The names of znodes say what kind a lock is; see [Kind]. A semaphore of kazoo counts as the lock at its entrance.
+// A process that acquires permits of one semaphore for several goroutines may have one too many counted as held.
 // Times are those at which this client hears of a change.
 func Follow(ctx context.Context, client *framework.Framework, path string, opts ...Option) (*Traffic, error) {
 	cfg, err := newConfig(ctx, client, path, opts)

@@ -196,16 +196,18 @@ func TestTrafficShowsOwnersAndLosses(t *testing.T) {
 func TestTrafficOfWhatWasThere(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(1))
-		require.NoError(t, err)
-		all := []locks.InterProcessLock{mutexAt(t, "/mutex")(client), semaphore}
+		semaphoreOf := func(client *framework.Framework) locks.InterProcessLock {
+			semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(1))
+			require.NoError(t, err)
+			return semaphore
+		}
 		var held []*locks.Lease
-		for i, path := range []string{"/mutex", "/sem/locks"} {
-			held = append(held, hold(t, all[i]))
+		for i, lockOf := range []func(*framework.Framework) locks.InterProcessLock{mutexAt(t, "/mutex"), semaphoreOf} {
+			held = append(held, hold(t, lockOf(client)))
 			for range 2 {
-				contend(t, all[i])
+				contend(t, lockOf(zktest.Client(t, server)))
 			}
-			awaitChildren(t, client, path, 3-i)
+			awaitChildren(t, client, []string{"/mutex", "/sem/locks"}[i], 3-i)
 		}
 		awaitChildren(t, client, "/sem/leases", 2)
 		traffic, err := inspect.Follow(t.Context(), client, "/")
@@ -224,7 +226,6 @@ func TestTrafficOfWhatWasThere(t *testing.T) {
 				}
 			}
 		}
-		awaitChildren(t, client, "/sem/leases", 2) // so that no request is cancelled below
 		c := traffic.Take()
 		for _, path := range []string{"/mutex", "/sem"} {
 			l := loadOf(t, c, path)
