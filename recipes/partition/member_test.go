@@ -737,6 +737,30 @@ func TestMemberPlansAsSoonAsItsClientIsBack(t *testing.T) {
 	})
 }
 
+// TestMemberThatHasLeftIsNotWatched by those that have followed it.
+func TestMemberThatHasLeftIsNotWatched(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(4)...))
+		w.join("a")
+		b := w.join("b")
+		w.join("c")
+		w.await(map[string]int{"a": 2, "b": 1, "c": 1})
+		watches := func() string {
+			text, err := w.server.FourLetterWord(t.Context(), "wchp")
+			require.NoError(t, err)
+			return text
+		}
+		require.Contains(t, watches(), root+"/members/b")
+
+		b.leave()
+
+		w.await(map[string]int{"a": 2, "c": 2})
+		time.Sleep(time.Minute)
+		require.NotContains(t, watches(), root+"/members/b")
+		require.Contains(t, watches(), root+"/members/c")
+	})
+}
+
 // TestMemberShareWrittenByHand: what no plan has is replaced, and no member gets such a partition.
 func TestMemberShareWrittenByHand(t *testing.T) {
 	for _, data := range []string{"partitions", `{"capacity":1,"partitions":["","a/b"]}`, `{"capacity":5,"partitions":["p00"]}`} {
