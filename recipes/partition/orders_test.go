@@ -198,3 +198,15 @@ func TestOrdersThatAreNotValid(t *testing.T) {
 		w.await(map[string]int{"b": 1})
 	})
 }
+
+func TestStateIsDescribed(t *testing.T) {
+	for text, state := range map[string]partition.State{
+		"excluded":          {Excluded: true},
+		"held":              {Owner: "a", Holder: "a", Asked: true},
+		"not held":          {Owner: "a", Asked: true},
+		"moving, asked for": {Owner: "a", Holder: "b", Asked: true},
+		"moving":            {Owner: "a", Holder: "b"},
+	} {
+		require.Equal(t, text, state.Describe())
+	}
+}
