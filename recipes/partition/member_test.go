@@ -40,6 +40,7 @@ func TestMembersShareAndLeave(t *testing.T) {
 		b := w.join("b")
 		w.await(map[string]int{"a": 6, "b": 6})
 		require.GreaterOrEqual(t, time.Since(joined), time.Second, "the group settles first")
+		require.Less(t, time.Since(joined), 3*time.Second, "and not for longer")
 		require.Equal(t, 6, w.takenMoves())
 		c := w.join("c")
 		w.await(map[string]int{"a": 4, "b": 4, "c": 4})
