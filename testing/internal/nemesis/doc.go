@@ -79,6 +79,9 @@
 //	two_holders        a lock was held by two programs, of which one was killed, or went on in the
 //	                   session of the process before it
 //	late_successors    what a killed program had was there for long, although its guard was at work
+//	twice              a tick of a job has succeeded twice, or two replicas have run a job at one time
+//	lost               a tick that was due while there was a job has not succeeded
+//	out_of_order       a tick was over after a later one
 //	ghosts             an instance of a service, or a member of a group, that was at the
 //	                   servers before its process had asked for it, or after the end that was
 //	                   confirmed; or that a watcher or the servers had after all was healed,

@@ -22,6 +22,7 @@ var workloads = slices.Concat(
 	discoveryWorkloads,
 	partitionWorkloads,
 	guardWorkloads,
+	scheduleWorkloads,
 )
 
 // workload is what clients do with one recipe, and what is judged of it.
