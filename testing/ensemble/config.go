@@ -123,8 +123,8 @@ func (s *settings) writeConfig(servers []*Server, i int) error {
 		lines["clientPort"] = strconv.Itoa(server.ports.client)
 	} else {
 		for _, peer := range servers {
-			lines["server."+strconv.Itoa(peer.id)] = fmt.Sprintf("%s:%d:%d:participant;%s:%d",
-				peer.ip, peer.ports.quorum, peer.ports.election, peer.ip, peer.ports.client)
+			id, line, _ := strings.Cut(peer.Line(), "=")
+			lines["server."+id] = line
 		}
 	}
 	var cfg strings.Builder

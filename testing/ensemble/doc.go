@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ensemble runs real Apache ZooKeeper servers for tests: one standalone server or a quorum of three. Each is a Java
+// Package ensemble runs real Apache ZooKeeper servers for tests: one standalone server, or a quorum of three, five or seven. Each is a Java
 // process on loopback ports that a test can kill, restart, pause and ask for its figures.
 //
 // It needs Java and ZooKeeper's jars. On Debian both come with
@@ -45,6 +45,17 @@
 // [WithTLS], [WithSuperDigest], [WithSASLUsers] and [WithKerberos] let clients authenticate, and [WithRequiredSASL] makes them.
 // [Server.Mntr] returns a server's counts for leak checks: zk_watch_count, zk_ephemerals_count, zk_znode_count, and so on.
 // [Server.FourLetterWord] sends any other four-letter word.
+//
+// # Servers that come and go
+//
+// [WithObservers] adds servers that do not vote. A server joins and leaves while clients work:
+//
+//	e, err := ensemble.Start(ctx, ensemble.WithSize(3), ensemble.WithConfig("reconfigEnabled", "true"), ensemble.WithSuperDigest("super", "secret"))
+//	server, err := e.Add(ctx)
+//	_, err = client.Reconfig(ctx, framework.Reconfiguration{Joining: []string{server.Line()}})
+//	...
+//	_, err = client.Reconfig(ctx, framework.Reconfiguration{Leaving: []string{strconv.Itoa(server.ID())}})
+//	err = e.Remove(server)
 //
 // # Partitions
 //

@@ -22,7 +22,8 @@ func (f optionFunc) apply(s *settings) error { return f(s) }
 
 // settings is what the options leave behind.
 type settings struct {
-	size           int
+	size           int // servers that vote
+	observers      int
 	tick           time.Duration
 	syncLimit      int
 	containerCheck time.Duration
@@ -56,16 +57,32 @@ func newSettings(opts []Option) (*settings, error) {
 		}
 		errs = append(errs, opt.apply(s))
 	}
+	if s.observers > 0 && s.size == 1 {
+		errs = append(errs, errors.New("ensemble: WithObservers beside WithSize(1), expected WithSize(3) or more: a standalone server leads none"))
+	}
 	return s, errors.Join(errs...)
 }
 
-// WithSize sets the number of servers: 1, the default, is a standalone server, and 3 is a quorum that survives the loss of one.
+// WithSize sets the number of servers that vote: 1, the default, is a standalone server. 3, 5 and 7 are quorums that survive the
+// loss of one, two and three.
 func WithSize(n int) Option {
 	return optionFunc(func(s *settings) error {
-		if n != 1 && n != 3 {
-			return fmt.Errorf("ensemble: size is %d, expected 1 or 3", n)
+		if n < 1 || n > 7 || n%2 == 0 {
+			return fmt.Errorf("ensemble: size is %d, expected 1, 3, 5 or 7", n)
 		}
 		s.size = n
+		return nil
+	})
+}
+
+// WithObservers adds n servers, at most 3, that follow the leader and do not vote. They come last among the servers. They need a
+// [WithSize] of 3 or more.
+func WithObservers(n int) Option {
+	return optionFunc(func(s *settings) error {
+		if n < 1 || n > 3 {
+			return fmt.Errorf("ensemble: %d observers, expected 1 to 3", n)
+		}
+		s.observers = n
 		return nil
 	})
 }
@@ -202,7 +219,7 @@ var reservedKeys = map[string]string{
 	"clientPortAddress":       "the address that Server.Addr tells",
 	"dataDir":                 "WithDir",
 	"dataLogDir":              "WithDir",
-	"dynamicConfigFile":       "WithSize",
+	"dynamicConfigFile":       "WithSize, WithObservers and Ensemble.Add",
 	"secureClientPort":        "WithTLS",
 	"secureClientPortAddress": "WithTLS",
 	"syncLimit":               "WithSyncLimit",

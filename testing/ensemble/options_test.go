@@ -15,13 +15,16 @@ import (
 
 func TestOptionsRefuseBadValues(t *testing.T) {
 	for text, opt := range map[string]ensemble.Option{
-		"size is 2, expected 1 or 3":     ensemble.WithSize(2),
-		"tick is 1.5ms":                  ensemble.WithTick(1500 * time.Microsecond),
-		"sync limit is 0":                ensemble.WithSyncLimit(0),
-		"container check interval is 0s": ensemble.WithContainerCheckInterval(0),
-		"dir is empty":                   ensemble.WithDir(""),
-		"java is empty":                  ensemble.WithJava(""),
-		"class path is empty":            ensemble.WithClassPath(""),
+		"size is 2, expected 1, 3, 5 or 7": ensemble.WithSize(2),
+		"size is 9, expected 1, 3, 5 or 7": ensemble.WithSize(9),
+		"4 observers, expected 1 to 3":     ensemble.WithObservers(4),
+		"WithObservers beside WithSize(1)": ensemble.WithObservers(1),
+		"tick is 1.5ms":                    ensemble.WithTick(1500 * time.Microsecond),
+		"sync limit is 0":                  ensemble.WithSyncLimit(0),
+		"container check interval is 0s":   ensemble.WithContainerCheckInterval(0),
+		"dir is empty":                     ensemble.WithDir(""),
+		"java is empty":                    ensemble.WithJava(""),
+		"class path is empty":              ensemble.WithClassPath(""),
 
 		`JVM flag "1g", expected one that begins with -X`:                       ensemble.WithJVMFlags("1g"),
 		`property "a=b"="c"`:                                                    ensemble.WithProperty("a=b", "c"),

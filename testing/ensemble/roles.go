@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -17,6 +18,7 @@ const (
 	ModeStandalone Mode = "standalone" // the only server
 	ModeLeader     Mode = "leader"     // of a quorum
 	ModeFollower   Mode = "follower"   // of the leader
+	ModeObserver   Mode = "observer"   // of the leader, without a vote
 )
 
 // pollInterval is the time between two questions to a server: ZooKeeper offers nothing to wait on.
@@ -33,7 +35,7 @@ func (e *Ensemble) Leader(ctx context.Context) (*Server, error) {
 	return leader, err
 }
 
-// Followers returns the servers that follow the leader, in the order of their ids; none for an ensemble of one. It waits until there
+// Followers returns the servers that follow the leader and vote, in the order of their ids; none for an ensemble of one. It waits until there
 // is a leader, as [Ensemble.Leader] does, and every other server that runs and is not paused follows. It fails when the context
 // ends, at the latest after a minute.
 func (e *Ensemble) Followers(ctx context.Context) ([]*Server, error) {
@@ -49,7 +51,12 @@ type roles struct {
 }
 
 func (e *Ensemble) quorate(r roles) bool {
-	return len(r.leaders) == 1 && 2*(1+len(r.followers)) > len(e.servers)
+	return len(r.leaders) == 1 && 2*(1+len(r.followers)) > e.voters()
+}
+
+// voters counts the servers that are no observers.
+func (e *Ensemble) voters() int {
+	return len(slices.DeleteFunc(e.Servers(), func(s *Server) bool { return s.observer }))
 }
 
 // awaitRoles asks the servers until enough says so.
@@ -72,7 +79,7 @@ func (e *Ensemble) awaitRoles(ctx context.Context, enough func(roles) bool) (lea
 
 func (e *Ensemble) roles(ctx context.Context) roles {
 	var r roles
-	for _, s := range e.servers {
+	for _, s := range e.Servers() {
 		if !s.answers() {
 			continue
 		}
@@ -84,6 +91,7 @@ func (e *Ensemble) roles(ctx context.Context) roles {
 			r.leaders = append(r.leaders, s)
 		case mode == ModeFollower:
 			r.followers = append(r.followers, s)
+		case mode == ModeObserver:
 		default:
 			r.problem = errors.Join(r.problem, fmt.Errorf("ensemble: %v is in mode %q", s, mode))
 		}

@@ -126,7 +126,7 @@ func (e *Ensemble) SetSASLUsers(passwords map[string]string) error {
 	if err != nil {
 		return err
 	}
-	for _, s := range e.servers {
+	for _, s := range e.Servers() {
 		if err := s.writeJAAS(section); err != nil {
 			return err
 		}

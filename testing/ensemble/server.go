@@ -22,6 +22,7 @@ var ErrNotRunning = errors.New("ensemble: server is not running")
 // methods may be called from any goroutine.
 type Server struct {
 	id       int
+	observer bool
 	ports    ports
 	dir      string
 	settings *settings
@@ -43,6 +44,15 @@ func (s *Server) ID() int { return s.id }
 
 // String returns the id and the address, for messages.
 func (s *Server) String() string { return fmt.Sprintf("server %d (%s)", s.id, s.Addr()) }
+
+// Line returns the server in the form in which a client lets it join with a reconfiguration: "4=host:2888:3888:participant;host:2181".
+func (s *Server) Line() string {
+	role := "participant"
+	if s.observer {
+		role = "observer"
+	}
+	return fmt.Sprintf("%d=%s:%d:%d:%s;%s", s.id, s.ip, s.ports.quorum, s.ports.election, role, s.Addr())
+}
 
 // Host returns the server's place in the network of an ensemble, or nil without [WithNetwork].
 func (s *Server) Host() *Host { return s.host }

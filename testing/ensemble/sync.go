@@ -46,7 +46,7 @@ func (e *Ensemble) inSync(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(followers) != len(e.servers)-1 {
+	if len(followers) != e.voters()-1 {
 		return errors.New("not all of them run")
 	}
 	for _, s := range followers {

@@ -66,7 +66,7 @@ func NewEmbeddedEnsemble(tb testing.TB, n int, opts ...zkserver.Option) *zkserve
 	return e
 }
 
-// NewEnsemble starts n (1 or 3) real Apache ZooKeeper servers, which are killed
+// NewEnsemble starts n (1, 3, 5 or 7) real Apache ZooKeeper servers, which are killed
 // when the test ends. They grant session timeouts of up to one minute, whatever their
 // tick, unless [ensemble.WithConfig] sets another maxSessionTimeout. It fails the
 // test, and names the packages to install, when they are not on this machine.
