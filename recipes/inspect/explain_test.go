@@ -426,10 +426,27 @@ func deadlock(n int) situation {
 	}
 }
 
+// deadlockOfReaders is a cycle of two clients that read, each of which waits to write what the other one reads.
+var deadlockOfReaders = situation{
+	name: "a deadlock of readers and writers", reason: inspect.ReasonDeadlock, trouble: true, node: at + "/", opts: []inspect.Option{inspect.WithDeadlocks("/")},
+	says: []string{"a read/write lock: 1 hold, 1 wait", "2 clients wait for each other:"}, advice: "curatorctl lock revoke -yes " + at,
+	make: func(s scene) {
+		crossed(s.T, s.server, 2, func(client *framework.Framework, i, of int) locks.InterProcessLock {
+			rw, err := locks.NewInterProcessReadWriteLock(client, append([]string{at}, pathOf(1))[of])
+			require.NoError(s, err)
+			if i == of {
+				return rw.ReadLock()
+			}
+			return rw.WriteLock()
+		})
+		s.until(at, 2)
+	},
+}
+
 // TestExplainSituations makes each situation, and compares what is said of it.
 func TestExplainSituations(t *testing.T) {
 	t.Parallel()
-	for _, test := range append([]situation{deadlock(2), deadlock(5)}, situations...) {
+	for _, test := range append([]situation{deadlock(2), deadlock(5), deadlockOfReaders}, situations...) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

@@ -3,6 +3,10 @@
 package interop_test
 
 import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
 	"testing"
 	"time"
 
@@ -10,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -95,5 +100,80 @@ func TestExplainLocksOfJava(t *testing.T) {
 		found, err := inspect.Deadlocks(t.Context(), client, "/")
 		require.NoError(t, err)
 		require.Empty(t, found)
+	})
+}
+
+// TestExplainJavaThatIsGone: a holder or a leader of Java that was killed or is paused is told as with ours.
+func TestExplainJavaThatIsGone(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		for _, test := range []struct {
+			name   string
+			gone   func(proxy *zkproxy.Proxy, is bool)
+			reason inspect.Reason
+		}{
+			{"killed", func(proxy *zkproxy.Proxy, is bool) { proxy.Refuse(is); proxy.Cut() }, inspect.ReasonLost},
+			{"paused", func(proxy *zkproxy.Proxy, is bool) { proxy.Pause(is) }, inspect.ReasonSilent},
+		} {
+			proxy := zktest.NewProxy(t, server.Addr())
+			holder, waiter := newActorAt(t, server.ConnectStringVia(proxy.Addr())), newActor(t, server)
+			t.Cleanup(func() { test.gone(proxy, false) }) // or the holder could not be closed
+			mutex, latch := "/locks/"+test.name, "/latches/"+test.name
+			for _, a := range []actor{holder, waiter} {
+				a.do(t, "mutex", "m", mutex)
+				a.do(t, "latch", "l", latch, a.Name())
+			}
+			node, _ := holder.acquire(t, "m")
+			leads, _ := holder.acquire(t, "l")
+			got := waiter.Begin("acquire", "m")
+			awaitRecipe(t, client, mutex, 1)
+			test.gone(proxy, true)
+			for path, want := range map[string]string{mutex: node, latch: leads} {
+				f := awaitReason(t, client, path, test.reason)
+				require.True(t, f.Trouble)
+				require.Equal(t, want, f.Node)
+				require.Contains(t, f.Advice[0].Command, "curatorctl lock break -yes -token ")
+			}
+			require.NoError(t, client.Delete(t.Context(), node)) // as the advice has it
+			_, err := got(zktest.Context(t))
+			require.NoError(t, err)
+		}
+	})
+}
+
+// TestExplainDeadlocksOfJava: of five, and of readers and writers. The deletion of a node, as the advice has it, ends them.
+func TestExplainDeadlocksOfJava(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		for _, test := range []struct {
+			kind        string
+			n           int
+			holds, asks string
+		}{{"mutex", 5, "", ""}, {"read-write", 2, ".read", ".write"}} {
+			path := func(i int) string { return fmt.Sprintf("/locks/%s/%d", test.kind, i%test.n) }
+			actors, nodes := make([]actor, test.n), make([]string, test.n)
+			for i := range actors {
+				actors[i] = newActor(t, server)
+				for j := range test.n {
+					actors[i].do(t, test.kind, strconv.Itoa(j), path(j))
+				}
+				nodes[i], _ = actors[i].acquire(t, strconv.Itoa(i)+test.holds)
+			}
+			asked := func(i int) string { return strconv.Itoa((i+1)%test.n) + test.asks }
+			answers := make([]func(context.Context) ([]string, error), test.n)
+			for i, a := range actors {
+				answers[i] = a.Begin("acquire", asked(i))
+				awaitRecipe(t, client, path(i+1), 1)
+			}
+			f := awaitReason(t, client, path(0), inspect.ReasonDeadlock, inspect.WithDeadlocks("/"))
+			require.Contains(t, f.Text, fmt.Sprintf("%d clients wait for each other:", test.n))
+			require.NoError(t, client.Delete(t.Context(), nodes[0]))
+			for i, a := range slices.Backward(actors) {
+				_, err := answers[i](zktest.Context(t))
+				require.NoError(t, err)
+				a.do(t, "release", asked(i))
+				a.do(t, "release", strconv.Itoa(i)+test.holds)
+			}
+		}
 	})
 }
