@@ -297,6 +297,7 @@ const (
 
 // readAll makes the reads, several batches at a time. The first error ends it.
 func readAll(ctx context.Context, client *framework.Framework, reads []framework.Read) error {
+	caller := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	slots := make(chan struct{}, readAhead)
@@ -317,5 +318,8 @@ func readAll(ctx context.Context, client *framework.Framework, reads []framework
 		})
 	}
 	wg.Wait()
+	if caller.Err() != nil {
+		return attempt.Interrupted(caller) // its cause may be the answer to another call
+	}
 	return context.Cause(ctx)
 }

@@ -131,7 +131,7 @@ func FourLetterWord(ctx context.Context, client *framework.Framework, server, wo
 	answer, err := io.ReadAll(io.LimitReader(conn, wordBytes))
 	switch {
 	case ctx.Err() != nil: // the answer may end before its end
-		return "", context.Cause(ctx)
+		return "", attempt.Interrupted(ctx)
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", word, err)
 	case len(answer) == 0:
