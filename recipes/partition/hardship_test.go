@@ -67,11 +67,12 @@ func newScene(s *hardship.Stage) *scene {
 }
 
 // start runs a member of a new group with two partitions.
-func (c *scene) start() *running {
+func (c *scene) start(opts ...partition.Option) *running {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.count++
-	member, err := partition.New(c.Ours, fmt.Sprintf("%s/group-%d", c.Path, c.count), partition.Fixed("a", "b"), partition.WithID("m"))
+	member, err := partition.New(c.Ours, fmt.Sprintf("%s/group-%d", c.Path, c.count), partition.Fixed("a", "b"),
+		append(opts, partition.WithID("m"))...)
 	require.NoError(c.T, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	m := &running{Member: member, cancel: cancel, held: make(chan struct{}), ended: make(chan struct{})}
@@ -145,16 +146,22 @@ func (c *scene) requireNothing() {
 const limit = 2 * time.Minute
 
 // joining runs a member until it has its partitions.
-func joining(s *hardship.Stage) func(context.Context) error {
-	c := newScene(s)
-	return func(ctx context.Context) error {
-		m := c.start()
-		err := m.until(ctx)
-		if err != nil || s.Crowd {
-			m.cancel()
+func joining(opts ...partition.Option) func(s *hardship.Stage) func(context.Context) error {
+	return func(s *hardship.Stage) func(context.Context) error {
+		c := newScene(s)
+		return func(ctx context.Context) error {
+			m := c.start(opts...)
+			err := m.until(ctx)
+			if err != nil || s.Crowd {
+				m.cancel()
+			}
+			return err
 		}
-		return err
 	}
+}
+
+func prepare() partition.Option {
+	return partition.WithStandbys(1, func(context.Context, string) error { return nil })
 }
 
 // leaving ends the Run of a member that has its partitions.
@@ -235,7 +242,11 @@ func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending
 
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
-		{Name: "Run: join", Of: []string{"Member.Run"}, Requests: 38, Spares: 6, Prepare: joining, Heap: 256 << 10},
+		{Name: "Run: join", Of: []string{"Member.Run"}, Requests: 38, Spares: 6, Prepare: joining(), Heap: 256 << 10},
+		{
+			Name: "Run: join, prepare", Of: []string{"Member.Run"}, Requests: 38, Spares: 6, Prepare: joining(partition.WithZone("zone"), prepare()),
+			Heap: 256 << 10,
+		},
 		{Name: "Run: leave", Of: []string{"Member.Run"}, Requests: 16, Spares: 3, Prepare: leaving, May: pending},
 		{
 			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 12, Spares: 2,

@@ -42,7 +42,7 @@ func (p Partition) ReportLoad(load int) error {
 // writeReports writes into this member's znode the loads of its partitions, as rarely as LoadPeriod says, and for
 // which it is a warm standby.
 func (r *run) writeReports() {
-	var written []byte
+	written := r.newRegistration().encode()
 	for {
 		pause := LoadPeriod
 		select {

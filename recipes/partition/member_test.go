@@ -3,9 +3,11 @@
 package partition_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -1169,4 +1171,26 @@ func atRandom(n int) []string {
 		names[i] = fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64())
 	}
 	return names
+}
+
+// TestMemberGivesUpAWaitQuietly: that the plan gives a partition to another member is no failure of the wait.
+func TestMemberGivesUpAWaitQuietly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Stored("/set"))
+		_, err := w.theirs.Create(t.Context(), "/set", []byte("p"))
+		require.NoError(t, err)
+		mutex, err := locks.NewInterProcessMutex(w.theirs, root+"/locks/p")
+		require.NoError(t, err)
+		lease, err := mutex.Acquire(t.Context())
+		require.NoError(t, err)
+		var log bytes.Buffer
+		client := zktest.Client(t, w.server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
+		k := &worker{w: w, client: client, ended: make(chan error, 1)}
+		k.begin("a", nil)
+		time.Sleep(time.Minute)
+		require.NoError(t, w.theirs.Set(t.Context(), "/set", nil))
+		time.Sleep(time.Minute)
+		require.Empty(t, log.String())
+		require.NoError(t, lease.Release(t.Context()))
+	})
 }

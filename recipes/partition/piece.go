@@ -81,16 +81,16 @@ func (p *piece) run() {
 		var lease *locks.Lease
 		err := loop.Do(p.r.ctx, func(context.Context) (err error) {
 			lease, err = p.acquire()
-			if errors.Is(err, errUnwanted) || errors.Is(err, framework.ErrInvalidOption) {
+			if errors.Is(err, framework.ErrInvalidOption) {
 				err = backoff.Permanent(err)
 			}
 			return err
 		})
 		switch {
-		case err == nil:
-			p.hold(lease)
-		case !errors.Is(err, errUnwanted):
+		case err != nil:
 			p.r.cancel(err)
+		case lease != nil:
+			p.hold(lease)
 		}
 	}
 }
@@ -128,7 +128,8 @@ func (p *piece) goesOn() bool {
 	}
 }
 
-func (p *piece) acquire() (*locks.Lease, error) {
+// acquire returns no lease and no error if the plan has given the partition to another member meanwhile.
+func (p *piece) acquire() (lease *locks.Lease, err error) {
 	lock, err := p.r.newLock(p.name, p.ask)
 	if err != nil {
 		return nil, err
@@ -136,15 +137,17 @@ func (p *piece) acquire() (*locks.Lease, error) {
 	ctx, cancel := context.WithCancelCause(p.r.ctx)
 	defer cancel(nil)
 	if !p.begin(ctx, cancel) {
-		return nil, errUnwanted
+		return nil, nil //nolint:nilnil // it is no failure
 	}
 	p.r.changes.Notify(Change{Partition: p.name, Phase: Waiting})
-	lease, err := lock.Acquire(ctx)
-	if !p.end(err == nil) && err == nil {
-		// The plan has changed at the last moment. No function has run.
-		return nil, errors.Join(errUnwanted, p.release(lease))
+	lease, err = lock.Acquire(ctx)
+	switch wanted := p.end(err == nil); {
+	case wanted:
+		return lease, err
+	case err == nil: // no function has run
+		p.release(lease)
 	}
-	return lease, err
+	return nil, nil //nolint:nilnil // it is no failure
 }
 
 func (p *piece) begin(ctx context.Context, cancel context.CancelCauseFunc) bool {
@@ -207,9 +210,7 @@ func (p *piece) hold(lease *locks.Lease) {
 	if done != nil {
 		p.awaitReturn(ctx, lease, done)
 	}
-	if err := p.release(lease); err != nil {
-		p.r.client.Logger().Warn("a partition could not be released", logPath, lease.Path(), "error", err)
-	}
+	p.release(lease)
 	p.r.mu.Lock()
 	p.holds, p.load = false, 0
 	p.r.mu.Unlock()
@@ -319,13 +320,11 @@ func (p *piece) awaitReturn(ctx context.Context, lease *locks.Lease, done <-chan
 }
 
 // release gives the lock back. That a lease was lost is no failure of the release.
-func (p *piece) release(lease *locks.Lease) error {
+func (p *piece) release(lease *locks.Lease) {
 	err := lease.Release(context.WithoutCancel(p.r.ctx))
-	var lost *locks.LostError
-	if errors.As(err, &lost) {
-		return nil
+	if _, isLost := errors.AsType[*locks.LostError](err); err != nil && !isLost {
+		p.r.client.Logger().Warn("a partition could not be released", logPath, lease.Path(), "error", err)
 	}
-	return err
 }
 
 func (p *piece) tell(phase Phase, lease *locks.Lease, err error) {

@@ -169,9 +169,9 @@ func forgetSet(t *testing.T, client *framework.Framework, id string) {
 // TestSetsOfRandomPrograms: whatever members with one of three sets come, leave and die, all names of the members
 // that live are held when the group is at rest, and no others if all have the same set.
 func TestSetsOfRandomPrograms(t *testing.T) {
-	programs := 8
+	programs := 5
 	if testing.Short() {
-		programs = 3
+		programs = 2
 	}
 	random := seeds.New(t)
 	for range programs {

@@ -22,6 +22,9 @@ import (
 // that has all of them and for many. The log has what it costs; SIZING.md has the table.
 func TestPlanOfManyPartitions(t *testing.T) {
 	sizes := []int{100, 10_000, 100_000}
+	if testing.Short() {
+		sizes = sizes[:2]
+	}
 	for _, partitions := range sizes {
 		set := make([]entry, partitions)
 		for i := range set {
