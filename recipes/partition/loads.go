@@ -31,10 +31,7 @@ func (p Partition) ReportLoad(load int) error {
 	defer r.mu.Unlock()
 	if p.piece.holds {
 		p.piece.load = max(1, load)
-		select {
-		case r.reports <- struct{}{}:
-		default:
-		}
+		signal(r.reports)
 	}
 	return nil
 }
@@ -71,10 +68,7 @@ func (r *run) writeReports() {
 			if r.ctx.Err() == nil {
 				r.client.Logger().Warn("the loads of partitions could not be reported", logPath, r.node.Path(), "error", err)
 			}
-			select { // try again, as the function may report no more
-			case r.reports <- struct{}{}:
-			default:
-			}
+			signal(r.reports) // try again, as the function may report no more
 			continue
 		}
 		written = data
@@ -83,7 +77,7 @@ func (r *run) writeReports() {
 		r.loaded = r.loaded || first
 		r.mu.Unlock()
 		if first { // perhaps no head looks at loads yet
-			r.nudge()
+			signal(r.wake)
 		}
 	}
 }

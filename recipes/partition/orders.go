@@ -229,7 +229,7 @@ func (m *Member) Drain(ctx context.Context) error {
 	if err := r.node.SetData(ctx, r.registration().encode()); err != nil {
 		return wrap(m.at, err)
 	}
-	r.nudge()
+	signal(r.wake)
 	select {
 	case <-drained:
 		return nil

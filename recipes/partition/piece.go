@@ -44,7 +44,7 @@ func (p *piece) wantLocked() {
 	}
 	p.wanted, p.removed, p.since = true, false, time.Now()
 	p.r.telemetry.wanted.Add(1)
-	p.notify()
+	signal(p.wake)
 }
 
 // unwantLocked reports whether the partition is still held.
@@ -55,21 +55,14 @@ func (p *piece) unwantLocked() (holds bool) {
 		if p.giveUp != nil {
 			p.giveUp(errUnwanted)
 		}
-		p.notify()
+		signal(p.wake)
 	}
 	return p.holds && !p.removed
 }
 
 func (p *piece) removeLocked() {
 	p.removed = true
-	p.notify()
-}
-
-func (p *piece) notify() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
+	signal(p.wake)
 }
 
 // run acquires the partition and runs its function, for as long as this member is to have it or stands by.
@@ -117,7 +110,7 @@ func (p *piece) goesOn() bool {
 			p.warm = nil
 			p.r.mu.Unlock()
 			warm.end()
-			p.r.preparedOneMore()
+			signal(p.r.prepared)
 		default:
 			p.unwantLocked()
 			delete(p.r.pieces, p.name)
@@ -220,10 +213,10 @@ func (p *piece) hold(lease *locks.Lease) {
 
 // call runs the function on a goroutine of its own.
 func (p *piece) call(ctx context.Context, lease *locks.Lease) <-chan error {
-	done := make(chan error, 1)
+	done, warm := make(chan error, 1), p.warm // which only this goroutine changes
 	go func() {
 		done <- attempt.Guard(p.r.client, func() error {
-			if err := p.warmth().await(ctx); err != nil {
+			if err := warm.await(ctx); err != nil {
 				return err
 			}
 			return p.r.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since(), piece: p})

@@ -121,13 +121,13 @@ func (r *run) nodeChanged(c nodes.Change) {
 	r.present = c.Present
 	r.refused = c.Err
 	r.mu.Unlock()
-	r.nudge()
+	signal(r.wake)
 }
 
-// nudge has the run look at its own znode.
-func (r *run) nudge() {
+// signal fills a channel that has room for one.
+func signal(c chan struct{}) {
 	select {
-	case r.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }

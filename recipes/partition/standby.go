@@ -131,16 +131,9 @@ func (p *piece) prepareLocked() {
 		loop := attempt.Loop{Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be prepared, trying again"}
 		if loop.Do(ctx, func(context.Context) error { return p.r.cfg.prepare(ctx, p.name) }) == nil {
 			close(warm.ready)
-			p.r.preparedOneMore()
+			signal(p.r.prepared)
 		}
 	}()
-}
-
-// warmth returns the preparation that goes on.
-func (p *piece) warmth() *preparation {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
-	return p.warm
 }
 
 // end ends the context of prepare, and waits until prepare has returned.
@@ -174,22 +167,14 @@ func (w *preparation) isReady() bool {
 	}
 }
 
-// preparedOneMore has the znode of this member say for which partitions it is prepared.
-func (r *run) preparedOneMore() {
-	select {
-	case r.prepared <- struct{}{}:
-	default:
-	}
-}
-
 // standByLocked sets whether this member stands by.
 func (p *piece) standByLocked(on bool) {
 	if p.standby == on {
 		return
 	}
 	p.standby = on
-	p.notify()
+	signal(p.wake)
 	if p.warm.isReady() { // it was the owner
-		p.r.preparedOneMore()
+		signal(p.r.prepared)
 	}
 }

@@ -49,11 +49,6 @@ type root struct {
 	Sets []string `json:"sets,omitempty"`
 }
 
-func (r root) equals(other root) bool {
-	return r.Members == other.Members && r.Balanced == other.Balanced && r.Head == other.Head && r.Weighs == other.Weighs &&
-		slices.Equal(r.Sets, other.Sets)
-}
-
 // share is the data of the znode plan/<id>: what one member is to do.
 type share struct {
 	Capacity int `json:"capacity"`
@@ -403,10 +398,13 @@ func (s *state) next(
 			changes = append(changes, change{framework.DeleteOp(at.share(id)), len(at.share(id)) + around})
 		}
 	}
-	if len(changes) == 0 && s.exists && s.root.equals(plan) {
-		return out, nil, nil, nil
+	last, err := json.Marshal(s.root)
+	if err != nil {
+		return out, nil, nil, err
 	}
-	data, err = json.Marshal(plan)
+	if data, err = json.Marshal(plan); len(changes) == 0 && s.exists && bytes.Equal(data, last) {
+		data = nil
+	}
 	return out, data, changes, err
 }
 
