@@ -136,6 +136,34 @@ var simulations = map[string]zksim.Program{
 			}, nil
 		},
 	},
+	"mutex over restores": {
+		Options: shortSessions,
+		Actions: 4,
+		Faults:  []zksim.Fault{zksim.Restore, zksim.Restore, zksim.ChangeLeader, zksim.StopLeader, zksim.LoseReplies, zksim.CutClient, zksim.LagTime},
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			mutex, err := locks.NewInterProcessMutex(c.Framework, "/lock")
+			return func(ctx context.Context, random *rand.Rand) {
+				// A backup may have locks whose turns have ended. Their clients cannot tell if one leader was elected since it was made.
+				waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
+				defer cancel()
+				lease, err := mutex.Acquire(waiting)
+				if err != nil {
+					w.Logf("client %d: %v", c.Index, err)
+					return
+				}
+				select { // by then a holder before it knows that a restore has taken its znode
+				case <-time.After(8 * time.Second):
+				case <-lease.Done():
+				}
+				leave := w.Enter(zksim.Hold{Key: "/lock", Client: c.Index, Exclusive: true, IsOver: func() bool { return lease.Err() != nil }})
+				time.Sleep(upTo(random, time.Second))
+				leave()
+				if err := lease.Release(ctx); err != nil {
+					w.Logf("client %d: %v", c.Index, err)
+				}
+			}, err
+		},
+	},
 	"semaphore": {
 		Clients: 4,
 		Options: shortSessions,
@@ -175,11 +203,7 @@ var simulations = map[string]zksim.Program{
 
 // onceOnly is about jobs that are done once: no two clients are told that they have done one.
 func onceOnly() zksim.Program {
-	type key struct {
-		w   *zksim.World
-		job string
-	}
-	var did sync.Map
+	type done = sync.Map
 	return zksim.Program{
 		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
@@ -195,7 +219,7 @@ func onceOnly() zksim.Program {
 				if !ran || err != nil {
 					return
 				}
-				if _, twice := did.LoadOrStore(key{w, job}, true); twice {
+				if _, twice := zksim.State[done](w).LoadOrStore(job, true); twice {
 					w.Findf("%s has run twice", job)
 				}
 			}, err
@@ -203,66 +227,73 @@ func onceOnly() zksim.Program {
 	}
 }
 
-// doubleBarrier is about rounds: none begins before all members have come, and none is left before all leave.
+// doubleBarrier is about rounds. No member passes an opening that no member of its round has seen. All members come again and
+// again, so each gets on when faults are over.
 func doubleBarrier() zksim.Program {
-	const members = 3
-	var worlds sync.Map
-	type rounds struct {
-		sync.Mutex
-		here [members]int // how many calls of Enter of a member may count
-	}
 	return zksim.Program{
-		Clients: members,
-		Actions: 10,
-		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession}, len(zksim.Usual)), zksim.Usual...),
+		Actions: 1,
+		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession, zksim.StopAll, zksim.SlowRequests}, 6), zksim.Usual...),
 		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			shared, _ := worlds.LoadOrStore(w, new(rounds))
-			r := shared.(*rounds)
-			mark := func(change int) {
-				r.Lock()
-				defer r.Unlock()
-				r.here[c.Index] += change
-			}
-			barrier, err := barriers.NewDistributedDoubleBarrier(c.Framework, "/barrier", members)
+			barrier, err := barriers.NewDistributedDoubleBarrier(c.Framework, "/barrier", w.Size())
 			return func(ctx context.Context, random *rand.Rand) {
-				waiting, cancel := context.WithTimeout(ctx, 10*time.Second+upTo(random, 10*time.Second))
+				ctx, cancel := context.WithTimeout(ctx, 80*time.Second)
 				defer cancel()
-				mark(1)
-				err := barrier.Enter(waiting)
-				r.Lock()
-				here := r.here
-				r.Unlock()
-				w.Logf("client %d: entered: %v: %v", c.Index, here, err)
-				gone := func() { time.AfterFunc(20*time.Second, func() { mark(-1) }) }
-				if err != nil {
-					gone() // until then others may count it
-					return
+				for ctx.Err() == nil {
+					time.Sleep(upTo(random, time.Second))
+					stale := orphan(w)
+					if getsOn(ctx, w, c, "Enter", barrier.Enter) != nil {
+						continue
+					}
+					if now := opening(w); stale != 0 && stale == now {
+						w.Findf("client %d has passed by %#x, which was without members when it came", c.Index, now)
+					}
+					time.Sleep(upTo(random, 200*time.Millisecond))
+					_ = getsOn(ctx, w, c, "Leave", barrier.Leave)
 				}
-				if slices.Contains(here[:], 0) {
-					w.Findf("client %d has entered, and these are there: %v", c.Index, here)
-				}
-				time.Sleep(upTo(random, time.Second))
-				leaving, cancel := context.WithTimeout(ctx, time.Minute)
-				defer cancel()
-				err = barrier.Leave(leaving)
-				w.Logf("client %d: left: %v", c.Index, err)
-				if err != nil {
-					gone()
-					return
-				}
-				mark(-1)
 			}, err
 		},
 	}
 }
 
+// getsOn makes a call, and finds that it lasts for longer than half a minute without faults.
+func getsOn(ctx context.Context, w *zksim.World, c *zksim.Client, name string, call func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, 30*time.Second+max(0, zksim.FaultTime-w.Elapsed()))
+	defer cancel()
+	err := call(limited)
+	w.Logf("client %d: %s: %v", c.Index, name, err)
+	if limited.Err() != nil && ctx.Err() == nil {
+		w.Findf("client %d: %s has lasted for half a minute without faults: %v", c.Index, name, err)
+	}
+	return err
+}
+
+// opening is the transaction that has opened the double barrier, or 0.
+func opening(w *zksim.World) int64 {
+	znodes := w.Servers.Znodes("/barrier/ready")
+	if len(znodes) == 0 {
+		return 0
+	}
+	return znodes[0].Czxid
+}
+
+// orphan is an opening whose members have all gone, or 0.
+func orphan(w *zksim.World) int64 {
+	opened := opening(w)
+	znodes := w.Servers.Znodes("/barrier")
+	for _, z := range znodes {
+		if z.Owner != 0 && z.Czxid < opened {
+			return 0
+		}
+	}
+	return opened
+}
+
 // closedNodes is about nodes that have been closed: none is there.
 func closedNodes() zksim.Program {
-	var worlds sync.Map // the paths that were closed
+	type paths = sync.Map // that were closed
 	return zksim.Program{
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			paths, _ := worlds.LoadOrStore(w, new(sync.Map))
 			n := 0
 			return func(ctx context.Context, random *rand.Rand) {
 				n++
@@ -281,102 +312,96 @@ func closedNodes() zksim.Program {
 				w.Logf("client %d: %s: %v", c.Index, path, err)
 				err = node.Close()
 				w.Logf("client %d: %s: closed: %v", c.Index, path, err)
-				paths.(*sync.Map).Store(path, err)
+				zksim.State[paths](w).Store(path, err)
 			}, nil
 		},
-		Settled: func(ctx context.Context, w *zksim.World) {
+		Settled: func(_ context.Context, w *zksim.World) {
 			time.Sleep(time.Minute) // what could not be deleted at once is by now
-			paths, _ := worlds.Load(w)
-			w.Observe(ctx, func(client *framework.Framework) error {
-				for path, closed := range paths.(*sync.Map).Range {
-					stat, err := client.Exists(ctx, path.(string))
-					if err != nil {
-						return err
-					}
-					if stat != nil {
-						w.Findf("%s is there, %v after its Close", path, closed)
-					}
+			for _, z := range w.Servers.Znodes("/nodes") {
+				if closed, ok := zksim.State[paths](w).Load(z.Path); ok {
+					w.Findf("%s is there, %v after its Close", z.Path, closed)
 				}
-				return nil
-			})
+			}
 		},
+	}
+}
+
+// items are what clients have put into a queue, and what became of them. Each has a name of its own.
+type items struct {
+	sync.Mutex
+	offered map[string]error
+	taken   map[string]error // with the error of the call that has returned it
+}
+
+func (i *items) offer(w *zksim.World, c *zksim.Client, put func(item []byte) error) {
+	i.Lock()
+	item := fmt.Sprintf("%d-%d", c.Index, len(i.offered))
+	if i.offered == nil {
+		i.offered, i.taken = make(map[string]error), make(map[string]error)
+	}
+	i.offered[item] = errors.New("under way")
+	i.Unlock()
+	err := put([]byte(item))
+	w.Logf("client %d: puts %s: %v", c.Index, item, err)
+	i.Lock()
+	defer i.Unlock()
+	i.offered[item] = err
+}
+
+// take notes an item. With an error it may have been taken, or not.
+func (i *items) take(w *zksim.World, c *zksim.Client, item []byte, err error) {
+	w.Logf("client %d: takes %s: %v", c.Index, item, err)
+	if len(item) == 0 {
+		return
+	}
+	i.Lock()
+	defer i.Unlock()
+	before, again := i.taken[string(item)]
+	if again && before == nil && err == nil {
+		w.Findf("%s was taken twice", item)
+	}
+	if !again || err == nil {
+		i.taken[string(item)] = err
+	}
+}
+
+// settle finds items that are lost, or that are in the queue although they were taken.
+func (i *items) settle(w *zksim.World, left map[string]bool) {
+	for item, err := range i.offered {
+		doubt, taken := i.taken[item]
+		switch {
+		case taken && doubt == nil && left[item]:
+			w.Findf("%s was taken, and is in the queue", item)
+		case err == nil && !taken && !left[item]:
+			w.Findf("%s is lost", item)
+		}
 	}
 }
 
 // simpleQueue is about items: none is taken twice, and none is lost.
 func simpleQueue() zksim.Program {
-	type items struct {
-		sync.Mutex
-		offered, taken map[string]int // 0: perhaps
-		doubtful       int            // items that may have been taken
-	}
-	var worlds sync.Map
 	return zksim.Program{
-		Actions: 12,
-		Options: shortSessions,
+		Clients: 4,
+		Actions: 16,
+		Faults:  append(slices.Repeat([]zksim.Fault{zksim.SlowRequests, zksim.SilentClient}, 4), zksim.Usual...),
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			shared, _ := worlds.LoadOrStore(w, &items{offered: make(map[string]int), taken: make(map[string]int)})
-			all := shared.(*items)
+			all := zksim.State[items](w)
 			queue, err := queues.NewSimpleDistributedQueue(c.Framework, "/queue")
-			n := 0
 			return func(ctx context.Context, random *rand.Rand) {
-				all.Lock()
-				defer all.Unlock()
-				if random.IntN(2) == 0 {
-					n++
-					item := fmt.Sprintf("%d-%d", c.Index, n)
-					all.offered[item] = 0
-					all.Unlock()
-					err := queue.Offer(ctx, []byte(item))
-					all.Lock()
-					w.Logf("client %d: offers %s: %v", c.Index, item, err)
-					if err == nil {
-						all.offered[item] = 1
-					}
+				if random.IntN(5) < 2 {
+					all.offer(w, c, func(item []byte) error { return queue.Offer(ctx, item) })
 					return
 				}
-				all.Unlock()
 				item, err := queue.Poll(ctx)
-				all.Lock()
-				w.Logf("client %d: polls %s: %v", c.Index, item, err)
-				switch {
-				case errors.Is(err, queues.ErrEmpty):
-				case err != nil:
-					all.doubtful++
-				default:
-					if all.taken[string(item)]++; all.taken[string(item)] > 1 {
-						w.Findf("%s was taken twice", item)
-					}
-				}
+				all.take(w, c, item, err)
 			}, err
 		},
-		Settled: func(ctx context.Context, w *zksim.World) {
-			shared, _ := worlds.Load(w)
-			all := shared.(*items)
-			w.Observe(ctx, func(client *framework.Framework) error {
-				queue, err := queues.NewSimpleDistributedQueue(client, "/queue")
-				for err == nil {
-					var item []byte
-					if item, err = queue.Poll(ctx); err == nil {
-						if all.taken[string(item)]++; all.taken[string(item)] > 1 {
-							w.Findf("%s was taken twice", item)
-						}
-					}
-				}
-				if !errors.Is(err, queues.ErrEmpty) {
-					return err
-				}
-				lost := 0
-				for item, n := range all.offered {
-					if n > 0 && all.taken[item] == 0 {
-						lost++
-					}
-				}
-				if lost > all.doubtful {
-					w.Findf("%d items are lost, and %d polls are in doubt", lost, all.doubtful)
-				}
-				return nil
-			})
+		Settled: func(_ context.Context, w *zksim.World) {
+			left := make(map[string]bool)
+			for _, z := range w.Servers.Znodes("/queue") {
+				left[string(z.Data)] = true
+			}
+			zksim.State[items](w).settle(w, left)
 		},
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -215,6 +216,40 @@ func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, er
 
 // Log is [Server.Log] of all servers. It also says when a server leads, follows, or looks for a leader.
 func (e *Ensemble) Log() []Event { return e.members[0].s.Log() }
+
+// Znode is a znode of an ensemble.
+type Znode struct {
+	Path  string
+	Data  []byte
+	Czxid int64 // of the transaction that created it
+	Owner int64 // the session of an ephemeral znode, or 0
+}
+
+// Znodes returns the znode at path and all below it, by path, as the server has them that has applied the most. A test judges by
+// them what its clients have seen. There are none if no server leads a majority, or there is no znode at path.
+func (e *Ensemble) Znodes(path string) []Znode {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t := e.term()
+	if t == nil {
+		return nil
+	}
+	newest := t.leader.s.tree
+	for _, m := range e.members {
+		if m.as != nil && m.as.term == t && m.s.tree.zxid > newest.zxid {
+			newest = m.s.tree
+		}
+	}
+	var list []Znode
+	below := strings.TrimSuffix(path, "/") + "/"
+	for at, n := range newest.nodes {
+		if at == path || strings.HasPrefix(at, below) {
+			list = append(list, Znode{Path: at, Data: slices.Clone(n.data), Czxid: n.czxid, Owner: n.owner})
+		}
+	}
+	slices.SortFunc(list, func(a, b Znode) int { return strings.Compare(a.Path, b.Path) })
+	return list
+}
 
 // What happens to the servers of an ensemble; Event.Server is the one.
 const (

@@ -545,3 +545,22 @@ func TestEnsemblePausedLeaderExpiresNothing(t *testing.T) {
 		c.must(t, opCreate, createBody("/alive", "", 1))
 	}, zkserver.WithSyncLimit(6))
 }
+
+func TestEnsembleZnodesAreThoseOfTheNewestServer(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		leader := e.Leader()
+		catchUp := e.Lag(leader, time.Minute, 0)
+		c := connect(t, e.Server(0), connection{})
+		c.must(t, opCreate, createBody("/a", "x", 1))
+		synctest.Wait()
+		znodes := e.Znodes("/a")
+		require.Len(t, znodes, 1)
+		require.Equal(t, zkserver.Znode{Path: "/a", Data: []byte("x"), Czxid: znodes[0].Czxid, Owner: c.session}, znodes[0])
+		require.Empty(t, e.Znodes("/b"))
+		catchUp()
+		for _, s := range e.Servers() {
+			require.NoError(t, s.Stop())
+		}
+		require.Empty(t, e.Znodes("/a"), "no server leads")
+	})
+}

@@ -26,8 +26,8 @@
 // after the last fault. Clients that are closed must leave no ephemeral znodes, watches or sessions. A finding is played again,
 // to say how often it comes back, and made smaller.
 //
-// The servers decide the same in each run with a seed. Goroutines of clients may run in another order, so a finding need not come
-// back each time.
+// The servers decide the same in each run with a seed, and clients connect at the same moments. Goroutines of clients may run in
+// another order, so a finding need not come back each time. Check says how often it does.
 //
 // The package is experimental until version 0.2: its API may change.
 package zksim

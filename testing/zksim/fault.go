@@ -54,8 +54,8 @@ type planned struct {
 }
 
 func drawFault(random *rand.Rand, p Program) planned {
-	f := planned{kind: p.Faults[random.IntN(len(p.Faults))], at: time.Duration(random.Int64N(int64(faultTime * 3 / 4)))}
-	f.lasts = time.Duration(random.Int64N(int64(faultTime - f.at)))
+	f := planned{kind: p.Faults[random.IntN(len(p.Faults))], at: time.Duration(random.Int64N(int64(FaultTime * 3 / 4)))}
+	f.lasts = time.Duration(random.Int64N(int64(FaultTime - f.at)))
 	if random.IntN(2) == 0 {
 		f.lasts = min(f.lasts, time.Duration(random.Int64N(int64(4*time.Second))))
 	}
@@ -66,7 +66,7 @@ func drawFault(random *rand.Rand, p Program) planned {
 // begin has a fault begin, and returns what ends it.
 func (w *World) begin(f planned) (end func()) {
 	e := w.Servers
-	s, other := e.Server(f.a%size), e.Server((f.a+1+f.b%(size-1))%size)
+	s, other := e.Server(f.a%servers), e.Server((f.a+1+f.b%(servers-1))%servers)
 	nothing := func() {}
 	switch f.kind {
 	case StopLeader:
@@ -171,7 +171,7 @@ func (w *World) beginAtClient(f planned) (end func()) {
 	case SlowRequests:
 		return each(1, zkserver.Delay(time.Duration(f.b)*20*time.Millisecond))
 	case KillSession:
-		w.Servers.Server(f.b % size).KillSession(session)
+		w.Servers.Server(f.b % servers).KillSession(session)
 	default:
 		panic("zksim: fault " + string(f.kind) + ": one of the constants of this package expected")
 	}

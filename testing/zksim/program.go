@@ -59,7 +59,7 @@ type action struct {
 
 // The lengths of a history.
 const (
-	faultTime = 20 * time.Second // faults happen, and end, within this time
+	FaultTime = 20 * time.Second // faults happen, and end, within this time
 	patience  = 3 * time.Minute  // how long after it calls may go on
 )
 
@@ -71,7 +71,7 @@ func draw(seed uint64, p Program) plan {
 	}
 	slices.SortFunc(drawn.faults, func(a, b planned) int { return int(a.at - b.at) })
 	for i := range p.Clients {
-		c := client{index: i, server: random.IntN(size), stays: random.IntN(2) == 0}
+		c := client{index: i, server: random.IntN(servers), stays: random.IntN(2) == 0}
 		for range p.Actions {
 			c.actions = append(c.actions, action{pause: time.Duration(random.Int64N(int64(4 * time.Second))), seed: random.Uint64()})
 		}
@@ -158,7 +158,7 @@ func shrink(t *testing.T, drawn plan, p Program) (plan, *History) {
 			drawn = smaller
 			continue
 		}
-		for j := len(drawn.clients[i].actions) - 1; j >= 0; j-- {
+		for j := len(drawn.clients[i].actions) - 1; j >= 0 && len(drawn.clients[i].actions) > 1; j-- {
 			smaller.clients = slices.Clone(drawn.clients)
 			smaller.clients[i].actions = slices.Delete(slices.Clone(drawn.clients[i].actions), j, j+1)
 			if isFound(smaller) {

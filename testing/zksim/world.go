@@ -4,14 +4,11 @@ package zksim
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
-	"net"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,9 +17,9 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// size is how many servers there are, tick and syncLimit their timing.
+// servers is how many servers there are, tick and syncLimit their timing.
 const (
-	size      = 3
+	servers   = 3
 	tick      = 500 * time.Millisecond
 	syncLimit = 4
 )
@@ -32,14 +29,17 @@ type World struct {
 	Servers *zkserver.Ensemble
 
 	began   time.Time
+	seed    uint64
 	clients []*Client
 	drawn   int // how many clients there were before some were left out
+	size    int // how many there are
 
 	mu       sync.Mutex // guards all below
 	findings []string
 	log      []entry
 	holds    []*Hold
 	tokens   map[string]int64 // the largest of each key
+	states   []any            // of programs
 }
 
 // Client is a client of a history.
@@ -137,15 +137,15 @@ func play(t *testing.T, drawn plan, p Program) *History {
 	t.Helper()
 	h := new(History)
 	synctest.Test(t, func(t *testing.T) {
-		servers, err := zkserver.NewEnsemble(size, zkserver.WithoutListener(), zkserver.WithTick(tick),
+		ensemble, err := zkserver.NewEnsemble(servers, zkserver.WithoutListener(), zkserver.WithTick(tick),
 			zkserver.WithSyncLimit(syncLimit), zkserver.WithSessionTimeouts(0, time.Minute),
 			zkserver.WithContainerCheckInterval(2*time.Second)) // so that folders go, and are made again
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &World{Servers: servers, began: time.Now(), drawn: p.Clients, tokens: make(map[string]int64)}
+		w := &World{Servers: ensemble, began: time.Now(), seed: drawn.seed, drawn: p.Clients, size: len(drawn.clients), tokens: make(map[string]int64)}
 		w.play(t.Context(), drawn, p)
-		if err := servers.Close(); err != nil {
+		if err := ensemble.Close(); err != nil {
 			t.Error(err)
 		}
 		w.fill(h)
@@ -204,40 +204,40 @@ func (w *World) reconnected(ctx context.Context, c *Client) {
 	}
 }
 
-// connect connects one client to all servers, or to one. It goes from one server to the next in their order: whatever the client
-// chose by chance, a seed could not bring again.
+// connect connects one client to all servers, or to one.
 func (w *World) connect(ctx context.Context, planned client, p Program) (*Client, error) {
-	var dialed atomic.Int64
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		n := planned.server
-		if !planned.stays {
-			n += int(dialed.Add(1))
-		}
-		return w.Servers.Server(n%size).Dial(ctx, network, addr)
-	}
+	d := &dialer{w: w, planned: planned, random: rand.New(rand.NewPCG(w.seed, uint64(planned.index)))}
 	opts := append([]framework.Option{
-		framework.WithDialer(dial), framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithServerTiming(tick, syncLimit),
+		framework.WithDialer(d.dial), framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithServerTiming(tick, syncLimit),
 	}, p.Options...)
 	f, err := framework.Connect(ctx, "servers:2181", opts...)
 	if err != nil {
 		return nil, err
 	}
+	d.spreadOver(f.Session().Timeout())
 	w.Logf("client %d has session %#x (%v), and moves: %t", planned.index, f.Session().ID(), f.Session().Timeout(), !planned.stays)
 	return &Client{Framework: f, Index: planned.index}, nil
 }
 
-// Observe calls look with a client of its own, which sees all that was written before. It is for [Program].Settled.
-func (w *World) Observe(ctx context.Context, look func(c *framework.Framework) error) {
-	c, err := framework.Connect(ctx, w.Servers.ConnectString(), framework.WithDialer(w.Servers.Dial),
-		framework.WithLogger(slog.New(slog.DiscardHandler)))
-	if err == nil {
-		if err = c.Sync(ctx, "/"); err == nil {
-			err = look(c)
+// State returns the one value of its type that belongs to a history: what the clients of a program share.
+func State[T any](w *World) *T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, state := range w.states {
+		if state, ok := state.(*T); ok {
+			return state
 		}
-		err = errors.Join(err, c.Close())
 	}
-	w.must(err)
+	state := new(T)
+	w.states = append(w.states, state)
+	return state
 }
+
+// Size is how many clients take part. They are fewer than [Program].Clients while a finding is made smaller.
+func (w *World) Size() int { return w.size }
+
+// Elapsed is the fake time since the history began.
+func (w *World) Elapsed() time.Duration { return time.Since(w.began) }
 
 // disturb has faults begin and end.
 func (w *World) disturb(faults []planned) {
