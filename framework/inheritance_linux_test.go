@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -83,6 +84,25 @@ func TestSessionFileKeepsTheZnodes(t *testing.T) {
 		require.Nil(t, statOf(t, observer, "/services/a"))
 		fourth := n.client(t, framework.WithSessionFile(file))
 		require.NotEqual(t, session, fourth.Session().ID(), "the session was closed")
+	})
+}
+
+// TestSessionFileKeepsTheAccessControlList of a znode that is created again, as the servers hold it. The data is the new one.
+func TestSessionFileKeepsTheAccessControlList(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		file := filepath.Join(t.TempDir(), "session")
+		before := zk.WorldACL(zk.PermAll)
+		first := n.client(t, framework.WithSessionFile(file))
+		register(t, first, "/a", "1", framework.WithACL(before...))
+		n.die(t, first)
+		second := n.client(t, framework.WithSessionFile(file))
+		register(t, second, "/a", "2", framework.WithACL(zk.WorldACL(zk.PermRead)...))
+		acl, err := second.GetACL(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, before, acl)
+		data, err := second.Get(t.Context(), "/a")
+		require.NoError(t, err)
+		require.Equal(t, "2", string(data))
 	})
 }
 

@@ -31,7 +31,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/guarding"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -658,19 +660,22 @@ func TestGuardRunsACommand(t *testing.T) {
 
 // TestGuardUnderKills kills workers at any moment of a connection, a wait, a hold and a release. Never do two hold the lock,
 // tokens rise, the lock is free at once, and nothing is left. Workers that are started again may go on with the session and the
-// hold of the worker before.
+// hold of the worker before. On one server, half of the workers are killed while all connect again.
 func TestGuardUnderKills(t *testing.T) {
 	for _, resume := range []string{"0", "2s"} {
 		t.Run("resume "+resume, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) { underKills(t, server.ConnectString(), resume) })
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				proxy := zktest.NewProxy(t, server)
+				underKills(t, proxy.Addr(), resume, proxy)
+			})
 			if !testing.Short() {
-				t.Run("three servers", func(t *testing.T) { underKills(t, zktest.NewEnsemble(t, 3).ConnectString(), resume) })
+				t.Run("three servers", func(t *testing.T) { underKills(t, zktest.NewEnsemble(t, 3).ConnectString(), resume, nil) })
 			}
 		})
 	}
 }
 
-func underKills(t *testing.T, servers, resume string) {
+func underKills(t *testing.T, servers, resume string, proxy *zkproxy.Proxy) {
 	t.Helper()
 	socket := newSocket(t)
 	startGuard(t, socket, nil, "-resume", resume)
@@ -727,9 +732,17 @@ func underKills(t *testing.T, servers, resume string) {
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 1)) // the moments differ in each run all the same
-	for range 20 {
+	kills := 20
+	if seeds.Long() {
+		kills = 200
+	}
+	for range kills {
 		for range random.IntN(8) {
 			next()
+		}
+		if proxy != nil && random.IntN(2) == 0 {
+			proxy.Cut()
+			time.Sleep(time.Duration(random.IntN(20)) * time.Millisecond)
 		}
 		pids := slices.Sorted(maps.Keys(workers))
 		pid := pids[random.IntN(len(pids))]
@@ -746,7 +759,7 @@ func underKills(t *testing.T, servers, resume string) {
 		require.Error(t, w.Wait())
 	}
 	require.NoError(t, write.Close())
-	t.Logf("%d holds were adopted", adopted)
+	t.Logf("%d kills, %d holds were adopted", kills, adopted)
 	client := zktest.Client(t, servers)
 	left, err := locks.NewInterProcessMutex(client, "/locks/guarded")
 	require.NoError(t, err)
@@ -776,4 +789,19 @@ func TestGuardHasCredentials(t *testing.T) {
 	began := time.Now()
 	spawn(t, asProgram, nil, env, append(run[1:], "echo next")...).read("next")
 	require.Less(t, time.Since(began), muchEarlier)
+
+	socket := newSocket(t) // and gives it to the program that is started again
+	g := spawn(t, asProgram, nil, env, "guard", "-socket", socket, "-resume", "10s")
+	g.read("listening on " + socket)
+	env = append(env, guarding.Env+"="+socket, guarding.EnvID+"=a")
+	start := func() (keeper int, token int64) {
+		p := spawn(t, asProgram, nil, env, append(run[1:], "echo keeper $(ps -o ppid= -p $PPID) $CURATOR_LOCK_TOKEN; exec sleep 600")...)
+		_, err := fmt.Sscanf(p.read("keeper "), "keeper %d %d", &keeper, &token)
+		require.NoError(t, err)
+		return keeper, token
+	}
+	keeper, token := start()
+	require.NoError(t, syscall.Kill(keeper, syscall.SIGKILL))
+	_, again := start()
+	require.Equal(t, token, again)
 }
