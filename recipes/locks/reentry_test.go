@@ -222,3 +222,18 @@ func TestReentryMultiLeaseIsDone(t *testing.T) {
 	require.NoError(t, lease.Release(zktest.Context(t)))
 	awaitDone(t, lease.Done(), "the end of the lease")
 }
+
+// TestReentryReleasedLeaseSaysSo: it has ended, although the hold goes on with another lease.
+func TestReentryReleasedLeaseSaysSo(t *testing.T) {
+	mutex := newMutex(t, zktest.Client(t, zktest.NewServer(t)), "/lock")
+	outer := acquire(t, mutex)
+	inner, err := mutex.Acquire(outer.Context(zktest.Context(t)))
+	require.NoError(t, err)
+	work := inner.Context(context.Background())
+	require.NoError(t, inner.Err())
+	release(t, inner)
+	require.ErrorIs(t, inner.Err(), locks.ErrReleased)
+	require.ErrorIs(t, context.Cause(work), locks.ErrReleased)
+	require.NoError(t, outer.Err())
+	release(t, outer)
+}

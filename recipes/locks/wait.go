@@ -193,7 +193,6 @@ func (a *acquisition) watchNames(ctx context.Context, names, needed []string, re
 	for i, name := range held {
 		if holds[i] == nil { // its node was deleted, and it does not know
 			a.awaited[name].local.unproven.Store(true)
-			a.requireNewList()
 			a.poke()
 		}
 	}
