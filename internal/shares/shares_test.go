@@ -405,3 +405,18 @@ func TestAssignIsDeterministic(t *testing.T) {
 func TestAssignNoMembersHaveNothing(t *testing.T) {
 	require.Empty(t, Assign((&group{names: []string{"a"}}).set(), nil, AtWill(true)).Shares)
 }
+
+// TestAssignWarmMembersFirst: what no member has goes to a warm member that may have it, whatever it has already. Those that
+// are drained or have gone do not count.
+func TestAssignWarmMembersFirst(t *testing.T) {
+	set := (&group{names: []string{"p0", "p1", "p2", "p3", "p4"}}).set()
+	members := []Candidate{
+		{ID: "a", Capacity: 1, Held: []string{"p0", "p1"}}, {ID: "b", Capacity: 1}, {ID: "c", Capacity: 1, Drained: true},
+	}
+	terms := AtWill(false)
+	terms.Warm = map[string][]string{"p2": {"a", "gone"}, "p3": {"c"}, "p4": {"a", "b"}}
+
+	out := Assign(set, members, terms)
+
+	require.Equal(t, map[string][]string{"a": {"p0", "p1", "p2"}, "b": {"p3", "p4"}, "c": nil}, out.Shares)
+}

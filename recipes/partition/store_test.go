@@ -3,6 +3,8 @@
 package partition
 
 import (
+	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -49,4 +51,51 @@ func TestDriverReportsAllContendersAhead(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, result.GetsTheLock)
 	require.Equal(t, [][]string{{"_c_1-lock-0000000001", "_c_2-lock-0000000002"}}, ahead)
+}
+
+// TestStandbysOfEachPartition: standbys are spread over the members by capacity, each in a zone of its own, and
+// only those of a member that leaves change.
+func TestStandbysOfEachPartition(t *testing.T) {
+	n, names := 2, make([]string, 3000)
+	for i := range names {
+		names[i] = fmt.Sprintf("p%04d", i)
+	}
+	s := &state{members: make(map[string]registration)}
+	for i := range 12 {
+		s.members[fmt.Sprintf("m%02d", i)] = registration{Capacity: 1 + i%2, Zone: fmt.Sprintf("zone-%d", i%4), Standbys: &n}
+	}
+	of := func(owner string) map[string][]string {
+		byName := make(map[string][]string)
+		for id, list := range s.standbys(map[string][]string{owner: names}) {
+			require.NotEqual(t, owner, id)
+			for _, name := range list {
+				byName[name] = append(byName[name], id)
+			}
+		}
+		return byName
+	}
+	before, counts := of("m00"), make(map[string]int)
+	for name, ids := range before {
+		require.Len(t, ids, 2, name)
+		zones := []string{"zone-0", s.members[ids[0]].Zone, s.members[ids[1]].Zone}
+		slices.Sort(zones)
+		require.Len(t, slices.Compact(zones), 3, name)
+		counts[ids[0]]++
+		counts[ids[1]]++
+	}
+	require.Len(t, counts, 9, "all of other zones")
+	require.InEpsilon(t, counts["m01"], 2*counts["m02"], 0.3, "by capacity: %v", counts)
+
+	delete(s.members, "m01")
+
+	changed := 0
+	for name, ids := range of("m00") {
+		if !slices.Equal(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(before[name]))) {
+			changed++
+			require.Contains(t, before[name], "m01")
+		}
+	}
+	require.Equal(t, counts["m01"], changed)
+	s.members = map[string]registration{"m00": s.members["m00"], "m04": s.members["m04"]}
+	require.Equal(t, []string{"m04"}, of("m00")["p0000"], "there is no other zone")
 }
