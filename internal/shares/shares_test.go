@@ -419,4 +419,5 @@ func TestAssignWarmMembersFirst(t *testing.T) {
 	out := Assign(set, members, terms)
 
 	require.Equal(t, map[string][]string{"a": {"p0", "p1", "p2"}, "b": {"p3", "p4"}, "c": nil}, out.Shares)
+	require.Zero(t, out.Moves)
 }

@@ -206,10 +206,29 @@ func TestPrepareBeforeTheFunction(t *testing.T) {
 		require.Equal(t, "a", w.owner("p"))
 		require.True(t, v.isWarm("a", "p"))
 
-		w.server.KillSession(a.client.Session().ID())
+		a.dies()
+		time.Sleep(time.Minute)
+		require.Empty(t, w.owner("p"))
+		a.link.Refuse(false)
+		a.link.Heal()
 		time.Sleep(time.Minute)
 		require.Equal(t, "a", w.owner("p"))
 		require.Equal(t, 1, v.times(), "what was prepared stays over the loss of a session")
+	})
+}
+
+// TestStandbyThatWasTheOwner is warm at once.
+func TestStandbyThatWasTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, v := newWorld(t, partition.Fixed("p")), newWarmth(time.Minute)
+		w.join("a", v.of(t, 1, "a", "")...)
+		time.Sleep(2 * time.Minute)
+		w.join("b", append(v.of(t, 1, "b", ""), partition.WithCapacity(partition.MaxCapacity))...)
+		require.NoError(t, partition.Pin(t.Context(), w.theirs, root, "p", "b"))
+		time.Sleep(2 * time.Minute)
+		require.Equal(t, "b", w.owner("p"))
+		require.Equal(t, []string{"a"}, w.read().Partitions[0].Prepared)
+		require.Equal(t, 2, v.times())
 	})
 }
 

@@ -98,4 +98,7 @@ func TestStandbysOfEachPartition(t *testing.T) {
 	require.Equal(t, counts["m01"], changed)
 	s.members = map[string]registration{"m00": s.members["m00"], "m04": s.members["m04"]}
 	require.Equal(t, []string{"m04"}, of("m00")["p0000"], "there is no other zone")
+	s.members = map[string]registration{"m00": {Prepared: []string{"p0", "p1"}}, "m04": {Prepared: []string{"p1"}}}
+	s.shares = map[string]share{"m00": {Standbys: []string{"p1"}}, "m04": {Standbys: []string{"p0", "p1"}}}
+	require.Equal(t, map[string][]string{"p1": {"m00", "m04"}}, s.warm(), "m00 stands by for p0 no more, and will say so")
 }
