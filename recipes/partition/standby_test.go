@@ -175,7 +175,7 @@ func TestPrepareBeforeAMove(t *testing.T) {
 		w.await(map[string]int{"a": 2})
 		calls := 0
 		may := make(chan struct{})
-		w.join("b", partition.WithStandbys(0, func(context.Context, string) error {
+		w.join("b", partition.WithStandbys(0, func(ctx context.Context, _ string) error {
 			calls++
 			switch calls {
 			case 1:
@@ -183,8 +183,12 @@ func TestPrepareBeforeAMove(t *testing.T) {
 			case 2:
 				panic("a mistake")
 			}
-			<-may
-			return nil
+			select {
+			case <-may:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
 		}))
 		time.Sleep(time.Hour)
 		w.await(map[string]int{"a": 2})
