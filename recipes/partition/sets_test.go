@@ -169,7 +169,7 @@ func forgetSet(t *testing.T, client *framework.Framework, id string) {
 // TestSetsOfRandomPrograms: whatever members with one of three sets come, leave and die, all names of the members
 // that live are held when the group is at rest, and no others if all have the same set.
 func TestSetsOfRandomPrograms(t *testing.T) {
-	programs := 5
+	programs := 3
 	if testing.Short() {
 		programs = 2
 	}
