@@ -11,6 +11,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -196,4 +197,80 @@ func TestAuthNeedsAScheme(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 	require.ErrorContains(t, err, "auth scheme")
 	require.NotContains(t, err.Error(), "wonderland")
+}
+
+// TestSetAuthAddsAndRotates: what only its creator may read becomes readable on the present connection, and stays so
+// on later ones. A credential that is replaced no longer counts on the next connection.
+func TestSetAuthAddsAndRotates(t *testing.T) {
+	t.Parallel()
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.ResumedSessions)
+		owner := zktest.Client(t, server, framework.WithAuth("digest", []byte(credential)))
+		ctx := t.Context()
+		_, err := owner.Create(ctx, "/alice", []byte("data"), framework.CreatingParentsIfNeeded(), framework.WithACL(creatorOnly()...))
+		require.NoError(t, err)
+		f, proxy := zktest.ClientViaProxy(t, server)
+		states, session := recordStates(f), f.Session()
+		may := func() error { _, err := f.Get(ctx, "/alice"); return err }
+		require.ErrorIs(t, may(), framework.ErrNoAuth)
+
+		require.NoError(t, f.SetAuth(ctx, "digest", []byte("bob:x"), []byte(credential)))
+		require.NoError(t, may())
+		states.none(t)
+		_, err = f.Create(ctx, "/both", nil, framework.WithACL(creatorOnly()...))
+		require.NoError(t, err)
+		acl, err := f.GetACL(ctx, "/both")
+		require.NoError(t, err)
+		require.Len(t, acl, 2, "both identities")
+		proxy.Cut()
+		states.expect(t, framework.Suspended, framework.Reconnected)
+		require.NoError(t, may())
+
+		require.NoError(t, f.SetAuth(ctx, "digest", []byte("bob:y")))
+		proxy.Cut()
+		states.expect(t, framework.Suspended, framework.Reconnected)
+		require.ErrorIs(t, may(), framework.ErrNoAuth)
+		require.NoError(t, f.SetAuth(ctx, "digest"))
+		require.Same(t, session, f.Session())
+	})
+}
+
+// TestSetAuthUnderLoad: replies to requests that were sent before may come before the reply to the credential.
+func TestSetAuthUnderLoad(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		f := zktest.Client(t, server)
+		states := recordStates(f)
+		ended, stop := context.WithCancel(t.Context())
+		var load sync.WaitGroup
+		for range 8 {
+			load.Go(func() {
+				for ended.Err() == nil {
+					if _, err := f.Exists(t.Context(), "/"); err != nil {
+						t.Errorf("a read: %v", err)
+						return
+					}
+				}
+			})
+		}
+		for i := range 50 {
+			require.NoError(t, f.SetAuth(t.Context(), "digest", fmt.Append(nil, "alice:", i)))
+		}
+		stop()
+		load.Wait()
+		states.none(t)
+	})
+}
+
+func TestSetAuthThatIsRefusedEndsTheClient(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		f := zktest.Client(t, server, framework.WithSessionTimeout(2*time.Second))
+		require.ErrorIs(t, f.SetAuth(zktest.Context(t), "nosuchscheme", []byte("x")), framework.ErrAuthFailed)
+	})
+}
+
+func TestSetAuthBadInput(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t))
+	require.ErrorIs(t, f.SetAuth(t.Context(), "", []byte("x")), framework.ErrInvalidOption)
+	require.ErrorIs(t, f.SetAuth(t.Context(), "digest", make([]byte, 100<<20)), framework.ErrInvalidOption)
+	require.ErrorContains(t, f.SetAuth(nil, "digest"), "context nil") //nolint:staticcheck // what a mistake does
 }

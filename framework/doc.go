@@ -395,7 +395,7 @@
 //	ThreadLocalRetryLoop                        Framework.Retry, whose context carries the budget
 //	SessionFailRetryLoop                        Session.Context, InSession, retry.SessionFailed
 //	RetryPolicy.allowRetry(Throwable)           retry.Selector
-//	authorization                               WithAuth
+//	authorization                               WithAuth, SetAuth
 //	zookeeper.client.secure and ssl.* (Java)    WithTLS
 //	namespace, usingNamespace                   Framework.UsingNamespace, or the chroot of the connection string
 //	  getNamespace, usingNamespace(null)        Framework.Namespace, WithoutNamespace; FullPath for messages

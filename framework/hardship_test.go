@@ -92,6 +92,9 @@ var hardshipCalls = []hardship.Call{
 		_, err := f.WhoAmI(ctx)
 		return err
 	}),
+	verbRow("SetAuth", 2, func(ctx context.Context, f *framework.Framework, _ string) error {
+		return f.SetAuth(ctx, "digest", []byte(credential))
+	}),
 	verbRow("RequireZooKeeper", 1, func(ctx context.Context, f *framework.Framework, _ string) error { return f.RequireZooKeeper(ctx) }),
 	verbRow("Set", 1, func(ctx context.Context, f *framework.Framework, path string) error { return f.Set(ctx, path, nil) }),
 	verbRow("GetACL", 1, func(ctx context.Context, f *framework.Framework, path string) error {

@@ -429,7 +429,7 @@ func WithTLS(cfg *tls.Config) Option {
 // WithAuth presents a credential to every server, on every connection, before any
 // request of the client is processed. For scheme "digest" the credential is
 // "user:password"; other schemes need a provider at the servers. Several WithAuth add
-// several identities. The credential is copied, and never appears in a log, an error or
+// several identities. [Framework.SetAuth] changes them while the client runs. The credential is copied, and never appears in a log, an error or
 // the output of fmt. It is Curator's authorization.
 //
 // A credential is not encrypted: without [WithTLS] it crosses the network in the clear.

@@ -43,6 +43,7 @@ var elsewhere = map[string]string{
 	"Framework.History":          "TestHistoryOfServers: it takes servers that begin again",
 	"Framework.MaxRequestSize":   "TestLifecycleOptions: it asks no server",
 	"Framework.RequireZooKeeper": "TestRequireZooKeeper: it takes a server that is none",
+	"Framework.SetAuth":          "TestSetAuthAddsAndRotates: it takes two clients",
 	"Framework.Telemetry":        "TestTelemetryWithoutProvidersNothingIsTold: it asks no server",
 	"Framework.WhoAmI":           "TestWhoAmI: it takes a server with users",
 	"InHistory":                  "TestInSessionBindsEveryVerb: it takes servers that begin again",

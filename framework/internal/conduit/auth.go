@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -46,10 +47,35 @@ func (a Auth) call() *Call {
 	return &Call{Op: wire.OpAuth, Body: e.Bytes(), xid: wire.XidAuth}
 }
 
+// SetAuth presents these credentials of a scheme instead of the ones before, before the next request of the present
+// connection, and on later ones.
+func (c *Conduit) SetAuth(scheme string, secrets ...Secret) {
+	c.authMu.Lock()
+	next := slices.DeleteFunc(slices.Clone(c.auth()), func(a Auth) bool { return a.Scheme == scheme })
+	for _, secret := range secrets {
+		next = append(next, Auth{Scheme: scheme, Credential: secret})
+	}
+	c.auths.Store(&next) // first: a connection that has presented nothing yet presents these
+	c.authMu.Unlock()
+	conn := c.current()
+	if conn == nil {
+		return
+	}
+	conn.queue.Lock()
+	defer conn.queue.Unlock()
+	if conn.credentials.presented { // they go with the next request
+		conn.credentials.presented, conn.credentials.again = false, true
+	}
+}
+
+// auth returns what connections present.
+func (c *Conduit) auth() []Auth { return *c.auths.Load() }
+
 // credentials are what one connection presents.
 type credentials struct {
-	all        []Auth
+	all        func() []Auth
 	presented  bool
+	again      bool     // some follow requests, so replies to these may come first
 	unanswered []string // their schemes, oldest first
 }
 
@@ -60,7 +86,7 @@ func (c *credentials) present(batch []byte) []byte {
 		return batch
 	}
 	c.presented = true
-	for _, auth := range c.all {
+	for _, auth := range c.all() {
 		batch = appendFrame(batch, auth.call())
 		c.unanswered = append(c.unanswered, auth.Scheme)
 	}
@@ -69,7 +95,7 @@ func (c *credentials) present(batch []byte) []byte {
 
 // areAnswered reports whether there are no credentials that the server has not read yet.
 func (c *credentials) areAnswered() bool {
-	return len(c.unanswered) == 0 && (c.presented || len(c.all) == 0)
+	return len(c.unanswered) == 0 && (c.presented || len(c.all()) == 0)
 }
 
 // answered takes the answer to the oldest unanswered credential, and returns its scheme.

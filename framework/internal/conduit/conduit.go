@@ -103,7 +103,7 @@ type Config struct {
 	Events         Events
 	Logger         *slog.Logger
 	Tick           time.Duration // the servers' tickTime, for calls that confirm
-	Auth           []Auth        // presented on every connection, in this order
+	Auth           []Auth        // presented on every connection, in this order, until SetAuth
 	SASL           *SASL         // goes before Auth
 	ReadOnly       bool          // servers without a quorum will do
 	Plain          bool          // without TLS
@@ -157,6 +157,9 @@ type Conduit struct {
 	inherited atomic.Pointer[Session] // until its ephemeral znodes are listed
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
+
+	authMu sync.Mutex // orders SetAuth
+	auths  atomic.Pointer[[]Auth]
 }
 
 // New returns a conduit that is not started. Until then it has no connection.
@@ -173,6 +176,7 @@ func New(cfg Config) *Conduit {
 		dial: cfg.Dial, lookup: cfg.Lookup, limit: cfg.ConnectTimeout,
 		hosts: &c.hosts, lease: &c.lease, clock: c.clock,
 	}
+	c.auths.Store(&c.cfg.Auth)
 	question := min(cfg.ConnectTimeout, cfg.SessionTimeout/patienceShare)
 	c.versions = versions{dial: cfg.Dial, limit: question}
 	c.writers = writerSearch{dial: cfg.Dial, hosts: &c.hosts, limit: question}

@@ -331,7 +331,7 @@ func (c *conn) openFor(h Handshake) {
 	c.queue.Lock()
 	c.open = true
 	c.queue.Unlock()
-	if len(c.owner.cfg.Auth) > 0 {
+	if len(c.owner.auth()) > 0 {
 		c.wakeWriter()
 	}
 	if h.ReadOnly {
@@ -434,7 +434,7 @@ func (c *conn) takePending(xid int32, reply Reply, length int, now time.Time) (p
 		return request, fmt.Errorf("%w: a reply with xid %d out of order", ErrProtocol, xid)
 	}
 	// The credentials went out first, and a server answers them while it reads.
-	if request.call != nil && len(c.credentials.unanswered) > 0 {
+	if request.call != nil && len(c.credentials.unanswered) > 0 && !c.credentials.again {
 		return request, fmt.Errorf("%w: a reply before the reply to the credentials", ErrProtocol)
 	}
 	c.pending.pop()
