@@ -52,8 +52,6 @@ func (r *runner) refresh(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
-	case !e.stateExists:
-		return fmt.Errorf("%s: %w", r.at.state(r.job.Name), framework.ErrNoNode)
 	case e.state.Token != r.lease.Token():
 		return backoff.Permanent(errTaken)
 	}
