@@ -7,6 +7,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -411,7 +412,9 @@ var histories = flag.Int("histories", 8, "how many histories of each recipe Test
 // TestSimulation plays random programs of each recipe on three servers with faults.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	for name, program := range simulations {
+	all := maps.Clone(simulations)
+	maps.Copy(all, valueSimulations)
+	for name, program := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			zksim.Check(t, seeds.New(t).Uint64(), *histories, program)
