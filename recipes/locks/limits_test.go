@@ -226,3 +226,17 @@ func TestLockDelayBeginsAgainWithTheNextLoss(t *testing.T) {
 		require.Less(t, time.Since(began), 2*time.Second, "it remembers when it has found the marker")
 	})
 }
+
+// TestMaxHoldAndLockDelayOnEachBackend: a hold that is over is a loss, which the delay follows, on real servers too.
+func TestMaxHoldAndLockDelayOnEachBackend(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		const hold, delay = 300 * time.Millisecond, 400 * time.Millisecond
+		first, second := zktest.Client(t, server), zktest.Client(t, server)
+		lease := acquire(t, newMutex(t, first, "/lock", locks.WithMaxHold(hold), locks.WithLockDelay(delay)))
+		next := acquire(t, newMutex(t, second, "/lock", locks.WithLockDelay(delay)))
+		require.GreaterOrEqual(t, time.Since(lease.Since()), hold+delay)
+		requireMaxHold(t, lease.Err())
+		require.Greater(t, next.Token(), lease.Token())
+		release(t, next)
+	})
+}
