@@ -457,12 +457,41 @@ func TestCloseLeavesNothing(t *testing.T) {
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	b := newBuilder(t, newServices(t, zktest.Client(t, server)), grpcresolver.Config[payload]{})
 	target := resolver.Target{URL: url.URL{Path: "/orders"}}
-	for range 20 {
-		r, err := b.Build(target, connection{states: make(chan resolver.State, 100)}, resolver.BuildOptions{})
+	for i := range 20 {
+		conn := connection{states: make(chan resolver.State, 100)}
+		r, err := b.Build(target, conn, resolver.BuildOptions{})
 		require.NoError(t, err)
 		r.ResolveNow(resolver.ResolveNowOptions{})
+		if i%2 == 0 {
+			<-conn.states // it follows the service
+		}
 		r.Close()
 	}
+	require.Eventually(t, func() bool {
+		text, err := server.FourLetterWord(t.Context(), "wchs")
+		return err == nil && strings.Contains(text, "Total watches:0")
+	}, limit, time.Millisecond, "the client goes on without a watch")
+}
+
+// refused is a connection that notes what it is told to fail with.
+type refused struct {
+	resolver.ClientConn
+
+	errs chan error
+}
+
+func (c refused) ReportError(err error) { c.errs <- err }
+
+// TestResolverSaysWhyNothingIsKnown to calls, which would wait for ever.
+func TestResolverSaysWhyNothingIsKnown(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	b := newBuilder(t, newServices(t, client), grpcresolver.Config[payload]{})
+	require.NoError(t, client.Close())
+	conn := refused{errs: make(chan error, 1)}
+	r, err := b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{})
+	require.NoError(t, err)
+	defer r.Close()
+	require.ErrorIs(t, zktest.Await(t, conn.errs, "the reason"), framework.ErrClosed)
 }
 
 func TestResolverBadInput(t *testing.T) {
