@@ -19,6 +19,21 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// resolvesAll is the address of the DNS server that resolveAll has started, nil for those of the machine.
+var resolvesAll = serveNames()
+
+// serveNames changes the resolver once, before any client: a goroutine of a closed client may still read it.
+func serveNames() *atomic.Pointer[string] {
+	var server atomic.Pointer[string]
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if ours := server.Load(); ours != nil {
+			network, address = "udp", *ours
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}}
+	return &server
+}
+
 // resolveAll makes every name resolve to these IPv4 addresses until the test ends. Such a test must not be parallel.
 func resolveAll(t *testing.T, ips ...string) {
 	t.Helper()
@@ -51,12 +66,10 @@ func resolveAll(t *testing.T, ips ...string) {
 			_, _ = conn.WriteTo(answer, from) // the resolver asks again
 		}
 	}()
-	before := net.DefaultResolver
-	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "udp", conn.LocalAddr().String())
-	}}
+	address := conn.LocalAddr().String()
+	resolvesAll.Store(&address)
 	t.Cleanup(func() {
-		net.DefaultResolver = before
+		resolvesAll.Store(nil)
 		require.NoError(t, conn.Close())
 		<-done
 	})
