@@ -121,7 +121,8 @@ func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
 }
 
 // Read returns the assignment of the group at path. It takes two requests for each partition and
-// one for each member, in pipelines, and no lock. A change during the call may be seen or not. The error matches [framework.ErrNoNode] when there is no znode at path.
+// one for each member, in pipelines, and no lock. A change during the call may be seen or not. The
+// error matches [framework.ErrNoNode] when there is no znode at path.
 func Read(ctx context.Context, client *framework.Framework, path string) (Assignment, error) {
 	if err := usable(ctx, client); err != nil {
 		return Assignment{}, wrap(layout(path), err)

@@ -65,9 +65,9 @@ type entry struct {
 	load int // 0 if the set does not say
 }
 
-// Fixed returns a set that does not change. While members have different sets, as in a rolling deployment, the
-// group has the names of all of them, and a member may get a name that is not in its set. Only when all members have the same
-// set again, the group gives up the other names. A set that
+// Fixed returns a set that does not change. Members may have different sets, as in a rolling deployment. Then the
+// group has the names of all of them, and a member may get a name that is not in its set. The group gives up the
+// other names when all members have the same set again. A set that
 // changes while members run belongs in a znode: see [Stored].
 //
 // A name is a valid name of a znode, which has no slash. The names may have 600,000 bytes together, as gzip

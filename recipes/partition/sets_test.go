@@ -166,8 +166,8 @@ func forgetSet(t *testing.T, client *framework.Framework, id string) {
 	}
 }
 
-// TestSetsOfRandomPrograms: whatever members with one of three sets come, leave and die, all names of the members
-// that live are held when the group is at rest, and no others if all have the same set.
+// TestSetsOfRandomPrograms: members with one of three sets come, leave and die. When the group is at rest, it holds all
+// names of the members that live. If these have the same set, it holds no others.
 func TestSetsOfRandomPrograms(t *testing.T) {
 	programs := 3
 	if testing.Short() {

@@ -135,6 +135,16 @@ func (w *world) start(name string, skew time.Duration, jobs ...schedule.Job) *re
 	return r
 }
 
+// untilItsEnd is the function of a job that runs until its context ends, with a channel that is closed when it runs.
+func untilItsEnd() (run func(context.Context, schedule.Tick) error, running <-chan struct{}) {
+	begun := make(chan struct{})
+	return func(ctx context.Context, _ schedule.Tick) error {
+		close(begun)
+		<-ctx.Done()
+		return ctx.Err()
+	}, begun
+}
+
 // leave ends a replica in order.
 func (r *replica) leave() {
 	r.w.tb.Helper()

@@ -270,12 +270,8 @@ func TestDeadRunnersTickIsRunAgain(t *testing.T) {
 				job := minutely()
 				job.AtMostOnce = atMostOnce
 				dies := job
-				running := make(chan struct{})
-				dies.Run = func(ctx context.Context, _ schedule.Tick) error {
-					close(running)
-					<-ctx.Done()
-					return ctx.Err()
-				}
+				var running <-chan struct{}
+				dies.Run, running = untilItsEnd()
 				a := w.start("a", 0, dies)
 				<-running
 				a.die()

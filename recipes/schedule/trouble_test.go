@@ -56,12 +56,8 @@ func TestTicksDuringTheRunOfADeadReplicaOverlapIt(t *testing.T) {
 		w := newWorld(t)
 		w.observe("job")
 		dies, slow := minutely(), minutely()
-		running := make(chan struct{})
-		dies.Run = func(ctx context.Context, _ schedule.Tick) error {
-			close(running)
-			<-ctx.Done()
-			return ctx.Err()
-		}
+		var running <-chan struct{}
+		dies.Run, running = untilItsEnd()
 		slow.Run = lasting(5 * time.Minute)
 		a := w.start("a", 0, dies)
 		<-running
@@ -323,12 +319,8 @@ func TestOrderDuringTheRunOfADeadReplica(t *testing.T) {
 				w := newWorld(t)
 				job := minutely()
 				dies := job
-				running := make(chan struct{})
-				dies.Run = func(ctx context.Context, _ schedule.Tick) error {
-					close(running)
-					<-ctx.Done()
-					return ctx.Err()
-				}
+				var running <-chan struct{}
+				dies.Run, running = untilItsEnd()
 				a := w.start("a", 0, dies)
 				<-running
 				a.die()

@@ -76,8 +76,7 @@
 //	lost_results       such an item is gone, or its transaction was acknowledged, without one
 //	barrier_leaks      a member has passed a double barrier before enough had come, or has
 //	                   left it before all had
-//	two_holders        a lock was held by two programs, of which one was killed, or went on in the
-//	                   session of the process before it
+//	two_holders        two programs have held a lock under guards at one time
 //	late_successors    what a killed program had was there for long, although its guard was at work
 //	twice              a tick of a job has succeeded twice, or two replicas have run a job at one time
 //	lost               a tick that was due while there was a job has not succeeded
