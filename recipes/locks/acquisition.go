@@ -50,19 +50,32 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 		}
 		return lease, nil
 	}
+	var lease *Lease
+	err = l.observed(ctx, l.path, e, func(ctx context.Context, e entry) error {
+		h, err := l.take(ctx, e)
+		if err == nil {
+			lease = h.newLease(h.l)
+		}
+		return err
+	})
+	return lease, err
+}
+
+// observed makes an acquisition with all that goes along with one: its span, its search for
+// deadlocks, its record in the profile, and the prefix of its error.
+func (l *lock) observed(ctx context.Context, path string, e entry, acquire func(context.Context, entry) error) error {
 	began := recordings.beginning()
 	ctx, e.span = l.telemetry.Begin(ctx)
 	defer e.span.Abandon(ctx)
-	within, dead := l.detect(ctx, wait)
+	within, dead := l.detect(ctx, e.wait)
 	e.dead = dead
-	h, err := l.take(within, e)
-	err = dead.stop(err)
+	err := dead.stop(acquire(within, e))
 	endSpan(ctx, e.span, err)
 	recordings.acquired(l, began)
 	if err != nil {
-		return nil, l.acquireError(ctx, l.path, err)
+		return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, err))
 	}
-	return h.newLease(h.l), nil
+	return nil
 }
 
 // take takes a hold over from another goroutine, or gets one from the queue.
@@ -110,43 +123,59 @@ type acquisition struct {
 }
 
 // enter joins the queue and returns when it has the lock. When its node or its session is
-// gone it joins again: within the retry policy, and without limit once a node of it has
-// waited, so that only the context ends a wait.
-func (l *lock) enter(ctx context.Context, e entry) (*hold, error) {
-	var rejoins rejoining
-	for {
-		if ctx.Err() != nil {
-			return nil, l.overtaken(ctx, e, withCause(ctx, rejoins.after))
-		}
-		h, waited, err := l.enterByPolicy(ctx, e)
-		switch {
-		case err == nil:
+// gone it joins again, as rejoining allows.
+func (l *lock) enter(ctx context.Context, e entry) (h *hold, err error) {
+	again := rejoin(l.client.RetryPolicy())
+	defer func() { again.run.Done(err) }()
+	for err = context.Cause(ctx); err == nil; {
+		var waited time.Time
+		if h, waited, err = l.enterOnce(ctx, e); err == nil {
 			return h, nil
-		case ctx.Err() != nil:
-			return nil, l.overtaken(ctx, e, err)
-		case !rejoins.allow(waited, err):
-			return nil, err
 		}
-		attempt.Sleep(ctx, rejoins.pause(waited))
+		err = again.after(ctx, waited, err)
 	}
+	return nil, l.overtaken(ctx, e, err)
 }
 
-// rejoining is what a caller that waits remembers of its attempts.
+// rejoining decides whether an acquisition that has failed makes another attempt: within the
+// retry policy, and without limit once an attempt has stood in the queue, so that only the context
+// ends a wait.
 type rejoining struct {
-	queued   bool  // an attempt has stood in the queue
-	after    error // of the last attempt; nil before the first
+	run      retry.Run
+	queued   bool // an attempt has stood in the queue
 	failures attempt.Pause
 }
 
-// allow reports whether another attempt follows one that has failed with this error, and has
-// waited in the queue since then, or not at all if that is zero.
-func (r *rejoining) allow(since time.Time, err error) bool {
+func rejoin(policy retry.Policy) *rejoining { return &rejoining{run: retry.Begin(policy)} }
+
+// after pauses before the attempt that follows one that has failed with this error, and has
+// waited in the queue since then, or not at all if that is zero. If none follows, it returns the
+// error of the acquisition.
+func (r *rejoining) after(ctx context.Context, since time.Time, err error) error {
 	r.queued = r.queued || !since.IsZero()
-	r.after = err
-	return r.queued && outlasted(err)
+	pause := time.Duration(0)
+	switch {
+	case r.queued && outlasted(err):
+		pause = r.pause(since)
+	case !startsAgain(err):
+		return err
+	case ctx.Err() == nil:
+		allowed := r.run.AllowRetry(err, true)
+		if allowed {
+			pause, allowed = r.run.Next(err)
+		}
+		if !allowed {
+			return err
+		}
+	}
+	attempt.Sleep(ctx, pause)
+	if ctx.Err() != nil {
+		return fmt.Errorf("%w; last error: %w", context.Cause(ctx), err)
+	}
+	return nil
 }
 
-// pause returns the pause before the next attempt.
+// pause returns the pause of an acquisition that nothing but its context ends.
 func (r *rejoining) pause(since time.Time) time.Duration {
 	if since.IsZero() {
 		return min(r.failures.Next(), maxRejoinPause)
@@ -160,48 +189,12 @@ func (r *rejoining) pause(since time.Time) time.Duration {
 // outlasted reports whether a wait outlasts the error: its place in the queue is gone, or there
 // is an outage.
 func outlasted(err error) bool {
-	return startsAgain(err) || errors.Is(err, errTurnLost) || framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
+	return startsAgain(err) || framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
 }
 
-// withCause returns why the context has ended, with the last error, if there was one.
-func withCause(ctx context.Context, last error) error {
-	if last == nil {
-		return context.Cause(ctx)
-	}
-	return fmt.Errorf("%w; last error: %w", context.Cause(ctx), last)
-}
-
-// enterByPolicy makes attempts within the retry policy, until one gets a hold, has waited, or
-// fails for another reason than the loss of its node: the requests of such an attempt have been
-// repeated already. It returns since when the last one has waited, zero if it has not. It does
-// what retry.Do would do, and allocates nothing: nearly every acquisition needs one attempt.
-func (l *lock) enterByPolicy(ctx context.Context, e entry) (h *hold, waited time.Time, err error) {
-	run := retry.Begin(l.client.RetryPolicy())
-	for again := true; again; {
-		h, waited, err = l.enterOnce(ctx, e)
-		again = startsAgain(err) && waited.IsZero() && pauseAgain(ctx, &run, err)
-	}
-	if startsAgain(err) && ctx.Err() != nil {
-		err = withCause(ctx, err)
-	}
-	run.Done(err)
-	return h, waited, err
-}
-
-// pauseAgain waits as the policy says. It reports whether another attempt may follow.
-func pauseAgain(ctx context.Context, run *retry.Run, err error) bool {
-	if ctx.Err() != nil || !run.AllowRetry(err, true) {
-		return false
-	}
-	wait, allowed := run.Next(err)
-	if allowed {
-		attempt.Sleep(ctx, wait)
-	}
-	return allowed && ctx.Err() == nil
-}
-
+// startsAgain reports whether the error says that a place in the queue is gone.
 func startsAgain(err error) bool {
-	return errors.Is(err, errOwnNodeGone) || errors.Is(err, ErrSequenceExhausted)
+	return errors.Is(err, errOwnNodeGone) || errors.Is(err, errTurnLost) || errors.Is(err, ErrSequenceExhausted)
 }
 
 // enterOnce creates one node and takes it through the queue. If it fails in any way, it

@@ -237,11 +237,6 @@ func (l *lock) notAcquired(ahead []string, cause error) error {
 	return e
 }
 
-// acquireError returns the error of an acquisition with the prefix that all of them have.
-func (l *lock) acquireError(ctx context.Context, path string, err error) error {
-	return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, err))
-}
-
 // whyNot returns the reason for a failed acquisition: err, the end of the context if it has
 // ended, and the missing connection if there is none.
 func (l *lock) whyNot(ctx context.Context, err error) error {

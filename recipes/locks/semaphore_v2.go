@@ -10,12 +10,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
-	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
-	"github.com/gocurator/curator/retry"
 )
 
 const (
@@ -157,38 +153,31 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	if err := s.leases.refuseReentry(ctx); err != nil {
 		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, err)
 	}
-	began := recordings.beginning()
-	ctx, span := s.leases.telemetry.Begin(ctx)
-	defer span.Abandon(ctx)
-	var adopted *hold
-	if n == 1 { // without a turn, for which others may wait as long as the lease is left
-		adopted, _, err = s.leases.enterOnce(ctx, entry{driver: s.leases.driver, wants: 1, wait: wait, adopts: true, span: span})
-	}
-	switch {
-	case adopted != nil:
-		leases = []*Lease{adopted.newLease(adopted.l)}
-	case wait:
-		within, dead := s.leases.detect(ctx, wait)
-		leases, err = s.takeTurns(within, n, entry{wants: n, wait: true, span: span, dead: dead})
-		err = dead.stop(err)
-	case n == 1:
-		leases, err = s.try(ctx, span)
-	default:
-		leases, err = s.tryTurns(ctx, n, span)
-	}
-	endSpan(ctx, span, err)
-	recordings.acquired(s.leases, began)
-	if err != nil {
-		return nil, s.leases.acquireError(ctx, s.path, err)
-	}
-	return leases, nil
+	e := entry{driver: s.leases.driver, wants: n, wait: wait}
+	err = s.leases.observed(ctx, s.path, e, func(ctx context.Context, e entry) (err error) {
+		if n == 1 { // without a turn, for which others may wait as long as the lease is left
+			e.adopts = true
+			if h, _, _ := s.leases.enterOnce(ctx, e); h != nil {
+				leases = []*Lease{h.newLease(h.l)}
+				return nil
+			}
+			e.adopts = false
+		}
+		if n == 1 && !wait {
+			leases, err = s.try(ctx, e)
+		} else {
+			leases, err = s.takeTurns(ctx, n, e)
+		}
+		return err
+	})
+	return leases, err
 }
 
 // try acquires one lease without a turn, so simultaneous tries do not hinder each other, and
 // a try that must fail creates no node. It does not overtake an acquisition that waits for
 // its turn or has it. The maximum holds without the turn, because every lease is counted
 // after its creation; see leaseDriver.
-func (s permits) try(ctx context.Context, span *telemetry.Span) ([]*Lease, error) {
+func (s permits) try(ctx context.Context, e entry) ([]*Lease, error) {
 	var turns, leases []string
 	var missing [2]error // a folder is missing before the first acquisition
 	maxLeases, err := s.leases.currentMax(ctx)
@@ -207,43 +196,32 @@ func (s permits) try(ctx context.Context, span *telemetry.Span) ([]*Lease, error
 	case len(leases) >= maxLeases:
 		return nil, fmt.Errorf("%d of %d leases are taken: %w", len(leases), maxLeases, s.leases.notAcquired(leases, nil))
 	}
-	return s.leases.enterTimes(ctx, 1, entry{driver: s.leases.driver, wants: 1, span: span})
+	return s.leases.enterTimes(ctx, 1, e)
 }
 
 // takeTurns takes turns until one does not lose what it had: like a mutex that loses its
 // node, an acquisition joins the queue again, and only its context ends the wait. Once it has
-// had a turn that also goes for an outage.
-func (s permits) takeTurns(ctx context.Context, n int, e entry) ([]*Lease, error) {
-	var rejoins rejoining
+// had a turn that also goes for an outage. A try takes as many turns as the retry policy says.
+func (s permits) takeTurns(ctx context.Context, n int, e entry) (leases []*Lease, err error) {
+	again := rejoin(s.leases.client.RetryPolicy())
+	defer func() { again.run.Done(err) }()
 	for {
-		leases, err := s.takeTurn(ctx, n, e)
+		if leases, err = s.takeTurn(ctx, n, e); err == nil {
+			return leases, nil
+		}
 		var since time.Time
-		switch {
-		case errors.Is(err, errTurnLost):
+		switch lost := errors.Is(err, errTurnLost); {
+		case lost && e.wait:
 			since = time.Now()
 		case errors.Is(err, errTurnGivenUp):
-			rejoins.queued = true
+			again.queued = true
+		case !lost && !again.queued: // the turn has had its retries
+			return nil, err
 		}
-		if ctx.Err() != nil || !rejoins.allow(since, err) {
-			return leases, err
-		}
-		attempt.Sleep(ctx, rejoins.pause(since))
-		if err := s.leases.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
+		if err = again.after(ctx, since, err); err != nil {
 			return nil, err
 		}
 	}
-}
-
-// tryTurns takes turns for a try, as often as the retry policy says.
-func (s permits) tryTurns(ctx context.Context, n int, span *telemetry.Span) (leases []*Lease, err error) {
-	err = retry.Do(ctx, s.leases.client.RetryPolicy(), func(ctx context.Context) (err error) {
-		leases, err = s.takeTurn(ctx, n, entry{wants: n, span: span})
-		if errors.Is(err, errTurnLost) {
-			return err
-		}
-		return backoff.Permanent(err)
-	})
-	return leases, err
 }
 
 // takeTurn waits for its turn and acquires the leases one after the other.

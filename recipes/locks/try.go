@@ -87,12 +87,12 @@ func (l *lock) noteTry(err error) {
 	}
 }
 
-// overtaken returns the error of an acquisition whose context has ended. An acquisition that
-// has not looked at the queue yet may still know that a contender of this process is in the
-// way.
+// overtaken returns the error of an acquisition that has failed with err. If its context has
+// ended before it has looked at the queue, it may still know that a contender of this process
+// is in the way.
 func (l *lock) overtaken(ctx context.Context, e entry, err error) error {
 	maxLeases, fixed := l.maxLeases.(FixedLeases)
-	if errors.Is(err, ErrNotAcquired) || !fixed || !standsLast(e.driver) {
+	if ctx.Err() == nil || errors.Is(err, ErrNotAcquired) || !fixed || !standsLast(e.driver) {
 		return err
 	}
 	contenders := l.alive()
