@@ -6,10 +6,120 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
+	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 )
+
+// internalLockLoop looks and waits until the node has the lock.
+func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
+	// A node of another session would outlive ours, or vanish before it (CURATOR-604).
+	if owner := a.node.Stat.EphemeralOwner; owner != a.session.ID() {
+		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
+			errOwnNodeGone, a.node.Path, uint64(owner), a.session)
+	}
+	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
+		var done context.CancelFunc
+		ctx, done = context.WithCancel(ctx) // of the watch on the maximum
+		defer done()
+	}
+	defer a.close()
+	for {
+		h, err := a.step(ctx)
+		switch {
+		case h != nil:
+			return h, nil
+		case err == nil:
+		case ctx.Err() != nil && a.behind:
+			return nil, a.refusal(ended(ctx))
+		case !a.began.IsZero() && !startsAgain(err) && framework.Retryable(err):
+			// The node keeps its place. Look again when there is a connection.
+			a.requireNewList()
+			attempt.Sleep(ctx, ownDelay)
+			if err := a.l.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+}
+
+// step looks once, and then takes the lock or waits for a reason to look again. It returns
+// no hold and no error when it has waited.
+func (a *acquisition) step(ctx context.Context) (*hold, error) {
+	result, contenders, err := a.look(ctx)
+	switch {
+	case err != nil:
+		return nil, err
+	case result.GetsTheLock:
+		if ready, err := a.mark(ctx); !ready {
+			return nil, err // after a delay, look again
+		}
+		h, err := a.grant(ctx)
+		if h == nil && err == nil {
+			// The connection was lost after the look. Look again over the next one.
+			a.interrupted()
+			a.requireNewList()
+		}
+		return h, err
+	case !a.wait:
+		return nil, a.refusal(nil)
+	default:
+		return nil, a.await(ctx, contenders, result.PathsToWatch)
+	}
+}
+
+// grant makes the hold. It returns nil when the error policy would have ended the hold
+// already. Under QuorumErrorPolicy the first hold of a session takes a round trip.
+func (a *acquisition) grant(ctx context.Context) (*hold, error) {
+	held, release, err := a.session.Hold(ctx, a.l.cfg.policy)
+	if err != nil {
+		return nil, err
+	}
+	// In a process that was paused the clock knows before the context does.
+	if held.Err() != nil || !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy)) {
+		release()
+		return nil, nil //nolint:nilerr // the caller looks again
+	}
+	a.self.holds()
+	return a.newHold(held, release), nil
+}
+
+// newHold returns the hold of the node. endUse ends its use of the session.
+func (a *acquisition) newHold(parent context.Context, endUse func()) *hold {
+	h := &hold{
+		l: a.l, session: a.session, parent: parent, endUse: endUse, token: a.node.token(), self: a.self, row: 1, marked: a.marked,
+		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Own: a.own, Due: time.Now().Add(holdDelay)},
+	}
+	h.grantedTo(a.span)
+	h.begin()
+	if a.own != nil {
+		h.noteRequest(a.data)
+	}
+	h.node.Start()
+	return h
+}
+
+// refusal returns the error of an acquisition that stands behind others. The cause is the
+// end of its context, nil for a try.
+func (a *acquisition) refusal(cause error) error {
+	ahead := a.listed
+	if a.shrinking != nil {
+		ahead, _ = a.before()
+	}
+	if i := slices.Index(ahead, a.name); i >= 0 {
+		ahead = ahead[:i]
+	}
+	if len(ahead) == 0 {
+		ahead = slices.Collect(maps.Keys(a.awaited))
+	}
+	return a.l.notAcquired(ahead, cause)
+}
 
 // close cancels the watches, except the one on our own node, which the hold takes over.
 func (a *acquisition) close() {
@@ -20,14 +130,20 @@ func (a *acquisition) close() {
 // requireNewList makes the next look use a list that is sent after this moment.
 func (a *acquisition) requireNewList() { a.outdated = true }
 
-// known returns the contenders up to ours, or false if they must be listed first.
+// known returns the contenders for a decision, or false if they must be listed first.
 func (a *acquisition) known() ([]string, bool) {
 	// Over another connection the watches that would report changes are gone.
 	link := linkOf(a.l.client)
-	if a.outdated || link.Err() != nil || !a.l.line.Seen(link) {
+	switch {
+	case a.outdated || link.Err() != nil:
 		return nil, false
+	case a.shrinking == nil:
+		return a.listed, a.listed != nil && a.link == link
+	case !a.l.line.Seen(link):
+		return nil, false
+	default:
+		return a.before()
 	}
-	return a.before()
 }
 
 // before returns the contenders up to ours, without those that have left. It reports false if
@@ -69,9 +185,6 @@ func (a *acquisition) list(ctx context.Context, fresh bool) error {
 // ours, of a queue that shrinks. While an acquisition of this process keeps ours out, ours waits for
 // that one and needs no list.
 func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, error) {
-	if a.shrinking == nil {
-		return a.lookAtAll(ctx)
-	}
 	for lists := 0; ; lists++ {
 		var result PredicateResults
 		var err error
@@ -102,27 +215,9 @@ func (a *acquisition) look(ctx context.Context) (PredicateResults, []string, err
 			}
 			a.outdated = a.outdated || known
 		}
-		// The first list may have been sent before our node was created.
-		if err := a.list(ctx, lists > 0 || a.outdated); err != nil {
+		// Of a queue that shrinks, a list may do that was sent before our node was created.
+		if err := a.list(ctx, lists > 0 || a.outdated || a.shrinking == nil); err != nil {
 			return PredicateResults{}, nil, err
-		}
-	}
-}
-
-// lookAtAll asks about all contenders, of a queue in which newcomers may stand before others.
-func (a *acquisition) lookAtAll(ctx context.Context) (PredicateResults, []string, error) {
-	for {
-		// Over another connection the watches that would report changes are gone.
-		if a.outdated || a.listed == nil || a.link.Err() != nil || a.link != linkOf(a.l.client) {
-			if err := a.list(ctx, true); err != nil {
-				return PredicateResults{}, nil, err
-			}
-		}
-		result, err := a.decide(ctx, a.listed)
-		if errors.Is(err, errOlderThanAHold) {
-			a.requireNewList()
-		} else if err != nil || !a.outdated {
-			return result, a.listed, err
 		}
 	}
 }

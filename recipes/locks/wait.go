@@ -33,6 +33,19 @@ func (a *acquisition) forget(p *predecessor) {
 	}
 }
 
+// gone removes a contender whose node has been deleted.
+func (a *acquisition) gone(name string) {
+	a.forget(a.awaited[name])
+	delete(a.awaited, name)
+	switch {
+	case a.shrinking == nil, !a.shrinking.Shrinks(name):
+		// Another contender may have taken its place: only a new list shows that.
+		a.requireNewList()
+	case !a.l.line.Left(name): // whoever is in its place is not in our way
+		a.departed = append(a.departed, name)
+	}
+}
+
 // await waits for a reason to ask the driver again: one of the named contenders has left,
 // our own node is gone, or the maximum has changed. It then removes the contenders that
 // have left from what is known of the queue. It may return early.
