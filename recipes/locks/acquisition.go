@@ -75,6 +75,42 @@ func (l *lock) observed(ctx context.Context, path string, e entry, acquire func(
 	return nil
 }
 
+// whyNot returns the reason for a failed acquisition: err, the end of the context if it has
+// ended, and the missing connection if there is none.
+func (l *lock) whyNot(ctx context.Context, err error) error {
+	if ctx.Err() == nil {
+		return err
+	}
+	end := ended(ctx)
+	// Without a connection it is unknown which contenders are in the way now.
+	if health := l.client.Health().Err; errors.Is(health, framework.ErrNotConnected) {
+		return fmt.Errorf("%w: %w", health, end)
+	}
+	if !errors.Is(err, ctx.Err()) || !errors.Is(err, context.Cause(ctx)) {
+		return fmt.Errorf("%w: %w", end, err)
+	}
+	return err
+}
+
+// endSpan ends the span of an acquisition by its outcome and, for a failure, the type of its
+// error.
+func endSpan(ctx context.Context, span *telemetry.Span, err error) {
+	switch {
+	case err == nil:
+		span.End(ctx, telemetry.Acquired, "")
+	case ctx.Err() != nil: // before the others, which it may have caused
+		span.End(ctx, telemetry.Canceled, framework.ErrorType(ctx.Err()))
+	case errors.Is(err, ErrNotAcquired):
+		span.End(ctx, telemetry.NotAcquired, "")
+	case errors.Is(err, ErrSequenceExhausted):
+		span.End(ctx, telemetry.Error, "sequence_exhausted")
+	case errors.Is(err, errOwnNodeGone), errors.Is(err, framework.ErrSessionExpired):
+		span.End(ctx, telemetry.Lost, framework.ErrorType(err))
+	default:
+		span.End(ctx, telemetry.Error, framework.ErrorType(err))
+	}
+}
+
 // take takes a hold over from another goroutine, or gets one from the queue.
 func (l *lock) take(ctx context.Context, e entry) (*hold, error) {
 	if l.handoff != nil {

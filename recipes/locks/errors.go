@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
 
@@ -135,6 +136,16 @@ type NotAcquiredError struct {
 	local      bool          // goroutines of this process were in the way
 	delay      time.Duration // that is left after a loss; see WithLockDelay
 	cause      error         // nil for a try
+}
+
+// notAcquired returns the error of an acquisition behind these contenders.
+func (l *lock) notAcquired(ahead []string, cause error) error {
+	e := &NotAcquiredError{Position: len(ahead), path: l.path, lockName: l.lockName, ahead: ahead, cause: cause}
+	for _, name := range ahead[:min(len(ahead), identified)] {
+		data, _ := l.line.Data(name)
+		e.identities = append(e.identities, string(attempt.Plain(l.client, framework.JoinPath(l.path, name), []byte(data))))
+	}
+	return e
 }
 
 // Ahead returns the contenders that were known to stand before this acquisition, in the
