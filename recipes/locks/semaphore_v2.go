@@ -218,7 +218,7 @@ func (s permits) takeTurns(ctx context.Context, n int, e entry) (leases []*Lease
 		case !lost && !again.queued: // the turn has had its retries
 			return nil, err
 		}
-		if err = again.after(ctx, since, err); err != nil {
+		if err := again.after(ctx, since, err); err != nil {
 			return nil, err
 		}
 	}
