@@ -3,6 +3,7 @@
 package recipes_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -22,6 +23,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zksim"
 )
 
@@ -200,6 +202,7 @@ var simulations = map[string]zksim.Program{
 	"double barrier": doubleBarrier(),
 	"node":           closedNodes(),
 	"simple queue":   simpleQueue(),
+	"queue":          lockedQueue(),
 }
 
 // onceOnly is about jobs that are done once: no two clients are told that they have done one.
@@ -228,8 +231,8 @@ func onceOnly() zksim.Program {
 	}
 }
 
-// doubleBarrier is about rounds. No member passes an opening that no member of its round has seen. All members come again and
-// again, so each gets on when faults are over.
+// doubleBarrier is about rounds. No member passes an opening that no member of its round has seen, or leaves before all of its
+// round have. All members come again and again, so each gets on when faults are over.
 func doubleBarrier() zksim.Program {
 	return zksim.Program{
 		Actions: 1,
@@ -246,11 +249,20 @@ func doubleBarrier() zksim.Program {
 					if getsOn(ctx, w, c, "Enter", barrier.Enter) != nil {
 						continue
 					}
-					if now := opening(w); stale != 0 && stale == now {
+					now := opening(w)
+					if stale != 0 && stale == now {
 						w.Findf("client %d has passed by %#x, which was without members when it came", c.Index, now)
 					}
+					round := members(w, now)
 					time.Sleep(upTo(random, 200*time.Millisecond))
-					_ = getsOn(ctx, w, c, "Leave", barrier.Leave)
+					if getsOn(ctx, w, c, "Leave", barrier.Leave) != nil {
+						continue
+					}
+					for _, left := range members(w, now) {
+						if slices.Contains(round, left) {
+							w.Findf("client %d has left before %#x, which is of its round", c.Index, left)
+						}
+					}
 				}
 			}, err
 		},
@@ -281,13 +293,20 @@ func opening(w *zksim.World) int64 {
 // orphan is an opening whose members have all gone, or 0.
 func orphan(w *zksim.World) int64 {
 	opened := opening(w)
-	znodes := w.Servers.Znodes("/barrier")
-	for _, z := range znodes {
-		if z.Owner != 0 && z.Czxid < opened {
-			return 0
-		}
+	if len(members(w, opened)) > 0 {
+		return 0
 	}
 	return opened
+}
+
+// members are those that are there and have come before an opening, by the transactions that have created them.
+func members(w *zksim.World, opened int64) (all []int64) {
+	for _, z := range w.Servers.Znodes("/barrier") {
+		if z.Owner != 0 && z.Czxid < opened {
+			all = append(all, z.Czxid)
+		}
+	}
+	return all
 }
 
 // closedNodes is about nodes that have been closed: none is there.
@@ -336,7 +355,7 @@ type items struct {
 
 func (i *items) offer(w *zksim.World, c *zksim.Client, put func(item []byte) error) {
 	i.Lock()
-	item := fmt.Sprintf("%d-%d", c.Index, len(i.offered))
+	item := fmt.Sprintf("%d-%03d", c.Index, len(i.offered)) // none is a part of another
 	if i.offered == nil {
 		i.offered, i.taken = make(map[string]error), make(map[string]error)
 	}
@@ -403,6 +422,56 @@ func simpleQueue() zksim.Program {
 				left[string(z.Data)] = true
 			}
 			zksim.State[items](w).settle(w, left)
+		},
+	}
+}
+
+// lockedQueue is about items that are removed together with their results: each has one, at most.
+func lockedQueue() zksim.Program {
+	return zksim.Program{
+		Actions: 16,
+		Options: shortSessions,
+		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession, zksim.SlowRequests, zksim.LoseReplies}, 3), zksim.Usual...),
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			all := zksim.State[items](w)
+			queue, err := queues.NewDistributedQueue(c.Framework, "/queue", queues.WithLockPath("/locks"))
+			return func(ctx context.Context, random *rand.Rand) {
+				if random.IntN(5) < 2 {
+					all.offer(w, c, func(item []byte) error {
+						return errors.Join(queue.Put(ctx, item), c.Mkdirs(ctx, "/results"))
+					})
+					return
+				}
+				ctx, cancel := context.WithTimeout(ctx, upTo(random, 10*time.Second))
+				defer cancel()
+				for item, err := range queue.Items(ctx) {
+					if err != nil {
+						return
+					}
+					time.Sleep(upTo(random, time.Second))
+					result := framework.CreateOp("/results/r-", item.Data, framework.WithMode(framework.PersistentSequential))
+					all.take(w, c, item.Data, item.Transact(ctx, result))
+				}
+			}, err
+		},
+		Settled: func(_ context.Context, w *zksim.World) {
+			all, results := zksim.State[items](w), make(map[string]int)
+			for _, z := range w.Servers.Znodes("/results") {
+				results[string(z.Data)]++
+			}
+			queue := w.Servers.Znodes("/queue")
+			for item, err := range all.offered {
+				there := slices.ContainsFunc(queue, func(z zkserver.Znode) bool { return bytes.Contains(z.Data, []byte(item)) })
+				doubt, taken := all.taken[item]
+				switch n := results[item]; {
+				case n > 1 || n == 1 && there:
+					w.Findf("%s has %d results, and is in the queue: %t", item, n, there)
+				case n == 0 && taken && doubt == nil:
+					w.Findf("%s was taken, and has no result", item)
+				case n == 0 && !there && err == nil:
+					w.Findf("%s is lost", item)
+				}
+			}
 		},
 	}
 }

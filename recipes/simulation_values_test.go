@@ -3,10 +3,13 @@
 package recipes_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -17,16 +20,20 @@ import (
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/recipes/txn"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zksim"
 )
 
 // valueSimulations are programs of recipes that keep values, views and members, by name.
 var valueSimulations = map[string]zksim.Program{
-	"counter":      countsUp(),
-	"cache":        caches(),
-	"transactions": transfers(),
+	"counter": countsUp(),
+	"cache":   caches(zksim.Usual, true),
+	// What a restore undoes comes back as an older state.
+	"cache over restores": caches(append(slices.Repeat([]zksim.Fault{zksim.Restore}, 4), zksim.Usual...), false),
+	"transactions":        transfers(),
 	"latch": {
 		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
@@ -73,6 +80,7 @@ var valueSimulations = map[string]zksim.Program{
 		},
 	},
 	"discovery": instances(),
+	"group":     group(),
 }
 
 // countsUp is about increments: each one that succeeds has a value of its own, and none is lost.
@@ -118,54 +126,158 @@ func countsUp() zksim.Program {
 	}
 }
 
-// caches is about views: in the end each has what the servers have.
-func caches() zksim.Program {
-	type views struct {
-		sync.Mutex
-		all []*cache.CuratorCache
+// picture is a view of the tree with what its listener and a loop over one znode were told.
+type picture struct {
+	*cache.CuratorCache
+
+	mu     sync.Mutex
+	told   map[string]string // the data of each path, as the listener was told
+	newest map[string]int64  // the Mzxid of the newest state that it was told, also of paths that are no more
+	looped int64             // of the znode that the loop is about; 0 for none
+	last   int64             // likewise, of the newest that there was
+	end    context.CancelFunc
+	loop   sync.WaitGroup
+}
+
+// looped is the znode that loops are about.
+const looped = "/tree/0/0"
+
+// openPicture opens a view of the tree. With strict, states of a path must be told in their order, and each once.
+func openPicture(w *zksim.World, c *zksim.Client, strict bool) (*picture, error) {
+	view, err := cache.NewCuratorCache(c.Framework, "/tree")
+	if err != nil {
+		return nil, err
 	}
+	p := &picture{CuratorCache: view, told: make(map[string]string), newest: make(map[string]int64)}
+	view.Listen(func(e cache.Event) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		was, there := p.told[e.Path]
+		if e.Old != nil != there || there && string(e.Old.Data) != was {
+			w.Findf("client %d was told %s of %s, and knew %q (%t)", c.Index, e.Type, e.Path, was, there)
+		}
+		if e.New == nil {
+			delete(p.told, e.Path)
+			return
+		}
+		now, last := e.New.Stat.Mzxid, p.newest[e.Path]
+		if strict && now <= last {
+			w.Findf("client %d was told %#x of %s after %#x", c.Index, now, e.Path, last)
+		}
+		p.told[e.Path], p.newest[e.Path] = string(e.New.Data), now
+	}, cache.For(cache.NodeCreated, cache.NodeChanged, cache.NodeDeleted))
+	ctx, end := context.WithCancel(context.Background())
+	p.end = end
+	p.loop.Go(func() {
+		for node, err := range c.Follow(ctx, looped) {
+			if err != nil {
+				continue
+			}
+			p.mu.Lock()
+			if p.looped = 0; node.Exists() {
+				p.looped = node.Stat.Mzxid
+			}
+			if strict && p.looped != 0 && p.looped < p.last {
+				w.Findf("client %d was shown %#x of %s after %#x", c.Index, p.looped, looped, p.last)
+			}
+			p.last = max(p.last, p.looped)
+			p.mu.Unlock()
+		}
+	})
+	return p, view.Start()
+}
+
+// isFresh finds paths that the view has otherwise than the servers, although they have not changed meanwhile.
+func (p *picture) isFresh(ctx context.Context, w *zksim.World, c *zksim.Client) {
+	before := w.Servers.Znodes("/tree")
+	err := p.Fresh(ctx)
+	w.Logf("client %d: fresh: %v", c.Index, err)
+	has := maps.Collect(p.Stream())
+	after := w.Servers.Znodes("/tree")
+	if err != nil || len(before) == 0 {
+		return
+	}
+	newest := int64(0)
+	for _, z := range before {
+		newest = max(newest, z.Czxid)
+		same := func(other zkserver.Znode) bool {
+			return other.Path == z.Path && other.Czxid == z.Czxid && string(other.Data) == string(z.Data)
+		}
+		if data := has[z.Path]; slices.ContainsFunc(after, same) && (data == nil || string(data.Data) != string(z.Data)) {
+			w.Findf("client %d has %v at %s, and the servers had %s before it was made fresh", c.Index, data, z.Path, z.Data)
+		}
+	}
+	for path, data := range has {
+		if data.Stat.Mzxid <= newest && !slices.ContainsFunc(before, func(z zkserver.Znode) bool { return z.Path == path }) {
+			w.Findf("client %d has %s, which was deleted before it was made fresh", c.Index, path)
+		}
+	}
+}
+
+// caches is about views: in the end each has what the servers have, and its listener and a loop were told so.
+func caches(faults []zksim.Fault, strict bool) zksim.Program {
+	type pictures []*picture
 	return zksim.Program{
 		Actions: 12,
+		Faults:  faults,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			view, err := cache.NewCuratorCache(c.Framework, "/tree")
-			if err == nil {
-				err = view.Start()
-			}
-			v := zksim.State[views](w)
-			v.all = append(v.all, view)
+			p, err := openPicture(w, c, strict)
+			all := zksim.State[pictures](w)
+			*all = append(*all, p)
 			return func(ctx context.Context, random *rand.Rand) {
 				path := fmt.Sprintf("/tree/%d/%d", random.IntN(2), random.IntN(3))
+				data := strconv.AppendInt(nil, random.Int64(), 10)
 				var err error
-				switch random.IntN(3) {
-				case 0:
-					_, err = c.Create(ctx, path, []byte("new"), framework.CreatingParentsIfNeeded())
-				case 1:
-					err = c.Set(ctx, path, strconv.AppendInt(nil, random.Int64(), 10), framework.WithVersion(framework.AnyVersion))
-				default:
+				switch random.IntN(5) {
+				case 0, 1:
+					_, err = c.Create(ctx, path, data, framework.CreatingParentsIfNeeded())
+				case 2:
+					err = c.Set(ctx, path, data, framework.WithVersion(framework.AnyVersion))
+				case 3:
 					err = c.Delete(ctx, path, framework.WithVersion(framework.AnyVersion))
+				default:
+					p.isFresh(ctx, w, c)
 				}
 				w.Logf("client %d: %s: %v", c.Index, path, err)
 			}, err
 		},
 		Settled: func(ctx context.Context, w *zksim.World) {
-			for i, view := range zksim.State[views](w).all {
-				if err := view.Fresh(ctx); err != nil {
+			for i, p := range *zksim.State[pictures](w) {
+				if err := p.Fresh(ctx); err != nil {
 					w.Findf("view %d: %v", i, err)
 				}
-				znodes := w.Servers.Znodes("/tree")
-				if view.Size() != len(znodes) {
-					w.Findf("view %d has %d znodes, and the servers have %d", i, view.Size(), len(znodes))
-				}
-				for _, z := range znodes {
-					if has, found := view.Get(z.Path); !found || string(has.Data) != string(z.Data) {
-						w.Findf("view %d has %v at %s, and the servers have %s", i, has, z.Path, z.Data)
-					}
-				}
-				if err := view.Close(); err != nil {
+				time.Sleep(10 * time.Second) // the listener and the loop are told
+				p.agrees(w, i)
+				p.end()
+				p.loop.Wait()
+				if err := p.Close(); err != nil {
 					w.Findf("view %d: %v", i, err)
 				}
 			}
 		},
+	}
+}
+
+// agrees finds what a view has, or was told of, otherwise than the servers.
+func (p *picture) agrees(w *zksim.World, i int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	znodes, loop := w.Servers.Znodes("/tree"), int64(0)
+	if p.Size() != len(znodes) || len(p.told) != len(znodes) {
+		w.Findf("view %d has %d znodes, and was told of %d, and the servers have %d", i, p.Size(), len(p.told), len(znodes))
+	}
+	for _, z := range znodes {
+		has, found := p.Get(z.Path)
+		if !found || string(has.Data) != string(z.Data) || p.told[z.Path] != string(z.Data) {
+			w.Findf("view %d has %v at %s, and was told %q, and the servers have %q", i, has, z.Path, p.told[z.Path], z.Data)
+			continue
+		}
+		if z.Path == looped {
+			loop = has.Stat.Mzxid
+		}
+	}
+	if p.looped != loop {
+		w.Findf("loop %d was shown %#x, and the servers have %#x", i, p.looped, loop)
 	}
 }
 
@@ -221,37 +333,119 @@ func transfers() zksim.Program {
 
 // instances is about services: those that are registered are there, and those that were unregistered are not.
 func instances() zksim.Program {
-	type registered = sync.Map // whether the instance is, by its id
+	type registered struct {
+		sync.Map // whether the instance is, by its id
+
+		watchers []*discovery.ServiceCache[string]
+	}
 	return zksim.Program{
 		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			all, n := zksim.State[registered](w), 0
 			services, err := discovery.NewServiceDiscovery[string](c.Framework, "/services", nil)
-			n := 0
+			if err != nil {
+				return nil, err
+			}
+			watcher, err := services.NewCache("orders")
+			if err == nil {
+				err = watcher.Start()
+			}
+			all.watchers = append(all.watchers, watcher)
 			return func(ctx context.Context, random *rand.Rand) {
 				n++
 				instance := discovery.NewInstance[string]("orders", "10.0.0.7", 8080)
 				instance.ID = fmt.Sprintf("%d-%d", c.Index, n)
 				err := services.Register(ctx, instance)
 				w.Logf("client %d: registers %s: %v", c.Index, instance.ID, err)
-				zksim.State[registered](w).Store(instance.ID, err == nil)
+				all.Store(instance.ID, err == nil)
 				if err != nil || random.IntN(2) == 0 {
 					return
 				}
 				time.Sleep(upTo(random, 2*time.Second))
 				err = services.Unregister(instance)
 				w.Logf("client %d: unregisters %s: %v", c.Index, instance.ID, err)
-				zksim.State[registered](w).Store(instance.ID, false)
+				all.Store(instance.ID, false)
 			}, err
 		},
 		Settled: func(_ context.Context, w *zksim.World) {
 			time.Sleep(time.Minute) // what could not be created or deleted at once is by now
 			there := make(map[string]bool)
 			for _, z := range w.Servers.Znodes("/services/orders") {
-				there[z.Path[strings.LastIndex(z.Path, "/")+1:]] = true
+				if id, isInstance := strings.CutPrefix(z.Path, "/services/orders/"); isInstance {
+					there[id] = true
+				}
 			}
-			for id, want := range zksim.State[registered](w).Range {
+			all := zksim.State[registered](w)
+			for id, want := range all.Range {
 				if there[id.(string)] != want {
 					w.Findf("instance %s is there: %t, expected %t", id, there[id.(string)], want)
+				}
+			}
+			for i, watcher := range all.watchers {
+				seen := watcher.Instances()
+				if len(seen) != len(there) || slices.ContainsFunc(seen, func(s *discovery.ServiceInstance[string]) bool { return !there[s.ID] }) {
+					w.Findf("watcher %d has %v, and the servers have %v", i, seen, there)
+				}
+				if err := watcher.Close(); err != nil {
+					w.Findf("watcher %d: %v", i, err)
+				}
+			}
+		},
+	}
+}
+
+// group is about members: each has the data of all that are there in the end, and of no other.
+func group() zksim.Program {
+	type members map[int]*nodes.GroupMember // those that have joined, by their clients
+	return zksim.Program{
+		Options: shortSessions,
+		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession}, 2), zksim.Usual...),
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			all, n := zksim.State[members](w), 0
+			if *all == nil {
+				*all = make(members)
+			}
+			own := func() []byte { n++; return fmt.Appendf(nil, "%d-%d", c.Index, n) }
+			join := func() error {
+				member, err := nodes.NewGroupMember(c.Framework, "/group", strconv.Itoa(c.Index), own())
+				if err == nil {
+					err = member.Start()
+				}
+				(*all)[c.Index] = member
+				return err
+			}
+			return func(ctx context.Context, random *rand.Rand) {
+				ctx, cancel := context.WithTimeout(ctx, upTo(random, 5*time.Second))
+				defer cancel()
+				member := (*all)[c.Index]
+				var err error
+				switch random.IntN(3) {
+				case 0:
+					err = member.SetData(ctx, own())
+				case 1:
+					err = member.WaitUntilJoined(ctx)
+				default:
+					err = errors.Join(member.Close(), join())
+				}
+				w.Logf("client %d: %v", c.Index, err)
+			}, join()
+		},
+		Settled: func(_ context.Context, w *zksim.World) {
+			time.Sleep(time.Minute) // what could not be created or deleted at once is by now
+			want := make(map[string][]byte)
+			for _, z := range w.Servers.Znodes("/group") {
+				if id, isMember := strings.CutPrefix(z.Path, "/group/"); isMember {
+					want[id] = z.Data
+				}
+			}
+			for i, member := range *zksim.State[members](w) {
+				if seen := member.Members(); len(want) != w.Size() || !maps.EqualFunc(seen, want, bytes.Equal) {
+					w.Findf("member %d has %q, and the servers have %q of %d members", i, seen, want, w.Size())
+				}
+			}
+			for i, member := range *zksim.State[members](w) {
+				if err := member.Close(); err != nil {
+					w.Findf("member %d: %v", i, err)
 				}
 			}
 		},
