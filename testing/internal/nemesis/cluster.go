@@ -141,19 +141,13 @@ func (c *cluster) connect(ctx context.Context, options ...framework.Option) (*fr
 // startClients starts a process on each of as many hosts.
 func (c *cluster) startClients() error {
 	random := rand.New(rand.NewPCG(c.setup.seed, 1))
-	sharers := make(map[string]int)
-	for i := range c.setup.clients {
-		for _, spec := range c.share(i) {
-			sharers[spec.Name]++
-		}
-	}
 	for i := range c.setup.clients {
 		host, err := c.network.Join(fmt.Sprintf("client %d", i+1))
 		if err != nil {
 			return err
 		}
 		p, err := startProcess(clientConfig{
-			Name: fmt.Sprintf("c%d.1", i+1), Servers: c.serversOf(i), SessionTimeout: sessionTimeout, Locks: c.share(i), Sharers: sharers, Pause: c.setup.pause,
+			Name: fmt.Sprintf("c%d.1", i+1), Servers: c.serversOf(i), SessionTimeout: sessionTimeout, Locks: c.share(i), Pause: c.setup.pause,
 			Seed: random.Uint64(), History: filepath.Join(c.folder, fmt.Sprintf("c%d.1.jsonl", i+1)),
 			Registers: c.registers.socket(), Proxied: c.setup.frames > 0, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
 			Guard: c.setup.guard,

@@ -22,7 +22,7 @@
 // (secrets.go).
 //
 // In a round, client processes on separate hosts take turns at locks of every recipe under
-// every error policy (workload.go). A family of recipes is a list and a file, such as
+// every error policy, and at what only real servers and processes show (workload.go). A family of recipes is a list and a file, such as
 // workload_leader.go, and needs no lock. Its rows have its folders, its promises with their
 // checks, its floors, and what counts as done. A holder looks at its lease all the time and
 // writes to a register that refuses old tokens (worker.go). It also adds to a set that only a
@@ -61,32 +61,11 @@
 //	two_leaders        two candidates of one election led at the same time
 //	twice_run          a key of Once ran after its success, or twice although that was ruled
 //	                   out; or its marker is not of the run that succeeded
-//	stale              the picture of a cache, after Fresh, lacked what was committed before
-//	missed             what a listener or a loop was told, replayed, is not the tree in the end
-//	reordered          a state was told that the path never had, twice, or after a later one
-//	lost_increments    an acknowledged increment is not in the value of its counter, or
-//	                   shares its number with another
-//	double_increments  a client's writes have counted more than the client has had
-//	                   acknowledged, and has in doubt
-//	lost_items         an acknowledged item is gone, and no consumer has it
-//	duplicated_items   an item was consumed twice, or may be, although its queue promises
-//	                   that it is not
-//	double_results     an item that is removed with its result in one transaction has two, or
-//	                   also a dead letter
-//	lost_results       such an item is gone, or its transaction was acknowledged, without one
-//	barrier_leaks      a member has passed a double barrier before enough had come, or has
-//	                   left it before all had
 //	two_holders        two programs have held a lock under guards at one time
 //	late_successors    what a killed program had was there for long, although its guard was at work
 //	twice              a tick of a job has succeeded twice, or two replicas have run a job at one time
 //	lost               a tick that was due while there was a job has not succeeded
 //	out_of_order       a tick was over after a later one
-//	ghosts             an instance of a service, or a member of a group, that was at the
-//	                   servers before its process had asked for it, or after the end that was
-//	                   confirmed; or that a watcher or the servers had after all was healed,
-//	                   although no live process had registered it
-//	missing            one that a live process had registered, and a watcher or the servers
-//	                   did not have
 //
 // All of these must be zero. Floors give the zeros a meaning: a minimum of acquisitions,
 // faults, ended sessions, losses, and uses of each lock. A campaign adds rounds until the

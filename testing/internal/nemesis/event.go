@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"sync"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // event is one line of the history that a client process writes: what one of its
@@ -85,6 +87,18 @@ const (
 	usurped  outcome = "usurped" // the same, but the holder's lease is still valid
 	unknown  outcome = "unknown" // applied or not
 )
+
+// changed is what the error of a change says of it.
+func changed(err error) outcome {
+	switch {
+	case err == nil:
+		return accepted
+	case framework.OutcomeUnknown(err):
+		return unknown
+	default:
+		return refused
+	}
+}
 
 // figures are what a process uses.
 type figures struct {

@@ -99,13 +99,5 @@ func (h *held) appendToSet(ctx context.Context) {
 		write = framework.CreateOp(set.next(part), []byte(h.id+"\n"))
 	}
 	_, err = h.lease.Transact(ctx, write)
-	result := accepted
-	switch {
-	case err == nil:
-	case framework.OutcomeUnknown(err):
-		result = unknown
-	default:
-		result = refused
-	}
-	h.record(event{Kind: appended, Value: h.id, Outcome: result, Error: text(err)})
+	h.record(event{Kind: appended, Value: h.id, Outcome: changed(err), Error: text(err)})
 }

@@ -16,14 +16,11 @@ import (
 //   - updates of a set that a majority has in its logs, and that no client has written over (setlog.go);
 //   - nodes that a majority has in its logs, and whose folder a later leader deleted or counted without them;
 //   - holds by nodes that no majority has in its logs, but at least one server: nodes whose creation was
-//     acknowledged, and then cut off a log when another server became leader;
-//   - paths of trees that all clients, when nothing changes any more, read otherwise than the logs of a
-//     majority have them (treelog.go).
+//     acknowledged, and then cut off a log when another server became leader.
 //
 // If servers lose a deletion, a lock's old holder is back in its queue. If they lose a creation, they let
 // the next contender in. No lock can keep its promises on such servers. So the round is void: only
-// what the clients know among themselves is judged, and the campaign plays another round instead. A
-// picture is nothing that they know among themselves: a watcher shows what the servers say.
+// what the clients know among themselves is judged, and the campaign plays another round instead.
 func (r *roundReport) losses() (told []string) {
 	tell := func(what string, all []string) {
 		if len(all) > 0 {
@@ -36,7 +33,6 @@ func (r *roundReport) losses() (told []string) {
 	tell("updates that a majority has in its logs, and that are not there", r.forgotten())
 	tell("nodes that a later leader did not have", r.overlooked())
 	tell("holds by nodes that were cut off the logs", r.cutOff())
-	tell("paths of trees that are not as the logs have them", r.contradicted())
 	return told
 }
 

@@ -11,20 +11,19 @@ import (
 // clientConfig is what a client process is told when it starts: the first line of its
 // standard input, in JSON.
 type clientConfig struct {
-	Name           string         `json:"name"`
-	Servers        []string       `json:"servers"`
-	SessionTimeout time.Duration  `json:"sessionTimeout"`
-	Locks          []lockSpec     `json:"locks"`
-	Sharers        map[string]int `json:"sharers"` // how many clients have each lock, by its name
-	Pause          time.Duration  `json:"pause"`   // between the turns of a worker, at most
-	Seed           uint64         `json:"seed"`
-	History        string         `json:"history"`                // the file to write
-	Registers      string         `json:"registers"`              // the Unix socket
-	Proxied        bool           `json:"proxied"`                // with a proxy for frames before each server
-	Certificates   string         `json:"certificates,omitempty"` // PEM file with authority, certificate and key: TLS
-	Guarded        bool           `json:"guarded,omitempty"`      // presents the credential, and only clients that do may use its nodes
-	Guard          string         `json:"guard,omitempty"`        // the program that has the guard of processes
-	Socket         string         `json:"socket,omitempty"`       // of the guard of this process
+	Name           string        `json:"name"`
+	Servers        []string      `json:"servers"`
+	SessionTimeout time.Duration `json:"sessionTimeout"`
+	Locks          []lockSpec    `json:"locks"`
+	Pause          time.Duration `json:"pause"` // between the turns of a worker, at most
+	Seed           uint64        `json:"seed"`
+	History        string        `json:"history"`                // the file to write
+	Registers      string        `json:"registers"`              // the Unix socket
+	Proxied        bool          `json:"proxied"`                // with a proxy for frames before each server
+	Certificates   string        `json:"certificates,omitempty"` // PEM file with authority, certificate and key: TLS
+	Guarded        bool          `json:"guarded,omitempty"`      // presents the credential, and only clients that do may use its nodes
+	Guard          string        `json:"guard,omitempty"`        // the program that has the guard of processes
+	Socket         string        `json:"socket,omitempty"`       // of the guard of this process
 }
 
 // order is what it is told to do afterwards, one line each. It answers with a reply.

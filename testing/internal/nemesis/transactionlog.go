@@ -23,7 +23,6 @@ type transactionLog struct {
 	queues map[string]*queue    // the same by folder
 	sets   setLog
 	writes map[string][]logWrite // what was written to the persistent nodes of recipes, by their paths, in order
-	trees  treeLog
 
 	minority   map[string]bool // nodes whose creation no majority has, by their paths; some may be in nodes or writes, too
 	overlooked []string        // nodes that a later leader did not have, by their paths
@@ -35,9 +34,7 @@ type transactionLog struct {
 // logWrite is a change of a persistent node.
 type logWrite struct {
 	zxid    int64
-	session int64
 	time    int64 // when the leader began with it: milliseconds of the wall clock, cut off
-	version int32 // of the data, 0 for a creation
 	data    string
 	deleted bool
 }
@@ -98,15 +95,6 @@ func readServed(folder string) (*served, error) {
 	return s, nil
 }
 
-// readTransactionLog is the log of what readServed reads.
-func readTransactionLog(folder string) (*transactionLog, error) {
-	s, err := readServed(folder)
-	if s == nil || err != nil {
-		return nil, err
-	}
-	return s.log()
-}
-
 func (s *served) log() (*transactionLog, error) {
 	l, err := replay(s.committed)
 	if err != nil {
@@ -122,7 +110,6 @@ func (s *served) log() (*transactionLog, error) {
 	for node := range few.writes {
 		l.minority[node] = true
 	}
-	l.trees.addDoubted(few.trees)
 	l.few = few
 	return l, nil
 }
@@ -133,7 +120,7 @@ func replay(all []transaction) (*transactionLog, error) {
 	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
 	r := &replayer{
 		transactionLog: &transactionLog{
-			nodes: make(map[string]*lockNode), sets: newSetLog(), writes: make(map[string][]logWrite), trees: make(treeLog),
+			nodes: make(map[string]*lockNode), sets: newSetLog(), writes: make(map[string][]logWrite),
 			minority: make(map[string]bool),
 		},
 		bySession: make(map[int64][]*lockNode), folders: make(map[string]*folder),
@@ -178,20 +165,17 @@ func (r *replayer) apply(t transaction) error {
 			r.bySession[t.session] = append(r.bySession[t.session], n)
 		default:
 			r.write(node, t, logWrite{data: string(data)})
-			r.trees.add(node, treeChange{zxid: t.zxid, created: true, data: string(data)})
 		}
 	case txnSetData:
 		node, data, version := in.string(), in.buffer(), in.int()
 		r.sets.write(node, version, data)
-		r.trees.add(node, treeChange{zxid: t.zxid, data: string(data)})
 		if r.nodes[node] == nil {
-			r.write(node, t, logWrite{data: string(data), version: version})
+			r.write(node, t, logWrite{data: string(data)})
 		}
 	case txnDelete, txnDeleteContainer:
 		node := in.string()
 		r.end(r.nodes[node], t)
 		r.leave(node)
-		r.trees.add(node, treeChange{zxid: t.zxid, deleted: true})
 		if r.nodes[node] == nil {
 			r.write(node, t, logWrite{deleted: true})
 		}
@@ -251,7 +235,7 @@ func (r *replayer) leave(node string) {
 // write notes a change of a persistent node, if it belongs to a recipe.
 func (l *transactionLog) write(node string, t transaction, w logWrite) {
 	if strings.HasPrefix(node, locksFolder) {
-		w.zxid, w.session, w.time = t.zxid, t.session, t.time
+		w.zxid, w.time = t.zxid, t.time
 		l.writes[node] = append(l.writes[node], w)
 	}
 }

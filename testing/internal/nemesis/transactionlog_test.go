@@ -73,6 +73,15 @@ func saveLog(t *testing.T, folder string, entries []entry) {
 	require.NoError(t, os.WriteFile(filepath.Join(folder, "log.1"), append(encodeLog(entries), make([]byte, 100)...), 0o600))
 }
 
+// readTransactionLog is the log of what readServed reads.
+func readTransactionLog(folder string) (*transactionLog, error) {
+	s, err := readServed(folder)
+	if s == nil || err != nil {
+		return nil, err
+	}
+	return s.log()
+}
+
 func TestTransactionLog(t *testing.T) {
 	t.Parallel()
 	// A refused transaction has what came before the refusal as if it had been applied.

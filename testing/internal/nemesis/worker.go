@@ -204,6 +204,29 @@ func (w *worker) tryToo(lock locks.InterProcessLock) func(context.Context) ([]*l
 	}
 }
 
+// finishTime is how long the last turn waits for a recipe to come to order, and lookAgain how often it looks.
+const (
+	finishTime = 100 * time.Second
+	lookAgain  = 50 * time.Millisecond
+)
+
+// await looks at a recipe until it finds nothing wrong, and returns what was wrong with it last.
+func await(ctx context.Context, look func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, finishTime)
+	defer cancel()
+	for {
+		wrong := look(ctx)
+		if wrong == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return wrong
+		case <-time.After(lookAgain):
+		}
+	}
+}
+
 // work is what a holder does: it looks at its leases all the time, and writes to what an
 // exclusive lock protects. It returns when it has worked for long enough, or has to stop.
 func (w *worker) work(ctx context.Context, all ...*held) {

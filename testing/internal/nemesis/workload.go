@@ -15,11 +15,7 @@ import (
 var workloads = slices.Concat(
 	lockWorkloads,
 	leaderWorkloads,
-	cacheWorkloads,
-	valueWorkloads,
-	transactWorkloads,
 	txnWorkloads,
-	discoveryWorkloads,
 	partitionWorkloads,
 	guardWorkloads,
 	scheduleWorkloads,

@@ -113,21 +113,13 @@ func (w *worker) holdPartition(ctx context.Context, h *held, name string) {
 
 // awaitOrder waits until the group is in order with this member, and stays for a while.
 func (w *worker) awaitOrder(ctx context.Context, member *partition.Member) {
-	ctx, cancel := context.WithTimeout(ctx, finishTime)
-	defer cancel()
-	wrong := errors.New("nothing was read")
-	for wrong != nil && ctx.Err() == nil {
-		var a partition.Assignment
-		if a, wrong = member.Assignment(ctx); wrong == nil {
-			wrong = disorder(a, member.ID())
+	wrong := await(ctx, func(ctx context.Context) error {
+		a, err := member.Assignment(ctx)
+		if err != nil {
+			return err
 		}
-		if wrong != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(lookAgain):
-			}
-		}
-	}
+		return disorder(a, member.ID())
+	})
 	if wrong != nil {
 		w.client.history.add(event{Kind: outOfOrder, Lock: w.spec.Name, Error: wrong.Error()})
 		return

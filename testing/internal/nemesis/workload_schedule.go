@@ -107,21 +107,14 @@ func (w *worker) runJob(ctx context.Context, c call, length time.Duration) {
 
 // awaitTicks waits until each job has succeeded for a tick after the call.
 func (w *worker) awaitTicks(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, finishTime)
-	defer cancel()
-	began, wrong := time.Now(), errors.New("nothing was read")
-	for wrong != nil && ctx.Err() == nil {
-		var all []cron.Entry
-		if all, wrong = cron.List(ctx, w.client.framework, w.spec.path()); wrong == nil {
-			wrong = behind(all, began)
+	began := time.Now()
+	wrong := await(ctx, func(ctx context.Context) error {
+		all, err := cron.List(ctx, w.client.framework, w.spec.path())
+		if err != nil {
+			return err
 		}
-		if wrong != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(lookAgain):
-			}
-		}
-	}
+		return behind(all, began)
+	})
 	if wrong != nil {
 		w.client.giveUpOn(fmt.Sprintf("%s (%v)", w.spec.Name, wrong))
 	}

@@ -3,11 +3,16 @@
 package main
 
 import (
+	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // A recipe that is no lock brings folders, promises and a measure of what was done.
@@ -38,4 +43,18 @@ func TestWorkloadRecipeThatIsNoLock(t *testing.T) {
 	happened := newTotals()
 	happened.add(p.load(t))
 	require.Equal(t, 17+1, happened.perLock["sundial-s"])
+}
+
+// newTestWorker returns a worker at a recipe of a server, and what it writes down.
+func newTestWorker(t *testing.T, server *zkserver.Server, spec lockSpec) (w *worker, history string) {
+	t.Helper()
+	history = filepath.Join(t.TempDir(), "c1.1.jsonl")
+	h, err := createHistory(history, "c1.1")
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, h.close()) })
+	c := &client{
+		cfg: clientConfig{Name: "c1.1"}, framework: zktest.Client(t, server), history: h, ctx: t.Context(), stopping: make(chan struct{}),
+	}
+	w = &worker{client: c, spec: spec, kind: workloadOf(spec), name: "c1.1/" + spec.Name + ".0", random: rand.New(rand.NewPCG(1, 2))}
+	return w, history
 }

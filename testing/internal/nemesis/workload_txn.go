@@ -20,7 +20,16 @@ const serializable promise = "not_serializable"
 var txnWorkloads = []workload{{
 	name: "txn", workers: 1, least: 60, folders: noFolders, prepare: prepareTxn,
 	promises: []promise{serializable}, findAtServers: wrongTransactions,
-	done: func(r *roundReport, spec lockSpec) int { return r.countOf(spec, transacted) },
+	done: func(r *roundReport, spec lockSpec) (n int) {
+		for _, events := range r.events {
+			for _, e := range events {
+				if e.Kind == transacted && e.Lock == spec.Name && e.Outcome == accepted {
+					n++
+				}
+			}
+		}
+		return n
+	},
 }}
 
 const (
