@@ -27,7 +27,7 @@ func TestErasOfARound(t *testing.T) {
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 20, 20, "/x")
 	p.commit(txnCreate2, 'x', 21, 40, "/y")
-	p.restore(20)
+	p.restore()
 	p.commit(txnCreate2, 'x', 100, 75, "/z")
 	r := p.load(t)
 	require.Len(t, r.eras, 2)
@@ -47,7 +47,7 @@ func TestEraBackupWithAGapInItsLog(t *testing.T) {
 	p.commit(txnCreate2, 'x', 19, 20, "/x")
 	p.commit(txnCreate2, 'x', 20, 20, "/y")
 	p.commit(txnCreate2, 'x', 21, 40, "/z")
-	p.restore(20)
+	p.restore()
 	p.committed = slices.DeleteFunc(p.committed, func(e entry) bool { return e.zxid == 19 })
 	r := p.load(t)
 	for node, there := range map[string]bool{"/x": true, "/y": true, "/z": false} {
@@ -60,7 +60,7 @@ func TestEraBackupWithACutOffTransaction(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 20, 20, "/y")
-	p.restore(20)
+	p.restore()
 	p.commit(txnCreate2, 'x', 19, 20, "/x") // by a leader that fell
 	r := p.load(t)
 	require.NotNil(t, r.log.nodes["/y"])
@@ -73,7 +73,7 @@ func TestEraRestoreThatUsesNumbersAgain(t *testing.T) {
 	p := goodPlan()
 	p.commit(txnCreate2, 'x', 21, 40, "/y")
 	p.commit(txnCreate2, 'x', 22, 40, "/y")
-	p.restore(20)
+	p.restore()
 	p.commit(txnCreate2, 'x', 22, 75, "/z")
 	_, err := loadRound(p.save(t)+"/"+p.round().Folder, *p.round())
 	require.ErrorContains(t, err, "restored servers have 0x16, which is no newer than 0x16 from before")
@@ -105,7 +105,7 @@ func TestEraSetsAfterARestore(t *testing.T) {
 			}
 			p.add("a", event{At: at(test.at), Kind: appended, Hold: "a/mutex-s/3#0", Lock: "mutex-s", Value: "y", Outcome: test.outcome})
 			p.round().Sets["mutex-s"] = test.there
-			p.restore(20)
+			p.restore()
 			judged(t, sets, noLostUpdate, test.broken, p)
 		})
 	}
@@ -123,7 +123,7 @@ func TestEraHoldsAroundARestore(t *testing.T) {
 			if gone != 0 {
 				p.commit(txnDelete, 'a', 22, gone, node("mutex-s", "lock-", 10))
 			}
-			p.restore(20)
+			p.restore()
 			p.commit(txnCloseSession, 'a', 100, 65, "")
 			p.commit(txnCreate2, 'c', 101, 75, node("mutex-s", "lock-", 101))
 			kept(t, serverTokens, p)
@@ -148,7 +148,7 @@ func TestEraLossesAroundARestore(t *testing.T) {
 		p.commit(txnCreate2, 'x', 20, 20, node("mutex-s", "lock-", 9))
 		p.commit(txnDelete, 'x', 22, 40, node("mutex-s", "lock-", 9))
 		p.add("b", event{At: at(41), Kind: deleted, Node: node("mutex-s", "lock-", 9), Zxid: zxid})
-		p.restore(20)
+		p.restore()
 		p.commit(txnCloseSession, 'x', 100, 65, "")
 		hasLost(t, p, want)
 	}
@@ -176,7 +176,7 @@ func TestEraOnceAroundARestore(t *testing.T) {
 			t.Parallel()
 			p := only(onceSpec, nil, runOf("a", c.key, int(c.tokens[0]), c.first, c.first+3, accepted), runOf("b", c.key, 101, c.second, c.second+3, c.outcome))
 			p.mark(c.key, c.tokens[1], c.first+1, int(c.tokens[0]))
-			p.restore(20)
+			p.restore()
 			p.mark("another", 99, 72, 99)
 			if c.second > 70 && c.tokens[1] > 20 {
 				p.mark(c.key, 102, c.second+1, 101)
@@ -188,6 +188,6 @@ func TestEraOnceAroundARestore(t *testing.T) {
 	// A marker that was never there was not undone.
 	p := only(onceSpec, nil, runOf("a", "until-1", 21, 35, 38, accepted))
 	p.mark("another", 19, 20, 19)
-	p.restore(20)
+	p.restore()
 	require.Contains(t, broken(t, func(r *roundReport) []violation { return wrongMarkers(r, onceSpec) }, onceOnly, p), "has succeeded, and its marker is not of this run")
 }

@@ -113,10 +113,10 @@ func (p *plan) commit(kind int32, session, zxid, ms int64, path string) {
 	p.committed = append(p.committed, entry{transaction{session: session, zxid: zxid, time: wall, kind: kind}, path})
 }
 
-// restore kills the servers at 50, and restores them from a backup of 30, which has the transactions up to a zxid. What
+// restore kills the servers at 50, and restores them from a backup of 30, which has the transactions up to 20. What
 // is committed later is of the next era. Clients reach it at 70.
-func (p *plan) restore(base int64) {
-	const folder = "log-50"
+func (p *plan) restore() {
+	const folder, base = "log-50", 20
 	p.undone = map[string][]entry{folder: slices.Clone(p.committed)}
 	p.committed = slices.DeleteFunc(p.committed, func(e entry) bool { return e.zxid > base })
 	p.round().Faults = append(p.round().Faults, faultRecord{

@@ -162,7 +162,7 @@ func TestTransactionsOverARestore(t *testing.T) {
 			p.putAt(20, 0, "x")
 			p.runIn("b", "y", program{Writes: []int{1}}, accepted, "|", 40, 41)
 			p.putAt(21, 1, "y")
-			p.restore(20)
+			p.restore()
 			c.play(p)
 			judged(t, find, serializable, c.want, p)
 		})
