@@ -6,7 +6,7 @@ GO ?= go
 BENCH ?= .
 COUNT ?= 1
 
-# What "make bench-peers" gets: make bench-peers PEERS='-scenario contended -out /tmp/bench'
+# What "make bench-peers" gets: make bench-peers PEERS='-scenario contended -rounds 9'
 PEERS ?=
 
 # How many random programs "make test-long" compares, from which seed on, and by

@@ -128,14 +128,8 @@
 //
 // The number of items per second depends on the servers and on the network, because a consumer
 // makes its requests one after the other. For an item it reads the znode and deletes it. With
-// [WithLockPath] it makes a transaction, a read and another transaction. In a clone of the
-// repository, this command puts and consumes a thousand items of each kind of queue, beside
-// Curator:
-//
-//	go -C testing/internal/bench run . -peers self-values,curator-values -scenario items-fifo,items-locked,items-priority,items-delay,items-id,items-simple
-//
-// It prints put_per_s and consumed_per_s, and the requests and bytes for each
-// item. NOTES.md in that folder has the last figures.
+// [WithLockPath] it makes a transaction, a read and another transaction. NOTES.md in
+// testing/internal/bench of the repository has what each kind of queue did in a second, beside Curator's.
 //
 // # Coming from Curator
 //

@@ -4,7 +4,7 @@
 // Apache Curator (Java), kazoo (Python), go-zookeeper, etcd, Redsync and Redislock,
 // and with the bare requests that no lock can avoid.
 //
-//	go run . -peers self,curator,zklock -scenario contended,one-process -out /tmp/bench
+//	go run . -peers self,curator,zklock -scenario contended,one-process
 //
 // It starts the servers that it needs, on loopback addresses, and stops them. The peers of a
 // scenario alternate over several rounds, so a change of the machine's load affects all of them
@@ -21,8 +21,6 @@
 // A ratio is the median over the rounds of this library's figure divided by the peer's. From six
 // rounds on, its 95 % confidence interval follows. More is better for turns_per_s, and less for all
 // other metrics.
-//
-// With -partitions it measures no turns. It simulates a day of a group that divides partitions by load.
 //
 // With -failover it measures no turns. It cuts a holder of each lock off from its server while
 // another contender waits. To the server this looks like a kill -9. It prints how long the lock had
@@ -51,17 +49,6 @@
 //	election         8 candidates; each leader resigns at once (Curator's closes, and is replaced)
 //	election-killed  8 candidates; the session of each leader is closed by another connection
 //	electorate       1,000 candidates of 10 clients join; then the leader resigns once
-//
-// Counters, barriers and queues are compared with Curator's only: peers self-values and
-// curator-values.
-//
-//	counter          8 clients increment one counter; then 64 goroutines of one client. A turn is
-//	                 an increment. Curator's pauses after a collision are set to ours
-//	double-barrier   100, and 1,000, members on 10 clients enter and leave, round after round.
-//	                 A turn is a round; the servers' figures are for each member of each round
-//	items-...        1,000 items are put by one client, then consumed by one consumer on another:
-//	                 fifo, locked (WithLockPath), priority, delay, id, simple. A turn is an item.
-//	                 Puts are made in the background, as Curator's default is, but for simple
 //
 // A turn of a verb is one request of one client, from 1, 64 and 1,000 goroutines, and in a
 // bulk one of 10,000 known paths. raw-verbs is the client of go-zookeeper, java-verbs that of ZooKeeper

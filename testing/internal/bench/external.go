@@ -20,8 +20,6 @@ import (
 var (
 	//go:embed external/Bench.java
 	javaSource []byte
-	//go:embed external/BenchValues.java
-	javaValuesSource []byte
 	//go:embed external/BenchVerbs.java
 	javaVerbsSource []byte
 	//go:embed external/bench.py

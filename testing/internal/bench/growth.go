@@ -18,6 +18,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
 	"gonum.org/v1/plot/plotutil"
+	"gonum.org/v1/plot/vg"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -316,5 +317,5 @@ func drawGrowth(folder, name string, all []grown) error {
 	if name == "cache nodes" {
 		file = "growth-cache.svg"
 	}
-	return p.Save(chartWidth, chartHeight, filepath.Join(folder, file))
+	return p.Save(7*vg.Inch, 4*vg.Inch, filepath.Join(folder, file))
 }

@@ -22,8 +22,6 @@ type load struct {
 	Verb       string        // instead of a lock: the request that is made
 	Paths      int           // how many znodes the requests are about
 	Change     string        // how a leader gives way, in an election
-	Kind       string        // of the scenario
-	Items      int           // that go through a queue, and as many before to warm up
 	Duration   time.Duration // otherwise turns are counted for so long, after half of it to warm up
 }
 
@@ -52,10 +50,6 @@ type result struct {
 	Bytes         float64 `json:"bytes_per_turn,omitempty"`
 
 	ByType map[string]requestCost `json:"requests_by_type,omitempty"` // of our clients, with -requests
-
-	// Of a queue.
-	Put      float64 `json:"put_per_s,omitempty"`
-	Consumed float64 `json:"consumed_per_s,omitempty"`
 
 	// Of the servers, for one change of the leader among many candidates.
 	ChangeRequests float64 `json:"requests_per_change,omitempty"`

@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,7 +10,6 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -34,7 +31,6 @@ type options struct {
 	requests  bool
 	growth    string
 	failover  bool
-	simulate  bool
 }
 
 func main() {
@@ -49,13 +45,12 @@ func main() {
 	flag.IntVar(&o.servers, "servers", 1, "ZooKeeper servers, 1 or 3")
 	flag.BoolVar(&o.fsync, "fsync", false, "have ZooKeeper force what it writes to disk")
 	flag.BoolVar(&o.json, "json", false, "print the figures of every round as JSON, and no lines")
-	flag.StringVar(&o.out, "out", "", "folder for bench.json, bench.md and charts (default none)")
 	flag.StringVar(&o.update, "update", "", "document whose tables get the figures, see update.go (default none)")
 	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of this process, of all peers together (default none)")
 	flag.BoolVar(&o.requests, "requests", false, "count the requests of this library by type, and how long each is under way")
-	flag.StringVar(&o.growth, "growth", "", "instead: what so many sessions, locks and other things cost, comma-separated numbers; -out is the folder for the charts")
+	flag.StringVar(&o.growth, "growth", "", "instead: what so many sessions, locks and other things cost, comma-separated numbers")
+	flag.StringVar(&o.out, "out", ".", "folder for the charts of -growth")
 	flag.BoolVar(&o.failover, "failover", false, "instead: how long a lock has no holder after one is cut off, and whether that one is told")
-	flag.BoolVar(&o.simulate, "partitions", false, "instead: simulate a day of a group that divides partitions by load; -out is the folder for the chart")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "bench: unexpected %q\n", flag.Args())
@@ -84,10 +79,7 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 			}
 			numbers = append(numbers, n)
 		}
-		return growAll(ctx, numbers, cmp.Or(o.out, "."), stdout)
-	}
-	if o.simulate {
-		return simulatePartitions(cmp.Or(o.out, "."), stdout)
+		return growAll(ctx, numbers, o.out, stdout)
 	}
 	if o.failover {
 		return failOver(ctx, o.peers, o.rounds, stdout)
@@ -117,7 +109,7 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 	if err := errors.Join(err, stop()); err != nil {
 		return err
 	}
-	if err := errors.Join(save(o.out, all), update(o.update, all)); err != nil {
+	if err := update(o.update, all); err != nil {
 		return err
 	}
 	if o.json {
@@ -125,24 +117,4 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 	}
 	_, err = io.WriteString(stdout, lines(all))
 	return err
-}
-
-// save writes the files to the folder, if there is to be one.
-func save(folder string, all []*measured) error {
-	if folder == "" {
-		return nil
-	}
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
-	var figures bytes.Buffer
-	if err := writeJSON(&figures, all); err != nil {
-		return err
-	}
-	for name, content := range map[string][]byte{"bench.json": figures.Bytes(), "bench.md": []byte(table(all))} {
-		if err := os.WriteFile(filepath.Join(folder, name), content, 0o644); err != nil {
-			return err
-		}
-	}
-	return writeCharts(folder, all)
 }

@@ -45,19 +45,7 @@ const (
 	election       = "election"
 	electionKilled = "election-killed"
 	electorate     = "electorate"
-
-	counter       = "counter"
-	doubleBarrier = "double-barrier"
-	itemsFifo     = "items-fifo"
-	itemsLocked   = "items-locked"
-	itemsPriority = "items-priority"
-	itemsDelay    = "items-delay"
-	itemsID       = "items-id"
-	itemsSimple   = "items-simple"
 )
-
-// valueKinds are the scenarios of counters, barriers and queues.
-var valueKinds = []string{counter, doubleBarrier, itemsFifo, itemsLocked, itemsPriority, itemsDelay, itemsID, itemsSimple}
 
 // verbs are the scenarios of single requests.
 var verbs = []string{verbGet, verbExists, verbSet, verbCreate, bulkGet, bulkExists, bulkSet}
@@ -80,8 +68,6 @@ var peers = []peer{
 	{"self-latch", zookeeper, []string{election, electionKilled, electorate}, runElection, nil},
 	{"curator-latch", zookeeper, []string{election, electionKilled}, runJava, javaMissing},
 	{"etcd-election", etcd, []string{election, electionKilled}, runEtcdElection, etcdMissing},
-	{"self-values", zookeeper, valueKinds, runValues, nil},
-	{"curator-values", zookeeper, valueKinds, runJavaValues, javaMissing},
 }
 
 // selectPeers returns those with the names, comma-separated; all for "".

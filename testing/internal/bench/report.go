@@ -20,15 +20,6 @@ func (m *measured) values(of metric) []float64 {
 	return values
 }
 
-// spread is half of the distance between the greatest and the least, as a part of the
-// median.
-func spread(values []float64) float64 {
-	if m := median(values); m > 0 {
-		return (slices.Max(values) - slices.Min(values)) / 2 / m
-	}
-	return 0
-}
-
 // told reports whether a peer measures the metric. Only those in this process know their
 // memory.
 func (of metric) told(m *measured) bool {
@@ -112,22 +103,6 @@ func lines(all []*measured) string {
 	byScenario(all, func(peers []*measured) {
 		for _, of := range peers[0].scenario.metrics {
 			b.WriteString(line(of, peers) + "\n")
-		}
-	})
-	return b.String()
-}
-
-// table is the medians of the first metrics, in Markdown, with their spread.
-func table(all []*measured) string {
-	var b strings.Builder
-	byScenario(all, func(peers []*measured) {
-		of := peers[0].scenario.metrics[0]
-		fmt.Fprintf(&b, "\n**%s**, %d clients, %d goroutines each: %s\n\n| peer | median | spread | of self |\n|---|---|---|---|\n",
-			peers[0].Scenario, peers[0].Clients, peers[0].Goroutines, of.name)
-		ours := median(peers[0].values(of))
-		for _, m := range peers {
-			values := m.values(of)
-			fmt.Fprintf(&b, "| %s | %s | ±%.0f %% | %.2f |\n", m.Peer, number(median(values)), 100*spread(values), median(values)/ours)
 		}
 	})
 	return b.String()

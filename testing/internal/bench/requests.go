@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -164,7 +163,7 @@ func (scenarios requestTable) table(all []*measured) string {
 				cells = append(cells, fmt.Sprintf("%.2f %s of %s µs", cost.PerTurn, op, grouped(cost.Mean)))
 			}
 		}
-		turn := cmp.Or(median(m.values(turnMedian)), 1e6/median(m.values(turnsPerSecond))) // items have no turns of their own
+		turn := median(m.values(turnMedian))
 		fmt.Fprintf(&b, "| %s | %s µs | %s | %s µs |\n",
 			m.scenario.label(), grouped(turn), strings.Join(cells, ", "), grouped(median(m.values(clientCPU))))
 	}

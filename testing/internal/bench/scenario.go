@@ -56,26 +56,7 @@ var scenarios = append([]scenario{
 	{election, load{Clients: 8, Goroutines: 1, Change: byResigning}, changeMetrics},
 	{electionKilled, load{Clients: 8, Goroutines: 1, Change: byDying}, changeMetrics[:2]}, // waiting for candidates to come back takes requests, too
 	{electorate, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, handMedian, changeRequests, woken}},
-	{counter, load{Clients: 8, Goroutines: 1, Leases: 8}, []metric{turnsPerSecond, turnMedian, requests, clientCPU}},
-	{counter, load{Clients: 1, Goroutines: 64, Leases: 64}, []metric{turnsPerSecond, turnMedian, requests, clientCPU}},
-	{doubleBarrier, load{Clients: 10, Goroutines: 10}, roundMetrics},
-	{doubleBarrier, load{Clients: 10, Goroutines: 100}, roundMetrics},
-	{itemsFifo, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
-	{itemsLocked, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
-	{itemsPriority, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
-	{itemsDelay, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
-	{itemsID, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
-	{itemsSimple, load{Clients: 2, Goroutines: 1, Items: 1000}, itemMetrics},
 }, verbScenarios()...)
-
-var (
-	putsPerSecond     = metric{"put_per_s", false, func(r *result) float64 { return r.Put }}
-	consumedPerSecond = metric{"consumed_per_s", false, func(r *result) float64 { return r.Consumed }}
-	roundMedian       = metric{"round_p50_us", true, func(r *result) float64 { return r.TurnP50 }}
-
-	itemMetrics  = []metric{turnsPerSecond, putsPerSecond, consumedPerSecond, requests, bytesPerTurn}
-	roundMetrics = []metric{roundMedian, requests, notifications, bytesPerTurn}
-)
 
 var changeMetrics = []metric{handMedian, handTail, requests, notifications, clientCPU}
 
@@ -86,7 +67,7 @@ func selectScenarios(kinds string, duration time.Duration) ([]scenario, error) {
 	var chosen []scenario
 	for _, s := range scenarios {
 		if kinds == "" || slices.Contains(strings.Split(kinds, ","), s.kind) {
-			s.load.Duration, s.load.Kind = duration, s.kind
+			s.load.Duration = duration
 			chosen = append(chosen, s)
 		}
 	}

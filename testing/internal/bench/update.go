@@ -39,11 +39,7 @@ var tables = map[string]interface {
 		peers:     []string{"self", "zklock"},
 		metrics:   []metric{turnsPerSecond, requests, bytesPerTurn, heapPerWaiter},
 	},
-	"values": tableSpec{scenarios: valueKinds, peers: []string{"self-values", "curator-values"}},
-	"requests": requestTable{
-		uncontended, contended, oneProcess, queue, readWrite, semaphore, many, counter, doubleBarrier,
-		itemsFifo, itemsLocked, itemsPriority, itemsDelay, itemsID, itemsSimple,
-	},
+	"requests": requestTable{uncontended, contended, oneProcess, queue, readWrite, semaphore, many},
 }
 
 const (
@@ -54,7 +50,7 @@ const (
 // titles are the heads of columns, where the name of the peer does not say enough.
 var titles = map[string]string{
 	"self": "here", "self-verbs": "here", "self-handoff": "here, `WithLocalHandoff(100)`",
-	"self-values": "here", "curator-values": "Curator 5.4", "curator": "Curator 5.4", "zklock": "zk.Lock", "kazoo": "kazoo 2.8", "raw": "bare create and delete",
+	"curator": "Curator 5.4", "zklock": "zk.Lock", "kazoo": "kazoo 2.8", "raw": "bare create and delete",
 	"raw-verbs": "go-zookeeper", "java-verbs": "ZooKeeper's Java client, asynchronous",
 }
 
@@ -205,14 +201,6 @@ func (s scenario) label() string {
 		return fmt.Sprintf("turns of %d clients with %d leases", s.load.Clients, s.load.Leases)
 	case s.kind == many:
 		return grouped(float64(s.load.Locks)) + " locks of one client"
-	case s.kind == counter && s.load.Goroutines == 1:
-		return fmt.Sprintf("increments of %d clients", s.load.Clients)
-	case s.kind == counter:
-		return fmt.Sprintf("increments of %s of one client", goroutines)
-	case s.kind == doubleBarrier:
-		return fmt.Sprintf("rounds of %s members", grouped(float64(s.load.Clients*s.load.Goroutines)))
-	case s.load.Items > 0:
-		return strings.TrimPrefix(s.kind, "items-") + ", put and consumed"
 	case isBulk(s.kind):
 		return fmt.Sprintf("%s of %s paths", s.kind, grouped(float64(s.load.Paths)))
 	default:
