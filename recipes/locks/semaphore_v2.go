@@ -156,17 +156,18 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	e := entry{driver: s.leases.driver, wants: n, wait: wait}
 	err = s.leases.observed(ctx, s.path, e, func(ctx context.Context, e entry) (err error) {
 		if n == 1 { // without a turn, for which others may wait as long as the lease is left
-			e.adopts = true
-			if h, _, _ := s.leases.enterOnce(ctx, e); h != nil {
+			left := e
+			left.adopts = true
+			// Whatever its error says, the way below meets, too.
+			if h, _, _ := s.leases.enterOnce(ctx, left); h != nil {
 				leases = []*Lease{h.newLease(h.l)}
 				return nil
 			}
-			e.adopts = false
 		}
-		if n == 1 && !wait {
-			leases, err = s.try(ctx, e)
-		} else {
+		if n > 1 || wait {
 			leases, err = s.takeTurns(ctx, n, e)
+		} else {
+			leases, err = s.try(ctx, e)
 		}
 		return err
 	})
