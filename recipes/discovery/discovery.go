@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/nodes"
@@ -45,6 +46,7 @@ type ServiceDiscovery[T any] struct {
 	path       string
 	serializer Serializer[T]
 	telemetry  *telemetry
+	edits      *listen.Set[ServiceInstance[T]]
 
 	mu         sync.Mutex
 	registered map[string]*registration[T] // by the path of the instance, until its znode is gone
@@ -103,6 +105,9 @@ func NewServiceDiscovery[T any](client *framework.Framework, path string, serial
 	return &ServiceDiscovery[T]{
 		client: client, path: path, serializer: serializer, telemetry: measures, registered: map[string]*registration[T]{},
 		told: map[string]leaving{},
+		edits: listen.New[ServiceInstance[T]](listen.OnPanic(func(recovered any, stack []byte) {
+			client.Logger().Error("a listener of edits panicked", logPath, path, "panic", recovered, "stack", string(stack))
+		})),
 	}, nil
 }
 
@@ -143,7 +148,11 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 		return err
 	}
 	path := d.pathOf(instance.Name, instance.ID)
-	node, err := nodes.NewPersistentNode(d.client, path, mode, data)
+	var opts []nodes.Option
+	if d.edits.Len() > 0 {
+		opts = append(opts, nodes.WithEdits(func(data []byte) bool { return d.edited(path, instance, data) }))
+	}
+	node, err := nodes.NewPersistentNode(d.client, path, mode, data, opts...)
 	if err != nil {
 		return err
 	}
@@ -163,6 +172,28 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 		return d.giveUp(ctx, path, entry, err)
 	}
 	return nil
+}
+
+// OnEdit calls listener with each own instance that another client has changed, for example an operator who has
+// disabled it. Instances that are registered after the first OnEdit then keep the change when they are registered again, as with
+// watchInstances of Curator. The next [ServiceDiscovery.Update] replaces it. A change that cannot be read, or that has another name, id
+// or type, is logged and not kept. The calls are in order, on a goroutine of their own; see package listen.
+func (d *ServiceDiscovery[T]) OnEdit(listener func(ServiceInstance[T])) *listen.Registration {
+	return d.edits.Add(listener)
+}
+
+// edited reports whether the data that another client has written is a form of the instance.
+func (d *ServiceDiscovery[T]) edited(path string, own ServiceInstance[T], data []byte) bool {
+	instance, err := d.deserialize(data)
+	if err == nil && (instance.Name != own.Name || instance.ID != own.ID || instance.Type != own.Type) {
+		err = fmt.Errorf("%s %s of %s, expected %s %s of %s", instance.Type, instance.ID, instance.Name, own.Type, own.ID, own.Name)
+	}
+	if err != nil {
+		d.client.Logger().Warn("a client has changed an own instance to what cannot be kept", logPath, path, "error", err)
+		return false
+	}
+	d.edits.Notify(instance)
+	return true
 }
 
 // Put writes the znode of a static or permanent instance for another process, and keeps nothing: the instance stays

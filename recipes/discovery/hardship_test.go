@@ -177,6 +177,7 @@ func removing(s *hardship.Stage) func(context.Context) error {
 
 func updating(s *hardship.Stage) func(context.Context) error {
 	c := newScene(s)
+	c.ours.OnEdit(func(instance) {})
 	i := c.registered(c.ours)
 	port := 9090
 	i.Port = &port

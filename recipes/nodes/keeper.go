@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/cenkalti/backoff/v4"
 
@@ -26,6 +27,7 @@ type keeper struct {
 	sessions  map[int64]bool // the sessions in which a creation was sent since the znode was last ours
 	pause     attempt.Pause  // since the znode stood with the newest data
 	history   int64          // in which the data was written or found, see framework.Framework.History
+	version   int32          // of the znode with that data
 }
 
 // run keeps the znode until ctx ends, then removes it.
@@ -127,16 +129,23 @@ func (k *keeper) step(ctx context.Context) error {
 	k.sessions[stat.EphemeralOwner] = true
 	data, newest, written := k.wanted()
 	history := k.client.History()
-	if written == newest && k.history != history {
-		// Servers that were restored may have older data.
-		if have, err := k.client.Get(ctx, path); err == nil && bytes.Equal(have, data) {
-			k.history = history
-		} else {
+	var now framework.Stat
+	if restored := k.history != history; written == newest && (restored || k.cfg.edited != nil && k.version != stat.Version) {
+		have, err := k.client.Get(ctx, path, framework.StoringStatIn(&now))
+		switch {
+		case err == nil && bytes.Equal(have, data):
+			k.history, k.version = history, now.Version
+		case restored: // the servers may have older data
 			written = 0
+		case err == nil:
+			k.version = now.Version
+			k.adopt(have, newest)
+		case mayPass(err):
+			return err
 		}
 	}
 	if written != newest {
-		if err := k.client.Set(ctx, path, data, framework.Idempotent()); err != nil {
+		if err := k.client.Set(ctx, path, data, framework.Idempotent(), framework.StoringStatIn(&now)); err != nil {
 			if errors.Is(err, framework.ErrNoNode) {
 				return nil // deleted in between, which the next step sees
 			}
@@ -148,13 +157,25 @@ func (k *keeper) step(ctx context.Context) error {
 			}
 			return err
 		}
-		k.history = history
+		k.history, k.version = history, now.Version
 		k.stands(path, newest)
 		return nil
 	}
 	k.stands(path, written)
 	k.wait(ctx, watch)
 	return nil
+}
+
+// adopt takes the write of another client for this node's data, unless a SetData has come since.
+func (k *keeper) adopt(data []byte, newest int) {
+	if !k.cfg.edited(slices.Clone(data)) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.newest == newest {
+		k.data = data
+	}
 }
 
 // fits reports whether a znode is of the kind that must be: an ephemeral one
@@ -227,7 +248,7 @@ func (k *keeper) create(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	k.stood, k.history = true, history
+	k.stood, k.history, k.version = true, history, 0
 	k.stands(created, newest)
 	return nil
 }
@@ -294,7 +315,7 @@ func (k *keeper) exchange(ctx context.Context, path string, deletion framework.O
 	history := k.client.History()
 	_, err := k.client.Transact(ctx, deletion, framework.CreateOp(path, data, k.options(k.kind.plain)...))
 	if err == nil {
-		k.stood, k.history = true, history
+		k.stood, k.history, k.version = true, history, 0
 		k.stands(path, newest)
 	}
 	return err

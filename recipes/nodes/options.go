@@ -25,6 +25,7 @@ type config struct {
 	acl       []framework.ACL
 	ttl       time.Duration
 	stays     bool // Close leaves the znode
+	edited    func(data []byte) bool
 }
 
 func newConfig(opts []Option) (config, error) {
@@ -79,6 +80,21 @@ func WithTTL(ttl time.Duration) Option {
 
 // maxTTL is the longest time to live that [framework.WithTTL] takes.
 const maxTTL = (1<<40 - 1) * time.Millisecond
+
+// WithEdits calls edited when another client has written to the znode, such as an operator. If edited returns true,
+// the node takes over the data: the znode is created again with it. The next [PersistentNode.SetData]
+// replaces it. A write to a znode that ends before this client has heard of the write is lost. edited must not block, and must not call
+// the node. Each write of another client costs one read. Default: such a write stays only until the znode is
+// created again.
+func WithEdits(edited func(data []byte) bool) Option {
+	return optionFunc(func(c *config) error {
+		if edited == nil {
+			return errors.New("WithEdits(nil), expected a function that is told what another client has written")
+		}
+		c.edited = edited
+		return nil
+	})
+}
 
 // kind is what a create mode means for a node.
 type kind struct {
