@@ -99,7 +99,7 @@
 //   - An instance keeps its node over a reconnect of the same session; Curator
 //     deletes it and creates it again.
 //   - There is no DiscoveryPathConstructor: an instance is at <base>/<name>/<id>, where all clients
-//     of a service look. NewInstance wants an address, as no choice among those of a machine is
-//     right everywhere.
+//     of a service look. NewInstance wants an address, which [LocalAddress] may choose.
+//     [ServiceDiscovery.OnEdit] has what watchInstances(true) does.
 //   - "enabled" is written on demand, as by Curator's JsonInstanceSerializer.
 package discovery

@@ -6,3 +6,6 @@ import "math/rand/v2"
 
 // RandomFrom is Random with random numbers of the test.
 func RandomFrom(r *rand.Rand) Strategy { return random{r.IntN} }
+
+// LocalAddressOf is what LocalAddress chooses among the addresses of a machine.
+var LocalAddressOf = localAddress

@@ -8,6 +8,8 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -87,6 +89,31 @@ func NewInstance[T any](name, address string, port int) ServiceInstance[T] {
 		instance.Port = &port
 	}
 	return instance
+}
+
+// LocalAddress returns an address of this machine for [NewInstance], as Curator has it by default: the first one that
+// other machines may reach, so neither a loopback nor a link-local one. IPv4 comes before IPv6. On a machine with
+// several networks say which address is meant instead.
+func LocalAddress() (string, error) {
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		return "", fmt.Errorf("discovery: addresses of this machine: %w", err)
+	}
+	return localAddress(all)
+}
+
+func localAddress(all []net.Addr) (string, error) {
+	var found []netip.Addr
+	for _, a := range all {
+		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().IsGlobalUnicast() {
+			found = append(found, prefix.Addr())
+		}
+	}
+	if len(found) == 0 {
+		return "", fmt.Errorf("discovery: this machine has the addresses %v, expected one that other machines may reach", all)
+	}
+	i := max(0, slices.IndexFunc(found, netip.Addr.Is4))
+	return found[i].String(), nil
 }
 
 // BuildURI returns the URI that the instance's specification describes, "" if it has

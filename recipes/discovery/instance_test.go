@@ -4,6 +4,7 @@ package discovery_test
 
 import (
 	"encoding/json"
+	"net"
 	"testing"
 	"time"
 
@@ -179,5 +180,29 @@ func TestInstanceIsReadAsJavaReadsIt(t *testing.T) {
 	} {
 		_, err := discovery.JSONSerializer[any]{}.Deserialize([]byte(`{"name":"n","id":"i",` + field + `}`))
 		require.ErrorContains(t, err, "discovery: ", field)
+	}
+}
+
+func TestInstanceLocalAddressIsOneThatOtherMachinesMayReach(t *testing.T) {
+	for want, all := range map[string][]string{
+		"10.0.0.7":  {"127.0.0.1/8", "169.254.1.1/16", "fd00::2/64", "10.0.0.7/24", "10.1.0.7/24"},
+		"192.0.2.2": {"::1/128", "192.0.2.2/24"},
+		"fd00::2":   {"127.0.0.1/8", "fe80::1/64", "fd00::2/64"},
+	} {
+		var addrs []net.Addr
+		for _, a := range all {
+			ip, network, err := net.ParseCIDR(a)
+			require.NoError(t, err)
+			addrs = append(addrs, &net.IPNet{IP: ip, Mask: network.Mask})
+		}
+		got, err := discovery.LocalAddressOf(addrs)
+		require.NoError(t, err)
+		require.Equal(t, want, got)
+	}
+	_, err := discovery.LocalAddressOf([]net.Addr{&net.IPNet{IP: net.IPv4(127, 0, 0, 1).To4(), Mask: net.CIDRMask(8, 32)}})
+	require.ErrorContains(t, err, "127.0.0.1/8")
+	if got, err := discovery.LocalAddress(); err == nil { // a machine may have no network
+		require.NotNil(t, net.ParseIP(got))
+		require.False(t, net.ParseIP(got).IsLoopback())
 	}
 }
