@@ -60,26 +60,21 @@ func proclaim(ctx context.Context, client *framework.Framework, lease *locks.Lea
 		var stat framework.Stat
 		before, err := client.Get(ctx, path, framework.StoringStatIn(&stat))
 		switch {
+		case errors.Is(err, framework.ErrNoNode): // the leadership is over, which the lease is about to learn
+			<-ctx.Done()
+			return attempt.Interrupted(ctx)
 		case err != nil:
-			return lostOr(lease, err)
+			return err
 		case (locks.Participant{Identity: string(before)}).RevocationRequested():
 			return ErrRevoked
 		case bytes.Equal(before, value): // perhaps by a write whose reply was lost
 			return nil
 		}
 		err = client.Set(ctx, path, value, framework.WithVersion(stat.Version), framework.Idempotent())
-		if !errors.Is(err, framework.ErrBadVersion) {
-			return lostOr(lease, err)
+		if !errors.Is(err, framework.ErrBadVersion) && !errors.Is(err, framework.ErrNoNode) {
+			return err
 		}
 	}
-}
-
-// lostOr returns the loss of the leadership, if that is why a request has failed.
-func lostOr(lease *locks.Lease, err error) error {
-	if lost := lease.Err(); err != nil && lost != nil && !errors.Is(err, lost) {
-		return fmt.Errorf("%w: %w", lost, err)
-	}
-	return err
 }
 
 // HealthHandler answers every request with this candidate's part in the election as JSON. The role

@@ -94,6 +94,38 @@ func TestProclaimEndsWithTheLeadership(t *testing.T) {
 	})
 }
 
+// TestProclaimOfALeaderWhoseNodeIsGoneTellsTheLoss, whether the lease has heard of it or not.
+func TestProclaimOfALeaderWhoseNodeIsGoneTellsTheLoss(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		latch := started(t, client)
+		for _, op := range []zkserver.OpCode{zkserver.OpGetData, zkserver.OpSetData} {
+			lease := awaitLeadership(t, latch)
+			asked := make(chan struct{})
+			remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == op && r.SessionID == client.Session().ID() {
+					return zkserver.HoldUntil(asked)
+				}
+				return zkserver.Pass
+			})
+			result := make(chan error, 1)
+			go func() { result <- latch.Proclaim(t.Context(), []byte("value")) }()
+			synctest.Wait()
+			go func() {
+				defer close(asked)
+				if err := other.Delete(t.Context(), lease.Path()); err != nil {
+					t.Error(err)
+				}
+			}()
+			var lost *locks.LostError
+			require.ErrorAs(t, <-result, &lost)
+			remove()
+			<-lease.Done()
+		}
+	})
+}
+
 // TestProclaimWritesOverNoRequestToResign that comes between its read and its write.
 func TestProclaimWritesOverNoRequestToResign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -134,16 +166,40 @@ func TestProclaimBadInput(t *testing.T) {
 	require.ErrorIs(t, latch.Proclaim(t.Context(), make([]byte, 2<<20)), framework.ErrTooLarge)
 }
 
+func healthOf(t *testing.T, l *leader.LeaderLatch) (status int, body string) {
+	t.Helper()
+	answer := httptest.NewRecorder()
+	l.HealthHandler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
+	return answer.Code, answer.Body.String()
+}
+
+// TestHealthOfALeaderWithoutAConnection: it leads while its leadership is valid.
+func TestHealthOfALeaderWithoutAConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
+		latch := started(t, client)
+		lease := awaitLeadership(t, latch)
+		allow := server.Refuse()
+		defer allow()
+		server.Cut(client.Session().ID(), 1)
+		time.Sleep(time.Second)
+		require.Error(t, client.Health().Err)
+		status, body := healthOf(t, latch)
+		require.Equal(t, 200, status)
+		require.Contains(t, body, `{"role":"leader","term":`)
+		<-lease.Done()
+		status, _ = healthOf(t, latch)
+		require.Equal(t, 503, status)
+	})
+}
+
 // TestHealthOfAnElection: the handler tells leader, candidate and outage apart.
 func TestHealthOfAnElection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server)
-		ask := func(l *leader.LeaderLatch) (int, string) {
-			answer := httptest.NewRecorder()
-			l.HealthHandler().ServeHTTP(answer, httptest.NewRequestWithContext(t.Context(), "GET", "/", nil))
-			return answer.Code, answer.Body.String()
-		}
+		ask := func(l *leader.LeaderLatch) (int, string) { return healthOf(t, l) }
 		first := started(t, client)
 		awaitLeadership(t, first)
 		other := zktest.Client(t, server)

@@ -48,6 +48,8 @@ func TestTelemetryOfAnElection(t *testing.T) {
 		require.NoError(t, latch.Start())
 		zktest.Await(t, seen, "the leader")
 		lease := awaitLeadership(t, latch)
+		require.NoError(t, latch.Proclaim(ctx, []byte("a value is no other leader")))
+		zktest.Await(t, seen, "the value")
 		synctest.Wait()
 
 		values = reader.Values(t)
