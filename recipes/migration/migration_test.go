@@ -6,10 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -268,18 +271,55 @@ func TestMigrationHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t,
 
 func TestMigrationHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, migrationCalls, nil) }
 
-var migrationCalls = []hardship.Call{{
-	Name: "Migrate", Of: []string{"Manager.Migrate"}, Requests: 19, May: framework.OutcomeUnknown,
-	Prepare: func(s *hardship.Stage) func(context.Context) error {
+var migrationCalls = []hardship.Call{
+	{
+		Name: "Migrate", Of: []string{"Manager.Migrate"}, Requests: 19, May: framework.OutcomeUnknown,
+		Prepare: migrating(func(path string) migration.Migration {
+			return migration.Migration{migration.SetData(path, []byte("1")), migration.Create(path+"/item", nil)}
+		}),
+	},
+	{
+		Name: "Migrate, every operation", Of: []string{"Manager.Migrate"}, Requests: 19, May: framework.OutcomeUnknown,
+		Prepare: migrating(func(path string) migration.Migration {
+			return migration.Migration{
+				migration.Check(path, 0),
+				migration.SetData(path, []byte("1")).WithVersion(0).Compressed(),
+				migration.Create(path+"/container", nil).WithMode(framework.Container),
+				migration.Create(path+"/short", nil).WithMode(framework.PersistentWithTTL).WithTTL(time.Hour),
+				migration.Create(path+"/short-", nil).WithMode(framework.PersistentSequentialWithTTL).WithTTL(time.Hour),
+				migration.Create(path+"/item-", nil).WithMode(framework.PersistentSequential).WithACL(zk.WorldACL(zk.PermAll)...),
+				migration.Delete(path + "/container").WithVersion(0),
+			}
+		}),
+	},
+}
+
+// migrating applies a migration that sets the data of a folder and creates an item there, once.
+func migrating(of func(path string) migration.Migration) func(*hardship.Stage) func(context.Context) error {
+	return func(s *hardship.Stage) func(context.Context) error {
 		_, err := s.Theirs.Create(context.Background(), s.Path, nil)
 		require.NoError(s.T, err)
 		require.NoError(s.T, s.Theirs.CreateContainers(context.Background(), s.Path+"/meta"))
 		m, err := migration.NewManager(s.Ours, s.Path+"/locks")
 		require.NoError(s.T, err)
+		s.End = func(err error) { requireOnce(s, err) }
 		return func(ctx context.Context) error {
-			return m.Migrate(ctx, migration.Set{ID: "x", MetadataPath: s.Path + "/meta", Migrations: []migration.Migration{
-				{migration.SetData(s.Path, []byte("1"))},
-			}})
+			return m.Migrate(ctx, migration.Set{ID: "x", MetadataPath: s.Path + "/meta", Migrations: []migration.Migration{of(s.Path)}})
 		}
-	},
-}}
+	}
+}
+
+// requireOnce checks that a migration is applied whole or not at all, and not twice.
+func requireOnce(s *hardship.Stage, failure error) {
+	s.T.Helper()
+	stat, err := s.Theirs.Exists(context.Background(), s.Path)
+	require.NoError(s.T, err, s.Name)
+	names, err := s.Theirs.Children(context.Background(), s.Path)
+	require.NoError(s.T, err, s.Name)
+	ran, err := s.Theirs.Children(context.Background(), s.Path+"/meta")
+	require.NoError(s.T, err, s.Name)
+	items := slices.DeleteFunc(names, func(name string) bool { return !strings.HasPrefix(name, "item") })
+	if failure == nil && !s.Crowd && len(ran) != 1 || len(ran) != int(stat.Version) || len(ran) != len(items) {
+		s.T.Errorf("%s: it ran %d times, and has made %v and version %d, after %v", s.Name, len(ran), items, stat.Version, failure)
+	}
+}
