@@ -387,6 +387,7 @@
 //	runSafe, executors of listeners             none: each listener has a goroutine, see package listen
 //	connectionStateErrorPolicy                  WithErrorPolicy
 //	  Standard-, SessionConnectionStateErrorPolicy  StandardErrorPolicy, SessionErrorPolicy
+//	  a policy of one's own                     SessionErrorPolicy, and a listener of OnConnectionState that releases
 //	  none                                      QuorumErrorPolicy, WithServerTiming
 //	simulatedSessionExpirationPercent           none: Lost comes by Session.Deadline
 //	connectionTimeoutMs, sessionTimeoutMs       WithConnectionTimeout, WithSessionTimeout

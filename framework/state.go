@@ -130,6 +130,9 @@ func (s ConnectionState) IsConnected() bool {
 // ErrorPolicy determines which trouble ends a client's holds, such as locks and
 // leadership. It corresponds to Curator's ConnectionStateErrorPolicy.
 //
+// No hold outlasts the session's [Session.Deadline], so a policy of a program's own could only end holds earlier. Such a
+// program takes SessionErrorPolicy, and releases its leases in a listener of [Framework.OnConnectionState].
+//
 // The zero value is [StandardErrorPolicy].
 type ErrorPolicy int
 

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -21,6 +22,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -368,6 +370,44 @@ func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
 		var lost *locks.LostError
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
+	})
+}
+
+// TestLeasePolicyOfOnesOwn: a listener ends holds after an interruption of two seconds, long before the deadline.
+func TestLeasePolicyOfOnesOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
+		lease := acquire(t, newMutex(t, client, "/locks/own"))
+		released := make(chan error, 10)
+		interrupt := func(d time.Duration) {
+			patience := new(time.Timer)
+			defer client.OnConnectionState(func(s framework.ConnectionState) {
+				if s == framework.Suspended {
+					patience = time.AfterFunc(2*time.Second, func() { released <- lease.Release(t.Context()) })
+				} else {
+					patience.Stop()
+				}
+			}).Remove()
+			allow := server.Refuse()
+			server.Cut(client.Session().ID(), 1)
+			time.Sleep(d)
+			allow()
+			time.Sleep(time.Minute)
+		}
+		interrupt(time.Second)
+		require.NoError(t, lease.Err())
+		began := time.Now()
+		go func() {
+			<-lease.Done()
+			released <- nil
+			if held := time.Since(began); held < 2*time.Second || held > 3*time.Second {
+				t.Errorf("the hold has lasted for %v of the interruption, expected two seconds", held)
+			}
+		}()
+		interrupt(4 * time.Second)
+		require.NoError(t, zktest.Await(t, released, "the end"))
+		require.NoError(t, zktest.Await(t, released, "the release"))
 	})
 }
 
