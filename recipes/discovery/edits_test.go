@@ -25,7 +25,9 @@ func edit(t *testing.T, client *framework.Framework, change func(string) string)
 	require.NoError(t, client.Set(zktest.Context(t), "/services/orders/a", []byte(change(string(data)))))
 }
 
-func disabled(data string) string { return strings.Replace(data, `"enabled":true`, `"enabled":false`, 1) }
+func disabled(data string) string {
+	return strings.Replace(data, `"enabled":true`, `"enabled":false`, 1)
+}
 
 func TestEditedInstanceStaysAsAnOperatorHasMadeItOnRequest(t *testing.T) {
 	t.Parallel()

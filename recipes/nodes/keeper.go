@@ -127,24 +127,17 @@ func (k *keeper) step(ctx context.Context) error {
 	k.stood = true
 	clear(k.sessions)
 	k.sessions[stat.EphemeralOwner] = true
-	data, newest, written := k.wanted()
 	history := k.client.History()
-	var now framework.Stat
-	if restored := k.history != history; written == newest && (restored || k.cfg.edited != nil && k.version != stat.Version) {
-		have, err := k.client.Get(ctx, path, framework.StoringStatIn(&now))
-		switch {
-		case err == nil && bytes.Equal(have, data):
-			k.history, k.version = history, now.Version
-		case restored: // the servers may have older data
-			written = 0
-		case err == nil:
-			k.version = now.Version
-			k.adopt(have, newest)
-		case mayPass(err):
-			return err
-		}
+	isOlder, err := k.compare(ctx, path, history, stat)
+	if err != nil {
+		return err
+	}
+	data, newest, written := k.wanted()
+	if isOlder {
+		written = 0
 	}
 	if written != newest {
+		var now framework.Stat
 		if err := k.client.Set(ctx, path, data, framework.Idempotent(), framework.StoringStatIn(&now)); err != nil {
 			if errors.Is(err, framework.ErrNoNode) {
 				return nil // deleted in between, which the next step sees
@@ -164,6 +157,29 @@ func (k *keeper) step(ctx context.Context) error {
 	k.stands(path, written)
 	k.wait(ctx, watch)
 	return nil
+}
+
+// compare reads the znode if servers that were restored may have older data, or if another client may have written.
+func (k *keeper) compare(ctx context.Context, path string, history int64, stat *framework.Stat) (isOlder bool, err error) {
+	data, newest, written := k.wanted()
+	restored := k.history != history
+	if written != newest || !restored && (k.cfg.edited == nil || k.version == stat.Version) {
+		return false, nil
+	}
+	var now framework.Stat
+	have, err := k.client.Get(ctx, path, framework.StoringStatIn(&now))
+	switch {
+	case err == nil && bytes.Equal(have, data):
+		k.history, k.version = history, now.Version
+	case restored:
+		return true, nil
+	case err == nil:
+		k.version = now.Version
+		k.adopt(have, newest)
+	case mayPass(err):
+		return false, err
+	}
+	return false, nil
 }
 
 // adopt takes the write of another client for this node's data, unless a SetData has come since.

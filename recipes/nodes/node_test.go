@@ -567,7 +567,7 @@ func TestSequentialNodeDrawsAnotherNumberWhenItsOwnIsTaken(t *testing.T) {
 				require.Equal(t, "first", string(data))
 				require.NoError(t, node.Close())
 				requireTheirs(t, other, path+"0000000001")
-				require.Len(t, children(t, other), 1)
+				require.Eventually(t, func() bool { return len(children(t, other)) == 1 }, limit, time.Millisecond, "it is deleted in the background")
 			})
 		})
 	}
