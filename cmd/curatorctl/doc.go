@@ -93,7 +93,7 @@
 // ZooKeeper and cut long cells; -o wide cuts them later. The verb get writes data as it is.
 //
 // An access control list is scheme:id:perms,... with a backslash before each comma and backslash
-// of an id. In JSON it is an array of objects with scheme, id and perms.
+// of an id. In JSON it is an array of objects with scheme, id and perms. zkCli sets such lists.
 //
 // # Exit status
 //
@@ -115,9 +115,8 @@
 //
 // # Changing things
 //
-// Verbs are read-only unless their names say otherwise. acl changes a list if the command line has
-// one. The destructive verbs need -yes: rm -r, lock break, lock revoke, acl -r, reconfig and
-// import -overwrite. lock revoke replaces the data of the holder's node, as Curator does, so the name of
+// Verbs are read-only unless their names say otherwise. The destructive verbs need -yes: rm -r, lock break,
+// lock revoke and import -overwrite. lock revoke replaces the data of the holder's node, as Curator does, so the name of
 // the holder is lost.
 //
 // The server masks digests in access control lists for clients without the ADMIN permission. If a
@@ -125,6 +124,6 @@
 // import gives each znode its list when it creates it. So the lists that it writes must let it
 // create znodes.
 //
-// If the standard error is a terminal, export, import and rm -r show their progress there. When a signal
-// ends them, they say how many znodes they have read, written or deleted. A second signal kills them.
+// When a signal ends export, import or rm -r, they say how many znodes they have read, written or deleted. A second
+// signal kills them.
 package main

@@ -255,8 +255,7 @@ func unknown(words []string) error {
 	} else {
 		words = words[:1]
 	}
-	typed := strings.Join(words, " ")
-	return usage("unknown verb %q; %s", typed, suggestion(typed))
+	return usage("unknown verb %q; see curatorctl help", strings.Join(words, " "))
 }
 
 // findVerb returns the verb at the beginning of the arguments, and what follows.

@@ -5,7 +5,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,7 +13,6 @@ import (
 	"path"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -156,7 +154,6 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 	parents := fs.Bool("p", false, "create missing parents")
 	sequential := fs.Bool("s", false, "have the server append a number")
 	container := fs.Bool("container", false, "create a container, which goes after its last child")
-	list := textFlag(fs, "a", "access control `list`, scheme:id:perms,...; default: world:anyone:rwcda")
 	ttl := timeFlag(fs, "ttl", "`time` without a change after which the server may delete the znode")
 	return func(ctx context.Context, c *call) error {
 		data, err := c.input(ctx, []byte{})
@@ -164,13 +161,6 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 			return err
 		}
 		var opts []framework.CreateOption
-		if *list != "" {
-			entries, err := givenACL(*list)
-			if err != nil {
-				return usage("create: -a: %w", err)
-			}
-			opts = append(opts, framework.WithACL(entries...))
-		}
 		if *parents {
 			opts = append(opts, framework.CreatingParentsIfNeeded())
 		}
@@ -251,7 +241,7 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 		}
 		levels[depth] = append(levels[depth], framework.DeleteOp(z.Path, framework.Quietly()))
 	}
-	progress := c.newProgress("deleted", len(nodes))
+	progress := &progress{verb: "deleted", total: len(nodes)}
 	for _, level := range slices.Backward(levels) {
 		for ops := range slices.Chunk(level, removeWindow) {
 			var failed error
@@ -259,7 +249,7 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 			for _, r := range results {
 				switch {
 				case r.Err == nil:
-					progress.add()
+					progress.done.Add(1)
 				case !errors.Is(r.Err, framework.ErrNotEmpty): // one with new children goes last
 					failed = r.Err
 				}
@@ -296,48 +286,6 @@ func verbStat(*flag.FlagSet) func(context.Context, *call) error {
 			{"owner", z.EphemeralOwner},
 		})
 	}
-}
-
-func verbTree(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		root := c.arg(0, "/")
-		nodes, err := inspect.Tree(ctx, c.client, root)
-		if err != nil {
-			return err
-		}
-		depth := len(framework.PathNames(root))
-		for _, z := range nodes {
-			line := printable(z.Path)
-			if names := framework.PathNames(z.Path); len(names) > depth {
-				line = strings.Repeat("  ", len(names)-depth) + printable(names[len(names)-1])
-			}
-			switch {
-			case c.output == "json":
-				if err := c.json(jsonOf(z)); err != nil {
-					return err
-				}
-				continue
-			case z.Err != nil:
-				line += "  (may not be read)"
-			case z.Stat.EphemeralOwner != 0:
-				line += "  " + inspect.SessionText(z.Stat.EphemeralOwner)
-			case c.output == "wide":
-				line += fmt.Sprintf("  %s, %d bytes, version %d", modeOf(z.Stat), z.Stat.DataLength, z.Stat.Version)
-			}
-			if err := c.println(line); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-}
-
-// jsonOf returns what is written of a znode in JSON: only path and error if it may not be read.
-func jsonOf(z inspect.Znode) any {
-	if z.Err != nil {
-		return map[string]string{"path": z.Path, "error": z.Err.Error()}
-	}
-	return newZnode(z.Path, z.Data, z.Stat)
 }
 
 func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
@@ -379,56 +327,4 @@ func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
 		}
 		return c.lines(found)
 	}
-}
-
-// verbWatch writes a line for each change.
-func verbWatch(fs *flag.FlagSet) func(context.Context, *call) error {
-	recursive := fs.Bool("r", false, "watch the znodes below it, too")
-	count := numberFlag(fs, "count", "`number` of changes after which to end; 0, the default, for no end", 0, 0)
-	return func(ctx context.Context, c *call) error {
-		mode := framework.WatchPersistent
-		if *recursive {
-			mode = framework.WatchPersistentRecursive
-		}
-		watch, err := c.client.AddWatch(ctx, c.args[0], mode)
-		if err != nil {
-			return err
-		}
-		defer watch.Cancel()
-		ctx, stop := context.WithCancelCause(ctx)
-		defer stop(nil)
-		seen, enough := 0, errors.New("enough")
-		registration := watch.OnEvent(func(e framework.Event) {
-			if ctx.Err() != nil {
-				return
-			}
-			if err := c.writeEvent(e); err != nil {
-				stop(err)
-			}
-			if seen++; seen == *count {
-				stop(enough)
-			}
-		})
-		defer registration.Remove()
-		c.complainf("watching %s\n", printable(c.args[0]))
-		select {
-		case <-watch.Done():
-			return watch.Err()
-		case <-ctx.Done():
-			if err := context.Cause(ctx); !errors.Is(err, enough) {
-				return err
-			}
-			return nil
-		}
-	}
-}
-
-func (c *call) writeEvent(e framework.Event) error {
-	kind := map[framework.EventType]string{
-		1: "created", 2: "deleted", 3: "changed", 4: "children", framework.EventResync: "may have changed",
-	}[e.Type]
-	if c.output == "json" {
-		return json.NewEncoder(c.stdout).Encode(map[string]string{"event": kind, "path": e.Path})
-	}
-	return c.println(kind + "  " + printable(e.Path))
 }
