@@ -107,7 +107,7 @@ func (e *Ensemble) send(from, to *member, do func()) {
 	}
 	l.last = arrives
 	e.schedule(arrives, to, func() {
-		if l.cuts > 0 {
+		if l.cuts > 0 || len(l.held) > 0 { // what was held comes first
 			l.held = append(l.held, do)
 			return
 		}
@@ -174,11 +174,13 @@ func (e *Ensemble) heal(from, to *member) {
 	if l.cuts--; l.cuts > 0 {
 		return
 	}
-	held := l.held
-	l.held = nil
-	for _, do := range held {
-		e.send(from, to, do)
-	}
+	e.at(l.delay, to, func() {
+		for len(l.held) > 0 && l.cuts == 0 {
+			do := l.held[0]
+			l.held = l.held[1:]
+			do()
+		}
+	})
 }
 
 // Delay has what one server sends to another arrive after d, in order. 0, the default, is at once.

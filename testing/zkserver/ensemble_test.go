@@ -527,6 +527,22 @@ func TestEnsembleLinkKeepsTheOrder(t *testing.T) {
 	})
 }
 
+// TestEnsembleLinkThatIsHealedKeepsTheOrder has one write arrive during a cut, and a later one on its way when the cut is healed.
+func TestEnsembleLinkThatIsHealedKeepsTheOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Server(2), connection{})
+		e.Delay(e.Leader(), e.Server(0), 100*time.Millisecond)
+		heal := e.CutOneWay(e.Leader(), e.Server(0))
+		c.must(t, opCreate, createBody("/q", "", 0))
+		time.Sleep(80 * time.Millisecond)
+		c.must(t, opCreate, createBody("/q/s-", "", 2))
+		time.Sleep(40 * time.Millisecond)
+		heal()
+		time.Sleep(time.Second)
+		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/q/s-0000000000"))
+	})
+}
+
 // TestEnsemblePausedLeaderExpiresNothing pauses a leader for longer than a session lasts, and less than its followers wait.
 func TestEnsemblePausedLeaderExpiresNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
