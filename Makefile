@@ -79,6 +79,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) -C $(WORKSHOP) test -v -run '^TestBench$$' -timeout 20m ./bench -every-peer
 	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
+	$(GO) test -v -run '^TestRandomHistories' -timeout 60m ./testing/zkserver -own-histories=$(PROGRAMS) -real-histories=200 -seed=$(SEED)
 	CURATOR_KEEPER=1 $(GO) test -short -timeout 60m ./recipes/...
 	CURATOR_FOLLOWER=1 $(GO) test -short -timeout 60m ./recipes/...
 	CURATOR_CHECKS=200 $(GO) test -race -skip 'Hardships|EveryFault' -timeout 60m ./recipes/locks
