@@ -138,7 +138,12 @@ func (f *Framework) adopt(
 		f.inheritance.end(f.root.full(path), adopted.Czxid != 0 || errors.Is(err, ErrNoNode))
 	}()
 	var stat Stat
-	left, err := f.Get(ctx, path, StoringStatIn(&stat), InSession(session))
+	left, err := f.Get(ctx, path, StoringStatIn(&stat), InSession(session), Undecompressed())
+	if f.compressed && err == nil { // the process before may not have compressed
+		if plain, bad := f.cfg.decompress(path, left); bad == nil {
+			left = plain
+		}
+	}
 	if _, name := SplitPath(path); err != nil || !accept(name, left) {
 		return Stat{}, err
 	}

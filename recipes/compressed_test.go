@@ -163,6 +163,35 @@ func TestCompressionOfARevocationDoesNotHideIt(t *testing.T) {
 	})
 }
 
+func TestCompressionOfARequestToResignDoesNotHideIt(t *testing.T) {
+	onMixed(t, func(t *testing.T, m mixed) {
+		latch, err := leader.NewLeaderLatch(m.compressed, "/leaders")
+		require.NoError(t, err)
+		require.NoError(t, latch.Start())
+		lease, err := latch.Await(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, m.uncompressed.Set(t.Context(), lease.Path(), []byte("__REVOKE__")))
+		require.ErrorIs(t, latch.Proclaim(t.Context(), []byte("value")), leader.ErrRevoked)
+		require.NoError(t, latch.Close())
+	})
+}
+
+func TestCompressionOfTheMarkerOfALostHolderDoesNotMatter(t *testing.T) {
+	onMixed(t, func(t *testing.T, m mixed) {
+		const delay = 7 * time.Second
+		for i, client := range []*framework.Framework{m.uncompressed, m.compressed} {
+			mutex, err := locks.NewInterProcessMutex(client, "/lock", locks.WithLockDelay(delay))
+			require.NoError(t, err)
+			began := time.Now()
+			lease, err := mutex.Acquire(t.Context())
+			require.NoError(t, err)
+			require.Equal(t, time.Duration(i)*delay, time.Since(began))
+			require.NoError(t, client.Close()) // with the lease
+			require.Error(t, lease.Err())
+		}
+	})
+}
+
 func TestCompressionOfABarrierDoesNotMatter(t *testing.T) {
 	t.Run("barrier", func(t *testing.T) {
 		onMixed(t, func(t *testing.T, m mixed) {

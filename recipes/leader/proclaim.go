@@ -58,7 +58,8 @@ func proclaim(ctx context.Context, client *framework.Framework, lease *locks.Lea
 		// On condition of the version, so that a request to resign is not written over, and a late
 		// write does not take back a newer value.
 		var stat framework.Stat
-		before, err := client.Get(ctx, path, framework.StoringStatIn(&stat))
+		before, err := client.Get(ctx, path, framework.StoringStatIn(&stat), framework.Undecompressed())
+		before = attempt.Plain(client, path, before) // a client without compression may ask for the leadership
 		switch {
 		case errors.Is(err, framework.ErrNoNode): // the leadership is over, which the lease is about to learn
 			<-ctx.Done()

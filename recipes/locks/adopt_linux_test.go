@@ -39,16 +39,16 @@ func withRestarts(t *testing.T, test func(t *testing.T, r *restarts)) {
 	})
 }
 
-func (r *restarts) start() {
-	r.client = zktest.Client(r.t, r.server, framework.WithSessionFile(r.file))
+func (r *restarts) start(opts ...framework.Option) {
+	r.client = zktest.Client(r.t, r.server, append(opts, framework.WithSessionFile(r.file))...)
 }
 
 // restart kills the program, and starts it again.
-func (r *restarts) restart() {
+func (r *restarts) restart(opts ...framework.Option) {
 	r.t.Helper()
 	session := r.client.Session().ID()
 	zktest.KillProcess(r.t, r.server, r.client)
-	r.start()
+	r.start(opts...)
 	require.Equal(r.t, session, r.client.Session().ID())
 }
 
@@ -95,6 +95,20 @@ func TestRestartedHolderStaysHolder(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRestartedHolderThatCompressesFromNowOn stays the holder.
+func TestRestartedHolderThatCompressesFromNowOn(t *testing.T) {
+	withRestarts(t, func(t *testing.T, r *restarts) {
+		before := acquire(t, newMutex(t, r.client, "/lock"))
+		for range 2 {
+			r.restart(framework.WithCompression())
+			lease := acquire(t, newMutex(t, r.client, "/lock"))
+			require.Equal(t, before.Token(), lease.Token())
+			time.Sleep(2 * adopting)
+			require.NoError(t, lease.Err())
+		}
+	})
 }
 
 // TestRestartedWaiterKeepsItsPlace between a holder and another waiter.

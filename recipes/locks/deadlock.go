@@ -66,7 +66,6 @@ type detection struct {
 	ctx   context.Context //nolint:containedctx // of one acquisition
 	end   context.CancelCauseFunc
 	token atomic.Int64 // of the node that waits; 0 before there is one
-	ended chan struct{}
 	timer *time.Timer
 }
 
@@ -76,14 +75,13 @@ func (l *lock) detect(ctx context.Context, wait bool) (with context.Context, d *
 	if l.cfg.deadlock == nil || !wait || callscope.Holder(ctx) == "" {
 		return ctx, nil
 	}
-	d = &detection{l: l, ended: make(chan struct{})}
+	d = &detection{l: l}
 	d.ctx, d.end = context.WithCancelCause(ctx)
 	d.timer = time.AfterFunc(l.cfg.deadlockAfter, d.run)
 	return d.ctx, d
 }
 
 func (d *detection) run() {
-	defer close(d.ended)
 	for d.ctx.Err() == nil {
 		if token := d.token.Load(); token != 0 {
 			if found := d.l.cfg.deadlock(d.ctx, d.l.client, token); found != nil {
@@ -112,9 +110,7 @@ func (d *detection) stop(err error) error {
 		err = dead
 	}
 	d.end(nil)
-	if !d.timer.Stop() {
-		<-d.ended
-	}
+	d.timer.Stop() // a search under way is not waited for: it may be slow to see the end of its context
 	return err
 }
 

@@ -90,6 +90,28 @@ func TestDeadlockDetectionEndsTheWait(t *testing.T) {
 	}
 }
 
+// TestDeadlockDetectionHoldsUpNoAcquisition: a search that does not heed its context delays neither the end of a wait nor a grant.
+func TestDeadlockDetectionHoldsUpNoAcquisition(t *testing.T) {
+	between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {
+		held := acquire(t, newMutex(t, second, "/b"))
+		outer := acquire(t, newMutex(t, first, "/a"))
+		done := make(chan struct{})
+		defer close(done)
+		mutex := newMutex(t, first, "/b", locks.WithDeadlockDetection(time.Second, func(context.Context, *framework.Framework, int64, time.Duration) (error, error) {
+			<-done
+			return nil, nil
+		}))
+		ctx, cancel := context.WithTimeout(outer.Context(t.Context()), time.Minute)
+		defer cancel()
+		_, err := mutex.Acquire(ctx)
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		next := acquireLater(outer.Context(t.Context()), mutex)
+		time.Sleep(time.Minute)
+		release(t, held)
+		release(t, await(t, next).lease)
+	})
+}
+
 // TestDeadlockDetectionBadInput is refused when the lock is made.
 func TestDeadlockDetectionBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))

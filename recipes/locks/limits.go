@@ -6,8 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/gocurator/curator/framework"
 )
@@ -67,51 +69,75 @@ const markerName = "holder"
 var errDelayOfMany = errors.New("WithLockDelay, expected with an InterProcessMutex only, " +
 	"or with a LockInternals for one lease whose driver takes no " + markerName + " for a contender")
 
-// delay is what a lock remembers of the marker that it has found last.
-type delay struct {
-	lasts time.Duration
+// found has the markers that clients have found. It outlives the value of a lock, as a program may make one for each try.
+var found = struct {
+	sync.Mutex
+	byLock map[foundBy]foundMarker
+}{byLock: make(map[foundBy]foundMarker)}
 
-	mu    sync.Mutex
-	of    [2]int64 // the czxid and the version
-	until time.Time
+// foundBy is a client, and the path of a lock at the server.
+type foundBy struct {
+	client weak.Pointer[framework.Framework] // without namespace
+	path   string
 }
 
-// left returns how long to wait because of a marker.
-func (d *delay) left(marker framework.Stat) time.Duration {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if of := [2]int64{marker.Czxid, int64(marker.Version)}; of != d.of {
-		d.of, d.until = of, time.Now().Add(d.lasts)
+type foundMarker struct {
+	czxid   int64
+	version int32
+	at      time.Time
+}
+
+// delayLeft returns how long to wait because of a marker.
+func (l *lock) delayLeft(marker framework.Stat) time.Duration {
+	client := l.client.WithoutNamespace()
+	by := foundBy{weak.Make(client), l.fullPath}
+	found.Lock()
+	defer found.Unlock()
+	last, ok := found.byLock[by]
+	if !ok {
+		runtime.AddCleanup(client, forgetFound, by)
 	}
-	return time.Until(d.until)
+	if last.czxid != marker.Czxid || last.version != marker.Version {
+		last = foundMarker{marker.Czxid, marker.Version, time.Now()}
+		found.byLock[by] = last
+	}
+	return time.Until(last.at.Add(l.cfg.delay))
+}
+
+func forgetFound(by foundBy) {
+	found.Lock()
+	defer found.Unlock()
+	delete(found.byLock, by)
 }
 
 // mark makes the marker name our node. It reports false without an error when it has waited.
 func (a *acquisition) mark(ctx context.Context) (ready bool, err error) {
-	if a.l.delayed == nil || a.marked {
+	if a.l.cfg.delay == 0 || a.marked {
 		return true, nil
 	}
 	client, path := a.l.client, framework.JoinPath(a.l.path, markerName)
-	ours := []framework.CreateOption{framework.Idempotent(), framework.InSession(a.session)}
+	ours := []framework.CreateOption{framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session)}
 	_, err = client.Create(ctx, path, []byte(a.name), ours...)
+	isNew := err == nil
 	var marker framework.Stat
 	var holder []byte
 	if errors.Is(err, framework.ErrNodeExists) {
-		holder, err = client.Get(ctx, path, framework.StoringStatIn(&marker))
+		holder, err = client.Get(ctx, path, framework.StoringStatIn(&marker), framework.Undecompressed())
 	}
 	switch {
 	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrSessionEnded):
 		return false, nodeGone(err) // the folder or the session is gone, or another client is at work
 	case err != nil:
 		return false, err
-	case holder == nil, string(holder) == a.name:
+	case isNew, string(holder) == a.name:
 		a.marked = true
 		return true, nil
 	}
-	if left := a.l.delayed.left(marker); left > 0 {
+	if left := a.l.delayLeft(marker); left > 0 {
 		return false, a.outlast(ctx, left)
 	}
-	err = client.Set(ctx, path, []byte(a.name), framework.WithVersion(marker.Version), framework.Idempotent(), framework.InSession(a.session))
+	err = client.Set(ctx, path, []byte(a.name),
+		framework.WithVersion(marker.Version), framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session))
 	if errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrSessionEnded) {
 		return false, nodeGone(err)
 	}

@@ -187,21 +187,23 @@ func TestLockDelayDoesNotFollowARelease(t *testing.T) {
 	})
 }
 
-// TestLockDelayOfATry: it does not wait, and succeeds once the delay is over.
+// TestLockDelayOfATry: it does not wait, and succeeds once the delay is over, also with a new value of the lock for each try.
 func TestLockDelayOfATry(t *testing.T) {
 	between(t, func(t *testing.T, server *zkserver.Server, first, second *framework.Framework) {
 		acquire(t, newMutex(t, first, "/lock", locks.WithLockDelay(lockDelay)))
 		losses["session killed"](t, server, first)
 		time.Sleep(time.Hour) // when the loss was is not known
-		mutex := newMutex(t, second, "/lock", locks.WithLockDelay(lockDelay))
-		_, err := mutex.TryAcquire(context.Background())
+		try := func() (*locks.Lease, error) {
+			return newMutex(t, second, "/lock", locks.WithLockDelay(lockDelay)).TryAcquire(context.Background())
+		}
+		_, err := try()
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.ErrorContains(t, err, "a holder was lost, and 7s are left of the lock delay")
 		time.Sleep(lockDelay - time.Second)
-		_, err = mutex.TryAcquire(context.Background())
+		_, err = try()
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		time.Sleep(time.Second)
-		lease, err := mutex.TryAcquire(context.Background())
+		lease, err := try()
 		require.NoError(t, err)
 		release(t, lease)
 		requireNoChildren(t, second, "/lock")
@@ -224,6 +226,20 @@ func TestLockDelayBeginsAgainWithTheNextLoss(t *testing.T) {
 		began := time.Now()
 		release(t, acquire(t, mutex))
 		require.Less(t, time.Since(began), 2*time.Second, "it remembers when it has found the marker")
+	})
+}
+
+// TestLockDelayAfterAMarkerOfAnyData, such as a marker made by hand.
+func TestLockDelayAfterAMarkerOfAnyData(t *testing.T) {
+	between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {
+		for path, data := range map[string][]byte{"/none": nil, "/some": []byte("x"), "/much": make([]byte, 1_000_000)} {
+			_, err := first.Create(t.Context(), path+"/holder", data, framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+			began := time.Now()
+			release(t, acquire(t, newMutex(t, second, path, locks.WithLockDelay(lockDelay))))
+			require.Equal(t, lockDelay, time.Since(began))
+			requireNoChildren(t, second, path)
+		}
 	})
 }
 

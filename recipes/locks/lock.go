@@ -74,7 +74,6 @@ type lock struct {
 	telemetry *telemetry.Lock
 	handoff   *handoff                // nil if every hold has a node of its own
 	queued    *listen.Set[queuePlace] // nil without WithQueueListener
-	delayed   *delay                  // nil without WithLockDelay
 
 	// driverFor returns the driver of an acquisition with a context, or why there can be none.
 	// It is nil if all have driver.
@@ -102,9 +101,6 @@ func newLock(s spec, opts []Option) (*lock, error) {
 		if l.telemetry, err = telemetry.New(s.client, cfg.recipe, s.path); err != nil {
 			return nil, err
 		}
-	}
-	if cfg.delay > 0 {
-		l.delayed = &delay{lasts: cfg.delay}
 	}
 	if cfg.onQueued != nil {
 		l.queued = queueListeners(s.client, s.path, cfg.onQueued)
