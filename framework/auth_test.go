@@ -11,6 +11,7 @@ import (
 	"iter"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -272,5 +273,6 @@ func TestSetAuthBadInput(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t))
 	require.ErrorIs(t, f.SetAuth(t.Context(), "", []byte("x")), framework.ErrInvalidOption)
 	require.ErrorIs(t, f.SetAuth(t.Context(), "digest", make([]byte, 100<<20)), framework.ErrInvalidOption)
+	require.ErrorIs(t, f.SetAuth(t.Context(), strings.Repeat("x", 2<<20), nil), framework.ErrInvalidOption)
 	require.ErrorContains(t, f.SetAuth(nil, "digest"), "context nil") //nolint:staticcheck // what a mistake does
 }

@@ -89,7 +89,7 @@ func (e *ensemble) follow(ctx context.Context, connection *conduit.Conduit) {
 	}
 }
 
-// until returns what fn returns, or false if the context ends first. fn calls a provider, and a provider that
+// until returns what fn returns, or false if the context ends first. fn calls functions of the program, and one that
 // blocks must not hold up Close.
 func until[T any](ctx context.Context, fn func() T) (value T, ok bool) {
 	answer := make(chan T, 1)

@@ -59,21 +59,23 @@ func (f *Framework) followConfig(ctx context.Context) (*Watch, error) {
 	if err := f.exchange(ctx, c); err != nil {
 		return nil, err
 	}
-	address := clientAddress
-	if own := f.cfg.trackedAddress; own != nil {
-		address = func(line string) string { return ownAddress(own(line)) }
-	}
-	var servers []string
-	f.ensemble.guard(func() { servers = clientAddresses(string(data), address) })
-	if servers != nil {
-		f.ensemble.adopt(servers)
-	}
+	_, _ = until(f.ctx, func() (servers []string) {
+		f.ensemble.guard(func() { servers = clientAddresses(string(data), f.cfg.trackedAddress) })
+		if servers != nil {
+			f.ensemble.adopt(servers)
+		}
+		return servers
+	})
 	return watch, nil
 }
 
 // clientAddresses returns the client addresses in a configuration, sorted, or nil when the
-// configuration must be ignored.
-func clientAddresses(config string, addressOf func(line string) string) []string {
+// configuration must be ignored. The function of the program is nil if it has none.
+func clientAddresses(config string, own func(line string) string) []string {
+	addressOf := clientAddress
+	if own != nil {
+		addressOf = func(line string) string { return ownAddress(own(line)) }
+	}
 	var addresses []string
 	lines := 0
 	for line := range strings.Lines(config) {
@@ -86,7 +88,7 @@ func clientAddresses(config string, addressOf func(line string) string) []string
 			addresses = append(addresses, address)
 		}
 	}
-	if len(addresses) == 1 && lines > 1 {
+	if len(addresses) == 1 && lines > 1 && own == nil {
 		return nil // only the leader shows its client port: following it would lose the rest
 	}
 	slices.Sort(addresses)

@@ -8,7 +8,7 @@ import "time"
 func (f *Framework) WatchedPaths() int { return f.watches.Known() }
 
 // ClientAddresses is what an ensemble tracker makes of a configuration.
-func ClientAddresses(config string) []string { return clientAddresses(config, clientAddress) }
+func ClientAddresses(config string) []string { return clientAddresses(config, nil) }
 
 // SuspendedFor makes the client believe that the machine has been suspended for as long as fn
 // says.

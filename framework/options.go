@@ -71,9 +71,8 @@ func newConfig(connectString string, opts []Option) (config, error) {
 		c.id = "" // a server without a quorum does not know sessions of others
 	}
 	for _, a := range c.auth {
-		if n := len(a.Credential()); n > c.maxRequest { // whatever the order of the options
-			return config{}, fmt.Errorf("framework: %w: a credential of %d bytes, expected %d at most",
-				ErrInvalidOption, n, c.maxRequest)
+		if err := c.fitsAuth(a); err != nil { // whatever the order of the options
+			return config{}, fmt.Errorf("framework: %w", err)
 		}
 	}
 	if c.tls != nil {
@@ -450,6 +449,14 @@ func WithAuth(scheme string, credential []byte) Option {
 		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: hidden})
 		return nil
 	}}
+}
+
+// fitsAuth refuses a credential at which every server would cut the connection.
+func (c *config) fitsAuth(a conduit.Auth) error {
+	if n := len(a.Scheme) + len(a.Credential()); n > c.maxRequest {
+		return fmt.Errorf("%w: scheme and credential of %d bytes, expected %d at most", ErrInvalidOption, n, c.maxRequest)
+	}
+	return nil
 }
 
 // WithSASL authenticates every connection by SASL, before any other request of the client leaves.

@@ -57,9 +57,7 @@ func newRanks(cfg *config) *ranks {
 		return nil
 	}
 	r := &ranks{rank: cfg.rank, of: make(map[string]int)}
-	for _, server := range cfg.servers {
-		r.of[server] = cfg.rank(server)
-	}
+	r.learn(cfg.servers, func(call func()) { call() })
 	return r
 }
 
@@ -69,15 +67,27 @@ func (r *ranks) learn(servers []string, guard func(func())) {
 		return
 	}
 	for _, server := range servers {
-		if r.get(server) == math.MaxInt {
-			guard(func() {
-				rank := r.rank(server)
-				r.mu.Lock()
-				defer r.mu.Unlock()
-				r.of[server] = rank
-			})
+		if r.isKnown(server) {
+			continue
 		}
+		guard(func() {
+			rank := r.rank(server)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.of[server] = rank
+		})
 	}
+}
+
+// isKnown reports whether the rank of a server was asked for. From now on it was.
+func (r *ranks) isKnown(server string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	_, known := r.of[server]
+	if !known {
+		r.of[server] = math.MaxInt
+	}
+	return known
 }
 
 func (r *ranks) get(server string) int {

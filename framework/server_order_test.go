@@ -5,6 +5,7 @@ package framework_test
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"slices"
 	"strings"
@@ -194,5 +195,35 @@ func TestServerOrderOfServersThatComeLater(t *testing.T) {
 		defer mu.Unlock()
 		require.Equal(t, 1, asked["b1:2181"])
 		require.Equal(t, 1, asked["a1:2181"])
+	})
+}
+
+// TestServerOrderAsksOnceForEachServer, whatever the answer is, and if there is none.
+func TestServerOrderAsksOnceForEachServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZones(t)
+		provider, err := framework.NewDynamicEnsembleProvider("a1:2181,a1:2181")
+		require.NoError(t, err)
+		var mu sync.Mutex
+		asked := make(map[string]int)
+		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(z.dial),
+			framework.WithServerOrder(func(server string) int {
+				mu.Lock()
+				asked[server]++
+				mu.Unlock()
+				if server == "b1:2181" {
+					panic("the user's own fault")
+				}
+				return math.MaxInt
+			}))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+		for range 3 {
+			for _, servers := range []string{"a1:2181,a2:2181,b1:2181", "a1:2181,b1:2181"} {
+				require.NoError(t, provider.SetConnectionString(servers))
+				synctest.Wait()
+			}
+		}
+		require.Equal(t, map[string]int{"a1:2181": 1, "a2:2181": 1, "b1:2181": 1}, asked)
 	})
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -86,7 +87,8 @@ func (p *SRVEnsembleProvider) ask(ctx context.Context) error {
 	for i, r := range records {
 		servers[i] = net.JoinHostPort(strings.TrimSuffix(r.Target, "."), strconv.Itoa(int(r.Port)))
 	}
-	now := strings.Join(servers, ",") + p.chroot
+	slices.Sort(servers) // records come in random order, and that is no change
+	now := strings.Join(slices.Compact(servers), ",") + p.chroot
 	if _, _, err := parseConnectString(now); err != nil {
 		return err
 	}

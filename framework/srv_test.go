@@ -145,3 +145,18 @@ func TestSRVAnswersThatFailChangeNothing(t *testing.T) {
 		require.Equal(t, before+1, n.asked.Load())
 	})
 }
+
+// TestSRVRecordsInAnotherOrderAreNoChange: DNS gives them in a random order, each time another one.
+func TestSRVRecordsInAnotherOrderAreNoChange(t *testing.T) {
+	onFakeDNS(t, func(t *testing.T, n *nameServer) {
+		n.set("c1", "a1", "b1", "a1")
+		provider, err := framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "/orders")
+		require.NoError(t, err)
+		for range 20 {
+			require.Equal(t, "a1:2181,b1:2181,c1:2181/orders", provider.ConnectionString())
+			time.Sleep(time.Minute)
+			synctest.Wait()
+		}
+		require.EqualValues(t, 20, n.asked.Load())
+	})
+}

@@ -81,7 +81,7 @@ func TestTrackedAddressKeepsTLS(t *testing.T) {
 	await(t, f, sorted(first, second))
 	configure(line(1), line(5), "version=2")
 	zktest.Await(t, panicked, "the panic")
-	configure(line(2), "version=3")
+	configure(line(2), line(3), "version=3") // the function leaves all but one out
 	await(t, f, []string{second})
 	_, err = f.Exists(t.Context(), "/")
 	require.NoError(t, err)
@@ -92,4 +92,27 @@ func sorted(a, b string) []string {
 		return []string{a, b}
 	}
 	return []string{b, a}
+}
+
+// TestTrackedAddressWhoseFunctionBlocks does not hold up Close.
+func TestTrackedAddressWhoseFunctionBlocks(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithSuperDigest(zkserver.SuperDigest("secret")))
+	operator, _, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogInfo(false))
+	require.NoError(t, err)
+	defer operator.Close()
+	require.NoError(t, operator.AddAuth("digest", []byte("super:secret")))
+	_, err = operator.Set("/zookeeper/config", []byte("server.1=zk1:2888:3888:participant;0.0.0.0:2181"), -1)
+	require.NoError(t, err)
+	entered, release := make(chan struct{}, 1), make(chan struct{})
+	defer close(release)
+	f, err := framework.Connect(t.Context(), server.Addr(), framework.WithEnsembleTracker(), framework.WithTrackedAddress(func(string) string {
+		entered <- struct{}{}
+		<-release
+		return ""
+	}))
+	require.NoError(t, err)
+	zktest.Await(t, entered, "the call of the function")
+	closed := make(chan error, 1)
+	go func() { closed <- f.Close() }()
+	require.NoError(t, zktest.Await(t, closed, "the end of Close"))
 }

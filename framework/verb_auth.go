@@ -32,10 +32,10 @@ func (f *Framework) SetAuth(ctx context.Context, scheme string, credentials ...[
 	}
 	secrets := make([]conduit.Secret, len(credentials))
 	for i, credential := range credentials {
-		if len(credential) > f.cfg.maxRequest {
-			return &OpError{name, "", fmt.Errorf("%w: a credential of %d bytes, expected %d at most", ErrInvalidOption, len(credential), f.cfg.maxRequest)}
-		}
 		secrets[i] = conduit.Hide(credential)
+		if err := f.cfg.fitsAuth(conduit.Auth{Scheme: scheme, Credential: secrets[i]}); err != nil {
+			return &OpError{name, "", err}
+		}
 	}
 	f.conduit.SetAuth(scheme, secrets...)
 	// The reply to any request, even a refusal, comes after the replies to the credentials.
