@@ -3,6 +3,7 @@
 package discovery
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"sync/atomic"
@@ -32,8 +33,8 @@ func isKept[T any](from Candidates) bool {
 }
 
 // Weighted returns a strategy that takes each instance with a probability in proportion to its
-// weight. An instance whose weight is 0 or less is never chosen. A provider calls weight once for
-// each list of instances. Instances that [InstanceAt] does not show have the weight 1.
+// weight. An instance whose weight is 0 or less is never chosen, and a weight above math.MaxInt32
+// counts as that. A provider calls weight once for each list of instances. Instances that [InstanceAt] does not show have the weight 1.
 func Weighted[T any](weight func(*ServiceInstance[T]) int) Strategy {
 	return &weighted[T]{weight: weight, intN: rand.Int64N}
 }
@@ -70,7 +71,7 @@ func (w *weighted[T]) sum(from Candidates) *weights {
 		if instance := InstanceAt[T](from, i); instance != nil {
 			weight = w.weight(instance)
 		}
-		total += int64(max(weight, 0))
+		total += int64(min(max(weight, 0), math.MaxInt32)) // the sum must not overflow
 		known.sums[i] = total
 	}
 	return known

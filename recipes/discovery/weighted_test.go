@@ -4,6 +4,7 @@ package discovery_test
 
 import (
 	"fmt"
+	"math"
 	"testing"
 	"testing/synctest"
 
@@ -55,6 +56,22 @@ func TestWeightedSharesByWeight(t *testing.T) {
 		synctest.Wait()
 		_, err := p.Instance()
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
+	})
+}
+
+// TestWeightedSumsTheGreatestWeights, which instances of other programs may give themselves.
+func TestWeightedSumsTheGreatestWeights(t *testing.T) {
+	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
+		weights := map[string]int{"a": math.MaxInt, "b": math.MaxInt, "c": 2, "d": math.MinInt}
+		for id := range weights {
+			write(t, writer, id, 1)
+		}
+		p := newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{Strategy: discovery.Weighted(func(i *instance) int {
+			return weights[i.ID]
+		})})
+		counts := shares(t, p)
+		require.InDelta(t, 500, counts["a"], 110)
+		require.Equal(t, 1000, counts["a"]+counts["b"])
 	})
 }
 

@@ -93,6 +93,12 @@ func (l *LeaderLatch) HealthHandler() http.Handler {
 		status := http.StatusOK
 		l.mu.Lock()
 		lease, failure := l.lease, l.failure
+		switch {
+		case l.closed:
+			failure = ErrClosed
+		case l.stop == nil:
+			failure = ErrNotStarted
+		}
 		l.mu.Unlock()
 		if failure == nil {
 			failure = l.client.Health().Err

@@ -5,6 +5,7 @@ package leader_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http/httptest"
 	"testing"
 	"testing/synctest"
@@ -211,6 +212,14 @@ func TestHealthOfAnElection(t *testing.T) {
 		status, body = ask(second)
 		require.Equal(t, 200, status)
 		require.JSONEq(t, `{"role":"candidate"}`, body)
+		third, err := leader.NewLeaderLatch(client, first.Path())
+		require.NoError(t, err)
+		for _, want := range []error{leader.ErrNotStarted, leader.ErrClosed} { // it cannot come to lead
+			status, body = ask(third)
+			require.Equal(t, 503, status)
+			require.JSONEq(t, fmt.Sprintf(`{"role":"outage","error":%q}`, want), body)
+			require.NoError(t, third.Close())
+		}
 		allow := server.Refuse()
 		for _, c := range []*framework.Framework{client, other} {
 			server.Cut(c.Session().ID(), 1)

@@ -21,6 +21,9 @@ const (
 	check   = "check"
 )
 
+// maxTTL is the longest time to live that a server takes, in milliseconds.
+const maxTTL = 1<<40 - 1
+
 // Operation is one operation of a migration, made by [Create], [SetData], [Delete] or [Check]. Its methods return an
 // operation with another setting. They take part in the hash.
 type Operation struct {
@@ -119,8 +122,9 @@ func (o Operation) validate() error {
 		return fmt.Errorf("%w: the zero Operation, expected one of Create, SetData, Delete or Check", framework.ErrInvalidOption)
 	case o.err != nil:
 		return fmt.Errorf("%w: %w", framework.ErrInvalidOption, o.err)
-	case hasTTL && o.ttl <= 0, !hasTTL && o.ttl != 0:
-		return fmt.Errorf("%w: mode %d with a time to live of %v, expected WithTTL for the modes with one, and for no other", framework.ErrInvalidOption, o.mode, o.ttl)
+	case hasTTL && (o.ttl < time.Millisecond || o.ttl.Milliseconds() > maxTTL), !hasTTL && o.ttl != 0:
+		return fmt.Errorf("%w: mode %d with a time to live of %v, expected WithTTL of 1ms to 2^40 - 1 ms for the modes with one, and for no other",
+			framework.ErrInvalidOption, o.mode, o.ttl)
 	default:
 		return framework.ValidatePath(path)
 	}

@@ -160,6 +160,8 @@ func TestMigrationBadOperations(t *testing.T) {
 		"WithMode(1), expected a mode of a znode that outlives its session":    migration.Create("/a", nil).WithMode(framework.Ephemeral),
 		"WithMode(9), expected a mode":                                         migration.Create("/a", nil).WithMode(9),
 		"mode 5 with a time to live of 0s, expected WithTTL":                   migration.Create("/a", nil).WithMode(framework.PersistentWithTTL),
+		"time to live of 999µs, expected WithTTL of 1ms":                       migration.Create("/a", nil).WithMode(framework.PersistentWithTTL).WithTTL(time.Millisecond - time.Microsecond),
+		"time to live of 400000h0m0s, expected":                                migration.Create("/a", nil).WithMode(framework.PersistentWithTTL).WithTTL(400_000 * time.Hour),
 		"mode 0 with a time to live of 1s, expected WithTTL":                   migration.Create("/a", nil).WithTTL(time.Second),
 		"WithACL(), expected one entry or more":                                migration.Create("/a", nil).WithACL(),
 		"WithMode of a set, expected of a create":                              migration.SetData("/a", nil).WithMode(framework.Container),

@@ -47,6 +47,32 @@ func TestPausedJobDoesNotRunUntilItIsResumed(t *testing.T) {
 	})
 }
 
+// TestRunThatIsAskedForOfAPausedJobIsRunAgain by another replica when its own dies in it.
+func TestRunThatIsAskedForOfAPausedJobIsRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		job := minutely()
+		hangs, running := untilItsEnd()
+		job.Run = hangs
+		a := w.start("a", 0, job)
+		time.Sleep(30 * time.Second)
+		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+		<-running
+		w.start("b", 0, minutely())
+		time.Sleep(time.Minute)
+		a.die()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Len(t, w.started(), 2, "%s", w.told())
+		require.True(t, w.started()[1].Manual)
+		state := w.state()
+		require.Nil(t, state.Running)
+		require.Equal(t, schedule.Succeeded, state.History[0].Outcome)
+	})
+}
+
 // TestPauseHoldsWhenItReturns: also against a replica that has sent the begin of a run before it hears of the pause.
 func TestPauseHoldsWhenItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

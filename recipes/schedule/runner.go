@@ -87,7 +87,7 @@ func (r *runner) step() error {
 	switch {
 	case interrupted != nil && r.job.AtMostOnce:
 		return r.finish(Interrupted, nil)
-	case interrupted != nil && (asked || !r.orders.Paused):
+	case interrupted != nil && (asked || interrupted.Manual || !r.orders.Paused):
 		return r.execute(interrupted.Tick, interrupted.Manual)
 	case asked:
 		return r.execute(r.orders.Run, true)
