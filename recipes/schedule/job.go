@@ -103,7 +103,7 @@ const (
 
 	// Cancel ends the context of the run with [ErrOverlap]. When the function has returned, the newest
 	// of the ticks is run.
-	Cancel Overlap = -1
+	Cancel Overlap = math.MinInt // no Queue
 )
 
 // Queue runs the newest n of them, in order, after the run.
@@ -156,7 +156,7 @@ func (j *Job) checkPolicies() error {
 		return fmt.Errorf("catch-up of Ticks(%d), expected All, Last or None", j.CatchUp.Ticks)
 	case j.CatchUp.Window < 0:
 		return fmt.Errorf("catch-up window %v, expected 0 or more", j.CatchUp.Window)
-	case j.Overlap < Cancel:
+	case j.Overlap < Skip && j.Overlap != Cancel:
 		return fmt.Errorf("overlap %d, expected Skip, Cancel, or Queue of 0 or more", j.Overlap)
 	case j.Deadline < 0:
 		return fmt.Errorf("deadline %v, expected 0 or more", j.Deadline)

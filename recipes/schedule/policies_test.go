@@ -278,6 +278,7 @@ func TestWhatIsWrongWithAJobIsSaid(t *testing.T) {
 		"Daily(3, 0, nil), expected a location": good(func(j *schedule.Job) { j.Schedule = schedule.Daily(3, 0, nil) }),
 		"catch-up of Ticks(7)":                  good(func(j *schedule.Job) { j.CatchUp.Ticks = 7 }),
 		"catch-up window -1s":                   good(func(j *schedule.Job) { j.CatchUp.Window = -time.Second }),
+		"overlap -1":                            good(func(j *schedule.Job) { j.Overlap = schedule.Queue(-1) }),
 		"overlap -2":                            good(func(j *schedule.Job) { j.Overlap = schedule.Queue(-2) }),
 		"deadline -1s":                          good(func(j *schedule.Job) { j.Deadline = -time.Second }),
 		"jitter -1s":                            good(func(j *schedule.Job) { j.Jitter = -time.Second }),
