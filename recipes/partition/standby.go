@@ -4,11 +4,14 @@ package partition
 
 import (
 	"context"
+	"errors"
 	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
 	"time"
+
+	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
@@ -129,7 +132,14 @@ func (p *piece) prepareLocked() {
 	go func() {
 		defer close(warm.ended)
 		loop := attempt.Loop{Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be prepared, trying again"}
-		if loop.Do(ctx, func(context.Context) error { return p.r.cfg.prepare(ctx, p.name) }) == nil {
+		prepare := func(context.Context) error {
+			err := p.r.cfg.prepare(ctx, p.name)
+			if _, isPermanent := errors.AsType[*backoff.PermanentError](err); isPermanent {
+				err = errors.New(err.Error()) // which would end the loop: no failure of prepare does
+			}
+			return err
+		}
+		if loop.Do(ctx, prepare) == nil {
 			close(warm.ready)
 			signal(p.r.prepared)
 		}
