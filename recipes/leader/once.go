@@ -99,7 +99,7 @@ func WithRunOptions(opts ...locks.Option) OnceOption {
 // arguments and sends nothing.
 func NewOnce(client *framework.Framework, path string, opts ...OnceOption) (*Once, error) {
 	o := &Once{client: client, path: path, cfg: onceConfig{
-		retention: DefaultRetention, lock: []locks.Option{locks.WithRecipeName("once")},
+		retention: DefaultRetention, lock: []locks.Option{locks.WithRecipeName("once"), locks.WithoutReentry()},
 	}}
 	if err := options.Apply(opts, func(option OnceOption) error { return option.applyOnce(&o.cfg) }); err != nil {
 		return nil, fmt.Errorf("leader: once %s: %w", path, err)
@@ -147,7 +147,8 @@ func (o *Once) Done(ctx context.Context, key string) (bool, error) {
 // Do runs fn unless key is done, and reports whether fn has returned, with an error or not.
 // While another replica runs the key, Do waits: then that run is done and Do
 // returns false, or it has failed and Do runs fn. The context bounds the wait,
-// and the context of fn is derived from it and from the lock.
+// and the context of fn is derived from it and from the lock. A Do of the same key within fn, with
+// that context, fails with [locks.ErrReentered].
 //
 // When fn returns nil the key is marked as done, in a transaction that fails if
 // the lock is no longer held. Do returns true and nil once the marker of this run is there, even if

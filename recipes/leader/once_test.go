@@ -259,6 +259,26 @@ func TestOnceMarkerOutlivesTheCaller(t *testing.T) {
 	require.True(t, done, "the job was done before its caller left")
 }
 
+// TestOnceWithinItsOwnRunIsRefused: the key is not done, and its function must not run beside itself.
+func TestOnceWithinItsOwnRunIsRefused(t *testing.T) {
+	once, runs := newOnce(t, zktest.Client(t, zktest.NewServer(t))), 0
+	ran, err := once.Do(zktest.Context(t), "a", func(ctx context.Context) error {
+		runs++
+		ran, err := once.Do(ctx, "a", func(context.Context) error {
+			runs++
+			return nil
+		})
+		require.False(t, ran)
+		require.ErrorIs(t, err, locks.ErrReentered)
+		ran, err = once.Do(ctx, "b", func(context.Context) error { return nil })
+		require.True(t, ran)
+		return err
+	})
+	require.NoError(t, err)
+	require.True(t, ran)
+	require.Equal(t, 1, runs)
+}
+
 func TestOnceBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for _, path := range []string{"", "jobs", "/jobs/"} {
