@@ -23,7 +23,8 @@ var ErrDeadlock = errors.New("deadlock")
 // WithDeadlockDetection makes an acquisition that has waited for d search for a deadlock, and again
 // after each d. If there is one, and the acquisition is the one that has closed it, its error matches
 // [ErrDeadlock]. An acquisition with [Lease.Context], as in the function of Do, is searched for; any
-// other holds nothing, as far as its lock knows. Default: no search.
+// other holds nothing, as far as its lock knows. A wait for another goroutine under [WithLocalHandoff] has
+// no node, and is no part of a cycle. Default: no search.
 //
 // The function search is usually inspect.SearchDeadlock. It gets the client, the token that the
 // acquisition will have, and d. It returns the deadlock, if there is one, or why it could not search,
