@@ -260,8 +260,8 @@ func readQueueBatch(
 	if err := client.Pipeline(ctx, reads...); err != nil {
 		return err
 	}
-	var heads []framework.Read
-	data, stats := make([][]byte, len(names)), make([]framework.Stat, len(names))
+	var heads []string
+	var of []*queue
 	for i := range queues {
 		q := &queues[i]
 		if errs[i] != nil && !errors.Is(errs[i], framework.ErrNoNode) {
@@ -270,24 +270,14 @@ func readQueueBatch(
 		q.names = slices.DeleteFunc(q.names, func(name string) bool { return !sorter.Contends(name) })
 		slices.SortFunc(q.names, sorter.Compare)
 		if len(q.names) > 0 {
-			errs[i] = nil
-			path := framework.JoinPath(at.lock(q.name), q.names[0])
-			heads = append(heads, framework.ReadData(path, &data[i], framework.StoringStatIn(&stats[i]), framework.Undecompressed()).StoringErrorIn(&errs[i]))
+			heads, of = append(heads, framework.JoinPath(at.lock(q.name), q.names[0])), append(of, q)
 		}
 	}
-	if err := client.Pipeline(ctx, heads...); err != nil {
-		return err
-	}
-	for i := range queues {
-		q := &queues[i]
-		switch {
-		case len(q.names) == 0 || errors.Is(errs[i], framework.ErrNoNode): // it has left in the meantime
-		case errs[i] != nil:
-			return errs[i]
-		default:
-			p := locks.ParticipantOf(framework.JoinPath(at.lock(q.name), q.names[0]), lockName, attempt.Plain(client, at.lock(q.name), data[i]), stats[i])
-			q.holder = &p
+	return readAll(ctx, client, heads, func(i int, node framework.Node) error {
+		if node.Exists() { // otherwise it has left in the meantime
+			p := locks.ParticipantOf(heads[i], lockName, node.Data, *node.Stat)
+			of[i].holder = &p
 		}
-	}
-	return nil
+		return nil
+	})
 }

@@ -267,7 +267,7 @@ func hardshipCalls() []hardship.Call {
 			},
 		},
 		{
-			Name: "Member.Drain", Of: []string{"Member.Drain"}, Requests: 8, Spares: 2, Prepare: draining,
+			Name: "Member.Drain", Of: []string{"Member.Drain"}, Requests: 7, Spares: 3, Prepare: draining,
 		},
 		{
 			Name: "Drain", Of: []string{"Drain"}, Requests: 6, Spares: 2, Prepare: ordering(func(ctx context.Context, s *hardship.Stage, group string) error {

@@ -45,7 +45,9 @@ func (r *run) writeReports() {
 		select {
 		case <-r.reports:
 		case <-r.prepared:
-			pause = preparedPeriod
+			if pause = preparedPeriod; r.isDraining() {
+				pause = 0
+			}
 		case <-r.ctx.Done():
 			return
 		}
@@ -74,9 +76,9 @@ func (r *run) writeReports() {
 		written = data
 		r.mu.Lock()
 		first := !r.loaded && len(g.Loads) > 0
-		r.loaded = r.loaded || first
+		r.loaded, r.announced = r.loaded || first, g.Drained
 		r.mu.Unlock()
-		if first { // perhaps no head looks at loads yet
+		if first || g.Drained { // perhaps no head looks at loads yet, or at this member
 			signal(r.wake)
 		}
 	}
@@ -130,7 +132,19 @@ func (r *run) followLoads() {
 // plansAgain reports whether a plan that is balanced is made again: for the loads, to drain this member, or because it
 // does not have the set of this member.
 func (r *run) plansAgain(plan *root) bool {
+	mustDrain := r.mustDrain()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.weighs || !slices.Contains(plan.Sets, r.names.id()) || r.loaded && !plan.Weighs || r.drained != nil && r.share != nil && len(r.share.Partitions)+len(r.share.Standbys) > 0
+	return r.weighs || !slices.Contains(plan.Sets, r.names.id()) || r.loaded && !plan.Weighs || mustDrain
+}
+
+func (r *run) isDraining() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.drained != nil
+}
+
+// mustDrain reports whether the plan has something for this member, although it is drained.
+func (r *run) mustDrain() bool {
+	return r.isDraining() && r.share != nil && len(r.share.Partitions)+len(r.share.Standbys) > 0
 }

@@ -20,8 +20,7 @@ import (
 // in one znode, which a server limits to 1 MB, and their loads beside them.
 const maxNames = 600_000
 
-// packAbove is from how many bytes on data is compressed. Older releases cannot read that, so what they may have
-// written is not.
+// packAbove is from how many bytes on data is compressed. People can read what is shorter.
 const packAbove = 256 << 10
 
 func pack(data []byte) ([]byte, error) {

@@ -23,14 +23,21 @@ type orders struct {
 	Excluded []string          `json:"excluded,omitempty"` // partitions
 }
 
+// ordersOf returns the orders in the data of their znode, none if it is not valid.
+func ordersOf(client *framework.Framework, at layout, data []byte) orders {
+	o, err := parseOrders(data)
+	if err != nil {
+		client.Logger().Error("the orders for partitions are not valid, and count as none", logPath, at.orders(), "error", err)
+		return orders{}
+	}
+	return o
+}
+
 func parseOrders(data []byte) (o orders, err error) {
 	if len(data) > 0 {
 		err = json.Unmarshal(data, &o)
 	}
-	if err != nil {
-		return orders{}, err
-	}
-	return o, nil
+	return o, err
 }
 
 // Drain has a member of the group at path give its partitions up, one after the other, or as many at a time as
@@ -84,51 +91,39 @@ func order(ctx context.Context, client *framework.Framework, path, name string, 
 	if !isName(name) {
 		return wrap(at, fmt.Errorf("name %q, expected the name of a member or a partition", name))
 	}
-	for {
-		o, stat, err := readOrders(ctx, client, at)
-		if err != nil {
-			return wrap(at, err)
-		}
-		change(&o)
-		err = writeOrders(ctx, client, at, o, stat)
-		if err == nil {
-			return nil
-		}
-		switch {
-		case stat == nil && errors.Is(err, framework.ErrNoNode):
-			return wrap(at, fmt.Errorf("no group there: %w", framework.ErrNoNode))
-		case !isOvertaken(err):
-			return wrap(at, err)
-		}
-		if err := attempt.Part(ctx, 20*time.Millisecond); err != nil {
-			return wrap(at, err)
-		}
+	err := untilWritten(ctx, func() error { return orderOnce(ctx, client, at, change) })
+	if errors.Is(err, errNoGroup) {
+		err = fmt.Errorf("%w: %w", err, framework.ErrNoNode)
 	}
+	return attempt.Wrapf(err, "partition: %s", path)
 }
 
-// readOrders returns the orders, and nil for the Stat if there is no znode.
-func readOrders(ctx context.Context, client *framework.Framework, at layout) (o orders, stat *framework.Stat, err error) {
-	stat = new(framework.Stat)
-	data, err := client.Get(ctx, at.orders(), framework.StoringStatIn(stat), framework.Undecompressed())
-	if errors.Is(err, framework.ErrNoNode) {
-		return o, nil, nil
-	}
-	if err == nil {
-		o, err = parseOrders(attempt.Plain(client, at.orders(), data))
-	}
-	return o, stat, err
-}
+// errNoGroup is not taken for a write of another client that came first.
+var errNoGroup = errors.New("no group there")
 
-func writeOrders(ctx context.Context, client *framework.Framework, at layout, o orders, stat *framework.Stat) error {
-	data, err := json.Marshal(o)
+func orderOnce(ctx context.Context, client *framework.Framework, at layout, change func(*orders)) error {
+	var stat framework.Stat
+	data, err := client.Get(ctx, at.orders(), framework.StoringStatIn(&stat), framework.Undecompressed())
+	isMissing := errors.Is(err, framework.ErrNoNode)
+	if err != nil && !isMissing {
+		return err
+	}
+	o, err := parseOrders(attempt.Plain(client, at.orders(), data))
 	if err != nil {
 		return err
 	}
-	if stat == nil {
-		_, err = client.Create(ctx, at.orders(), data, framework.Uncompressed())
+	change(&o)
+	if data, err = json.Marshal(o); err != nil {
 		return err
 	}
-	return client.Set(ctx, at.orders(), data, framework.WithVersion(stat.Version), framework.Uncompressed())
+	if !isMissing {
+		return client.Set(ctx, at.orders(), data, framework.WithVersion(stat.Version), framework.Uncompressed())
+	}
+	_, err = client.Create(ctx, at.orders(), data, framework.Uncompressed())
+	if errors.Is(err, framework.ErrNoNode) {
+		return errNoGroup
+	}
+	return err
 }
 
 // isDrained reports whether a member is to give its partitions up.
@@ -226,10 +221,7 @@ func (m *Member) Drain(ctx context.Context) error {
 	}
 	drained := r.drained
 	r.mu.Unlock()
-	if err := r.node.SetData(ctx, r.registration().encode()); err != nil {
-		return wrap(m.at, err)
-	}
-	signal(r.wake)
+	signal(r.prepared) // what this member says of itself has one writer
 	select {
 	case <-drained:
 		return nil
@@ -242,7 +234,7 @@ func (m *Member) Drain(ctx context.Context) error {
 
 // notifyDrainedLocked ends a Drain when this member has no partition any more.
 func (r *run) notifyDrainedLocked() {
-	if r.drained == nil || len(r.pieces) > 0 || r.share != nil && len(r.share.Partitions) > 0 {
+	if !r.announced || len(r.pieces) > 0 || r.share != nil && len(r.share.Partitions) > 0 {
 		return
 	}
 	select {

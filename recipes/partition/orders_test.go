@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // slowly is a function that takes longer to end than the group waits between plans.
@@ -196,6 +197,57 @@ func TestOrdersThatAreNotValid(t *testing.T) {
 		a.leave()
 		w.join("b")
 		w.await(map[string]int{"b": 1})
+	})
+}
+
+// TestOrdersThatAreNotValidHoldNoPlanBack, although a member has partitions that it must give up.
+func TestOrdersThatAreNotValidHoldNoPlanBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(4)...))
+		goOn := make(chan struct{})
+		w.joinWith("a", func(ctx context.Context, _ partition.Partition) error {
+			<-ctx.Done()
+			<-goOn
+			return nil
+		})
+		w.await(map[string]int{"a": 4})
+		_, err := w.theirs.Create(t.Context(), root+"/orders", []byte("drain a"))
+		require.NoError(t, err)
+		w.join("b")
+		time.Sleep(time.Minute) // a looks whether the partitions that it must give up were removed
+		c := w.join("c")
+		time.Sleep(time.Minute)
+		c.leave()
+		close(goOn)
+		w.await(map[string]int{"a": 2, "b": 2})
+	})
+}
+
+// TestDrainOfAMemberThatALatePlanGivesAPartition: the plan was made before the member said that it is drained.
+func TestDrainOfAMemberThatALatePlanGivesAPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Stored("/set"))
+		_, err := w.theirs.Create(t.Context(), "/set", []byte("p"))
+		require.NoError(t, err)
+		a := w.join("a")
+		w.await(map[string]int{"a": 1})
+		b := w.join("b")
+		time.Sleep(10 * partition.DefaultSettle)
+		goOn := make(chan struct{})
+		remove := w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == a.client.Session().ID() && r.Op == zkserver.OpMulti {
+				return zkserver.HoldUntil(goOn)
+			}
+			return zkserver.Pass
+		})
+		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p\nq")))
+		synctest.Wait()
+		require.NoError(t, b.Drain(t.Context()))
+		time.Sleep(10 * partition.DefaultSettle)
+		close(goOn)
+		remove()
+		time.Sleep(10 * partition.DefaultSettle)
+		w.await(map[string]int{"a": 2})
 	})
 }
 

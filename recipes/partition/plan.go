@@ -88,26 +88,18 @@ func (r *run) look() error {
 // readRoot returns the root of the plan, nil if there is none, and the pzxid of the folder of
 // the members, which every join and leave changes.
 func (m *Member) readRoot(ctx context.Context) (plan *root, folder int64, err error) {
-	var data []byte
-	var noPlan bool
-	var stat *framework.Stat
-	err = m.client.Pipeline(ctx,
-		framework.ReadData(m.at.plan(), &data, framework.StoringAbsenceIn(&noPlan), framework.Undecompressed()),
-		framework.ReadStat(m.at.members(), &stat))
-	if err != nil {
-		return nil, 0, err
-	}
-	if stat != nil {
-		folder = stat.Pzxid
-	}
-	if noPlan {
-		return nil, folder, nil
-	}
-	plan = new(root)
-	if json.Unmarshal(attempt.Plain(m.client, m.at.plan(), data), plan) != nil {
-		plan = new(root) // written by hand
-	}
-	return plan, folder, nil
+	err = readAll(ctx, m.client, []string{m.at.plan(), m.at.members()}, func(i int, node framework.Node) error {
+		switch {
+		case !node.Exists():
+		case i == 0:
+			r := parseRoot(node.Data)
+			plan = &r
+		default:
+			folder = node.Stat.Pzxid
+		}
+		return nil
+	})
+	return plan, folder, err
 }
 
 // isSettled reports whether to balance now. If not, it has set the time of the next look, or
@@ -133,33 +125,29 @@ func (r *run) isSettled() (ready bool, err error) {
 // plan makes the next plan, unless other members do so first. The server accepts one of
 // several plans from the same state, and the members that made the other plans look again.
 func (r *run) plan(rebalance bool) error {
-	for {
-		balanced, s, err := r.planOnce(r.ctx, rebalance)
-		switch {
-		case err == nil:
-			r.urgent, r.weighs = false, false
-			r.due = time.Time{}
-			r.expiry, r.ordered = time.Time{}, s.ordered
-			if s.wait > 0 {
-				r.expiry = time.Now().Add(s.wait)
-			}
-			if balanced || s.wrote {
-				r.paces.Reset()
-			}
-			// While a return is awaited nothing moves but from drained members. The member that is back plans.
-			if !balanced && (s.wait == 0 || s.drains()) {
-				r.due = time.Now().Add(max(r.cfg.settle, r.paces.Next()))
-				r.settled, r.looks = s.pzxid, 1
-			}
-			return nil
-		case !isOvertaken(err):
-			return err
-		}
-		// Members that plan at the same time keep apart.
-		if err := attempt.Part(r.ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
+	var balanced bool
+	var s *state
+	err := untilWritten(r.ctx, func() (err error) {
+		balanced, s, err = r.planOnce(r.ctx, rebalance)
+		return err
+	})
+	if err != nil {
+		return err
 	}
+	r.urgent, r.weighs = false, false
+	r.due, r.expiry, r.ordered = time.Time{}, time.Time{}, s.ordered
+	if s.wait > 0 {
+		r.expiry = time.Now().Add(s.wait)
+	}
+	if balanced || s.wrote {
+		r.paces.Reset()
+	}
+	// While a return is awaited nothing moves but from drained members. The member that is back plans.
+	if !balanced && (s.wait == 0 || s.drains()) {
+		r.due = time.Now().Add(max(r.cfg.settle, r.paces.Next()))
+		r.settled, r.looks = s.pzxid, 1
+	}
+	return nil
 }
 
 // planOnce reads the state of the group and writes the next plan. It returns whether that is
@@ -213,7 +201,7 @@ func Forget(ctx context.Context, client *framework.Framework, path string) error
 // cleanUp deletes the plan if no member is left. A member that leaves after others have planned
 // without it finds the head of the plan, which is cheaper than a look at all members.
 func (m *Member) cleanUp(ctx context.Context) error {
-	for {
+	return untilWritten(ctx, func() error {
 		plan, _, err := m.readRoot(ctx)
 		if err != nil || plan == nil {
 			return err
@@ -228,13 +216,8 @@ func (m *Member) cleanUp(ctx context.Context) error {
 		if err == nil && len(s.members) == 0 && len(s.away) == 0 && s.exists {
 			_, err = m.client.Transact(ctx, s.removal(m.at)...)
 		}
-		if err == nil || !isOvertaken(err) {
-			return err
-		}
-		if err := attempt.Part(ctx, 20*time.Millisecond); err != nil {
-			return err
-		}
-	}
+		return err
+	})
 }
 
 // forgetBeforeJoining goes on without success if the server refuses it for a reason that does not

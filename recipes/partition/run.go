@@ -66,6 +66,8 @@ type run struct {
 	refused error         // the server's, of that znode
 	loaded  bool          // the znode has loads
 	drained chan struct{} // of Member.Drain, closed when this member has no partition; nil without it
+
+	announced bool // the znode says that the member is drained
 	wake    chan struct{}
 	reports chan struct{} // has room for one: a load was reported
 
@@ -202,8 +204,8 @@ func (r *run) handle(e event) {
 		r.followOthers()
 		r.followLoads()
 		r.apply()
-		if r.share == nil || r.share.Capacity != r.cfg.capacity {
-			r.settleThenBalance() // this member is missing from the plan, or has another capacity there
+		if r.share == nil || r.share.Capacity != r.cfg.capacity || r.mustDrain() {
+			r.settleThenBalance() // the plan knows too little of this member
 		}
 	case e.path == r.previous.path && !isMember(e.node):
 		r.urgent = true // it has left or died
@@ -403,7 +405,11 @@ func (r *run) findRemoved() error {
 	if err != nil {
 		return err
 	}
-	o, _, err := readOrders(r.ctx, r.client, r.at)
+	var o orders
+	err = readAll(r.ctx, r.client, []string{r.at.orders()}, func(_ int, node framework.Node) error {
+		o = ordersOf(r.client, r.at, node.Data)
+		return nil
+	})
 	if err != nil {
 		return err
 	}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/partition"
 )
@@ -139,31 +138,6 @@ func TestSetsOfAMemberThatIsAway(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		w.requireHeld("q")
 	})
-}
-
-// TestSetsOfAnOlderRelease: a member of a release that says nothing about its set keeps its names, as far as other
-// members plan.
-func TestSetsOfAnOlderRelease(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
-		a := w.joinWithSet("a", numbered(4))
-		time.Sleep(time.Minute)
-		forgetSet(t, w.theirs, "a")
-		w.joinWithSet("b", []string{"p00", "q"})
-		time.Sleep(time.Minute)
-		w.requireHeld("p00", "p01", "p02", "p03", "q")
-		a.leave()
-		time.Sleep(time.Minute)
-		w.requireHeld("p00", "q")
-	})
-}
-
-// forgetSet leaves out of a member's znode and of the plan what older releases do not write.
-func forgetSet(t *testing.T, client *framework.Framework, id string) {
-	t.Helper()
-	for path, data := range map[string]string{"/members/" + id: `{"capacity":1}`, "/plan": `{"members":0,"balanced":true,"head":"a"}`} {
-		require.NoError(t, client.Set(t.Context(), root+path, []byte(data)))
-	}
 }
 
 // TestSetsOfRandomPrograms: members with one of three sets come, leave and die. When the group is at rest, it holds all

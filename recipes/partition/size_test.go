@@ -106,8 +106,8 @@ func (p *planner) plan(set []entry, what string) {
 		len(s.members), what, p.requests.Load(), float64(read)/1000, float64(p.size.Load()-read)/1000, took.Round(time.Millisecond))
 }
 
-// TestPackLeavesWhatOlderReleasesRead: data that they may have written is not compressed.
-func TestPackLeavesWhatOlderReleasesRead(t *testing.T) {
+// TestPackLeavesWhatIsShort: people can read it.
+func TestPackLeavesWhatIsShort(t *testing.T) {
 	for _, size := range []int{0, 1000, packAbove - 1, packAbove, 10 * packAbove} {
 		data := bytes.Repeat([]byte("a"), size)
 		packed, err := pack(data)

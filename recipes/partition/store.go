@@ -49,6 +49,14 @@ type root struct {
 	Sets []string `json:"sets,omitempty"`
 }
 
+// parseRoot returns the zero root for data that was written by hand. The next plan mends it.
+func parseRoot(data []byte) (r root) {
+	if json.Unmarshal(data, &r) != nil {
+		return root{}
+	}
+	return r
+}
+
 // share is the data of the znode plan/<id>: what one member is to do.
 type share struct {
 	Capacity int `json:"capacity"`
@@ -92,8 +100,10 @@ func parseShare(data []byte) (share, error) {
 	if err == nil {
 		err = json.Unmarshal(data, &s)
 	}
-	if i := slices.IndexFunc(s.Partitions, func(name string) bool { return !isName(name) }); err == nil && i >= 0 {
-		err = fmt.Errorf("partition %q", s.Partitions[i])
+	for _, name := range slices.Concat(s.Partitions, s.Standbys) {
+		if err == nil && !isName(name) {
+			err = fmt.Errorf("partition %q", name)
+		}
 	}
 	return s, err
 }
@@ -107,7 +117,7 @@ type registration struct {
 	Zone     string         `json:"zone,omitempty"`
 	Standbys *int           `json:"standbys,omitempty"` // of each partition, nil if this member is none
 	Prepared []string       `json:"prepared,omitempty"` // for which it is a warm standby
-	Set      string         `json:"set,omitempty"`      // the id of its set, "" of an older release
+	Set      string         `json:"set,omitempty"`      // the id of its set
 }
 
 // state is what the znodes of a group say.
@@ -131,31 +141,22 @@ type state struct {
 // plan, and a member of the plan that is not there has gone.
 func readState(ctx context.Context, client *framework.Framework, at layout) (*state, error) {
 	s := &state{shares: make(map[string]share), members: make(map[string]registration), owners: make(map[int64]string)}
-	var data []byte
-	var names, ids []string
-	var stat, folder framework.Stat
-	var noPlan, noOrders bool
-	var noShares, noMembers error
-	var ordered []byte
-	var orders framework.Stat
-	err := client.Pipeline(ctx, framework.ReadData(at.plan(), &data,
-		framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&noPlan), framework.Undecompressed()),
-		framework.ReadData(at.orders(), &ordered, framework.StoringStatIn(&orders), framework.StoringAbsenceIn(&noOrders), framework.Undecompressed()))
+	err := readAll(ctx, client, []string{at.plan(), at.orders()}, func(i int, node framework.Node) error {
+		switch {
+		case !node.Exists():
+		case i == 0:
+			s.exists, s.version, s.root = true, node.Stat.Version, parseRoot(node.Data)
+		default:
+			s.ordered, s.orders = node.Stat.Mzxid, ordersOf(client, at, node.Data)
+		}
+		return nil
+	})
 	if err != nil {
 		return s, err
 	}
-	if !noOrders {
-		s.ordered = orders.Mzxid
-	}
-	if s.orders, err = parseOrders(attempt.Plain(client, at.orders(), ordered)); err != nil {
-		client.Logger().Error("the orders for partitions are not valid, and count as none", logPath, at.orders(), "error", err)
-	}
-	if !noPlan {
-		s.exists, s.version = true, stat.Version
-		if err := json.Unmarshal(attempt.Plain(client, at.plan(), data), &s.root); err != nil {
-			s.root = root{} // written by hand: the next plan mends it
-		}
-	}
+	var names, ids []string
+	var folder framework.Stat
+	var noShares, noMembers error
 	err = client.Pipeline(ctx,
 		framework.ReadChildren(at.plan(), &names).StoringErrorIn(&noShares),
 		framework.ReadChildren(at.members(), &ids, framework.StoringStatIn(&folder)).StoringErrorIn(&noMembers))
@@ -200,7 +201,7 @@ func (s *state) awaitReturns(now time.Time) {
 var errOvertaken = errors.New("the plan has changed during the read")
 
 func (s *state) readShares(ctx context.Context, client *framework.Framework, at layout, names []string) error {
-	return readAll(ctx, client, names, at.share, func(id string, node framework.Node) error {
+	return readAll(ctx, client, pathsOf(names, at.share), func(i int, node framework.Node) error {
 		if !node.Exists() {
 			return errOvertaken
 		}
@@ -208,17 +209,17 @@ func (s *state) readShares(ctx context.Context, client *framework.Framework, at 
 		if err != nil {
 			sh = share{} // its partitions are free
 		}
-		s.shares[id] = sh
+		s.shares[names[i]] = sh
 		return nil
 	})
 }
 
 func (s *state) readMembers(ctx context.Context, client *framework.Framework, at layout, ids []string) error {
-	return readAll(ctx, client, ids, at.member, func(id string, node framework.Node) error {
+	return readAll(ctx, client, pathsOf(ids, at.member), func(i int, node framework.Node) error {
 		var r registration
 		if isMember(node) && json.Unmarshal(node.Data, &r) == nil && r.Capacity >= 1 && r.Capacity <= MaxCapacity {
-			s.members[id] = r // and another znode is no member
-			s.owners[node.Stat.EphemeralOwner] = id
+			s.members[ids[i]] = r // and another znode is no member
+			s.owners[node.Stat.EphemeralOwner] = ids[i]
 		}
 		return nil
 	})
@@ -229,29 +230,35 @@ func (s *state) readMembers(ctx context.Context, client *framework.Framework, at
 func isMember(node framework.Node) bool { return node.Exists() && node.Stat.EphemeralOwner != 0 }
 
 // readAll reads znodes side by side, and calls visit for each of them.
-func readAll(
-	ctx context.Context, client *framework.Framework, names []string, path func(string) string, visit func(name string, node framework.Node) error,
-) error {
-	reads, nodes, absent := make([]framework.Read, len(names)), make([]framework.Node, len(names)), make([]bool, len(names))
-	for i, name := range names {
+func readAll(ctx context.Context, client *framework.Framework, paths []string, visit func(i int, node framework.Node) error) error {
+	reads, nodes, absent := make([]framework.Read, len(paths)), make([]framework.Node, len(paths)), make([]bool, len(paths))
+	for i, path := range paths {
 		n := &nodes[i]
 		n.Stat = new(framework.Stat)
-		reads[i] = framework.ReadData(path(name), &n.Data, framework.StoringStatIn(n.Stat), framework.StoringAbsenceIn(&absent[i]),
+		reads[i] = framework.ReadData(path, &n.Data, framework.StoringStatIn(n.Stat), framework.StoringAbsenceIn(&absent[i]),
 			framework.Undecompressed())
 	}
 	if err := client.Pipeline(ctx, reads...); err != nil {
 		return err
 	}
-	for i, name := range names {
+	for i, path := range paths {
 		if absent[i] {
 			nodes[i] = framework.Node{}
 		}
-		nodes[i].Data = attempt.Plain(client, path(name), nodes[i].Data)
-		if err := visit(name, nodes[i]); err != nil {
+		nodes[i].Data = attempt.Plain(client, path, nodes[i].Data)
+		if err := visit(i, nodes[i]); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func pathsOf(names []string, path func(string) string) []string {
+	paths := make([]string, len(names))
+	for i, name := range names {
+		paths[i] = path(name)
+	}
+	return paths
 }
 
 // candidates returns the members as the last plan left them.
@@ -490,9 +497,6 @@ func (s *state) write(ctx context.Context, client *framework.Framework, at layou
 
 // removal deletes the plan of a group without members.
 func (s *state) removal(at layout) []framework.Op {
-	if !s.exists {
-		return nil
-	}
 	ops := []framework.Op{framework.CheckOp(at.plan(), s.version)}
 	for id := range s.shares {
 		ops = append(ops, framework.DeleteOp(at.share(id)))
@@ -508,6 +512,19 @@ func (s *state) isBalanced() bool {
 		}
 	}
 	return s.root.Balanced && len(s.shares) == len(s.members)
+}
+
+// untilWritten writes again while other members write first. Members that write at the same time keep apart.
+func untilWritten(ctx context.Context, write func() error) error {
+	for {
+		err := write()
+		if err == nil || !isOvertaken(err) {
+			return err
+		}
+		if err := attempt.Part(ctx, 20*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // isOvertaken reports whether a plan was not written because another one came first, or may

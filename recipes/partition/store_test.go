@@ -53,6 +53,13 @@ func TestDriverReportsAllContendersAhead(t *testing.T) {
 	require.Equal(t, [][]string{{"_c_1-lock-0000000001", "_c_2-lock-0000000002"}}, ahead)
 }
 
+func TestShareOfNamesThatNoZnodeCanHaveIsNoShare(t *testing.T) {
+	for _, data := range []string{`{"capacity":1,"partitions":["a/b"]}`, `{"capacity":1,"standbys":["a/b"]}`} {
+		_, err := parseShare([]byte(data))
+		require.ErrorContains(t, err, `partition "a/b"`)
+	}
+}
+
 // TestStandbysOfEachPartition: standbys are spread over the members by capacity, each in a zone of its own, and
 // only those of a member that leaves change.
 func TestStandbysOfEachPartition(t *testing.T) {
