@@ -251,6 +251,34 @@ func TestDrainOfAMemberThatALatePlanGivesAPartition(t *testing.T) {
 	})
 }
 
+// TestDrainIsSaidBeforeItReturns: otherwise a member without partitions would be given some.
+func TestDrainIsSaidBeforeItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed("p"))
+		w.join("a")
+		w.await(map[string]int{"a": 1})
+		b := w.join("b")
+		time.Sleep(10 * partition.DefaultSettle)
+		goOn := make(chan struct{})
+		defer w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == b.client.Session().ID() && r.Op == zkserver.OpSetData {
+				return zkserver.HoldUntil(goOn)
+			}
+			return zkserver.Pass
+		})()
+		drained := make(chan error, 1)
+		go func() { drained <- b.Drain(t.Context()) }()
+		synctest.Wait()
+		data, err := w.theirs.Get(t.Context(), root+"/plan/b")
+		require.NoError(t, err)
+		require.NoError(t, w.theirs.Set(t.Context(), root+"/plan/b", data)) // b hears of it
+		time.Sleep(time.Second)
+		require.Empty(t, drained)
+		close(goOn)
+		require.NoError(t, <-drained)
+	})
+}
+
 func TestStateIsDescribed(t *testing.T) {
 	for text, state := range map[string]partition.State{
 		"excluded":          {Excluded: true},
