@@ -259,22 +259,21 @@ func TestDrainIsSaidBeforeItReturns(t *testing.T) {
 		w.await(map[string]int{"a": 1})
 		b := w.join("b")
 		time.Sleep(10 * partition.DefaultSettle)
-		goOn := make(chan struct{})
-		defer w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		remove := w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.SessionID == b.client.Session().ID() && r.Op == zkserver.OpSetData {
-				return zkserver.HoldUntil(goOn)
+				return zkserver.FailWith(-102) // no permission
 			}
 			return zkserver.Pass
-		})()
+		})
 		drained := make(chan error, 1)
 		go func() { drained <- b.Drain(t.Context()) }()
 		synctest.Wait()
 		data, err := w.theirs.Get(t.Context(), root+"/plan/b")
 		require.NoError(t, err)
 		require.NoError(t, w.theirs.Set(t.Context(), root+"/plan/b", data)) // b hears of it
-		time.Sleep(time.Second)
+		time.Sleep(10 * time.Minute)
 		require.Empty(t, drained)
-		close(goOn)
+		remove()
 		require.NoError(t, <-drained)
 	})
 }
