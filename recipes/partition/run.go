@@ -68,8 +68,8 @@ type run struct {
 	drained chan struct{} // of Member.Drain, closed when this member has no partition; nil without it
 
 	announced bool // the znode says that the member is drained
-	wake    chan struct{}
-	reports chan struct{} // has room for one: a load was reported
+	wake      chan struct{}
+	reports   chan struct{} // has room for one: a load was reported
 
 	prepared chan struct{} // has room for one: a standby is prepared, or is one no more
 }
