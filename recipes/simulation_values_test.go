@@ -61,7 +61,8 @@ var valueSimulations = map[string]zksim.Program{
 		},
 	},
 	"partitions": {
-		Options: shortSessions,
+		Requests: 200, // to take over a piece
+		Options:  shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			member, err := partition.New(c.Framework, "/partitions", partition.Fixed("a", "b", "c", "d"))
 			return func(ctx context.Context, random *rand.Rand) {

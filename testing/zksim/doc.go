@@ -23,8 +23,8 @@
 //	})
 //
 // [Check] judges each history. No two clients may hold the same thing at a time, and tokens must rise. No call may wait long
-// after the last fault. Clients that are closed must leave no ephemeral znodes, watches or sessions. A finding is played again,
-// to say how often it comes back, and made smaller.
+// after the last fault, and no client may repeat what fails without pauses. Clients that are closed must leave no ephemeral znodes,
+// watches or sessions. A finding is played again, to say how often it comes back, and made smaller.
 //
 // The servers decide the same in each run with a seed, and clients connect at the same moments. Goroutines of clients may run in
 // another order, so a finding need not come back each time. Check says how often it does.

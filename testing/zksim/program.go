@@ -23,10 +23,11 @@ type Program struct {
 	// Settled, if set, is called when faults are over and all actions have ended.
 	Settled func(ctx context.Context, w *World)
 
-	Clients int                // 3 by default
-	Actions int                // of each client, 6 by default
-	Faults  []Fault            // the kinds that may happen, by default [Usual]
-	Options []framework.Option // of all clients, beside dialer, logger and server timing
+	Clients  int                // 3 by default
+	Actions  int                // of each client, 6 by default
+	Requests int                // that a client may make in a second, 60 by default
+	Faults   []Fault            // the kinds that may happen, by default [Usual]
+	Options  []framework.Option // of all clients, beside dialer, logger and server timing
 }
 
 // History is what became of one run.
@@ -86,6 +87,9 @@ func (p Program) withDefaults() Program {
 	}
 	if p.Actions == 0 {
 		p.Actions = 6
+	}
+	if p.Requests == 0 {
+		p.Requests = 60
 	}
 	if p.Faults == nil {
 		p.Faults = Usual

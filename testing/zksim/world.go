@@ -193,6 +193,7 @@ func (w *World) play(ctx context.Context, drawn plan, p Program) {
 		p.Settled(ctx, w)
 	}
 	w.close()
+	w.moderate(p.Requests)
 }
 
 // reconnected finds a client that has no connection, a minute after the servers have a leader.
@@ -280,6 +281,23 @@ func (w *World) close() {
 	for _, s := range w.Servers.Servers() {
 		if got := s.Stats(); got.Ephemerals+got.Watches+got.Sessions > 0 {
 			w.Findf("server %d has %+v when all clients are closed", s.ID(), got)
+		}
+	}
+}
+
+// moderate finds seconds in which clients have made more requests than they may: one that repeats what fails must pause.
+func (w *World) moderate(most int) {
+	requests := make(map[time.Duration]map[int64]int) // by second and session
+	for _, e := range w.Servers.Log() {
+		if e.Kind != zkserver.Served && e.Kind != zkserver.Accepted || e.Request.Op == zkserver.OpPing {
+			continue
+		}
+		second := e.At.Truncate(time.Second)
+		if requests[second] == nil {
+			requests[second] = make(map[int64]int)
+		}
+		if requests[second][e.SessionID]++; requests[second][e.SessionID] == most+1 {
+			w.Findf("session %#x has made more than %d requests between %v and %v", e.SessionID, most, second, second+time.Second)
 		}
 	}
 }

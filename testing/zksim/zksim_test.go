@@ -50,6 +50,12 @@ func TestFindings(t *testing.T) {
 	require.Empty(t, findings(t, hold(zksim.Hold{Key: "a", Places: 3})))
 	require.Contains(t, findings(t, hold(zksim.Hold{Key: "a", Exclusive: true, Token: 7})), "token 0x7, after 0x7")
 	require.Contains(t, findings(t, func(_ *zksim.World, _ *zksim.Client, ctx context.Context) { <-ctx.Done() }), "an action has not ended")
+	require.Contains(t, findings(t, func(_ *zksim.World, c *zksim.Client, ctx context.Context) {
+		for range 61 {
+			_, err := c.Exists(ctx, "/")
+			require.NoError(t, err)
+		}
+	}), "has made more than 60 requests")
 	require.Contains(t, findings(t, func(w *zksim.World, _ *zksim.Client, ctx context.Context) {
 		client, err := framework.Connect(ctx, w.Servers.ConnectString(), framework.WithDialer(w.Servers.Dial))
 		require.NoError(t, err)

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recipes_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/barriers"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/schedule"
+	"github.com/gocurator/curator/recipes/shared"
+	"github.com/gocurator/curator/testing/zksim"
+)
+
+// moreSimulations are programs of recipes that count, wait and run jobs, by name.
+var moreSimulations = map[string]zksim.Program{
+	"shared count": sharedCounts(),
+	"barrier":      barrier(),
+	"latch of events": {
+		Actions: 4,
+		Join:    countsDown(),
+	},
+	"cyclic barrier": meetings(),
+	"jobs":           jobs(),
+	"mutex under SessionErrorPolicy": {
+		Faults: []zksim.Fault{ // a server that is cut off is beyond this policy
+			zksim.StopServer, zksim.StopLeader, zksim.StopAll, zksim.LagTime, zksim.LagCount, zksim.SlowLinks, zksim.ChangeLeader,
+			zksim.CutClient, zksim.SilentClient, zksim.LoseReplies, zksim.LoseRequests, zksim.SlowRequests,
+		},
+		Options: []framework.Option{framework.WithSessionTimeout(2 * time.Second), framework.WithErrorPolicy(framework.SessionErrorPolicy)},
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			mutex, err := locks.NewInterProcessMutex(c.Framework, "/lock")
+			return holding(w, c, zksim.Hold{Key: "/lock", Exclusive: true}, mutex), err
+		},
+	},
+}
+
+// sharedCounts is about a number that clients raise by one: no change is lost, copies move forward, and in the end each has what the
+// servers have.
+func sharedCounts() zksim.Program {
+	type counts struct {
+		sync.Mutex
+		copies          []*shared.SharedCount
+		raised, inDoubt int32
+		lastOf          map[int]int64 // transactions, by client
+	}
+	return zksim.Program{
+		Actions: 12,
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			count, err := shared.NewSharedCount(c.Framework, "/count", 0)
+			if err == nil {
+				err = count.Start(context.Background())
+			}
+			if err != nil {
+				return nil, err
+			}
+			all := zksim.State[counts](w)
+			all.copies = append(all.copies, count)
+			all.lastOf = make(map[int]int64)
+			count.OnChange(func(v shared.VersionedCount) {
+				all.Lock()
+				defer all.Unlock()
+				if v.Zxid <= all.lastOf[c.Index] {
+					w.Findf("client %d hears of %d, set by %#x, after %#x", c.Index, v.Count, v.Zxid, all.lastOf[c.Index])
+				}
+				all.lastOf[c.Index] = v.Zxid
+			})
+			return func(ctx context.Context, _ *rand.Rand) {
+				before, err := count.VersionedCount()
+				if err != nil {
+					w.Findf("client %d: %v", c.Index, err)
+					return
+				}
+				ok, err := count.TrySetCount(ctx, before, before.Count+1)
+				w.Logf("client %d: from %d: %t, %v", c.Index, before.Count, ok, err)
+				all.Lock()
+				defer all.Unlock()
+				switch {
+				case framework.OutcomeUnknown(err):
+					all.inDoubt++
+				case ok && err == nil:
+					all.raised++
+				}
+			}, nil
+		},
+		Settled: func(_ context.Context, w *zksim.World) {
+			all := zksim.State[counts](w)
+			first, err := all.copies[0].Count()
+			if err != nil || first < all.raised || first > all.raised+all.inDoubt {
+				w.Findf("the count is %d after %d changes and %d in doubt: %v", first, all.raised, all.inDoubt, err)
+			}
+			for i, count := range all.copies {
+				if n, err := count.Count(); n != first || err != nil {
+					w.Findf("copy %d has %d, and another one has %d: %v", i, n, first, err)
+				}
+				if err := count.Close(); err != nil {
+					w.Findf("copy %d: %v", i, err)
+				}
+			}
+		},
+	}
+}
+
+// barrier is about a client that waits at a barrier that it has set itself: it goes on when the barrier is removed, and not before.
+func barrier() zksim.Program {
+	set := func(w *zksim.World) int64 {
+		if znodes := w.Servers.Znodes("/barrier"); len(znodes) > 0 {
+			return znodes[0].Czxid
+		}
+		return 0
+	}
+	type one struct { // of the clients
+		*zksim.Client
+		*barriers.DistributedBarrier
+	}
+	return zksim.Program{
+		Actions: 8,
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			b, err := barriers.NewDistributedBarrier(c.Framework, "/barrier")
+			*zksim.State[one](w) = one{c, b}
+			return func(ctx context.Context, random *rand.Rand) {
+				if random.IntN(2) == 0 {
+					w.Logf("client %d removes it: %v", c.Index, b.RemoveBarrier(ctx))
+					return
+				}
+				if err := b.SetBarrier(ctx); err != nil {
+					w.Logf("client %d sets it: %v", c.Index, err)
+					return
+				}
+				before := set(w)
+				waiting, cancel := context.WithTimeout(ctx, upTo(random, 20*time.Second))
+				defer cancel()
+				err := b.WaitOnBarrier(waiting)
+				w.Logf("client %d waits: %v", c.Index, err)
+				if now := set(w); err == nil && now != 0 && now == before {
+					w.Findf("client %d has passed the barrier of %#x, which it has set and which is there", c.Index, now)
+				}
+			}, err
+		},
+		Settled: func(ctx context.Context, w *zksim.World) {
+			last := zksim.State[one](w)
+			err := last.RemoveBarrier(ctx)
+			if err == nil {
+				err = getsOn(ctx, w, last.Client, "WaitOnBarrier", last.WaitOnBarrier)
+			}
+			if err != nil {
+				w.Findf("the barrier cannot be removed: %v", err)
+			}
+		},
+	}
+}
+
+// countsDown is about events: a latch opens when all are counted, and not before.
+func countsDown() func(*zksim.World, *zksim.Client) (act, error) {
+	type events struct {
+		sync.Mutex
+		begun, counted int
+	}
+	return func(w *zksim.World, c *zksim.Client) (act, error) {
+		total := 4*w.Size() - 2
+		latch, err := barriers.NewCountDownLatch(c.Framework, "/latch", total)
+		all := zksim.State[events](w)
+		return func(ctx context.Context, random *rand.Rand) {
+			all.Lock()
+			all.begun++
+			all.Unlock()
+			err := latch.CountDown(ctx)
+			w.Logf("client %d counts: %v", c.Index, err)
+			all.Lock()
+			if err == nil {
+				all.counted++
+			}
+			isOpen := all.counted >= total
+			all.Unlock()
+			if isOpen {
+				_ = getsOn(ctx, w, c, "Await", latch.Await)
+				return
+			}
+			waiting, cancel := context.WithTimeout(ctx, upTo(random, 2*time.Second))
+			defer cancel()
+			err = latch.Await(waiting)
+			all.Lock()
+			defer all.Unlock()
+			if err == nil && all.begun < total {
+				w.Findf("client %d: the latch of %d events is open after %d", c.Index, total, all.begun)
+			}
+		}, err
+	}
+}
+
+// meetings is about members that meet: none has passed more often than another one has come, and all come again until each passes.
+func meetings() zksim.Program {
+	type members struct {
+		sync.Mutex
+		came, passed map[int]int
+	}
+	return zksim.Program{
+		Actions: 1,
+		Options: shortSessions,
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			b, err := barriers.NewCyclicBarrier(c.Framework, "/meeting", w.Size())
+			all := zksim.State[members](w)
+			all.came, all.passed = make(map[int]int), make(map[int]int)
+			return func(ctx context.Context, random *rand.Rand) {
+				ctx, cancel := context.WithTimeout(ctx, 70*time.Second)
+				defer cancel()
+				for ctx.Err() == nil {
+					time.Sleep(upTo(random, time.Second))
+					all.Lock()
+					all.came[c.Index]++
+					all.Unlock()
+					if getsOn(ctx, w, c, "Await", b.Await) != nil {
+						continue
+					}
+					all.Lock()
+					all.passed[c.Index]++
+					for other, times := range all.came {
+						if times < all.passed[c.Index] {
+							w.Findf("client %d has met the others %d times, and client %d has come %d times", c.Index, all.passed[c.Index], other, times)
+						}
+					}
+					all.Unlock()
+				}
+			}, err
+		},
+	}
+}
+
+// jobs is about ticks: one replica runs a job at a time, in the order of its ticks, and none is left out.
+func jobs() zksim.Program {
+	const interval = 3 * time.Second
+	type ticks struct {
+		sync.Mutex
+		began map[string][]time.Time // in the order of their calls, by job
+	}
+	return zksim.Program{
+		Actions:  3,
+		Requests: 200, // to take over jobs
+		Options:  shortSessions,
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			all := zksim.State[ticks](w)
+			all.began = make(map[string][]time.Time)
+			run := func(ctx context.Context, tick schedule.Tick) error {
+				leave := w.Enter(zksim.Hold{
+					Key: tick.Job, Client: c.Index, Exclusive: true, IsOver: func() bool { return ctx.Err() != nil },
+				})
+				defer leave()
+				all.Lock()
+				began := all.began[tick.Job]
+				if n := len(began); ctx.Err() == nil && n > 0 && tick.Time.Before(began[n-1]) {
+					w.Findf("client %d runs the tick %v of %s after %v", c.Index, tick.Time, tick.Job, began[n-1])
+				}
+				all.began[tick.Job] = append(began, tick.Time)
+				all.Unlock()
+				time.Sleep(200 * time.Millisecond)
+				return ctx.Err()
+			}
+			var list []schedule.Job
+			for i := range 2 {
+				list = append(list, schedule.Job{
+					Name: "job-" + strconv.Itoa(i), Schedule: schedule.Every(interval), Run: run, Overlap: schedule.Queue(100),
+				})
+			}
+			replica, err := schedule.New(c.Framework, "/jobs", list...)
+			return func(ctx context.Context, random *rand.Rand) {
+				ctx, cancel := context.WithTimeout(ctx, 5*time.Second+upTo(random, 20*time.Second))
+				defer cancel()
+				w.Logf("client %d: %v", c.Index, replica.Run(ctx))
+			}, err
+		},
+		Settled: func(_ context.Context, w *zksim.World) {
+			for job, began := range zksim.State[ticks](w).began {
+				slices.SortFunc(began, time.Time.Compare)
+				for i := 1; i < len(began); i++ {
+					if began[i].Sub(began[i-1]) > interval {
+						w.Findf("no replica has run the ticks of %s between %v and %v", job, began[i-1], began[i])
+					}
+				}
+			}
+		},
+	}
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package recipes_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/testing/zksim"
+)
+
+// queueSimulations are programs of queues, by name.
+var queueSimulations = map[string]zksim.Program{
+	"queue":                          queueOf("", nil, openPlain),
+	"queue with locks":               queueOf("/queue-locks", nil, openPlain),
+	"priority queue with locks":      queueOf("/queue-locks", nil, openPriority),
+	"delay queue with locks":         queueOf("/queue-locks", nil, openDelay),
+	"id queue with locks":            queueOf("/queue-locks", nil, openID),
+	"queue whose folder goes":        queueOf("/queue-locks", deletesFolder, openPlain),
+	"simple queue whose folder goes": simpleQueueOver(deletesFolder),
+	"queue over restores":            queueOf("/queue-locks", restores, openPlain),
+	"simple queue over restores":     simpleQueueOver(restores),
+}
+
+// consumer is a queue of any kind.
+type consumer interface {
+	Items(ctx context.Context) iter.Seq2[*queues.Item, error]
+}
+
+// opener opens a queue. put puts an item, and says when it is due.
+type opener = func(client *framework.Framework, opts ...queues.Option) (c consumer, put func(ctx context.Context, random *rand.Rand, item []byte) (time.Time, error), err error)
+
+func openPlain(client *framework.Framework, opts ...queues.Option) (consumer, func(context.Context, *rand.Rand, []byte) (time.Time, error), error) {
+	q, err := queues.NewDistributedQueue(client, "/queue", opts...)
+	return q, func(ctx context.Context, _ *rand.Rand, item []byte) (time.Time, error) {
+		return time.Time{}, q.Put(ctx, item)
+	}, err
+}
+
+func openPriority(client *framework.Framework, opts ...queues.Option) (consumer, func(context.Context, *rand.Rand, []byte) (time.Time, error), error) {
+	q, err := queues.NewDistributedPriorityQueue(client, "/queue", opts...)
+	return q, func(ctx context.Context, random *rand.Rand, item []byte) (time.Time, error) {
+		return time.Time{}, q.Put(ctx, item, random.Int32N(3))
+	}, err
+}
+
+func openDelay(client *framework.Framework, opts ...queues.Option) (consumer, func(context.Context, *rand.Rand, []byte) (time.Time, error), error) {
+	q, err := queues.NewDistributedDelayQueue(client, "/queue", opts...)
+	return q, func(ctx context.Context, random *rand.Rand, item []byte) (time.Time, error) {
+		at := time.Now().Add(upTo(random, 5*time.Second))
+		return at, q.Put(ctx, item, at)
+	}, err
+}
+
+func openID(client *framework.Framework, opts ...queues.Option) (consumer, func(context.Context, *rand.Rand, []byte) (time.Time, error), error) {
+	q, err := queues.NewDistributedIdQueue(client, "/queue", opts...)
+	return q, func(ctx context.Context, _ *rand.Rand, item []byte) (time.Time, error) {
+		return time.Time{}, q.Put(ctx, item, string(item))
+	}, err
+}
+
+// upheaval is something that may take items from a queue, or bring them again.
+type upheaval func(ctx context.Context, w *zksim.World, c *zksim.Client, random *rand.Rand) error
+
+// deletesFolder deletes a queue by hand.
+func deletesFolder(ctx context.Context, _ *zksim.World, c *zksim.Client, _ *rand.Rand) error {
+	return c.Delete(ctx, "/queue", framework.DeletingChildrenIfNeeded(), framework.WithVersion(framework.AnyVersion))
+}
+
+// restores gives the servers a backup of a moment ago.
+func restores(ctx context.Context, w *zksim.World, _ *zksim.Client, random *rand.Rand) error {
+	leader, err := w.Servers.AwaitLeader(ctx)
+	if err != nil {
+		return err
+	}
+	backup := leader.Backup()
+	time.Sleep(upTo(random, 2*time.Second))
+	return w.Servers.Restore(backup)
+}
+
+// upset notes that items which were put before now may be gone, or come again.
+func (i *items) upset(w *zksim.World, c *zksim.Client, do func() error) {
+	i.Lock()
+	i.upheavals++
+	i.Unlock()
+	w.Logf("client %d upsets the queue: %v", c.Index, do())
+	i.Lock()
+	defer i.Unlock()
+	i.upheavals--
+	for item := range i.offered {
+		i.offered[item] = errUpset
+	}
+}
+
+var errUpset = errors.New("the queue was upset meanwhile")
+
+// queueOf is about items of a queue: none is lost if consumers lock items, two consumers never have one at a time, and none is there
+// before it is due.
+func queueOf(lockPath string, upset upheaval, open opener) zksim.Program {
+	type due = sync.Map
+	return zksim.Program{
+		Clients: 4,
+		Actions: 8,
+		Options: shortSessions,
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			all := zksim.State[items](w)
+			var opts []queues.Option
+			if lockPath != "" {
+				opts = append(opts, queues.WithLockPath(lockPath))
+			}
+			queue, put, err := open(c.Framework, opts...)
+			return func(ctx context.Context, random *rand.Rand) {
+				switch n := random.IntN(8); {
+				case n == 0 && upset != nil:
+					all.upset(w, c, func() error { return upset(ctx, w, c, random) })
+					return
+				case n < 4:
+					all.offer(w, c, func(item []byte) error {
+						at, err := put(ctx, random, item)
+						zksim.State[due](w).Store(string(item), at)
+						return err
+					})
+					return
+				default:
+				}
+				consuming, cancel := context.WithTimeout(ctx, upTo(random, 8*time.Second))
+				defer cancel()
+				for item, err := range queue.Items(consuming) {
+					if err != nil {
+						w.Logf("client %d: %v", c.Index, err)
+						return
+					}
+					if at, ok := zksim.State[due](w).Load(string(item.Data)); ok && time.Until(at.(time.Time)) > time.Millisecond { // names have milliseconds
+						w.Findf("client %d has %s before %v", c.Index, item.Data, at)
+					}
+					if consume(w, c, all, item, lockPath != "", random); random.IntN(8) == 0 {
+						return
+					}
+				}
+			}, err
+		},
+		Settled: func(_ context.Context, w *zksim.World) {
+			left := make(map[string]bool)
+			all := zksim.State[items](w)
+			for _, z := range w.Servers.Znodes("/queue") {
+				for item := range all.offered {
+					left[item] = left[item] || bytes.Contains(z.Data, []byte(item))
+				}
+			}
+			all.settle(w, left, lockPath != "")
+		},
+	}
+}
+
+// consume has an item for a while.
+func consume(w *zksim.World, c *zksim.Client, all *items, item *queues.Item, isLocked bool, random *rand.Rand) {
+	if !isLocked {
+		all.take(w, c, item.Data, nil)
+		return
+	}
+	leave := w.Enter(zksim.Hold{
+		Key: item.Path(), Client: c.Index, Exclusive: true, IsOver: func() bool { return item.Context().Err() != nil },
+	})
+	defer leave()
+	time.Sleep(upTo(random, 500*time.Millisecond))
+	if random.IntN(4) == 0 {
+		item.Fail(errors.New("it has to come again"))
+		return
+	}
+	all.take(w, c, item.Data, fmt.Errorf("it may come again: %w", context.Cause(item.Context())))
+}
+
+// simpleQueueOver is about a simple queue that is upset: what was put afterwards is not lost.
+func simpleQueueOver(upset upheaval) zksim.Program {
+	p := simpleQueue()
+	join := p.Join
+	p.Join = func(w *zksim.World, c *zksim.Client) (act, error) {
+		act, err := join(w, c)
+		return func(ctx context.Context, random *rand.Rand) {
+			if random.IntN(10) == 0 {
+				zksim.State[items](w).upset(w, c, func() error { return upset(ctx, w, c, random) })
+				return
+			}
+			act(ctx, random)
+		}, err
+	}
+	return p
+}
