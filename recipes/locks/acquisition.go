@@ -65,8 +65,12 @@ func (l *lock) observed(ctx context.Context, path string, e entry, acquire func(
 	ctx, e.span = l.telemetry.Begin(ctx)
 	defer e.span.Abandon(ctx)
 	within, dead := l.detect(ctx, e.wait)
+	defer dead.stop() // even if user code has panicked
 	e.dead = dead
-	err := dead.stop(acquire(within, e))
+	err := acquire(within, e)
+	if found, isDead := errors.AsType[*deadlockError](context.Cause(within)); isDead && err != nil {
+		err = found
+	}
 	endSpan(ctx, e.span, err)
 	recordings.acquired(l, began)
 	if err != nil {

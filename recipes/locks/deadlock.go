@@ -101,18 +101,12 @@ func (d *detection) joins(token int64) {
 	}
 }
 
-// stop ends the search. It returns the error of the acquisition, which is the deadlock if that has ended it.
-func (d *detection) stop(err error) error {
-	if d == nil {
-		return err
+// stop ends the search. One that is under way is not waited for: it may be slow to see the end of its context.
+func (d *detection) stop() {
+	if d != nil {
+		d.end(nil)
+		d.timer.Stop()
 	}
-	var dead *deadlockError
-	if err != nil && errors.As(context.Cause(d.ctx), &dead) {
-		err = dead
-	}
-	d.end(nil)
-	d.timer.Stop() // a search under way is not waited for: it may be slow to see the end of its context
-	return err
 }
 
 // deadlockError is the cycle that an acquisition has closed.

@@ -113,6 +113,41 @@ func TestDeadlockDetectionHoldsUpNoAcquisition(t *testing.T) {
 }
 
 // TestDeadlockDetectionBadInput is refused when the lock is made.
+// panickingMax is a source whose third answer is a panic.
+type panickingMax struct{ asked atomic.Int64 }
+
+func (p *panickingMax) MaxLeases(context.Context) (n int, changed <-chan struct{}, err error) {
+	if p.asked.Add(1) == 3 {
+		panic("the third answer")
+	}
+	later := make(chan struct{})
+	time.AfterFunc(3*time.Second, func() { close(later) })
+	return 1, later, nil
+}
+
+func TestDeadlockDetectionEndsWithAnAcquisitionThatPanics(t *testing.T) {
+	between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {
+		var searches atomic.Int64
+		outer := acquire(t, newMutex(t, first, "/a"))
+		held := acquire(t, newSemaphore(t, second, "/b", locks.FixedLeases(1)))
+		s, err := locks.NewInterProcessSemaphoreV2(first, "/b", new(panickingMax),
+			locks.WithDeadlockDetection(time.Second, func(context.Context, *framework.Framework, int64, time.Duration) (error, error) {
+				searches.Add(1)
+				return nil, nil
+			}))
+		require.NoError(t, err)
+
+		require.Panics(t, func() { _, _ = s.Acquire(outer.Context(context.Background())) })
+
+		before := searches.Load()
+		require.Positive(t, before)
+		time.Sleep(time.Minute)
+		require.Equal(t, before, searches.Load())
+		release(t, held)
+		release(t, outer)
+	})
+}
+
 func TestDeadlockDetectionBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	none := func(context.Context, *framework.Framework, int64, time.Duration) (error, error) { return nil, nil }
