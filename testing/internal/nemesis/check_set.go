@@ -28,7 +28,7 @@ func sets(r *roundReport) (found []violation) {
 				if n == 0 && !r.tookBack(e.At, written) {
 					found = append(found, lostUpdate(r, e, "was accepted and is not there"))
 				}
-			case refused, stale, usurped:
+			case refused:
 				if n > 0 {
 					found = append(found, lostUpdate(r, e, "was refused and is there"))
 				}

@@ -21,7 +21,6 @@ func TestCheckSetSets(t *testing.T) {
 		"is there more than once":       {accepted, []string{"x", "y", "y"}, false},
 		"was refused and is there":      {refused, []string{"x", "y"}, false},
 		"refused":                       {refused, []string{"x"}, true},
-		"stale":                         {stale, []string{"x"}, true},
 		"unknown, and there":            {unknown, []string{"x", "y"}, true},
 		"unknown, and not there":        {unknown, []string{"x"}, true},
 	} {

@@ -91,28 +91,3 @@ func sequence(node string) (int32, bool) {
 	n, err := strconv.ParseInt(node[len(node)-digits:], 10, 32)
 	return int32(n), err == nil
 }
-
-// writes finds writes to what the locks protect that were refused because of a newer token
-// although their holder went on having the lock.
-func writes(r *roundReport) (found []violation) {
-	byID := make(map[string]*hold)
-	for _, h := range r.holds {
-		byID[h.id] = h
-	}
-	for _, events := range r.events {
-		for _, e := range events {
-			if (e.Kind != written && e.Kind != appended) || e.Outcome != usurped {
-				continue
-			}
-			h := byID[e.Hold]
-			if h == nil || h.outside != 0 && h.outside <= e.At {
-				continue
-			}
-			found = append(found, violation{
-				promise: noOverlap, round: r, at: e.At, holds: []*hold{h},
-				what: fmt.Sprintf("%s: the register has seen a newer token, and the lease is still valid", h.lock),
-			})
-		}
-	}
-	return found
-}

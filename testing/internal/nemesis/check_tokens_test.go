@@ -53,15 +53,3 @@ func TestCheckTokensFIFO(t *testing.T) {
 	anew := change(take("b", "mutex-s", 9, 11, 15), func(e *event) { e.Node = node("mutex-s", "lock-", 0) })
 	kept(t, fifo, only(mutexSpec, nil, take("a", "mutex-s", 6, 5, 10), anew))
 }
-
-func TestCheckTokensWritesThatWereUsurped(t *testing.T) {
-	t.Parallel()
-	kept(t, writes, goodPlan())
-	hold := take("a", "mutex-s", 1, 5, 40)
-	refusedWrite := event{At: at(20), Kind: written, Hold: hold[1].Hold, Lock: "mutex-s", Token: 1, Outcome: usurped}
-	history := []event{hold[0], hold[1], refusedWrite, hold[2], hold[3]}
-	broken(t, writes, noOverlap, only(mutexSpec, nil, history))
-	kept(t, writes, only(mutexSpec, []faultRecord{{Nodes: []string{hold[1].Node}, Start: at(10), End: at(12)}}, history))
-	history[2].Outcome = stale
-	kept(t, writes, only(mutexSpec, nil, history))
-}

@@ -35,8 +35,6 @@ type client struct {
 	framework *framework.Framework
 	way       *way
 	history   *history
-	registers *registerClient
-	log       *gate
 	hurried   atomic.Bool // acquisitions get little time
 
 	stopping chan struct{} // closed when workers are to make their last turn
@@ -100,16 +98,13 @@ func newClient(cfg clientConfig) (c *client, err error) {
 	if c.history, err = createHistory(cfg.History, cfg.Name); err != nil {
 		return nil, err
 	}
-	if c.registers, err = dialRegisters(cfg.Registers); err != nil {
-		return nil, err
-	}
 	if c.way, err = newWay(cfg, c.history); err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, connectPatience)
 	defer cancel()
-	c.log = newGate(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	options := append(c.way.options(cfg), framework.WithLogger(slog.New(c.log).With("client", cfg.Name)))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	options := append(c.way.options(cfg), framework.WithLogger(log.With("client", cfg.Name)))
 	if c.framework, err = framework.Connect(ctx, c.way.connectString(), options...); err != nil {
 		return nil, err
 	}
@@ -183,14 +178,10 @@ func (c *client) obey(o order) (reply, error) {
 		c.workers.Wait()
 		c.history.add(event{Kind: quiet})
 		return reply{Stuck: c.stuck}, nil
-	case doMute:
-		c.log.block()
-		return reply{}, nil
 	case doHurry:
 		c.hurried.Store(true)
 		return reply{}, nil
 	case doHeal:
-		c.log.unblock()
 		c.hurried.Store(false)
 		return reply{}, c.way.obey(o)
 	default:
@@ -226,7 +217,7 @@ func (c *client) giveUpOn(lock string) {
 // end of the session is no failure of this process: the history tells it.
 func (c *client) close(before goleak.Option) error {
 	unconfirmed := c.framework.Close()
-	err := errors.Join(c.way.close(), c.registers.close())
+	err := c.way.close()
 	c.cancel()
 	if leak := goleak.Find(before); leak != nil {
 		err = errors.Join(err, leak)

@@ -28,14 +28,14 @@ const (
 // clientsLog is the file that gets what client processes say, in the folder of a round.
 const clientsLog = "clients.log"
 
-// cluster is what a round works with: servers, client processes on hosts of their own,
-// what they protect, and an administrator that creates the folders.
+// cluster is what a round works with: servers, client processes on hosts of their own, and an administrator
+// that creates the folders.
 type cluster struct {
 	folder    string
 	setup     setup
 	ensemble  *ensemble.Ensemble
 	network   *ensemble.Network
-	registers *registers
+	sockets   string // the folder of guards'
 	admin     *framework.Framework
 	vandal    *framework.Framework // the same, but without rights in a guarded round
 	adminHost *ensemble.Host
@@ -73,8 +73,8 @@ func startCluster(ctx context.Context, folder string, s setup) (c *cluster, err 
 	if c.log, err = os.Create(filepath.Join(folder, clientsLog)); err != nil {
 		return c, fmt.Errorf("nemesis: %w", err)
 	}
-	if c.registers, err = serveRegisters(); err != nil {
-		return c, err
+	if c.sockets, err = os.MkdirTemp("", "nemesis-"); err != nil {
+		return c, fmt.Errorf("nemesis: %w", err)
 	}
 	options := []ensemble.Option{
 		ensemble.WithSize(3), ensemble.WithNetwork(), ensemble.WithTick(tick), ensemble.WithSyncLimit(syncLimit), ensemble.WithFsync(s.fsync),
@@ -149,7 +149,7 @@ func (c *cluster) startClients() error {
 		p, err := startProcess(clientConfig{
 			Name: fmt.Sprintf("c%d.1", i+1), Servers: c.serversOf(i), SessionTimeout: sessionTimeout, Locks: c.share(i), Pause: c.setup.pause,
 			Seed: random.Uint64(), History: filepath.Join(c.folder, fmt.Sprintf("c%d.1.jsonl", i+1)),
-			Registers: c.registers.socket(), Proxied: c.setup.frames > 0, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
+			Sockets: c.sockets, Proxied: c.setup.frames > 0, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
 			Guard: c.setup.guard,
 		}, host, c.log)
 		if err != nil {
@@ -252,8 +252,8 @@ func (c *cluster) close() (err error) {
 	if c.ensemble != nil {
 		err = errors.Join(err, c.ensemble.Close())
 	}
-	if c.registers != nil {
-		err = errors.Join(err, c.registers.close())
+	if c.sockets != "" {
+		err = errors.Join(err, os.RemoveAll(c.sockets))
 	}
 	if c.log != nil {
 		err = errors.Join(err, c.log.Close())

@@ -24,9 +24,8 @@
 // In a round, client processes on separate hosts take turns at locks of every recipe under
 // every error policy, and at what only real servers and processes show (workload.go). A family of recipes is a list and a file, such as
 // workload_leader.go, and needs no lock. Its rows have its folders, its promises with their
-// checks, its floors, and what counts as done. A holder looks at its lease all the time and
-// writes to a register that refuses old tokens (worker.go). It also adds to a set that only a
-// transaction of its lease may change (held.go). A process logs every act before it has
+// checks, its floors, and what counts as done. A holder looks at its lease all the time
+// (worker.go), and adds to a set that only a transaction of its lease may change (held.go). A process logs every act before it has
 // consequences (event.go).
 //
 // At the same time a schedule injects one fault after the other, or two at once (fault.go,

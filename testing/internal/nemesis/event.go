@@ -67,7 +67,6 @@ const (
 	lost        eventKind = "lost"        // the lease has ended by itself
 	releasing   eventKind = "releasing"   // the holder calls Release
 	released    eventKind = "released"    // which has returned
-	written     eventKind = "written"     // a write to the fenced register
 	appended    eventKind = "appended"    // a write to the guarded set
 	expired     eventKind = "expired"     // a session has ended, or has gone unconfirmed for so long that it may have
 	intercepted eventKind = "intercepted" // a request or reply has met its fate
@@ -83,8 +82,6 @@ type outcome string
 const (
 	accepted outcome = "accepted"
 	refused  outcome = "refused" // and certainly not applied
-	stale    outcome = "stale"   // refused because of a newer token, and the holder knows by then that it lost the lock
-	usurped  outcome = "usurped" // the same, but the holder's lease is still valid
 	unknown  outcome = "unknown" // applied or not
 )
 

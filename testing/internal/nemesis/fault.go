@@ -76,7 +76,6 @@ var faults = []fault{
 	},
 	{id: "N13", name: "session closed by another", what: clients, strike: closeSession},
 	{id: "N14", name: "vandal", what: data, length: between(200*time.Millisecond, 1500*time.Millisecond), strike: vandalise},
-	{id: "N16", name: "logger blocks while the session is lost", what: clients, silent: true, length: sessions(1.5, 2, 3), strike: blockLoggers},
 	{id: "N17", name: "short timeouts", what: clients, length: between(2*time.Second, 5*time.Second), strike: hurry},
 	{id: "N18", name: "servers restored from a backup", what: servers, alone: true, length: between(10*time.Second, 11*time.Second), strike: restoreServers},
 }

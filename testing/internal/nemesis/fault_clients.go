@@ -65,38 +65,6 @@ func closeSession(_ context.Context, c *cluster, random *rand.Rand, record *faul
 	return nil, err
 }
 
-// blockLoggers blocks the loggers of some clients, and then cuts these off until their sessions have ended. The
-// loggers go on only some time after the clients are back.
-func blockLoggers(_ context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
-	var chosen []*process
-	for _, i := range random.Perm(len(c.clients))[:1+random.IntN((len(c.clients)+1)/2)] {
-		chosen = append(chosen, c.clients[i])
-		record.Detail += c.clients[i].config.Name + " "
-	}
-	longer := between(0, time.Second)(random)
-	record.Detail += fmt.Sprintf("cut off, their loggers blocked for %v longer", longer.Round(time.Millisecond))
-	if _, err := orderAll(chosen, order{Do: doMute}); err != nil {
-		return healClients(chosen), err
-	}
-	for _, p := range chosen {
-		for _, s := range c.ensemble.Servers() {
-			c.network.Cut(p.host, s.Host())
-		}
-	}
-	return func(ctx context.Context) error {
-		for _, p := range chosen {
-			for _, s := range c.ensemble.Servers() {
-				c.network.Heal(p.host, s.Host())
-			}
-		}
-		select {
-		case <-time.After(longer):
-		case <-ctx.Done():
-		}
-		return healClients(chosen)(ctx)
-	}, nil
-}
-
 // hurryDelay is the latency each way while callers are in a hurry.
 const hurryDelay = 5 * time.Millisecond
 

@@ -22,15 +22,15 @@ func (f floor) met() bool { return f.Actual >= f.Want }
 
 // totals are what has happened in a campaign.
 type totals struct {
-	acquisitions, faults, expirations, lostWhileHeld, staleRefused, lostCreateReplies int
+	acquisitions, faults, expirations, lostWhileHeld, lostCreateReplies int
 
-	registerWrites, setUpdates int            // that were accepted
-	perLock                    map[string]int // acquisitions, by the names of all locks
-	perWorkload                map[string]int // the same, by the names of workloads
-	exclusive                  bool           // there are locks whose holders write
-	noHolds                    bool           // no recipe has any
-	guarded, refused           int            // vandals without rights, and how many of them were refused
-	cleanups                   int            // that one client had pending at one time, at most
+	setUpdates       int            // that were accepted
+	perLock          map[string]int // acquisitions, by the names of all locks
+	perWorkload      map[string]int // the same, by the names of workloads
+	exclusive        bool           // there are locks whose holders write
+	noHolds          bool           // no recipe has any
+	guarded, refused int            // vandals without rights, and how many of them were refused
+	cleanups         int            // that one client had pending at one time, at most
 
 	// byKind is how many faults there were, by their ids. Two that came together count
 	// as what they are, and as one combination.
@@ -111,10 +111,6 @@ func (t *totals) addEvent(e event) {
 	switch {
 	case e.Kind == measured:
 		t.cleanups = max(t.cleanups, e.Figures.Cleanups)
-	case e.Outcome == stale, e.Outcome == usurped:
-		t.staleRefused++
-	case e.Kind == written && e.Outcome == accepted:
-		t.registerWrites++
 	case e.Kind == appended && e.Outcome == accepted:
 		t.setUpdates++
 	case e.Kind == intercepted && e.Value == "create" && (e.Error == string(replyCut) || e.Error == string(replyDropped)):
@@ -167,7 +163,7 @@ const (
 // A floor is about half of what two cores do. So a slow machine passes, and a campaign fails if
 // its clients were idle or its faults had no effect.
 func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
-	ofHolds := []string{"acquisitions", "lost_while_held", "stale_refused"}
+	ofHolds := []string{"acquisitions", "lost_while_held"}
 	return slices.DeleteFunc(t.allFloors(duration, kinds), func(f floor) bool { return t.noHolds && slices.Contains(ofHolds, f.Name) })
 }
 
@@ -196,7 +192,6 @@ func (t *totals) allFloors(duration time.Duration, kinds []kindRecord) []floor {
 		{"expirations", share(80), t.expirations},
 		{"lost_while_held", share(40), t.lostWhileHeld},
 		{"lost create replies", share(20), t.lostCreateReplies},
-		{"stale_refused", 1, t.staleRefused},
 	}
 	if duration >= nightCampaign {
 		share := inProportion(duration, nightCampaign)
@@ -215,7 +210,7 @@ func (t *totals) work(duration time.Duration) []floor {
 	share := inProportion(duration, shortCampaign)
 	all := []floor{{"acquisitions of the lock that had fewest", share(10), t.fewest()}}
 	if t.exclusive {
-		all = append(all, floor{"accepted register writes", share(200), t.registerWrites}, floor{"accepted set updates", share(20), t.setUpdates})
+		all = append(all, floor{"accepted set updates", share(20), t.setUpdates})
 	}
 	for _, w := range workloads {
 		if done, played := t.perWorkload[w.name]; played && w.least > 0 {

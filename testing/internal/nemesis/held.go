@@ -44,9 +44,6 @@ func (h *held) valid() bool {
 	}
 	h.over = true
 	h.record(event{At: h.told.Load(), Kind: lost, LastValid: h.lastValid, Error: h.lease.Err().Error()})
-	if h.worker.kind.exclusive && !h.shared {
-		h.write() // what was on its way already when the loss was noticed
-	}
 	return false
 }
 
@@ -59,15 +56,6 @@ func (h *held) release(ctx context.Context) {
 	}
 	err := h.lease.Release(ctx)
 	h.record(event{Kind: released, Error: text(err)})
-}
-
-// write writes to what the lock protects, which looks at the token.
-func (h *held) write() {
-	result, err := h.worker.client.registers.write(h.lock, h.lease.Token())
-	if result == stale && h.lease.Err() == nil {
-		result = usurped
-	}
-	h.record(event{Kind: written, Outcome: result, Token: h.lease.Token(), Error: text(err)})
 }
 
 // record adds an event of the hold.

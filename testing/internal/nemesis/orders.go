@@ -18,7 +18,7 @@ type clientConfig struct {
 	Pause          time.Duration `json:"pause"` // between the turns of a worker, at most
 	Seed           uint64        `json:"seed"`
 	History        string        `json:"history"`                // the file to write
-	Registers      string        `json:"registers"`              // the Unix socket
+	Sockets        string        `json:"sockets"`                // the folder for those of guards; their names have to be short
 	Proxied        bool          `json:"proxied"`                // with a proxy for frames before each server
 	Certificates   string        `json:"certificates,omitempty"` // PEM file with authority, certificate and key: TLS
 	Guarded        bool          `json:"guarded,omitempty"`      // presents the credential, and only clients that do may use its nodes
@@ -43,7 +43,6 @@ const (
 	doReset  orderKind = "reset"  // reset all connections
 	doSlow   orderKind = "slow"   // limit what passes
 	doFate   orderKind = "fate"   // lose a frame
-	doMute   orderKind = "mute"   // block the logger
 	doHurry  orderKind = "hurry"  // give every acquisition a short time only
 	doHeal   orderKind = "heal"   // end the above
 	doExpire orderKind = "expire" // have the session closed by another connection

@@ -88,7 +88,6 @@ func goodPlan() *plan {
 	p.add("a", take("a", "mutex-s", 1, 5, 10)...)
 	p.add("a", event{At: at(7), Kind: appended, Hold: "a/mutex-s/1#0", Lock: "mutex-s", Value: "x", Outcome: accepted})
 	p.add("b", take("b", "mutex-s", 2, 11, 15)...)
-	p.add("b", event{At: at(12), Kind: written, Hold: "b/mutex-s/2#0", Lock: "mutex-s", Token: 2, Outcome: accepted})
 	p.add("a", take("a", "mutex-s", 3, 31, 35)...)
 	p.closeAll(90)
 	for n, session := range []int64{'a', 'b', 'a'} {

@@ -130,8 +130,8 @@ func (s *summary) conclude(record *campaignRecord, t *totals, m *measurements) {
 		s.Floors = append(t.floors(s.Duration, record.Kinds), t.rights()...)
 	}
 	var line strings.Builder
-	fmt.Fprintf(&line, "acquisitions=%d faults=%d kinds=%d expirations=%d lost_while_held=%d stale_refused=%d cleanups_max=%d",
-		t.acquisitions, t.faults, t.kinds(), t.expirations, t.lostWhileHeld, t.staleRefused, t.cleanups)
+	fmt.Fprintf(&line, "acquisitions=%d faults=%d kinds=%d expirations=%d lost_while_held=%d cleanups_max=%d",
+		t.acquisitions, t.faults, t.kinds(), t.expirations, t.lostWhileHeld, t.cleanups)
 	for _, p := range s.promises {
 		fmt.Fprintf(&line, " %s=%d", p, s.Breaches[p])
 	}

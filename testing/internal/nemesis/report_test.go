@@ -24,7 +24,7 @@ func TestReportJudgeAGoodCampaign(t *testing.T) {
 	require.Contains(t, page.String(), "20ms       30ms  N1   kill: server 2")
 	require.Contains(t, page.String(), "cannot be done here: no such thing here")
 	lines := strings.Split(strings.TrimSpace(page.String()), "\n")
-	const line = "acquisitions=3 faults=1 kinds=1 expirations=0 lost_while_held=0 stale_refused=0 cleanups_max=0" + zeros
+	const line = "acquisitions=3 faults=1 kinds=1 expirations=0 lost_while_held=0 cleanups_max=0" + zeros
 	require.Equal(t, line, lines[len(lines)-1])
 
 	var s summary
@@ -46,9 +46,6 @@ func TestReportJudgeFindsEveryBreach(t *testing.T) {
 		broken string // with the number 1 each
 		spoil  func(*plan)
 	}{
-		{"overlaps", func(p *plan) { // a holder is refused by the register, and believes to hold
-			p.add("b", event{At: at(13), Kind: written, Hold: "b/mutex-s/2#0", Lock: "mutex-s", Outcome: usurped})
-		}},
 		{"overlaps", func(p *plan) { p.committed[3].time += 5 }}, // the servers know better
 		{"overlaps illegal", func(p *plan) {
 			p.add("a", take("a", "handoff-s", 10, 50, 60)...)

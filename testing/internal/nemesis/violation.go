@@ -111,7 +111,6 @@ var checks = []check{
 	{find: without(permits)},
 	{find: without(tokens)},
 	{find: without(fifo)},
-	{find: without(writes)},
 	{find: models},
 	{find: without(unfinished)},
 	{find: without(ofRecipes)},

@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/gocurator/curator/recipes/locks"
@@ -27,7 +28,6 @@ const (
 	lookEvery     = time.Millisecond     // how often a holder looks at its lease
 	lookEveryLong = 5 * time.Millisecond // in a long hold
 	signalTime    = 5 * time.Second      // of a wait for a signal
-	registerEvery = 40 * time.Millisecond
 )
 
 // worker takes turns at one lock.
@@ -235,22 +235,12 @@ func (w *worker) work(ctx context.Context, all ...*held) {
 	if time.Until(until) > middleHold {
 		every = lookEveryLong
 	}
-	exclusive := w.kind.exclusive && !all[0].shared
-	if exclusive && w.random.IntN(4) == 0 {
+	if w.kind.exclusive && !all[0].shared && w.random.IntN(4) == 0 {
 		all[0].appendToSet(ctx)
 	}
-	var wrote time.Time
 	for {
-		for _, h := range all {
-			if !h.valid() {
-				return
-			}
-			if exclusive && time.Since(wrote) > registerEvery {
-				h.write()
-			}
-		}
-		if time.Since(wrote) > registerEvery {
-			wrote = time.Now()
+		if slices.ContainsFunc(all, func(h *held) bool { return !h.valid() }) {
+			return
 		}
 		if !time.Now().Before(until) {
 			return

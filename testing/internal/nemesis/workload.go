@@ -31,7 +31,7 @@ type workload struct {
 	permits int
 
 	// exclusive says that there is one holder at a time, whose token is above all
-	// before. It then writes to the register and the set.
+	// before. It then writes to the set.
 	exclusive bool
 
 	// policies are those under which it is played; nil is all.

@@ -85,7 +85,7 @@ func prepareGuard(w *worker) (func(context.Context), error) {
 		return prepareMutex(w)
 	}
 	folder := fmt.Sprintf("%s-%s", w.client.cfg.Name, w.spec.Name)
-	g := &ward{worker: w, socket: filepath.Join(filepath.Dir(w.client.cfg.Registers), folder, "guard")} // the name of a socket has to be short
+	g := &ward{worker: w, socket: filepath.Join(w.client.cfg.Sockets, folder, "guard")}
 	return func(context.Context) {
 		turn := g.turn
 		if w.last {
