@@ -26,9 +26,8 @@
 // another contender waits. To the server this looks like a kill -9. It prints how long the lock had
 // no holder, and in how many rounds the holder learned of the loss before the next holder entered.
 // All locks have a timeout of ten seconds. The keys in Redis are two seconds old at the cut, and
-// are not renewed. The holders of the guarded peers are processes in the care of curatorctl guard. In
-// self-guarded the process is killed by kill -9. In self-guarded-panic it panics, and in self-guarded-exit it exits without a
-// Close. In self-guarded-oom it has a cgroup, which needs root, and the kernel kills it for its memory. Their time begins when the process is gone.
+// are not renewed. The holder of self-guarded is a process in
+// the care of curatorctl guard. It is killed by kill -9. Its time begins when the process is gone.
 //
 // # Scenarios
 //

@@ -10,9 +10,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-	"go.etcd.io/etcd/client/v3/concurrency"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/testing/zktest"
@@ -218,53 +215,4 @@ func (r *result) change(ctx context.Context, at servers, latches []*leader.Leade
 		return nil
 	}
 	return fmt.Errorf("none of %d candidates leads", len(latches))
-}
-
-// runEtcdElection measures the Election of etcd's client. Each candidate has a session of
-// its own, and another one when that was revoked.
-func runEtcdElection(ctx context.Context, at servers, l load, path string) (_ result, err error) {
-	var candidates []candidate
-	var open closers
-	var changes handOvers
-	defer func() { err = errors.Join(err, open.close()) }()
-	for range l.Clients {
-		client, err := clientv3.New(clientv3.Config{Endpoints: []string{at.etcd}, DialTimeout: sessionTimeout})
-		if err != nil {
-			return result{}, err
-		}
-		open = append(open, client.Close)
-		var session *concurrency.Session
-		candidates = append(candidates, candidate{leave: func() error { return nil }, lead: func(ctx context.Context, _ bool) (func(context.Context) error, error) {
-			if session == nil || l.Change == byDying {
-				var err error
-				if session, err = concurrency.NewSession(client, concurrency.WithTTL(int(sessionTimeout/time.Second))); err != nil {
-					return nil, err
-				}
-			}
-			election := concurrency.NewElection(session, path)
-			err := election.Campaign(ctx, "candidate")
-			changes.leads()
-			return func(ctx context.Context) error {
-				if l.Change == byResigning {
-					changes.gives()
-					return election.Resign(ctx)
-				}
-				err := changes.awaitStanding(ctx, func() (int, error) {
-					all, err := client.Get(ctx, path+"/", clientv3.WithPrefix(), clientv3.WithCountOnly())
-					if err != nil {
-						return 0, err
-					}
-					return int(all.Count), nil
-				})
-				if err != nil {
-					return err
-				}
-				session.Orphan()
-				changes.gives()
-				_, err = client.Revoke(ctx, session.Lease())
-				return err
-			}, err
-		}})
-	}
-	return elect(ctx, l, candidates, &changes)
 }

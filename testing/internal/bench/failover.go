@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -48,10 +47,7 @@ var takers = []struct {
 	take func(ctx context.Context, addr, path string) (taken, error)
 }{
 	{"self", takeSelf},
-	{"self-guarded", guarded(killed)},
-	{"self-guarded-panic", guarded(dieOf("panic"))},
-	{"self-guarded-exit", guarded(dieOf("exit"))},
-	{"self-guarded-oom", guarded(dieOfMemory)},
+	{"self-guarded", takeGuarded},
 	{"zklock", takeZKLock},
 	{"curator", takeJava},
 	{"etcd", takeEtcd},
@@ -188,24 +184,13 @@ func takeZKLock(ctx context.Context, addr, path string) (t taken, err error) {
 // asHolder in the environment makes this program the process of takeGuarded, with the server and the path as its value.
 const asHolder = "BENCH_HOLDER"
 
-// hold acquires the lock, says so, and ends as it is told to, without a Close.
+// hold acquires the lock, says so, and goes on until it is killed.
 func hold(ctx context.Context, addr, path string) error {
 	t, err := takeSelf(ctx, addr, path)
 	if err != nil {
 		return errors.Join(err, t.open.close())
 	}
 	sayf(os.Stdout, "held %d\n", os.Getpid())
-	switch death, _ := bufio.NewReader(os.Stdin).ReadString('\n'); death {
-	case "panic\n":
-		panic("as it was told to")
-	case "exit\n":
-		os.Exit(1)
-	case "memory\n":
-		eaten := make([]byte, 2*memoryLimit)
-		for i := 0; i < len(eaten); i += os.Getpagesize() {
-			eaten[i] = 1
-		}
-	}
 	select {}
 }
 
@@ -223,14 +208,8 @@ var buildGuard = sync.OnceValues(func() (program string, err error) {
 	return program, err
 })
 
-// guarded has a process acquire the lock, in the care of a guard. It ends by die.
-func guarded(die death) func(ctx context.Context, addr, path string) (t taken, err error) {
-	return func(ctx context.Context, addr, path string) (t taken, err error) {
-		return takeGuarded(ctx, addr, path, die)
-	}
-}
-
-func takeGuarded(ctx context.Context, addr, path string, die death) (t taken, err error) {
+// takeGuarded has a process acquire the lock, in the care of a guard.
+func takeGuarded(ctx context.Context, addr, path string) (t taken, err error) {
 	program, err := buildGuard()
 	if err != nil {
 		return t, err
@@ -238,9 +217,8 @@ func takeGuarded(ctx context.Context, addr, path string, die death) (t taken, er
 	cmd := exec.CommandContext(ctx, program, "guard", "--", os.Args[0])
 	cmd.Env = append(os.Environ(), asHolder+"="+addr+path)
 	cmd.Stderr = os.Stderr
-	stdout, err1 := cmd.StdoutPipe()
-	stdin, err2 := cmd.StdinPipe()
-	if err := errors.Join(err1, err2); err != nil {
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
 		return t, err
 	}
 	if err := cmd.Start(); err != nil {
@@ -258,58 +236,13 @@ func takeGuarded(ctx context.Context, addr, path string, die death) (t taken, er
 	}
 	process, err := os.FindProcess(pid)
 	t.kill = func() error {
-		err := die(stdin, process)
+		err := process.Kill()
 		for err == nil && process.Signal(syscall.Signal(0)) == nil { // a large process takes a while to end
 			<-time.After(100 * time.Microsecond)
 		}
 		return err
 	}
-	t.open = append(t.open, func() error {
-		cgroup, _ := cgroupOf(process)
-		if err := os.Remove(cgroup); !errors.Is(err, fs.ErrNotExist) {
-			return err
-		}
-		return nil
-	})
 	return t, err
-}
-
-// death has a process end that reads its standard input.
-type death func(stdin io.Writer, process *os.Process) error
-
-func killed(_ io.Writer, process *os.Process) error { return process.Kill() }
-
-// dieOf has the process end by itself.
-func dieOf(word string) death {
-	return func(stdin io.Writer, _ *os.Process) error {
-		_, err := io.WriteString(stdin, word+"\n")
-		return err
-	}
-}
-
-// memoryLimit is how much memory a process has that dies of the lack of it: twice what it needs before.
-const memoryLimit = 128 << 20
-
-// dieOfMemory has the kernel kill the process, as in a container whose memory is used up: in a cgroup of its own, of either version.
-func dieOfMemory(stdin io.Writer, process *os.Process) error {
-	cgroup, limit := cgroupOf(process)
-	if err := os.Mkdir(cgroup, 0o700); err != nil {
-		return err
-	}
-	err := os.WriteFile(filepath.Join(cgroup, limit), []byte(strconv.Itoa(memoryLimit)), 0)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(cgroup, "cgroup.procs"), []byte(strconv.Itoa(process.Pid)), 0)
-	}
-	return errors.Join(err, dieOf("memory")(stdin, process))
-}
-
-// cgroupOf returns the cgroup of a process, and the file for the limit of its memory.
-func cgroupOf(process *os.Process) (folder, limit string) {
-	folder, limit = "/sys/fs/cgroup/memory", "memory.limit_in_bytes"
-	if _, err := os.Stat(folder); err != nil {
-		folder, limit = "/sys/fs/cgroup", "memory.max"
-	}
-	return fmt.Sprintf("%s/bench-%d", folder, process.Pid), limit
 }
 
 // takeJava has a process of Curator acquire the lock.

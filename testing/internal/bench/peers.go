@@ -67,7 +67,6 @@ var peers = []peer{
 	{"raw", zookeeper, []string{uncontended}, runRaw, nil},
 	{"self-latch", zookeeper, []string{election, electionKilled, electorate}, runElection, nil},
 	{"curator-latch", zookeeper, []string{election, electionKilled}, runJava, javaMissing},
-	{"etcd-election", etcd, []string{election, electionKilled}, runEtcdElection, etcdMissing},
 }
 
 // selectPeers returns those with the names, comma-separated; all for "".
