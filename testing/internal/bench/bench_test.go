@@ -121,8 +121,6 @@ func shorten(t *testing.T) {
 			s.load.Goroutines /= 50
 		case electorate:
 			s.load.Goroutines = 10
-		case many:
-			s.load.Locks = 100
 		}
 		if s.load.Paths > 0 {
 			s.load.Paths = min(s.load.Paths, 200)

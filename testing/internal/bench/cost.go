@@ -3,10 +3,7 @@
 package main
 
 import (
-	"errors"
-	"os"
 	"runtime/metrics"
-	"runtime/pprof"
 	"syscall"
 	"time"
 )
@@ -42,22 +39,4 @@ func (r *result) spent(since *warm) {
 		r.CPU = microseconds(now.cpu-since.cost.cpu) / turns
 		r.Allocs = float64(now.objects-since.cost.objects) / turns
 	}
-}
-
-// startProfile profiles this process into a file, if one is named, until stop is called.
-func startProfile(file string) (stop func() error, err error) {
-	if file == "" {
-		return func() error { return nil }, nil
-	}
-	f, err := os.Create(file)
-	if err != nil {
-		return nil, err
-	}
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return func() error {
-		pprof.StopCPUProfile()
-		return f.Close()
-	}, nil
 }

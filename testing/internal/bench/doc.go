@@ -40,7 +40,6 @@
 //	long-queue    the same with 5,000 waiters of 10 clients, and 1,000 and 5,000 of one
 //	rw            8 clients, eight turns of ten read
 //	semaphore     8 clients, 3 leases
-//	many          one client acquires 10,000 locks, holds all of them, and releases them
 //
 // A turn of an election is a leadership. A hand-over lasts from the call that ends it to
 // the next leader's first statement.

@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -17,7 +18,6 @@ type load struct {
 	Goroutines int           // of each client; threads, or what the peer has
 	Leases     int           // how many may be in together; 0 is a lock for one
 	Readers    int           // how many of ten turns read; the others write
-	Locks      int           // instead of turns at one: so many are acquired, and held together
 	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
 	Verb       string        // instead of a lock: the request that is made
 	Paths      int           // how many znodes the requests are about
@@ -42,7 +42,7 @@ type result struct {
 	// Of the clients, for each turn; kazoo and Curator tell no allocations.
 	CPU    float64 `json:"client_cpu_us_per_turn,omitempty"`
 	Allocs float64 `json:"allocs_per_turn,omitempty"`
-	Heap   float64 `json:"heap_bytes,omitempty"` // for each lock while all are held, or for each waiter while all wait
+	Heap   float64 `json:"heap_bytes,omitempty"` // for each waiter while all wait
 
 	// Of the servers, for each turn; pings and the warm-up are included.
 	Requests      float64 `json:"requests_per_turn,omitempty"`
@@ -256,4 +256,12 @@ func median(values []float64) float64 {
 	}
 	sorted := slices.Sorted(slices.Values(values))
 	return (sorted[(n-1)/2] + sorted[n/2]) / 2
+}
+
+// heapInUse returns how many bytes of the heap can be reached.
+func heapInUse() uint64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return stats.HeapAlloc
 }

@@ -27,7 +27,6 @@ type options struct {
 	json      bool
 	out       string
 	update    string
-	profile   string
 	requests  bool
 	growth    string
 	failover  bool
@@ -46,7 +45,6 @@ func main() {
 	flag.BoolVar(&o.fsync, "fsync", false, "have ZooKeeper force what it writes to disk")
 	flag.BoolVar(&o.json, "json", false, "print the figures of every round as JSON, and no lines")
 	flag.StringVar(&o.update, "update", "", "document whose tables get the figures, see update.go (default none)")
-	flag.StringVar(&o.profile, "cpuprofile", "", "file for a CPU profile of this process, of all peers together (default none)")
 	flag.BoolVar(&o.requests, "requests", false, "count the requests of this library by type, and how long each is under way")
 	flag.StringVar(&o.growth, "growth", "", "instead: what so many sessions, locks and other things cost, comma-separated numbers")
 	flag.StringVar(&o.out, "out", ".", "folder for the charts of -growth")
@@ -101,12 +99,8 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, at.close()) }()
 	at.tap = newTap(o.requests)
-	stop, err := startProfile(o.profile)
-	if err != nil {
-		return err
-	}
 	all, err := runAll(ctx, at, chosen, under, o.rounds, progress)
-	if err := errors.Join(err, stop()); err != nil {
+	if err != nil {
 		return err
 	}
 	if err := update(o.update, all); err != nil {

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"slices"
 	"strings"
@@ -72,12 +71,7 @@ func selfWith(
 			lockers = append(lockers, lock)
 		}
 	}
-	switch {
-	case l.Locks > 0:
-		return holdMany(ctx, l, func(i int) (locker, error) {
-			return selfLocker(clients[0], l, fmt.Sprintf("%s/%d", path, i), opts)
-		})
-	case !l.Queue:
+	if !l.Queue {
 		return drive(ctx, l, lockers)
 	}
 	return drain(ctx, l, lockers[0], lockers, func() (int, error) {
@@ -165,10 +159,7 @@ func overConns(ctx context.Context, at servers, l load, path string, of func(con
 			lockers = append(lockers, of(conn, path))
 		}
 	}
-	switch {
-	case l.Locks > 0:
-		return holdMany(ctx, l, func(i int) (locker, error) { return of(first, fmt.Sprintf("%s/%d", path, i)), nil })
-	case !l.Queue:
+	if !l.Queue {
 		return drive(ctx, l, lockers)
 	}
 	return drain(ctx, l, lockers[0], lockers, func() (int, error) {

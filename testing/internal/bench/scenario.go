@@ -32,7 +32,6 @@ var (
 	notifications  = metric{"notifications_per_turn", true, func(r *result) float64 { return r.Notifications }}
 	clientCPU      = metric{"client_cpu_us_per_turn", true, func(r *result) float64 { return r.CPU }}
 	allocs         = metric{"allocs_per_turn", true, func(r *result) float64 { return r.Allocs }}
-	heapPerLock    = metric{"heap_bytes_per_lock", true, func(r *result) float64 { return r.Heap }}
 	heapPerWaiter  = metric{"heap_bytes_per_waiter", true, func(r *result) float64 { return r.Heap }}
 	handMedian     = metric{"handover_p50_us", true, func(r *result) float64 { return r.HandP50 }}
 	handTail       = metric{"handover_p99_us", true, func(r *result) float64 { return r.HandP99 }}
@@ -52,7 +51,6 @@ var scenarios = append([]scenario{
 	{longQueue, load{Clients: 1, Goroutines: 5000, Queue: true}, queueMetrics},
 	{readWrite, load{Clients: 8, Goroutines: 1, Readers: 8}, []metric{turnsPerSecond, waitTail, clientCPU}},
 	{semaphore, load{Clients: 8, Goroutines: 1, Leases: 3}, []metric{turnsPerSecond, waitTail, clientCPU}},
-	{many, load{Clients: 1, Goroutines: 64, Locks: 10_000}, []metric{turnsPerSecond, requests, bytesPerTurn, allocs, heapPerLock}},
 	{election, load{Clients: 8, Goroutines: 1, Change: byResigning}, changeMetrics},
 	{electionKilled, load{Clients: 8, Goroutines: 1, Change: byDying}, changeMetrics[:2]}, // waiting for candidates to come back takes requests, too
 	{electorate, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, handMedian, changeRequests, woken}},

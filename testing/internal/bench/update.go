@@ -39,7 +39,7 @@ var tables = map[string]interface {
 		peers:     []string{"self", "zklock"},
 		metrics:   []metric{turnsPerSecond, requests, bytesPerTurn, heapPerWaiter},
 	},
-	"requests": requestTable{uncontended, contended, oneProcess, queue, readWrite, semaphore, many},
+	"requests": requestTable{uncontended, contended, oneProcess, queue, readWrite, semaphore},
 }
 
 const (
@@ -199,8 +199,6 @@ func (s scenario) label() string {
 		return fmt.Sprintf("turns of %d clients, %d of ten to read", s.load.Clients, s.load.Readers)
 	case s.kind == semaphore:
 		return fmt.Sprintf("turns of %d clients with %d leases", s.load.Clients, s.load.Leases)
-	case s.kind == many:
-		return grouped(float64(s.load.Locks)) + " locks of one client"
 	case isBulk(s.kind):
 		return fmt.Sprintf("%s of %s paths", s.kind, grouped(float64(s.load.Paths)))
 	default:

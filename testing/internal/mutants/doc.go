@@ -9,7 +9,6 @@
 //	go -C testing/internal run ./mutants             # every row
 //	go -C testing/internal run ./mutants -run lease  # rows whose name matches
 //	go -C testing/internal run ./mutants -p 1        # one at a time, and not as many as there are processors
-//	go -C testing/internal run ./mutants -list       # names and what they break, nothing is run
 //
 // # What counts
 //

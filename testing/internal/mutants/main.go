@@ -40,7 +40,6 @@ func run(ctx context.Context, args []string, rows []row, stdout, stderr io.Write
 	flags.Func("p", "try `n` mutants at a time, and not as many as there are processors", atLeastOne(&atATime))
 	flags.Func("random", "try `n` random changes of the packages that the arguments name, or that have changed since the last commit but one", atLeastOne(&random))
 	seed := flags.Uint64("seed", 1, "draw random changes by this `number`")
-	onlyList := flags.Bool("list", false, "print the mutants and what they break, run nothing")
 	if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return statusOK
 	} else if err != nil {
@@ -55,9 +54,6 @@ func run(ctx context.Context, args []string, rows []row, stdout, stderr io.Write
 	chosen, err := choose(rows, *pattern)
 	if err != nil {
 		return complain(stderr, statusUsage, err)
-	}
-	if *onlyList {
-		return complain(stderr, statusFailed, list(stdout, chosen))
 	}
 	return complain(stderr, statusFailed, try(ctx, chosen, atATime, stdout, stderr))
 }

@@ -41,16 +41,6 @@ stale   The door opens for the right key only.  -                 ERROR
 	require.Contains(t, stdout, "caught")
 }
 
-func TestMainRunCommandLists(t *testing.T) {
-	rows := []row{doorRow("lax", always("42"), "^TestLax$"), doorRow("strict", always("42"), "^TestStrict$")}
-
-	status, stdout, stderr := invoke(t, rows, "-list", "-run", "x$")
-
-	require.Equal(t, statusOK, status)
-	require.Equal(t, "lax  The door opens for the right key only.\n", stdout)
-	require.Empty(t, stderr)
-}
-
 // The quick tests of the door notice that the condition is negated and that the number is
 // another one. They do not look at the channel.
 func TestMainRunCommandTriesRandomChanges(t *testing.T) {

@@ -75,17 +75,3 @@ func catchers(failed []string) string {
 	}
 	return strings.Join(cells, ", ")
 }
-
-// list writes the names of rows and what they break to w.
-func list(w io.Writer, rows []row) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, r := range rows {
-		if _, err := fmt.Fprintf(table, "%s\t%s\n", r.name, r.breaks); err != nil {
-			return fmt.Errorf("mutants: writing the list: %w", err)
-		}
-	}
-	if err := table.Flush(); err != nil {
-		return fmt.Errorf("mutants: writing the list: %w", err)
-	}
-	return nil
-}

@@ -33,27 +33,17 @@ func (b bound) met() bool {
 
 // measurements are all bounds of a campaign, as they are measured round by round.
 type measurements struct {
-	margin, signal, recovery, takeover, guarded, cleanups, memory, goroutines, files bound
+	margin, recovery, takeover, cleanups, memory, goroutines, files bound
 
-	handovers []float64 // milliseconds
-	soak      bool      // there are no faults, so nothing may grow
-	busy      bool      // the machine has other work
-	crowded   bool      // there are so many locks that hand-overs wait for the processors
+	soak bool // there are no faults, so nothing may grow
 }
-
-// oneWorkload is how many locks there are at most if there is one workload: one for each
-// error policy.
-const oneWorkload = 3
 
 func newMeasurements(record *campaignRecord) *measurements {
 	return &measurements{
-		soak: record.Soak, busy: record.Shared,
-		margin: bound{Name: "from the last look at a lost lease that found it valid to the entry of the next, least", Unit: "ms", Least: true},
-		// A worker that looks at its lease learns of the loss from the clock. The signal wakes a goroutine, which runs late on a busy machine.
-		signal:     bound{Name: "from the loss signal to the entry of the next, least", Unit: "ms", Least: true, None: true},
+		soak:       record.Soak,
+		margin:     bound{Name: "from the last look at a lost lease that found it valid to the entry of the next, least", Unit: "ms", Least: true},
 		recovery:   bound{Name: "from the end of a fault to the next acquisition, most", Unit: "s", Limit: 10, None: record.Shared},
 		takeover:   bound{Name: "take-over from a holder that was killed or stopped, most", Unit: "s", None: record.Shared},
-		guarded:    bound{Name: "from the kill of a program with a guard until its nodes are gone or its own again, most", Unit: "s", None: true},
 		cleanups:   bound{Name: "cleanups that a client had pending at one time, most", Unit: "nodes"},
 		memory:     bound{Name: "growth of resident memory", Unit: "MiB/h", Limit: 1},
 		goroutines: bound{Name: "growth of goroutines", Unit: "1/h", Limit: 1},
@@ -63,20 +53,10 @@ func newMeasurements(record *campaignRecord) *measurements {
 
 // add measures a round.
 func (m *measurements) add(r *roundReport) {
-	margins, signals := r.margins()
-	m.margin, m.signal = m.margin.with(margins, float64(time.Millisecond)), m.signal.with(signals, float64(time.Millisecond))
+	m.margin = m.margin.with(r.margins(), float64(time.Millisecond))
 	m.recovery = m.recovery.with(r.recoveries(), float64(time.Second))
 	m.takeover = m.takeover.with(r.takeovers(), float64(time.Second))
 	m.takeover.Limit = max(m.takeover.Limit, r.takeoverLimit().Seconds())
-	for _, spec := range r.record.Locks {
-		for _, k := range r.wardKills(spec) {
-			m.guarded = m.guarded.with([]float64{float64(k.took)}, float64(time.Second))
-		}
-	}
-	for _, d := range r.handovers() {
-		m.handovers = append(m.handovers, d/float64(time.Millisecond))
-	}
-	m.crowded = m.crowded || len(r.record.Locks) > oneWorkload
 	m.cleanups = m.cleanups.with(r.cleanups(), 1)
 	m.cleanups.Limit = max(m.cleanups.Limit, r.mostCleanups())
 	memory, goroutines, files := r.growth()
@@ -85,16 +65,11 @@ func (m *measurements) add(r *roundReport) {
 
 // bounds are the results.
 func (m *measurements) bounds() []bound {
-	handover := bound{Name: "graceful hand-over of a mutex, 99th percentile", Unit: "ms", Limit: 25, Cases: len(m.handovers), None: m.crowded || m.busy}
-	if len(m.handovers) > 0 {
-		slices.Sort(m.handovers)
-		handover.Actual = m.handovers[(len(m.handovers)*99-1)/100]
-	}
-	all := []bound{m.margin, m.signal, m.recovery, m.takeover, handover, m.cleanups}
+	all := []bound{m.margin, m.recovery, m.takeover, m.cleanups}
 	if m.soak {
 		all = append(all, m.memory, m.goroutines, m.files)
 	}
-	return append(all, m.guarded)
+	return all
 }
 
 // with counts cases, and keeps the worst.
@@ -132,16 +107,14 @@ func (r *roundReport) successions(f func(before, next *hold)) {
 }
 
 // margins returns, for each lost hold, how long before the next holder's entry the old holder last
-// found the lock held. signals says how long before that entry the old holder was told of the loss.
-// Losses that no lock can foresee do not count.
-func (r *roundReport) margins() (margins, signals []float64) {
+// found the lock held. Losses that no lock can foresee do not count.
+func (r *roundReport) margins() (margins []float64) {
 	r.successions(func(before, next *hold) {
 		if before.lost != 0 && before.outside == 0 {
 			margins = append(margins, float64(next.acquired-before.lastValid))
-			signals = append(signals, float64(next.acquired-before.lost))
 		}
 	})
-	return margins, signals
+	return margins
 }
 
 // recoveries returns the times from the end of a fault to the next acquisition of any lock. Faults
@@ -202,20 +175,6 @@ func (r *roundReport) takeovers() (all []float64) {
 				!r.disturbed(f, f.Start-int64(aftermath), next.acquired) {
 				all = append(all, float64(next.acquired-f.Start))
 			}
-		}
-	})
-	return all
-}
-
-// handovers returns the times from the call of Release of a plain mutex until the next waiter had
-// it, while nothing else was going on.
-func (r *roundReport) handovers() (all []float64) {
-	r.successions(func(before, next *hold) {
-		if before.spec.Workload != "mutex" || before.lost != 0 || before.releasing == 0 || next.called > before.releasing {
-			return
-		}
-		if len(r.active(before.releasing, next.acquired)) == 0 {
-			all = append(all, float64(next.acquired-before.releasing))
 		}
 	})
 	return all

@@ -47,11 +47,9 @@ func TestBoundsMargin(t *testing.T) {
 	lostIt := take("a", "mutex-s", 1, 5, 400)[:3]
 	lostIt[2].Kind, lostIt[2].LastValid = lost, at(300)
 	all := boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 750, 800)))
-	figure(t, all[0], 450, true) // by the last look
-	figure(t, all[1], 350, true) // by the signal
+	figure(t, all[0], 450, true)
 	all = boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 390, 800)))
 	figure(t, all[0], 90, true)
-	figure(t, all[1], -10, true)
 	figure(t, boundsOf(t, slow(nil, lostIt, take("b", "mutex-s", 2, 290, 800)))[0], -10, false)
 	byHand := faultRecord{Fault: "N14", Nodes: []string{lostIt[1].Node}, Start: at(300), End: at(310)}
 	require.Zero(t, boundsOf(t, slow([]faultRecord{byHand}, lostIt, take("b", "mutex-s", 2, 390, 800)))[0].Cases)
@@ -60,13 +58,18 @@ func TestBoundsMargin(t *testing.T) {
 func TestBoundsRecovery(t *testing.T) {
 	t.Parallel()
 	fault, undone := faultRecord{Fault: "N1", Start: at(100), End: at(2000)}, faultRecord{Fault: "N3", Start: at(90), End: at(1900), Error: "cannot"}
-	figure(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[2], 3, true)
+	figure(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[1], 3, true)
 	undone.End = at(3000) // a part of it may have been done, and lasts
-	require.Zero(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[2].Cases)
-	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 13_000, 13_010)))[2], 11, false)
-	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 50, 60)))[2], 58, false) // never
+	require.Zero(t, boundsOf(t, slow([]faultRecord{fault, undone}, take("a", "mutex-s", 1, 5000, 5010)))[1].Cases)
+	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 13_000, 13_010)))[1], 11, false)
+	figure(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 50, 60)))[1], 58, false) // never
+	shared := slow([]faultRecord{fault}, take("a", "mutex-s", 1, 13_000, 13_010))
+	shared.record.Shared = true
+	for _, b := range boundsOf(t, shared)[1:3] {
+		require.True(t, b.None && b.met(), b.Name)
+	}
 	other := faultRecord{Fault: "N2", Start: at(4000), End: at(20_000)}
-	figure(t, boundsOf(t, slow([]faultRecord{fault, other}, take("a", "mutex-s", 1, 21_000, 21_010)))[2], 1, true)
+	figure(t, boundsOf(t, slow([]faultRecord{fault, other}, take("a", "mutex-s", 1, 21_000, 21_010)))[1], 1, true)
 }
 
 func TestBoundsTakeover(t *testing.T) {
@@ -85,33 +88,12 @@ func TestBoundsTakeover(t *testing.T) {
 				p.events[name][i].Client = name
 			}
 		}
-		figure(t, boundsOf(t, p)[3], float64(acquired-3000)/1000, met)
+		figure(t, boundsOf(t, p)[2], float64(acquired-3000)/1000, met)
 	}
 	stopped := fault
 	stopped.Killed = false
 	lostIt := []event{killed[0], killed[1], {At: at(3000), Kind: lost, Hold: killed[1].Hold, LastValid: at(2999)}}
-	require.Zero(t, boundsOf(t, slow([]faultRecord{stopped}, lostIt, next(6000)))[3].Cases, "it was stopped for a moment only")
-}
-
-func TestBoundsHandover(t *testing.T) {
-	t.Parallel()
-	next := func(called, acquired int64) []event {
-		return change(take("b", "mutex-s", 2, acquired, acquired+1), func(e *event) { e.Called = at(called) })
-	}
-	figure(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 20)))[4], 10, true)
-	figure(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50)))[4], 40, false)
-	require.Zero(t, boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10), next(11, 50)))[4].Cases, "nobody waited")
-	fault := faultRecord{Fault: "N1", Start: at(1), End: at(2)}
-	require.Zero(t, boundsOf(t, slow([]faultRecord{fault}, take("a", "mutex-s", 1, 5, 10), next(6, 50)))[4].Cases, "after a fault")
-	crowd := slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50))
-	crowd.round().Locks = append(crowd.round().Locks, handoffSpec, readWriteSpec, semaphoreSpec)
-	figure(t, boundsOf(t, crowd)[4], 40, true)
-	shared := slow(nil, take("a", "mutex-s", 1, 5, 10), next(6, 50))
-	shared.record.Shared = true
-	figure(t, boundsOf(t, shared)[4], 40, true)
-	for _, b := range boundsOf(t, shared)[1:5] {
-		require.True(t, b.None, b.Name)
-	}
+	require.Zero(t, boundsOf(t, slow([]faultRecord{stopped}, lostIt, next(6000)))[2].Cases, "it was stopped for a moment only")
 }
 
 // The cleanups of one process count, not those of all together.
@@ -123,12 +105,12 @@ func TestBoundsCleanupsAreBounded(t *testing.T) {
 	for _, n := range []int{3, most, 5} {
 		p.add("client1", event{At: at(50), Kind: measured, Figures: figures{Cleanups: n}})
 	}
-	figure(t, boundsOf(t, p)[5], float64(most), true)
+	figure(t, boundsOf(t, p)[3], float64(most), true)
 	total := newTotals()
 	total.add(p.load(t))
 	require.Equal(t, most, total.cleanups)
 	p.add("client1", event{At: at(60), Kind: measured, Figures: figures{Cleanups: most + 1}})
-	figure(t, boundsOf(t, p)[5], float64(most+1), false)
+	figure(t, boundsOf(t, p)[3], float64(most+1), false)
 }
 
 func TestBoundsGrowth(t *testing.T) {
@@ -145,21 +127,21 @@ func TestBoundsGrowth(t *testing.T) {
 		}
 		return p
 	}
-	memory := boundsOf(t, grow(1<<20))[6]
+	memory := boundsOf(t, grow(1<<20))[4]
 	figure(t, memory, 60, false)
 	require.Contains(t, memory.String(), "growth of resident memory: 60 MiB/h in 1 cases (at most 1 MiB/h)")
 	all := boundsOf(t, grow(1<<10))
-	figure(t, all[6], 60.0/1024, true)
-	figure(t, all[7], 0, true)
-	figure(t, all[8], 0, true)
-	all[8].Actual = 1.36e-27
-	require.Contains(t, all[8].String(), "open files: 0 1/h in 1 cases")
+	figure(t, all[4], 60.0/1024, true)
+	figure(t, all[5], 0, true)
+	figure(t, all[6], 0, true)
+	all[6].Actual = 1.36e-27
+	require.Contains(t, all[6].String(), "open files: 0 1/h in 1 cases")
 	for i := range p.events["client1"] {
 		p.events["client1"][i].Figures.Files = 10 + i
 	}
-	figure(t, boundsOf(t, p)[8], 60, false)
+	figure(t, boundsOf(t, p)[6], 60, false)
 	p.record.Soak = false
-	require.Len(t, boundsOf(t, p), 7)
+	require.Len(t, boundsOf(t, p), 4)
 }
 
 func TestBoundsSlope(t *testing.T) {

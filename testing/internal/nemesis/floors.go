@@ -155,7 +155,6 @@ func (t *totals) kinds() (n int) {
 const (
 	shortCampaign = 90 * time.Second
 	longCampaign  = 30 * time.Minute
-	nightCampaign = 8 * time.Hour
 )
 
 // floors returns the floors for a campaign with faults of the given duration, beside what has happened.
@@ -192,10 +191,6 @@ func (t *totals) allFloors(duration time.Duration, kinds []kindRecord) []floor {
 		{"expirations", share(80), t.expirations},
 		{"lost_while_held", share(40), t.lostWhileHeld},
 		{"lost create replies", share(20), t.lostCreateReplies},
-	}
-	if duration >= nightCampaign {
-		share := inProportion(duration, nightCampaign)
-		all[0].Want, all[1].Want = share(1_500_000), share(3500)
 	}
 	for _, kind := range kinds {
 		if kind.Cannot == "" {

@@ -62,14 +62,6 @@ func TestFloorsWithoutHolds(t *testing.T) {
 	require.Equal(t, "acquisitions", happened.floors(90*time.Second, someKinds)[0].Name)
 }
 
-func TestFloorsOfANight(t *testing.T) {
-	t.Parallel()
-	all := new(totals).floors(8*time.Hour, someKinds)
-	require.Equal(t, floor{"acquisitions", 1_500_000, 0}, all[0])
-	require.Equal(t, floor{"faults", 3500, 0}, all[1])
-	require.Equal(t, floor{"expirations", 1280, 0}, all[3])
-}
-
 // A soak has to be one of clients that work, and that are looked at.
 func TestFloorsOfASoak(t *testing.T) {
 	t.Parallel()
