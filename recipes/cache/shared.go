@@ -3,6 +3,7 @@
 package cache
 
 import (
+	"slices"
 	"sync"
 
 	"github.com/gocurator/curator/framework"
@@ -27,7 +28,7 @@ func NewShared(client *framework.Framework, path string, opts ...Option) (*Share
 	if _, err := NewCuratorCache(client, path, opts...); err != nil {
 		return nil, err
 	}
-	return &Shared{client: client, path: path, opts: opts}, nil
+	return &Shared{client: client, path: path, opts: slices.Clone(opts)}, nil
 }
 
 // Open returns the cache, and a function that gives it back. The first Open starts the cache, and

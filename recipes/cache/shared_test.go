@@ -65,6 +65,19 @@ func TestSharedComesAndGoesConcurrently(t *testing.T) {
 	components.Wait()
 }
 
+func TestSharedKeepsItsOptions(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	options := append(make([]cache.Option, 0, 2), cache.WithMaxDepth(1))
+	shared, err := cache.NewShared(client, "/tree", append(options, cache.WithIndex("words", words))...)
+	require.NoError(t, err)
+	_ = append(options, cache.WithMaxDepth(2)) // of another cache, in the same array
+	c, giveBack, err := shared.Open()
+	require.NoError(t, err)
+	defer giveBack()
+	_, err = c.ByIndex("words", "red")
+	require.NoError(t, err)
+}
+
 func TestNewSharedBadInput(t *testing.T) {
 	_, err := cache.NewShared(nil, "/tree")
 	require.ErrorIs(t, err, framework.ErrInvalidOption)

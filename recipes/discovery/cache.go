@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -63,7 +64,7 @@ func (d *ServiceDiscovery[T]) NewCache(name string, filters ...func(*ServiceInst
 		log.Error("a listener of instances panicked", logPath, path, "panic", recovered, "stack", string(stack))
 	})
 	c := &ServiceCache[T]{
-		discovery: d, name: name, filters: filters, since: time.Now(),
+		discovery: d, name: name, filters: slices.Clone(filters), since: time.Now(),
 		work: listen.New[struct{}](listen.Latest(), onPanic), gaps: listen.New[struct{}](listen.Latest(), onPanic),
 		changes: listen.New[entries[T]](listen.Latest(), onPanic),
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -95,7 +96,7 @@ func Follow(ctx context.Context, client *framework.Framework, path string, opts 
 	if err != nil {
 		return nil, fmt.Errorf("inspect: %s: %w", path, err)
 	}
-	t := &Traffic{client: client, path: path, opts: opts, wake: make(chan struct{}, 1), done: make(chan struct{})}
+	t := &Traffic{client: client, path: path, opts: slices.Clone(opts), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	t.ledger = newLedger(time.Now())
 	watch, err := client.AddWatch(ctx, path, framework.WatchPersistentRecursive)
 	switch {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -77,6 +78,7 @@ func NewBuilder[T any](services *discovery.ServiceDiscovery[T], cfg Config[T]) (
 			return nil, fmt.Errorf("grpcresolver: filter %d nil, expected a function", i)
 		}
 	}
+	cfg.Filters = slices.Clone(cfg.Filters)
 	return &Builder[T]{services: services, cfg: cfg, resolvers: map[*serviceResolver[T]]struct{}{}}, nil
 }
 
