@@ -185,7 +185,7 @@ func waitsIn(recipes []Recipe) waits {
 		}
 		isSemaphore := r.Kind == Semaphore || r.Kind == KazooSemaphore
 		var holders []*locks.Participant
-		asked := make(map[int64]bool) // sessions that wait for a permit
+		asking := int64(0) // the session of the permit that is waited for last, until its turn is found, which is the first
 		for j := range r.Participants {
 			p := &r.Participants[j]
 			switch {
@@ -196,10 +196,13 @@ func waitsIn(recipes []Recipe) waits {
 			case isCandidate(p):
 			case !isSemaphore:
 				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders)})
-			case p.LockName == leaseName:
-				asked[p.Session] = true
-				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
-			case !asked[p.Session]: // or it has its turn, and waits for the permit
+			case p.LockName != leaseName && asking == p.Session: // it has its turn, and waits for the permit
+				asking = 0
+			default:
+				asking = 0
+				if p.LockName == leaseName {
+					asking = p.Session
+				}
 				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
 			}
 		}

@@ -376,6 +376,21 @@ func TestDeadlocksOfOwners(t *testing.T) {
 			require.NoError(t, err)
 			contendUnder(t, hold(t, s), s)
 		}},
+		{"behind another owner of the client at a semaphore", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			semaphore := func(client *framework.Framework) locks.InterProcessLock {
+				s, err := locks.NewInterProcessSemaphoreV2(client, "/2", locks.FixedLeases(1))
+				require.NoError(t, err)
+				return s
+			}
+			first, second := hold(t, lock(a, "/1")), hold(t, semaphore(b))
+			contend(t, semaphore(a)) // it has its turn
+			hold(t, lock(b, "/3"))
+			contend(t, lock(a, "/3"))
+			synctest.Wait()
+			contendUnder(t, first, semaphore(a))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
 		{"but not of siblings", 0, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
 			t.Helper()
 			outer := hold(t, lock(a, "/outer"))
