@@ -102,7 +102,7 @@ const standsFor = 5 * time.Second
 //
 // A contender of this library that was created with [locks.Lease.Context] shows in its name which
 // lease that is. So a cycle of such owners is certain, also within a client, and whatever else the
-// clients do. Of other contenders, such as those of Java, the znodes show sessions and no threads. Such
+// clients do. The last of the leases of an AcquireN stands for all of them. Of other contenders, such as those of Java, the znodes show sessions and no threads. Such
 // a session counts as blocked if all of this is true:
 //
 //   - It has joined the queue that it waits in after the queue of what it holds.

@@ -391,6 +391,23 @@ func TestDeadlocksOfOwners(t *testing.T) {
 			contendUnder(t, first, semaphore(a))
 			contendUnder(t, second, lock(b, "/1"))
 		}},
+		{"of an owner of several permits", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			semaphore := func(client *framework.Framework) *locks.InterProcessSemaphoreV2 {
+				s, err := locks.NewInterProcessSemaphoreV2(client, "/2", locks.FixedLeases(2))
+				require.NoError(t, err)
+				return s
+			}
+			first := hold(t, lock(a, "/1"))
+			both, err := semaphore(b).AcquireN(t.Context(), 2)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, locks.ReleaseAll(context.Background(), both...)) })
+			hold(t, lock(a, "/3"))
+			contend(t, lock(b, "/3"))
+			synctest.Wait()
+			contendUnder(t, first, semaphore(a))
+			contendUnder(t, both[1], lock(b, "/1"))
+		}},
 		{"but not of siblings", 0, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
 			t.Helper()
 			outer := hold(t, lock(a, "/outer"))

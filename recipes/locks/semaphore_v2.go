@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/callscope"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
@@ -293,13 +294,17 @@ func (s permits) warning() (driver leaseDriver, done func()) {
 	return driver, func() { warn.Stop() }
 }
 
-// enterTimes acquires n leases, or none.
+// enterTimes acquires n leases, or none. Each is acquired under the one before, so that a search for deadlocks sees
+// that they have one owner.
 func (l *lock) enterTimes(ctx context.Context, n int, e entry) ([]*Lease, error) {
+	under := ctx
 	return allOrNone(ctx, n, func(int) (*Lease, error) {
-		h, err := l.enter(ctx, e)
+		h, err := l.enter(under, e)
 		if err != nil {
 			return nil, err
 		}
+		_, name := framework.SplitPath(h.node.Path)
+		under = context.WithValue(under, callscope.HolderKey{}, name) //nolint:fatcontext // one for each lease is meant
 		return h.newLease(h.l), nil
 	})
 }
