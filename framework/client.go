@@ -89,7 +89,7 @@ func (f *Framework) ErrorPolicy() ErrorPolicy { return f.cfg.errorPolicy }
 func (f *Framework) RetryPolicy() retry.Policy { return f.cfg.retry }
 
 // MaxRequestSize returns the limit of [WithMaxRequestSize], for recipes that keep data to write it later.
-func (f *Framework) MaxRequestSize() int { return f.cfg.maxRequest }
+func (f *Framework) MaxRequestSize() int { return f.cfg.MaxRequest }
 
 // Servers returns the servers of the next attempt to connect, as host:port. They come from
 // the connection string, or from [WithEnsembleProvider] or [WithEnsembleTracker].
@@ -99,7 +99,7 @@ func (f *Framework) Servers() []string { return f.ensemble.current() }
 // [WithDialer] or TCP, with TLS on top if there is [WithTLS]. It is for additional
 // connections, for instance to send a four-letter word to one server. The caller must close
 // them.
-func (f *Framework) Dialer() Dialer { return f.cfg.dial }
+func (f *Framework) Dialer() Dialer { return f.cfg.Dial }
 
 // String returns the connection string.
 func (f *Framework) String() string { return strings.Join(f.Servers(), ",") + string(f.root) }
@@ -113,7 +113,7 @@ func (f *Framework) Format(s fmt.State, _ rune) {
 
 // Logger returns the client's logger, never nil, for recipes on the client. Logging does
 // not block: records go through the queue that [WithLogger] describes.
-func (f *Framework) Logger() *slog.Logger { return f.cfg.log }
+func (f *Framework) Logger() *slog.Logger { return f.cfg.Logger }
 
 // OnConnectionState adds a listener that is called with every later change of state, in
 // order and one at a time; see package listen for the contract. The listener runs on a

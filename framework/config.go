@@ -45,56 +45,44 @@ const (
 type Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 type config struct {
-	ensemble          EnsembleProvider
-	connectString     string   // its first answer
-	servers           []string // of that
-	root              chroot
-	tracksEnsemble    bool
-	trackedAddress    func(line string) string // nil for the client address in the line
-	readOnly          bool
-	suspended         func() time.Duration // nil asks the operating system
-	sessionTimeout    time.Duration
-	connectionTimeout time.Duration
-	maxRequest        int
-	maxReply          int
-	retry             retry.Policy
-	log               *slog.Logger    // queueLogs puts logs in front of its handler
-	logs              *logqueue.Queue // nil for a logger that discards everything
-	dial              Dialer
-	lookup            func(ctx context.Context, host string) ([]string, error) // nil if the dialer does it
-	errorPolicy       ErrorPolicy
-	rank              func(server string) int // nil without an order
-	tick              time.Duration
-	syncLimit         int
-	auth              []conduit.Auth
-	sasl              *conduit.SASL        // nil for none
-	tls               *tls.Config          // nil for plain connections
-	tracers           trace.TracerProvider // nil for none
-	meters            metric.MeterProvider // nil for none
-	pathAttribute     bool
-	acl               ACLProvider // nil for none
-	compression       CompressionProvider
-	compressed        bool // see WithCompression
-	noContainers      bool
-	guard             string           // the path of its socket, or empty
-	id                string           // of the program at the guard, or empty
-	sessionFile       string           // or empty
-	resume            *conduit.Session // of a client that only ends it, or nil
+	conduit.Config
+
+	ensemble       EnsembleProvider
+	connectString  string // its first answer, of which are Servers
+	root           chroot
+	tracksEnsemble bool
+	trackedAddress func(line string) string // nil for the client address in the line
+	retry          retry.Policy
+	logs           *logqueue.Queue // in front of the handler of Logger; nil for a logger that discards everything
+	errorPolicy    ErrorPolicy
+	syncLimit      int
+	tls            *tls.Config          // nil for plain connections
+	tracers        trace.TracerProvider // nil for none
+	meters         metric.MeterProvider // nil for none
+	pathAttribute  bool
+	acl            ACLProvider // nil for none
+	compression    CompressionProvider
+	compressed     bool // see WithCompression
+	noContainers   bool
+	guard          string                  // the path of its socket, or empty
+	id             string                  // of the program at the guard, or empty
+	sessionFile    string                  // or empty
+	rank           func(server string) int // nil without an order
 }
 
 // queueLogs puts a queue between the client and the handler, which belongs to the program
 // and may block for as long as a pipe is full.
 func (c *config) queueLogs() {
 	level, root := slog.LevelWarn, func() slog.Handler { return slog.Default().Handler() }
-	if c.log != nil {
-		handler := c.log.Handler()
+	if c.Logger != nil {
+		handler := c.Logger.Handler()
 		if handler == slog.DiscardHandler {
 			return // no goroutine for records that go nowhere
 		}
 		level, root = slog.Level(math.MinInt), func() slog.Handler { return handler }
 	}
 	c.logs = logqueue.New(root)
-	c.log = slog.New(c.logs.Handler(level))
+	c.Logger = slog.New(c.logs.Handler(level))
 }
 
 // worldACL is shared: it is only encoded, or copied.
@@ -148,7 +136,7 @@ const (
 // from its followers gives up a tick later than a follower does, but a new leader begins
 // with T for every session. The other half of a tick is room for delays.
 func (c *config) safeTimeout() time.Duration {
-	return time.Duration(c.syncLimit+1) * c.tick * 3 / 2
+	return time.Duration(c.syncLimit+1) * c.Tick * 3 / 2
 }
 
 func (c *config) tracerProvider() trace.TracerProvider {

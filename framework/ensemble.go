@@ -44,9 +44,9 @@ type ensemble struct {
 func newEnsemble(cfg *config) *ensemble {
 	_, fixed := cfg.ensemble.(FixedEnsembleProvider)
 	return &ensemble{
-		provider: cfg.ensemble, fixed: fixed && !cfg.tracksEnsemble, root: cfg.root, log: cfg.log,
+		provider: cfg.ensemble, fixed: fixed && !cfg.tracksEnsemble, root: cfg.root, log: cfg.Logger,
 		ranks: newRanks(cfg), changed: make(chan struct{}, 1),
-		said: cfg.connectString, servers: cfg.servers,
+		said: cfg.connectString, servers: cfg.Servers,
 	}
 }
 

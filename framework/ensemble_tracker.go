@@ -40,7 +40,7 @@ func (f *Framework) awaitNextRead(linked context.Context, err error) {
 	case Retryable(err), refusedForNow(err):
 		rested = time.After(followPause)
 	case linked.Err() == nil:
-		f.cfg.log.Warn("the ensemble's configuration cannot be followed on this connection", "error", err)
+		f.cfg.Logger.Warn("the ensemble's configuration cannot be followed on this connection", "error", err)
 	}
 	select {
 	case <-rested:

@@ -14,7 +14,7 @@ func ClientAddresses(config string) []string { return clientAddresses(config, ni
 // says.
 func SuspendedFor(fn func() time.Duration) Option {
 	return clientOption{"SuspendedFor", func(c *config) error {
-		c.suspended = fn
+		c.Suspended = fn
 		return nil
 	}}
 }

@@ -49,7 +49,7 @@ type newSessionToGuard struct {
 // newGuardian returns nil if the client has no guard, and no file.
 func newGuardian(cfg *config) *guardian {
 	g := &guardian{
-		kind: "guard", path: cfg.guard, program: cfg.id, log: cfg.log,
+		kind: "guard", path: cfg.guard, program: cfg.id, log: cfg.Logger,
 		left: make(chan *guarding.Registration, 1), sessions: make(chan newSessionToGuard), settled: make(chan int64),
 	}
 	switch {

@@ -40,7 +40,7 @@ func (f *Framework) Health() Health {
 	state, session := f.tracker.current()
 	h := Health{State: state, Session: session, Err: f.usable(), Identities: f.tracker.knownIdentities()}
 	h.PendingCleanups, h.OldestCleanup = f.janitor.Unfinished()
-	h.Sizes = f.sizes.snapshot(f.cfg.maxRequest)
+	h.Sizes = f.sizes.snapshot(f.cfg.MaxRequest)
 	switch {
 	case h.Err != nil:
 	case !state.IsConnected():

@@ -54,7 +54,7 @@ func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
 // end the goroutine of a session.
 func (w *heartbeatWriter) guarded(fn func() error) (err error) {
 	if p := usercode.Apart(func() { err = fn() }); p != nil {
-		w.cfg.log.Error("user code of a request in the background panicked", "panic", p.Value, "stack", p.Stack)
+		w.cfg.Logger.Error("user code of a request in the background panicked", "panic", p.Value, "stack", p.Stack)
 		return p
 	}
 	return err

@@ -107,7 +107,7 @@ func (f *Framework) Adopt(ctx context.Context, folder string, data []byte, accep
 		return "", stat, nil
 	}
 	if !f.tracker.everHadSession() {
-		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, nil); err != nil {
+		if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout, nil); err != nil {
 			return "", stat, failed(opSet, folder, err)
 		}
 	}
@@ -179,7 +179,7 @@ func (c *creation) adopts(ctx context.Context) (adopts bool, err error) {
 // takeOver has the znodes that the process before this one has left adopted or deleted.
 func (e *events) takeOver(session int64, left []string) {
 	e.inheritance.begin(session, left)
-	e.cfg.log.Info("goes on with the session of the process before", logSession, guarding.Registration{Session: session}, "znodes", len(left))
+	e.cfg.Logger.Info("goes on with the session of the process before", logSession, guarding.Registration{Session: session}, "znodes", len(left))
 	e.background.start(func() {
 		select {
 		case <-time.After(adoptWithin):
@@ -209,7 +209,7 @@ func (f *Framework) deleteLeft() {
 			err := f.Delete(f.ctx, full, Idempotent(), InSession(now), WithRetry(retry.Forever(retry.MinWait)))
 			f.inheritance.end(full, err == nil)
 			if err != nil && !Retryable(err) && !errors.Is(err, ErrSessionEnded) && f.ctx.Err() == nil {
-				f.cfg.log.Error("a znode of the process before cannot be deleted: the session ends", logPath, full, "error", err)
+				f.cfg.Logger.Error("a znode of the process before cannot be deleted: the session ends", logPath, full, "error", err)
 				f.conduit.GiveUpSession(err)
 				return
 			}

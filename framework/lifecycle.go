@@ -57,27 +57,10 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 // conduitConfig returns the settings of the connection. The conduit calls nothing of the
 // client before Start.
 func (f *Framework) conduitConfig() conduit.Config {
-	cfg := conduit.Config{
-		Servers:        f.cfg.servers,
-		Ensemble:       f.ensemble.list,
-		Rank:           f.ensemble.ranks.rankOf(),
-		SessionTimeout: f.cfg.sessionTimeout,
-		ConnectTimeout: f.cfg.connectionTimeout,
-		MaxRequest:     f.cfg.maxRequest,
-		MaxReply:       f.cfg.maxReply,
-		Dial:           f.cfg.dial,
-		Lookup:         f.cfg.lookup,
-		Events:         (*events)(f),
-		Logger:         f.cfg.log,
-		Tick:           f.cfg.tick,
-		Auth:           f.cfg.auth,
-		SASL:           f.cfg.sasl,
-		ReadOnly:       f.cfg.readOnly,
-		Plain:          f.cfg.tls == nil,
-		Failed:         (*events)(f).attemptFailed,
-		Suspended:      f.cfg.suspended,
-		Resume:         f.cfg.resume,
-	}
+	cfg := f.cfg.Config
+	cfg.Ensemble, cfg.Rank = f.ensemble.list, f.ensemble.ranks.rankOf()
+	cfg.Events, cfg.Failed = (*events)(f), (*events)(f).attemptFailed
+	cfg.Plain = f.cfg.tls == nil
 	if f.guardian != nil {
 		cfg.Register = (*events)(f).register
 		if f.guardian.program != "" {
@@ -99,14 +82,14 @@ func (f *Framework) watchingConfig() watching.Config {
 			return err
 		},
 		MayPass:    Retryable,
-		MaxRequest: f.cfg.maxRequest,
+		MaxRequest: f.cfg.MaxRequest,
 		Lost:       ErrConnectionLost,
 	}
 }
 
 // janitorConfig returns what the deletions in the background need of the client.
 func (f *Framework) janitorConfig() janitor.Config {
-	return janitor.Config{Context: f.ctx, Connected: f.tracker.whenConnected, MayPass: mayPass, Log: f.cfg.log}
+	return janitor.Config{Context: f.ctx, Connected: f.tracker.whenConnected, MayPass: mayPass, Log: f.cfg.Logger}
 }
 
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
@@ -181,7 +164,7 @@ func (f *Framework) Start() error {
 func (f *Framework) Close() error {
 	if f != f.base {
 		// Logged, because a deferred Close drops its error and the client would live on.
-		f.cfg.log.Error("close of a view closes nothing: close the client that it was made from", "namespace", f.Namespace())
+		f.cfg.Logger.Error("close of a view closes nothing: close the client that it was made from", "namespace", f.Namespace())
 		return fmt.Errorf("framework: close: %w", errView)
 	}
 	f.mu.Lock()
@@ -214,7 +197,7 @@ func (f *Framework) Close() error {
 	}
 	// Last, since meter providers and log handlers are not ours and may block.
 	if err := f.telemetry.stop(); err != nil {
-		f.cfg.log.Error("telemetry could not be stopped", "error", err)
+		f.cfg.Logger.Error("telemetry could not be stopped", "error", err)
 	}
 	f.cfg.logs.Flush(logFlushLimit)
 	return f.closeErr
@@ -225,7 +208,7 @@ type events Framework
 
 func (e *events) Expired() {
 	e.tracker.onExpired()
-	if e.cfg.resume != nil {
+	if e.cfg.Resume != nil {
 		e.giveUp(ErrSessionExpired) // the client is for this session only
 	}
 }
@@ -239,7 +222,7 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.watches.OnConnected(h.Endpoint)
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
-	if f := e.base; e.cfg.sasl != nil {
+	if f := e.base; e.cfg.SASL != nil {
 		connection := e.tracker.connectionNumber() // no other connection begins before this returns
 		f.background.start(func() { f.learnIdentities(connection) })
 	}
@@ -278,7 +261,7 @@ func (e *events) Notified(n conduit.Notification) { e.watches.OnNotified(n) }
 
 // awaitAccess waits for a connection whose server has accepted the credentials.
 func (f *Framework) awaitAccess(ctx context.Context) error {
-	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.auth) == 0 {
+	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.Auth) == 0 {
 		return err // without credentials there is nothing to be refused
 	}
 	// The reply to any request, even a refusal, comes after the replies to the credentials. A server that refuses
@@ -298,9 +281,9 @@ func (e *events) attemptFailed(f conduit.Failure) {
 		e.giveUp(fmt.Errorf("%w: %w", ErrNotConnected, f.Reason)) // Connect does not wait for other certificates
 	case !e.unreached.note(f.Servers):
 	case f.Reached:
-		e.cfg.log.Warn("no server has completed the authentication", "servers", e.ensemble.current(), "error", f.Reason)
+		e.cfg.Logger.Warn("no server has completed the authentication", "servers", e.ensemble.current(), "error", f.Reason)
 	default:
-		e.cfg.log.Warn("no server can be reached", "servers", e.ensemble.current(), "error", f.Reason)
+		e.cfg.Logger.Warn("no server can be reached", "servers", e.ensemble.current(), "error", f.Reason)
 	}
 }
 
@@ -329,13 +312,9 @@ const endPause = 100 * time.Millisecond
 // EndSession blocks until a server has confirmed the end, or ctx ends. It returns nil as well if the session has
 // already ended, and if the password is wrong: servers do not tell the two apart. After an error the session may go on.
 func EndSession(ctx context.Context, connectString string, id int64, password []byte, opts ...Option) error {
-	opts = append(slices.Clone(opts), clientOption{"EndSession", func(c *config) error {
-		if id == 0 || len(password) != wire.PasswordSize {
-			return fmt.Errorf("session %#x with a password of %d bytes, expected %d", uint64(id), len(password), wire.PasswordSize)
-		}
-		c.resume = &conduit.Session{ID: id, Password: slices.Clone(password)}
-		return nil
-	}})
+	session := &conduit.Session{ID: id, Password: slices.Clone(password)}
+	opts = append(slices.Clone(opts), option("EndSession", id != 0 && len(password) == wire.PasswordSize, func(c *config) { c.Resume = session },
+		"session %#x with a password of %d bytes, expected %d", uint64(id), len(password), wire.PasswordSize))
 	for {
 		f, err := New(connectString, opts...)
 		if err != nil {

@@ -38,18 +38,27 @@ type clientOption struct {
 func (o clientOption) name() string          { return o.as }
 func (o clientOption) apply(c *config) error { return o.set(c) }
 
+// option returns an option that is refused with the text unless its argument is valid.
+func option(name string, valid bool, set func(*config), refusal string, args ...any) Option {
+	return clientOption{name, func(c *config) error {
+		if !valid {
+			return fmt.Errorf(refusal, args...)
+		}
+		set(c)
+		return nil
+	}}
+}
+
 func newConfig(connectString string, opts []Option) (config, error) {
 	c := config{
-		sessionTimeout:    defaultSessionTimeout,
-		connectionTimeout: defaultConnectionTimeout,
-		maxRequest:        defaultMaxRequestSize,
-		maxReply:          defaultMaxReplySize,
-		retry:             retry.ExponentialBackoff(100*time.Millisecond, 5),
-		dial:              dialTCP,
-		lookup:            lookUpHost,
-		compression:       GzipCompressionProvider{},
-		tick:              defaultTickTime,
-		syncLimit:         defaultSyncLimit,
+		Config: conduit.Config{
+			SessionTimeout: defaultSessionTimeout, ConnectTimeout: defaultConnectionTimeout,
+			MaxRequest: defaultMaxRequestSize, MaxReply: defaultMaxReplySize,
+			Dial: dialTCP, Lookup: lookUpHost, Tick: defaultTickTime,
+		},
+		retry:       retry.ExponentialBackoff(100*time.Millisecond, 5),
+		compression: GzipCompressionProvider{},
+		syncLimit:   defaultSyncLimit,
 	}
 	if err := applyAll(opts, func(o Option) error { return o.apply(&c) }); err != nil {
 		return config{}, fmt.Errorf("framework: %w", err)
@@ -59,24 +68,24 @@ func newConfig(connectString string, opts []Option) (config, error) {
 		return config{}, err
 	}
 	switch {
-	case c.resume != nil:
+	case c.Resume != nil:
 		c.guard, c.sessionFile = "", "" // the client is a guard
-	case c.sessionFile != "" && (c.guard != "" || c.readOnly):
+	case c.sessionFile != "" && (c.guard != "" || c.ReadOnly):
 		return config{}, fmt.Errorf("framework: %w: WithSessionFile with WithGuard or WithReadOnly, expected it without them", ErrInvalidOption)
 	case c.sessionFile != "":
 	case c.guard == "":
 		c.guard = os.Getenv(guarding.Env)
 	}
-	if c.id = cmp.Or(c.id, os.Getenv(guarding.EnvID)); c.readOnly || c.guard == "" {
+	if c.id = cmp.Or(c.id, os.Getenv(guarding.EnvID)); c.ReadOnly || c.guard == "" {
 		c.id = "" // a server without a quorum does not know sessions of others
 	}
-	for _, a := range c.auth {
+	for _, a := range c.Auth {
 		if err := c.fitsAuth(a); err != nil { // whatever the order of the options
 			return config{}, fmt.Errorf("framework: %w", err)
 		}
 	}
 	if c.tls != nil {
-		c.dial = overTLS(c.dial, c.tls)
+		c.Dial = overTLS(c.Dial, c.tls)
 	}
 	c.queueLogs()
 	return c, nil
@@ -85,26 +94,16 @@ func newConfig(connectString string, opts []Option) (config, error) {
 // WithSessionTimeout requests a session timeout from 100 ms to 24 h. The server may grant
 // another, see [Session.Timeout]. Default: 60 s.
 func WithSessionTimeout(d time.Duration) Option {
-	return clientOption{"WithSessionTimeout", func(c *config) error {
-		if d < minSessionTimeout || d > maxSessionTimeout {
-			return fmt.Errorf("session timeout %v, expected %v to %v", d, minSessionTimeout, maxSessionTimeout)
-		}
-		c.sessionTimeout = d
-		return nil
-	}}
+	return option("WithSessionTimeout", minSessionTimeout <= d && d <= maxSessionTimeout, func(c *config) { c.SessionTimeout = d },
+		"session timeout %v, expected %v to %v", d, minSessionTimeout, maxSessionTimeout)
 }
 
 // WithConnectionTimeout bounds how long one try of a request waits for a connection before
 // it fails with [ErrNotConnected], which the retry policy may retry. It also bounds one
 // attempt to connect. Default: 15 s.
 func WithConnectionTimeout(d time.Duration) Option {
-	return clientOption{"WithConnectionTimeout", func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("connection timeout %v, expected more than 0", d)
-		}
-		c.connectionTimeout = d
-		return nil
-	}}
+	return option("WithConnectionTimeout", d > 0, func(c *config) { c.ConnectTimeout = d },
+		"connection timeout %v, expected more than 0", d)
 }
 
 // WithRetryPolicy sets the policy that determines whether and when a request that failed
@@ -144,13 +143,7 @@ func WithErrorPolicy(p ErrorPolicy) Option {
 // the end of a hold. Lost records are counted, and reported when the handler works again.
 // [Framework.Close] waits at most half a second for the queue.
 func WithLogger(log *slog.Logger) Option {
-	return clientOption{"WithLogger", func(c *config) error {
-		if log == nil {
-			return fmt.Errorf("logger nil, expected a *slog.Logger")
-		}
-		c.log = log
-		return nil
-	}}
+	return option("WithLogger", log != nil, func(c *config) { c.Logger = log }, "logger nil, expected a *slog.Logger")
 }
 
 // dialTCP connects to the server's address that the attempt is for, if one was looked up.
@@ -171,22 +164,16 @@ func lookUpHost(ctx context.Context, host string) ([]string, error) {
 // client looks host names up at every attempt, and tries their addresses one by one in
 // random order.
 func WithDialer(dial Dialer) Option {
-	return clientOption{"WithDialer", func(c *config) error {
-		if dial == nil {
-			return fmt.Errorf("dialer nil, expected a function")
+	guarded := func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		if p := usercode.Apart(func() { conn, err = dial(ctx, network, address) }); p != nil { // it would end the connecting goroutine
+			return nil, fmt.Errorf("the dialer panicked: %v", p.Value)
 		}
-		c.lookup = nil
-		c.dial = func(ctx context.Context, network, address string) (conn net.Conn, err error) {
-			if p := usercode.Apart(func() { conn, err = dial(ctx, network, address) }); p != nil { // it would end the connecting goroutine
-				return nil, fmt.Errorf("the dialer panicked: %v", p.Value)
-			}
-			if err == nil && conn == nil {
-				err = errors.New("the dialer has returned neither a connection nor an error")
-			}
-			return conn, err
+		if err == nil && conn == nil {
+			err = errors.New("the dialer has returned neither a connection nor an error")
 		}
-		return nil
-	}}
+		return conn, err
+	}
+	return option("WithDialer", dial != nil, func(c *config) { c.Dial, c.Lookup = guarded, nil }, "dialer nil, expected a function")
 }
 
 // WithMaxRequestSize sets the largest request in bytes. A larger one fails with
@@ -194,13 +181,8 @@ func WithDialer(dial Dialer) Option {
 // requests under way. Raise the limit only together with jute.maxbuffer at every server.
 // The client keeps to it in requests of its own. Default: 1,047,552.
 func WithMaxRequestSize(n int) Option {
-	return clientOption{"WithMaxRequestSize", func(c *config) error {
-		if n < 1<<10 {
-			return fmt.Errorf("maximal request size %d, expected 1024 or more", n)
-		}
-		c.maxRequest = n
-		return nil
-	}}
+	return option("WithMaxRequestSize", n >= 1<<10, func(c *config) { c.MaxRequest = n },
+		"maximal request size %d, expected 1024 or more", n)
 }
 
 // WithMaxReplySize sets the largest reply in bytes. The call of a larger one fails with
@@ -208,25 +190,15 @@ func WithMaxRequestSize(n int) Option {
 // larger than both this limit and 64 MiB. [WithReplyLimit] gives one read of a list another
 // limit. Default: 16 MiB.
 func WithMaxReplySize(n int) Option {
-	return clientOption{"WithMaxReplySize", func(c *config) error {
-		if n < 1<<10 {
-			return fmt.Errorf("maximal reply size %d, expected 1024 or more", n)
-		}
-		c.maxReply = n
-		return nil
-	}}
+	return option("WithMaxReplySize", n >= 1<<10, func(c *config) { c.MaxReply = n },
+		"maximal reply size %d, expected 1024 or more", n)
 }
 
 // WithEnsembleProvider sets the provider of the servers' addresses. The connection string
 // given to [New] must then be empty. Default: [FixedEnsembleProvider] of that string.
 func WithEnsembleProvider(p EnsembleProvider) Option {
-	return clientOption{"WithEnsembleProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("ensemble provider nil, expected one such as FixedEnsembleProvider")
-		}
-		c.ensemble = p
-		return nil
-	}}
+	return option("WithEnsembleProvider", p != nil, func(c *config) { c.ensemble = p },
+		"ensemble provider nil, expected one such as FixedEnsembleProvider")
 }
 
 // findEnsemble asks the provider for the first time.
@@ -247,7 +219,7 @@ func (c *config) findEnsemble(connectString string) (err error) {
 			"expected WithTrackedAddress, too", ErrInvalidOption)
 	}
 	c.connectString = c.ensemble.ConnectionString()
-	c.servers, c.root, err = parseConnectString(c.connectString)
+	c.Servers, c.root, err = parseConnectString(c.connectString)
 	return err
 }
 
@@ -266,7 +238,7 @@ func (c *config) findEnsemble(connectString string) (err error) {
 // Tracking costs a read and a watch per connection. With [WithTLS] it needs [WithTrackedAddress],
 // because the configuration names plain ports.
 func WithEnsembleTracker() Option {
-	return clientOption{"WithEnsembleTracker", func(c *config) error { c.tracksEnsemble = true; return nil }}
+	return option("WithEnsembleTracker", true, func(c *config) { c.tracksEnsemble = true }, "")
 }
 
 // WithTrackedAddress sets which address [WithEnsembleTracker] takes from a line of the configuration,
@@ -275,13 +247,8 @@ func WithEnsembleTracker() Option {
 // address that does not parse is left out, too. A function that panics leaves the servers as they
 // are. Default: the client address in the line.
 func WithTrackedAddress(address func(line string) string) Option {
-	return clientOption{"WithTrackedAddress", func(c *config) error {
-		if address == nil {
-			return errors.New("function nil, expected one from a server's line to its address")
-		}
-		c.trackedAddress = address
-		return nil
-	}}
+	return option("WithTrackedAddress", address != nil, func(c *config) { c.trackedAddress = address },
+		"function nil, expected one from a server's line to its address")
 }
 
 // WithoutContainerParents makes the client and its recipes create parents as persistent
@@ -290,7 +257,7 @@ func WithTrackedAddress(address func(line string) string) Option {
 // except at ClickHouse Keeper before 26.7, until a server answers that it does not know them, or
 // has hung up at them three times in a row.
 func WithoutContainerParents() Option {
-	return clientOption{"WithoutContainerParents", func(c *config) error { c.noContainers = true; return nil }}
+	return option("WithoutContainerParents", true, func(c *config) { c.noContainers = true }, "")
 }
 
 // WithGuard registers each session of the client with a guard (see curatorctl guard), by the path of its
@@ -305,13 +272,8 @@ func WithoutContainerParents() Option {
 // Default: the path in the environment variable CURATOR_GUARD, which curatorctl guard sets for its command. Without
 // one there is no guard.
 func WithGuard(path string) Option {
-	return clientOption{"WithGuard", func(c *config) error {
-		if path == "" {
-			return errors.New("path empty, expected that of the socket of a guard")
-		}
-		c.guard = path
-		return nil
-	}}
+	return option("WithGuard", path != "", func(c *config) { c.guard = path },
+		"path empty, expected that of the socket of a guard")
 }
 
 // WithID names this program for its guard, so that the program keeps its place when it is started again. If it ends without
@@ -329,13 +291,8 @@ func WithGuard(path string) Option {
 // Without a guard the option has no effect. The id is of one client of the program, on one cluster. Default: the environment
 // variable CURATOR_ID.
 func WithID(id string) Option {
-	return clientOption{"WithID", func(c *config) error {
-		if id == "" || len(id) > maxID {
-			return fmt.Errorf("id of %d bytes, expected 1 to %d", len(id), maxID)
-		}
-		c.id = id
-		return nil
-	}}
+	return option("WithID", id != "" && len(id) <= maxID, func(c *config) { c.id = id },
+		"id of %d bytes, expected 1 to %d", len(id), maxID)
 }
 
 // maxID is the greatest length of the id of a program in bytes.
@@ -349,37 +306,22 @@ const maxID = 256
 // it locked as long as it lives, so no two processes have the session. A client that finds it locked logs a warning, begins a session of its own,
 // and takes the file once it is free. The file has the password of the session. It needs Linux.
 func WithSessionFile(path string) Option {
-	return clientOption{"WithSessionFile", func(c *config) error {
-		if path == "" {
-			return errors.New("path empty, expected that of a file")
-		}
-		c.sessionFile = path
-		return nil
-	}}
+	return option("WithSessionFile", path != "", func(c *config) { c.sessionFile = path },
+		"path empty, expected that of a file")
 }
 
 // WithACLProvider sets the provider of the access control lists of new znodes without
 // [WithACL]. Default: every client may do everything.
 func WithACLProvider(p ACLProvider) Option {
-	return clientOption{"WithACLProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("ACL provider nil, expected one")
-		}
-		c.acl = p
-		return nil
-	}}
+	return option("WithACLProvider", p != nil, func(c *config) { c.acl = p },
+		"ACL provider nil, expected one")
 }
 
 // WithCompressionProvider sets the provider that [Compressed], [Decompressed] and [WithCompression] use.
 // Default: [GzipCompressionProvider].
 func WithCompressionProvider(p CompressionProvider) Option {
-	return clientOption{"WithCompressionProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("compression provider nil, expected one")
-		}
-		c.compression = p
-		return nil
-	}}
+	return option("WithCompressionProvider", p != nil, func(c *config) { c.compression = p },
+		"compression provider nil, expected one")
 }
 
 // WithCompression stores the data of all znodes compressed and decompresses all data, as with
@@ -416,13 +358,8 @@ func (compressionOption) applyView(compressed *bool) { *compressed = true }
 // With [WithDialer], TLS runs on the dialer's connections.
 func WithTLS(cfg *tls.Config) Option {
 	cfg = cfg.Clone()
-	return clientOption{"WithTLS", func(c *config) error {
-		if cfg == nil {
-			return errors.New("TLS configuration nil, expected a *tls.Config")
-		}
-		c.tls = cfg
-		return nil
-	}}
+	return option("WithTLS", cfg != nil, func(c *config) { c.tls = cfg },
+		"TLS configuration nil, expected a *tls.Config")
 }
 
 // WithAuth presents a credential to every server, on every connection, before any
@@ -441,20 +378,15 @@ func WithTLS(cfg *tls.Config) Option {
 // without a provider, but never a digest. A wrong password shows only as an [ErrNoAuth] from a znode
 // that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
-	hidden := conduit.Hide(credential)
-	return clientOption{"WithAuth", func(c *config) error {
-		if scheme == "" {
-			return errors.New(`auth scheme "", expected one such as "digest"`)
-		}
-		c.auth = append(c.auth, conduit.Auth{Scheme: scheme, Credential: hidden})
-		return nil
-	}}
+	auth := conduit.Auth{Scheme: scheme, Credential: conduit.Hide(credential)}
+	return option("WithAuth", scheme != "", func(c *config) { c.Auth = append(c.Auth, auth) },
+		`auth scheme "", expected one such as "digest"`)
 }
 
 // fitsAuth refuses a credential at which every server would cut the connection.
 func (c *config) fitsAuth(a conduit.Auth) error {
-	if n := len(a.Scheme) + len(a.Credential()); n > c.maxRequest {
-		return fmt.Errorf("%w: scheme and credential of %d bytes, expected %d at most", ErrInvalidOption, n, c.maxRequest)
+	if n := len(a.Scheme) + len(a.Credential()); n > c.MaxRequest {
+		return fmt.Errorf("%w: scheme and credential of %d bytes, expected %d at most", ErrInvalidOption, n, c.MaxRequest)
 	}
 	return nil
 }
@@ -477,15 +409,15 @@ func WithSASL(mechanism SASLMechanism) Option {
 		switch {
 		case mechanism == nil:
 			return errors.New("SASL mechanism nil, expected one such as framework.DigestMD5(user, password)")
-		case c.sasl != nil:
-			return fmt.Errorf("SASL mechanisms %s and %s, expected one", c.sasl.Mechanism, mechanism.Name())
+		case c.SASL != nil:
+			return fmt.Errorf("SASL mechanisms %s and %s, expected one", c.SASL.Mechanism, mechanism.Name())
 		}
 		if mechanism, ok := mechanism.(interface{ validate() error }); ok {
 			if err := mechanism.validate(); err != nil {
 				return err
 			}
 		}
-		c.sasl = &conduit.SASL{Mechanism: mechanism.Name(), Renews: mechanism.Renews(), Start: startSASL(mechanism)}
+		c.SASL = &conduit.SASL{Mechanism: mechanism.Name(), Renews: mechanism.Renews(), Start: startSASL(mechanism)}
 		return nil
 	}}
 }
@@ -497,15 +429,10 @@ func WithSASL(mechanism SASLMechanism) Option {
 // time, too short a tick costs safety. Together they are 24 h at most. Default: 2 s
 // and 5 ticks, as in ZooKeeper's sample configuration.
 func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
-	return clientOption{"WithServerTiming", func(c *config) error {
-		// No session timeout would be safe with more than the longest one together.
-		if tickTime < time.Millisecond || syncLimit < 1 || syncLimit > int(maxSessionTimeout/tickTime) {
-			return fmt.Errorf("server timing %v and %d ticks, expected 1ms or more and 1 or more, together at most %v",
-				tickTime, syncLimit, maxSessionTimeout)
-		}
-		c.tick, c.syncLimit = tickTime, syncLimit
-		return nil
-	}}
+	// No session timeout would be safe with more than the longest one together.
+	valid := tickTime >= time.Millisecond && syncLimit >= 1 && syncLimit <= int(maxSessionTimeout/tickTime)
+	return option("WithServerTiming", valid, func(c *config) { c.Tick, c.syncLimit = tickTime, syncLimit },
+		"server timing %v and %d ticks, expected 1ms or more and 1 or more, together at most %v", tickTime, syncLimit, maxSessionTimeout)
 }
 
 // WithReadOnly lets the client use a server that has lost its quorum. Such a server must be
@@ -524,33 +451,23 @@ func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 // then ReadOnly. Every connection made after the session's deadline opens a new session. The servers
 // may keep the old session, and its ephemeral nodes, until it times out.
 func WithReadOnly() Option {
-	return clientOption{"WithReadOnly", func(c *config) error { c.readOnly = true; return nil }}
+	return option("WithReadOnly", true, func(c *config) { c.ReadOnly = true }, "")
 }
 
 // WithTracerProvider makes the client and its recipes record spans; the package
 // documentation lists them. Default: no spans. OpenTelemetry's global provider is used only
 // if it is given here.
 func WithTracerProvider(p trace.TracerProvider) Option {
-	return clientOption{"WithTracerProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("tracer provider nil, expected a trace.TracerProvider")
-		}
-		c.tracers = p
-		return nil
-	}}
+	return option("WithTracerProvider", p != nil, func(c *config) { c.tracers = p },
+		"tracer provider nil, expected a trace.TracerProvider")
 }
 
 // WithMeterProvider makes the client and its recipes record metrics; the package
 // documentation lists the instruments. Default: no metrics. OpenTelemetry's global provider
 // is used only if it is given here.
 func WithMeterProvider(p metric.MeterProvider) Option {
-	return clientOption{"WithMeterProvider", func(c *config) error {
-		if p == nil {
-			return errors.New("meter provider nil, expected a metric.MeterProvider")
-		}
-		c.meters = p
-		return nil
-	}}
+	return option("WithMeterProvider", p != nil, func(c *config) { c.meters = p },
+		"meter provider nil, expected a metric.MeterProvider")
 }
 
 // WithPathAttribute adds the attribute curator.path to all spans, and to the metrics of
@@ -558,5 +475,5 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 // have it, because sequential names are unbounded. Default: off, because paths may be
 // confidential and each path is a time series of its own.
 func WithPathAttribute() Option {
-	return clientOption{"WithPathAttribute", func(c *config) error { c.pathAttribute = true; return nil }}
+	return option("WithPathAttribute", true, func(c *config) { c.pathAttribute = true }, "")
 }

@@ -158,7 +158,7 @@ func (f *Framework) foundInstead(ctx context.Context, full string, err error) er
 // avoidContainers makes all further parents persistent nodes.
 func (f *Framework) avoidContainers() {
 	if f.noContainers.CompareAndSwap(false, true) {
-		f.cfg.log.Warn("the server has no container nodes: parents are created as persistent nodes, and stay when they are empty")
+		f.cfg.Logger.Warn("the server has no container nodes: parents are created as persistent nodes, and stay when they are empty")
 	}
 }
 

@@ -72,7 +72,7 @@ func (c *creation) protect(ctx context.Context) error {
 func (c *creation) admit(ctx context.Context, parent string) error {
 	for c.admitted == "" {
 		// Here, because a creation without a connection must not take the room.
-		if err := c.f.awaitConnection(ctx, c.f.cfg.connectionTimeout, nil); err != nil {
+		if err := c.f.awaitConnection(ctx, c.f.cfg.ConnectTimeout, nil); err != nil {
 			return &OpError{opCreate.name, c.path, err}
 		}
 		if folder := c.f.root.full(parent); c.f.janitor.Admit(ctx, folder) {

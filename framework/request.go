@@ -90,7 +90,7 @@ func (c *call) isJoinable() bool {
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
 // error of the first call that failed and is not optional.
 func (r *requests) exchange(ctx context.Context, calls ...*call) error {
-	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
+	if err := r.awaitConnection(ctx, r.cfg.ConnectTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
 	calls, err := r.withoutUnknown(ctx, calls)
@@ -132,8 +132,8 @@ func (r *requests) begin(ctx context.Context, calls []*call) ([]*conduit.Call, e
 	bound := scope.boundTo()
 	sent := newCalls(len(calls))
 	for i, c := range calls {
-		if len(c.body) > r.cfg.maxRequest {
-			return nil, &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.maxRequest)}
+		if len(c.body) > r.cfg.MaxRequest {
+			return nil, &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.MaxRequest)}
 		}
 		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
 		sent[i].Joinable = c.isJoinable()

@@ -30,13 +30,8 @@ import (
 // rank is called once for each server when the client hears of it, and must not use the client.
 // Default: all servers have the same rank, and the client does not move by itself.
 func WithServerOrder(rank func(server string) int) Option {
-	return clientOption{"WithServerOrder", func(c *config) error {
-		if rank == nil {
-			return errors.New("function nil, expected the rank of a server")
-		}
-		c.rank = rank
-		return nil
-	}}
+	return option("WithServerOrder", rank != nil, func(c *config) { c.rank = rank },
+		"function nil, expected the rank of a server")
 }
 
 const (
@@ -57,7 +52,7 @@ func newRanks(cfg *config) *ranks {
 		return nil
 	}
 	r := &ranks{rank: cfg.rank, of: make(map[string]int)}
-	r.learn(cfg.servers, func(call func()) { call() })
+	r.learn(cfg.Servers, func(call func()) { call() })
 	return r
 }
 
@@ -121,7 +116,7 @@ func (f *Framework) moveBack() {
 		case better == "":
 			pause = returnPause
 		case session.standard.Load() == 0:
-			f.cfg.log.Info("moving to a server that is preferred", "server", better, "from", now)
+			f.cfg.Logger.Info("moving to a server that is preferred", "server", better, "from", now)
 			f.conduit.Cut(errMoves)
 			pause = min(2*pause, maxReturnPause)
 		}

@@ -57,7 +57,7 @@ func (r *requests) checkServer(ctx context.Context, check func(context.Context) 
 func (f *Framework) RequireZooKeeper(ctx context.Context, opts ...CallOption) error {
 	cfg, err := newCommon(opts)
 	attempt := func(ctx context.Context) error {
-		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, cfg.session); err != nil {
+		if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout, cfg.session); err != nil {
 			return err
 		}
 		return f.checkServer(ctx, f.conduit.CheckZooKeeper)
@@ -69,7 +69,7 @@ func (f *Framework) RequireZooKeeper(ctx context.Context, opts ...CallOption) er
 // setWatches is left out at a server that has done so, and with a place for its error also at a server that
 // is not known to have it.
 func (r *requests) exchangeWatches(ctx context.Context, calls []*call) error {
-	if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, calls[0].session); err != nil {
+	if err := r.awaitConnection(ctx, r.cfg.ConnectTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
 	known, tooOld := r.conduit.CheckSetWatches()
@@ -96,7 +96,7 @@ func (r *requests) exchangeWatches(ctx context.Context, calls []*call) error {
 // newer returns the attempt of a plan for a read that is new in ZooKeeper 3.6.
 func (r *requests) newer(calls []*call) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if err := r.awaitConnection(ctx, r.cfg.connectionTimeout, nil); err != nil {
+		if err := r.awaitConnection(ctx, r.cfg.ConnectTimeout, nil); err != nil {
 			return err
 		}
 		return r.exchangeNewer(ctx, calls[0])

@@ -206,7 +206,7 @@ func (s *Session) warnOfTiming(policy ErrorPolicy) {
 	}
 	granted, expected := s.Timeout(), s.timing.safeTimeout()
 	if policy == QuorumErrorPolicy {
-		expected = 4 * s.timing.tick
+		expected = 4 * s.timing.Tick
 	}
 	if policy == SessionErrorPolicy || granted >= expected || s.timed.Swap(true) {
 		return
@@ -215,7 +215,7 @@ func (s *Session) warnOfTiming(policy ErrorPolicy) {
 		if !s.heart.beats.hasLeader() || hasWarned.Swap(true) {
 			return
 		}
-		log := s.timing.log.With("timeout", granted, "expected", expected, "policy", policy.String(),
+		log := s.timing.Logger.With("timeout", granted, "expected", expected, "policy", policy.String(),
 			"remedy", "a longer WithSessionTimeout, or WithServerTiming if the servers' timing is not the usual one")
 		if policy == QuorumErrorPolicy {
 			log.Warn("The session timeout is short for the error policy. Holds may end while all servers are healthy.")

@@ -45,9 +45,9 @@ type tracker struct {
 
 func newTracker(cfg *config, clock *conduit.Conduit, beats heartbeats) *tracker {
 	return &tracker{
-		cfg: cfg, log: cfg.log, clock: clock, beats: beats, connected: make(chan struct{}),
+		cfg: cfg, log: cfg.Logger, clock: clock, beats: beats, connected: make(chan struct{}),
 		listeners: listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
-			cfg.log.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
+			cfg.Logger.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
 		})),
 	}
 }
@@ -66,7 +66,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		t.replaceSession()
 		t.session = newSession(h, t.clock)
 		t.session.timing = t.cfg
-		t.session.heart = newHeartbeat(t.session, t.beats, &t.beatRuns, t.cfg.tick, t.log)
+		t.session.heart = newHeartbeat(t.session, t.beats, &t.beatRuns, t.cfg.Tick, t.log)
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)

@@ -60,7 +60,7 @@ func (r *requests) measure(ctx context.Context, c *call, reply conduit.Reply) {
 	raise(&r.sizes.reply, answer)
 	raise(&r.sizes.children, children)
 	raise(&r.sizes.transaction, int(c.length))
-	isNear := max(request, answer) > r.cfg.maxRequest/4*3
+	isNear := max(request, answer) > r.cfg.MaxRequest/4*3
 	r.telemetry.sized(ctx, c, request, answer, children, isNear)
 	if !isNear {
 		return
@@ -68,8 +68,8 @@ func (r *requests) measure(ctx context.Context, c *call, reply conduit.Reply) {
 	r.sizes.warnings.Add(1)
 	now, last := time.Now(), r.sizes.logged.Load()
 	if (last == nil || now.Sub(*last) >= logSizesEvery) && r.sizes.logged.CompareAndSwap(last, &now) {
-		r.cfg.log.Warn("a request or a reply is near the limit: divide the znode or the folder", logPath, c.path, string(keyOperation), c.name,
-			"request", request, "reply", answer, "limit", r.cfg.maxRequest)
+		r.cfg.Logger.Warn("a request or a reply is near the limit: divide the znode or the folder", logPath, c.path, string(keyOperation), c.name,
+			"request", request, "reply", answer, "limit", r.cfg.MaxRequest)
 	}
 }
 

@@ -244,7 +244,7 @@ type transaction struct {
 // attempt sends the request. Like Create, it creates a view's namespace when a create needs
 // it.
 func (t *transaction) attempt(ctx context.Context, c *call) error {
-	if err := t.f.awaitConnection(ctx, t.f.cfg.connectionTimeout, nil); err != nil {
+	if err := t.f.awaitConnection(ctx, t.f.cfg.ConnectTimeout, nil); err != nil {
 		return &OpError{c.name, c.path, err}
 	}
 	for i, op := range t.ops {
@@ -335,7 +335,7 @@ func (f *Framework) Bulk(ctx context.Context, ops []Op) ([]OpResult, error) {
 				case p.Value == usercode.ErrExited: //nolint:errorlint // the value itself
 					results[i].Err = &OpError{op.name, op.path, fmt.Errorf("%w: %w", errOutcomeUnknown, usercode.ErrExited)}
 				default:
-					f.cfg.log.Error("operation of a bulk panicked", logPath, op.path, "panic", p.Value, "stack", p.Stack)
+					f.cfg.Logger.Error("operation of a bulk panicked", logPath, op.path, "panic", p.Value, "stack", p.Stack)
 					panicked.CompareAndSwap(nil, &p.Value)
 				}
 			})

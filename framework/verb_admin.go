@@ -200,7 +200,7 @@ func (f *Framework) WhoAmI(ctx context.Context, opts ...CallOption) ([]Identity,
 	var found []Identity
 	cfg, err := newCommon(opts)
 	attempt := func(ctx context.Context) error {
-		if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, cfg.session); err != nil {
+		if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout, cfg.session); err != nil {
 			return err
 		}
 		return f.askWho(ctx, &found, cfg)

@@ -464,7 +464,7 @@ type watchRequest struct {
 // begin registers a try of the request and returns the function that receives its outcome.
 func (r *watchRequest) begin() func(conduit.Reply, error) {
 	r.current.Cancel() // of a try that failed after this read had succeeded
-	r.current = &Watch{log: r.f.cfg.log}
+	r.current = &Watch{log: r.f.cfg.Logger}
 	ask, done := r.f.watches.Begin(&r.current.one, r.setting)
 	if r.flag != nil {
 		// Each try decides again: the watch that served the last one may be gone.

@@ -89,7 +89,7 @@ func (f *Framework) newPersistentWatch(full, path string, mode WatchMode) *Persi
 	w := &PersistentWatch{
 		path: path,
 		listeners: listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
-			f.cfg.log.Error("watch listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
+			f.cfg.Logger.Error("watch listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}
 	root := f.root
@@ -102,7 +102,7 @@ func (f *Framework) newPersistentWatch(full, path string, mode WatchMode) *Persi
 
 // addWatch makes one try.
 func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch, full string, mode WatchMode) error {
-	if err := f.awaitConnection(ctx, f.cfg.connectionTimeout, nil); err != nil {
+	if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout, nil); err != nil {
 		return err
 	}
 	// A watch that the server has already costs no request.
