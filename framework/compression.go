@@ -16,43 +16,23 @@ func (f *Framework) stored(path string, data []byte, c *common) ([]byte, error) 
 	return out, nil
 }
 
-type compressedOption optionSet
-
 // Compressed stores the data compressed. The size limit of requests applies to the
 // compressed data. It is Curator's compressed().
-func Compressed() CreateSetOption {
-	return compressedOption(compressed)
-}
+func Compressed() CreateSetOption { return flag{is: compressed, not: uncompressed} }
 
 // Uncompressed stores the data as it is, despite [WithCompression]. It is Curator's uncompressed().
-func Uncompressed() CreateSetOption {
-	return compressedOption(uncompressed)
-}
-
-func (o compressedOption) add(c *common) error {
-	return c.choose(optionSet(o), (compressed|uncompressed)&^optionSet(o))
-}
-
-func (o compressedOption) applyCreate(c *createConfig) error { return o.add(&c.common) }
-
-func (o compressedOption) applySet(c *setConfig) error { return o.add(&c.common) }
-
-type decompressedOption optionSet
+func Uncompressed() CreateSetOption { return flag{is: uncompressed, not: compressed} }
 
 // Decompressed returns data that was stored with [Compressed], here or in Java. The read
 // fails with [ErrCompression] if the data was stored otherwise, is damaged, or is too large
 // when decompressed. A znode without data, such as a parent, yields nil. The limit is the
 // provider's, for each znode: many such reads at once take so many times the memory. See
 // [Framework.Decompress]. It is Curator's decompressed().
-func Decompressed() ReadOption { return decompressedOption(decompressed) }
+func Decompressed() ReadOption { return flag{is: decompressed, not: undecompressed} }
 
 // Undecompressed returns the data as it is stored, despite [WithCompression]. It is Curator's
 // undecompressed().
-func Undecompressed() ReadOption { return decompressedOption(undecompressed) }
-
-func (o decompressedOption) applyRead(c *readConfig) error {
-	return c.choose(optionSet(o), (decompressed|undecompressed)&^optionSet(o))
-}
+func Undecompressed() ReadOption { return flag{is: undecompressed, not: decompressed} }
 
 // Decompress returns the data of a znode that was read without [Decompressed], as that option
 // would. It sends nothing. With it a program that reads many znodes can decompress one after

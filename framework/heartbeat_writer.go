@@ -45,7 +45,7 @@ func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
 		c.operation, c.body = opSet, e.Bytes()
 		return c
 	}
-	cfg := createConfig{mode: Ephemeral, acl: zk.WorldACL(zk.PermAll)}
+	cfg := callConfig{mode: Ephemeral, acl: zk.WorldACL(zk.PermAll)}
 	c.operation, c.body = cfg.mode.operation(), encodeCreate(full, nil, &cfg)
 	return c
 }

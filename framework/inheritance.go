@@ -166,7 +166,7 @@ func (c *creation) adopts(ctx context.Context) (adopts bool, err error) {
 	}
 	done := false
 	defer func() { c.f.inheritance.end(full, done && err == nil || isReply(err, ErrNoNode)) }() // also if a compression panics
-	s := setting{f: c.f, path: c.path, data: c.data, cfg: &setConfig{version: AnyVersion}}
+	s := setting{f: c.f, path: c.path, data: c.data, cfg: &callConfig{version: AnyVersion}}
 	set, err := s.request()
 	if err == nil {
 		set.session = session

@@ -95,6 +95,9 @@ var optionNames = [...]string{
 	"Guaranteed", "InBackground", "DeletingChildrenIfNeeded", "Quietly",
 }
 
+// anyOption is of calls that take all options that compile.
+const anyOption = ^optionSet(0)
+
 // ofEveryCall are the options that belong to the whole call, not to one request of several.
 const ofEveryCall = withRetry | inSession | inHistory
 
@@ -123,13 +126,4 @@ func (s optionSet) only(takes optionSet, call string) error {
 // chooses reports what the options say of two opposites, or the default if they say nothing.
 func (s optionSet) chooses(on, off optionSet, byDefault bool) bool {
 	return s&on != 0 || byDefault && s&off == 0
-}
-
-// choose adds an option that contradicts another one.
-func (c *common) choose(option, opposite optionSet) error {
-	if c.given&opposite != 0 {
-		return fmt.Errorf("%v and %v, expected one of them", opposite, option)
-	}
-	c.given |= option
-	return nil
 }

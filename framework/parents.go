@@ -163,7 +163,7 @@ func (f *Framework) avoidContainers() {
 }
 
 func (p *parents) request(full string) *call {
-	cfg := createConfig{mode: p.mode, acl: p.acl}
+	cfg := callConfig{mode: p.mode, acl: p.acl}
 	if p.f.isNamespace(full) {
 		cfg.mode = Container
 	}

@@ -250,7 +250,7 @@ func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error
 		return false, err
 	}
 	var stat *Stat
-	read, err := readExists(path, &stat, readConfig{}).build(c.f)
+	read, err := readExists(path, &stat, callConfig{}).build(c.f)
 	if err != nil {
 		return false, err
 	}

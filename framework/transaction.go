@@ -62,8 +62,8 @@ var opCreateInTransaction = operation{wire.OpCreate, "create", true}
 // more than one request, or a Stat. Without permission to create, it fails there with
 // [ErrNoAuth] even if the znode exists: a transaction does not look.
 func CreateOp(path string, data []byte, opts ...CreateOption) Op {
-	var cfg createConfig
-	op := Op{path: path, err: cfg.apply(opts)}
+	var cfg callConfig
+	op := Op{path: path, err: cfg.configureCreate(opts)}
 	op.mode = cfg.mode
 	if op.operation = cfg.mode.operation(); op.operation == opCreate {
 		op.operation = opCreateInTransaction
@@ -143,10 +143,13 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 // DeleteOp is [Framework.Delete] as an operation. A transaction refuses the options that need
 // more than one request.
 func DeleteOp(path string, opts ...DeleteOption) Op {
-	cfg, err := newDeleteConfig(opts)
+	var cfg callConfig
+	err := cfg.configureDelete(opts)
 	return Op{
 		operation: opDelete, path: path, err: err,
-		alone: func(ctx context.Context, f *Framework, _ *OpResult) error { return f.remove(ctx, path, cfg, nil) },
+		alone: func(ctx context.Context, f *Framework, _ *OpResult) error {
+			return (&deletion{f: f, cfg: cfg}).run(ctx, path, nil)
+		},
 		encode: func(f *Framework, e *wire.Encoder) error {
 			if err := cfg.given.only(ofDeleteOp, "DeleteOp in a transaction"); err != nil {
 				return err

@@ -20,7 +20,7 @@ import (
 // is unknown, see [OutcomeUnknown].
 func (f *Framework) Create(ctx context.Context, path string, data []byte, opts ...CreateOption) (string, error) {
 	c := &creation{f: f, path: path, target: path, data: data}
-	return c.run(ctx, c.cfg.apply(opts))
+	return c.run(ctx, c.cfg.configureCreate(opts))
 }
 
 // run creates the znode, unless there is an error in the options.
@@ -40,7 +40,7 @@ func (c *creation) run(ctx context.Context, err error) (string, error) {
 // creation is one Create under way.
 type creation struct {
 	f      *Framework
-	cfg    createConfig
+	cfg    callConfig
 	path   string     // as the caller named it
 	target string     // the path of this try, which differs with protection
 	sent   *undecided // with protection, this try
@@ -223,13 +223,13 @@ func (c *creation) listed(d *wire.Decoder) error {
 	return nil
 }
 
-func encodeCreate(full string, data []byte, cfg *createConfig) []byte {
+func encodeCreate(full string, data []byte, cfg *callConfig) []byte {
 	e := wire.NewEncoder(len(full) + len(data) + 64)
 	appendCreate(e, full, data, cfg)
 	return e.Bytes()
 }
 
-func appendCreate(e *wire.Encoder, full string, data []byte, cfg *createConfig) {
+func appendCreate(e *wire.Encoder, full string, data []byte, cfg *callConfig) {
 	e.String(full)
 	e.Buffer(data)
 	e.ACL(cfg.acl)
@@ -240,83 +240,63 @@ func appendCreate(e *wire.Encoder, full string, data []byte, cfg *createConfig) 
 	}
 }
 
-type createOption func(*createConfig) error
-
-func (o createOption) applyCreate(c *createConfig) error { return o(c) }
-
-// createFlag is an option that says nothing but its name.
-type createFlag optionSet
-
-func (o createFlag) applyCreate(c *createConfig) error { c.given |= optionSet(o); return nil }
-
 // WithMode sets the kind of the znode. Default: [Persistent].
 func WithMode(mode CreateMode) CreateOption {
-	return createOption(func(c *createConfig) error {
+	return value{to: func(c *callConfig) error {
 		if mode < Persistent || mode > PersistentSequentialWithTTL {
 			return fmt.Errorf("create mode %d, expected one of the seven modes", mode)
 		}
 		c.given |= withMode
 		c.mode = mode
 		return nil
-	})
+	}}
 }
 
 // WithTTL sets the time to live of a mode with TTL. The server deletes the znode when it
 // has had no children and no change for that long. It is required for these modes, and
 // refused for all other modes. Unit: whole milliseconds, up to 2^40 - 1.
 func WithTTL(ttl time.Duration) CreateOption {
-	return createOption(func(c *createConfig) error {
+	return value{to: func(c *callConfig) error {
 		if ttl < time.Millisecond || ttl > maxTTL {
 			return fmt.Errorf("time to live %v, expected 1ms to %v", ttl, maxTTL)
 		}
 		c.given |= withTTL
 		c.ttl = ttl
 		return nil
-	})
+	}}
 }
 
 // WithACL sets the access control list of the znode and, with [ApplyingACLToParents], of
 // the parents that are created with it. Default: the list of the client's [ACLProvider] for
 // each path; without [WithACLProvider] every client may do everything.
 func WithACL(acl ...ACL) CreateOption {
-	return createOption(func(c *createConfig) error {
+	return value{to: func(c *callConfig) error {
 		if len(acl) == 0 {
 			return errors.New("WithACL(), expected one entry or more")
 		}
 		c.given |= withACL
 		c.acl = acl
 		return nil
-	})
+	}}
 }
 
 // ApplyingACLToParents applies the list of [WithACL], which is required, to the parents that
 // are created with the znode as well. Deleting a znode requires permission on its parent, so
 // without this option the list protects only the data. It is Curator's withACL(list, true).
-func ApplyingACLToParents() CreateOption {
-	return createFlag(applyingACLToParents)
-}
-
-type parentsOption optionSet
+func ApplyingACLToParents() CreateOption { return flag{is: applyingACLToParents} }
 
 // CreatingParentsIfNeeded creates missing parents as persistent znodes without data. With
 // [Framework.Exists] it creates the parents of a missing znode. The other reads refuse it.
 func CreatingParentsIfNeeded() CreateReadOption {
-	return parentsOption(creatingParents)
+	return flag{is: creatingParents, not: creatingParentContainers}
 }
 
 // CreatingParentContainersIfNeeded creates missing parents as containers, which
 // the server deletes some time after their last child. It is what all recipes
 // use.
 func CreatingParentContainersIfNeeded() CreateReadOption {
-	return parentsOption(creatingParentContainers)
+	return flag{is: creatingParentContainers, not: creatingParents}
 }
-
-func (o parentsOption) add(c *common) error {
-	return c.choose(optionSet(o), (creatingParents|creatingParentContainers)&^optionSet(o))
-}
-
-func (o parentsOption) applyCreate(c *createConfig) error { return o.add(&c.common) }
-func (o parentsOption) applyRead(c *readConfig) error     { return o.add(&c.common) }
 
 // parentsAs returns the mode of the parents that a call creates.
 func (c *common) parentsAs() CreateMode {
@@ -336,9 +316,7 @@ func (c *common) parentsAs() CreateMode {
 // A client has at most 32 such creates and background deletions below one parent under way at
 // a time, and fewer while callers give up before the answer. Others wait in the client. A create
 // whose context ends during that wait is not sent.
-func WithProtection() CreateOption {
-	return createFlag(withProtection)
-}
+func WithProtection() CreateOption { return flag{is: withProtection} }
 
 // OrSetData sets the data of an existing znode instead of failing; with a version only if
 // its data has that version. The existing znode keeps its mode and its access control
@@ -347,17 +325,17 @@ func WithProtection() CreateOption {
 // OrSetData is refused for sequential modes and [WithProtection], whose names are always
 // new.
 func OrSetData(version ...int32) CreateOption {
-	return createOption(func(c *createConfig) error {
+	return value{to: func(c *callConfig) error {
 		if len(version) > 1 {
 			return fmt.Errorf("OrSetData with %d versions, expected one or none", len(version))
 		}
 		c.given |= orSetData
-		c.setVersion = AnyVersion
+		c.version = AnyVersion
 		if len(version) == 1 {
-			c.setVersion = version[0]
+			c.version = version[0]
 		}
 		return nil
-	})
+	}}
 }
 
 // ListingSiblingsIn also lists the children of the parent, in the same write and after the
@@ -366,17 +344,13 @@ func OrSetData(version ...int32) CreateOption {
 // child. The list is nil if the list failed although the znode was created. It is also nil
 // if an earlier try created the znode, or if the znode existed before. Call
 // [Framework.Children] then.
-func ListingSiblingsIn(names *[]string) CreateOption {
-	return siblingsOption{names}
+func ListingSiblingsIn(names *[]string) CreateOption { return siblingsOption{names: names} }
+
+type siblingsOption struct {
+	anyCall
+	names *[]string
 }
 
-type siblingsOption struct{ names *[]string }
-
-func (o siblingsOption) applyCreate(c *createConfig) error {
-	if o.names == nil {
-		return errors.New("ListingSiblingsIn(nil), expected a place for the names")
-	}
-	c.given |= listingSiblingsIn
-	c.siblings = o.names
-	return nil
+func (o siblingsOption) set(c *callConfig) error {
+	return put(c, listingSiblingsIn, &c.siblings, o.names, "a place for the names")
 }

@@ -11,11 +11,6 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// deleteFlag is an option that says nothing but its name.
-type deleteFlag optionSet
-
-func (o deleteFlag) applyDelete(c *deleteConfig) error { c.given |= optionSet(o); return nil }
-
 // Guaranteed makes a delete that could not be completed go on in the background, until it
 // succeeds or the client is closed. The call then returns an error that matches
 // [ErrCleanupPending]. A delete refused for missing permissions is logged once and retried
@@ -24,23 +19,23 @@ func (o deleteFlag) applyDelete(c *deleteConfig) error { c.given |= optionSet(o)
 //
 // A late delete hits any znode that has the path by then. So use it for names that are never
 // reused, such as the names made by [WithProtection].
-func Guaranteed() DeleteOption { return deleteFlag(guaranteed) }
+func Guaranteed() DeleteOption { return flag{is: guaranteed} }
 
 // InBackground makes Delete return at once, and delete in the background as with
 // [Guaranteed]. Delete then fails only if an argument is invalid, or the client is not
 // started or closed. It is Curator's guaranteed().inBackground().
-func InBackground() DeleteOption { return deleteFlag(inBackground) }
+func InBackground() DeleteOption { return flag{is: inBackground} }
 
 // DeletingChildrenIfNeeded deletes a znode that has children together with all znodes below
 // it, the deepest first. It is not atomic: a call that fails may have deleted some
 // of them, which [OutcomeUnknown] does not report. Znodes that other clients delete during
 // the call count as deleted, including the znode itself; znodes that they create are deleted
 // too. A version that does not match is noticed before anything is deleted.
-func DeletingChildrenIfNeeded() DeleteOption { return deleteFlag(deletingChildren) }
+func DeletingChildrenIfNeeded() DeleteOption { return flag{is: deletingChildren} }
 
 // Quietly makes the delete of a missing znode succeed. Unlike [Idempotent] it does not make
 // Delete repeat a try whose outcome is unknown.
-func Quietly() DeleteOption { return deleteFlag(quietly) }
+func Quietly() DeleteOption { return flag{is: quietly} }
 
 // Delete removes a znode. The error matches [ErrNoNode] if there is no znode, and
 // [ErrNotEmpty] if it has children and [DeletingChildrenIfNeeded] is not given. Without
@@ -49,13 +44,12 @@ func Quietly() DeleteOption { return deleteFlag(quietly) }
 // The root cannot be deleted, and neither can a chroot. The / of a view is its namespace,
 // which can be deleted.
 func (f *Framework) Delete(ctx context.Context, path string, opts ...DeleteOption) error {
-	cfg, err := newDeleteConfig(opts)
-	return f.remove(ctx, path, cfg, err)
+	d := &deletion{f: f}
+	return d.run(ctx, path, d.cfg.configureDelete(opts))
 }
 
-// remove deletes the znode, unless there is an error in the options.
-func (f *Framework) remove(ctx context.Context, path string, cfg deleteConfig, err error) error {
-	d := &deletion{f: f, cfg: cfg}
+// run deletes the znode, unless there is an error in the options.
+func (d *deletion) run(ctx context.Context, path string, err error) error {
 	if err == nil {
 		err = d.prepare(path)
 	}
@@ -67,12 +61,13 @@ func (f *Framework) remove(ctx context.Context, path string, cfg deleteConfig, e
 	if d.cfg.isGuaranteed() {
 		p.settle = d.guarantee
 	}
-	return f.run(ctx, opDelete, path, p, err)
+	return d.f.run(ctx, opDelete, path, p, err)
 }
 
-func newDeleteConfig(opts []DeleteOption) (deleteConfig, error) {
-	c := deleteConfig{version: AnyVersion}
-	err := applyAll(opts, func(o DeleteOption) error { return o.applyDelete(&c) })
+// configureDelete applies the options of a delete.
+func (c *callConfig) configureDelete(opts []DeleteOption) error {
+	c.version = AnyVersion
+	err := configure(c, opts, anyOption, "")
 	// The janitor outlives the call, so it cannot follow the call's policy or session.
 	switch {
 	case err != nil:
@@ -81,7 +76,7 @@ func newDeleteConfig(opts []DeleteOption) (deleteConfig, error) {
 	case c.isGuaranteed() && c.has(inSession|inHistory):
 		err = fmt.Errorf("%w: %v with %v, which goes on in any session", ErrInvalidOption, c.given&(inSession|inHistory), c.given&(guaranteed|inBackground))
 	}
-	return c, err
+	return err
 }
 
 // prepare checks the path and builds the request.
@@ -136,7 +131,7 @@ func (f *Framework) deletable(path string) (string, error) {
 // deletion is one Delete under way.
 type deletion struct {
 	f    *Framework
-	cfg  deleteConfig
+	cfg  callConfig
 	call call
 	seen bool // the znode had children, so that it existed during the call
 

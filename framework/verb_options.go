@@ -11,19 +11,34 @@ import (
 	"github.com/gocurator/curator/retry"
 )
 
+// verbOption is an option of a call. Its type as an interface says which calls take it.
+type verbOption interface{ set(*callConfig) error }
+
 // CreateOption is an option of [Framework.Create] and [CreateOp].
-type CreateOption interface{ applyCreate(*createConfig) error }
+type CreateOption interface {
+	verbOption
+	ofCreate()
+}
 
 // ReadOption is an option of [Framework.Get], [Framework.Exists] and the other reads, and of
 // their counterparts in a [Framework.Pipeline]. A read refuses an option that makes no sense
 // for it with [ErrInvalidOption], before anything is sent; see OPTIONS.md.
-type ReadOption interface{ applyRead(*readConfig) error }
+type ReadOption interface {
+	verbOption
+	ofRead()
+}
 
 // SetOption is an option of [Framework.Set], [SetDataOp] and [Framework.SetACL].
-type SetOption interface{ applySet(*setConfig) error }
+type SetOption interface {
+	verbOption
+	ofSet()
+}
 
 // DeleteOption is an option of [Framework.Delete] and [DeleteOp].
-type DeleteOption interface{ applyDelete(*deleteConfig) error }
+type DeleteOption interface {
+	verbOption
+	ofDelete()
+}
 
 // An option of several kinds of calls has a type of its own, which says of which.
 type (
@@ -66,10 +81,49 @@ type CallOption interface {
 	ReadOption
 	SetOption
 	DeleteOption
-	applyCall(*common) error
+	ofEveryCall()
 }
 
-type retryOption struct{ policy retry.Policy }
+// anyCall makes a type an option of every kind of call. The result of an exported function narrows that.
+type anyCall struct{}
+
+func (anyCall) ofCreate()    {}
+func (anyCall) ofRead()      {}
+func (anyCall) ofSet()       {}
+func (anyCall) ofDelete()    {}
+func (anyCall) ofEveryCall() {}
+
+// flag is an option that says nothing but its name, which may contradict another option.
+type flag struct {
+	anyCall
+	is, not optionSet
+}
+
+func (o flag) set(c *callConfig) error {
+	if other := c.given & o.not; other != 0 {
+		return fmt.Errorf("%v and %v, expected one of them", other, o.is)
+	}
+	c.given |= o.is
+	return nil
+}
+
+// value is an option with a value that may be refused.
+type value struct {
+	anyCall
+	to func(*callConfig) error
+}
+
+func (o value) set(c *callConfig) error { return o.to(c) }
+
+// put notes an option with a place for a result, or with a session, which must not be nil.
+func put[T any](c *callConfig, is optionSet, at **T, value *T, expected string) error {
+	if value == nil {
+		return fmt.Errorf("%v(nil), expected %s", is, expected)
+	}
+	c.given |= is
+	*at = value
+	return nil
+}
 
 // WithRetry sets the retry policy of this one call, instead of the policy of the client or
 // of a [Framework.Retry] around it. It does not change which calls may be repeated. With
@@ -77,120 +131,90 @@ type retryOption struct{ policy retry.Policy }
 //
 // A [Framework.Pipeline] of several reads and a transaction refuse WithRetry: they are
 // repeated as a whole, see Framework.Retry.
-func WithRetry(policy retry.Policy) CallOption { return retryOption{policy} }
-
-func (o retryOption) applyCall(c *common) error {
-	if o.policy == nil {
-		return errors.New("WithRetry(nil), expected a policy such as retry.None()")
-	}
-	if err := retry.Validate(o.policy); err != nil {
-		return fmt.Errorf("WithRetry: %w", err)
-	}
-	c.given |= withRetry
-	c.retry = o.policy
-	return nil
+func WithRetry(policy retry.Policy) CallOption {
+	return value{to: func(c *callConfig) error {
+		if policy == nil {
+			return errors.New("WithRetry(nil), expected a policy such as retry.None()")
+		}
+		if err := retry.Validate(policy); err != nil {
+			return fmt.Errorf("WithRetry: %w", err)
+		}
+		c.given |= withRetry
+		c.retry = policy
+		return nil
+	}}
 }
 
-func (o retryOption) applyCreate(c *createConfig) error { return o.applyCall(&c.common) }
-func (o retryOption) applyRead(c *readConfig) error     { return o.applyCall(&c.common) }
-func (o retryOption) applySet(c *setConfig) error       { return o.applyCall(&c.common) }
-func (o retryOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.common) }
-
-type sessionOption struct{ session *Session }
+type sessionOption struct {
+	anyCall
+	session *Session
+}
 
 // InSession binds the call to this session. Once the session has ended, the call fails with
 // [ErrSessionEnded] and sends nothing, even if it was waiting for a connection. Given to
 // [Framework.Retry], it binds all calls within, including [Framework.Pipeline] and
 // [Framework.Transact].
-func InSession(s *Session) CallOption { return sessionOption{s} }
+func InSession(s *Session) CallOption { return sessionOption{session: s} }
 
-func (o sessionOption) applyCall(c *common) error {
-	if o.session == nil {
-		return errors.New("InSession(nil), expected a session")
-	}
-	c.given |= inSession
-	c.session = o.session
-	return nil
+func (o sessionOption) set(c *callConfig) error {
+	return put(c, inSession, &c.session, o.session, "a session")
 }
-
-func (o sessionOption) applyCreate(c *createConfig) error { return o.applyCall(&c.common) }
-func (o sessionOption) applyRead(c *readConfig) error     { return o.applyCall(&c.common) }
-func (o sessionOption) applySet(c *setConfig) error       { return o.applyCall(&c.common) }
-func (o sessionOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.common) }
-
-type historyOption int64
 
 // InHistory binds the call to a history of the servers, by the number that [Framework.History] had before
 // the read on which the call depends. Once another history has begun, the call fails with
 // [ErrSessionEnded] and sends nothing, even if it was waiting for a connection. So a write with
 // [WithVersion] does not meet the data of restored servers, which may have this version too. The client must then read again.
 // Given to [Framework.Retry], it binds all calls within.
-func InHistory(history int64) CallOption { return historyOption(history) }
-
-func (o historyOption) applyCall(c *common) error {
-	if o <= 0 {
-		return fmt.Errorf("InHistory(%d), expected a number that History has returned", int64(o))
-	}
-	c.given |= inHistory
-	c.history = int64(o)
-	return nil
+func InHistory(history int64) CallOption {
+	return value{to: func(c *callConfig) error {
+		if history <= 0 {
+			return fmt.Errorf("InHistory(%d), expected a number that History has returned", history)
+		}
+		c.given |= inHistory
+		c.history = history
+		return nil
+	}}
 }
 
-func (o historyOption) applyCreate(c *createConfig) error { return o.applyCall(&c.common) }
-func (o historyOption) applyRead(c *readConfig) error     { return o.applyCall(&c.common) }
-func (o historyOption) applySet(c *setConfig) error       { return o.applyCall(&c.common) }
-func (o historyOption) applyDelete(c *deleteConfig) error { return o.applyCall(&c.common) }
+// configure applies the options of a call. It refuses options that the call does not take.
+func configure[O verbOption](c *callConfig, opts []O, takes optionSet, call string) error {
+	err := applyAll(opts, func(o O) error { return o.set(c) })
+	if err == nil {
+		err = c.given.only(takes, call)
+	}
+	return err
+}
 
 // newCommon returns the settings of a call that accepts only the options of every call.
 func newCommon(opts []CallOption) (common, error) {
-	var c common
-	err := applyAll(opts, func(o CallOption) error { return o.applyCall(&c) })
-	return c, err
+	var c callConfig
+	err := configure(&c, opts, ofEveryCall, "")
+	return c.common, err
 }
 
-type statOption struct{ stat *Stat }
+type statOption struct {
+	anyCall
+	stat *Stat
+}
 
 // StoringStatIn stores the znode's Stat at the time the request was applied. It is
 // Curator's storingStatIn. [Framework.Exists], which returns the Stat, refuses it.
-func StoringStatIn(stat *Stat) CreateReadSetOption {
-	return statOption{stat}
+func StoringStatIn(stat *Stat) CreateReadSetOption { return statOption{stat: stat} }
+
+func (o statOption) set(c *callConfig) error {
+	return put(c, storingStatIn, &c.stat, o.stat, "a *Stat")
 }
-
-func (o statOption) store(c *common, into **Stat) error {
-	if o.stat == nil {
-		return errors.New("StoringStatIn(nil), expected a *Stat")
-	}
-	c.given |= storingStatIn
-	*into = o.stat
-	return nil
-}
-
-func (o statOption) applyCreate(c *createConfig) error { return o.store(&c.common, &c.stat) }
-func (o statOption) applyRead(c *readConfig) error     { return o.store(&c.common, &c.stat) }
-func (o statOption) applySet(c *setConfig) error       { return o.store(&c.common, &c.stat) }
-
-type versionOption int32
 
 // WithVersion applies the write only to a znode whose data has this version, and fails with
 // [ErrBadVersion] otherwise. For [Framework.SetACL] it is the version of the list,
 // Stat.Aversion. Default: [AnyVersion].
 func WithVersion(version int32) SetDeleteOption {
-	return versionOption(version)
+	return value{to: func(c *callConfig) error {
+		c.given |= withVersion
+		c.version = version
+		return nil
+	}}
 }
-
-func (o versionOption) applySet(c *setConfig) error {
-	c.given |= withVersion
-	c.version = int32(o)
-	return nil
-}
-
-func (o versionOption) applyDelete(c *deleteConfig) error {
-	c.given |= withVersion
-	c.version = int32(o)
-	return nil
-}
-
-type idempotentOption struct{}
 
 // Idempotent treats a write as successful when the server refuses it because its effect is
 // already there. So the write can be repeated after a try whose outcome is unknown. It
@@ -211,29 +235,25 @@ type idempotentOption struct{}
 //
 // It is refused for a create in a sequential mode or [WithProtection], for
 // [Framework.SetACL], and within a transaction. It is Curator's idempotent().
-func Idempotent() WriteOption {
-	return idempotentOption{}
-}
+func Idempotent() WriteOption { return flag{is: idempotent} }
 
-func (idempotentOption) applyCreate(c *createConfig) error { c.given |= idempotent; return nil }
-
-func (idempotentOption) applySet(c *setConfig) error { c.given |= idempotent; return nil }
-
-func (idempotentOption) applyDelete(c *deleteConfig) error { c.given |= idempotent; return nil }
-
-// createConfig is what the options of Create set.
-type createConfig struct {
+// callConfig is what the options of a call set.
+type callConfig struct {
 	common
-	mode       CreateMode
-	ttl        time.Duration
-	acl        []ACL // nil for the list of the client's ACLProvider
-	setVersion int32
-	stat       *Stat
-	siblings   *[]string
+	version  int32 // of a set, a delete or an OrSetData
+	mode     CreateMode
+	ttl      time.Duration
+	acl      []ACL // nil for the list of the client's ACLProvider
+	stat     *Stat
+	siblings *[]string
+	watch    **Watch
+	absent   *bool
+	maxReply int // of a read, 0 for the client's limit
 }
 
-func (c *createConfig) apply(opts []CreateOption) error {
-	if err := applyAll(opts, func(o CreateOption) error { return o.applyCreate(c) }); err != nil {
+// configureCreate applies the options of a create.
+func (c *callConfig) configureCreate(opts []CreateOption) error {
+	if err := configure(c, opts, anyOption, ""); err != nil {
 		return err
 	}
 	if err := c.validate(); err != nil {
@@ -242,7 +262,7 @@ func (c *createConfig) apply(opts []CreateOption) error {
 	return nil
 }
 
-func (c *createConfig) validate() error {
+func (c *callConfig) validate() error {
 	switch ofExisting := c.given & (orSetData | idempotent); {
 	// Either alone is a mistake: a mode without its time, or a time without its mode.
 	case c.mode.hasTTL() && c.ttl == 0:
@@ -262,35 +282,12 @@ func (c *createConfig) validate() error {
 	}
 }
 
-// deleteConfig is what the options of Delete set.
-type deleteConfig struct {
-	common
-	version int32
-}
-
 // isGuaranteed reports whether the deletion goes on in the background.
-func (c *deleteConfig) isGuaranteed() bool { return c.has(guaranteed | inBackground) }
-
-// readConfig is what the options of the reading verbs set.
-type readConfig struct {
-	common
-	stat   *Stat
-	watch  **Watch
-	absent *bool
-
-	maxReply int // of this read, 0 for the client's limit
-}
+func (c *callConfig) isGuaranteed() bool { return c.has(guaranteed | inBackground) }
 
 // storeStat stores the Stat where the options say, unless the reply is malformed.
-func (c *readConfig) storeStat(d *wire.Decoder, stat Stat) {
+func (c *callConfig) storeStat(d *wire.Decoder, stat Stat) {
 	if d.Err() == nil && c.stat != nil {
 		*c.stat = stat
 	}
-}
-
-// setConfig is what the options of Set set.
-type setConfig struct {
-	common
-	version int32
-	stat    *Stat
 }

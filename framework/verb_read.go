@@ -4,18 +4,12 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
-)
-
-var (
-	errNilAbsent = errors.New("StoringAbsenceIn(nil), expected a *bool")
-	errNilWatch  = errors.New("Watched(nil), expected a place for the *Watch")
 )
 
 // The options that each read takes.
@@ -29,48 +23,40 @@ const (
 )
 
 // newReadConfig returns what the options of a read set. It refuses options that the call does not accept.
-func newReadConfig(opts []ReadOption, takes optionSet, call string) (*readConfig, error) {
-	cfg := new(readConfig)
-	err := applyAll(opts, func(o ReadOption) error { return o.applyRead(cfg) })
-	if err == nil {
-		err = cfg.given.only(takes, call)
-	}
-	return cfg, err
+func newReadConfig(opts []ReadOption, takes optionSet, call string) (*callConfig, error) {
+	cfg := new(callConfig)
+	return cfg, configure(cfg, opts, takes, call)
 }
 
-type absentOption struct{ absent *bool }
+type absentOption struct {
+	anyCall
+	absent *bool
+}
 
 // StoringAbsenceIn treats a missing znode as an answer rather than an error, and sets
 // *absent to whether it was missing. For a missing znode the data is nil, and [Watched] and
 // [StoringStatIn] store nothing. The other reads of a [Framework.Pipeline] keep their
 // results.
-func StoringAbsenceIn(absent *bool) ReadOption { return absentOption{absent} }
+func StoringAbsenceIn(absent *bool) ReadOption { return absentOption{absent: absent} }
 
-func (o absentOption) applyRead(c *readConfig) error {
-	if o.absent == nil {
-		return errNilAbsent
-	}
-	c.given |= storingAbsenceIn
-	c.absent = o.absent
-	return nil
+func (o absentOption) set(c *callConfig) error {
+	return put(c, storingAbsenceIn, &c.absent, o.absent, "a *bool")
 }
-
-type replyLimitOption int
 
 // WithReplyLimit accepts a list of up to n bytes from this read, instead of the client's limit,
 // see [WithMaxReplySize]. A higher limit is for the occasional list of very many children, and the
 // list takes memory only as it comes. A lower one is for a program that must not grow: a longer
 // list is skipped and takes no memory, and the read fails with [ErrTooLarge]. A name takes 4 bytes
 // and its length, the rest of a reply 88 bytes.
-func WithReplyLimit(n int) ReadOption { return replyLimitOption(n) }
-
-func (o replyLimitOption) applyRead(c *readConfig) error {
-	if o < 1 {
-		return fmt.Errorf("reply limit %d, expected 1 byte or more", o)
-	}
-	c.given |= withReplyLimit
-	c.maxReply = int(o)
-	return nil
+func WithReplyLimit(n int) ReadOption {
+	return value{to: func(c *callConfig) error {
+		if n < 1 {
+			return fmt.Errorf("reply limit %d, expected 1 byte or more", n)
+		}
+		c.given |= withReplyLimit
+		c.maxReply = n
+		return nil
+	}}
 }
 
 // Get returns the data of a znode, or nil if it has none; the caller may keep and change it.
@@ -99,7 +85,7 @@ func (f *Framework) Exists(ctx context.Context, path string, opts ...ReadOption)
 }
 
 // existsWithParents reads first: an existing znode needs no parents.
-func (f *Framework) existsWithParents(ctx context.Context, path string, cfg readConfig) (stat *Stat, err error) {
+func (f *Framework) existsWithParents(ctx context.Context, path string, cfg callConfig) (stat *Stat, err error) {
 	into, watch := cfg.watch, (*Watch)(nil)
 	if into != nil {
 		cfg.watch = &watch // not into before the parents are there
@@ -235,7 +221,7 @@ func ReadChildren(path string, into *[]string, opts ...ReadOption) Read {
 	}}
 }
 
-func readExists(path string, into **Stat, cfg readConfig) Read {
+func readExists(path string, into **Stat, cfg callConfig) Read {
 	return Read{operation: opExists, path: path, build: func(f *Framework) (*call, error) {
 		c, err := f.readCall(opExists, path, &cfg, watching.Data)
 		if err != nil {
@@ -329,7 +315,7 @@ func (r Read) call(f *Framework, several bool) (*call, error) {
 }
 
 // readCall builds what the three reads have in common: path and watch flag.
-func (f *Framework) readCall(op operation, path string, cfg *readConfig, kind watching.Kind) (*call, error) {
+func (f *Framework) readCall(op operation, path string, cfg *callConfig, kind watching.Kind) (*call, error) {
 	if err := ValidatePath(path); err != nil {
 		return nil, err
 	}
@@ -435,21 +421,19 @@ func (f *Framework) appendChildren(ctx context.Context, children []Child, path s
 	return children, nil
 }
 
-type watchedOption struct{ into **Watch }
+type watchedOption struct {
+	anyCall
+	into **Watch
+}
 
 // Watched sets a watch together with the read. For Get and Exists it is on the data of the znode, and for
 // Children on the list of its children. Exists also watches a path without a znode; Get and Children then
 // fail and leave no watch. When the read succeeds the watch is stored in *into, and the caller must Cancel
 // it when it is no longer needed. When the read fails, *into is not changed.
-func Watched(into **Watch) ReadOption { return watchedOption{into} }
+func Watched(into **Watch) ReadOption { return watchedOption{into: into} }
 
-func (o watchedOption) applyRead(c *readConfig) error {
-	if o.into == nil {
-		return errNilWatch
-	}
-	c.given |= watched
-	c.watch = o.into
-	return nil
+func (o watchedOption) set(c *callConfig) error {
+	return put(c, watched, &c.watch, o.into, "a place for the *Watch")
 }
 
 // watchRequest is a read that asks for a watch.

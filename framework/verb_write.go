@@ -9,10 +9,9 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-func newSetConfig(opts []SetOption) (*setConfig, error) {
-	cfg := &setConfig{version: AnyVersion}
-	err := applyAll(opts, func(o SetOption) error { return o.applySet(cfg) })
-	return cfg, err
+func newSetConfig(opts []SetOption) (*callConfig, error) {
+	cfg := &callConfig{version: AnyVersion}
+	return cfg, configure(cfg, opts, anyOption, "")
 }
 
 // Set replaces the data of a znode. The error matches [ErrNoNode] if there is no znode, and
@@ -43,7 +42,7 @@ type setting struct {
 	f    *Framework
 	path string
 	data []byte // as it is sent
-	cfg  *setConfig
+	cfg  *callConfig
 
 	stat Stat
 }
@@ -124,7 +123,7 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 func (c *creation) setExisting(ctx context.Context) error {
 	s := setting{
 		f: c.f, path: c.path, data: c.data,
-		cfg: &setConfig{version: c.cfg.setVersion, common: common{given: c.cfg.given & idempotent}},
+		cfg: &callConfig{version: c.cfg.version, common: common{given: c.cfg.given & idempotent}},
 	}
 	err := s.attempt(ctx)
 	c.stat = s.stat
