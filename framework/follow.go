@@ -10,8 +10,6 @@ import (
 	"iter"
 	"slices"
 	"time"
-
-	"github.com/gocurator/curator/listen"
 )
 
 // Node is a znode as [Framework.Follow] has read it.
@@ -65,16 +63,16 @@ func (f Folder) Exists() bool { return f.Stat != nil }
 //
 // Follow takes the options [Decompressed] and [Undecompressed]. It sends nothing before the
 // loop begins. When the loop ends, in whatever way, no watch
-// and no goroutine is left. Follow uses a persistent watch, or one-shot watches if the
-// server has no persistent ones.
+// and no goroutine is left.
 func (f *Framework) Follow(ctx context.Context, path string, opts ...ReadOption) iter.Seq2[Node, error] {
 	return func(yield func(Node, error) bool) {
-		if _, err := newReadConfig(opts, ofFollow, "Follow"); err != nil {
+		cfg, err := newReadConfig(opts, ofFollow, "Follow")
+		if err != nil {
 			yield(Node{Path: path}, followError(path, err))
 			return
 		}
 		follow(ctx, f, path, yield, Node{Path: path}, func(ctx context.Context, into **Watch) (Node, error) {
-			return f.readNode(ctx, path, opts, into)
+			return f.readNode(ctx, path, cfg.given.chooses(decompressed, undecompressed, f.compressed), into)
 		})
 	}
 }
@@ -137,57 +135,48 @@ func isSameStat(a, b *Stat, without func(*Stat)) bool {
 	return x == y
 }
 
-// readNode reads the data of a znode. When into is not nil it sets a one-shot watch first,
-// which also sees the creation of a znode that is not there.
-func (f *Framework) readNode(ctx context.Context, path string, opts []ReadOption, into **Watch) (Node, error) {
-	node := Node{Path: path, History: f.History()}
-	var stat Stat
-	var absent bool
-	opts = append([]ReadOption{StoringStatIn(&stat), StoringAbsenceIn(&absent)}, opts...)
-	// An error of the data alone, or the watch of the Stat would go with it.
-	var failure error
-	reads := []Read{ReadData(path, &node.Data, opts...).StoringErrorIn(&failure)}
-	if into != nil {
-		var ignored *Stat
-		reads = slices.Insert(reads, 0, ReadStat(path, &ignored, Watched(into)))
-	}
-	err := f.Pipeline(ctx, reads...)
-	if err == nil {
-		err = failure
-	}
-	if err != nil && !errors.Is(err, ErrCompression) {
-		return Node{Path: path}, err
-	}
-	if !absent {
-		node.Stat = &stat
+// readNode reads the data of a znode, and sets a watch.
+func (f *Framework) readNode(ctx context.Context, path string, decompress bool, into **Watch) (Node, error) {
+	node, stat := Node{Path: path, History: f.History()}, new(Stat)
+	err := f.readWatched(ctx, path, into, func() (err error) {
+		// As it is stored, or the watch would go with an error of the data.
+		node.Data, err = f.Get(ctx, path, Undecompressed(), StoringStatIn(stat), Watched(into))
+		if err == nil {
+			node.Stat = stat
+		}
+		return err
+	})
+	if err == nil && decompress {
+		node.Data, err = f.cfg.decompress(path, node.Data)
 	}
 	return node, err
 }
 
-// readFolder reads the names of a znode's children. When into is not nil it sets a one-shot
-// watch.
+// readFolder reads the names of a znode's children, and sets a watch.
 func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (Folder, error) {
-	folder := Folder{Path: path, History: f.History()}
-	var stat Stat
-	opts := []ReadOption{StoringStatIn(&stat)}
-	if into != nil {
-		opts = append(opts, Watched(into))
-	}
-	for {
-		names, err := f.Children(ctx, path, opts...)
+	folder, stat := Folder{Path: path, History: f.History()}, new(Stat)
+	err := f.readWatched(ctx, path, into, func() (err error) {
+		folder.Names, err = f.Children(ctx, path, StoringStatIn(stat), Watched(into))
 		if err == nil {
-			slices.Sort(names)
-			folder.Names, folder.Stat = names, &stat
-			return folder, nil
+			slices.Sort(folder.Names)
+			folder.Stat = stat
 		}
-		if !errors.Is(err, ErrNoNode) || into == nil {
-			return folder, ignoring(err, ErrNoNode)
+		return err
+	})
+	return folder, err
+}
+
+// readWatched makes a read that sets a watch. If there is no znode, it watches for one.
+func (f *Framework) readWatched(ctx context.Context, path string, into **Watch, read func() error) error {
+	for {
+		if err := read(); !errors.Is(err, ErrNoNode) {
+			return err
 		}
 		there, err := f.Exists(ctx, path, Watched(into))
 		if err != nil || there == nil {
-			return folder, err
+			return err
 		}
-		(*into).Cancel() // the znode was created in between: watch its children instead
+		(*into).Cancel() // the znode was created in between: watch that instead
 		*into = nil
 	}
 }
@@ -203,8 +192,8 @@ func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield
 		yield(last, followError(path, errNilContext))
 		return
 	}
-	w := followWatch{f: f, path: path, wake: make(chan struct{}, 1)}
-	defer w.release()
+	var watch *Watch
+	defer func() { watch.Cancel() }()
 	var (
 		known    bool
 		at       T     // the known state
@@ -212,7 +201,9 @@ func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield
 		doubtful bool  // an error was yielded, so that the next state is news
 	)
 	for {
-		state, err := followOnce(ctx, &w, read)
+		watch.Cancel()
+		watch = nil
+		state, err := read(ctx, &watch)
 		switch {
 		case ctx.Err() != nil:
 			yield(last, followError(path, interrupted(ctx)))
@@ -230,108 +221,22 @@ func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield
 			if isNews && !yield(last, followError(path, err)) {
 				return
 			}
-			w.wait(ctx, nil)
+			f.awaitChange(ctx, watch)
 		default:
 			doubtful = true
 			// The loop decides first; only then does an error end the sequence.
 			if !yield(last, followError(path, err)) || !Retryable(err) && !refusedForNow(err) {
 				return
 			}
-			w.wait(ctx, time.After(followPause))
+			_ = f.pause(ctx, followPause) // the next read says why it has ended
 		}
 	}
 }
 
-// followOnce sets a watch if there is none, and then reads.
-func followOnce[T any](ctx context.Context, w *followWatch, read func(context.Context, **Watch) (T, error)) (T, error) {
-	if err := w.arm(ctx); err != nil {
-		var none T
-		return none, err
+// awaitChange waits for the event of a watch. If that is the end of the connection, it waits for another one: an outage
+// is no error.
+func (f *Framework) awaitChange(ctx context.Context, watch *Watch) {
+	if event, err := watch.Wait(ctx); err == nil && event.Err != nil {
+		_ = f.awaitConnection(ctx, 0, nil) // the next read says why there is none
 	}
-	if w.persistent != nil {
-		return read(ctx, nil) // the watch was set before, so the read needs none
-	}
-	w.oneShot.Cancel()
-	w.oneShot = nil
-	return read(ctx, &w.oneShot)
-}
-
-// followWatch wakes one loop: by a persistent watch, or by the one-shot watch of its last
-// read.
-type followWatch struct {
-	f    *Framework
-	path string
-	wake chan struct{} // has room for one: events are only a reason to read again
-
-	refused    bool // there are no persistent watches
-	persistent *PersistentWatch
-	listener   *listen.Registration
-	oneShot    *Watch
-}
-
-// arm sets a persistent watch if there is none that lives.
-func (w *followWatch) arm(ctx context.Context) error {
-	if w.persistent != nil {
-		select {
-		case <-w.persistent.Done(): // the server of a new connection has refused it
-			w.releasePersistent()
-		default:
-			return nil
-		}
-	}
-	if w.refused {
-		return nil
-	}
-	watch, err := w.f.AddWatch(ctx, w.path, WatchPersistent)
-	switch {
-	case err == nil:
-	case Retryable(err):
-		return err
-	default:
-		w.refused = true // if it is for another reason, the read finds it
-		return nil
-	}
-	w.persistent = watch
-	w.listener = watch.OnEvent(func(Event) {
-		select {
-		case w.wake <- struct{}{}:
-		default:
-		}
-	})
-	return nil
-}
-
-// wait blocks until there is a reason to read again: an event, the end of the watch or of
-// the context, or the end of a pause.
-func (w *followWatch) wait(ctx context.Context, pause <-chan time.Time) {
-	var ended, fired <-chan struct{}
-	switch {
-	case w.persistent != nil:
-		ended = w.persistent.Done()
-	case w.oneShot != nil:
-		fired = w.oneShot.Fired()
-	}
-	select {
-	case <-w.wake:
-	case <-ended:
-	case <-fired:
-	case <-pause:
-	case <-ctx.Done():
-	}
-}
-
-// release leaves nothing: no watch, and no listener in a call.
-func (w *followWatch) release() {
-	w.oneShot.Cancel()
-	w.releasePersistent()
-}
-
-func (w *followWatch) releasePersistent() {
-	if w.persistent == nil {
-		return
-	}
-	w.persistent.Cancel()
-	w.listener.Remove()
-	<-w.listener.Done()
-	w.persistent, w.listener = nil, nil
 }
