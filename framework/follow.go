@@ -71,8 +71,8 @@ func (f *Framework) Follow(ctx context.Context, path string, opts ...ReadOption)
 			yield(Node{Path: path}, followError(path, err))
 			return
 		}
-		follow(ctx, f, path, yield, Node{Path: path}, func(ctx context.Context, into **Watch) (Node, error) {
-			return f.readNode(ctx, path, cfg.given.chooses(decompressed, undecompressed, f.compressed), into)
+		follow(ctx, f, path, yield, Node{Path: path}, func(gone bool, into **Watch) (Node, error) {
+			return f.readNode(ctx, path, cfg.given.chooses(decompressed, undecompressed, f.compressed), gone, into)
 		})
 	}
 }
@@ -81,8 +81,8 @@ func (f *Framework) Follow(ctx context.Context, path string, opts ...ReadOption)
 // contract of [Framework.Follow].
 func (f *Framework) FollowChildren(ctx context.Context, path string) iter.Seq2[Folder, error] {
 	return func(yield func(Folder, error) bool) {
-		follow(ctx, f, path, yield, Folder{Path: path}, func(ctx context.Context, into **Watch) (Folder, error) {
-			return f.readFolder(ctx, path, into)
+		follow(ctx, f, path, yield, Folder{Path: path}, func(gone bool, into **Watch) (Folder, error) {
+			return f.readFolder(ctx, path, gone, into)
 		})
 	}
 }
@@ -136,9 +136,9 @@ func isSameStat(a, b *Stat, without func(*Stat)) bool {
 }
 
 // readNode reads the data of a znode, and sets a watch.
-func (f *Framework) readNode(ctx context.Context, path string, decompress bool, into **Watch) (Node, error) {
+func (f *Framework) readNode(ctx context.Context, path string, decompress, gone bool, into **Watch) (Node, error) {
 	node, stat := Node{Path: path, History: f.History()}, new(Stat)
-	err := f.readWatched(ctx, path, into, func() (err error) {
+	err := f.readWatched(ctx, path, gone, into, func() (err error) {
 		// As it is stored, or the watch would go with an error of the data.
 		node.Data, err = f.Get(ctx, path, Undecompressed(), StoringStatIn(stat), Watched(into))
 		if err == nil {
@@ -153,9 +153,9 @@ func (f *Framework) readNode(ctx context.Context, path string, decompress bool, 
 }
 
 // readFolder reads the names of a znode's children, and sets a watch.
-func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (Folder, error) {
+func (f *Framework) readFolder(ctx context.Context, path string, gone bool, into **Watch) (Folder, error) {
 	folder, stat := Folder{Path: path, History: f.History()}, new(Stat)
-	err := f.readWatched(ctx, path, into, func() (err error) {
+	err := f.readWatched(ctx, path, gone, into, func() (err error) {
 		folder.Names, err = f.Children(ctx, path, StoringStatIn(stat), Watched(into))
 		if err == nil {
 			slices.Sort(folder.Names)
@@ -166,18 +166,21 @@ func (f *Framework) readFolder(ctx context.Context, path string, into **Watch) (
 	return folder, err
 }
 
-// readWatched makes a read that sets a watch. If there is no znode, it watches for one.
-func (f *Framework) readWatched(ctx context.Context, path string, into **Watch, read func() error) error {
+// readWatched makes a read that sets a watch. If there is no znode, it watches for one. It looks for the znode first if that
+// is gone, as far as is known.
+func (f *Framework) readWatched(ctx context.Context, path string, gone bool, into **Watch, read func() error) error {
 	for {
-		if err := read(); !errors.Is(err, ErrNoNode) {
-			return err
+		if !gone {
+			if err := read(); !errors.Is(err, ErrNoNode) {
+				return err
+			}
 		}
 		there, err := f.Exists(ctx, path, Watched(into))
 		if err != nil || there == nil {
 			return err
 		}
 		(*into).Cancel() // the znode was created in between: watch that instead
-		*into = nil
+		*into, gone = nil, false
 	}
 }
 
@@ -186,7 +189,7 @@ const followPause = time.Second
 
 // follow is the loop of Follow and FollowChildren: read, yield what is new, wait.
 func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield func(T, error) bool,
-	last T, read func(context.Context, **Watch) (T, error),
+	last T, read func(gone bool, into **Watch) (T, error),
 ) {
 	if ctx == nil {
 		yield(last, followError(path, errNilContext))
@@ -196,6 +199,7 @@ func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield
 	defer func() { watch.Cancel() }()
 	var (
 		known    bool
+		gone     bool  // the newest event was a deletion
 		at       T     // the known state
 		unread   error // why its data cannot be used; otherwise it is last
 		doubtful bool  // an error was yielded, so that the next state is news
@@ -203,7 +207,7 @@ func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield
 	for {
 		watch.Cancel()
 		watch = nil
-		state, err := read(ctx, &watch)
+		state, err := read(gone, &watch)
 		switch {
 		case ctx.Err() != nil:
 			yield(last, followError(path, interrupted(ctx)))
@@ -221,7 +225,7 @@ func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield
 			if isNews && !yield(last, followError(path, err)) {
 				return
 			}
-			f.awaitChange(ctx, watch)
+			gone = f.awaitChange(ctx, watch)
 		default:
 			doubtful = true
 			// The loop decides first; only then does an error end the sequence.
@@ -233,10 +237,12 @@ func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield
 	}
 }
 
-// awaitChange waits for the event of a watch. If that is the end of the connection, it waits for another one: an outage
-// is no error.
-func (f *Framework) awaitChange(ctx context.Context, watch *Watch) {
-	if event, err := watch.Wait(ctx); err == nil && event.Err != nil {
+// awaitChange waits for the event of a watch, and reports whether the znode was deleted. If the connection has ended, it
+// waits for another one: an outage is no error.
+func (f *Framework) awaitChange(ctx context.Context, watch *Watch) (gone bool) {
+	event, err := watch.Wait(ctx)
+	if err == nil && event.Err != nil {
 		_ = f.awaitConnection(ctx, 0, nil) // the next read says why there is none
 	}
+	return event.Type == EventNodeDeleted
 }

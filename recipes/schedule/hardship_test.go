@@ -219,6 +219,6 @@ func hardshipCalls() []hardship.Call {
 		operating("RunNow", 3, func(ctx context.Context, client *framework.Framework, path string) error {
 			return schedule.RunNow(ctx, client, path, "job")
 		}),
-		{Name: "Run: leave", Of: []string{"Scheduler.Run"}, Requests: 16, Spares: 3, Prepare: leaving, May: pending},
+		{Name: "Run: leave", Of: []string{"Scheduler.Run"}, Requests: 17, Spares: 3, Prepare: leaving, May: pending},
 	}
 }

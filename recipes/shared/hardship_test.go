@@ -25,14 +25,14 @@ func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardship
 func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, hardshipCalls, nil) }
 
 var hardshipCalls = []hardship.Call{
-	{Name: "start a value", Of: []string{"SharedValue.Start"}, Requests: 5, Prepare: func(s *hardship.Stage) func(context.Context) error {
+	{Name: "start a value", Of: []string{"SharedValue.Start"}, Requests: 4, Prepare: func(s *hardship.Stage) func(context.Context) error {
 		return starting(s, func() startable {
 			v, err := shared.NewSharedValue(s.Ours, s.Path, []byte("a"))
 			require.NoError(s.T, err)
 			return v
 		})
 	}},
-	{Name: "start a count", Of: []string{"SharedCount.Start"}, Requests: 5, Prepare: func(s *hardship.Stage) func(context.Context) error {
+	{Name: "start a count", Of: []string{"SharedCount.Start"}, Requests: 4, Prepare: func(s *hardship.Stage) func(context.Context) error {
 		return starting(s, func() startable {
 			c, err := shared.NewSharedCount(s.Ours, s.Path, 1)
 			require.NoError(s.T, err)
