@@ -233,11 +233,6 @@ func isReply(err, answer error) bool {
 	return ok && errors.Is(op.Err, answer)
 }
 
-func isUnimplemented(err error) bool {
-	var code ServerError
-	return errors.As(err, &code) && code == errUnimplemented
-}
-
 // Retryable reports whether the same call may succeed when it is made again. That is so if
 // there was no connection, the connection was lost, the session moved or expired, or the
 // server was too busy. It does not report whether repeating is safe; use [OutcomeUnknown]

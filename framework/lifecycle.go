@@ -60,7 +60,7 @@ func (f *Framework) conduitConfig() conduit.Config {
 	cfg := f.cfg.Config
 	cfg.Ensemble, cfg.Rank = f.ensemble.list, f.ensemble.ranks.rankOf()
 	cfg.Events, cfg.Failed = (*events)(f), (*events)(f).attemptFailed
-	cfg.Plain = f.cfg.tls == nil
+	cfg.Plain, cfg.Ended = f.cfg.tls == nil, f.ctx.Done()
 	if f.guardian != nil {
 		cfg.Register = (*events)(f).register
 		if f.guardian.program != "" {
@@ -74,12 +74,11 @@ func (f *Framework) conduitConfig() conduit.Config {
 func (f *Framework) watchingConfig() watching.Config {
 	return watching.Config{
 		Send: f.conduit.Send,
-		Refusal: func(server string, code int32) error {
-			err := serverError(code)
-			if isUnimplemented(err) {
-				return unsupported(f.conduit.NoteTooOld(server))
+		Refusal: func(call *conduit.Call, code int32) error {
+			if code == wire.CodeUnimplemented {
+				return unsupported(call.NoteTooOld())
 			}
-			return err
+			return serverError(code)
 		},
 		MayPass:    Retryable,
 		MaxRequest: f.cfg.MaxRequest,
@@ -219,7 +218,7 @@ func (e *events) Connected(h conduit.Handshake) {
 		e.takeOver(h.SessionID, h.Left)
 	}
 	// Before the tracker lets calls go: a watch must be in place again before new reads.
-	e.watches.OnConnected(h.Endpoint)
+	e.watches.OnConnected()
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
 	if f := e.base; e.cfg.SASL != nil {

@@ -115,7 +115,7 @@ func (p *parents) create(ctx context.Context, full string) error {
 		switch {
 		case err == nil, isReply(err, ErrNodeExists):
 			return nil
-		case node.code == opCreateContainer.code && isReply(err, errUnimplemented):
+		case node.code == opCreateContainer.code && (isReply(err, errUnimplemented) || isReply(err, ErrUnsupported)):
 			// Once for all parents of the client, rather than at each.
 			p.f.avoidContainers()
 			node = p.request(full)

@@ -27,9 +27,6 @@ type call struct {
 
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
-	// newer is a request of ZooKeeper 3.6: a server that does not know it is remembered.
-	newer bool
-
 	// optional is a call whose failure the outcome of a later call shows.
 	optional bool
 
@@ -208,10 +205,13 @@ func newCalls(n int) []*conduit.Call {
 
 // replied decodes the reply to a call.
 func (c *call) replied(reply conduit.Reply, sent *conduit.Call) error {
-	switch {
-	case reply.Code == wire.CodeUnimplemented && c.newer:
+	if reply.Code == wire.CodeUnimplemented {
 		// The version could not be found out, but the answer shows it.
-		return unsupported(sent.NoteTooOld())
+		if why := sent.NoteTooOld(); why != nil {
+			return unsupported(why)
+		}
+	}
+	switch {
 	// For some verbs a refusal is an answer, such as NoNode for Exists.
 	case reply.Code != 0 && c.refused != nil:
 		return c.keep(c.refused(serverError(reply.Code)))
@@ -407,26 +407,3 @@ func (b *background) close() {
 	b.mu.Unlock()
 	b.running.Wait()
 }
-
-// withoutUnknown returns the calls that the server may know. The others fail as if the server had refused them: one that
-// does not know a request hangs up, and may end the session.
-func (r *requests) withoutUnknown(ctx context.Context, calls []*call) ([]*call, error) {
-	left := calls
-	for _, c := range calls {
-		why := r.conduit.Lacks(ctx, c.code)
-		if why == nil {
-			continue
-		}
-		err := error(errUnimplemented)
-		if c.refused != nil {
-			err = c.refused(err)
-		}
-		if err = c.keep(err); err != nil && !c.optional {
-			return nil, named(c.operation, c.path, fmt.Errorf("%w: %w", unsupported(why), err))
-		}
-		left = slices.DeleteFunc(slices.Clone(left), func(other *call) bool { return other == c })
-	}
-	return left, nil
-}
-
-func unsupported(why *conduit.TooOldError) error { return fmt.Errorf("%w: %w", ErrUnsupported, why) }

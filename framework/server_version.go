@@ -6,47 +6,47 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// exchangeNewer is exchange for a request that is new in ZooKeeper 3.6. There must be a
-// connection already.
-func (r *requests) exchangeNewer(ctx context.Context, c *call) error {
-	if err := r.checkVersion(ctx, 3, 6); err != nil {
-		return err
-	}
-	c.newer = true
-	return r.exchange(ctx, c)
+// lacks fails if the server cannot have a request. There must be a connection already.
+func (r *requests) lacks(ctx context.Context, op int32, without bool) error {
+	return r.checked(ctx, r.conduit.Lacks(ctx, op, without))
 }
 
-// checkVersion fails if the server is known to be older than this version of ZooKeeper. It waits for
-// the server's version for no longer than the client lives.
-func (r *requests) checkVersion(ctx context.Context, major, minor int) error {
-	return r.checkServer(ctx, func(ctx context.Context) error { return r.conduit.CheckVersion(ctx, major, minor) })
-}
-
-// checkServer fails if the check does, which may wait for what the server says of itself.
-func (r *requests) checkServer(ctx context.Context, check func(context.Context) error) error {
-	asking, cancel := context.WithCancel(ctx)
-	defer cancel()
-	unbind := context.AfterFunc(r.ctx, cancel)
-	defer unbind()
-	err := check(asking)
+// checked translates the error of what the conduit knows of a server.
+func (r *requests) checked(ctx context.Context, err error) error {
 	var tooOld *conduit.TooOldError
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &tooOld):
 		return unsupported(tooOld)
-	case r.ctx.Err() != nil:
-		return r.ended()
-	case ctx.Err() != nil:
-		return interrupted(ctx)
 	default:
 		return r.requestError(ctx, err, false)
 	}
+}
+
+func unsupported(why *conduit.TooOldError) error { return fmt.Errorf("%w: %w", ErrUnsupported, why) }
+
+// withoutUnknown returns the calls that the server may know. The others fail as if the server had refused them: one that
+// does not know a request hangs up, and may end the session.
+func (r *requests) withoutUnknown(ctx context.Context, calls []*call) ([]*call, error) {
+	left := calls
+	for _, c := range calls {
+		err := r.lacks(ctx, c.code, c.errInto != nil)
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, ErrUnsupported) && c.refused != nil && c.refused(errUnimplemented) == nil, c.keep(err) == nil, c.optional:
+			left = slices.DeleteFunc(slices.Clone(left), func(other *call) bool { return other == c })
+		default:
+			return nil, named(c.operation, c.path, err)
+		}
+	}
+	return left, nil
 }
 
 // RequireZooKeeper returns an error that matches [ErrUnsupported] if the server of the connection is not ZooKeeper, such as
@@ -60,45 +60,7 @@ func (f *Framework) RequireZooKeeper(ctx context.Context, opts ...CallOption) er
 		if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout, cfg.session); err != nil {
 			return err
 		}
-		return f.checkServer(ctx, f.conduit.CheckZooKeeper)
+		return f.checked(ctx, f.conduit.CheckZooKeeper(ctx))
 	}
 	return f.run(ctx, opRequireZooKeeper, "", plan{common: cfg, attempt: attempt}, err)
-}
-
-// exchangeWatches is exchange for calls with setWatches among them. A server without it hangs up. So
-// setWatches is left out at a server that has done so, and with a place for its error also at a server that
-// is not known to have it.
-func (r *requests) exchangeWatches(ctx context.Context, calls []*call) error {
-	if err := r.awaitConnection(ctx, r.cfg.ConnectTimeout, calls[0].session); err != nil {
-		return &OpError{calls[0].name, calls[0].path, err}
-	}
-	known, tooOld := r.conduit.CheckSetWatches()
-	left := make([]*call, 0, len(calls))
-	for _, c := range calls {
-		err := fmt.Errorf("%w: the server has not reported a version of ZooKeeper", ErrUnsupported)
-		if tooOld != nil {
-			err = unsupported(tooOld)
-		} else if known || c.errInto == nil {
-			err = nil
-		}
-		if c.code != wire.OpSetWatches || err == nil {
-			left = append(left, c)
-		} else if err := c.keep(err); err != nil {
-			return &OpError{c.name, c.path, err}
-		}
-	}
-	if len(left) == 0 {
-		return nil
-	}
-	return r.exchange(ctx, left...)
-}
-
-// newer returns the attempt of a plan for a read that is new in ZooKeeper 3.6.
-func (r *requests) newer(calls []*call) func(context.Context) error {
-	return func(ctx context.Context) error {
-		if err := r.awaitConnection(ctx, r.cfg.ConnectTimeout, nil); err != nil {
-			return err
-		}
-		return r.exchangeNewer(ctx, calls[0])
-	}
 }

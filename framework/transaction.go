@@ -251,8 +251,8 @@ func (t *transaction) attempt(ctx context.Context, c *call) error {
 		return &OpError{c.name, c.path, err}
 	}
 	for i, op := range t.ops {
-		if why := t.f.conduit.Lacks(ctx, op.code); why != nil {
-			return op.failed(i, unsupported(why))
+		if err := t.f.lacks(ctx, op.code, false); err != nil {
+			return op.failed(i, err)
 		}
 	}
 	for made := false; ; made = true {

@@ -165,7 +165,7 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 	if err == nil {
 		calls, err = pathCall(f.root, opEphemerals, path, func(d *wire.Decoder) error { found = d.Strings(); return nil })
 	}
-	if err := f.run(ctx, opEphemerals, path, plan{common: cfg, attempt: f.newer(calls)}, err); err != nil {
+	if err := f.run(ctx, opEphemerals, path, plan{common: cfg, calls: calls}, err); err != nil {
 		return nil, err
 	}
 	// The server compares prefixes of strings: /a also finds /ab.
@@ -188,7 +188,7 @@ func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...
 	if err == nil {
 		calls, err = pathCall(f.root, opAllChildrenNumber, path, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
 	}
-	err = f.run(ctx, opAllChildrenNumber, path, plan{common: cfg, attempt: f.newer(calls)}, err)
+	err = f.run(ctx, opAllChildrenNumber, path, plan{common: cfg, calls: calls}, err)
 	return n, err
 }
 
@@ -199,37 +199,28 @@ func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...
 func (f *Framework) WhoAmI(ctx context.Context, opts ...CallOption) ([]Identity, error) {
 	var found []Identity
 	cfg, err := newCommon(opts)
-	attempt := func(ctx context.Context) error {
-		if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout, cfg.session); err != nil {
-			return err
-		}
-		return f.askWho(ctx, &found, cfg)
-	}
-	if err := f.run(ctx, opWhoAmI, "", plan{common: cfg, attempt: attempt}, err); err != nil {
+	if err := f.run(ctx, opWhoAmI, "", plan{common: cfg, calls: []*call{whoCall(&found)}}, err); err != nil {
 		return nil, err
 	}
 	return found, nil
 }
 
-// askWho asks once. There must be a connection already.
-func (r *requests) askWho(ctx context.Context, found *[]Identity, of common) error {
-	if err := r.checkVersion(ctx, 3, 7); err != nil {
-		return err
-	}
-	return r.exchange(ctx, &call{operation: opWhoAmI, common: of, decode: func(d *wire.Decoder) error {
+// whoCall asks for the identities of the connection.
+func whoCall(found *[]Identity) *call {
+	return &call{operation: opWhoAmI, decode: func(d *wire.Decoder) error {
 		*found = nil
 		for range d.Count(2 * wire.LengthSize) {
 			*found = append(*found, Identity{Scheme: d.String(), ID: d.String()})
 		}
 		return nil
-	}})
+	}}
 }
 
 // learnIdentities asks for the identities of a new connection, for [Framework.Health]. That they are not known is no
 // failure: the server may be too old, or the connection has ended.
 func (f *Framework) learnIdentities(connection int64) {
 	var found []Identity
-	if err := f.askWho(f.ctx, &found, common{}); err == nil {
+	if err := f.exchange(f.ctx, whoCall(&found)); err == nil {
 		f.tracker.setIdentities(connection, found)
 	}
 }

@@ -272,9 +272,6 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 		}
 		p.calls[i], p.common = c, c.common
 	}
-	if slices.ContainsFunc(p.calls, func(c *call) bool { return c.code == wire.OpSetWatches }) {
-		p.attempt = func(ctx context.Context) error { return f.exchangeWatches(ctx, p.calls) }
-	}
 	if len(reads) > maxReadsAtOnce && !slices.ContainsFunc(p.calls, func(c *call) bool { return c.follower != nil }) {
 		parts := slices.Collect(slices.Chunk(p.calls, maxReadsAtOnce))
 		p.attempt = func(ctx context.Context) error { return f.exchangeParts(ctx, &parts) }

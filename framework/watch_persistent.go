@@ -109,7 +109,7 @@ func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch, full strin
 	if f.watches.Join(w.one) {
 		return nil
 	}
-	return f.exchangeNewer(ctx, &call{
+	return f.exchange(ctx, &call{
 		operation: opAddWatch, path: w.path, body: watching.AddWatchBody(full, watching.Mode(mode)),
 		follower: persistentRequest{f.watches, w.one},
 	})

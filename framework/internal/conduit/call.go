@@ -139,8 +139,9 @@ func (c *Call) Distrust(why error) {
 	}
 }
 
-// NoteTooOld remembers that the server of the reply does not know the request.
-func (c *Call) NoteTooOld() *TooOldError { return c.conn.noteTooOld() }
+// NoteTooOld remembers that the server of the reply does not know the request. It returns nil for a request that no version
+// of a server lacks.
+func (c *Call) NoteTooOld() *TooOldError { return c.conn.noteTooOld(c.Op) }
 
 // refuse settles calls that were not accepted.
 func refuse(calls []*Call, err error) error {

@@ -26,8 +26,7 @@ type Handshake struct {
 	Password  []byte
 	Timeout   time.Duration // negotiated
 	Server    string
-	Endpoint  string // the server with its address, if that is known: see NoteTooOld
-	ReadOnly  bool   // the server takes no writes, and no other knows the session
+	ReadOnly  bool // the server takes no writes, and no other knows the session
 
 	// Fresh means that nothing held before can be relied on: the session is new, or
 	// its lease had ended.
@@ -89,7 +88,7 @@ type Failure struct {
 }
 
 // Config has the settings of a Conduit. Every field is required except Ensemble, Rank, Lookup,
-// Tick, Auth, SASL, ReadOnly, Plain, Failed, Resume, Inherit, Register and Suspended.
+// Tick, Auth, SASL, ReadOnly, Plain, Failed, Resume, Inherit, Register, Ended and Suspended.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string         // the servers from now on, at least one; asked before each round of attempts
@@ -102,13 +101,14 @@ type Config struct {
 	Lookup         func(ctx context.Context, host string) ([]string, error) // nil if the dialer does it; see Address
 	Events         Events
 	Logger         *slog.Logger
-	Tick           time.Duration // the servers' tickTime, for calls that confirm
-	Auth           []Auth        // presented on every connection, in this order, until SetAuth
-	SASL           *SASL         // goes before Auth
-	ReadOnly       bool          // servers without a quorum will do
-	Plain          bool          // without TLS
-	Failed         func(Failure) // called for each attempt that has failed, except refusals
-	Resume         *Session      // to begin with; if it has ended, each server says so, and no other begins
+	Tick           time.Duration   // the servers' tickTime, for calls that confirm
+	Auth           []Auth          // presented on every connection, in this order, until SetAuth
+	SASL           *SASL           // goes before Auth
+	ReadOnly       bool            // servers without a quorum will do
+	Plain          bool            // without TLS
+	Failed         func(Failure)   // called for each attempt that has failed, except refusals
+	Ended          <-chan struct{} // closed when the owner ends
+	Resume         *Session        // to begin with; if it has ended, each server says so, and no other begins
 
 	// Inherit is called before the first attempt to connect, and may block. It returns the session of a process that
 	// is gone, to begin with, or nil. If that has ended, another session begins.
@@ -268,55 +268,26 @@ func (c *Conduit) QuorumDeadline() time.Time {
 // may be of another history. It is never 0.
 func (c *Conduit) History() int64 { return c.seen.history.Load() + 1 }
 
-// CheckVersion returns a [TooOldError] if the server of the newest connection is known to
-// be older than a version of ZooKeeper, which is 3.6 or later. For a version after 3.6, a server of
-// unknown version counts as older. A server cuts the connection when it does not know a
-// request, so the first call on each connection asks for its version. The wait for the
-// answer ends with the context, with the connection, and after a sixth of the session
-// timeout: the version is unknown then.
-func (c *Conduit) CheckVersion(ctx context.Context, major, minor int) error {
+// Lacks returns a [TooOldError] if the server of the newest connection cannot have a kind of request, by its opcode, nil if
+// it may. A server that does not know a request cuts the connection, and may end the session. So some requests wait until the
+// server has told its version, for a sixth of the session timeout at most: the version is unknown then. Without means
+// that the caller does without the request, unless the server is known to have it.
+func (c *Conduit) Lacks(ctx context.Context, op int32, without bool) error {
 	conn := c.current()
 	if conn == nil {
 		return notSent(ErrNotConnected)
 	}
-	return conn.checkVersion(ctx, major, minor)
-}
-
-// Lacks returns why the server of the newest connection cannot know a kind of request, by its opcode, nil
-// if it may. It blocks only at a server that may be no ZooKeeper, as [Conduit.CheckVersion] does.
-func (c *Conduit) Lacks(ctx context.Context, op int32) *TooOldError {
-	conn := c.current()
-	if conn == nil {
-		return nil
-	}
-	return conn.lacks(ctx, op)
+	return conn.lacks(ctx, op, without)
 }
 
 // CheckZooKeeper returns a [TooOldError] if the server of the newest connection may be no ZooKeeper. It
-// waits as [Conduit.CheckVersion] does.
+// waits as [Conduit.Lacks] does.
 func (c *Conduit) CheckZooKeeper(ctx context.Context) error {
 	conn := c.current()
 	if conn == nil {
 		return notSent(ErrNotConnected)
 	}
 	return conn.checkZooKeeper(ctx)
-}
-
-// CheckSetWatches reports whether the server of the newest connection is known to have
-// setWatches, or returns a [TooOldError] if it hangs up at this request each time. It does not
-// block: the first call on a connection has the server asked for its version.
-func (c *Conduit) CheckSetWatches() (known bool, tooOld *TooOldError) {
-	conn := c.current()
-	if conn == nil {
-		return false, nil
-	}
-	return conn.checkSetWatches()
-}
-
-// NoteTooOld remembers that a server, named as by Handshake.Endpoint, does not know a request.
-// It counts until the server reports a version.
-func (c *Conduit) NoteTooOld(server string) *TooOldError {
-	return c.versions.noteTooOld(server, unknownVersion)
 }
 
 // Lapse cuts the current connection because the lease is over. It does not do so while replies

@@ -242,7 +242,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	}
 	d := wire.NewDecoder(frame)
 	d.Int32() // protocol version
-	h := Handshake{Server: c.to.server, Endpoint: c.to.String(), Timeout: time.Duration(d.Int32()) * time.Millisecond}
+	h := Handshake{Server: c.to.server, Timeout: time.Duration(d.Int32()) * time.Millisecond}
 	h.SessionID, h.Password = d.Int64(), d.Buffer()
 	h.ReadOnly = d.Len() > 0 && d.Bool() // not from servers before 3.4
 	if err := d.Err(); err != nil {

@@ -52,7 +52,7 @@ func (c *conn) joinableLocked(now time.Time) int {
 	case c.version.known.Load() == nil:
 		c.noteApartLocked(n)
 		return 1
-	case !c.owner.versions.isNewer(c.to, &c.version):
+	case !c.has(wire.OpMultiRead):
 		return 1
 	default:
 		return min(n, c.window.together(next[0].Op, now))
@@ -124,7 +124,7 @@ func (c *conn) appendJoinedLocked(batch []byte, calls []*Call, cost int, now tim
 // dispatch.
 func (c *conn) receiveJoined(calls []*Call, reply Reply, failure error) {
 	if reply.Code == wire.CodeUnimplemented {
-		_ = c.noteTooOld() // no caller has asked for just this request
+		_ = c.noteTooOld(wire.OpMultiRead) // no caller has asked for just this request
 	}
 	if failure != nil || reply.Code == wire.CodeUnimplemented {
 		c.sendAlone(calls)

@@ -54,12 +54,11 @@ func (c *conn) askFirst(call *Call, answered func(Reply)) {
 // compare compares what the server and the client know of the session, if that may differ.
 func (c *conn) compare(h Handshake) {
 	history := c.owner.seen.history.Load()
-	if !c.owner.ephemerals.begin(h.SessionID, history) || !c.listsEphemerals() {
+	// Whether the server may know the request: no caller can wait until it has told its version.
+	if !c.owner.ephemerals.begin(h.SessionID, history) || c.hasRefused(wire.OpGetEphemerals, unknownVersion) {
 		c.admit(h)
 		return
 	}
-	e := wire.NewEncoder(wire.LengthSize + 1)
-	e.String("/")
 	c.listEphemerals(func(listed []string, err error) {
 		if err == nil {
 			if ghosts := c.owner.ephemerals.compare(listed, history); len(ghosts) > 0 {
@@ -82,7 +81,7 @@ func (c *conn) listEphemerals(answered func(listed []string, err error)) {
 		listed := d.Strings()
 		switch {
 		case reply.Code == wire.CodeUnimplemented:
-			answered(nil, c.noteTooOld())
+			answered(nil, c.noteTooOld(wire.OpGetEphemerals))
 		case reply.Code != 0:
 			answered(nil, fmt.Errorf("the server has refused to list its ephemeral znodes, with code %d", reply.Code))
 		default:
@@ -97,7 +96,7 @@ func (c *conn) listEphemerals(answered func(listed []string, err error)) {
 // No request of that process can follow. The servers refuse requests over its connection since the session has moved
 // to this one, and this server has caught up with all that was committed before.
 func (c *conn) takeOver(h Handshake) {
-	if !c.listsEphemerals() {
+	if c.hasRefused(wire.OpGetEphemerals, unknownVersion) {
 		c.giveUpSession(fmt.Errorf("%s is older than ZooKeeper 3.6, which lists ephemeral znodes", c.to))
 		return
 	}
@@ -110,14 +109,6 @@ func (c *conn) takeOver(h Handshake) {
 		h.Left = append([]string{}, listed...)
 		c.admit(h)
 	})
-}
-
-// listsEphemerals reports whether the server may know the request for the ephemeral znodes of a session. No
-// caller can wait until the server has told its version.
-func (c *conn) listsEphemerals() bool {
-	v := &c.owner.versions
-	_, isLacking := v.hangUps(hangUp{c.to.String(), wire.OpGetEphemerals})
-	return !isLacking && !v.hasRefused(c.to, unknownVersion)
 }
 
 var errRestored = errors.New("the servers were restored, and the session ends")

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -15,11 +16,11 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// TooOldError reports a server that does not have the requests of a version of ZooKeeper.
+// TooOldError reports a server that does not have a kind of request.
 type TooOldError struct {
 	Server  string
-	Version string // "" if unknown
-	Needs   string // "" for 3.6
+	Version string // "" if it has refused the request without telling its version
+	Needs   string
 	Other   string // what the server is, if it is no ZooKeeper
 	Keeper  string // the version of ClickHouse Keeper that has the request, "" for none
 }
@@ -32,11 +33,7 @@ func (e *TooOldError) Error() string {
 		}
 		return fmt.Sprintf("it takes %s, %s is %s", needs, e.Server, e.Other)
 	}
-	version := e.Version
-	if version == "" {
-		version = "older"
-	}
-	return fmt.Sprintf("it takes ZooKeeper %s or later, the version of %s is %s", cmp.Or(e.Needs, "3.6"), e.Server, version)
+	return fmt.Sprintf("it takes ZooKeeper %s or later, the version of %s is %s", e.Needs, e.Server, cmp.Or(e.Version, "older"))
 }
 
 // unknownVersion is the version of a server that does not report it.
@@ -44,10 +41,9 @@ const unknownVersion = "unknown"
 
 // serverVersion is the version of a connection's server.
 type serverVersion struct {
-	asked   sync.Once
-	known   atomic.Pointer[string] // nil until found is closed
-	found   chan struct{}          // closed when the server has answered, or no answer has come in time
-	refused atomic.Bool            // the server has refused a request of ZooKeeper 3.6
+	asked sync.Once
+	known atomic.Pointer[string] // nil until found is closed
+	found chan struct{}          // closed when the server has answered, or no answer has come in time
 
 	// other is what a server says that it is, with its version, if it is no ZooKeeper. Set before found is closed.
 	other   atomic.Pointer[string]
@@ -56,21 +52,59 @@ type serverVersion struct {
 
 func newServerVersion() serverVersion { return serverVersion{found: make(chan struct{})} }
 
-// versions knows which servers are too old for the requests of ZooKeeper 3.6.
+// now returns the version as far as it is known.
+func (s *serverVersion) now() string {
+	if known := s.known.Load(); known != nil {
+		return *known
+	}
+	return unknownVersion
+}
+
+// is returns what the server says that it is, if it is no ZooKeeper.
+func (s *serverVersion) is() string {
+	if other := s.other.Load(); other != nil {
+		return *other
+	}
+	return ""
+}
+
+// kind is a kind of request that some servers do not have. One that does not know a request hangs up or refuses it, and
+// ClickHouse Keeper ends the session with the connection. Its versions are those of its public issues.
+type kind struct {
+	zookeeper string // the version of ZooKeeper that has it
+	keeper    string // the version of ClickHouse Keeper that has it, "" for none
+	asks      bool   // each server is asked for its version first
+	proved    bool   // a server that does not report its version counts as one without it
+	optional  bool   // the client works without it: a server that hangs up counts as older
+}
+
+var kinds = map[int32]kind{
+	wire.OpSetWatches:           {zookeeper: "3.2", keeper: "25.12", optional: true},
+	wire.OpCreate2:              {zookeeper: "3.5", keeper: "25.12"},
+	wire.OpCreateContainer:      {zookeeper: "3.5", keeper: "26.7"},
+	wire.OpCreateTTL:            {zookeeper: "3.5", keeper: "26.6"},
+	wire.OpMultiRead:            {zookeeper: "3.6", optional: true},
+	wire.OpSetWatches2:          {zookeeper: "3.6", optional: true},
+	wire.OpAddWatch:             {zookeeper: "3.6", keeper: "25.12", optional: true, asks: true},
+	wire.OpGetEphemerals:        {zookeeper: "3.6", asks: true},
+	wire.OpGetAllChildrenNumber: {zookeeper: "3.6", asks: true},
+	wire.OpWhoAmI:               {zookeeper: "3.7", asks: true, proved: true},
+}
+
+// versions knows which servers have refused which requests.
 type versions struct {
 	dial  dialer
 	limit time.Duration // of one question
 
 	mu      sync.Mutex
-	refused map[string]string // the version that a server, named by [target.String], reported when it refused such a request
-	hungUp  map[hangUp]int    // how many times in a row
-	lacking map[hangUp]bool   // what a server has hung up at each time, of [later]
+	hungUp  map[request]int    // how many times in a row
+	refused map[request]string // the version that the server reported then
 
-	anyHangUp atomic.Bool // hungUp or lacking may have entries
+	any atomic.Bool // either may have entries
 }
 
-// hangUp is a kind of request, by its opcode, that a server has not answered but hung up.
-type hangUp struct {
+// request is a kind of request, by its opcode, to a server, named by [target.String].
+type request struct {
 	server string
 	op     int32
 }
@@ -80,80 +114,81 @@ type hangUp struct {
 // every request of it. A server that restarts hangs up once.
 const maxHangUps = 3
 
-// isOptional reports whether the client works without a kind of request. ZooKeeper 3.6 introduced all of
-// them but setWatches, which every ZooKeeper has.
-func isOptional(op int32) bool {
-	return op == wire.OpAddWatch || op == wire.OpSetWatches2 || op == wire.OpMultiRead || op == wire.OpSetWatches
-}
-
-// later are the requests that ClickHouse Keeper, by its public issues, has only since some version, or not at
-// all. A server that does not know a request hangs up, and Keeper ends the session with the connection.
-var later = map[int32]struct{ zookeeper, keeper string }{
-	wire.OpCreate2:              {"3.5", "25.12"},
-	wire.OpCreateContainer:      {"3.5", "26.7"},
-	wire.OpCreateTTL:            {"3.5", "26.6"},
-	wire.OpAddWatch:             {"3.6", "25.12"},
-	wire.OpGetEphemerals:        {"3.6", ""},
-	wire.OpGetAllChildrenNumber: {"3.6", ""},
-	wire.OpWhoAmI:               {"3.7", ""},
-}
-
-// isCounted reports whether hang-ups at a kind of request are counted.
-func isCounted(op int32) bool {
-	_, isLater := later[op]
-	return isLater || isOptional(op)
-}
-
 // maxUnusual bounds the ids of sessions that no ZooKeeper gives: its ids begin with the number of the server
 // and the time. ClickHouse Keeper counts from 1.
 const maxUnusual = 1 << 32
 
 const keeper = "ClickHouse Keeper "
 
-// lacks returns why the server cannot know a kind of request, nil if it may. Only a server that may be no ZooKeeper
-// is asked what it is, and lacks waits for the answer.
-func (c *conn) lacks(ctx context.Context, op int32) *TooOldError {
-	request, isLater := later[op]
-	v := &c.owner.versions
-	if !isLater || !c.version.unusual.Load() && c.version.other.Load() == nil && !v.anyHangUp.Load() {
+// lacks returns why the server cannot have a kind of request, a [TooOldError], nil if it may. It waits until the server has told
+// its version, if each server is asked, or if this one may be no ZooKeeper or has hung up. It fails when the
+// connection, the context or the client ends first.
+//
+// A caller that does without setWatches is told of a server that has not reported its version, and does not wait.
+func (c *conn) lacks(ctx context.Context, op int32, without bool) error {
+	k, isKind := kinds[op]
+	without = without && op == wire.OpSetWatches
+	suspect := c.version.unusual.Load() || c.version.is() != ""
+	if !isKind || !k.asks && !without && !suspect && !c.owner.versions.any.Load() {
 		return nil
 	}
-	hungUp, lacking := v.hangUps(hangUp{c.to.String(), op})
+	hungUp, then := c.owner.versions.of(request{c.to.String(), op})
 	// The client is useless without create2, so only a server that hangs up at it is asked.
-	mayBe := op != wire.OpCreate2 && (c.version.unusual.Load() || c.version.other.Load() != nil)
-	if !hungUp && !lacking && !mayBe {
+	if !k.asks && !without && !hungUp && then == "" && (!suspect || op == wire.OpCreate2) {
 		return nil
 	}
 	c.askVersion()
-	select {
-	case <-c.version.found:
-	case <-c.ctx.Done(): // the request will show why
-		return nil
-	case <-ctx.Done():
-		return nil
-	}
-	refusal := &TooOldError{Server: c.to.String(), Needs: request.zookeeper, Keeper: request.keeper}
-	other := c.version.other.Load()
-	if other != nil {
-		refusal.Other = *other
-		if version, isKeeper := strings.CutPrefix(*other, keeper); isKeeper {
-			lacking = !hasRequest(version, request.keeper)
+	why := &TooOldError{Server: c.to.String(), Needs: k.zookeeper, Keeper: k.keeper}
+	if op != wire.OpSetWatches {
+		if err := c.awaitVersion(ctx); err != nil {
+			return err
 		}
+		why.Other = c.version.is()
 	}
+	version := c.version.now()
+	ofKeeper, isKeeper := strings.CutPrefix(why.Other, keeper)
 	// ZooKeeper hangs up at too much data, too.
 	carriesData := op == wire.OpCreate2 || op == wire.OpCreateTTL
-	if !lacking || carriesData && other == nil && !c.version.unusual.Load() {
+	switch {
+	case carriesData && why.Other == "" && !c.version.unusual.Load():
 		return nil
+	case isKeeper:
+		if hasRequest(ofKeeper, k.keeper) {
+			return nil
+		}
+	case isRefused(then, version): // one address may belong to several servers, of which one has told its version
+	case version == unknownVersion && (k.proved || without), isOlderThan(version, k.zookeeper):
+		why.Version = version
+	default:
+		return nil // an unknown version is not refused: the request itself will show
 	}
-	return refusal
+	return why
+}
+
+// isRefused reports whether a server that has refused a request counts as one without it. It may have been upgraded since, so
+// this counts until it reports another version than it did then, "" if it has not refused.
+func isRefused(then, version string) bool {
+	return then != "" && (version == unknownVersion || version == then)
+}
+
+// has reports whether the server is known to have a kind of request.
+func (c *conn) has(op int32) bool {
+	version := c.version.now()
+	if version == unknownVersion || isOlderThan(version, kinds[op].zookeeper) {
+		return false
+	}
+	return !c.owner.versions.any.Load() || !c.hasRefused(op, version)
+}
+
+// hasRefused reports whether the server has refused a kind of request, if this is its version.
+func (c *conn) hasRefused(op int32, version string) bool {
+	_, then := c.owner.versions.of(request{c.to.String(), op})
+	return isRefused(then, version)
 }
 
 // hasRequest reports whether a version of ClickHouse Keeper has a request that came with another one.
 func hasRequest(version, since string) bool {
-	first, second, _ := strings.Cut(since, ".")
-	major, _ := strconv.Atoi(first)
-	minor, _ := strconv.Atoi(second)
-	return since != "" && !isOlder(strings.TrimPrefix(version, "v"), major, minor)
+	return since != "" && !isOlderThan(strings.TrimPrefix(version, "v"), since)
 }
 
 // checkZooKeeper returns a [TooOldError] unless the server is ZooKeeper. That is so if it says so, or if it says
@@ -162,21 +197,20 @@ func (c *conn) checkZooKeeper(ctx context.Context) error {
 	if err := c.awaitVersion(ctx); err != nil {
 		return err
 	}
-	other := "a server that does not say what it is, and numbers sessions otherwise than ZooKeeper"
-	if said := c.version.other.Load(); said != nil {
-		other = *said
-	} else if *c.version.known.Load() != unknownVersion || !c.version.unusual.Load() {
+	other := c.version.is()
+	if other == "" && (c.version.now() != unknownVersion || !c.version.unusual.Load()) {
 		return nil
 	}
+	other = cmp.Or(other, "a server that does not say what it is, and numbers sessions otherwise than ZooKeeper")
 	return &TooOldError{Server: c.to.String(), Other: other}
 }
 
-// hangUps reports whether the server has hung up at requests of this kind since it last answered one, and whether it
-// did so too often.
-func (v *versions) hangUps(at hangUp) (some, tooMany bool) {
+// of returns whether a server has hung up since it last answered such a request, and the version that it reported when it
+// refused one, "" if it has not.
+func (v *versions) of(at request) (hungUp bool, then string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.hungUp[at] > 0, v.lacking[at]
+	return v.hungUp[at] > 0, v.refused[at]
 }
 
 // noteHangUp counts that the server has hung up instead of answering these requests. If it does so each time
@@ -184,70 +218,68 @@ func (v *versions) hangUps(at hangUp) (some, tooMany bool) {
 func (c *conn) noteHangUp(unanswered []pendingRequest) {
 	counted := make(map[int32]bool)
 	for _, request := range unanswered {
-		if !isCounted(request.op) || counted[request.op] {
-			continue
-		}
-		counted[request.op] = true
-		if at := (hangUp{c.to.String(), request.op}); c.owner.versions.countHangUp(at) {
-			if isOptional(request.op) {
-				_ = c.noteTooOld() // the calls have an error already
+		if k, isKind := kinds[request.op]; isKind && !counted[request.op] {
+			counted[request.op] = true
+			if c.countHangUp(request.op) {
+				c.refuses(request.op, k.optional)
+				c.owner.cfg.Logger.Warn("a server hangs up each time at one kind of request: the client does not send it to this server any more",
+					"server.address", c.to.String(), "opcode", request.op, "times", maxHangUps)
 			}
-			c.owner.cfg.Logger.Warn("a server hangs up each time at one kind of request: the client does not send it to this server any more",
-				"server.address", c.to.String(), "opcode", request.op, "times", maxHangUps)
 		}
 	}
 }
 
 // countHangUp reports whether a server has hung up often enough.
-func (v *versions) countHangUp(at hangUp) bool {
+func (c *conn) countHangUp(op int32) bool {
+	v, at := &c.owner.versions, request{c.to.String(), op}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.hungUp == nil {
-		v.hungUp = make(map[hangUp]int)
+		v.hungUp = make(map[request]int)
 	}
-	v.anyHangUp.Store(true)
-	v.hungUp[at]++
-	if v.hungUp[at] < maxHangUps {
+	v.any.Store(true)
+	if v.hungUp[at]++; v.hungUp[at] < maxHangUps {
 		return false
 	}
 	delete(v.hungUp, at)
-	if !isOptional(at.op) {
-		if v.lacking == nil {
-			v.lacking = make(map[hangUp]bool)
-		}
-		v.lacking[at] = true
-	}
 	return true
 }
 
 // noteAnswer notes that a server answers this kind of request.
 func (v *versions) noteAnswer(server target, op int32) {
-	if !v.anyHangUp.Load() || !isCounted(op) {
+	if _, isKind := kinds[op]; !isKind || !v.any.Load() {
 		return
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.hungUp, hangUp{server.String(), op})
+	delete(v.hungUp, request{server.String(), op})
 }
 
-// checkVersion returns a [TooOldError] if the server is known to be older than that. It waits
-// until the server has been asked, and no longer than the connection lasts.
-func (c *conn) checkVersion(ctx context.Context, major, minor int) error {
-	if err := c.awaitVersion(ctx); err != nil {
-		return err
+// refuses remembers that the server of the connection has refused a kind of request, or all of the same version of ZooKeeper.
+func (c *conn) refuses(op int32, all bool) {
+	v := &c.owner.versions
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.refused == nil {
+		v.refused = make(map[request]string)
 	}
-	if err := c.owner.versions.check(c.to, &c.version); err != nil || major == 3 && minor <= 6 {
-		return err
-	}
-	if version := *c.version.known.Load(); version == unknownVersion || isOlder(version, major, minor) {
-		needs := fmt.Sprintf("%d.%d", major, minor)
-		tooOld := &TooOldError{Server: c.to.String(), Version: strings.TrimPrefix(version, unknownVersion), Needs: needs}
-		if other := c.version.other.Load(); other != nil {
-			tooOld.Other = *other
+	v.any.Store(true)
+	for other, k := range kinds {
+		if other == op || all && k.zookeeper == kinds[op].zookeeper {
+			v.refused[request{c.to.String(), other}] = c.version.now()
 		}
-		return tooOld
 	}
-	return nil
+}
+
+// noteTooOld remembers that the server of the connection has answered that it does not know a kind of request. It returns nil
+// for one that is not asked about.
+func (c *conn) noteTooOld(op int32) *TooOldError {
+	k := kinds[op]
+	if !k.asks && !k.optional {
+		return nil
+	}
+	c.refuses(op, true)
+	return &TooOldError{Server: c.to.String(), Needs: k.zookeeper}
 }
 
 // awaitVersion waits until the server has been asked for its version.
@@ -258,8 +290,10 @@ func (c *conn) awaitVersion(ctx context.Context) error {
 		return nil
 	case <-c.ctx.Done():
 		return notSent(ErrNotConnected)
+	case <-c.owner.cfg.Ended:
+		return notSent(ErrClosed)
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return fmt.Errorf("%w: %w", ErrAbandoned, context.Cause(ctx))
 	}
 }
 
@@ -283,75 +317,6 @@ func (c *conn) findVersion() {
 	}
 	c.version.known.Store(&said)
 	close(c.version.found)
-}
-
-// check returns a [TooOldError] if a server that has been asked is older than ZooKeeper 3.6.
-func (v *versions) check(server target, of *serverVersion) error {
-	version := *of.known.Load()
-	switch {
-	case version != unknownVersion && isOlder(version, 3, 6):
-		return &TooOldError{Server: server.String(), Version: version}
-	case of.refused.Load(), v.hasRefused(server, version):
-		return &TooOldError{Server: server.String()}
-	default:
-		return nil // an unknown version is not refused: the request itself will show
-	}
-}
-
-// isNewer reports whether a server is known to have the requests of ZooKeeper 3.6.
-func (v *versions) isNewer(server target, of *serverVersion) bool {
-	version := of.known.Load()
-	return version != nil && *version != unknownVersion && !isOlder(*version, 3, 6) && !of.refused.Load() && !v.hasRefused(server, *version)
-}
-
-// checkSetWatches reports whether the server is known to have setWatches, as every server that reports a
-// version of ZooKeeper, or else returns why it counts as a server without. It does not wait for the version.
-func (c *conn) checkSetWatches() (known bool, tooOld *TooOldError) {
-	version := unknownVersion
-	if said := c.version.known.Load(); said != nil {
-		version = *said
-	} else {
-		c.askVersion()
-	}
-	if c.version.refused.Load() || c.owner.versions.hasRefused(c.to, version) {
-		return false, &TooOldError{Server: c.to.String(), Needs: "3.2"}
-	}
-	return version != unknownVersion, nil
-}
-
-// hasRefused reports whether a server has refused a request, on any connection. It may have been
-// upgraded since, so this counts until it reports another version than it did then. One address may
-// also belong to several servers: one reports its version, and another has refused the request.
-func (v *versions) hasRefused(server target, version string) bool {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if len(v.refused) == 0 {
-		return false
-	}
-	then, refused := v.refused[server.String()]
-	return refused && (version == unknownVersion || version == then)
-}
-
-// noteTooOld remembers that a server that reports this version has refused a request as one that it
-// does not know.
-func (v *versions) noteTooOld(server, version string) *TooOldError {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if v.refused == nil {
-		v.refused = make(map[string]string)
-	}
-	v.refused[server] = version
-	return &TooOldError{Server: server}
-}
-
-// noteTooOld remembers that the server of the connection has refused such a request.
-func (c *conn) noteTooOld() *TooOldError {
-	c.version.refused.Store(true)
-	version := unknownVersion
-	if known := c.version.known.Load(); known != nil {
-		version = *known
-	}
-	return c.owner.versions.noteTooOld(c.to.String(), version)
 }
 
 // ask returns the version of a ZooKeeper, or an unknown one and what else the server says that it is.
@@ -378,17 +343,18 @@ func parseVersion(answer string) string {
 	return rest[:end]
 }
 
-// isOlder reports whether a version is known to be older than major.minor.
-func isOlder(version string, major, minor int) bool {
-	first, rest, _ := strings.Cut(version, ".")
-	second, _, _ := strings.Cut(rest, ".")
-	gotMajor, err := strconv.Atoi(first)
-	if err != nil {
-		return false
+// isOlderThan reports whether a version is known to be older than another one, by the first two numbers.
+func isOlderThan(version, since string) bool {
+	numbers := func(s string) (numbers [2]int, err error) {
+		parts := strings.SplitN(s, ".", 3)
+		for i := range min(len(parts), 2) {
+			var e error
+			numbers[i], e = strconv.Atoi(parts[i])
+			err = cmp.Or(err, e)
+		}
+		return numbers, err
 	}
-	gotMinor, err := strconv.Atoi(second)
-	if err != nil {
-		return false
-	}
-	return gotMajor < major || gotMajor == major && gotMinor < minor
+	have, err := numbers(version)
+	want, _ := numbers(since)
+	return err == nil && slices.Compare(have[:], want[:]) < 0
 }

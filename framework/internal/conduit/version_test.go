@@ -64,7 +64,7 @@ func TestVersionIsAskedForByOneCaller(t *testing.T) {
 
 		outcomes := make(chan error, 100)
 		check := func(ctx context.Context) {
-			outcomes <- c.CheckVersion(ctx, 3, 6)
+			outcomes <- c.Lacks(ctx, 106, false)
 		}
 		impatient, giveUp := context.WithCancelCause(t.Context())
 		go check(impatient)
@@ -109,7 +109,7 @@ func TestVersionServerOfTheConnectionIsAsked(t *testing.T) {
 			require.Equal(t, "connected 51 fresh=true", <-told.told)
 			checkAnswered := func(answer string) {
 				done := make(chan error, 1)
-				go func() { done <- c.CheckVersion(t.Context(), 3, 6) }()
+				go func() { done <- c.Lacks(t.Context(), 106, false) }()
 				q := <-questions
 				require.Equal(t, "a:1", q.server)
 				require.Equal(t, p.address, q.address)
@@ -117,11 +117,13 @@ func TestVersionServerOfTheConnectionIsAsked(t *testing.T) {
 				require.NoError(t, <-done)
 			}
 			checkAnswered("srvr is not executed because it is not in the whitelist.")
-			server := told.last.Load().Endpoint
-			require.Equal(t, "a:1 ("+p.address+")", server)
+			call := &conduit.Call{Op: 106}
+			request := start(t.Context(), c, call)
+			p.reply((<-p.frames).xid, 0, -6, nil)
+			require.NoError(t, (<-request).err)
+			require.Equal(t, "a:1 ("+p.address+")", call.NoteTooOld().Server)
 			var tooOld *conduit.TooOldError
-			require.ErrorAs(t, c.NoteTooOld(server), &tooOld)
-			require.ErrorAs(t, c.CheckVersion(t.Context(), 3, 6), &tooOld)
+			require.ErrorAs(t, c.Lacks(t.Context(), 106, false), &tooOld)
 
 			// What one server of the name lacks, the next may have.
 			for old := p.address; p.address == old; {
@@ -149,7 +151,7 @@ func TestVersionQuestionForTheVersionHasAnEnd(t *testing.T) {
 		p.accept(0x51, sessionTimeout)
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
-		check := func() { done <- c.CheckVersion(t.Context(), 3, 6) }
+		check := func() { done <- c.Lacks(t.Context(), 106, false) }
 		go check()
 		synctest.Wait()
 		require.Empty(t, done)
@@ -165,9 +167,9 @@ func TestVersionQuestionForTheVersionHasAnEnd(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=false", <-told.told)
 		impatient, giveUp := context.WithTimeout(t.Context(), time.Second)
 		defer giveUp()
-		require.ErrorIs(t, c.CheckVersion(impatient, 3, 6), context.DeadlineExceeded)
+		require.ErrorIs(t, c.Lacks(impatient, 106, false), context.DeadlineExceeded)
 		began := time.Now()
-		require.NoError(t, c.CheckVersion(t.Context(), 3, 6))
+		require.NoError(t, c.Lacks(t.Context(), 106, false))
 		require.Equal(t, sessionTimeout/6-time.Second, time.Since(began), "the same question")
 	})
 }
@@ -184,13 +186,13 @@ func TestVersionWhatAServerWasIsForgotten(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
 		check := func(answer string) error {
-			go func() { done <- c.CheckVersion(t.Context(), 3, 6) }()
+			go func() { done <- c.Lacks(t.Context(), 106, false) }()
 			(<-questions).answer(t, answer)
 			return <-done
 		}
-		request := start(t.Context(), c, &conduit.Call{Op: 106, OnDone: func(conduit.Reply, error) {
-			require.Equal(t, "a:1", c.NoteTooOld(told.last.Load().Endpoint).Server)
-		}})
+		call := &conduit.Call{Op: 106}
+		call.OnDone = func(conduit.Reply, error) { require.Equal(t, "a:1", call.NoteTooOld().Server) }
+		request := start(t.Context(), c, call)
 		p.reply((<-p.frames).xid, 0, -6, nil)
 		require.NoError(t, (<-request).err)
 		var tooOld *conduit.TooOldError
@@ -217,7 +219,7 @@ func TestVersionAddressOfSeveralServers(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
 		check := func(answer string) error {
-			go func() { done <- c.CheckVersion(t.Context(), 3, 6) }()
+			go func() { done <- c.Lacks(t.Context(), 106, false) }()
 			(<-questions).answer(t, answer)
 			return <-done
 		}

@@ -23,11 +23,11 @@ var (
 )
 
 type refusal struct {
-	server string
-	code   int32
+	op   int32
+	code int32
 }
 
-func (r refusal) Error() string { return fmt.Sprintf("%s: %d", r.server, r.code) }
+func (r refusal) Error() string { return fmt.Sprintf("%d: %d", r.op, r.code) }
 
 func mayPass(err error) bool {
 	refused, ok := errors.AsType[refusal](err)
@@ -47,10 +47,10 @@ func newLine(t *testing.T) *line {
 	l := &line{t: t}
 	l.r = New(Config{
 		Send: l.send, MaxRequest: 1 << 20, Lost: errLost,
-		Refusal: func(server string, code int32) error { return refusal{server, code} },
+		Refusal: func(call *conduit.Call, code int32) error { return refusal{call.Op, code} },
 		MayPass: mayPass,
 	})
-	l.r.OnConnected("first:2181")
+	l.r.OnConnected()
 	return l
 }
 
@@ -105,9 +105,9 @@ func (l *line) lose() {
 	l.sent = nil
 }
 
-func (l *line) connect(server string) {
+func (l *line) connect() {
 	l.cut = false
-	l.r.OnConnected(server)
+	l.r.OnConnected()
 }
 
 func (l *line) event(kind zk.EventType, path string) {

@@ -58,7 +58,7 @@ func newModel(t *testing.T) *model {
 	m := &model{t: t, changes: map[Key]int{}, readAt: map[*Watch]int{}, seen: map[*Persistent]int{}}
 	m.r = New(Config{
 		MaxRequest: 1 << 20, Lost: errLost,
-		Refusal: func(server string, code int32) error { return refusal{server, code} },
+		Refusal: func(call *conduit.Call, code int32) error { return refusal{call.Op, code} },
 		MayPass: mayPass,
 		Send: func(calls ...*conduit.Call) error {
 			for _, c := range calls {
@@ -77,7 +77,7 @@ func newModel(t *testing.T) *model {
 
 func (m *model) connect() {
 	m.cut, m.tables = false, map[Kind]map[string]Mode{Data: {}, Children: {}}
-	m.r.OnConnected("model:2181")
+	m.r.OnConnected()
 }
 
 func (m *model) lose() {

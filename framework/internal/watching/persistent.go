@@ -3,7 +3,6 @@
 package watching
 
 import (
-	"iter"
 	"strings"
 
 	"github.com/go-zookeeper/zk"
@@ -49,43 +48,32 @@ func (r *Registry) NewPersistent(full string, mode Mode, notify func(Event)) *Pe
 // The creation or deletion of a direct child then means a change of the list of children,
 // and is passed on as such. The watch also serves the one-shot watches on the path.
 type persistentEntry struct {
-	users     [modes]map[*Persistent]struct{} // those whose request is under way included
-	armed     bool                            // the server has the watch
-	recursive bool                            // and it is recursive
-	pending   int                             // requests under way on this connection, and repairs
-	repairs   int                             // of the watch, until the users have Resync or a refusal
-	owes      bool                            // the server may have a one-shot watch that no user wants
-}
-
-func newPersistentEntry() *persistentEntry {
-	e := new(persistentEntry)
-	for mode := range e.users {
-		e.users[mode] = make(map[*Persistent]struct{})
-	}
-	return e
+	users     map[*Persistent]struct{} // those whose request is under way included
+	armed     bool                     // the server has the watch
+	recursive bool                     // and it is recursive
+	pending   int                      // requests under way on this connection, and repairs
+	repairs   int                      // of the watch, until the users have Resync or a refusal
+	owes      bool                     // the server may have a one-shot watch that no user wants
 }
 
 func (e *persistentEntry) beginRepair() { e.pending, e.repairs = e.pending+1, e.repairs+1 }
 func (e *persistentEntry) endRepair()   { e.pending, e.repairs = e.pending-1, e.repairs-1 }
 
-func (e *persistentEntry) isUsed() bool { return len(e.users[Plain])+len(e.users[Recursive]) > 0 }
+func (e *persistentEntry) isUsed() bool { return len(e.users) > 0 }
 
 // mode returns the mode of the one watch that serves all users.
-func (e *persistentEntry) mode() Mode {
-	if len(e.users[Recursive]) > 0 {
-		return Recursive
+func (e *persistentEntry) mode() (most Mode) {
+	for w := range e.users {
+		most = max(most, w.mode)
 	}
-	return Plain
+	return most
 }
 
-func (e *persistentEntry) all() iter.Seq[*Persistent] {
-	return func(yield func(*Persistent) bool) {
-		for _, users := range e.users {
-			for w := range users {
-				if !yield(w) {
-					return
-				}
-			}
+// tell passes an event on to the users of a mode.
+func (e *persistentEntry) tell(mode Mode, event Event) {
+	for w := range e.users {
+		if w.mode == mode {
+			w.notify(event)
 		}
 	}
 }
@@ -102,7 +90,7 @@ func (r *Registry) Join(w *Persistent) bool {
 	if w.mode == Recursive && (!e.recursive || e.pending > 0) {
 		return false
 	}
-	e.users[w.mode][w] = struct{}{}
+	e.users[w] = struct{}{}
 	return true
 }
 
@@ -113,10 +101,10 @@ func (r *Registry) BeginPersistent(w *Persistent) (done func(conduit.Reply, erro
 	defer r.mu.Unlock()
 	e := r.persistent[w.full]
 	if e == nil {
-		e = newPersistentEntry()
+		e = &persistentEntry{users: make(map[*Persistent]struct{})}
 		r.persistent[w.full] = e
 	}
-	e.users[w.mode][w] = struct{}{}
+	e.users[w] = struct{}{}
 	e.pending++
 	connection := r.connection
 	return func(reply conduit.Reply, err error) { r.added(w, connection, err == nil && reply.Code == 0) }
@@ -134,7 +122,7 @@ func (r *Registry) added(w *Persistent, connection int, set bool) {
 		e.pending--
 	}
 	if !set {
-		delete(e.users[w.mode], w)
+		delete(e.users, w)
 		r.settleLocked(w.full)
 		return
 	}
@@ -176,7 +164,7 @@ func (w *Persistent) Cancel() {
 	defer r.mu.Unlock()
 	w.finishLocked(nil)
 	if e := r.persistent[w.full]; e != nil {
-		delete(e.users[w.mode], w)
+		delete(e.users, w)
 		r.settleLocked(w.full)
 	}
 }
@@ -219,25 +207,19 @@ func (r *Registry) servesLocked(full string) bool {
 func (r *Registry) notifyPersistentLocked(event Event, full string) {
 	event.Path = full
 	if e := r.persistent[full]; e != nil && e.armed {
-		tell(e.users[Plain], event)
+		e.tell(Plain, event)
 	}
 	if event.Type == zk.EventNodeChildrenChanged {
 		return // recursive watches have the children's own events instead
 	}
 	for {
 		if e := r.persistent[full]; e != nil && e.recursive {
-			tell(e.users[Recursive], event)
+			e.tell(Recursive, event)
 		}
 		if full == "/" {
 			return
 		}
 		full = parentOf(full)
-	}
-}
-
-func tell(users map[*Persistent]struct{}, event Event) {
-	for w := range users {
-		w.notify(event)
 	}
 }
 

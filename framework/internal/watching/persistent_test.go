@@ -111,7 +111,7 @@ func TestPersistentWatchThatCountedOnALostPersistentOneEnds(t *testing.T) {
 	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
 	require.False(t, ask)
 	l.lose()
-	l.connect("second:2181")
+	l.connect()
 	done(conduit.Reply{}, nil) // its request went over the new connection, without asking for a watch
 	requireFired(t, w, Event{Type: zk.EventNotWatching, Err: errLost})
 }
@@ -157,7 +157,7 @@ func TestPersistentWatchIsNotArmedWhileAResyncIsToCome(t *testing.T) {
 		l := newLine(t)
 		w, events := l.persistent("/a", Plain)
 		l.lose()
-		l.connect("second:2181")
+		l.connect()
 		l.r.BeginPersistent(l.r.NewPersistent("/a", Plain, func(Event) {}))(conduit.Reply{}, nil)
 		require.False(t, w.IsArmed())
 		require.Empty(t, *events)
@@ -215,7 +215,7 @@ func TestPersistentNewConnectionSetsPersistentWatchesAgain(t *testing.T) {
 	require.False(t, plain.IsArmed())
 	l.event(zk.EventNodeDataChanged, "/a")
 	require.Empty(t, *plainEvents)
-	l.connect("second:2181")
+	l.connect()
 	l.answer(wire.OpSetWatches2, again([]string{"/a"}, []string{"/b"}), 0)
 	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *plainEvents)
 	require.Equal(t, []Event{{Type: Resync, Path: "/b"}}, *recursiveEvents)
@@ -230,7 +230,7 @@ func TestPersistentManyWatchesAreSetAgainInFrames(t *testing.T) {
 		l.persistent("/"+strings.Repeat(name, each), Plain)
 	}
 	l.lose()
-	l.connect("second:2181")
+	l.connect()
 	for _, paths := range []int{2, 2, 1} {
 		require.Len(t, l.sent, 1, "the next waits for the reply")
 		c := l.sent[0]
@@ -251,7 +251,7 @@ func TestPersistentWatchesAreSetAgainInRequestsThatAreSent(t *testing.T) {
 		l.persistent("/"+strings.Repeat("x", length), Plain)
 	}
 	l.lose()
-	l.connect("second:2181")
+	l.connect()
 	for len(l.sent) > 0 {
 		c := l.sent[0]
 		l.sent = l.sent[1:]
@@ -265,10 +265,10 @@ func TestPersistentConnectionThatEndsWhileWatchesAreSetAgain(t *testing.T) {
 	l := newLine(t)
 	w, events := l.persistent("/a", Plain)
 	l.lose()
-	l.connect("second:2181")
+	l.connect()
 	l.lose()
 	require.Empty(t, *events)
-	l.connect("third:2181")
+	l.connect()
 	l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), 0)
 	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
 	w.Cancel()
@@ -280,7 +280,7 @@ func TestCancelWhileAWatchIsSetAgain(t *testing.T) {
 	l := newLine(t)
 	w, events := l.persistent("/a", Plain)
 	l.lose()
-	l.connect("second:2181")
+	l.connect()
 	w.Cancel()
 	c := l.take(wire.OpSetWatches2, again([]string{"/a"}, nil))
 	l.quiet() // a removal could overtake nothing, but must follow the reply that arms
@@ -295,7 +295,7 @@ func TestCancelWithoutAConnection(t *testing.T) {
 	w, _ := l.persistent("/a", Plain)
 	l.lose()
 	w.Cancel()
-	l.connect("second:2181")
+	l.connect()
 	l.quiet()
 	require.Zero(t, l.r.Known())
 }
@@ -305,12 +305,12 @@ func TestPersistentServerThatRefusesOneWatchIsAskedForEach(t *testing.T) {
 	bad, _ := l.persistent("/bad", Plain)
 	good, events := l.persistent("/good", Recursive)
 	l.lose()
-	l.connect("second:2181")
+	l.connect()
 	l.answer(wire.OpSetWatches2, again([]string{"/bad"}, []string{"/good"}), noAuth)
 	l.answer(wire.OpAddWatch, AddWatchBody("/bad", Plain), noAuth)
 	l.answer(wire.OpAddWatch, AddWatchBody("/good", Recursive), 0)
 	<-bad.Done()
-	require.Equal(t, refusal{"second:2181", noAuth}, bad.Err())
+	require.Equal(t, refusal{wire.OpAddWatch, noAuth}, bad.Err())
 	require.Equal(t, []Event{{Type: Resync, Path: "/good"}}, *events)
 	require.NoError(t, good.Err())
 	require.Equal(t, 1, l.r.Known())
@@ -335,7 +335,7 @@ func TestPersistentRepairThatIsRefused(t *testing.T) {
 				requireFired(t, served, Event{Type: zk.EventNotWatching, Err: errLost})
 				if code == noAuth {
 					<-persistent.Done()
-					require.Equal(t, refusal{"first:2181", noAuth}, persistent.Err())
+					require.Equal(t, refusal{wire.OpAddWatch, noAuth}, persistent.Err())
 					l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
 				}
 				w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
@@ -371,7 +371,7 @@ func TestPersistentThrottledServerIsAskedAgain(t *testing.T) {
 		}
 		both := again([]string{"/a"}, []string{"/b"})
 		l.lose()
-		l.connect("second:2181")
+		l.connect()
 		l.answer(wire.OpSetWatches2, both, throttled)
 		pause()
 		l.answer(wire.OpSetWatches2, both, noAuth)
@@ -383,7 +383,7 @@ func TestPersistentThrottledServerIsAskedAgain(t *testing.T) {
 		pause()
 		l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), throttled)
 		l.lose() // and the pause with it
-		l.connect("third:2181")
+		l.connect()
 		l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), 0)
 		pause()
 		l.quiet()
@@ -398,11 +398,11 @@ func TestPersistentServerWithoutPersistentWatchesEndsThem(t *testing.T) {
 	first, _ := l.persistent("/a", Plain)
 	second, _ := l.persistent("/b", Recursive)
 	l.lose()
-	l.connect("old:2181")
+	l.connect()
 	l.answer(wire.OpSetWatches2, again([]string{"/a"}, []string{"/b"}), unimplemented)
 	for _, w := range []*Persistent{first, second} {
 		<-w.Done()
-		require.Equal(t, refusal{"old:2181", unimplemented}, w.Err())
+		require.Equal(t, refusal{wire.OpSetWatches2, unimplemented}, w.Err())
 	}
 	l.quiet()
 	require.Zero(t, l.r.Known())
@@ -413,7 +413,7 @@ func TestPersistentReplyOverALaterConnection(t *testing.T) {
 	w := l.r.NewPersistent("/a", Plain, func(Event) {})
 	done := l.r.BeginPersistent(w)
 	l.lose()
-	l.connect("second:2181")
+	l.connect()
 	l.take(wire.OpSetWatches2, again([]string{"/a"}, nil)).OnDone(conduit.Reply{}, nil)
 	done(conduit.Reply{}, nil)
 	w.Cancel()

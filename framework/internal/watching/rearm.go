@@ -59,20 +59,18 @@ func (r *Registry) rearmNextLocked() {
 	if size == 0 {
 		return
 	}
-	// Not sent means no connection: the next one begins with all of them.
-	_ = r.cfg.Send(&conduit.Call{
-		Op: wire.OpSetWatches2, Body: setWatches2Body(size, paths),
-		OnDone: func(reply conduit.Reply, err error) { r.rearmedAll(paths, reply, err) },
-	})
+	call := &conduit.Call{Op: wire.OpSetWatches2, Body: setWatches2Body(size, paths)}
+	call.OnDone = func(reply conduit.Reply, err error) { r.rearmedAll(call, paths, reply, err) }
+	_ = r.cfg.Send(call) // not sent means no connection: the next one begins with all of them
 }
 
-func (r *Registry) rearmedAll(paths [modes][]string, reply conduit.Reply, err error) {
+func (r *Registry) rearmedAll(call *conduit.Call, paths [modes][]string, reply conduit.Reply, err error) {
 	if err != nil {
 		return // the connection is gone, as OnDisconnected reports; mu may be held here
 	}
 	r.mu.Lock()
 	var ended []*Watch
-	refused := r.refusalLocked(reply.Code)
+	refused := r.refusalLocked(call, reply.Code)
 	for mode, all := range paths {
 		for _, full := range all {
 			switch {
@@ -130,31 +128,29 @@ func (r *Registry) repairLocked(full string) {
 		return
 	}
 	mode := e.mode()
-	// Not sent means no connection: the next one begins with it.
-	if r.cfg.Send(&conduit.Call{
-		Op: wire.OpAddWatch, Body: AddWatchBody(full, mode),
-		OnDone: func(reply conduit.Reply, err error) { r.rearmed(full, mode, reply, err) },
-	}) != nil {
-		e.endRepair()
+	call := &conduit.Call{Op: wire.OpAddWatch, Body: AddWatchBody(full, mode)}
+	call.OnDone = func(reply conduit.Reply, err error) { r.rearmed(call, full, mode, reply, err) }
+	if r.cfg.Send(call) != nil {
+		e.endRepair() // no connection: the next one begins with it
 	}
 }
 
-func (r *Registry) rearmed(full string, mode Mode, reply conduit.Reply, err error) {
+func (r *Registry) rearmed(call *conduit.Call, full string, mode Mode, reply conduit.Reply, err error) {
 	if err != nil {
 		return // the connection is gone, as OnDisconnected reports; mu may be held here
 	}
 	r.mu.Lock()
-	ended := r.rearmedOneLocked(nil, full, mode, r.refusalLocked(reply.Code))
+	ended := r.rearmedOneLocked(nil, full, mode, r.refusalLocked(call, reply.Code))
 	r.mu.Unlock()
 	r.report(ended)
 }
 
 // refusalLocked returns the error for the code of a reply, nil for success.
-func (r *Registry) refusalLocked(code int32) error {
+func (r *Registry) refusalLocked(call *conduit.Call, code int32) error {
 	if code == 0 {
 		return nil
 	}
-	return r.cfg.Refusal(r.server, code)
+	return r.cfg.Refusal(call, code)
 }
 
 // rearmedOneLocked notes the outcome of setting one watch again, and appends the one-shot watches
@@ -164,7 +160,7 @@ func (r *Registry) rearmedOneLocked(ended []*Watch, full string, mode Mode, refu
 	if refused == nil {
 		e.endRepair()
 		e.armed, e.recursive = true, mode == Recursive
-		for w := range e.all() {
+		for w := range e.users {
 			w.notify(Event{Type: Resync, Path: full})
 		}
 		r.settleLocked(full)
@@ -177,9 +173,9 @@ func (r *Registry) rearmedOneLocked(ended []*Watch, full string, mode Mode, refu
 		r.postponeLocked(full)
 	} else {
 		e.endRepair()
-		for w := range e.all() {
+		for w := range e.users {
 			w.finishLocked(refused)
-			delete(e.users[w.mode], w)
+			delete(e.users, w)
 		}
 	}
 	// They may depend on the missing watch.

@@ -29,7 +29,7 @@ type Config struct {
 
 	// Refusal translates the error code with which the server has refused to set a
 	// persistent watch again.
-	Refusal func(server string, code int32) error
+	Refusal func(call *conduit.Call, code int32) error
 
 	// MayPass reports whether the server may set a watch later that it has refused with this
 	// error.
@@ -48,7 +48,6 @@ type Registry struct {
 	mu         sync.Mutex
 	entries    map[Key]*entry
 	persistent map[string]*persistentEntry // by the path at the server
-	server     string                      // of the newest connection
 	connection int                         // counts them
 	stale      []string                    // paths of persistent watches that the newest has yet to set again
 	resting    bool                        // until the server has less to do
@@ -61,10 +60,9 @@ func New(cfg Config) *Registry {
 }
 
 // OnConnected begins to set the persistent watches of earlier connections again.
-func (r *Registry) OnConnected(server string) {
+func (r *Registry) OnConnected() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.server = server
 	r.stale = r.stale[:0]
 	for full, e := range r.persistent {
 		e.beginRepair()
@@ -129,7 +127,7 @@ func (r *Registry) Close(why error) {
 		r.closed = why
 	}
 	for _, e := range r.persistent {
-		for w := range e.all() {
+		for w := range e.users {
 			w.finishLocked(r.closed)
 		}
 	}

@@ -128,7 +128,7 @@ func TestWatchEndOfAConnectionEndsItsWatches(t *testing.T) {
 	done(conduit.Reply{}, errLost)
 	requireWaiting(t, waiting) // its read has failed
 	require.Zero(t, l.r.Known())
-	l.connect("second:2181")
+	l.connect()
 	l.quiet() // one-shot watches are not set again
 }
 
