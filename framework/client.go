@@ -50,6 +50,7 @@ type client struct {
 	newParents   foresight
 	connecting   atomic.Bool // Connect is under way
 	unreached    unreached
+	heartbeats   atomic.Int64 // runs in all sessions: a late deletion must not find a znode of the next one
 
 	mu       sync.Mutex    // guards what follows, and orders Start and Close
 	closing  chan struct{} // not nil once Close has begun, closed when it is done

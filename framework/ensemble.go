@@ -33,21 +33,24 @@ type ensemble struct {
 	root     chroot // of the first answer
 	log      *slog.Logger
 
-	ranks   *ranks        // nil without an order
-	changed chan struct{} // wakes the goroutine of follow
+	order   func(server string) int // nil without WithServerOrder
+	changed chan struct{}           // wakes the goroutine of follow
 
 	mu      sync.Mutex
 	said    string // the provider's last answer
 	servers []string
+	ranks   map[string]int // of the servers, by order
 }
 
 func newEnsemble(cfg *config) *ensemble {
 	_, fixed := cfg.ensemble.(FixedEnsembleProvider)
-	return &ensemble{
+	e := &ensemble{
 		provider: cfg.ensemble, fixed: fixed && !cfg.tracksEnsemble, root: cfg.root, log: cfg.Logger,
-		ranks: newRanks(cfg), changed: make(chan struct{}, 1),
+		order: cfg.Rank, ranks: make(map[string]int), changed: make(chan struct{}, 1),
 		said: cfg.connectString, servers: cfg.Servers,
 	}
+	e.learnRanks(cfg.Servers, func(call func()) { call() }) // a panic is the caller's
+	return e
 }
 
 // follow cuts connections to servers that are gone, until the context ends.
@@ -164,7 +167,7 @@ func (e *ensemble) isNews(said string) bool {
 }
 
 func (e *ensemble) adopt(servers []string) {
-	e.ranks.learn(servers, e.guard)
+	e.learnRanks(servers, e.guard)
 	e.mu.Lock()
 	before := e.servers
 	e.servers = servers

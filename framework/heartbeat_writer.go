@@ -12,30 +12,25 @@ import (
 	"github.com/gocurator/curator/internal/usercode"
 )
 
-// heartbeatWriter is the Framework as its sessions see it.
-type heartbeatWriter Framework
-
-func (f *Framework) heartbeats() heartbeats { return (*heartbeatWriter)(f) }
-
-func (w *heartbeatWriter) start(run func()) bool { return w.background.start(run) }
-
-func (w *heartbeatWriter) write(ctx context.Context, s *Session, path string, created bool) error {
+// writeHeartbeat writes to a znode, which it creates if created is false, in this session only. The znode may be the first one
+// below the client's root.
+func (f *Framework) writeHeartbeat(ctx context.Context, s *Session, path string, created bool) error {
 	for {
-		err := w.exchange(ctx, w.request(s, path, created))
+		err := f.exchange(ctx, f.heartbeatCall(s, path, created))
 		if created || !isReply(err, ErrNoNode) {
 			return err
 		}
 		// A hold may be the first thing below a chroot.
-		root, _ := SplitPath(w.cfg.root.below(path))
-		p := parents{f: w.base, mode: Persistent}
-		if err := w.guarded(func() error { return p.create(ctx, root) }); err != nil {
+		root, _ := SplitPath(f.cfg.root.below(path))
+		p := parents{f: f, mode: Persistent}
+		if err := f.guarded(func() error { return p.create(ctx, root) }); err != nil {
 			return err
 		}
 	}
 }
 
-func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
-	full := w.cfg.root.below(path)
+func (f *Framework) heartbeatCall(s *Session, path string, created bool) *call {
+	full := f.cfg.root.below(path)
 	c := &call{path: path, common: common{session: s}, confirm: true}
 	if created {
 		e := wire.NewEncoder(len(full) + 12)
@@ -52,25 +47,21 @@ func (w *heartbeatWriter) request(s *Session, path string, created bool) *call {
 
 // guarded calls what may call user code: an ACL provider or a retry policy. Its panic must not
 // end the goroutine of a session.
-func (w *heartbeatWriter) guarded(fn func() error) (err error) {
+func (f *Framework) guarded(fn func() error) (err error) {
 	if p := usercode.Apart(func() { err = fn() }); p != nil {
-		w.cfg.Logger.Error("user code of a request in the background panicked", "panic", p.Value, "stack", p.Stack)
+		f.cfg.Logger.Error("user code of a request in the background panicked", "panic", p.Value, "stack", p.Stack)
 		return p
 	}
 	return err
 }
 
-func (w *heartbeatWriter) hasLeader() bool {
+// hasLeader asks the server whether there are others, from which it can be cut off.
+func (f *Framework) hasLeader() bool {
 	var data []byte
-	err := w.guarded(func() (err error) {
-		data, err = w.base.Config(w.ctx)
+	err := f.guarded(func() (err error) {
+		data, err = f.Config(f.ctx)
 		return err
 	})
 	// Servers before ZooKeeper 3.5 do not say.
 	return isReply(err, ErrNoNode) || isReply(err, ErrNoAuth) || bytes.Contains(data, []byte("server."))
-}
-
-func (w *heartbeatWriter) remove(ctx context.Context, path string) {
-	// Refused only when the client is closed: then the znode goes with the session.
-	_ = w.base.Delete(ctx, path, InBackground())
 }

@@ -39,7 +39,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ensemble = newEnsemble(&f.cfg)
 	f.guardian = newGuardian(&f.cfg)
 	f.conduit = conduit.New(f.conduitConfig())
-	f.tracker = newTracker(&f.cfg, f.conduit, f.heartbeats())
+	f.tracker = newTracker(f)
 	f.noContainers.Store(cfg.noContainers)
 	f.watches = watching.New(f.watchingConfig())
 	f.janitor = janitor.New(f.janitorConfig())
@@ -58,7 +58,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 // client before Start.
 func (f *Framework) conduitConfig() conduit.Config {
 	cfg := f.cfg.Config
-	cfg.Ensemble, cfg.Rank = f.ensemble.list, f.ensemble.ranks.rankOf()
+	cfg.Ensemble, cfg.Rank = f.ensemble.list, f.ensemble.rankOf()
 	cfg.Events, cfg.Failed = (*events)(f), (*events)(f).attemptFailed
 	cfg.Plain, cfg.Ended = f.cfg.tls == nil, f.ctx.Done()
 	if f.guardian != nil {
@@ -141,7 +141,7 @@ func (f *Framework) Start() error {
 	if f.cfg.tracksEnsemble {
 		f.background.start(f.trackEnsemble)
 	}
-	if f.cfg.rank != nil {
+	if f.cfg.Rank != nil {
 		f.background.start(f.moveBack)
 	}
 	if f.guardian != nil {

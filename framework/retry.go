@@ -109,17 +109,19 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 	// A surrounding call that is bound to another session has ended with it.
 	if outer := scope.boundTo(); p.session != nil && p.session != outer && outer.over() == nil {
 		// Also for the calls that an attempt makes, such as the calls for parents.
-		ctx, scope = r.inSession(ctx, scope, p.session, false)
+		ctx, scope = r.within(ctx, scope)
+		scope.session, scope.byPolicy = p.session, false
 	}
 	if p.history != 0 {
-		ctx, scope = r.inHistory(ctx, scope, p.history)
+		ctx, scope = r.within(ctx, scope)
+		scope.history = scope.boundHistory(p.history)
 	}
 	// A policy that does not retry in another session binds the call to the current one.
 	binds := scope.boundTo() == nil && !policy.AllowRetry(ErrSessionExpired, true)
 	for tries := 1; ; tries++ {
 		if _, s := r.tracker.current(); binds && s != nil && s.Err() == nil {
-			ctx, scope = r.inSession(ctx, scope, s, true) //nolint:fatcontext // once at most
-			binds = false
+			ctx, scope = r.within(ctx, scope) //nolint:fatcontext // once at most
+			scope.session, scope.byPolicy, binds = s, true, false
 		}
 		if tries > 1 {
 			measured.retry(ctx, tries)
@@ -270,23 +272,13 @@ func (s *scope) boundHistory(own int64) int64 {
 	}
 }
 
-// inHistory returns a context whose calls run in one history only.
-func (r *requests) inHistory(ctx context.Context, parent *scope, history int64) (context.Context, *scope) {
-	bound := &scopedContext{Context: ctx, key: scopeKey{r}}
-	if parent != nil {
-		bound.scope = *parent
+// within returns a context with a scope of its own, which begins as the outer one.
+func (r *requests) within(ctx context.Context, outer *scope) (context.Context, *scope) {
+	inner := &scopedContext{Context: ctx, key: scopeKey{r}}
+	if outer != nil {
+		inner.scope = *outer
 	}
-	bound.scope.history = parent.boundHistory(history)
-	return bound, &bound.scope
-}
-
-// inSession returns a context whose calls run in one session only.
-func (r *requests) inSession(ctx context.Context, parent *scope, session *Session, byPolicy bool) (context.Context, *scope) {
-	bound := &scopedContext{Context: ctx, key: scopeKey{r}, scope: scope{session: session, byPolicy: byPolicy}}
-	if parent != nil {
-		bound.scope.budget, bound.scope.over, bound.scope.history = parent.budget, parent.over, parent.history
-	}
-	return bound, &bound.scope
+	return inner, &inner.scope
 }
 
 // scopedContext is a context with a scope. It does what context.WithValue does, in one piece
@@ -325,11 +317,9 @@ func (r *requests) withBudget(ctx context.Context, policy retry.Policy) (context
 		}
 		policy = r.cfg.retry
 	}
-	loop := &scopedContext{Context: ctx, key: scopeKey{r}, scope: scope{budget: retry.NewBudget(policy), over: new(atomic.Bool)}}
-	if outer != nil {
-		loop.scope.session, loop.scope.byPolicy, loop.scope.history = outer.session, outer.byPolicy, outer.history
-	}
-	return loop, func() { loop.scope.over.Store(true) }
+	ctx, loop := r.within(ctx, outer)
+	loop.budget, loop.over = retry.NewBudget(policy), new(atomic.Bool)
+	return ctx, func() { loop.over.Store(true) }
 }
 
 // policyFor returns the policy of a call: its own, its scope's budget, or the client's.

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
-	"sync"
 	"time"
 )
 
@@ -30,7 +29,7 @@ import (
 // rank is called once for each server when the client hears of it, and must not use the client.
 // Default: all servers have the same rank, and the client does not move by itself.
 func WithServerOrder(rank func(server string) int) Option {
-	return option("WithServerOrder", rank != nil, func(c *config) { c.rank = rank },
+	return option("WithServerOrder", rank != nil, func(c *config) { c.Rank = rank },
 		"function nil, expected the rank of a server")
 }
 
@@ -39,59 +38,47 @@ const (
 	maxReturnPause = 16 * time.Minute
 )
 
-// ranks knows the order of the servers. It is nil without [WithServerOrder].
-type ranks struct {
-	rank func(server string) int
-
-	mu sync.Mutex
-	of map[string]int
-}
-
-func newRanks(cfg *config) *ranks {
-	if cfg.rank == nil {
-		return nil
-	}
-	r := &ranks{rank: cfg.rank, of: make(map[string]int)}
-	r.learn(cfg.Servers, func(call func()) { call() })
-	return r
-}
-
-// learn asks for the ranks of servers that are new. A function that panics leaves them last.
-func (r *ranks) learn(servers []string, guard func(func())) {
-	if r == nil {
-		return
-	}
+// learnRanks asks for the ranks of servers that are new. A function that panics leaves them last.
+func (e *ensemble) learnRanks(servers []string, guard func(func())) {
 	for _, server := range servers {
-		if r.isKnown(server) {
+		if e.order == nil || e.isRanked(server) {
 			continue
 		}
 		guard(func() {
-			rank := r.rank(server)
-			r.mu.Lock()
-			defer r.mu.Unlock()
-			r.of[server] = rank
+			rank := e.order(server)
+			e.mu.Lock()
+			defer e.mu.Unlock()
+			e.ranks[server] = rank
 		})
 	}
 }
 
-// isKnown reports whether the rank of a server was asked for. From now on it was.
-func (r *ranks) isKnown(server string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	_, known := r.of[server]
+// isRanked reports whether the rank of a server was asked for. From now on it was.
+func (e *ensemble) isRanked(server string) bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	_, known := e.ranks[server]
 	if !known {
-		r.of[server] = math.MaxInt
+		e.ranks[server] = math.MaxInt
 	}
 	return known
 }
 
-func (r *ranks) get(server string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if rank, known := r.of[server]; known {
+func (e *ensemble) rank(server string) int {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if rank, known := e.ranks[server]; known {
 		return rank
 	}
 	return math.MaxInt
+}
+
+// rankOf returns the function that orders the servers of the conduit, or nil.
+func (e *ensemble) rankOf() func(string) int {
+	if e.order == nil {
+		return nil
+	}
+	return e.rank
 }
 
 // moveBack moves the connection to a server of a lower rank once one serves again.
@@ -127,19 +114,11 @@ var errMoves = errors.New("a server that is preferred serves again")
 
 // better returns a server of the lowest rank that serves, if that is lower than the given one's, or "".
 func (f *Framework) better(than string) (server string) {
-	lowest := f.ensemble.ranks.get(than)
+	lowest := f.ensemble.rank(than)
 	for _, s := range f.ensemble.current() {
-		if rank := f.ensemble.ranks.get(s); rank < lowest && f.conduit.Serves(f.ctx, s) {
+		if rank := f.ensemble.rank(s); rank < lowest && f.conduit.Serves(f.ctx, s) {
 			server, lowest = s, rank
 		}
 	}
 	return server
-}
-
-// rankOf returns the function that orders the servers of the conduit, or nil.
-func (r *ranks) rankOf() func(string) int {
-	if r == nil {
-		return nil
-	}
-	return r.get
 }

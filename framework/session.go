@@ -36,12 +36,12 @@ type Session struct {
 	timeout atomic.Int64           // nanoseconds; a reconnect may negotiate another
 	linked  atomic.Pointer[linked] // changed by the tracker only
 
-	heart *heartbeat
+	heart heartbeat
 
 	standard atomic.Int64 // holds under StandardErrorPolicy, of a client that may move
 
-	timing *config     // nil in tests
-	timed  atomic.Bool // timing does not fit, and the server was asked whether that matters
+	f     *Framework  // the client, not a view
+	timed atomic.Bool // the timeout does not fit, and the server was asked whether that matters
 }
 
 // beforeAnySession is the context of a hold before there is a session.
@@ -57,8 +57,9 @@ type linked struct {
 	end context.CancelCauseFunc
 }
 
-func newSession(h conduit.Handshake, clock *conduit.Conduit) *Session {
-	s := &Session{id: h.SessionID, password: h.Password, clock: clock}
+func newSession(h conduit.Handshake, f *Framework) *Session {
+	s := &Session{id: h.SessionID, password: h.Password, clock: f.conduit, f: f}
+	s.heart.s = s
 	s.alive, s.endAlive = context.WithCancelCause(context.Background())
 	s.unlost, s.lose = context.WithCancelCause(context.Background())
 	s.resume(h.Timeout)
@@ -201,21 +202,21 @@ var hasWarned atomic.Bool
 // warnOfTiming logs a warning if the timeout is too short for the policy, at the first hold of a
 // session, once for each process. A standalone server cannot be cut off from a leader.
 func (s *Session) warnOfTiming(policy ErrorPolicy) {
-	if s.timing == nil || hasWarned.Load() {
+	if hasWarned.Load() {
 		return
 	}
-	granted, expected := s.Timeout(), s.timing.safeTimeout()
+	granted, expected := s.Timeout(), s.f.cfg.safeTimeout()
 	if policy == QuorumErrorPolicy {
-		expected = 4 * s.timing.Tick
+		expected = 4 * s.f.cfg.Tick
 	}
 	if policy == SessionErrorPolicy || granted >= expected || s.timed.Swap(true) {
 		return
 	}
-	s.heart.beats.start(func() {
-		if !s.heart.beats.hasLeader() || hasWarned.Swap(true) {
+	s.f.background.start(func() {
+		if !s.f.hasLeader() || hasWarned.Swap(true) {
 			return
 		}
-		log := s.timing.Logger.With("timeout", granted, "expected", expected, "policy", policy.String(),
+		log := s.f.cfg.Logger.With("timeout", granted, "expected", expected, "policy", policy.String(),
 			"remedy", "a longer WithSessionTimeout, or WithServerTiming if the servers' timing is not the usual one")
 		if policy == QuorumErrorPolicy {
 			log.Warn("The session timeout is short for the error policy. Holds may end while all servers are healthy.")

@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -47,7 +45,7 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 		return nil, nil, fmt.Errorf("framework: hold: %w: there has been no session yet", ErrNotConnected)
 	}
 	s.warnOfTiming(policy)
-	if policy == StandardErrorPolicy && s.timing != nil && s.timing.rank != nil {
+	if policy == StandardErrorPolicy && s.f.cfg.Rank != nil {
 		s.standard.Add(1)
 		return s.Context(policy), sync.OnceFunc(func() { s.standard.Add(-1) }), nil
 	}
@@ -69,30 +67,9 @@ func (s *Session) HoldDeadline(policy ErrorPolicy) time.Time {
 	return s.Deadline()
 }
 
-// heartbeats writes the znodes of heartbeats. Every acknowledged write confirms the session.
-type heartbeats interface {
-	// start runs a function on a goroutine that ends with the client, or returns false when
-	// the client is closed.
-	start(run func()) bool
-
-	// write writes to the znode, which it creates if created is false, in this session only.
-	// The znode may be the first one below the client's root.
-	write(ctx context.Context, s *Session, path string, created bool) error
-
-	// hasLeader asks the server whether there are others, from which it can be cut off.
-	hasLeader() bool
-
-	// remove deletes the znode in the background.
-	remove(ctx context.Context, path string)
-}
-
-// heartbeat confirms a session while something is held on it.
+// heartbeat confirms a session while something is held on it, by writes to a znode. Every acknowledged write counts.
 type heartbeat struct {
-	s     *Session
-	beats heartbeats
-	runs  *atomic.Int64 // of the client: a late deletion must not find a znode of the next run
-	tick  time.Duration
-	log   *slog.Logger
+	s *Session
 
 	mu    sync.Mutex
 	holds int
@@ -111,10 +88,6 @@ type heartbeatRun struct {
 	ready chan struct{} // closed when the deadline is known, or err is
 	err   error         // why there can be no heartbeat
 	first time.Time     // when the first heartbeat since the last failure was written
-}
-
-func newHeartbeat(s *Session, beats heartbeats, runs *atomic.Int64, tick time.Duration, log *slog.Logger) *heartbeat {
-	return &heartbeat{s: s, beats: beats, runs: runs, tick: tick, log: log}
 }
 
 // context returns the context of the current run, or one that has ended.
@@ -166,7 +139,7 @@ func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 // quarter of the timeout apart, up to a quarter of the timeout earlier. So a timeout below
 // 4/3 ticks has passed by then.
 func (h *heartbeat) confirmable() error {
-	tick, timeout := h.tick, h.s.Timeout()
+	tick, timeout := h.s.f.cfg.Tick, h.s.Timeout()
 	if 3*timeout < 4*tick {
 		return fmt.Errorf("%w: a session timeout of %v cannot be confirmed under QuorumErrorPolicy with a tickTime of %v, "+
 			"expected a timeout of %v or more, or the tickTime of the servers in WithServerTiming", ErrInvalidOption, timeout, tick, 4*tick)
@@ -189,13 +162,13 @@ func (h *heartbeat) join() *heartbeatRun {
 	}
 	t := &heartbeatRun{
 		h: h, ready: make(chan struct{}),
-		path: fmt.Sprintf("/%s%x_%d", heartbeatPrefix, uint64(h.s.id), h.runs.Add(1)),
+		path: fmt.Sprintf("/%s%x_%d", heartbeatPrefix, uint64(h.s.id), h.s.f.heartbeats.Add(1)),
 	}
 	t.ctx, t.end = context.WithCancelCause(h.s.alive)
 	t.timer = time.AfterFunc(time.Hour, t.watchDeadline)
 	t.timer.Stop() // until there is a deadline
 	h.run, h.holds = t, 1
-	if !h.beats.start(t.run) {
+	if !h.s.f.background.start(t.run) {
 		t.end(&LostError{Reason: ReasonClosed})
 	}
 	return t
@@ -229,11 +202,12 @@ func (t *heartbeatRun) run() {
 		}
 		if err != nil {
 			t.first = time.Time{}
-			t.h.log.Debug("heartbeat not written", "error", err)
+			t.h.s.f.cfg.Logger.Debug("heartbeat not written", "error", err)
 		}
 		t.pause(err == nil)
 	}
-	t.h.beats.remove(context.WithoutCancel(t.ctx), t.path)
+	// Refused only when the client is closed: then the znode goes with the session.
+	_ = t.h.s.f.Delete(context.WithoutCancel(t.ctx), t.path, InBackground())
 }
 
 // hopeless reports whether a first heartbeat has failed for a reason that stays, for
@@ -246,7 +220,7 @@ func (t *heartbeatRun) hopeless(err error) bool {
 // beat writes one heartbeat. When it confirms the first deadline, it sets the timer to end
 // the run there, and lets the waiting holders continue.
 func (t *heartbeatRun) beat(created *bool) error {
-	err := t.h.beats.write(t.ctx, t.h.s, t.path, *created)
+	err := t.h.s.f.writeHeartbeat(t.ctx, t.h.s, t.path, *created)
 	switch {
 	case isReply(err, ErrNodeExists): // an earlier try did it
 		*created = true
@@ -290,7 +264,7 @@ func (t *heartbeatRun) pause(written bool) {
 	case !written:
 		wait = min(wait, heartbeatMinPause)
 	case !t.isReady():
-		wait = min(wait, t.h.tick)
+		wait = min(wait, t.h.s.f.cfg.Tick)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

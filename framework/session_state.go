@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -22,12 +21,10 @@ import (
 // clock decides whether the deadline has moved since. So a client that reaches no server
 // still notices the loss in time.
 type tracker struct {
-	cfg       *config
+	f         *Framework
 	log       *slog.Logger
 	listeners *listen.Set[ConnectionState]
 	clock     *conduit.Conduit
-	beats     heartbeats
-	beatRuns  atomic.Int64 // of heartbeats, in all sessions
 
 	mu            sync.Mutex
 	state         ConnectionState
@@ -43,11 +40,11 @@ type tracker struct {
 	timer         *time.Timer   // runs to the deadline of session
 }
 
-func newTracker(cfg *config, clock *conduit.Conduit, beats heartbeats) *tracker {
+func newTracker(f *Framework) *tracker {
 	return &tracker{
-		cfg: cfg, log: cfg.Logger, clock: clock, beats: beats, connected: make(chan struct{}),
+		f: f, log: f.cfg.Logger, clock: f.conduit, connected: make(chan struct{}),
 		listeners: listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
-			cfg.Logger.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
+			f.cfg.Logger.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
 		})),
 	}
 }
@@ -64,9 +61,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	// A session that this client gave up is a new one, even if the server has kept it.
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
-		t.session = newSession(h, t.clock)
-		t.session.timing = t.cfg
-		t.session.heart = newHeartbeat(t.session, t.beats, &t.beatRuns, t.cfg.Tick, t.log)
+		t.session = newSession(h, t.f)
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)
