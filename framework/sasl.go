@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"regexp"
 	"runtime"
 	"strings"
 	"unicode"
@@ -300,10 +301,8 @@ type digestChallenge struct {
 	utf8         bool
 }
 
-// directives are the names and values of a challenge, in order.
-type directives []directive
-
-type directive struct{ name, value string }
+// directives are the values in a challenge, by their names in lower case.
+type directives map[string][]string
 
 // challenge checks the digest-challenge by section 2.1.1.
 func (d directives) challenge() (c digestChallenge, err error) {
@@ -320,15 +319,15 @@ func (d directives) challenge() (c digestChallenge, err error) {
 	if algorithm != "md5-sess" {
 		return c, malformedChallenge("another algorithm than md5-sess")
 	}
-	if qops := d.all("qop"); len(qops) > 1 || len(qops) == 1 && !hasToken(qops[0], "auth") {
+	if qops := d["qop"]; len(qops) > 1 || len(qops) == 1 && !hasToken(qops[0], "auth") {
 		return c, fmt.Errorf("%w: the server does not offer qop=auth", ErrAuthFailed)
 	}
-	charsets := d.all("charset")
+	charsets := d["charset"]
 	if len(charsets) > 1 || len(charsets) == 1 && !strings.EqualFold(charsets[0], "utf-8") {
 		return c, malformedChallenge("another charset than utf-8")
 	}
 	c.utf8 = len(charsets) == 1
-	if realms := d.all("realm"); len(realms) > 0 {
+	if realms := d["realm"]; len(realms) > 0 {
 		c.realm = realms[0] // ZooKeeper has one
 	}
 	return c, nil
@@ -343,17 +342,8 @@ func hasToken(list, token string) bool {
 	return false
 }
 
-func (d directives) all(name string) (values []string) {
-	for _, directive := range d {
-		if directive.name == name {
-			values = append(values, directive.value)
-		}
-	}
-	return values
-}
-
 func (d directives) one(name string) (string, error) {
-	values := d.all(name)
+	values := d[name]
 	if len(values) != 1 {
 		return "", malformedChallenge(fmt.Sprintf("%d times %s, expected once", len(values), name))
 	}
@@ -365,53 +355,27 @@ func malformedChallenge(what string) error {
 	return fmt.Errorf("malformed DIGEST-MD5 challenge: %s", what)
 }
 
-// parseDirectives reads a comma-separated list of name=value and name="value".
+// directive matches the next name=value or name="value" of a comma-separated list, up to the comma.
+var directive = regexp.MustCompile(`(?s)^([^=",\s]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"\s*(?:,|$)|([^",][^,]*)?(?:,|$))`)
+
+var escaped = regexp.MustCompile(`(?s)\\(.)`)
+
+// parseDirectives reads a challenge.
 func parseDirectives(challenge []byte) (directives, error) {
 	if len(challenge) > maxDigestChallenge {
 		return nil, malformedChallenge(fmt.Sprintf("%d bytes, at most %d are accepted", len(challenge), maxDigestChallenge))
 	}
-	var list directives
+	found := make(directives)
 	for rest := string(challenge); ; {
-		rest = strings.TrimLeft(rest, " \t\r\n,")
-		if rest == "" {
-			return list, nil
+		if rest = strings.TrimLeft(rest, " \t\r\n,"); rest == "" {
+			return found, nil
 		}
-		name, after, found := strings.Cut(rest, "=")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if !found || name == "" || strings.ContainsAny(name, "\", \t") {
-			return nil, malformedChallenge("a directive without a name or a value")
+		parts := directive.FindStringSubmatch(rest)
+		if parts == nil {
+			return nil, malformedChallenge("a directive without a name or a value, a quoted value without an end, or something behind one")
 		}
-		value, after, err := parseValue(strings.TrimLeft(after, " \t\r\n"))
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, directive{name, value})
-		rest = after
+		name := strings.ToLower(parts[1])
+		found[name] = append(found[name], escaped.ReplaceAllString(parts[2], "$1")+strings.TrimSpace(parts[3]))
+		rest = rest[len(parts[0]):]
 	}
-}
-
-// parseValue reads a token or a quoted string, and returns what follows it up to the next comma.
-func parseValue(s string) (value, rest string, err error) {
-	if !strings.HasPrefix(s, `"`) {
-		value, rest, _ = strings.Cut(s, ",")
-		return strings.TrimSpace(value), rest, nil
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			if i++; i < len(s) {
-				b.WriteByte(s[i])
-			}
-		case '"':
-			rest = strings.TrimLeft(s[i+1:], " \t\r\n")
-			if rest != "" && rest[0] != ',' {
-				return "", "", malformedChallenge("something between a quoted value and the next directive")
-			}
-			return b.String(), rest, nil
-		default:
-			b.WriteByte(s[i])
-		}
-	}
-	return "", "", malformedChallenge("a quoted value without an end")
 }

@@ -71,7 +71,7 @@ func TestSASLDigestBadDigestChallenges(t *testing.T) {
 		`nonce=a,algorithm=md5-sess,qop="auth-int"`: "qop=auth",
 		`nonce="a`:                           "without an end",
 		`nonce="a\`:                          "without an end",
-		`nonce="a"b,algorithm=md5-sess`:      "between a quoted value",
+		`nonce="a"b,algorithm=md5-sess`:      "something behind one",
 		`nonce`:                              "without a name or a value",
 		`="a"`:                               "without a name or a value",
 		"nonce=" + strings.Repeat("a", 2048): "at most 2048",
