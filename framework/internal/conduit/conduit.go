@@ -131,10 +131,8 @@ type Conduit struct {
 	clock      *clock
 	lease      leaseClock
 	seen       seen
-	connector  connector
 	versions   versions
 	ephemerals ephemerals
-	writers    writerSearch
 	handshake  atomic.Pointer[Handshake] // of the newest connection
 
 	zk       *zk.Conn // set by Start
@@ -172,14 +170,7 @@ func New(cfg Config) *Conduit {
 		cfg: cfg, clock: newClock(suspended, cfg.Events.Resumed),
 		hosts: hosts{ask: cfg.Ensemble, rank: cfg.Rank}, authenticating: make(chan struct{}, 1),
 	}
-	c.connector = connector{
-		dial: cfg.Dial, lookup: cfg.Lookup, limit: cfg.ConnectTimeout,
-		hosts: &c.hosts, lease: &c.lease, clock: c.clock,
-	}
 	c.auths.Store(&c.cfg.Auth)
-	question := min(cfg.ConnectTimeout, cfg.SessionTimeout/patienceShare)
-	c.versions = versions{dial: cfg.Dial, limit: question}
-	c.writers = writerSearch{dial: cfg.Dial, hosts: &c.hosts, limit: question}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -401,9 +392,7 @@ func (c *Conduit) Cut(why error) {
 
 // Serves asks a server whether it serves clients. One that must not answer counts as serving.
 func (c *Conduit) Serves(ctx context.Context, server string) bool {
-	ctx, cancel := context.WithTimeout(ctx, c.versions.limit)
-	defer cancel()
-	answer, err := askFourLetterWord(ctx, c.cfg.Dial, server, "srvr")
+	answer, err := c.ask(ctx, target{server: server}, "srvr")
 	return err == nil && answer != "" && !strings.Contains(answer, "not currently serving")
 }
 
@@ -439,7 +428,7 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 			c.inherited.Store(c.cfg.Inherit(c.ctx))
 		}
 	})
-	socket, to, by, err := c.connector.connect(c.ctx, network, address)
+	socket, to, by, err := c.connect(c.ctx, network, address)
 	if err != nil {
 		err = fmt.Errorf("dial %s: %w", address, err)
 		c.dialFailed(to, err)

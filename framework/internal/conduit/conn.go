@@ -245,7 +245,7 @@ func (c *conn) Close() error {
 // leaveForWriter ends the connection to a read-only server once another server takes
 // writes. If this server regains a quorum, it ends the connection itself.
 func (c *conn) leaveForWriter() {
-	if server, found := c.owner.writers.seek(c.owner.ctx, c.ctx.Done(), c.to); found {
+	if server, found := c.owner.seekWriter(c.ctx.Done(), c.to); found {
 		c.owner.hosts.prefer(server)
 		c.fail(errors.New("found a server that takes writes: " + server.String()))
 	}

@@ -21,29 +21,15 @@ const attemptShare = 3
 // minAddressAttempt is the time that each of several addresses of a name gets.
 const minAddressAttempt = 2 * time.Second
 
-// dialer makes a connection to an address.
-type dialer func(ctx context.Context, network, address string) (net.Conn, error)
-
-// connector makes the sockets of connections.
-type connector struct {
-	dial   dialer
-	lookup func(ctx context.Context, host string) ([]string, error) // nil if dial does it; see Address
-	limit  time.Duration                                            // of one attempt
-
-	hosts *hosts
-	lease *leaseClock
-	clock *clock
-}
-
 // connect looks the server up, unless the dialer does, and connects to one of its
 // addresses. It returns which, and the time by which the handshake must be done.
-func (c *connector) connect(ctx context.Context, network, server string) (socket net.Conn, to target, by time.Time, err error) {
+func (c *Conduit) connect(ctx context.Context, network, server string) (socket net.Conn, to target, by time.Time, err error) {
 	ctx, cancel := context.WithTimeout(ctx, c.attemptLimit())
 	defer cancel()
 	c.hosts.attempt(cancel)
 	defer c.hosts.attempt(nil)
 	to = c.hosts.current()
-	if to.server == server && to.address == "" && c.lookup != nil {
+	if to.server == server && to.address == "" && c.cfg.Lookup != nil {
 		if to, err = c.lookUp(ctx, server); err != nil {
 			return nil, to, by, err
 		}
@@ -53,16 +39,16 @@ func (c *connector) connect(ctx context.Context, network, server string) (socket
 	ctx, done := context.WithTimeout(to.within(ctx), c.attemptLimit())
 	defer done()
 	by, _ = ctx.Deadline() // not after the deadline of the whole attempt
-	socket, err = c.dial(ctx, network, server)
+	socket, err = c.cfg.Dial(ctx, network, server)
 	return socket, target{server, to.address}, by, err
 }
 
-func (c *connector) lookUp(ctx context.Context, server string) (target, error) {
+func (c *Conduit) lookUp(ctx context.Context, server string) (target, error) {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {
 		return target{}, err
 	}
-	found, err := c.lookup(ctx, host)
+	found, err := c.cfg.Lookup(ctx, host)
 	if err != nil {
 		return target{}, err
 	}
@@ -95,25 +81,27 @@ func Address(ctx context.Context) string {
 // server cannot use it up while other servers are healthy. The server of the last connection
 // comes last and gets the time that is left. It may have fallen silent. Then a third of the
 // session's time is left for all servers.
-func (c *connector) attemptLimit() time.Duration {
+func (c *Conduit) attemptLimit() time.Duration {
 	left, granted := c.lease.left(c.clock.now())
 	if left == 0 {
 		// There is nothing to lose by waiting, but one of several addresses may be dead.
-		return max(c.limit/time.Duration(c.hosts.addressesLeft()), min(c.limit, minAddressAttempt))
+		return max(c.cfg.ConnectTimeout/time.Duration(c.hosts.addressesLeft()), min(c.cfg.ConnectTimeout, minAddressAttempt))
 	}
 	share := left / time.Duration(c.hosts.untried())
 	// A single address may belong to several servers.
 	share = min(share, granted/attemptShare)
-	return min(c.limit, max(share, minAttempt))
+	return min(c.cfg.ConnectTimeout, max(share, minAttempt))
 }
 
 // maxAnswer bounds how much of the answer to a four-letter word is read.
 const maxAnswer = 4 << 10
 
-// askFourLetterWord sends a four-letter word to a server, over a separate connection, and
-// returns the beginning of the answer.
-func askFourLetterWord(ctx context.Context, dial dialer, server, word string) (string, error) {
-	socket, err := dial(ctx, "tcp", server)
+// ask sends a four-letter word to a server, over a separate connection, and returns the
+// beginning of the answer.
+func (c *Conduit) ask(ctx context.Context, t target, word string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.within(ctx), min(c.cfg.ConnectTimeout, c.cfg.SessionTimeout/patienceShare))
+	defer cancel()
+	socket, err := c.cfg.Dial(ctx, "tcp", t.server)
 	if err != nil {
 		return "", err
 	}

@@ -323,10 +323,11 @@ func TestJoinedWhatBecomesOfASharedRequestBecomesOfEachRead(t *testing.T) {
 func TestJoinedVersionIsAskedForWhenItMatters(t *testing.T) {
 	c := newLine(t, "")
 	asked := make(chan string, 10)
-	c.owner.versions = versions{limit: time.Minute, dial: func(_ context.Context, _, address string) (net.Conn, error) {
+	c.owner.cfg.ConnectTimeout, c.owner.cfg.SessionTimeout = time.Minute, time.Hour
+	c.owner.cfg.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
 		asked <- address
 		return nil, io.EOF
-	}}
+	}
 	for range askFrom / 2 {
 		require.Empty(t, asked)
 		c.ask(t, "a", "b")

@@ -3,7 +3,6 @@
 package conduit
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -47,16 +46,9 @@ func withReadOnly(frame []byte) []byte {
 	return frame
 }
 
-// writerSearch looks for a server that takes writes.
-type writerSearch struct {
-	dial  dialer
-	hosts *hosts
-	limit time.Duration // of one question
-}
-
-// seek returns a server that takes writes and is not the given one. It asks all servers in turn,
+// seekWriter returns a server that takes writes and is not the given one. It asks all servers in turn,
 // with growing pauses, and returns false once done is closed.
-func (s *writerSearch) seek(ctx context.Context, done <-chan struct{}, from target) (server target, found bool) {
+func (c *Conduit) seekWriter(done <-chan struct{}, from target) (server target, found bool) {
 	for pause := seekMinPause; ; pause = min(2*pause, seekMaxPause) {
 		timer := time.NewTimer(pause)
 		select {
@@ -65,18 +57,13 @@ func (s *writerSearch) seek(ctx context.Context, done <-chan struct{}, from targ
 			timer.Stop()
 			return target{}, false
 		}
-		for server := range s.hosts.all() {
-			if server != from && s.takesWrites(ctx, server) {
+		for server := range c.hosts.all() {
+			if server == from {
+				continue
+			}
+			if answer, err := c.ask(c.ctx, server, "isro"); err == nil && strings.TrimSpace(answer) == "rw" {
 				return server, true
 			}
 		}
 	}
-}
-
-// takesWrites asks a server with the four-letter word isro.
-func (s *writerSearch) takesWrites(ctx context.Context, t target) bool {
-	ctx, cancel := context.WithTimeout(t.within(ctx), s.limit)
-	defer cancel()
-	answer, err := askFourLetterWord(ctx, s.dial, t.server, "isro")
-	return err == nil && strings.TrimSpace(answer) == "rw"
 }

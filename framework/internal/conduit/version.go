@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 )
@@ -93,9 +92,6 @@ var kinds = map[int32]kind{
 
 // versions knows which servers have refused which requests.
 type versions struct {
-	dial  dialer
-	limit time.Duration // of one question
-
 	mu      sync.Mutex
 	hungUp  map[request]int    // how many times in a row
 	refused map[request]string // the version that the server reported then
@@ -304,27 +300,27 @@ func (c *conn) askVersion() {
 }
 
 func (c *conn) findVersion() {
-	ctx, cancel := context.WithTimeout(c.to.within(c.owner.ctx), c.owner.versions.limit)
+	ctx, cancel := context.WithCancel(c.owner.ctx)
 	defer cancel()
 	stop := context.AfterFunc(c.ctx, cancel)
 	defer stop()
-	said, other := c.owner.versions.ask(ctx, c.to.server)
+	answer, err := c.owner.ask(ctx, c.to, "srvr")
 	if c.hasEnded() {
 		return // that there was no answer says nothing
+	}
+	version, other := unknownVersion, ""
+	if err == nil {
+		version, other = parseAnswer(answer)
 	}
 	if other != "" {
 		c.version.other.Store(&other)
 	}
-	c.version.known.Store(&said)
+	c.version.known.Store(&version)
 	close(c.version.found)
 }
 
-// ask returns the version of a ZooKeeper, or an unknown one and what else the server says that it is.
-func (v *versions) ask(ctx context.Context, server string) (version, other string) {
-	answer, err := askFourLetterWord(ctx, v.dial, server, "srvr")
-	if err != nil {
-		return unknownVersion, ""
-	}
+// parseAnswer returns the version of a ZooKeeper, or an unknown one and what else the server says that it is.
+func parseAnswer(answer string) (version, other string) {
 	line, _, _ := strings.Cut(answer, "\n")
 	product, text, found := strings.Cut(line, " version: ")
 	if !found || strings.EqualFold(product, "zookeeper") {
