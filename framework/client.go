@@ -178,19 +178,17 @@ func (f *Framework) UsingNamespace(namespace string, opts ...Option) (*Framework
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}
 	view := &Framework{f.client, f.cfg.root + chroot(path), f.base.compressed}
-	if err := applyAll(opts, func(o Option) error { return view.apply(o) }); err != nil {
+	err := applyAll(opts, func(o Option) error {
+		if o.name() != nameOfCompression {
+			return fmt.Errorf("%s is an option of clients, expected one of views: WithCompression", o.name())
+		}
+		view.compressed = true
+		return nil
+	})
+	if err != nil {
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}
 	return view, nil
-}
-
-// apply sets what an option says of a view.
-func (f *Framework) apply(o Option) error {
-	if ofViews, ok := o.(interface{ applyView(compressed *bool) }); ok {
-		ofViews.applyView(&f.compressed)
-		return nil
-	}
-	return fmt.Errorf("%s is an option of clients, expected one of views: WithCompression", o.name())
 }
 
 // WithoutNamespace returns the client that a view was made from, or f itself if it is not

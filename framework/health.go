@@ -38,7 +38,7 @@ type Health struct {
 // Health returns the client's condition at once. It asks no server.
 func (f *Framework) Health() Health {
 	state, session := f.tracker.current()
-	h := Health{State: state, Session: session, Err: f.usable(), Identities: f.tracker.knownIdentities()}
+	h := Health{State: state, Session: session, Err: f.usable(), Identities: session.identities()}
 	h.PendingCleanups, h.OldestCleanup = f.janitor.Unfinished()
 	h.Sizes = f.sizes.snapshot(f.cfg.MaxRequest)
 	switch {

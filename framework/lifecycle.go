@@ -221,9 +221,9 @@ func (e *events) Connected(h conduit.Handshake) {
 	e.watches.OnConnected()
 	e.tracker.onConnected(h)
 	e.ensemble.onConnected(h.Server)
-	if f := e.base; e.cfg.SASL != nil {
-		connection := e.tracker.connectionNumber() // no other connection begins before this returns
-		f.background.start(func() { f.learnIdentities(connection) })
+	if f, session := e.base, e.base.Session(); e.cfg.SASL != nil && session != nil {
+		l := session.linked.Load() // no other connection begins before this returns
+		f.background.start(func() { f.learnIdentities(l) })
 	}
 }
 
@@ -263,9 +263,8 @@ func (f *Framework) awaitAccess(ctx context.Context) error {
 	if err := f.BlockUntilConnected(ctx); err != nil || len(f.cfg.Auth) == 0 {
 		return err // without credentials there is nothing to be refused
 	}
-	// The reply to any request, even a refusal, comes after the replies to the credentials. A server that refuses
-	// them ends its connection, and another may accept them.
-	if _, err := f.Exists(ctx, "/", WithRetry(retry.Forever(retry.MinWait))); err != nil && !errors.Is(err, ErrNoAuth) {
+	// A server that refuses them ends its connection, and another may accept them.
+	if err := f.present(ctx, WithRetry(retry.Forever(retry.MinWait))); err != nil {
 		return fmt.Errorf("framework: presenting the credentials: %w", reasonOf(err))
 	}
 	return nil

@@ -29,7 +29,6 @@ type Option interface {
 	apply(*config) error
 }
 
-// clientOption is an option of clients, not of views.
 type clientOption struct {
 	as  string
 	set func(*config) error
@@ -336,16 +335,12 @@ func WithCompressionProvider(p CompressionProvider) Option {
 // [WithCompressionProvider]. One contender, participant or item that is not compressed makes no call fail that
 // concerns others, too: locks and elections wait for such a contender, and queues leave such an item out. What ZooKeeper itself writes, such as [Framework.Config], and parents that
 // are created on the way are not compressed.
-func WithCompression() Option { return compressionOption{} }
+func WithCompression() Option {
+	return option(nameOfCompression, true, func(c *config) { c.compressed = true }, "")
+}
 
-// compressionOption is an option of clients and of views.
-type compressionOption struct{}
-
-func (compressionOption) name() string { return "WithCompression" }
-
-func (compressionOption) apply(c *config) error { c.compressed = true; return nil }
-
-func (compressionOption) applyView(compressed *bool) { *compressed = true }
+// nameOfCompression is the name of the only option that views take.
+const nameOfCompression = "WithCompression"
 
 // WithTLS encrypts every connection; the connection string must name the servers'
 // secureClientPort. The handshake is part of the attempt to connect, and bounded with it. An

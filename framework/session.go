@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -55,6 +56,8 @@ var beforeAnySession = func() context.Context {
 type linked struct {
 	ctx context.Context
 	end context.CancelCauseFunc
+
+	identities atomic.Pointer[[]Identity] // of the connection, if they are known
 }
 
 func newSession(h conduit.Handshake, f *Framework) *Session {
@@ -177,7 +180,19 @@ func (s *Session) LogValue() slog.Value { return slog.StringValue(s.String()) }
 func (s *Session) resume(timeout time.Duration) {
 	s.timeout.Store(int64(timeout))
 	ctx, end := context.WithCancelCause(s.alive)
-	s.linked.Store(&linked{ctx, end})
+	s.linked.Store(&linked{ctx: ctx, end: end})
+}
+
+// identities returns the identities of the connection, nil if they are not known, or there is no connection.
+func (s *Session) identities() []Identity {
+	if s == nil {
+		return nil
+	}
+	l := s.linked.Load()
+	if found := l.identities.Load(); found != nil && l.ctx.Err() == nil {
+		return slices.Clone(*found)
+	}
+	return nil
 }
 
 func (s *Session) suspend() { s.linked.Load().end(&LostError{Reason: ReasonSuspended}) }

@@ -32,8 +32,6 @@ type tracker struct {
 	closed        bool
 	session       *Session      // the newest, nil before the first
 	readOnly      bool          // session was opened by a read-only server
-	connection    int64         // the number of the newest
-	identities    []Identity    // of that one, if they are known
 	refusals      []string      // that were logged since the last connection
 	server        string        // of the newest connection, as host:port
 	connected     chan struct{} // closed while there is a connection
@@ -56,8 +54,6 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 		return
 	}
 	t.server, t.refusals = h.Server, nil
-	t.connection++
-	t.identities = nil
 	// A session that this client gave up is a new one, even if the server has kept it.
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
@@ -91,32 +87,9 @@ func (t *tracker) replaceSession() {
 	t.endSession(ReasonLeaseEnd)
 }
 
-func (t *tracker) connectionNumber() int64 {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.connection
-}
-
-// setIdentities stores the identities of a connection, unless there is a newer one.
-func (t *tracker) setIdentities(connection int64, found []Identity) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if connection == t.connection {
-		t.identities = found
-	}
-}
-
-// knownIdentities returns the identities of the newest connection, nil if they are not known.
-func (t *tracker) knownIdentities() []Identity {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return slices.Clone(t.identities)
-}
-
 func (t *tracker) onDisconnected(reason error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.identities = nil
 	t.holdCalls()
 	if t.closed {
 		return

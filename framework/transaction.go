@@ -21,6 +21,9 @@ type Op struct {
 	mode CreateMode // of a create
 	err  error      // of the options
 
+	as           string    // the function that has made it
+	given, takes optionSet // in a transaction
+
 	// In a transaction: the record, without its header, and the result.
 	encode func(*Framework, *wire.Encoder) error
 	decode func(*Framework, *wire.Decoder, *OpResult)
@@ -77,23 +80,14 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 		}
 		return err
 	}
+	op.as, op.given, op.takes = "CreateOp", cfg.given, ofCreateOp
 	op.encode = func(f *Framework, e *wire.Encoder) error {
-		if err := cfg.given.only(ofCreateOp, "CreateOp in a transaction"); err != nil {
-			return err
+		c := creation{f: f, cfg: cfg, path: path, target: path, data: data}
+		err := c.prepare()
+		if err == nil {
+			appendCreate(e, f.root.below(path), c.data, &c.cfg)
 		}
-		if err := f.creatable(path, cfg.mode); err != nil {
-			return err
-		}
-		full, cfg := f.root.below(path), cfg
-		if cfg.acl == nil {
-			cfg.acl = f.cfg.defaultACL(full)
-		}
-		data, err := f.stored(path, data, &cfg.common)
-		if err != nil {
-			return err
-		}
-		e.Raw(encodeCreate(full, data, &cfg))
-		return nil
+		return err
 	}
 	op.decode = func(f *Framework, d *wire.Decoder, r *OpResult) {
 		r.Path = f.root.own(d.String())
@@ -109,7 +103,7 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	cfg, err := newSetConfig(opts)
 	return Op{
-		operation: opSet, path: path, err: err,
+		operation: opSet, path: path, err: err, as: "SetDataOp", given: cfg.given, takes: ofSetDataOp,
 		alone: func(ctx context.Context, f *Framework, r *OpResult) error {
 			s := setting{f: f, path: path, data: data, cfg: cfg}
 			err := s.run(ctx, nil)
@@ -120,9 +114,6 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 			return err
 		},
 		encode: func(f *Framework, e *wire.Encoder) error {
-			if err := cfg.given.only(ofSetDataOp, "SetDataOp in a transaction"); err != nil {
-				return err
-			}
 			data, err := f.stored(path, data, &cfg.common)
 			if err != nil {
 				return err
@@ -146,21 +137,15 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 	var cfg callConfig
 	err := cfg.configureDelete(opts)
 	return Op{
-		operation: opDelete, path: path, err: err,
+		operation: opDelete, path: path, err: err, as: "DeleteOp", given: cfg.given, takes: ofDeleteOp,
 		alone: func(ctx context.Context, f *Framework, _ *OpResult) error {
 			return (&deletion{f: f, cfg: cfg}).run(ctx, path, nil)
 		},
 		encode: func(f *Framework, e *wire.Encoder) error {
-			if err := cfg.given.only(ofDeleteOp, "DeleteOp in a transaction"); err != nil {
-				return err
-			}
-			full, err := f.deletable(path)
-			if err != nil {
-				return err
-			}
-			e.String(full)
-			e.Int32(cfg.version)
-			return nil
+			d := deletion{f: f, cfg: cfg}
+			err := d.prepare(path)
+			e.Raw(d.call.body)
+			return err
 		},
 	}
 }
@@ -219,6 +204,9 @@ func (f *Framework) encodeTransaction(ops []Op) ([]byte, error) {
 		}
 		if op.err != nil {
 			return nil, op.failed(i, op.err)
+		}
+		if err := op.given.only(op.takes, op.as+" in a transaction"); err != nil {
+			return nil, op.failed(i, err)
 		}
 		e.MultiOp(op.code)
 		if err := op.encode(f, &e); err != nil {

@@ -218,9 +218,9 @@ func whoCall(found *[]Identity) *call {
 
 // learnIdentities asks for the identities of a new connection, for [Framework.Health]. That they are not known is no
 // failure: the server may be too old, or the connection has ended.
-func (f *Framework) learnIdentities(connection int64) {
+func (f *Framework) learnIdentities(l *linked) {
 	var found []Identity
-	if err := f.exchange(f.ctx, whoCall(&found)); err == nil {
-		f.tracker.setIdentities(connection, found)
+	if err := f.exchange(l.ctx, whoCall(&found)); err == nil {
+		l.identities.Store(&found)
 	}
 }

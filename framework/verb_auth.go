@@ -4,7 +4,6 @@ package framework
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -38,9 +37,15 @@ func (f *Framework) SetAuth(ctx context.Context, scheme string, credentials ...[
 		}
 	}
 	f.conduit.SetAuth(scheme, secrets...)
-	// The reply to any request, even a refusal, comes after the replies to the credentials.
-	if _, err := f.base.Exists(ctx, "/"); err != nil && !errors.Is(err, ErrNoAuth) {
+	if err := f.present(ctx); err != nil {
 		return &OpError{name, "", err}
 	}
 	return nil
+}
+
+// present waits until a server has accepted the credentials. The reply to any request, even a refusal, comes after the replies
+// to the credentials.
+func (f *Framework) present(ctx context.Context, opts ...ReadOption) error {
+	_, err := f.base.Exists(ctx, "/", opts...)
+	return ignoring(err, ErrNoAuth)
 }
