@@ -7,7 +7,6 @@
 package janitor
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"log/slog"
@@ -57,7 +56,6 @@ type task struct {
 	counted bool          // among what is under way in its folder
 	refused bool          // and logged
 	pause   time.Duration // after the last try
-	due     time.Time     // of the next
 }
 
 // Janitor runs cleanups in the background until each has succeeded or the client is closed.
@@ -70,7 +68,6 @@ type Janitor struct {
 	mu       sync.Mutex
 	tasks    map[*task]struct{} // all that have not succeeded
 	ready    []*task            // due, in the order in which they came
-	resting  restingTasks
 	underWay int
 	running  bool
 	closed   bool
@@ -124,12 +121,11 @@ func (j *Janitor) Close() {
 
 // run starts due cleanups until none is left.
 func (j *Janitor) run() {
-	for {
-		rest, more := j.start(j.awaitConnection())
-		if !more {
-			return
+	for j.start(j.awaitConnection()) {
+		select {
+		case <-j.added:
+		case <-j.cfg.Context.Done():
 		}
-		j.rest(rest)
 	}
 }
 
@@ -143,18 +139,13 @@ func (j *Janitor) awaitConnection() bool {
 	return j.cfg.Context.Err() == nil
 }
 
-// start starts the cleanups that are due, as many as there is room for. It returns how
-// long it is until the next is due, and ends the run when none is left.
-func (j *Janitor) start(usable bool) (rest time.Duration, more bool) {
+// start starts the cleanups that are due, as many as there is room for. It returns false, and ends the run, when none is left.
+func (j *Janitor) start(usable bool) (more bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if !usable || j.closed || len(j.tasks) == 0 {
 		j.running = false
-		return 0, false
-	}
-	now := time.Now()
-	for len(j.resting) > 0 && !j.resting[0].due.After(now) {
-		j.ready = append(j.ready, heap.Pop(&j.resting).(*task)) //nolint:forcetypeassert // the heap holds nothing else
+		return false
 	}
 	for len(j.ready) > 0 && j.underWay < maxAtOnce {
 		t := j.ready[0]
@@ -162,10 +153,7 @@ func (j *Janitor) start(usable bool) (rest time.Duration, more bool) {
 		j.underWay++
 		j.done.Go(func() { j.settle(t, t.cleanup(j.cfg.Context)) })
 	}
-	if len(j.resting) == 0 {
-		return time.Hour, true
-	}
-	return time.Until(j.resting[0].due), true
+	return true
 }
 
 // settle ends one try of a task.
@@ -202,9 +190,13 @@ func (j *Janitor) again(t *task, err error) {
 	j.uncountLocked(t)
 	t.pause = min(max(2*t.pause, minPause), longest)
 	// Spread, since one outage makes many tasks fail at the same moment.
-	t.due = time.Now().Add(t.pause/2 + rand.N(t.pause))
+	time.AfterFunc(t.pause/2+rand.N(t.pause), func() {
+		j.mu.Lock()
+		defer j.mu.Unlock()
+		j.ready = append(j.ready, t)
+		j.wake()
+	})
 	j.underWay--
-	heap.Push(&j.resting, t)
 	j.mu.Unlock()
 	if refused {
 		j.cfg.Log.Error("cleanup refused, and repeated until it is allowed or the client is closed", "error", err)
@@ -216,17 +208,6 @@ func (j *Janitor) uncountLocked(t *task) {
 	if t.counted {
 		t.counted = false
 		j.leaveLocked(t.folder)
-	}
-}
-
-// rest waits until a task is due, or there is something new.
-func (j *Janitor) rest(d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-j.added:
-	case <-timer.C:
-	case <-j.cfg.Context.Done():
 	}
 }
 
@@ -243,22 +224,4 @@ func (j *Janitor) Unfinished() (n int, oldest time.Duration) {
 		oldest = max(oldest, time.Since(t.since))
 	}
 	return len(j.tasks), oldest
-}
-
-// restingTasks is a heap: the task that is due first comes first.
-type restingTasks []*task
-
-func (r *restingTasks) Len() int           { return len(*r) }
-func (r *restingTasks) Less(i, k int) bool { return (*r)[i].due.Before((*r)[k].due) }
-func (r *restingTasks) Swap(i, k int)      { (*r)[i], (*r)[k] = (*r)[k], (*r)[i] }
-
-// Push is for package heap.
-func (r *restingTasks) Push(t any) { *r = append(*r, t.(*task)) } //nolint:forcetypeassert // as above
-
-// Pop is for package heap.
-func (r *restingTasks) Pop() any {
-	last := len(*r) - 1
-	t := (*r)[last]
-	(*r)[last], *r = nil, (*r)[:last]
-	return t
 }
