@@ -13,38 +13,53 @@ import (
 // operation is one of the protocol's requests.
 type operation struct {
 	code  int32
-	name  string // as an OpError shows it
 	write bool
+	*measure
+}
+
+// measure is what operations are measured under.
+type measure struct {
+	name string // as an OpError shows it
+	span string // "{verb} {object}"
+}
+
+// measures are all of them, for counters that begin at 0.
+var measures []*measure
+
+func measured(name, span string) *measure {
+	m := &measure{name, span}
+	measures = append(measures, m)
+	return m
 }
 
 var (
-	opCreate          = operation{wire.OpCreate2, "create", true}
-	opCreateContainer = operation{wire.OpCreateContainer, "create", true}
-	opCreateTTL       = operation{wire.OpCreateTTL, "create", true}
-	opDelete          = operation{wire.OpDelete, "delete", true}
-	opExists          = operation{wire.OpExists, "exists", false}
-	opGet             = operation{wire.OpGetData, "get", false}
-	opSet             = operation{wire.OpSetData, "set", true}
-	opSync            = operation{wire.OpSync, "sync", false}
-	opChildren        = operation{wire.OpGetChildren2, "children", false}
-	opCheck           = operation{wire.OpCheck, "check", false}
-	opTransact        = operation{wire.OpMulti, "transact", true}
-	opSetWatches      = operation{wire.OpSetWatches, "watch data", false}
-	opAddWatch        = operation{wire.OpAddWatch, "add watch", false}
+	opCreate          = operation{wire.OpCreate2, true, measured("create", "create znode")}
+	opCreateContainer = operation{wire.OpCreateContainer, true, opCreate.measure}
+	opCreateTTL       = operation{wire.OpCreateTTL, true, opCreate.measure}
+	opDelete          = operation{wire.OpDelete, true, measured("delete", "delete znode")}
+	opExists          = operation{wire.OpExists, false, measured("exists", "check existence")}
+	opGet             = operation{wire.OpGetData, false, measured("get", "get data")}
+	opSet             = operation{wire.OpSetData, true, measured("set", "set data")}
+	opSync            = operation{wire.OpSync, false, measured("sync", "sync znode")}
+	opChildren        = operation{wire.OpGetChildren2, false, measured("children", "list children")}
+	opCheck           = operation{wire.OpCheck, false, &measure{name: "check"}} // in transactions only
+	opTransact        = operation{wire.OpMulti, true, measured("transact", "transact operations")}
+	opSetWatches      = operation{wire.OpSetWatches, false, measured("watch data", "watch data")}
+	opAddWatch        = operation{wire.OpAddWatch, false, measured("add watch", "add watch")}
 
-	opGetACL            = operation{wire.OpGetACL, "get ACL", false}
-	opSetACL            = operation{wire.OpSetACL, "set ACL", true}
-	opReconfig          = operation{wire.OpReconfig, "reconfig", true}
-	opEphemerals        = operation{wire.OpGetEphemerals, "ephemerals", false}
-	opAllChildrenNumber = operation{wire.OpGetAllChildrenNumber, "all children number", false}
-	opWhoAmI            = operation{wire.OpWhoAmI, "identities", false}
+	opGetACL            = operation{wire.OpGetACL, false, measured("get ACL", "get access control list")}
+	opSetACL            = operation{wire.OpSetACL, true, measured("set ACL", "set access control list")}
+	opReconfig          = operation{wire.OpReconfig, true, measured("reconfig", "reconfigure ensemble")}
+	opEphemerals        = operation{wire.OpGetEphemerals, false, measured("ephemerals", "list ephemerals")}
+	opAllChildrenNumber = operation{wire.OpGetAllChildrenNumber, false, measured("all children number", "count descendants")}
+	opWhoAmI            = operation{wire.OpWhoAmI, false, measured("identities", "list identities")}
+
+	// opPipeline is not a request: several reads in one write are measured under its name.
+	opPipeline = operation{measure: measured("pipeline", "pipeline reads")}
+
+	// opRequireZooKeeper is not a request of a session.
+	opRequireZooKeeper = operation{measure: measured("require ZooKeeper", "ask for the version")}
 )
-
-// opPipeline is not a request: several reads in one write are measured under its name.
-var opPipeline = operation{name: "pipeline"}
-
-// opRequireZooKeeper is not a request of a session.
-var opRequireZooKeeper = operation{name: "require ZooKeeper"}
 
 // common is what the options of all verbs set.
 type common struct {

@@ -96,7 +96,7 @@ func newSizeInstruments(meter metric.Meter) (s sizeInstruments, errs [5]error) {
 	s.warnings, errs[4] = meter.Int64Counter("curator.client.size.warnings",
 		metric.WithUnit("{message}"), metric.WithDescription("Requests and replies above three quarters of the limit of a request."))
 	s.of = make(map[string]metric.MeasurementOption)
-	for _, op := range measuredOperations {
+	for _, op := range measures {
 		s.of[op.name] = metric.WithAttributeSet(attribute.NewSet(keyOperation.String(op.name)))
 	}
 	return s, errs

@@ -74,7 +74,7 @@ func newTelemetry(cfg *config) (*telemetry, error) {
 	}
 	// A counter that first appears with its first event hides that event from queries for
 	// its increase.
-	for _, op := range measuredOperations {
+	for _, op := range measures {
 		t.retries.Add(context.Background(), 0, t.sizes.of[op.name])
 		t.sizes.warnings.Add(context.Background(), 0, t.sizes.of[op.name])
 	}
@@ -139,7 +139,7 @@ func (t *telemetry) begin(ctx context.Context, op operation, path string) (*meas
 		return nil, ctx
 	}
 	m := &measurement{t: t, operation: keyOperation.String(op.name), began: time.Now()}
-	ctx, m.span = t.tracer.Start(ctx, spanName(op), trace.WithSpanKind(trace.SpanKindClient), //nolint:spancheck // end ends it
+	ctx, m.span = t.tracer.Start(ctx, op.span, trace.WithSpanKind(trace.SpanKindClient), //nolint:spancheck // end ends it
 		trace.WithAttributes(m.operation))
 	if t.paths {
 		m.span.SetAttributes(keyPath.String(path))
@@ -180,40 +180,6 @@ func (m *measurement) end() {
 	if m != nil {
 		m.span.End()
 	}
-}
-
-// measuredOperations are the operations of the retry counter.
-var measuredOperations = []operation{
-	opCreate, opDelete, opGet, opSet, opExists, opChildren, opSync, opTransact, opPipeline, opSetWatches, opAddWatch,
-	opGetACL, opSetACL, opReconfig, opEphemerals, opAllChildrenNumber, opWhoAmI, opRequireZooKeeper,
-}
-
-// spanNames has the span names "{verb} {object}" that spanName cannot derive.
-var spanNames = map[string]string{
-	opGet.name:      "get data",
-	opSet.name:      "set data",
-	opExists.name:   "check existence",
-	opChildren.name: "list children",
-	opTransact.name: "transact operations",
-	opPipeline.name: "pipeline reads",
-	opAddWatch.name: "add watch",
-
-	opSetWatches.name: "watch data",
-
-	opGetACL.name:            "get access control list",
-	opSetACL.name:            "set access control list",
-	opReconfig.name:          "reconfigure ensemble",
-	opEphemerals.name:        "list ephemerals",
-	opAllChildrenNumber.name: "count descendants",
-	opWhoAmI.name:            "list identities",
-	opRequireZooKeeper.name:  "ask for the version",
-}
-
-func spanName(op operation) string {
-	if name, ok := spanNames[op.name]; ok {
-		return name
-	}
-	return op.name + " znode"
 }
 
 // gauges are the asynchronous instruments, which cost nothing until they are collected.

@@ -59,7 +59,7 @@ const (
 
 // opCreateInTransaction is the request with which a server accepts the ordinary modes in a
 // transaction. Its result has no Stat.
-var opCreateInTransaction = operation{wire.OpCreate, "create", true}
+var opCreateInTransaction = operation{wire.OpCreate, true, opCreate.measure}
 
 // CreateOp is [Framework.Create] as an operation. A transaction refuses the options that need
 // more than one request, or a Stat. Without permission to create, it fails there with

@@ -160,12 +160,8 @@ func (c *Reconfiguration) encode() []byte {
 // path, sorted. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older server.
 func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOption) ([]string, error) {
 	var found []string
-	cfg, err := newCommon(opts)
-	var calls []*call
-	if err == nil {
-		calls, err = pathCall(f.root, opEphemerals, path, func(d *wire.Decoder) error { found = d.Strings(); return nil })
-	}
-	if err := f.run(ctx, opEphemerals, path, plan{common: cfg, calls: calls}, err); err != nil {
+	decode := func(d *wire.Decoder) error { found = d.Strings(); return nil }
+	if err := f.ask(ctx, opEphemerals, path, opts, decode); err != nil {
 		return nil, err
 	}
 	// The server compares prefixes of strings: /a also finds /ab.
@@ -183,13 +179,18 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 // server.
 func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...CallOption) (int, error) {
 	var n int
+	err := f.ask(ctx, opAllChildrenNumber, path, opts, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
+	return n, err
+}
+
+// ask makes a request that consists of a path.
+func (f *Framework) ask(ctx context.Context, op operation, path string, opts []CallOption, decode func(*wire.Decoder) error) error {
 	cfg, err := newCommon(opts)
 	var calls []*call
 	if err == nil {
-		calls, err = pathCall(f.root, opAllChildrenNumber, path, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
+		calls, err = pathCall(f.root, op, path, decode)
 	}
-	err = f.run(ctx, opAllChildrenNumber, path, plan{common: cfg, calls: calls}, err)
-	return n, err
+	return f.run(ctx, op, path, plan{common: cfg, calls: calls}, err)
 }
 
 // WhoAmI asks the server for the identities of this connection: by [WithSASL], by [WithAuth],

@@ -127,12 +127,7 @@ func (f *Framework) Children(ctx context.Context, path string, opts ...ReadOptio
 // next request. It does not make a read linearizable: a leader without outstanding
 // proposals answers without asking its quorum.
 func (f *Framework) Sync(ctx context.Context, path string, opts ...CallOption) error {
-	cfg, err := newCommon(opts)
-	var calls []*call
-	if err == nil {
-		calls, err = pathCall(f.root, opSync, path, nil)
-	}
-	return f.run(ctx, opSync, path, plan{common: cfg, calls: calls}, err)
+	return f.ask(ctx, opSync, path, opts, nil)
 }
 
 // Read is one read of a [Framework.Pipeline].
@@ -293,10 +288,10 @@ func (r *requests) exchangeParts(ctx context.Context, parts *[][]*call) error {
 
 // call builds the request of a read, which may be one of several.
 func (r Read) call(f *Framework, several bool) (*call, error) {
-	if r.storesError && (r.build == nil || r.errInto == nil) {
-		return nil, fmt.Errorf("%w: StoringErrorIn of the zero Read or into nil, expected a read and a *error", ErrInvalidOption)
-	}
-	if r.build == nil {
+	switch {
+	case r.storesError && (r.build == nil || r.errInto == nil):
+		return nil, &OpError{opPipeline.name, r.path, fmt.Errorf("%w: StoringErrorIn of the zero Read or into nil, expected a read and a *error", ErrInvalidOption)}
+	case r.build == nil:
 		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadStat, ReadChildren or WatchData", ErrInvalidOption)}
 	}
 	c, err := r.build(f)
