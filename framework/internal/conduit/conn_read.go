@@ -65,11 +65,22 @@ func (c *conn) next() ([]byte, error) {
 			return nil, err
 		}
 		return c.receive(frame)
-	case n > c.owner.cfg.MaxReply || n > cmp.Or(c.ownLimit(), n):
-		return c.longReply(n)
 	}
-	frame, err := c.readFrame(n)
-	if err != nil {
+	// A reply that is longer than a limit takes memory as it comes, and not for what the server says will come.
+	isLong, room := n > c.owner.cfg.MaxReply || n > cmp.Or(c.ownLimit(), n), n
+	if isLong {
+		room = wire.ReplyHeader
+	}
+	frame := make([]byte, wire.ReplyHeader, room)
+	if _, err := io.ReadFull(c.in, frame); err != nil {
+		return nil, err
+	}
+	if isLong {
+		if skipped, ours, err := c.skipLong(frame, n); skipped {
+			return ours, err
+		}
+	}
+	if frame, err = c.readRest(frame, n); err != nil {
 		return nil, err
 	}
 	return c.receive(frame)
@@ -102,27 +113,22 @@ func (c *conn) readLength(established bool) (int, error) {
 	return int(n), nil
 }
 
-// readFrame reads a reply or a notification. A long reply counts as life while it
+// readRest reads what follows the header of a reply or a notification. A long reply counts as life while it
 // comes, for the next frame may be far behind it.
-func (c *conn) readFrame(n int) ([]byte, error) {
-	frame := make([]byte, n)
-	head := frame[:wire.ReplyHeader]
-	if _, err := io.ReadFull(c.in, head); err != nil {
-		return nil, err
-	}
-	counts := provesLife(int32(binary.BigEndian.Uint32(head)))
-	for rest := frame[wire.ReplyHeader:]; ; {
+func (c *conn) readRest(frame []byte, n int) ([]byte, error) {
+	counts := provesLife(int32(binary.BigEndian.Uint32(frame)))
+	for {
 		if counts {
 			c.hear()
 		}
-		if len(rest) == 0 {
+		at, piece := len(frame), min(n-len(frame), readPiece)
+		if piece == 0 {
 			return frame, nil
 		}
-		piece := rest[:min(len(rest), readPiece)]
-		if _, err := io.ReadFull(c.in, piece); err != nil {
+		frame = slices.Grow(frame, piece)[:at+piece]
+		if _, err := io.ReadFull(c.in, frame[at:]); err != nil {
 			return nil, err
 		}
-		rest = rest[len(piece):]
 	}
 }
 
@@ -146,13 +152,9 @@ func (r *pendingRequest) ownLimit() int {
 	return r.call.MaxReply
 }
 
-// longReply handles a frame that is longer than a limit. A reply that its call does not accept is
-// skipped, and only its call fails.
-func (c *conn) longReply(n int) ([]byte, error) {
-	head := make([]byte, wire.ReplyHeader)
-	if _, err := io.ReadFull(c.in, head); err != nil {
-		return nil, err
-	}
+// skipLong handles a frame that is longer than a limit. A reply that its call does not accept is
+// skipped, and only its call fails. It returns false if the call accepts it.
+func (c *conn) skipLong(head []byte, n int) (skipped bool, forZooKeeper []byte, err error) {
 	xid, reply := decodeHeader(head)
 	c.queue.Lock()
 	request, found := c.pending.first()
@@ -162,21 +164,17 @@ func (c *conn) longReply(n int) ([]byte, error) {
 		limit = cmp.Or(request.ownLimit(), limit)
 	}
 	if n <= limit {
-		frame, err := c.readLong(head, n)
-		if err != nil {
-			return nil, err
-		}
-		return c.receive(frame)
+		return false, nil, nil
 	}
 	tooLarge := fmt.Errorf("%w: %d bytes, at most %d are accepted", ErrReplyTooLarge, n, limit)
 	if !ours {
 		// Only a reply to a call of ours can be skipped: any other frame may be a watch event.
-		return nil, fmt.Errorf("%w: xid %d: %s", ErrProtocol, xid, tooLarge.Error())
+		return true, nil, fmt.Errorf("%w: xid %d: %s", ErrProtocol, xid, tooLarge.Error())
 	}
 	for left := n - wire.ReplyHeader; left > 0; {
 		k, err := io.CopyN(io.Discard, c.in, int64(min(left, readPiece)))
 		if err != nil {
-			return nil, err
+			return true, nil, err
 		}
 		left -= int(k)
 		c.hear()
@@ -184,26 +182,10 @@ func (c *conn) longReply(n int) ([]byte, error) {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
 	if c.failed {
-		return nil, net.ErrClosed
+		return true, nil, net.ErrClosed
 	}
-	return c.receiveReply(xid, reply, n, fmt.Errorf("%w: %w", ErrUnanswered, tooLarge))
-}
-
-// readLong reads what follows the header of a long reply. It takes memory as the bytes come,
-// not for what the server says will come.
-func (c *conn) readLong(frame []byte, n int) ([]byte, error) {
-	for len(frame) < n {
-		c.hear()
-		piece := min(n-len(frame), readPiece)
-		frame = slices.Grow(frame, piece)
-		got := frame[len(frame) : len(frame)+piece]
-		if _, err := io.ReadFull(c.in, got); err != nil {
-			return nil, err
-		}
-		frame = frame[:len(frame)+piece]
-	}
-	c.hear()
-	return frame, nil
+	forZooKeeper, err = c.receiveReply(xid, reply, n, fmt.Errorf("%w: %w", ErrUnanswered, tooLarge))
+	return true, forZooKeeper, err
 }
 
 func decodeHeader(head []byte) (xid int32, reply Reply) {
