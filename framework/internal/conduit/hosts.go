@@ -46,16 +46,14 @@ type hosts struct {
 
 	mu          sync.Mutex
 	servers     []string
-	next        int
-	left        int      // servers that this round has yet to try
-	further     []target // other addresses of the servers it has tried
+	next        int      // the place of the server with which the next round begins
+	round       []target // to be tried yet: servers, and then other addresses of those that were tried
 	now         target   // being tried
 	cancel      func()   // ends the attempt that is under way; nil for none
 	gone        bool     // now has left the ensemble before its attempt began
 	last        string   // the server of the last connection
-	preferred   target   // the address of a server that is tried before its others
-	first       string   // comes first in the next round of ranked servers
-	again       bool     // now is one of further
+	preferred   target   // the address of a server that is tried before all others
+	again       bool     // now is another address of a server that was tried
 	attempts    int      // since the last stable connection
 	spread      time.Duration
 	connectedAt time.Time // zero when not connected
@@ -122,37 +120,33 @@ func (h *hosts) Next() (server string, roundOver bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.gone = false
-	if h.again = h.left == 0 && len(h.further) > 0; h.again {
-		h.now, h.further = h.further[0], h.further[1:]
-		return h.now.server, h.stopped
+	if len(h.round) == 0 {
+		h.beginRoundLocked()
 	}
-	if h.left == 0 {
-		h.left = len(h.servers)
-		h.arrangeLocked()
+	h.now, h.round = h.round[0], h.round[1:]
+	if h.again = h.now.address != ""; !h.again {
+		h.next = (h.next + 1) % len(h.servers)
 	}
-	h.left--
-	h.now = target{server: h.servers[h.next]}
-	h.next = (h.next + 1) % len(h.servers)
 	return h.now.server, h.stopped
 }
 
-// arrangeLocked begins a round of ranked servers with those of the lowest rank. A server that is
+// beginRoundLocked begins a round, of ranked servers with those of the lowest rank. A server that is
 // preferred comes first.
-func (h *hosts) arrangeLocked() {
-	if h.rank == nil {
-		return
-	}
-	rand.Shuffle(len(h.servers), func(i, j int) { h.servers[i], h.servers[j] = h.servers[j], h.servers[i] })
-	first := h.first
-	h.first = ""
-	place := func(server string) int {
-		if server == first {
-			return math.MinInt
+func (h *hosts) beginRoundLocked() {
+	if h.rank != nil {
+		rand.Shuffle(len(h.servers), func(i, j int) { h.servers[i], h.servers[j] = h.servers[j], h.servers[i] })
+		place := func(server string) int {
+			if server == h.preferred.server {
+				return math.MinInt
+			}
+			return h.rank(server)
 		}
-		return h.rank(server)
+		slices.SortStableFunc(h.servers, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+		h.next = 0
 	}
-	slices.SortStableFunc(h.servers, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
-	h.next = 0
+	for i := range h.servers {
+		h.round = append(h.round, target{server: h.servers[(h.next+i)%len(h.servers)]})
+	}
 }
 
 // attempt notes how to end the attempt that begins now, nil once there is none.
@@ -171,7 +165,7 @@ func (h *hosts) giveUp(servers []string) {
 	if slices.Contains(servers, h.now.server) {
 		return
 	}
-	h.left, h.further, h.gone = 0, nil, true
+	h.round, h.gone = nil, true
 	if h.cancel != nil {
 		h.cancel()
 	}
@@ -205,7 +199,7 @@ func (h *hosts) found(addresses []string) target {
 		}
 	}
 	willing = append(willing, others...)
-	h.now, h.further = willing[0], append(h.further, willing[1:]...)
+	h.now, h.round = willing[0], append(h.round, willing[1:]...)
 	return h.now
 }
 
@@ -231,7 +225,7 @@ func (h *hosts) refresh() {
 func (h *hosts) isRoundOver() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.left == 0 && len(h.further) == 0
+	return len(h.round) == 0
 }
 
 // replace installs other servers, in random order. The pauses go on as before, so that
@@ -243,7 +237,6 @@ func (h *hosts) replace(servers []string) {
 		return // keep the place in the round
 	}
 	h.servers, h.next = slices.Clone(servers), 0
-	h.further = nil
 	maps.DeleteFunc(h.addresses, func(server string, _ []string) bool { return !slices.Contains(servers, server) })
 	rand.Shuffle(len(servers), func(i, j int) {
 		h.servers[i], h.servers[j] = h.servers[j], h.servers[i]
@@ -259,7 +252,7 @@ func (h *hosts) Connected() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.connectedAt = time.Now()
-	h.left, h.further, h.last = 0, nil, h.now.server
+	h.round, h.last, h.preferred = nil, h.now.server, target{}
 }
 
 // all returns the addresses of the servers, as far as they have been looked up.
@@ -274,7 +267,7 @@ func (h *hosts) prefer(t target) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if i := slices.Index(h.servers, t.server); i >= 0 {
-		h.next, h.preferred, h.first = i, t, t.server
+		h.next, h.preferred = i, t
 	}
 }
 
@@ -289,9 +282,9 @@ func (h *hosts) stop() {
 func (h *hosts) untried() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := h.left + len(h.further) + 1
-	for i := range h.left {
-		if h.servers[(h.next+i)%len(h.servers)] == h.last {
+	n := len(h.round) + 1
+	for _, t := range h.round {
+		if t == (target{server: h.last}) {
 			n--
 		}
 	}
@@ -304,8 +297,8 @@ func (h *hosts) addressesLeft() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := 1
-	for _, t := range h.further {
-		if t.server == h.now.server {
+	for _, t := range h.round {
+		if t.server == h.now.server && t.address != "" {
 			n++
 		}
 	}
