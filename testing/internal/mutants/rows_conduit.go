@@ -77,7 +77,7 @@ var conduitRows = []row{
 	},
 	{
 		name: "write-in-another-history-than-its-read", breaks: oneHistory,
-		in:     "framework.(*requests).inHistory",
+		in:     "framework.(*requests).repeat",
 		change: become("0", "boundHistory()"),
 		pkg:    "recipes", test: "^TestHistoriesChangeIsMadeOfWhatTheServersHave$",
 	},

@@ -65,7 +65,7 @@ var frameworkRows = []row{
 	},
 	{
 		name: "delete-repeated-in-doubt", breaks: atMostOnce,
-		in:     "framework.(*Framework).remove",
+		in:     "framework.(*deletion).run",
 		change: always("idempotent"),
 		test:   "^TestDeleteQuietDeleteIsNotRepeatedInDoubt$",
 	},
@@ -78,7 +78,7 @@ var frameworkRows = []row{
 	{
 		name: "heartbeat-left", breaks: nothingLeft,
 		in:     "framework.(*heartbeatRun).run",
-		change: drop("remove()"),
+		change: drop("Delete()"),
 		test:   "^TestHeartbeatsAreWrittenWhileSomethingIsHeld$",
 	},
 	{
@@ -120,7 +120,7 @@ var frameworkRows = []row{
 	{
 		name: "logger-on-the-receiving-goroutine", breaks: userCodeApart,
 		in:     "framework.(*config).queueLogs",
-		change: drop("log="),
+		change: drop("Logger="),
 		test:   "^TestLoggerThatBlocksCostsLogLinesOnly$", flags: []string{"-timeout=30s"}, // waiting for the handler stops the clock
 	},
 	{
@@ -132,7 +132,7 @@ var frameworkRows = []row{
 	{
 		name: "credential-in-errors", breaks: secretsKept,
 		in:     "framework.WithAuth",
-		change: become("errors.New(string($2))", "New()"),
+		change: become(`option("WithAuth", scheme != "", func(c *config) { c.Auth = append(c.Auth, auth) }, "%s", $2)`, "option()"),
 		test:   "^TestBadInputSecretsAreToldToNobody$",
 	},
 	{
