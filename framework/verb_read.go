@@ -288,10 +288,14 @@ func (r *requests) exchangeParts(ctx context.Context, parts *[][]*call) error {
 
 // call builds the request of a read, which may be one of several.
 func (r Read) call(f *Framework, several bool) (*call, error) {
-	switch {
-	case r.storesError && (r.build == nil || r.errInto == nil):
-		return nil, &OpError{opPipeline.name, r.path, fmt.Errorf("%w: StoringErrorIn of the zero Read or into nil, expected a read and a *error", ErrInvalidOption)}
-	case r.build == nil:
+	if r.storesError && (r.build == nil || r.errInto == nil) {
+		err := fmt.Errorf("%w: StoringErrorIn of the zero Read or into nil, expected a read and a *error", ErrInvalidOption)
+		if r.build == nil {
+			err = &OpError{Err: err} // it has no name
+		}
+		return nil, err
+	}
+	if r.build == nil {
 		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadStat, ReadChildren or WatchData", ErrInvalidOption)}
 	}
 	c, err := r.build(f)
