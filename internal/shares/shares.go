@@ -55,8 +55,7 @@ func AtWill(rebalance bool) Terms {
 // Outcome is an assignment.
 type Outcome struct {
 	Shares   map[string][]string // sorted names, by the ids of the members
-	Moves    int                 // partitions that change from one member to another
-	Moved    map[string]bool     // which
+	Moved    map[string]bool     // partitions that change from one member to another
 	Balanced bool                // no partition would move if the group settled now
 }
 
@@ -79,10 +78,9 @@ func Assign(set []Part, members []Candidate, t Terms) Outcome {
 	if t.Rebalance && settled {
 		b.move()
 	}
-	b.gather()
 	for _, h := range slices.Concat(b.holders, b.away) {
 		var names []string
-		for _, p := range slices.Concat(h.parts, h.pinned) {
+		for _, p := range h.all() {
 			names = append(names, p.Name)
 		}
 		slices.Sort(names)
@@ -91,7 +89,8 @@ func Assign(set []Part, members []Candidate, t Terms) Outcome {
 			out.Moved[p.Name] = true
 		}
 	}
-	out.Moves, b.moves, b.terms = len(out.Moved), 0, AtWill(true)
+	b.gather()
+	b.moves, b.terms = 0, AtWill(true)
 	b.drain()
 	b.move()
 	out.Balanced = settled && b.moves == 0
@@ -110,7 +109,8 @@ type holder struct {
 	ideal  int64
 }
 
-func (h *holder) count() int { return len(h.parts) + len(h.gained) + len(h.pinned) }
+func (h *holder) all() []Part { return slices.Concat(h.parts, h.gained, h.pinned) }
+func (h *holder) count() int  { return len(h.parts) + len(h.gained) + len(h.pinned) }
 
 // excess is what the holder has beyond its ideal. It is negative if the holder lacks something.
 func (h *holder) excess() int64 { return h.load - h.ideal }
@@ -173,7 +173,7 @@ func newBalance(set []Part, members []Candidate, t Terms) (b *balance, free []Pa
 		}
 		if h.Away {
 			b.away = append(b.away, h)
-			for _, p := range slices.Concat(h.parts, h.gained, h.pinned) {
+			for _, p := range h.all() {
 				kept[p.Name] = true
 			}
 			continue
@@ -306,9 +306,6 @@ func (b *balance) gather() {
 		h.parts, h.gained = append(h.parts, h.gained...), nil
 		slices.SortFunc(h.parts, byWeight)
 	}
-	for _, h := range b.away {
-		h.parts, h.gained = append(h.parts, h.gained...), nil
-	}
 }
 
 // relieve moves parts from a holder until it has half of the slack too much, or no part is of use to the
@@ -394,10 +391,9 @@ func quotas(total int, members []*holder) []int {
 	var rounded []int // the members whose part is not a whole number
 	left := total
 	for i, m := range members {
-		low, high := bounds(total, m.Capacity, capacity)
-		quota[i] = low
-		left -= low
-		if high > low {
+		quota[i] = total * m.Capacity / capacity
+		left -= quota[i]
+		if total*m.Capacity%capacity > 0 {
 			rounded = append(rounded, i)
 		}
 	}
@@ -417,15 +413,6 @@ func quotas(total int, members []*holder) []int {
 		quota[i]++
 	}
 	return quota
-}
-
-// bounds returns the exact part of a member, rounded down and up.
-func bounds(total, capacity, capacities int) (low, high int) {
-	low = total * capacity / capacities
-	if total*capacity%capacities == 0 {
-		return low, low
-	}
-	return low, low + 1
 }
 
 func capacityOf(members []*holder) int {

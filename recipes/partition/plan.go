@@ -179,9 +179,9 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *s
 		return false, s, err
 	}
 	s.wrote = true
-	r.telemetry.moves.Add(int64(out.Moves))
+	r.telemetry.moves.Add(int64(len(out.Moved)))
 	r.client.Logger().Info("planned the partitions", logPath, r.Path(),
-		"members", len(s.members), "partitions", len(set), "moves", out.Moves, "balanced", out.Balanced)
+		"members", len(s.members), "partitions", len(set), "moves", len(out.Moved), "balanced", out.Balanced)
 	return out.Balanced, s, nil
 }
 
