@@ -28,12 +28,6 @@ var leaderRows = []row{
 		test:   "^TestOnceRunThatHasLostItsLockIsNotMarked$", flags: []string{"-short"},
 	},
 	{
-		name: "purge-without-its-lock", breaks: oneHolder,
-		in:     "recipes/leader.(*Once).deleteUnder",
-		change: become("$r.client.Transact", "Transact"),
-		test:   "^TestPurgeOnePurgerAtATime$", flags: []string{"-short"},
-	},
-	{
 		name: "doubt-about-a-marker-forgotten", breaks: atMostOnce,
 		in:     "recipes/leader.(*Once).mark",
 		change: drop("Or()"),

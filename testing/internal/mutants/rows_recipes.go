@@ -22,6 +22,12 @@ var partitionRows = []row{
 		test:   "^TestStandbyTakesOverFirst$",
 	},
 	{
+		name: "names-of-another-set-dropped", breaks: partitionHeld,
+		in:     "recipes/partition.(*run).planOnce",
+		change: drop("together()"),
+		test:   "^TestSetsOfARollingDeployment$", flags: []string{"-short"},
+	},
+	{
 		name: "partition-robbed", breaks: partitionHeld,
 		in: "recipes/partition.(*piece).awaitReturn",
 		change: begin("select { case <-$3: case <-time.After($r.r.cfg.grace): $r.tell(Overdue, $2, context.Cause($1)) }; " +
