@@ -4,6 +4,7 @@ package partition
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"os"
 	"slices"
@@ -140,4 +141,25 @@ func TestStoredSetMayBeCompressed(t *testing.T) {
 	_, known, err = Stored("/set").load(t.Context(), client)
 	require.NoError(t, err)
 	require.False(t, known)
+}
+
+// TestPreparedHasAQuarterOfARequest: a member that is prepared for more partitions tells the first ones.
+func TestPreparedHasAQuarterOfARequest(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	m, err := New(client, "/jobs", Fixed("p"), WithStandbys(1, func(context.Context, string) error { return nil }))
+	require.NoError(t, err)
+	r, err := newRun(t.Context(), m, func(context.Context, Partition) error { return nil })
+	require.NoError(t, err)
+	prepared := &preparation{ready: make(chan struct{})}
+	close(prepared.ready)
+	name := func(i int) string { return fmt.Sprintf("partition-%010d", i) }
+	for i := range 20_000 {
+		r.pieces[name(i)] = &piece{standby: true, warm: prepared}
+	}
+	g := r.registration()
+	require.LessOrEqual(t, len(g.encode()), client.MaxRequestSize()/4+1000)
+	require.Greater(t, len(g.Prepared), 10_000)
+	for i, told := range g.Prepared {
+		require.Equal(t, name(i), told)
+	}
 }
