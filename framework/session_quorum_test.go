@@ -237,7 +237,9 @@ func TestHold(t *testing.T) {
 			release()
 			require.Empty(t, heartbeats(t, f))
 		}
+		require.Error(t, f.Session().Context(framework.QuorumErrorPolicy).Err(), "nothing is held")
 		held, release := holdQuorum(t, f)
+		require.Equal(t, held, f.Session().Context(framework.QuorumErrorPolicy))
 		require.Len(t, heartbeats(t, f), 1)
 		deadline := f.Session().HoldDeadline(framework.QuorumErrorPolicy)
 		require.True(t, time.Now().Before(deadline))
