@@ -67,7 +67,7 @@ test-short: ## run the tests of the library that need no Java, check the documen
 		&& $(GO) -C $(COMMAND) $(TEST) -short ./... \
 		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./measure
 
-test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; 200 kills and pauses of a fleet of jobs, and 200 kills in the care of a guard; the page in a browser, and its memory; the recipes on a server like ClickHouse Keeper; fifty clients through a rolling reconfiguration
+test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; 200 kills and pauses of a fleet of jobs, and 200 kills in the care of a guard; the page in a browser, and its memory; 100,000 partitions; the recipes on a server like ClickHouse Keeper; fifty clients through a rolling reconfiguration
 	@.ci/install-deps long
 	$(GO) test -race -v -run '^TestBrowser|^TestContentionOfMany' -timeout 20m ./recipes/inspect/page -browser=chromium-headless-shell -locks=10000
 	$(GO) -C $(COMMAND) test -v -run '^TestServeMemory$$' -timeout 20m . -served-locks=100000
@@ -80,6 +80,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 	$(GO) test -v -run '^TestRandomHistories' -timeout 60m ./testing/zkserver -own-histories=$(PROGRAMS) -real-histories=200 -seed=$(SEED)
+	GOGC=800 CURATOR_PARTITION_SCALE=100000,5,embedded $(GO) test -v -run '^TestScaleWhat' -timeout 20m ./recipes/partition
 	CURATOR_KEEPER=1 $(GO) test -short -timeout 60m ./recipes/...
 	CURATOR_FOLLOWER=1 $(GO) test -short -timeout 60m ./recipes/...
 	CURATOR_CHECKS=200 $(GO) test -race -skip 'Hardships|EveryFault' -timeout 60m ./recipes/locks

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -20,20 +21,23 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// scaleEnv measures another size on a real server: "partitions,members".
+// scaleEnv measures another size on a real server: "partitions,members", or on the embedded one with ",embedded" behind.
 const scaleEnv = "CURATOR_PARTITION_SCALE"
 
 // TestScaleWhatAJoinAndALeaveCost: a newcomer reads each member's share, a member whose share stays
 // makes no request, and the others a few for each partition that moves.
 func TestScaleWhatAJoinAndALeaveCost(t *testing.T) {
 	partitions, members := 100, 10
-	var target string
-	if size := os.Getenv(scaleEnv); size != "" {
+	size, isEmbedded := strings.CutSuffix(os.Getenv(scaleEnv), ",embedded")
+	if size != "" {
 		_, err := fmt.Sscanf(size, "%d,%d", &partitions, &members)
 		require.NoError(t, err, scaleEnv)
-		target = zktest.NewEnsemble(t, 1).ConnectString()
-	} else {
+	}
+	var target string
+	if size == "" || isEmbedded {
 		target = zktest.NewServer(t).Addr()
+	} else {
+		target = zktest.NewEnsemble(t, 1).ConnectString()
 	}
 	g := &crowd{t: t, target: target, root: "/scale", partitions: partitions}
 	for i := range partitions {
