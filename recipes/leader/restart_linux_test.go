@@ -41,3 +41,22 @@ func TestRestartedLeaderStaysLeader(t *testing.T) {
 		require.Greater(t, awaitLeadership(t, other).Token(), before.Token())
 	})
 }
+
+// TestRestartedLeaderThatHasProclaimed has no label any more: its place is not adopted, and then deleted.
+func TestRestartedLeaderThatHasProclaimed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		file := framework.WithSessionFile(filepath.Join(t.TempDir(), "session"))
+		client := zktest.Client(t, server, file)
+		first := started(t, client, leader.WithID("a"))
+		awaitLeadership(t, first)
+		require.NoError(t, first.Proclaim(t.Context(), []byte("10.0.0.1:80")))
+		other := started(t, zktest.Client(t, server), leader.WithID("b"))
+		awaitCandidates(t, client, 2)
+		zktest.KillProcess(t, server, client)
+		again := started(t, zktest.Client(t, server, file), leader.WithID("a"))
+		time.Sleep(time.Minute)
+		require.True(t, other.HasLeadership())
+		require.False(t, again.HasLeadership())
+	})
+}

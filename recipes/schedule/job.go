@@ -107,7 +107,7 @@ const (
 )
 
 // Queue runs the newest n of them, in order, after the run.
-func Queue(n int) Overlap { return Overlap(n) }
+func Queue(n int) Overlap { return max(Overlap(n), Cancel+1) }
 
 func (o Overlap) keeps() int {
 	if o == Cancel {
