@@ -16,6 +16,7 @@ import (
 const (
 	maxLoads  = 50_000 // locks whose figures are kept
 	maxOwners = 200    // of one lock; the others are one
+	maxTurns  = 20_000 // that have ended, of all locks
 	longest   = 3      // holds of one lock
 )
 
@@ -27,6 +28,8 @@ type Turn struct {
 	Left    time.Time `json:"left,omitzero"`    // zero while it is there
 	Lost    bool      `json:"lost,omitempty"`   // its client did not answer any more when it left
 	Early   bool      `json:"early,omitempty"`  // it was there before; its times are those at which it was first seen
+
+	path string // of the lock
 }
 
 // Load is what one lock had to bear.
@@ -70,6 +73,8 @@ type ledger struct {
 	since time.Time
 	lines map[place]*line
 	loads map[place]*load
+	past  []Turn // that have ended; a ring, once it is full
+	next  int    // place in the ring
 
 	first   bool            // what joins was there before
 	gone    map[string]bool // nodes that were deleted during a look; nil while there is none
@@ -173,7 +178,7 @@ func (l *ledger) insert(path string, now time.Time) (*line, *turn) {
 	if found {
 		return q, q.turns[at]
 	}
-	t := &turn{Turn: Turn{Joined: now, Early: l.first}, contender: c, of: q.load, came: now, accounted: now}
+	t := &turn{Turn: Turn{Joined: now, Early: l.first, path: q.Path}, contender: c, of: q.load, came: now, accounted: now}
 	q.turns = slices.Insert(q.turns, at, t)
 	switch {
 	case q.entrance == nil:
@@ -234,6 +239,12 @@ func (l *ledger) remove(q *line, at int, now time.Time) {
 		if !t.Early {
 			q.hold.add(now.Sub(t.Granted))
 		}
+	}
+	if len(l.past) < maxTurns {
+		l.past = append(l.past, t.Turn)
+	} else {
+		l.past[l.next] = t.Turn
+		l.next = (l.next + 1) % maxTurns
 	}
 }
 
@@ -462,6 +473,39 @@ func (l *load) done(lasted time.Duration) Load {
 		return cmp.Or(cmp.Compare(b.Hold, a.Hold), cmp.Compare(b.Wait, a.Wait), cmp.Compare(a.Name, b.Name))
 	})
 	return r
+}
+
+// turnsOf returns the turns at a lock that were there after a time, by when they joined.
+func (l *ledger) turnsOf(path string, after time.Time) []Turn {
+	var found []Turn
+	for _, t := range l.past {
+		if t.path == path && t.Left.After(after) {
+			found = append(found, t)
+		}
+	}
+	for _, q := range l.lines {
+		of := q
+		if q.permits != nil {
+			of = q.permits
+		}
+		for i, t := range q.turns {
+			if of.Path == path && (i > 0 || of == q || of.pending == nil) {
+				found = append(found, t.Turn)
+			}
+		}
+	}
+	slices.SortStableFunc(found, func(a, b Turn) int {
+		return cmp.Or(a.Joined.Compare(b.Joined), orLater(a.Left).Compare(orLater(b.Left)), orLater(a.Granted).Compare(orLater(b.Granted)))
+	})
+	return found
+}
+
+// orLater puts what has not come yet after all that has.
+func orLater(t time.Time) time.Time {
+	if t.IsZero() {
+		return time.Unix(1<<40, 0)
+	}
+	return t
 }
 
 // spread counts times in classes that are two hundredths wide.

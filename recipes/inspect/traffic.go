@@ -145,6 +145,14 @@ func (t *Traffic) Take() Contention {
 	return c
 }
 
+// Turns returns the turns at one lock that were there in the last minute, in the order in which they joined.
+// Of all locks together 20,000 turns are kept.
+func (t *Traffic) Turns(lock string) []Turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.ledger.turnsOf(lock, time.Now().Add(-time.Minute))
+}
+
 // note takes an event of the watch.
 func (t *Traffic) note(e framework.Event) {
 	t.mu.Lock()

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -197,14 +196,17 @@ func TestTrafficShowsOwnersAndLosses(t *testing.T) {
 		proxy.Cut()
 		time.Sleep(30 * time.Second)
 
+		turns := traffic.Turns("/a/lock")
+		require.Len(t, turns, 3)
+		for i, label := range []string{"first", "second", "third"} {
+			require.Contains(t, turns[i].Owner, label)
+			require.Equal(t, i == 1, turns[i].Lost)
+			require.Equal(t, i == 2, turns[i].Left.IsZero())
+			require.False(t, turns[i].Early || turns[i].Granted.IsZero())
+		}
+		require.Empty(t, traffic.Turns("/a"))
 		c := traffic.Take()
 		require.Len(t, c.Locks, 1)
-		require.Len(t, c.Locks[0].Longest, 3)
-		for _, turn := range c.Locks[0].Longest {
-			require.Equal(t, strings.Contains(turn.Owner, "second"), turn.Lost)
-			require.Equal(t, strings.Contains(turn.Owner, "third"), turn.Left.IsZero())
-			require.False(t, turn.Early || turn.Granted.IsZero())
-		}
 		require.Equal(t, 1, c.Locks[0].Losses)
 		require.Equal(t, 2, c.Locks[0].Turns)
 		require.Contains(t, c.Locks[0].Longest[0].Owner, "third")
@@ -217,6 +219,7 @@ func TestTrafficShowsOwnersAndLosses(t *testing.T) {
 		require.Zero(t, c.Locks[0].Turns+c.Locks[0].Losses)
 		require.InDelta(t, 1, c.Locks[0].Held, 1e-9)
 		require.InDelta(t, 10, c.Locks[0].Owners[0].Hold, 1e-6)
+		require.Empty(t, traffic.Turns("/b"))
 	})
 }
 
@@ -241,23 +244,27 @@ func TestTrafficOfWhatWasThere(t *testing.T) {
 		traffic, err := inspect.Follow(t.Context(), client, "/")
 		require.NoError(t, err)
 		defer traffic.Close()
-		for _, lease := range held {
-			require.NoError(t, lease.Release(t.Context()))
-		}
-		ended := make(map[string]int)
-		for ctx := zktest.Context(t); ended["/mutex"]+ended["/sem"] < 2; {
-			require.NoError(t, ctx.Err(), "%v", ended)
-			c := traffic.Take()
-			for _, l := range c.Locks {
-				ended[l.Path] += l.Turns
-				require.LessOrEqual(t, l.Most, 2)
-				require.Zero(t, l.Hold.Max+l.Wait.Max)
-				for _, turn := range l.Longest {
-					require.True(t, turn.Early)
+		for i, path := range []string{"/mutex", "/sem"} {
+			require.NoError(t, held[i].Release(t.Context()))
+			for ctx := zktest.Context(t); ; {
+				turns := traffic.Turns(path)
+				require.NoError(t, ctx.Err(), "%v", turns)
+				require.Len(t, turns, 3)
+				if !turns[0].Left.IsZero() && !turns[1].Granted.IsZero() {
+					require.True(t, turns[0].Early && turns[1].Early && turns[2].Early)
+					require.Zero(t, turns[2].Granted)
+					break
 				}
 			}
 		}
-		require.Equal(t, map[string]int{"/mutex": 1, "/sem": 1}, ended)
+		c := traffic.Take()
+		for _, path := range []string{"/mutex", "/sem"} {
+			l := loadOf(t, c, path)
+			require.Equal(t, 1, l.Turns)
+			require.Equal(t, 2, l.Most)
+			require.Zero(t, l.Hold.Max+l.Wait.Max)
+		}
+		require.Len(t, c.Locks, 2)
 	})
 }
 
@@ -317,13 +324,15 @@ func TestTrafficOverAnOutage(t *testing.T) {
 		hold(t, mutexAt(t, "/locks/second")(other))
 		proxy.Refuse(false)
 		time.Sleep(10 * time.Second)
+		turns := traffic.Turns("/locks/first")
+		require.Len(t, turns, 1)
+		require.False(t, turns[0].Left.IsZero())
+		turns = traffic.Turns("/locks/second")
+		require.Len(t, turns, 1)
+		require.False(t, turns[0].Granted.IsZero())
 		c := traffic.Take()
 		require.Equal(t, 1, c.Gaps)
 		require.Len(t, c.Locks, 2)
-		require.Equal(t, 1, loadOf(t, c, "/locks/first").Turns)
-		second := loadOf(t, c, "/locks/second")
-		require.Zero(t, second.Turns)
-		require.False(t, second.Longest[0].Granted.IsZero())
 	})
 }
 

@@ -59,6 +59,17 @@ func (c *contention) version() int {
 	return c.news
 }
 
+// turns returns the last minute of a lock, and since when it is known: zero if it is not.
+func (c *contention) turns(lock string) ([]inspect.Turn, time.Time) {
+	c.mu.Lock()
+	of, since := c.of, c.Since
+	c.mu.Unlock()
+	if of == nil {
+		return nil, time.Time{}
+	}
+	return of.Turns(lock), since
+}
+
 func (c *contention) follow(h *handler) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()

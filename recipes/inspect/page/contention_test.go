@@ -27,7 +27,7 @@ import (
 // "make test-long" has 10,000.
 var manyLocks = flag.Int("locks", 1000, "show this `number` of locks to many viewers")
 
-// TestContentionIsShown: in figures for all locks, and for one.
+// TestContentionIsShown: in figures for all locks, and as a picture of a lock's last minute that says the same in words.
 func TestContentionIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -42,7 +42,7 @@ func TestContentionIsShown(t *testing.T) {
 		first, second := mutex("first"), mutex("<second>")
 		lease, err := first.Acquire(t.Context())
 		require.NoError(t, err)
-		require.Contains(t, get(t, handler, target).Body.String(), "Figures come after ten seconds")
+		require.Contains(t, get(t, handler, target).Body.String(), "The last minute is not known yet")
 		require.Contains(t, get(t, handler, "/").Body.String(), "Figures come after ten seconds")
 		time.Sleep(5 * time.Second)
 		var wg sync.WaitGroup
@@ -57,9 +57,14 @@ func TestContentionIsShown(t *testing.T) {
 		require.NoError(t, lease.Release(t.Context()))
 		wg.Wait()
 		time.Sleep(5 * time.Second)
-		body := get(t, handler, target).Body.String()
-		require.Contains(t, body, "Contention from 00:00:00 to 00:00:10 UTC")
-		require.Contains(t, body, "10s first (")
+		body := get(t, handler, target).Body.String() // forty seconds after the beginning
+		require.Regexp(t, `<td[^>]*>first \([^<]*</td><td[^>]*>1</td><td[^>]*>25s</td><td[^>]*>0s</td><td[^>]*>0</td>`, body)
+		require.Regexp(t, `<td[^>]*>&lt;second&gt; \([^<]*</td><td[^>]*>1</td><td[^>]*>10s</td><td[^>]*>20s</td><td[^>]*>0</td>`, body)
+		require.Regexp(t, `aria-label="held from 40.0 seconds before until 15.0 seconds before"><path class="waits" d=""/><path class="holds" d="M200 0h250v12H200z"/>`, body)
+		require.Regexp(t, `aria-label="held from 15.0 seconds before until 5.0 seconds before; waited from 35.0 seconds before until 15.0 seconds before">`+
+			`<path class="waits" d="M250 4h200v4H250z"/><path class="holds" d="M450 0h100v12H450z"/>`, body)
+		require.Regexp(t, `What was before \d\d:\d\d:\d\d is not known`, body)
+
 		time.Sleep(30 * time.Second)
 		get(t, handler, "/")
 		body = get(t, handler, "/").Body.String()
@@ -117,7 +122,8 @@ func TestContentionWhichCannotBeFollowed(t *testing.T) {
 	})
 }
 
-// TestContentionShowsSome: of many locks those with the most waiters. Clients that are gone are losses.
+// TestContentionShowsSome: of many locks those with the most waiters, and of many owners those that were there for longest.
+// Clients that are gone are losses.
 func TestContentionShowsSome(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
@@ -141,18 +147,18 @@ func TestContentionShowsSome(t *testing.T) {
 			contend(client, lock, 1)
 		}
 		time.Sleep(6 * time.Second)
-		get(t, handler, "/")
+		body := get(t, handler, "/?lock=/locks/0").Body.String()
+		require.Contains(t, body, "5 more owners are not shown")
+		require.Regexp(t, `<tbody[^>]*><tr[^>]*><td[^>]*>owner-0 \(host/0\)</td>`, body)
 		time.Sleep(5 * time.Second)
-		body := get(t, handler, "/").Body.String()
+		body = get(t, handler, "/").Body.String()
 		require.Contains(t, body, "and 5 more that are not shown")
 		require.Regexp(t, `>/locks/0</a></td><td[^>]*>mutex</td><td[^>]*>0</td><td[^>]*>22\.\d, 24</td>`, body)
 		proxy.Refuse(true)
 		proxy.Cut()
-		time.Sleep(55 * time.Second)
-		get(t, handler, "/")
-		time.Sleep(5 * time.Second)
-		body = get(t, handler, "/").Body.String()
-		require.Regexp(t, `>/locks/0</a></td><td[^>]*>mutex</td><td[^>]*>1</td>.*<td[^>]*>100%</td><td[^>]*>1</td>`, body)
+		time.Sleep(30 * time.Second)
+		body = get(t, handler, "/?lock=/locks/0").Body.String()
+		require.Regexp(t, `<td[^>]*>owner-0 \(host/0\)</td><td[^>]*>1</td><td[^>]*>[\d.]*s</td><td[^>]*>0s</td><td[^>]*>1</td>`, body)
 	})
 }
 

@@ -99,7 +99,8 @@ const (
 // The list also has the clients that wait for each other in a cycle; see [inspect.Deadlocks]. After a viewer
 // has seen the list the page searches for them, every ten seconds at most.
 //
-// The page also has the contention of the last minute. It follows the locks from the first view until a minute after the last viewer has left; see [inspect.Follow],
+// The page also has the contention of the last minute, and of a lock a picture of who has held and who has
+// waited. It follows the locks from the first view until a minute after the last viewer has left; see [inspect.Follow],
 // which says what that costs. The first figures come after ten seconds.
 //
 // All viewers share one picture of at most 32 MB, which has more than 20,000 locks, and 1 MB of the queue of one
@@ -163,6 +164,7 @@ type view struct {
 
 	Contention figures
 	Findings   []inspect.Finding // about one lock
+	Minute     *minute           // of one lock, nil while nothing is known
 	Unknown    string            // what the servers have not told of their sessions
 	Queues     []queue           // at the path of one lock
 	Group      partition.Assignment
@@ -377,7 +379,7 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 		v.Denied.More = len(s.found.Unreadable) - len(v.Denied.Some)
 		return
 	}
-	v.Findings, v.Unknown, v.Jobs = s.findings, s.unknown, s.jobs
+	v.Findings, v.Unknown, v.Jobs, v.Minute = s.findings, s.unknown, s.jobs, s.minute
 	v.Contention.Locks = slices.DeleteFunc(slices.Clone(v.Contention.Locks), func(l inspect.Load) bool { return l.Path != v.Lock })
 	if i := slices.IndexFunc(s.jobs, func(e schedule.Entry) bool { return e.Name == c.Job }); i >= 0 {
 		v.Job = s.jobs[i]

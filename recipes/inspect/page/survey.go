@@ -50,7 +50,8 @@ type survey struct {
 	group   partition.Assignment // at the path of a lock, if there are partitions
 	jobs    []schedule.Entry     // if there are jobs
 
-	findings  []inspect.Finding // about a lock
+	minute    *minute           // of a lock
+	findings  []inspect.Finding // about it
 	unknown   string            // what the servers have not told
 	explained time.Time         // when they were found
 	err       error
@@ -179,6 +180,8 @@ func (h *handler) paint(ctx context.Context, lock string, last, s *survey) (err 
 	if err := h.explain(ctx, lock, last, s); err != nil {
 		return err
 	}
+	turns, since := h.contention.turns(lock)
+	s.minute = minuteOf(turns, since, time.Now())
 	for i := range s.found.Recipes {
 		r := &s.found.Recipes[i]
 		r.Foreign = some(r.Foreign)
