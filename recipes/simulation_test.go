@@ -8,7 +8,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -198,11 +197,11 @@ var simulations = map[string]zksim.Program{
 			}, err
 		},
 	},
-	"Once":           onceOnly(),
-	"double barrier": doubleBarrier(),
-	"node":           closedNodes(),
-	"simple queue":   simpleQueue(),
-	"queue":          lockedQueue(),
+	"Once":              onceOnly(),
+	"double barrier":    doubleBarrier(),
+	"node":              closedNodes(),
+	"simple queue":      simpleQueue(),
+	"queue and results": queueAndResults(),
 }
 
 // onceOnly is about jobs that are done once: no two clients are told that they have done one.
@@ -433,8 +432,8 @@ func simpleQueue() zksim.Program {
 	}
 }
 
-// lockedQueue is about items that are removed together with their results: each has one, at most.
-func lockedQueue() zksim.Program {
+// queueAndResults is about items that are removed together with their results: each has one, at most.
+func queueAndResults() zksim.Program {
 	return zksim.Program{
 		Actions: 16,
 		Options: shortSessions,
@@ -488,10 +487,15 @@ var histories = flag.Int("histories", 5, "how many histories of each recipe Test
 // TestSimulation plays random programs of each recipe on three servers with faults.
 func TestSimulation(t *testing.T) {
 	t.Parallel()
-	all := maps.Clone(simulations)
-	maps.Copy(all, valueSimulations)
-	maps.Copy(all, moreSimulations)
-	maps.Copy(all, queueSimulations)
+	all := make(map[string]zksim.Program)
+	for _, some := range []map[string]zksim.Program{simulations, valueSimulations, moreSimulations, queueSimulations} {
+		for name, program := range some {
+			if _, twice := all[name]; twice {
+				t.Fatalf("two programs have the name %q", name)
+			}
+			all[name] = program
+		}
+	}
 	for name, program := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
