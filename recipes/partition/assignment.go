@@ -238,24 +238,22 @@ func readQueues(ctx context.Context, client *framework.Framework, at layout, nam
 	slices.Sort(names)
 	names = slices.Compact(names)
 	queues := make([]queue, len(names))
+	for i, name := range names {
+		queues[i].name = name
+	}
 	sorter := locks.StandardLockInternalsSorter{LockName: lockName}
-	for from := 0; from < len(names); from += queuesAtOnce {
-		to := min(from+queuesAtOnce, len(names))
-		if err := readQueueBatch(ctx, client, at, names[from:to], queues[from:to], sorter); err != nil {
+	for batch := range slices.Chunk(queues, queuesAtOnce) {
+		if err := readQueueBatch(ctx, client, at, batch, sorter); err != nil {
 			return nil, err
 		}
 	}
 	return queues, nil
 }
 
-func readQueueBatch(
-	ctx context.Context, client *framework.Framework, at layout, names []string, queues []queue, sorter locks.StandardLockInternalsSorter,
-) error {
-	errs := make([]error, len(names))
-	reads := make([]framework.Read, len(names))
-	for i, name := range names {
-		queues[i].name = name
-		reads[i] = framework.ReadChildren(at.lock(name), &queues[i].names).StoringErrorIn(&errs[i])
+func readQueueBatch(ctx context.Context, client *framework.Framework, at layout, queues []queue, sorter locks.StandardLockInternalsSorter) error {
+	errs, reads := make([]error, len(queues)), make([]framework.Read, len(queues))
+	for i := range queues {
+		reads[i] = framework.ReadChildren(at.lock(queues[i].name), &queues[i].names).StoringErrorIn(&errs[i])
 	}
 	if err := client.Pipeline(ctx, reads...); err != nil {
 		return err

@@ -57,10 +57,6 @@ func (r *run) writeReports() {
 		case <-r.ctx.Done():
 			return
 		}
-		select {
-		case <-r.reports: // the data has it
-		default:
-		}
 		g := r.registration()
 		data := g.encode()
 		if bytes.Equal(data, written) {

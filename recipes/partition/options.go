@@ -63,6 +63,16 @@ func newConfig(opts []Option) (config, error) {
 	return c, err
 }
 
+func withTime(what string, d time.Duration, set func(*config)) Option {
+	return optionFunc(func(c *config) error {
+		if d < 0 {
+			return fmt.Errorf("%s %v, expected 0 or more", what, d)
+		}
+		set(c)
+		return nil
+	})
+}
+
 // WithID sets the id of the member, which no other live member should have. A newcomer takes the
 // place of the member with its id, because that member may be an earlier process. If the earlier
 // member lives, it hands its partitions over, and waits until the newcomer has left. Default:
@@ -84,13 +94,7 @@ func WithID(id string) Option {
 // partitions go to the other members. When all members of a group with this option have left, its plan stays
 // for their return. Default: 0, a member that returns is a newcomer. It needs WithID.
 func WithReturn(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("return %v, expected 0 or more", d)
-		}
-		c.returns = d
-		return nil
-	})
+	return withTime("return", d, func(c *config) { c.returns = d })
 }
 
 // WithCapacity sets the share of this member, relative to the other members. A member with 2
@@ -112,13 +116,7 @@ func WithCapacity(n int) Option {
 // rests so long is balanced after ten times this time. Partitions that no live member has do not
 // wait. Default: [DefaultSettle]; 0 moves at once.
 func WithSettle(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("settle %v, expected 0 or more", d)
-		}
-		c.settle = d
-		return nil
-	})
+	return withTime("settle", d, func(c *config) { c.settle = d })
 }
 
 // WithMoves bounds how many partitions are under way at a time because the group balances itself, and sets for
@@ -177,13 +175,7 @@ func WithStandbys(n int, prepare func(ctx context.Context, partition string) err
 // that the partition is reported as [Overdue], in the log and to listeners. It is not taken
 // away: its lock is released when the function has returned. Default: [DefaultGrace].
 func WithGrace(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("grace %v, expected 0 or more", d)
-		}
-		c.grace = d
-		return nil
-	})
+	return withTime("grace", d, func(c *config) { c.grace = d })
 }
 
 // WithEndOnError ends the [Member.Run] when the function of a partition fails. The member leaves,

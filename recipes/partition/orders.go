@@ -234,12 +234,7 @@ func (m *Member) Drain(ctx context.Context) error {
 
 // notifyDrainedLocked ends a Drain when this member has no partition any more.
 func (r *run) notifyDrainedLocked() {
-	if !r.announced || len(r.pieces) > 0 || r.share != nil && len(r.share.Partitions) > 0 {
-		return
-	}
-	select {
-	case <-r.drained:
-	default:
+	if r.announced && len(r.pieces) == 0 && (r.share == nil || len(r.share.Partitions) == 0) && !isClosed(r.drained) {
 		close(r.drained)
 	}
 }

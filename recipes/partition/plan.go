@@ -56,10 +56,7 @@ func (g registration) encode() []byte {
 
 // decodeShare returns what a plan says for a member, nil if it is in none.
 func decodeShare(node framework.Node) *share {
-	if !node.Exists() {
-		return nil
-	}
-	s, err := parseShare(node.Data)
+	s, err := parseShare(node.Data) // none without data
 	if err != nil {
 		return nil // this member makes another plan
 	}

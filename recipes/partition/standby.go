@@ -166,11 +166,12 @@ func (w *preparation) await(ctx context.Context) error {
 }
 
 func (w *preparation) isReady() bool {
-	if w == nil {
-		return false
-	}
+	return w != nil && isClosed(w.ready)
+}
+
+func isClosed(c <-chan struct{}) bool {
 	select {
-	case <-w.ready:
+	case <-c:
 		return true
 	default:
 		return false

@@ -417,15 +417,12 @@ func (s *state) next(
 
 // fill gives a share its partitions, and what the next planner must know about them.
 func fill(s *share, names []string, loads map[string]int, moved map[string]time.Time, isMoving func(string) bool) {
-	s.Partitions, s.Loads, s.Moving, s.Moved = names, nil, nil, nil
+	s.Partitions, s.Loads, s.Moving, s.Moved = names, nil, nil, make(map[string]time.Time)
 	for _, name := range names {
 		if isMoving(name) {
 			s.Moving = append(s.Moving, name)
 		}
 		if at, found := moved[name]; found {
-			if s.Moved == nil {
-				s.Moved = make(map[string]time.Time)
-			}
 			s.Moved[name] = at
 		}
 	}
