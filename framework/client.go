@@ -146,7 +146,7 @@ func (f *Framework) Telemetry() (Telemetry, bool) {
 		return Telemetry{}, false
 	}
 	return Telemetry{
-		TracerProvider: f.cfg.tracerProvider(), MeterProvider: f.cfg.meterProvider(),
+		TracerProvider: f.cfg.tracers, MeterProvider: f.cfg.meters,
 		PathAttribute: f.cfg.pathAttribute, Server: slices.Clone(*f.telemetry.server.Load()),
 	}, true
 }

@@ -12,9 +12,7 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
-	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
-	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/logqueue"
@@ -136,20 +134,6 @@ const (
 // with T for every session. The other half of a tick is room for delays.
 func (c *config) safeTimeout() time.Duration {
 	return time.Duration(c.syncLimit+1) * c.Tick * 3 / 2
-}
-
-func (c *config) tracerProvider() trace.TracerProvider {
-	if c.tracers == nil {
-		return tracenoop.NewTracerProvider()
-	}
-	return c.tracers
-}
-
-func (c *config) meterProvider() metric.MeterProvider {
-	if c.meters == nil {
-		return metricnoop.NewMeterProvider()
-	}
-	return c.meters
 }
 
 // The keys of log records are shared with telemetry, so that the two can be joined.

@@ -128,7 +128,7 @@ func (f *Framework) Start() error {
 	case f.started.Load():
 		return errors.New("framework: start: already started")
 	}
-	if err := f.telemetry.start(observed{f.tracker, f.watches, f.janitor, f.guardian}); err != nil {
+	if err := f.telemetry.start(f.client); err != nil {
 		return fmt.Errorf("framework: start: telemetry: %w", err)
 	}
 	f.started.Store(true) // before the first event, since a listener may make calls

@@ -5,7 +5,6 @@ package framework
 import (
 	"fmt"
 	"strings"
-	"unicode/utf8"
 )
 
 // reserved is ZooKeeper's own tree: readable, never written through this client. Below its
@@ -52,16 +51,10 @@ func checkPath(path string) error {
 	return nil
 }
 
-// badRune finds the first character that a server refuses.
+// badRune finds the first character that a server refuses. What is not UTF-8 reads as U+FFFD, which is refused.
 func badRune(name string) (at int, r rune) {
 	for i, r := range name {
-		switch {
-		case r == utf8.RuneError:
-			if _, size := utf8.DecodeRuneInString(name[i:]); size == 1 {
-				return i, r // not UTF-8
-			}
-			return i, r // U+FFFD itself is in the refused range
-		case r <= 0x1f, r >= 0x7f && r <= 0x9f, r >= 0xd800 && r <= 0xf8ff, r >= 0xfff0:
+		if r <= 0x1f || r >= 0x7f && r <= 0x9f || r >= 0xd800 && r <= 0xf8ff || r >= 0xfff0 {
 			return i, r
 		}
 	}

@@ -13,11 +13,11 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
 	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/janitor"
-	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/internal/module"
 )
 
@@ -52,11 +52,16 @@ type telemetry struct {
 
 // newTelemetry returns nil for a client without providers.
 func newTelemetry(cfg *config) (*telemetry, error) {
-	if cfg.tracers == nil && cfg.meters == nil {
+	switch {
+	case cfg.tracers == nil && cfg.meters == nil:
 		return nil, nil //nolint:nilnil // nil is the telemetry that does nothing
+	case cfg.tracers == nil:
+		cfg.tracers = tracenoop.NewTracerProvider()
+	case cfg.meters == nil:
+		cfg.meters = metricnoop.NewMeterProvider()
 	}
-	t := &telemetry{tracer: cfg.tracerProvider().Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())), paths: cfg.pathAttribute}
-	meter := cfg.meterProvider().Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
+	t := &telemetry{tracer: cfg.tracers.Tracer(telemetryScope, trace.WithInstrumentationVersion(module.Version())), paths: cfg.pathAttribute}
+	meter := cfg.meters.Meter(telemetryScope, metric.WithInstrumentationVersion(module.Version()))
 	var errs [4]error
 	t.duration, errs[0] = meter.Float64Histogram("curator.client.operation.duration",
 		metric.WithUnit("s"), metric.WithDescription("Time from a call of a verb to its result, retries included."),
@@ -82,9 +87,9 @@ func newTelemetry(cfg *config) (*telemetry, error) {
 }
 
 // start registers the gauges, so that collectors can read them.
-func (t *telemetry) start(o observed) (err error) {
+func (t *telemetry) start(c *client) (err error) {
 	if t != nil {
-		t.registration, err = t.gauges.register(o, &t.server)
+		t.registration, err = t.gauges.register(c, &t.server)
 	}
 	return err
 }
@@ -211,16 +216,7 @@ func newGauges(meter metric.Meter) (gauges, error) {
 	return g, errors.Join(errs[:]...)
 }
 
-// observed is what the gauges show.
-type observed struct {
-	tracker *tracker
-	watches *watching.Registry
-	janitor *janitor.Janitor
-
-	guardian *guardian // nil without a guard
-}
-
-func (g *gauges) register(seen observed, newest *atomic.Pointer[[]attribute.KeyValue]) (metric.Registration, error) {
+func (g *gauges) register(seen *client, newest *atomic.Pointer[[]attribute.KeyValue]) (metric.Registration, error) {
 	return g.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		state, session := seen.tracker.current()
 		server := metric.WithAttributes(*newest.Load()...)

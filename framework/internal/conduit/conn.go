@@ -85,7 +85,6 @@ type outgoing struct {
 // backlog is the requests that are to be written, and that wait for replies.
 type backlog struct {
 	queue   sync.Mutex // guards what follows
-	live    bool       // the server has accepted the session
 	open    bool       // accepts calls
 	closing bool       // the end of the session is written: nothing may follow
 	session int64
@@ -146,10 +145,11 @@ func (c *conn) isEstablished() bool {
 
 func (c *conn) hasEnded() bool { return c.ctx.Err() != nil }
 
+// isLive reports whether the server has accepted the session, and the connection has not ended.
 func (c *conn) isLive() bool {
-	c.queue.Lock()
-	defer c.queue.Unlock()
-	return c.live
+	c.dispatch.Lock()
+	defer c.dispatch.Unlock()
+	return c.established && !c.failed
 }
 
 // settle ends a call; callers hold dispatch.
@@ -182,7 +182,7 @@ func (c *conn) fail(reason error) {
 	c.dropGivenUpLocked()
 	pending, unsent := c.pending.all(), append(c.urgent.all(), c.unsent.all()...)
 	c.pending, c.urgent, c.unsent = fifo[pendingRequest]{}, fifo[*Call]{}, fifo[*Call]{}
-	c.live, c.open = false, false
+	c.open = false
 	c.queue.Unlock()
 	if c.admitted {
 		// First, so that a caller that tries again waits for the next connection.

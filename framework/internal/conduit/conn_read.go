@@ -272,7 +272,7 @@ func (c *conn) establish(h Handshake, sent time.Time) {
 	c.behind = c.owner.seen.unproved.Load()
 	c.owner.seen.resumed.Store(true)
 	c.queue.Lock()
-	c.live, c.session, c.granted = true, h.SessionID, h.Timeout
+	c.session, c.granted = h.SessionID, h.Timeout
 	c.window = newWindow(h.Timeout)
 	c.queue.Unlock()
 	go c.writeLoop()

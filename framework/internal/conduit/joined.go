@@ -22,10 +22,6 @@ const (
 	maxJoined = 16 << 10
 )
 
-// Reads of data that leave in one write share a request, the multiRead of ZooKeeper 3.6, if the
-// server is known to have it. A server answers them in about a fifth of the time. One caller may
-// have sent them, or many. Each read keeps a result of its own.
-//
 // A multiRead has no exists, but the reply to a read of data has the Stat. So while recent Stats
 // show little data, an exists is sent as such a read. If the server refuses it, it is sent again as
 // a plain exists, and the connection joins no later ones.

@@ -10,16 +10,9 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// A connection that goes on with a session takes no call before its server has shown what it has. Its first
-// request has no effect, and the reply names the server's newest transaction. So a call never meets the
-// servers of another history unless Conduit.History has risen. That costs one round trip.
-//
-// Another history is a reason to ask for the ephemeral znodes of the session, too. Restored servers may have
-// znodes that the session has deleted since the backup. They would live as long as the session does, and
-// block a lock for as long. So the session ends then.
-
-// resume shows what the server has, and opens the connection for calls; callers hold dispatch. The exchange
-// is complete, if there is one.
+// resume shows what the server has, and opens the connection for calls, see "Histories" in the package comment. It takes a
+// request without an effect, whose reply names the server's newest transaction. Callers hold dispatch. The exchange is
+// complete, if there is one.
 func (c *conn) resume(h Handshake) {
 	c.queue.Lock()
 	c.ready = true
