@@ -52,11 +52,7 @@ func (f *Framework) awaitNextRead(linked context.Context, err error) {
 func (f *Framework) followConfig(ctx context.Context) (*Watch, error) {
 	var data []byte
 	var watch *Watch
-	c, err := ReadData(configPath, &data, Watched(&watch)).build(f.unrooted())
-	if err != nil {
-		return nil, err
-	}
-	if err := f.exchange(ctx, c); err != nil {
+	if err := f.unrooted().readOnce(ctx, ReadData(configPath, &data, Watched(&watch))); err != nil {
 		return nil, err
 	}
 	_, _ = until(f.ctx, func() (servers []string) {

@@ -250,11 +250,7 @@ func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error
 		return false, err
 	}
 	var stat *Stat
-	read, err := readExists(path, &stat, callConfig{}).build(c.f)
-	if err != nil {
-		return false, err
-	}
-	if err := c.f.exchange(ctx, read); err != nil || stat == nil {
+	if err := c.f.readOnce(ctx, readExists(path, &stat, callConfig{})); err != nil || stat == nil {
 		return false, err
 	}
 	// It would vanish under the caller when its session times out.
@@ -305,12 +301,10 @@ func (f *Framework) protectedNames(parent string) (map[string]string, error) {
 		return nil, err
 	}
 	var names []string
-	list, err := ReadChildren(parent, nil).build(f)
+	list, err := f.listCall(parent, &names)
 	if err != nil {
 		return nil, err
 	}
-	list.refused = answeringNoNode(func() {})
-	list.decode = func(d *wire.Decoder) error { names = d.Strings(); return nil }
 	// In the client's context, because the search serves more callers than the first one.
 	if err := f.exchange(f.ctx, append(sync, list)...); isReply(err, ErrNoAuth) {
 		return nil, fmt.Errorf("%w: %w", errUnsearchable, err)

@@ -124,9 +124,7 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 		decode: func(_ *Framework, d *wire.Decoder, r *OpResult) {
 			stat := d.Stat()
 			r.Stat = &stat
-			if d.Err() == nil && cfg.stat != nil {
-				*cfg.stat = stat
-			}
+			cfg.storeStat(d, stat)
 		},
 	}
 }

@@ -52,13 +52,7 @@ func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...
 	e.String(full)
 	e.ACL(acl)
 	e.Int32(cfg.version)
-	decode := func(d *wire.Decoder) error {
-		stat := d.Stat()
-		if d.Err() == nil && cfg.stat != nil {
-			*cfg.stat = stat
-		}
-		return nil
-	}
+	decode := func(d *wire.Decoder) error { cfg.storeStat(d, d.Stat()); return nil }
 	calls := []*call{{operation: opSetACL, path: path, body: e.Bytes(), decode: decode}}
 	return f.run(ctx, opSetACL, path, plan{common: cfg.common, calls: calls}, err)
 }

@@ -165,14 +165,12 @@ const deletesAtOnce = 100
 // that needs it. The outcome of an unanswered delete does not matter: the next try lists
 // the children again.
 func (f *Framework) deleteBelow(ctx context.Context, path string) error {
-	list, err := ReadChildren(path, nil).build(f)
-	if err != nil {
-		return err
-	}
 	var names []string
-	list.refused = answeringNoNode(func() { names = nil })
-	list.decode = func(d *wire.Decoder) error { names = d.Strings(); return nil }
-	if err := f.exchange(ctx, list); err != nil {
+	list, err := f.listCall(path, &names)
+	if err == nil {
+		err = f.exchange(ctx, list)
+	}
+	if err != nil {
 		return err
 	}
 	// Servers refuse to delete their own tree, and the rest would stay because of it.

@@ -216,6 +216,24 @@ func ReadChildren(path string, into *[]string, opts ...ReadOption) Read {
 	}}
 }
 
+// listCall lists the children of a znode, of which a missing one has none.
+func (f *Framework) listCall(path string, into *[]string) (*call, error) {
+	list, err := ReadChildren(path, into).build(f)
+	if err == nil {
+		list.refused = answeringNoNode(func() { *into = nil })
+	}
+	return list, err
+}
+
+// readOnce makes a read within a try of another call.
+func (f *Framework) readOnce(ctx context.Context, r Read) error {
+	c, err := r.build(f)
+	if err == nil {
+		err = f.exchange(ctx, c)
+	}
+	return err
+}
+
 func readExists(path string, into **Stat, cfg callConfig) Read {
 	return Read{operation: opExists, path: path, build: func(f *Framework) (*call, error) {
 		c, err := f.readCall(opExists, path, &cfg, watching.Data)

@@ -147,9 +147,6 @@ func (c *creation) takeExisting(ctx context.Context, refused error) error {
 
 // readForComparison reads data as it is at the server, within a try of a write.
 func (f *Framework) readForComparison(ctx context.Context, path string) (data []byte, stat Stat, err error) {
-	read, err := ReadData(path, &data, StoringStatIn(&stat), Undecompressed()).build(f)
-	if err == nil {
-		err = f.exchange(ctx, read)
-	}
+	err = f.readOnce(ctx, ReadData(path, &data, StoringStatIn(&stat), Undecompressed()))
 	return data, stat, err
 }
