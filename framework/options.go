@@ -124,10 +124,7 @@ func WithRetryPolicy(p retry.Policy) Option {
 // WithErrorPolicy sets which trouble ends the holds of recipes. Default:
 // [StandardErrorPolicy].
 func WithErrorPolicy(p ErrorPolicy) Option {
-	return clientOption{"WithErrorPolicy", func(c *config) error {
-		c.errorPolicy = p
-		return p.validate()
-	}}
+	return option("WithErrorPolicy", p.validate() == nil, func(c *config) { c.errorPolicy = p }, "%w", p.validate())
 }
 
 // WithLogger sets the logger of the client and its recipes. Levels: Debug for

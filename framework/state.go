@@ -104,22 +104,14 @@ const (
 
 // String returns Curator's name of the state.
 func (s ConnectionState) String() string {
-	switch s {
-	case NotConnected:
-		return "NOT_CONNECTED"
-	case Connected:
-		return "CONNECTED"
-	case Suspended:
-		return "SUSPENDED"
-	case Reconnected:
-		return "RECONNECTED"
-	case Lost:
-		return "LOST"
-	case ReadOnly:
-		return "READ_ONLY"
-	default:
-		return "UNKNOWN"
+	return nameOf(s, "UNKNOWN", "NOT_CONNECTED", "CONNECTED", "SUSPENDED", "RECONNECTED", "LOST", "READ_ONLY")
+}
+
+func nameOf[T ~int](value T, unknown string, names ...string) string {
+	if value < 0 || int(value) >= len(names) {
+		return unknown
 	}
+	return names[value]
 }
 
 // IsConnected reports whether requests can be sent in this state.
@@ -168,15 +160,4 @@ func (p ErrorPolicy) validate() error {
 }
 
 // String returns Curator's word for the policy.
-func (p ErrorPolicy) String() string {
-	switch p {
-	case StandardErrorPolicy:
-		return "standard"
-	case SessionErrorPolicy:
-		return "session"
-	case QuorumErrorPolicy:
-		return "quorum"
-	default:
-		return "unknown"
-	}
-}
+func (p ErrorPolicy) String() string { return nameOf(p, "unknown", "standard", "session", "quorum") }

@@ -12,14 +12,7 @@ type Searches struct {
 	start func(run func()) bool
 
 	mu      sync.Mutex
-	folders map[string]*folder // by path at the server, while one is under way
-}
-
-// folder has the searches of one folder. A search under way may have been sent before a
-// later create, which therefore needs the next one.
-type folder struct {
-	list List
-	next *Search
+	folders map[string]*Search // the next of each folder, by path at the server, while one is under way; nil for none
 }
 
 // List returns the names in a folder by what callers look for.
@@ -35,7 +28,7 @@ type Search struct {
 // New returns a Searches that runs goroutines with start, which returns false once the
 // client is closed.
 func New(start func(run func()) bool) *Searches {
-	return &Searches{start: start, folders: make(map[string]*folder)}
+	return &Searches{start: start, folders: make(map[string]*Search)}
 }
 
 // Done is closed when the search has ended.
@@ -50,37 +43,31 @@ func (s *Search) Find(what string) (name string, err error) { return s.names[wha
 func (s *Searches) Join(path string, list List) *Search {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if f := s.folders[path]; f != nil {
-		// The search under way may be older than the create, so the next one counts.
-		if f.next == nil {
-			f.next = newSearch()
+	// The search under way may be older than the create of a call that joins, so the next one counts.
+	next, isUnderWay := s.folders[path]
+	if next == nil {
+		if !isUnderWay && !s.start(func() { s.run(path, list) }) {
+			return nil
 		}
-		return f.next
+		next = &Search{done: make(chan struct{})}
+		s.folders[path] = next
 	}
-	first := newSearch()
-	f := &folder{list: list, next: first}
-	if !s.start(func() { s.run(path, f) }) {
-		return nil
-	}
-	s.folders[path] = f
-	return first
+	return next
 }
 
-func newSearch() *Search { return &Search{done: make(chan struct{})} }
-
 // run makes the searches of one folder, one after the other, until no call needs one.
-func (s *Searches) run(path string, f *folder) {
+func (s *Searches) run(path string, list List) {
 	for {
 		s.mu.Lock()
-		next := f.next
-		f.next = nil
+		next := s.folders[path]
+		s.folders[path] = nil
 		if next == nil {
 			delete(s.folders, path)
 			s.mu.Unlock()
 			return
 		}
 		s.mu.Unlock()
-		next.names, next.err = f.list()
+		next.names, next.err = list()
 		close(next.done)
 	}
 }
