@@ -4,7 +4,6 @@ package recipes_test
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -15,7 +14,6 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
@@ -145,26 +143,6 @@ func fifo(polls map[int64]porcupine.Operation) porcupine.Model {
 	})
 }
 
-// bag is a queue with several consumers: each gets an item that is in it, and no other one gets
-// that. In the end it is empty.
-var bag = modelOf("", func(s string, in input, _ output) (string, bool) {
-	items := strings.Fields(s)
-	at := slices.Index(items, strconv.FormatInt(in.arg, 10))
-	switch in.call {
-	case "put":
-		items = append(items, strconv.FormatInt(in.arg, 10))
-		slices.Sort(items)
-	case "consume":
-		if at < 0 {
-			return s, false
-		}
-		items = slices.Delete(items, at, at+1)
-	default:
-		return s, len(items) == 0
-	}
-	return strings.Join(items, " "), true
-})
-
 // TestModelsRefuseWhatNoRecipeMayDo: a check that cannot fail shows nothing.
 func TestModelsRefuseWhatNoRecipeMayDo(t *testing.T) {
 	done := func(in input, pre, post int64) porcupine.Operation {
@@ -187,8 +165,6 @@ func TestModelsRefuseWhatNoRecipeMayDo(t *testing.T) {
 		"a lost item": {ops: []porcupine.Operation{
 			done(input{call: "offer", arg: 1}, 0, 0), done(input{call: "offer", arg: 2}, 0, 0), done(input{call: "poll"}, 0, 2),
 		}},
-		"consumed twice": {bag, []porcupine.Operation{done(input{call: "put", arg: 1}, 0, 0), done(input{call: "consume", arg: 1}, 0, 0), done(input{call: "consume", arg: 1}, 0, 0)}},
-		"never consumed": {bag, []porcupine.Operation{done(input{call: "put", arg: 1}, 0, 0), done(input{call: "end"}, 0, 0)}},
 	} {
 		for i := range c.ops {
 			c.ops[i].Call, c.ops[i].Return = int64(2*i), int64(2*i+1)
@@ -390,82 +366,4 @@ func (g *game) settle() {
 		}
 	}
 	g.model = fifo(polls)
-}
-
-// boxed is a queue with an envelope.
-type boxed interface {
-	Consume(ctx context.Context, fn func(ctx context.Context, item []byte) error) error
-	Len(ctx context.Context) (int, error)
-}
-
-// Under locks, and while no session ends, every kind of queue gives each item to one consumer,
-// once, although one request of ten is lost and one item of five fails first.
-func TestModelsQueuesWithLocksGiveEachItemOnce(t *testing.T) {
-	lock := queues.WithLockPath(path + "-locks")
-	for name, open := range map[string]func(client *framework.Framework) (boxed, func(ctx context.Context, item []byte) error, error){
-		"fifo": func(client *framework.Framework) (boxed, func(context.Context, []byte) error, error) {
-			q, err := queues.NewDistributedQueue(client, path, lock)
-			return q, func(ctx context.Context, item []byte) error { return q.Put(ctx, item) }, err
-		},
-		"priority": func(client *framework.Framework) (boxed, func(context.Context, []byte) error, error) {
-			q, err := queues.NewDistributedPriorityQueue(client, path, lock)
-			return q, func(ctx context.Context, item []byte) error { return q.Put(ctx, item, int32(item[len(item)-1])) }, err
-		},
-		"delay": func(client *framework.Framework) (boxed, func(context.Context, []byte) error, error) {
-			q, err := queues.NewDistributedDelayQueue(client, path, lock)
-			return q, func(ctx context.Context, item []byte) error {
-				return q.Put(ctx, item, time.Now().Add(time.Duration(item[len(item)-1])*time.Millisecond))
-			}, err
-		},
-		"id": func(client *framework.Framework) (boxed, func(context.Context, []byte) error, error) {
-			q, err := queues.NewDistributedIdQueue(client, path, lock)
-			return q, func(ctx context.Context, item []byte) error { return q.Put(ctx, item, "id") }, err
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			programsOf(t, bag, func(g *game) {
-				ctx, stop := context.WithCancel(g.t.Context())
-				var consumers sync.WaitGroup
-				puts := make([]func(context.Context, []byte) error, players)
-				for i, client := range g.clients {
-					q, put, err := open(client)
-					require.NoError(g.t, err)
-					puts[i] = put
-					random := rand.New(rand.NewPCG(g.seed, uint64(100+i)))
-					consumers.Go(func() {
-						err := q.Consume(ctx, func(_ context.Context, item []byte) error {
-							if random.IntN(5) == 0 {
-								return fmt.Errorf("item %s comes again", item)
-							}
-							n, err := strconv.ParseInt(string(item), 10, 64)
-							g.record(players+i, input{call: "consume", arg: n}, func() output { return output{done: true} })
-							return err
-						})
-						if ctx.Err() == nil {
-							g.t.Errorf("a consumer has ended: %v", err)
-						}
-					})
-				}
-				var items int64
-				g.each(8, func(_ *rand.Rand, client int) (input, func() output) {
-					g.mu.Lock()
-					items++
-					in := input{call: "put", arg: items}
-					g.mu.Unlock()
-					return in, func() output { return g.answered(output{}, puts[client](g.t.Context(), fmt.Append(nil, in.arg))) }
-				})
-				g.quiet()
-				observer := zktest.Client(g.t, g.server)
-				for f, err := range observer.FollowChildren(ctx, path) {
-					require.NoError(g.t, err)
-					if len(f.Names) == 0 {
-						break
-					}
-				}
-				stop()
-				consumers.Wait()
-				g.record(players, input{call: "end"}, func() output { return output{done: true} })
-			})
-		})
-	}
 }

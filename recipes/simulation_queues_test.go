@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"iter"
 	"math/rand/v2"
 	"sync"
@@ -20,14 +19,27 @@ import (
 // queueSimulations are programs of queues, by name.
 var queueSimulations = map[string]zksim.Program{
 	"queue":                          queueOf("", nil, openPlain),
-	"queue with locks":               queueOf("/queue-locks", nil, openPlain),
-	"priority queue with locks":      queueOf("/queue-locks", nil, openPriority),
-	"delay queue with locks":         queueOf("/queue-locks", nil, openDelay),
-	"id queue with locks":            queueOf("/queue-locks", nil, openID),
-	"queue whose folder goes":        queueOf("/queue-locks", deletesFolder, openPlain),
+	"queue with locks":               queueOf(lockPath, nil, openPlain),
+	"priority queue with locks":      queueOf(lockPath, nil, openPriority),
+	"delay queue with locks":         queueOf(lockPath, nil, openDelay),
+	"id queue with locks":            queueOf(lockPath, nil, openID),
+	"queue and sessions that go on":  inSessionsThatGoOn(openPlain),
+	"priority queue likewise":        inSessionsThatGoOn(openPriority),
+	"delay queue likewise":           inSessionsThatGoOn(openDelay),
+	"id queue likewise":              inSessionsThatGoOn(openID),
+	"queue whose folder goes":        queueOf(lockPath, deletesFolder, openPlain),
 	"simple queue whose folder goes": simpleQueueOver(deletesFolder),
-	"queue over restores":            queueOf("/queue-locks", restores, openPlain),
+	"queue over restores":            queueOf(lockPath, restores, openPlain),
 	"simple queue over restores":     simpleQueueOver(restores),
+}
+
+const lockPath = "/queue-locks"
+
+// inSessionsThatGoOn is about a queue with locks that loses requests and replies, and no sessions: it gives each item once.
+func inSessionsThatGoOn(open opener) zksim.Program {
+	p := queueOf(lockPath, nil, open)
+	p.Faults, p.Options = []zksim.Fault{zksim.LoseRequests, zksim.LoseReplies}, nil
+	return p
 }
 
 // consumer is a queue of any kind.
@@ -104,7 +116,7 @@ var errUpset = errors.New("the queue was upset meanwhile")
 
 // queueOf is about items of a queue: none is lost if consumers lock items, two consumers never have one at a time, and none is there
 // before it is due.
-func queueOf(lockPath string, upset upheaval, open opener) zksim.Program {
+func queueOf(locks string, upset upheaval, open opener) zksim.Program {
 	type due = sync.Map
 	return zksim.Program{
 		Clients: 4,
@@ -113,8 +125,8 @@ func queueOf(lockPath string, upset upheaval, open opener) zksim.Program {
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all := zksim.State[items](w)
 			var opts []queues.Option
-			if lockPath != "" {
-				opts = append(opts, queues.WithLockPath(lockPath))
+			if locks != "" {
+				opts = append(opts, queues.WithLockPath(locks))
 			}
 			queue, put, err := open(c.Framework, opts...)
 			return func(ctx context.Context, random *rand.Rand) {
@@ -141,9 +153,10 @@ func queueOf(lockPath string, upset upheaval, open opener) zksim.Program {
 					if at, ok := zksim.State[due](w).Load(string(item.Data)); ok && time.Until(at.(time.Time)) > time.Millisecond { // names have milliseconds
 						w.Findf("client %d has %s before %v", c.Index, item.Data, at)
 					}
-					if consume(w, c, all, item, lockPath != "", random); random.IntN(8) == 0 {
-						return
+					if random.IntN(8) == 0 {
+						return // the item stays
 					}
+					consume(w, c, all, item, locks != "", random)
 				}
 			}, err
 		},
@@ -155,7 +168,7 @@ func queueOf(lockPath string, upset upheaval, open opener) zksim.Program {
 					left[item] = left[item] || bytes.Contains(z.Data, []byte(item))
 				}
 			}
-			all.settle(w, left, lockPath != "")
+			all.settle(w, left, locks != "")
 		},
 	}
 }
@@ -175,7 +188,12 @@ func consume(w *zksim.World, c *zksim.Client, all *items, item *queues.Item, isL
 		item.Fail(errors.New("it has to come again"))
 		return
 	}
-	all.take(w, c, item.Data, fmt.Errorf("it may come again: %w", context.Cause(item.Context())))
+	// An item comes again if the session of its consumer ends.
+	if session := c.Session(); session.Timeout() > 30*time.Second {
+		all.take(w, c, item.Data, nil)
+	} else {
+		all.take(w, c, item.Data, errors.New("it may come again"))
+	}
 }
 
 // simpleQueueOver is about a simple queue that is upset: what was put afterwards is not lost.

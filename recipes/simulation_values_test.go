@@ -46,7 +46,10 @@ var valueSimulations = map[string]zksim.Program{
 					w.Findf("client %d: %v", c.Index, err)
 					return
 				}
-				waiting, cancel := context.WithTimeout(ctx, upTo(random, 20*time.Second))
+				waiting, cancel := ctx, func() {}
+				if random.IntN(3) == 0 {
+					waiting, cancel = context.WithTimeout(ctx, upTo(random, 20*time.Second))
+				}
 				defer cancel()
 				if lease, err := latch.Await(waiting); err == nil {
 					leave := w.Enter(zksim.Hold{
@@ -60,6 +63,7 @@ var valueSimulations = map[string]zksim.Program{
 			}, nil
 		},
 	},
+	"latches that stay": latches(),
 	"partitions": {
 		Requests: 200, // to take over a piece
 		Options:  shortSessions,
@@ -82,6 +86,59 @@ var valueSimulations = map[string]zksim.Program{
 	},
 	"discovery": instances(),
 	"group":     group(),
+}
+
+// latches is about candidates that stay for all of a history: one leads at a time, and one leads when faults are over.
+func latches() zksim.Program {
+	type candidates struct{ all []*leader.LeaderLatch }
+	return zksim.Program{
+		Options: shortSessions,
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			latch, err := leader.NewLeaderLatch(c.Framework, "/lock")
+			if err == nil {
+				err = latch.Start()
+			}
+			candidates := zksim.State[candidates](w)
+			candidates.all = append(candidates.all, latch)
+			return func(ctx context.Context, random *rand.Rand) {
+				waiting, cancel := context.WithTimeout(ctx, upTo(random, 5*time.Second))
+				defer cancel()
+				lease, err := latch.Await(waiting)
+				if err != nil {
+					w.Logf("client %d: %v", c.Index, err)
+					return
+				}
+				defer w.Enter(zksim.Hold{
+					Key: "/lock", Client: c.Index, Exclusive: true,
+					IsOver: func() bool { return lease.Err() != nil },
+				})()
+				select {
+				case <-time.After(upTo(random, 3*time.Second)):
+				case <-lease.Done():
+				}
+			}, err
+		},
+		Settled: func(ctx context.Context, w *zksim.World) {
+			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+			defer cancel()
+			all := zksim.State[candidates](w).all
+			leads := make(chan bool, len(all))
+			for _, latch := range all {
+				go func() {
+					_, err := latch.Await(ctx)
+					leads <- err == nil
+				}()
+			}
+			if !<-leads {
+				w.Findf("no candidate leads half a minute after the last fault")
+			}
+			for _, latch := range all {
+				if err := latch.Close(); err != nil {
+					w.Findf("a latch: close: %v", err)
+				}
+			}
+		},
+	}
 }
 
 // countsUp is about increments: each one that succeeds has a value of its own, and none is lost.

@@ -5,9 +5,7 @@ package leader_test
 import (
 	"context"
 	"log/slog"
-	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -280,73 +278,4 @@ func TestOutageCandidatesAreBackWithTheirClient(t *testing.T) {
 		}
 		require.Less(t, time.Since(back), time.Second)
 	})
-}
-
-// Servers of an ensemble die under latches and selectors.
-func TestOutageServersOfALeaderDie(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs Java: an ensemble of three real servers")
-	}
-	t.Parallel() // it waits for sessions to end
-	servers := zktest.NewEnsemble(t, 3)
-	var latches []*leader.LeaderLatch
-	clients, connected := make(map[*leader.LeaderLatch]*framework.Framework), make(map[*leader.LeaderLatch]*atomic.Value)
-	for range 3 {
-		server := new(atomic.Value) // the address of the newest connection
-		client := zktest.Client(t, servers.ConnectString(), framework.WithSessionTimeout(shortSession),
-			framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-				conn, err := new(net.Dialer).DialContext(ctx, network, addr)
-				if err == nil {
-					server.Store(addr)
-				}
-				return conn, err
-			}))
-		latch := started(t, client)
-		latches, clients[latch], connected[latch] = append(latches, latch), client, server
-	}
-	selector, err := leader.NewLeaderSelector(clients[latches[0]], "/selectors", leader.WithAutoRequeue())
-	require.NoError(t, err)
-	terms, result := runs(t.Context(), selector)
-	term := zktest.Await(t, terms, "a term")
-	before := awaitOneLeader(t, latches)
-
-	// The server of the leader dies. There is one leader afterwards.
-	for _, latch := range latches {
-		if !latch.HasLeadership() {
-			continue
-		}
-		for _, server := range servers.Servers() {
-			if server.Addr() == connected[latch].Load() {
-				require.NoError(t, server.Stop())
-				zktest.Await(t, before.Done(), "the end of the leadership")
-				require.Greater(t, awaitOneLeader(t, latches).Token(), before.Token())
-				require.NoError(t, server.Restart(zktest.Context(t)))
-			}
-		}
-		break
-	}
-
-	// All die, until no session is known to live.
-	for _, server := range servers.Servers() {
-		require.NoError(t, server.Stop())
-	}
-	for _, client := range clients {
-		zktest.AwaitState(t, client, framework.Lost)
-	}
-	require.Empty(t, leading(latches))
-	require.False(t, selector.HasLeadership())
-	zktest.Await(t, term.ctx.Done(), "the end of the term")
-	require.NoError(t, servers.Restart(zktest.Context(t)))
-	term.done <- context.Cause(term.ctx)
-
-	require.Greater(t, awaitOneLeader(t, latches).Token(), before.Token())
-	for {
-		next := zktest.Await(t, terms, "the next term")
-		if next.ctx.Err() == nil {
-			next.done <- leader.ErrStop
-			break
-		}
-		next.done <- context.Cause(next.ctx)
-	}
-	require.NoError(t, zktest.Await(t, result, "the end"))
 }
