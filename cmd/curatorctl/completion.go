@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"flag"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -151,4 +152,43 @@ func (c *call) pathsBelow(ctx context.Context, typed string) []string {
 		return nil
 	})
 	return paths
+}
+
+// suggestion returns what a mistyped verb may have been meant to be.
+func suggestion(typed string) string {
+	best, at := "", 3 // more slips than this are another word
+	for _, v := range verbs() {
+		if d := distance(typed, v.name); d < at {
+			best, at = v.name, d
+		}
+	}
+	if best == "" {
+		return "see curatorctl help"
+	}
+	return fmt.Sprintf("did you mean %q?", best)
+}
+
+// distance is how many letters must be changed, added, left out or exchanged with their neighbor (optimal string alignment).
+func distance(a, b string) int {
+	rows := make([][]int, len(a)+1)
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		rows[i][0] = i
+	}
+	for j := range rows[0] {
+		rows[0][j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		for j := 1; j <= len(b); j++ {
+			change := 1
+			if a[i-1] == b[j-1] {
+				change = 0
+			}
+			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
+			}
+		}
+	}
+	return rows[len(a)][len(b)]
 }

@@ -57,7 +57,7 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 		}
 		list = append(list, record{Path: below, Data: z.Data})
 	}
-	progress := &progress{verb: "read", total: len(paths)}
+	progress := c.newProgress("read", len(paths))
 	errs := make([]error, len(paths))
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, aclWindow)
@@ -66,14 +66,14 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 		wg.Go(func() {
 			defer func() { <-slots }()
 			if list[i].ACL, errs[i] = c.wholeACL(ctx, p); errs[i] == nil {
-				progress.done.Add(1)
+				progress.add()
 			}
 		})
 	}
 	wg.Wait()
 	failed := slices.IndexFunc(errs, func(err error) bool { return err != nil })
 	if failed < 0 {
-		return list, ephemerals, nil
+		return list, ephemerals, progress.finish(ctx, nil)
 	}
 	return nil, nil, progress.finish(ctx, errs[failed])
 }
@@ -182,12 +182,15 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 		return usage("%s would be changed; nothing was done: -yes is missing", znodes(len(changed)))
 	}
 	slices.SortStableFunc(differs, func(a, b difference) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
-	progress := &progress{verb: "wrote", total: len(differs)}
+	progress := c.newProgress("wrote", len(differs))
 	for _, d := range differs {
 		if err := c.writeOne(ctx, d); err != nil {
 			return progress.finish(ctx, err)
 		}
-		progress.done.Add(1)
+		progress.add()
+	}
+	if err := progress.finish(ctx, nil); err != nil {
+		return err
 	}
 	c.complainf("wrote %s\n", znodes(len(differs)))
 	return nil

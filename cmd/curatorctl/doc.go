@@ -124,6 +124,6 @@
 // import gives each znode its list when it creates it. So the lists that it writes must let it
 // create znodes.
 //
-// When a signal ends export, import or rm -r, they say how many znodes they have read, written or deleted. A second
-// signal kills them.
+// If the standard error is a terminal, export, import and rm -r show their progress there. When a signal
+// ends them, they say how many znodes they have read, written or deleted. A second signal kills them.
 package main

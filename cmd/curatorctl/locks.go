@@ -74,9 +74,17 @@ func (c *call) lockHead() []string {
 
 // verbLocks lists the locks below a path.
 func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
+	watch := fs.Bool("w", false, "then write a line for each lock that changes")
 	waiting := timeFlag(fs, "waiting-longer", "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any")
 	return func(ctx context.Context, c *call) error {
-		survey, err := inspect.Walk(ctx, c.client, c.arg(0, "/"), inspect.HeadsOnly())
+		path := c.arg(0, "/")
+		switch {
+		case *watch && *waiting != 0:
+			return usage("locks: -w together with -waiting-longer, expected one of them")
+		case *watch:
+			return c.watchLocks(ctx, path)
+		}
+		survey, err := inspect.Walk(ctx, c.client, path, inspect.HeadsOnly())
 		if err != nil {
 			return err
 		}

@@ -255,7 +255,8 @@ func unknown(words []string) error {
 	} else {
 		words = words[:1]
 	}
-	return usage("unknown verb %q; see curatorctl help", strings.Join(words, " "))
+	typed := strings.Join(words, " ")
+	return usage("unknown verb %q; %s", typed, suggestion(typed))
 }
 
 // findVerb returns the verb at the beginning of the arguments, and what follows.

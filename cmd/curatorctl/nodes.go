@@ -241,7 +241,7 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 		}
 		levels[depth] = append(levels[depth], framework.DeleteOp(z.Path, framework.Quietly()))
 	}
-	progress := &progress{verb: "deleted", total: len(nodes)}
+	progress := c.newProgress("deleted", len(nodes))
 	for _, level := range slices.Backward(levels) {
 		for ops := range slices.Chunk(level, removeWindow) {
 			var failed error
@@ -249,7 +249,7 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 			for _, r := range results {
 				switch {
 				case r.Err == nil:
-					progress.done.Add(1)
+					progress.add()
 				case !errors.Is(r.Err, framework.ErrNotEmpty): // one with new children goes last
 					failed = r.Err
 				}

@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"runtime/debug"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/gocurator/curator/recipes/inspect/page"
@@ -60,21 +62,48 @@ func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
 }
 
 // newPageServer bounds what a client can make the server wait for and keep. The page itself refuses bodies and
-// limits the time of its answers. A ReadTimeout would end its streams. While there are as many connections as there
-// may be, others wait in the system's queue.
+// limits the time of its answers. A ReadTimeout would end its streams.
 func newPageServer(handler http.Handler, conns int) *http.Server {
-	seats := make(chan struct{}, conns)
+	s := &seats{free: conns}
+	s.freed.L = &s.mu
 	return &http.Server{
-		Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute,
-		ConnState: func(_ net.Conn, state http.ConnState) {
-			switch state {
-			case http.StateNew: // the server accepts no other meanwhile
-				seats <- struct{}{}
-			case http.StateClosed, http.StateHijacked:
-				<-seats
-			case http.StateActive, http.StateIdle:
+		Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ConnState: s.note,
+	}
+}
+
+// seats bounds how many connections a server has. When there is no other seat, a new connection gets that of the one
+// that has been without a request for longest. While all have requests it waits, and others do in the system's queue.
+type seats struct {
+	mu    sync.Mutex
+	freed sync.Cond
+	free  int
+	idle  []net.Conn // without a whole request, the oldest first
+}
+
+// note is called when a connection changes its state. It keeps the server from accepting others while one waits.
+func (s *seats) note(conn net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if i := slices.Index(s.idle, conn); i >= 0 {
+		s.idle = slices.Delete(s.idle, i, i+1)
+	}
+	switch state {
+	case http.StateNew:
+		for s.free == 0 {
+			if len(s.idle) > 0 {
+				_ = s.idle[0].Close() // it is given up
+				s.idle = s.idle[1:]
 			}
-		},
+			s.freed.Wait()
+		}
+		s.free--
+		s.idle = append(s.idle, conn)
+	case http.StateIdle:
+		s.idle = append(s.idle, conn)
+	case http.StateClosed, http.StateHijacked:
+		s.free++
+		s.freed.Signal()
+	case http.StateActive:
 	}
 }
 

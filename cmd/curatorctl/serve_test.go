@@ -141,7 +141,8 @@ func TestServeLimitsTime(t *testing.T) {
 	})
 }
 
-// TestServeLimitsConnections: one more waits until another one has gone, as each does that sends no request.
+// TestServeLimitsConnections: one more gets the seat of the one that has been without a request for longest. While all have
+// requests it waits.
 func TestServeLimitsConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
@@ -163,24 +164,33 @@ func TestServeLimitsConnections(t *testing.T) {
 			require.NoError(t, err)
 			synctest.Wait()
 		}
-		silent, busy := connect(), connect()
-		request(busy)
+		began := time.Now()
+		first, second := connect(), connect()
 		third := connect()
-		_, fourth := net.Pipe()
+		_, err := first.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF, "it was silent for longest")
+		request(third)
+		fourth := connect()
+		_, err = second.Read(make([]byte, 1))
+		require.ErrorIs(t, err, io.EOF)
+		request(fourth)
+		fifth := connect()
+		_, sixth := net.Pipe()
 		select {
-		case waiting <- fourth:
-			t.Error("the third has no seat, and another one is accepted")
+		case waiting <- sixth:
+			t.Error("the fifth has no seat, and another one is accepted")
 		default:
 		}
-		_, err := silent.Read(make([]byte, 1))
-		require.ErrorIs(t, err, io.EOF, "it has sent no request for ten seconds")
-		request(third)
 		close(release)
-		for _, conn := range []net.Conn{busy, third} {
+		for _, conn := range []net.Conn{third, fourth, fifth} {
+			if conn == fifth {
+				request(conn)
+			}
 			answer, err := io.ReadAll(conn)
 			require.NoError(t, err)
 			require.Contains(t, string(answer), "204 No Content")
 		}
+		require.Zero(t, time.Since(began), "no one waits for a time limit")
 		require.NoError(t, server.Close())
 		require.ErrorIs(t, <-served, http.ErrServerClosed)
 	})

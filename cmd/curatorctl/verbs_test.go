@@ -618,6 +618,39 @@ func (r *running) end(t *testing.T) {
 	require.Equal(t, exitSignal+int(syscall.SIGINT), zktest.Await(t, r.status, "the end"))
 }
 
+// TestVerbsFollowLocks: each change is a line, and costs no new walk.
+func TestVerbsFollowLocks(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	for i := range 30 {
+		mutex, err := locks.NewInterProcessMutex(client, "/locks/other-"+strconv.Itoa(i))
+		require.NoError(t, err)
+		holdLock(t, mutex)
+	}
+	r := begin(t, server.Addr(), "locks", "-w")
+	r.out.await(t, "/locks/other-29")
+	reads := make(chan string, 1000)
+	remove := server.Intercept(func(q zkserver.Request) zkserver.Fault {
+		// The holders watch their own znodes.
+		if q.SessionID != client.Session().ID() && (q.Op == zkserver.OpGetChildren2 || q.Op == zkserver.OpGetData) {
+			reads <- q.Path
+		}
+		return zkserver.Pass
+	})
+	defer remove()
+	semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(2), locks.WithLabel("first"))
+	require.NoError(t, err)
+	lease := holdLock(t, semaphore)
+	r.out.await(t, "first")
+	require.NoError(t, lease.Release(t.Context()))
+	r.out.await(t, "/locks/sem  semaphore  -  -  0  -")
+	r.end(t)
+	close(reads)
+	for path := range reads {
+		require.NotContains(t, path, "other", "it has not changed")
+	}
+}
+
 // TestVerbsFollowLeaders by elect -l.
 func TestVerbsFollowLeaders(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -637,11 +670,11 @@ func TestVerbsRefuseCommandLines(t *testing.T) {
 	server := zktest.NewServer(t)
 	play(t, server.Addr(), `
 $ lcoks
-[64] curatorctl: unknown verb "lcoks"; see curatorctl help
+[64] curatorctl: unknown verb "lcoks"; did you mean "locks"?
 $ lock
 [64] curatorctl: lock: second word missing, expected show, run, revoke, break; see curatorctl help lock
 $ lock brake /a
-[64] curatorctl: unknown verb "lock brake"; see curatorctl help
+[64] curatorctl: unknown verb "lock brake"; did you mean "lock break"?
 $ frobnicate
 [64] curatorctl: unknown verb "frobnicate"; see curatorctl help
 $ create /no/such/parent
@@ -672,6 +705,8 @@ $ set -version 4294967295 /a data
 [64] curatorctl: set: invalid value "4294967295" for flag -version: expected -1 to 2147483647; see curatorctl help set
 $ rm -version -2 /a
 [64] curatorctl: rm: invalid value "-2" for flag -version: expected -1 to 2147483647; see curatorctl help rm
+$ locks -w -waiting-longer 1m
+[64] curatorctl: locks: -w together with -waiting-longer, expected one of them
 $ locks -waiting-longer -1m
 [64] curatorctl: locks: invalid value "-1m" for flag -waiting-longer: expected more than 0, *
 $ lock run /a
@@ -704,7 +739,7 @@ $ find -contains -- /missing
 [1] curatorctl: *
 $ rm -- /offset
 $ help lcoks
-[64] curatorctl: unknown verb "lcoks"; see curatorctl help
+[64] curatorctl: unknown verb "lcoks"; did you mean "locks"?
 $ version
 curatorctl *
 $ --version
