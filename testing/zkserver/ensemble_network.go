@@ -57,11 +57,7 @@ func (e *Ensemble) settle() {
 	for len(e.events) > 0 && !e.events[0].due.After(time.Now()) {
 		ev := e.events[0]
 		e.events = slices.Delete(e.events, 0, 1)
-		if ev.m != nil && ev.m.isPaused() {
-			ev.m.inbox = append(ev.m.inbox, ev.do)
-			continue
-		}
-		ev.do()
+		ev.m.receive(ev.do)
 	}
 	if len(e.events) > 0 && (e.alarm.IsZero() || e.events[0].due.Before(e.alarm)) {
 		select {
@@ -69,6 +65,15 @@ func (e *Ensemble) settle() {
 		default:
 		}
 	}
+}
+
+// receive has something happen to a server, once it is not paused. m may be nil.
+func (m *member) receive(do func()) {
+	if m != nil && m.isPaused() {
+		m.inbox = append(m.inbox, do)
+		return
+	}
+	do()
 }
 
 // run runs what becomes due later.
@@ -174,11 +179,11 @@ func (e *Ensemble) heal(from, to *member) {
 	if l.cuts--; l.cuts > 0 {
 		return
 	}
-	e.at(l.delay, to, func() {
+	e.at(l.delay, nil, func() {
 		for len(l.held) > 0 && l.cuts == 0 {
 			do := l.held[0]
 			l.held = l.held[1:]
-			do()
+			to.receive(do)
 		}
 	})
 }

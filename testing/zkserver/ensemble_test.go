@@ -543,6 +543,25 @@ func TestEnsembleLinkThatIsHealedKeepsTheOrder(t *testing.T) {
 	})
 }
 
+// TestEnsembleLinkOfAServerThatIsStoppedInAPause heals a link to a server that is paused, and stops the server before it goes on.
+func TestEnsembleLinkOfAServerThatIsStoppedInAPause(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		heal := e.CutOneWay(e.Leader(), e.Server(0))
+		time.Sleep(600 * time.Millisecond)
+		e.Server(0).Pause()
+		heal()
+		time.Sleep(time.Millisecond)
+		require.NoError(t, e.Server(0).Stop())
+		require.NoError(t, e.Server(0).Restart())
+		e.Server(0).Resume()
+		_, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		connect(t, e.Leader(), connection{}).must(t, opCreate, createBody("/a", "", 0))
+		synctest.Wait()
+		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
+	})
+}
+
 // TestEnsemblePausedLeaderExpiresNothing pauses a leader for longer than a session lasts, and less than its followers wait.
 func TestEnsemblePausedLeaderExpiresNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
