@@ -133,13 +133,16 @@ func barrier() zksim.Program {
 					w.Logf("client %d sets it: %v", c.Index, err)
 					return
 				}
-				before := set(w)
+				seen, err := c.Exists(ctx, "/barrier")
+				if err != nil || seen == nil { // it is removed already
+					return
+				}
 				waiting, cancel := context.WithTimeout(ctx, upTo(random, 20*time.Second))
 				defer cancel()
-				err := b.WaitOnBarrier(waiting)
+				err = b.WaitOnBarrier(waiting)
 				w.Logf("client %d waits: %v", c.Index, err)
-				if now := set(w); err == nil && now != 0 && now == before {
-					w.Findf("client %d has passed the barrier of %#x, which it has set and which is there", c.Index, now)
+				if now := set(w); err == nil && now == seen.Czxid {
+					w.Findf("client %d has passed the barrier of %#x, which it has seen and which is there", c.Index, now)
 				}
 			}, err
 		},

@@ -397,7 +397,8 @@ func instances() zksim.Program {
 		watchers []*discovery.ServiceCache[string]
 	}
 	return zksim.Program{
-		Options: shortSessions,
+		Requests: 120, // to have six instances again
+		Options:  shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all, n := zksim.State[registered](w), 0
 			services, err := discovery.NewServiceDiscovery[string](c.Framework, "/services", nil)
