@@ -108,14 +108,15 @@ func latches() zksim.Program {
 					w.Logf("client %d: %v", c.Index, err)
 					return
 				}
-				defer w.Enter(zksim.Hold{
+				leave := w.Enter(zksim.Hold{
 					Key: "/lock", Client: c.Index, Exclusive: true,
 					IsOver: func() bool { return lease.Err() != nil },
-				})()
+				})
 				select {
 				case <-time.After(upTo(random, 3*time.Second)):
 				case <-lease.Done():
 				}
+				leave()
 			}, err
 		},
 		Settled: func(ctx context.Context, w *zksim.World) {
