@@ -267,7 +267,9 @@ func (p *picture) isFresh(ctx context.Context, w *zksim.World, c *zksim.Client) 
 		}
 	}
 	for path, data := range has {
-		if data.Stat.Mzxid <= newest && !slices.ContainsFunc(before, func(z zkserver.Znode) bool { return z.Path == path }) {
+		isIt := func(z zkserver.Znode) bool { return z.Path == path && z.Czxid == data.Stat.Czxid }
+		// A restore in between may have brought it back.
+		if data.Stat.Mzxid <= newest && !slices.ContainsFunc(before, isIt) && !slices.ContainsFunc(after, isIt) {
 			w.Findf("client %d has %s, which was deleted before it was made fresh", c.Index, path)
 		}
 	}
