@@ -966,6 +966,7 @@ func TestTxnCreationTakenBackDependsOnItsFolder(t *testing.T) {
 	for name, writes := range map[string]bool{"beside a write": true, "beside a read": false} {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				server.Requires(t, ensemble.CreationNumbers)
 				client, other := zktest.Client(t, server), zktest.Client(t, server)
 				put(t, client, "/d", "", "/out", "")
 				var seen []bool
