@@ -3,6 +3,7 @@
 package nodes_test
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,17 +79,18 @@ func TestEditIsHeardOfAlthoughItsReadHasFailed(t *testing.T) {
 				accepts, edits := editing()
 				node := started(t, client, framework.Persistent, accepts)
 				synctest.Wait()
-				failures := 0
+				var failures atomic.Int64
 				server.Intercept(func(r zkserver.Request) zkserver.Fault {
-					if r.Op != zkserver.OpGetData || failures == 20 {
+					if r.Op != zkserver.OpGetData || failures.Load() == 20 {
 						return zkserver.Pass
 					}
-					failures++
+					failures.Add(1)
 					return fault
 				})
 				require.NoError(t, client.Set(t.Context(), path, []byte("theirs")))
 				time.Sleep(10 * time.Minute)
-				require.Equal(t, 20, failures)
+				synctest.Wait()
+				require.EqualValues(t, 20, failures.Load())
 				require.Len(t, edits, 1)
 				require.Equal(t, "theirs", string(node.Data()))
 				require.NoError(t, node.Err())
