@@ -40,7 +40,7 @@ type run struct {
 	events chan event     // of what is followed
 	others sync.WaitGroup // all goroutines but the run's own
 
-	share    *share // this member's, nil if it is in no plan
+	share    *share // this member's, nil if it is in no plan; written under mu, too
 	head     string // of the plan at the last look
 	taken    bool   // look what has the name of this member
 	previous follower
@@ -200,7 +200,10 @@ func (r *run) handle(e event) {
 	case e.err != nil:
 		r.cancel(e.err)
 	case e.path == r.at.share(r.cfg.id):
-		r.share = decodeShare(e.node)
+		now := decodeShare(e.node)
+		r.mu.Lock() // pieces that end look at it
+		r.share = now
+		r.mu.Unlock()
 		r.followOthers()
 		r.followLoads()
 		r.apply()
