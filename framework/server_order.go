@@ -41,7 +41,7 @@ const (
 // learnRanks asks for the ranks of servers that are new. A function that panics leaves them last.
 func (e *ensemble) learnRanks(servers []string, guard func(func())) {
 	for _, server := range servers {
-		if e.order == nil || e.isRanked(server) {
+		if e.order == nil || !e.noteServer(server) {
 			continue
 		}
 		guard(func() {
@@ -53,15 +53,15 @@ func (e *ensemble) learnRanks(servers []string, guard func(func())) {
 	}
 }
 
-// isRanked reports whether the rank of a server was asked for. From now on it was.
-func (e *ensemble) isRanked(server string) bool {
+// noteServer notes a server, and reports whether it is new. Until its rank is known it comes last.
+func (e *ensemble) noteServer(server string) (isNew bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	_, known := e.ranks[server]
-	if !known {
-		e.ranks[server] = math.MaxInt
+	if _, known := e.ranks[server]; known {
+		return false
 	}
-	return known
+	e.ranks[server] = math.MaxInt
+	return true
 }
 
 func (e *ensemble) rank(server string) int {

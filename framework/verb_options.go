@@ -115,7 +115,8 @@ type value struct {
 
 func (o value) set(c *callConfig) error { return o.to(c) }
 
-// put notes an option with a place for a result, or with a session, which must not be nil.
+// put notes an option with a place for a result, or with a session, which must not be nil. Each such option is a type of
+// its own and not a value, as a function that refers to the place would take memory in every call.
 func put[T any](c *callConfig, is optionSet, at **T, value *T, expected string) error {
 	if value == nil {
 		return fmt.Errorf("%v(nil), expected %s", is, expected)
