@@ -183,7 +183,7 @@ type rejoining struct {
 	failures attempt.Pause
 }
 
-func rejoin(policy retry.Policy) *rejoining { return &rejoining{run: retry.Begin(policy)} }
+func rejoin(policy retry.Policy) rejoining { return rejoining{run: retry.Begin(policy)} }
 
 // after pauses before the attempt that follows one that has failed with this error, and has
 // waited in the queue since then, or not at all if that is zero. If none follows, it returns the
