@@ -27,7 +27,7 @@ type keeper struct {
 	sessions  map[int64]bool // the sessions in which a creation was sent since the znode was last ours
 	pause     attempt.Pause  // since the znode stood with the newest data
 	history   int64          // in which the data was written or found, see framework.Framework.History
-	version   int32          // of the znode with that data
+	seen      framework.Stat // of the znode with that data, zero as far as it is not known
 }
 
 // run keeps the znode until ctx ends, then removes it.
@@ -124,10 +124,17 @@ func (k *keeper) step(ctx context.Context) error {
 		k.wait(ctx, watch)
 		return nil
 	}
+	history := k.client.History()
+	switch {
+	case k.history != history: // compare reads it
+	case k.seen.Czxid == 0: // a transaction does not say which
+		k.seen.Czxid = stat.Czxid
+	case k.seen.Czxid != stat.Czxid: // another client has deleted it, and created one in its place before this one has looked
+		k.vanished()
+	}
 	k.stood = true
 	clear(k.sessions)
 	k.sessions[stat.EphemeralOwner] = true
-	history := k.client.History()
 	isOlder, err := k.compare(ctx, path, history, stat)
 	if err != nil {
 		return err
@@ -150,7 +157,7 @@ func (k *keeper) step(ctx context.Context) error {
 			}
 			return err
 		}
-		k.history, k.version = history, now.Version
+		k.history, k.seen = history, now
 		k.stands(path, newest)
 		return nil
 	}
@@ -163,18 +170,18 @@ func (k *keeper) step(ctx context.Context) error {
 func (k *keeper) compare(ctx context.Context, path string, history int64, stat *framework.Stat) (isOlder bool, err error) {
 	data, newest, written := k.wanted()
 	restored := k.history != history
-	if written != newest || !restored && (k.cfg.edited == nil || k.version == stat.Version) {
+	if written != newest || !restored && (k.cfg.edited == nil || k.seen.Version == stat.Version) {
 		return false, nil
 	}
 	var now framework.Stat
 	have, err := k.client.Get(ctx, path, framework.StoringStatIn(&now))
 	switch {
 	case err == nil && bytes.Equal(have, data):
-		k.history, k.version = history, now.Version
+		k.history, k.seen = history, now
 	case restored:
 		return true, nil
 	case err == nil:
-		k.version = now.Version
+		k.seen = now
 		k.adopt(have, newest)
 	case mayPass(err):
 		return false, err
@@ -256,7 +263,8 @@ func (k *keeper) create(ctx context.Context, path string) error {
 		k.sessions[session.ID()] = true
 	}
 	history := k.client.History()
-	created, err := k.client.Create(ctx, path, data, k.outside(opts)...)
+	var stat framework.Stat
+	created, err := k.client.Create(ctx, path, data, k.outside(append(opts, framework.StoringStatIn(&stat)))...)
 	k.attempted = true
 	if errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
 		return nil // the next step looks at it
@@ -264,7 +272,7 @@ func (k *keeper) create(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	k.stood, k.history, k.version = true, history, 0
+	k.stood, k.history, k.seen = true, history, stat
 	k.stands(created, newest)
 	return nil
 }
@@ -331,7 +339,7 @@ func (k *keeper) exchange(ctx context.Context, path string, deletion framework.O
 	history := k.client.History()
 	_, err := k.client.Transact(ctx, deletion, framework.CreateOp(path, data, k.options(k.kind.plain)...))
 	if err == nil {
-		k.stood, k.history, k.version = true, history, 0
+		k.stood, k.history, k.seen = true, history, framework.Stat{}
 		k.stands(path, newest)
 	}
 	return err

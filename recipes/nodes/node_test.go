@@ -251,6 +251,29 @@ func TestNodeDataIsWrittenAgainAfterARestore(t *testing.T) {
 	}
 }
 
+// The deletion and the creation of another client come before this one looks, as in one transaction.
+func TestNodeReplacedByAnotherClientHasItsOwnDataAgain(t *testing.T) {
+	for _, mode := range []framework.CreateMode{framework.Persistent, framework.PersistentSequential, framework.Container} {
+		inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
+			accepts, edits := editing()
+			node := started(t, client, mode, accepts)
+			time.Sleep(time.Second)
+			changes, at := changesOf(t, node), node.ActualPath()
+			_, err := client.Transact(t.Context(), framework.DeleteOp(at), framework.CreateOp(at, []byte("theirs")))
+			require.NoError(t, err)
+			time.Sleep(time.Minute)
+
+			data, err := client.Get(t.Context(), at)
+			require.NoError(t, err)
+			require.Equal(t, "first", string(data))
+			require.Equal(t, nodes.Change{Path: at, Err: nodes.ErrDeleted}, zktest.Await(t, changes, "the deletion"))
+			require.Equal(t, nodes.Change{Path: at, Present: true}, zktest.Await(t, changes, "the creation"))
+			require.Empty(t, changes)
+			require.Empty(t, edits, "a znode of another client's is no edit")
+		})
+	}
+}
+
 func TestCloseThatIsRefusedSaysSoAndAsksNoMore(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		protectedFolder(t, client, framework.PermAll&^framework.PermDelete)

@@ -83,7 +83,8 @@ const maxTTL = (1<<40 - 1) * time.Millisecond
 
 // WithEdits calls edited when another client has written to the znode, such as an operator. If edited returns true,
 // the node takes over the data: the znode is created again with it. The next [PersistentNode.SetData]
-// replaces it. A write to a znode that ends before this client has heard of the write is lost. edited must not block, and must not call
+// replaces it. A znode that another client has put in its place is no write, and gets the node's data. A write to a
+// znode that ends before this client has heard of the write is lost. edited must not block, and must not call
 // the node. Each write of another client costs one read. Default: such a write stays only until the znode is
 // created again.
 func WithEdits(edited func(data []byte) bool) Option {
