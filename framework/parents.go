@@ -170,7 +170,7 @@ func (p *parents) request(full string) *call {
 	if cfg.mode == Container && p.f.noContainers.Load() {
 		cfg.mode = Persistent
 	}
-	if cfg.acl == nil {
+	if cfg.acl == nil || isBelow(string(p.f.root), full) { // the namespace and the chroot are not of one znode
 		cfg.acl = p.f.cfg.defaultACL(full)
 	}
 	op := cfg.mode.operation()

@@ -282,7 +282,8 @@ func WithACL(acl ...ACL) CreateOption {
 
 // ApplyingACLToParents applies the list of [WithACL], which is required, to the parents that
 // are created with the znode as well. Deleting a znode requires permission on its parent, so
-// without this option the list protects only the data. It is Curator's withACL(list, true).
+// without this option the list protects only the data. A namespace and a chroot that are created
+// keep the list of the client's [ACLProvider]. It is Curator's withACL(list, true).
 func ApplyingACLToParents() CreateOption { return flag{is: applyingACLToParents} }
 
 // CreatingParentsIfNeeded creates missing parents as persistent znodes without data. With

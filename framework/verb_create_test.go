@@ -157,6 +157,25 @@ func TestACL(t *testing.T) {
 	})
 }
 
+// Curator: TestCreate.testCreateWithParentsWithAclApplyToParentsInNamespace.
+func TestACLAppliedToParentsIsNotTheNamespaces(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server.Addr()+"/chroot")
+	view, err := client.UsingNamespace("name/space")
+	require.NoError(t, err)
+	ours := zk.WorldACL(zk.PermRead | zk.PermCreate)
+	mustCreate(t, view, "/p/q", framework.CreatingParentsIfNeeded(), framework.WithACL(ours...), framework.ApplyingACLToParents())
+	whole := zktest.Client(t, server)
+	for path, want := range map[string][]framework.ACL{
+		"/chroot": framework.OpenACL(), "/chroot/name": framework.OpenACL(), "/chroot/name/space": framework.OpenACL(),
+		"/chroot/name/space/p": ours, "/chroot/name/space/p/q": ours,
+	} {
+		list, err := whole.GetACL(t.Context(), path)
+		require.NoError(t, err)
+		require.Equal(t, want, list, path)
+	}
+}
+
 // Curator: TestCreate.testProtectedUtils.
 func TestIsProtectedName(t *testing.T) {
 	const id = "_c_53345f98-9423-4e0c-a7b5-9f819e3ec2e1-"
