@@ -73,13 +73,21 @@ func WithMemoryLimit(n int) Option {
 	})
 }
 
-func newConfig(ctx context.Context, client *framework.Framework, path string, opts []Option) (config, error) {
-	var c config
+func usable(ctx context.Context, client *framework.Framework) error {
 	switch {
 	case ctx == nil:
-		return c, errors.New("context nil, expected one such as context.Background()")
+		return attempt.ErrNilContext
 	case client == nil:
-		return c, errors.New("client nil, expected a started framework client")
+		return errors.New("client nil, expected a started framework client")
+	default:
+		return nil
+	}
+}
+
+func newConfig(ctx context.Context, client *framework.Framework, path string, opts []Option) (config, error) {
+	var c config
+	if err := usable(ctx, client); err != nil {
+		return c, err
 	}
 	if err := framework.ValidatePath(path); err != nil {
 		return c, err

@@ -515,6 +515,10 @@ func TestInspectBadInput(t *testing.T) {
 			_, err := inspect.Explain(t.Context(), client, "/a", inspect.WithDeadlocks("b"))
 			return err
 		},
+		"inspect: srvr: invalid option: context nil, expected": func() error {
+			_, err := inspect.FourLetterWord(none, client, server.Addr(), "srvr")
+			return err
+		},
 		"sessions: client nil, expected": func() error { _, err := inspect.Sessions(t.Context(), nil); return err },
 		"invalid path \"c\"":             func() error { _, err := inspect.Deadlocks(t.Context(), client, "c"); return err },
 	} {

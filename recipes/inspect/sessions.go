@@ -64,11 +64,8 @@ func (n Census) isDead(s *Session) bool {
 // and conf. It takes three connections to each server, one after another. What the servers do not say
 // is in the error, beside what others do: usually the words are not in 4lw.commands.whitelist.
 func Sessions(ctx context.Context, client *framework.Framework) (Census, error) {
-	switch {
-	case ctx == nil:
-		return Census{}, fmt.Errorf("inspect: sessions: %w", attempt.ErrNilContext)
-	case client == nil:
-		return Census{}, errors.New("inspect: sessions: client nil, expected a started framework client")
+	if err := usable(ctx, client); err != nil {
+		return Census{}, fmt.Errorf("inspect: sessions: %w", err)
 	}
 	found := Census{Sessions: make(map[int64]*Session)}
 	var errs []error
@@ -119,6 +116,9 @@ var memberships = regexp.MustCompile(`\nversion=[0-9a-f]+$`)
 // FourLetterWord asks one server, over a connection as the client makes them. It blocks for three
 // seconds at most.
 func FourLetterWord(ctx context.Context, client *framework.Framework, server, word string) (string, error) {
+	if err := usable(ctx, client); err != nil {
+		return "", fmt.Errorf("inspect: %s: %w", word, err)
+	}
 	ctx, cancel := context.WithTimeout(ctx, wordLimit)
 	defer cancel()
 	conn, err := client.Dialer()(ctx, "tcp", server)

@@ -146,6 +146,7 @@ func TestNameBadInput(t *testing.T) {
 	require.ErrorContains(t, err, `id ""`)
 	simple, err := queues.NewSimpleDistributedQueue(client, path)
 	require.NoError(t, err)
+	require.ErrorIs(t, simple.Offer(nilContext, nil), framework.ErrInvalidOption)
 	_, err = simple.Take(nilContext)
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }

@@ -81,6 +81,9 @@ func (q *SimpleDistributedQueue) Path() string { return q.path }
 // Offer puts an item at the end of the queue. If [framework.OutcomeUnknown] is
 // true for its error, the item may be in the queue.
 func (q *SimpleDistributedQueue) Offer(ctx context.Context, data []byte) error {
+	if ctx == nil {
+		return wrap("offer", attempt.ErrNilContext)
+	}
 	err := q.folder.create(ctx, func() error {
 		_, err := q.client.Create(ctx, framework.JoinPath(q.path, simplePrefix), data, framework.WithMode(framework.PersistentSequential))
 		return err
