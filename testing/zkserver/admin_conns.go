@@ -11,24 +11,12 @@ import (
 	"time"
 )
 
-// statNames are ZooKeeper's names of requests in its figures of a connection (FinalRequestProcessor). Credentials are
-// not among them.
-var statNames = map[OpCode]string{
-	OpCreateSession: "SESS", OpCloseSession: "CLOS", OpPing: "PING",
-	OpCreate: "CREA", OpCreate2: "CREA", OpCreateContainer: "CREA", OpCreateTTL: "CREA",
-	OpDelete: "DELE", OpDeleteContainer: "DELE", OpSetData: "SETD", OpSetACL: "SETA", OpReconfig: "RECO",
-	OpMulti: "MULT", OpMultiRead: "MLTR", OpSync: "SYNC", OpCheck: "CHEC",
-	OpExists: "EXIS", OpGetData: "GETD", OpGetACL: "GETA", OpGetChildren: "GETC", OpGetChildren2: "GETC",
-	OpGetAllChildrenNumber: "GETACN", OpGetEphemerals: "GETE", OpWhoAmI: "HOMI",
-	OpSetWatches: "SETW", OpSetWatches2: "STW2", OpAddWatch: "ADDW", OpCheckWatches: "CHKW", OpRemoveWatches: "REMW",
-}
-
 // statName is NA for a write that has failed, which ZooKeeper sees before it comes to the name.
 func statName(op OpCode, err code) string {
-	if err != codeOK && op.needsLeader() && op != OpSync {
+	if err != codeOK && op.is(forLeader) && op != OpSync {
 		return "NA"
 	}
-	return statNames[op]
+	return operations[op].stat
 }
 
 func (s *Server) adminConns(out *bytes.Buffer) {

@@ -53,23 +53,15 @@ func (s *Server) Blackhole(sessionID int64, d Direction) (heal func()) {
 	s.commandf(sessionID, "Blackhole %v", d)
 	h := &hole{session: sessionID, direction: d, healed: make(chan struct{})}
 	s.net.holes = append(s.net.holes, h)
-	return func() { s.heal(h) }
+	return s.takeBack(sessionID, fmt.Sprintf("Blackhole %v: heal", d), func() { s.heal(h) })
 }
 
 func (s *Server) heal(h *hole) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !slices.Contains(s.net.holes, h) {
-		return
-	}
-	s.commandf(h.session, "Blackhole %v: heal", h.direction)
 	s.net.holes = slices.DeleteFunc(s.net.holes, func(other *hole) bool { return other == h })
 	close(h.healed)
 	for _, c := range s.connsOf(h.session) {
 		if c.lossy {
-			s.noteConn(Ended, c, "lost something in a Blackhole")
-			s.detach(c)
-			c.finish(dropQueued)
+			s.drop(c, "lost something in a Blackhole")
 		}
 	}
 }

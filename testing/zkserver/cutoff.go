@@ -37,7 +37,7 @@ func (c *conn) isStuck(op OpCode) bool {
 	if c.cutOff == nil {
 		return false
 	}
-	if op.needsLeader() || op == OpCloseSession {
+	if op.is(forLeader) || op == OpCloseSession {
 		c.stuck = true
 	}
 	return c.stuck

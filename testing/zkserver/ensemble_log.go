@@ -164,7 +164,7 @@ func (m *member) applyRequest(en *entry, p *pending) {
 	x.who = &caller{session: en.who.session, ids: en.who.ids, checks: &s.checks}
 	err := codeSessionExpired
 	if s.sessions[en.who.session] != nil {
-		err = handlers[en.op](x)
+		err = operations[en.op].serve(x)
 	} else {
 		x.wrote, x.end = true, true
 	}
@@ -251,7 +251,7 @@ func (m *member) take(p *pending) {
 // forwards reports whether a request is one for the leader. What is refused in any case is not.
 func (m *member) forwards(p *pending) bool {
 	s, c := m.s, p.c
-	return p.fault.kind != faultFail && (p.op.needsLeader() || p.op == OpCloseSession) &&
+	return p.fault.kind != faultFail && (p.op.is(forLeader) || p.op == OpCloseSession) &&
 		!s.readOnly && !c.session.local && c.isSASLAuthenticated(p.op) && s.cfg.version.knows(p.op)
 }
 

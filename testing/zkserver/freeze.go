@@ -36,21 +36,17 @@ func (s *Server) FreezeReads(sessionID int64) (thaw func()) {
 	s.commandf(sessionID, "FreezeReads")
 	f := &freeze{session: sessionID, tree: s.tree.snapshot()}
 	s.freezes = append(s.freezes, f)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !slices.Contains(s.freezes, f) {
-			return
-		}
-		s.commandf(sessionID, "FreezeReads: thaw")
-		s.freezes = slices.DeleteFunc(s.freezes, func(other *freeze) bool { return other == f })
-		if s.run == nil {
-			return
-		}
-		for c := range s.run.conns {
-			if c.attached && s.frozen(c) == nil {
-				s.catchUp(c)
-			}
+	return s.takeBack(sessionID, "FreezeReads: thaw", func() { s.thaw(f) })
+}
+
+func (s *Server) thaw(f *freeze) {
+	s.freezes = slices.DeleteFunc(s.freezes, func(other *freeze) bool { return other == f })
+	if s.run == nil {
+		return
+	}
+	for c := range s.run.conns {
+		if c.attached && s.frozen(c) == nil {
+			s.catchUp(c)
 		}
 	}
 }

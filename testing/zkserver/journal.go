@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -154,6 +155,16 @@ func (s *Server) noteRequest(kind EventKind, c *conn, r Request) {
 // commandf notes a call of a method.
 func (s *Server) commandf(sessionID int64, format string, args ...any) {
 	s.note(Event{Kind: Commanded, SessionID: sessionID, Detail: fmt.Sprintf(format, args...)})
+}
+
+// takeBack returns a function that ends what a call has put in force, and notes that. Calling it again does nothing.
+func (s *Server) takeBack(sessionID int64, what string, back func()) func() {
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.note(Event{Kind: Commanded, SessionID: sessionID, Detail: what})
+		back()
+	})
 }
 
 // Log returns what happened, in order. Every request is among the events, pings included. The log keeps the latest

@@ -17,24 +17,11 @@ package zkserver
 //
 // Keeper before 25.12 lacks create2, setWatches and addWatch as well (88813): this module refuses it.
 func WithKeeper() Option {
-	return optionFunc(func(c *config) error {
-		c.keeper = true
-		return nil
-	})
+	return option(true, func(c *config) { c.keeper = true }, "")
 }
 
 // keeperVersion is what Keeper's four-letter words say of it.
 const keeperVersion = "v26.2.1.1-zkserver"
-
-// isUnknownToKeeper reports whether Keeper lacks a request.
-func isUnknownToKeeper(op OpCode) bool {
-	switch op {
-	case OpCreateContainer, OpDeleteContainer, OpCreateTTL, OpGetEphemerals, OpGetAllChildrenNumber, OpWhoAmI:
-		return true
-	default:
-		return false
-	}
-}
 
 func (c *config) firstSessionID(server int) int64 {
 	if c.keeper {

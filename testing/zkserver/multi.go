@@ -103,17 +103,15 @@ func (x *call) multiOp(t *txn, m multiOp) code {
 	switch m.op {
 	case OpDelete:
 		x.out.multiHeader(OpDelete, false, 0)
-		return t.delete(m.path, m.version, x.caller())
+		return t.delete(m.path, m.version)
 	case OpCheck:
 		x.out.multiHeader(OpCheck, false, 0)
-		return t.check(m.path, m.version, x.caller())
-	case OpSetData:
-		n, err := t.setData(m.path, m.data, m.version, x.caller())
-		if err == codeOK {
-			x.out.multiHeader(OpSetData, false, 0)
-			x.out.stat(n)
-		}
+		_, err := t.check(m.path, m.version)
 		return err
+	case OpSetData:
+		n, err := t.setData(m.path, m.data, m.version)
+		x.out.multiHeader(OpSetData, false, 0)
+		return x.answerStat(n, err)
 	default:
 		return x.multiCreate(t, m.create)
 	}
@@ -124,7 +122,7 @@ func (x *call) multiCreate(t *txn, r createRequest) code {
 	if r.wantsTTL() && r.op != OpCreateTTL {
 		return codeMarshalling
 	}
-	path, n, err := t.create(r, x.caller())
+	path, n, err := t.create(r)
 	switch {
 	case err != codeOK:
 	case r.op == OpCreate:

@@ -36,9 +36,7 @@ func (s *Server) Cut(sessionID int64, times int) int {
 		if c.attached && times > 1 {
 			s.net.cuts[c.claims] = times - 1
 		}
-		s.noteConn(Ended, c, "Cut")
-		s.detach(c)
-		c.finish(dropQueued)
+		s.drop(c, "Cut")
 		n++
 	}
 	return n
@@ -66,16 +64,7 @@ func (s *Server) Refuse() (allow func()) {
 	defer s.mu.Unlock()
 	s.commandf(0, "Refuse")
 	s.net.refusals++
-	allowed := false
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if !allowed {
-			allowed = true
-			s.commandf(0, "Refuse: allow")
-			s.net.refusals--
-		}
-	}
+	return s.takeBack(0, "Refuse: allow", func() { s.net.refusals-- })
 }
 
 // Throttle bounds how many bytes a second travel in each direction of one session's connections, or with id 0 of each
@@ -91,13 +80,10 @@ func (s *Server) Throttle(sessionID int64, bytesPerSecond int) (restore func()) 
 	t := &throttle{session: sessionID, rate: bytesPerSecond}
 	s.net.throttles = append(s.net.throttles, t)
 	s.throttled.Store(true)
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.commandf(sessionID, "Throttle %d: restore", bytesPerSecond)
+	return s.takeBack(sessionID, fmt.Sprintf("Throttle %d: restore", bytesPerSecond), func() {
 		s.net.throttles = slices.DeleteFunc(s.net.throttles, func(other *throttle) bool { return other == t })
 		s.throttled.Store(len(s.net.throttles) > 0)
-	}
+	})
 }
 
 // pace returns how many of n bytes may travel next, and how long they take. Without a throttle it needs no lock: a

@@ -8,13 +8,17 @@ import (
 	"strings"
 )
 
-// readable finds a node that the client may read, in the client's view of the tree.
-func (x *call) readable(path string) (*node, code) {
+// readable finds a node for which the client has one of the permissions, in the client's view of the tree. It fails if
+// the request, of which all has been read, is malformed.
+func (x *call) readable(path string, perm int32) (*node, code) {
+	if x.in.bad {
+		return nil, codeMarshalling
+	}
 	n := x.s.view(x.c).lookup(path)
 	if n == nil {
 		return nil, codeNoNode
 	}
-	if !x.caller().allowed(n.acl, permRead) {
+	if !x.caller().allowed(n.acl, perm) {
 		return nil, codeNoAuth
 	}
 	return n, codeOK
@@ -28,36 +32,27 @@ func (x *call) pathAndWatch() (path string, watch bool) {
 // exists sets its watch on a missing node too: it waits for the creation.
 func (x *call) exists() code {
 	path, watch := x.pathAndWatch()
-	if x.in.bad {
-		return codeMarshalling
-	}
 	if strings.IndexByte(path, 0) >= 0 {
 		return codeBadArguments
 	}
-	n, err := x.readable(path)
-	if err == codeNoAuth {
+	n, err := x.readable(path, permRead)
+	if err != codeOK && err != codeNoNode {
 		return err
 	}
 	if watch {
 		x.s.watchData(x.c, path, n)
 	}
-	if err == codeOK {
-		x.out.stat(n)
-	}
-	return err
+	return x.answerStat(n, err)
 }
 
 func (x *call) getData() code {
 	path, watch := x.pathAndWatch()
-	if x.in.bad {
-		return codeMarshalling
-	}
 	return x.readData(path, watch)
 }
 
 // readData writes a node's data and Stat.
 func (x *call) readData(path string, watch bool) code {
-	n, err := x.readable(path)
+	n, err := x.readable(path, permRead)
 	if err != codeOK {
 		return err
 	}
@@ -72,9 +67,6 @@ func (x *call) readData(path string, watch bool) code {
 // getChildren serves both requests for children: the older one gets no Stat.
 func (x *call) getChildren() code {
 	path, watch := x.pathAndWatch()
-	if x.in.bad {
-		return codeMarshalling
-	}
 	n, err := x.readChildren(path, watch)
 	if err == codeOK && x.op == OpGetChildren2 {
 		x.out.stat(n)
@@ -84,7 +76,7 @@ func (x *call) getChildren() code {
 
 // readChildren writes the names of a node's children, in no particular order, which differs from call to call.
 func (x *call) readChildren(path string, watch bool) (*node, code) {
-	n, err := x.readable(path)
+	n, err := x.readable(path, permRead)
 	if err != codeOK {
 		return nil, err
 	}
@@ -97,16 +89,9 @@ func (x *call) readChildren(path string, watch bool) (*node, code) {
 
 // getACL shows the hashes of passwords only to clients that may change the ACL.
 func (x *call) getACL() code {
-	path := x.in.string()
-	if x.in.bad {
-		return codeMarshalling
-	}
-	n := x.s.view(x.c).lookup(path)
-	if n == nil {
-		return codeNoNode
-	}
-	if !x.caller().allowed(n.acl, permRead|permAdmin) {
-		return codeNoAuth
+	n, err := x.readable(x.in.string(), permRead|permAdmin)
+	if err != codeOK {
+		return err
 	}
 	acl := n.acl
 	if !x.caller().allowed(acl, permAdmin) {
@@ -120,10 +105,7 @@ func (x *call) getACL() code {
 // getAllChildrenNumber counts the nodes below a path. The root is below the empty path, its other name, as in ZooKeeper.
 func (x *call) getAllChildrenNumber() code {
 	path := x.in.string()
-	if x.in.bad {
-		return codeMarshalling
-	}
-	if _, err := x.readable(path); err != codeOK {
+	if _, err := x.readable(path, permRead); err != codeOK {
 		return err
 	}
 	total, prefix := 0, path+"/"

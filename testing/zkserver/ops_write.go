@@ -2,14 +2,27 @@
 
 package zkserver
 
-// finish commits the transaction of a single write, or undoes it.
-func (t *txn) finish(err code) code {
+// write does a single write in a transaction of its own, unless the request is malformed.
+func (x *call) write(do func(*txn) code) code {
+	t := x.begin()
+	if x.in.bad {
+		return codeMarshalling
+	}
+	err := do(t)
 	if err != codeOK {
 		t.rollback()
 		return err
 	}
 	t.commit()
 	return codeOK
+}
+
+// answerStat answers a write by the Stat of its node.
+func (x *call) answerStat(n *node, err code) code {
+	if err == codeOK {
+		x.out.stat(n)
+	}
+	return err
 }
 
 // decodeCreate reads the request of any kind of create.
@@ -24,73 +37,43 @@ func decodeCreate(in *decoder, op OpCode) createRequest {
 // create serves all kinds of create. Only the oldest one gets no Stat.
 func (x *call) create() code {
 	r := decodeCreate(&x.in, x.op)
-	t := x.begin()
-	if x.in.bad {
-		return codeMarshalling
-	}
-	path, n, err := t.create(r, x.caller())
-	if err == codeOK {
-		x.out.string(path)
+	return x.write(func(t *txn) code {
+		path, n, err := t.create(r)
 		switch {
-		case x.op == OpCreate:
+		case err != codeOK:
+			return err
 		case x.s.cfg.keeper:
 			empty := *n
 			empty.data = nil
-			x.out.stat(&empty)
-		default:
+			n = &empty
+		}
+		x.out.string(path)
+		if x.op != OpCreate {
 			x.out.stat(n)
 		}
-	}
-	return t.finish(err)
+		return codeOK
+	})
 }
 
 func (x *call) delete() code {
 	path, version := x.in.string(), x.in.int32()
-	t := x.begin()
-	if x.in.bad {
-		return codeMarshalling
-	}
-	return t.finish(t.delete(path, version, x.caller()))
+	return x.write(func(t *txn) code { return t.delete(path, version) })
 }
 
 func (x *call) setData() code {
 	path, data, version := x.in.path(), x.in.buffer(), x.in.int32()
-	t := x.begin()
-	if x.in.bad {
-		return codeMarshalling
-	}
-	n, err := t.setData(path, data, version, x.caller())
-	if err == codeOK {
-		x.out.stat(n)
-	}
-	return t.finish(err)
+	return x.write(func(t *txn) code { return x.answerStat(t.setData(path, data, version)) })
 }
 
 func (x *call) setACL() code {
 	path, acl, version := x.in.path(), x.in.acl(), x.in.int32()
-	t := x.begin()
-	if x.in.bad {
-		return codeMarshalling
-	}
-	n, err := t.setACL(path, acl, version, x.caller())
-	if err == codeOK {
-		x.out.stat(n)
-	}
-	return t.finish(err)
+	return x.write(func(t *txn) code { return x.answerStat(t.setACL(path, acl, version)) })
 }
 
 // check serves a check outside a multi, which clients do not send.
 func (x *call) check() code {
 	path, version := x.in.path(), x.in.int32()
-	t := x.begin()
-	if x.in.bad {
-		return codeMarshalling
-	}
-	err := t.check(path, version, x.caller())
-	if err == codeOK {
-		x.out.stat(x.s.tree.lookup(path))
-	}
-	return t.finish(err)
+	return x.write(func(t *txn) code { return x.answerStat(t.check(path, version)) })
 }
 
 // reconfig is refused, as on any server that does not allow it or that is alone. Unlike other writes, a malformed

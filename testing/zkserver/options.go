@@ -22,6 +22,17 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
+// option returns an option that is refused with the text unless its argument is valid.
+func option(valid bool, set func(*config), refusal string, args ...any) Option {
+	return optionFunc(func(c *config) error {
+		if !valid {
+			return fmt.Errorf(refusal, args...)
+		}
+		set(c)
+		return nil
+	})
+}
+
 type config struct {
 	addr           string
 	listen         bool
@@ -62,7 +73,7 @@ func newConfig(opts []Option) (config, error) {
 			return config{}, fmt.Errorf("zkserver: option %d of %d is nil", i+1, len(opts))
 		}
 		if err := o.apply(&c); err != nil {
-			return config{}, err
+			return config{}, fmt.Errorf("zkserver: %w", err)
 		}
 	}
 	if c.minTimeout == 0 {
@@ -82,44 +93,26 @@ const defaultAddr = "127.0.0.1:0"
 
 // WithAddr sets the TCP address to listen on. Defaults to 127.0.0.1:0, a free port of the loopback interface.
 func WithAddr(addr string) Option {
-	return optionFunc(func(c *config) error {
-		c.addr = addr
-		return nil
-	})
+	return option(true, func(c *config) { c.addr = addr }, "")
 }
 
 // WithoutListener starts a server that listens nowhere: it serves connections from [Server.Dial] and
 // [Server.ServeConn]. A listener would keep the fake clock of testing/synctest from advancing.
 func WithoutListener() Option {
-	return optionFunc(func(c *config) error {
-		c.listen = false
-		return nil
-	})
+	return option(true, func(c *config) { c.listen = false }, "")
 }
 
 // WithTick sets tickTime, the unit of session timeouts: they are bounded by 2 and 20 ticks, and a session expires up to
 // one tick later than its timeout says. Defaults to 500 ms, not ZooKeeper's 2 s, because tests wait for expiries. At
 // least 1 ms.
 func WithTick(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d < time.Millisecond {
-			return fmt.Errorf("zkserver: tick of %v: at least 1ms expected", d)
-		}
-		c.tick = d
-		return nil
-	})
+	return option(d >= time.Millisecond, func(c *config) { c.tick = d }, "tick of %v: at least 1ms expected", d)
 }
 
 // WithSyncLimit sets after how many ticks without its leader a server of an [Ensemble] gives it up, and a leader a server, as
 // syncLimit does. A server that is cut off goes on answering for that long. Defaults to 2. At least 1.
 func WithSyncLimit(ticks int) Option {
-	return optionFunc(func(c *config) error {
-		if ticks < 1 {
-			return fmt.Errorf("zkserver: sync limit of %d ticks: at least 1 expected", ticks)
-		}
-		c.syncLimit = ticks
-		return nil
-	})
+	return option(ticks >= 1, func(c *config) { c.syncLimit = ticks }, "sync limit of %d ticks: at least 1 expected", ticks)
 }
 
 // WithSessionTimeouts sets the bounds that requested session timeouts are moved into, as minSessionTimeout and
@@ -128,7 +121,7 @@ func WithSessionTimeouts(smallest, largest time.Duration) Option {
 	return optionFunc(func(c *config) error {
 		for _, d := range []time.Duration{smallest, largest} {
 			if d < 0 || d > math.MaxInt32*time.Millisecond {
-				return fmt.Errorf("zkserver: session timeout bound of %v: 0 to %v expected", d, math.MaxInt32*time.Millisecond)
+				return fmt.Errorf("session timeout bound of %v: 0 to %v expected", d, math.MaxInt32*time.Millisecond)
 			}
 		}
 		c.minTimeout, c.maxTimeout = smallest, largest
@@ -139,25 +132,14 @@ func WithSessionTimeouts(smallest, largest time.Duration) Option {
 // WithContainerCheckInterval sets how often empty containers and outdated TTL nodes are looked for and removed.
 // Defaults to one minute, as in ZooKeeper.
 func WithContainerCheckInterval(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("zkserver: container check interval of %v: more than 0 expected", d)
-		}
-		c.containerCheck = d
-		return nil
-	})
+	return option(d > 0, func(c *config) { c.containerCheck = d }, "container check interval of %v: more than 0 expected", d)
 }
 
 // WithMaxFrame sets the size in bytes of the largest request, as jute.maxbuffer does; a larger one costs its sender the
 // connection. Defaults to 0xfffff, just below 1 MiB.
 func WithMaxFrame(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n <= 0 || n > math.MaxInt32 {
-			return fmt.Errorf("zkserver: largest frame of %d bytes: 1 to %d expected", n, math.MaxInt32)
-		}
-		c.maxFrame = n
-		return nil
-	})
+	return option(0 < n && n <= math.MaxInt32, func(c *config) { c.maxFrame = n },
+		"largest frame of %d bytes: 1 to %d expected", n, math.MaxInt32)
 }
 
 // WithMaxMemory bounds the bytes of memory that the server keeps for all connections together: requests that have
@@ -166,58 +148,34 @@ func WithMaxFrame(n int) Option {
 // KiB, and a session for 800 bytes until it ends. Sessions take at most half of the memory; a client that asks for
 // another one is hung up on. The data of znodes is not bounded. Defaults to 256 MiB. At least 1 MiB.
 func WithMaxMemory(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 1<<20 {
-			return fmt.Errorf("zkserver: memory of %d bytes for connections: 1 MiB or more expected", n)
-		}
-		c.maxMemory = n
-		return nil
-	})
+	return option(n >= 1<<20, func(c *config) { c.maxMemory = n }, "memory of %d bytes for connections: 1 MiB or more expected", n)
 }
 
 // WithMaxClientConnections sets how many connections one address may have, as maxClientCnxns does; further ones are closed
 // as soon as they are made. Zero, the default, is no limit: ZooKeeper's is 60, but all clients of a test have the same
 // address.
 func WithMaxClientConnections(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 0 {
-			return fmt.Errorf("zkserver: %d connections from one address: 0 or more expected", n)
-		}
-		c.maxClients = n
-		return nil
-	})
+	return option(n >= 0, func(c *config) { c.maxClients = n }, "%d connections from one address: 0 or more expected", n)
 }
 
 // WithVersion sets the version that the server claims in its four-letter words, such as "3.5.10", and the requests
 // it knows: a request that a later version introduced costs the connection. Before 3.6, sequence numbers go on at
 // -2147483648 after 2147483647; since 3.6 they stay there. Defaults to 3.8.0.
 func WithVersion(version string) Option {
-	return optionFunc(func(c *config) error {
-		v, err := parseVersion(version)
-		c.version = v
-		return err
-	})
+	v, err := parseVersion(version)
+	return option(err == nil, func(c *config) { c.version = v }, "%w", err)
 }
 
 // WithReconfigEnabled answers reconfig as a standalone server with reconfigEnabled=true does: with -6
 // (unimplemented), since there is no ensemble to change. Without the option the answer is -123 (reconfig is
 // disabled).
 func WithReconfigEnabled() Option {
-	return optionFunc(func(c *config) error {
-		c.reconfig = true
-		return nil
-	})
+	return option(true, func(c *config) { c.reconfig = true }, "")
 }
 
 // WithLogger sets the logger for connections, sessions and their ends. By default nothing is logged.
 func WithLogger(log *slog.Logger) Option {
-	return optionFunc(func(c *config) error {
-		if log == nil {
-			return fmt.Errorf("zkserver: nil logger: leave the option out for silence")
-		}
-		c.log = log
-		return nil
-	})
+	return option(log != nil, func(c *config) { c.log = log }, "nil logger: leave the option out for silence")
 }
 
 // serverVersion is a ZooKeeper version: major, minor, patch.
@@ -227,12 +185,12 @@ func parseVersion(s string) (serverVersion, error) {
 	var v serverVersion
 	parts := strings.Split(s, ".")
 	if len(parts) != len(v) {
-		return v, fmt.Errorf("zkserver: version %q: three numbers expected, such as 3.8.0", s)
+		return v, fmt.Errorf("version %q: three numbers expected, such as 3.8.0", s)
 	}
 	for i, part := range parts {
 		n, err := strconv.Atoi(part)
 		if err != nil || n < 0 {
-			return v, fmt.Errorf("zkserver: version %q: three numbers expected, such as 3.8.0", s)
+			return v, fmt.Errorf("version %q: three numbers expected, such as 3.8.0", s)
 		}
 		v[i] = n
 	}
@@ -243,21 +201,8 @@ func (v serverVersion) String() string {
 	return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
 }
 
-// knows reports whether a server of this version has the request. Each request is listed with the first version
-// that has it.
-func (v serverVersion) knows(op OpCode) bool {
-	since := serverVersion{3, 4, 0}
-	switch op {
-	case OpCreate2, OpReconfig, OpCheckWatches, OpRemoveWatches, OpCreateContainer, OpDeleteContainer, OpCreateTTL:
-		since = serverVersion{3, 5, 0}
-	case OpMultiRead, OpGetEphemerals, OpGetAllChildrenNumber, OpSetWatches2, OpAddWatch:
-		since = serverVersion{3, 6, 0}
-	case OpWhoAmI:
-		since = serverVersion{3, 7, 0}
-	default: // the others came with 3.4.0 or earlier
-	}
-	return v.atLeast(since)
-}
+// knows reports whether a server of this version has the request.
+func (v serverVersion) knows(op OpCode) bool { return v.atLeast(operations[op].since) }
 
 func (v serverVersion) atLeast(other serverVersion) bool {
 	return slices.Compare(v[:], other[:]) >= 0

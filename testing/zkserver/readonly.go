@@ -40,9 +40,7 @@ func (s *Server) LoseQuorum() (regain func()) {
 // elect ends all connections, as a server does when it looks for a leader.
 func (s *Server) elect() {
 	for _, c := range s.connsOf(0) {
-		s.noteConn(Ended, c, "the quorum has changed")
-		s.detach(c)
-		c.finish(dropQueued)
+		s.drop(c, "the quorum has changed")
 	}
 }
 
@@ -64,15 +62,4 @@ func (s *Server) rejects(r connectRequest) (why string) {
 		return "sessions hold too much memory"
 	}
 	return ""
-}
-
-// needsLeader reports whether a server cannot answer a request by itself (ReadOnlyRequestProcessor).
-func (op OpCode) needsLeader() bool {
-	switch op {
-	case OpCreate, OpCreate2, OpCreateContainer, OpCreateTTL, OpDelete, OpDeleteContainer, OpSetData, OpSetACL, OpCheck,
-		OpMulti, OpReconfig, OpSync:
-		return true
-	default: // a server answers the others by itself
-		return false
-	}
 }

@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"regexp"
 	"strings"
 )
 
@@ -20,18 +21,16 @@ import (
 // do what an ACL of the scheme sasl allows to any user. Without the option, requests of the type sasl are answered
 // without a token.
 func WithSASLUsers(passwords map[string]string) Option {
-	return optionFunc(func(c *config) error {
-		for user := range passwords {
-			if user == "" || strings.ContainsAny(user, "/@") {
-				return fmt.Errorf("zkserver: SASL user %q: a name without '/' and '@' expected", user)
-			}
+	for user := range passwords {
+		if user == "" || strings.ContainsAny(user, "/@") {
+			return option(false, nil, "SASL user %q: a name without '/' and '@' expected", user)
 		}
-		c.saslUsers = maps.Clone(passwords)
-		if c.saslUsers == nil {
-			c.saslUsers = map[string]string{}
-		}
-		return nil
-	})
+	}
+	users := maps.Clone(passwords)
+	if users == nil {
+		users = map[string]string{}
+	}
+	return option(true, func(c *config) { c.saslUsers = users }, "")
 }
 
 // WithRequireClientAuthScheme serves only clients that have authenticated by the scheme, which must be "sasl", as
@@ -39,13 +38,7 @@ func WithSASLUsers(passwords map[string]string) Option {
 // answers every request but auth and sasl, even a ping, with -124 (session closed, SASL required), and closes the
 // connection. The session goes on.
 func WithRequireClientAuthScheme(scheme string) Option {
-	return optionFunc(func(c *config) error {
-		if scheme != "sasl" {
-			return fmt.Errorf("zkserver: required scheme %q: sasl expected", scheme)
-		}
-		c.saslRequired = true
-		return nil
-	})
+	return option(scheme == "sasl", func(c *config) { c.saslRequired = true }, "required scheme %q: sasl expected", scheme)
 }
 
 // SetSASLUsers replaces the users of [WithSASLUsers], as a restart with another JAAS file does. Connections keep the
@@ -53,7 +46,7 @@ func WithRequireClientAuthScheme(scheme string) Option {
 func (s *Server) SetSASLUsers(passwords map[string]string) error {
 	var c config
 	if err := WithSASLUsers(passwords).apply(&c); err != nil {
-		return err
+		return fmt.Errorf("zkserver: %w", err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,34 +211,25 @@ func fromLatin1(s string) string {
 	return string(r)
 }
 
-// parseDirectives reads a comma-separated list of name=value and name="value". No directive may appear twice.
+// directive matches the next name=value or name="value" of a comma-separated list.
+var directive = regexp.MustCompile(`(?s)^([^=]*)=\s*(?:"((?:[^"\\]|\\.)*)"|([^",\s][^,]*)?(?:,|$))`)
+
+var escaped = regexp.MustCompile(`(?s)\\(.)`)
+
+// parseDirectives reads a list of directives. None may appear twice.
 func parseDirectives(s string) (map[string]string, error) {
 	all := make(map[string]string)
 	for s = strings.TrimLeft(s, " \t\r\n,"); s != ""; s = strings.TrimLeft(s, " \t\r\n,") {
-		name, rest, found := strings.Cut(s, "=")
-		name = strings.ToLower(strings.TrimSpace(name))
-		if _, twice := all[name]; !found || name == "" || twice {
-			return nil, errors.New("a directive that stands twice, or without a name or a value")
+		parts := directive.FindStringSubmatch(s)
+		if parts == nil {
+			return nil, errors.New("a directive without a value, or a quoted value without an end")
 		}
-		var value string
-		if rest = strings.TrimLeft(rest, " \t\r\n"); strings.HasPrefix(rest, `"`) {
-			var b strings.Builder
-			i := 1
-			for ; i < len(rest) && rest[i] != '"'; i++ {
-				if rest[i] == '\\' && i+1 < len(rest) {
-					i++
-				}
-				b.WriteByte(rest[i])
-			}
-			if i == len(rest) {
-				return nil, errors.New("a quoted value without an end")
-			}
-			value, s = b.String(), rest[i+1:]
-		} else {
-			value, s, _ = strings.Cut(rest, ",")
-			value = strings.TrimSpace(value)
+		name := strings.ToLower(strings.TrimSpace(parts[1]))
+		if _, twice := all[name]; name == "" || twice {
+			return nil, errors.New("a directive that stands twice, or without a name")
 		}
-		all[name] = value
+		all[name] = escaped.ReplaceAllString(parts[2], "$1") + strings.TrimSpace(parts[3])
+		s = s[len(parts[0]):]
 	}
 	return all, nil
 }

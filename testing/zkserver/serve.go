@@ -29,14 +29,13 @@ type pending struct {
 // "".
 func (r request) path() string {
 	in := r.in
-	switch r.op {
-	case OpMulti, OpMultiRead:
+	if r.op.is(pathless) {
+		return ""
+	}
+	if r.op == OpMulti || r.op == OpMultiRead {
 		if _, done := decodeMultiHeader(&in); done {
 			return ""
 		}
-	case OpAuth, OpSASL, OpSetWatches, OpSetWatches2, OpPing, OpCloseSession, OpWhoAmI, OpReconfig, OpDeleteContainer:
-		return ""
-	default: // the others begin with a path, or are unknown and may begin with anything
 	}
 	path := in.string()
 	if in.bad {
@@ -82,7 +81,9 @@ type call struct {
 
 func (x *call) begin() *txn {
 	x.wrote = true
-	return x.s.begin()
+	t := x.s.begin()
+	t.who = x.caller()
+	return t
 }
 
 func (x *call) caller() caller {
@@ -90,41 +91,6 @@ func (x *call) caller() caller {
 		return *x.who
 	}
 	return caller{session: x.c.session.id, ids: x.c.ids, checks: &x.s.checks}
-}
-
-// handlers serve the requests that have a session. Each reads the request's fields, does what it asks and writes the body
-// of the reply. A body written before an error is returned is dropped.
-var handlers = map[OpCode]func(*call) code{
-	OpCreate:               (*call).create,
-	OpCreate2:              (*call).create,
-	OpCreateContainer:      (*call).create,
-	OpCreateTTL:            (*call).create,
-	OpDelete:               (*call).delete,
-	OpDeleteContainer:      (*call).deleteContainer,
-	OpSetData:              (*call).setData,
-	OpSetACL:               (*call).setACL,
-	OpCheck:                (*call).check,
-	OpMulti:                (*call).multi,
-	OpReconfig:             (*call).reconfig,
-	OpCloseSession:         (*call).closeSession,
-	OpExists:               (*call).exists,
-	OpGetData:              (*call).getData,
-	OpGetACL:               (*call).getACL,
-	OpGetChildren:          (*call).getChildren,
-	OpGetChildren2:         (*call).getChildren,
-	OpGetAllChildrenNumber: (*call).getAllChildrenNumber,
-	OpGetEphemerals:        (*call).getEphemerals,
-	OpMultiRead:            (*call).multiRead,
-	OpWhoAmI:               (*call).whoAmI,
-	OpSync:                 (*call).sync,
-	OpPing:                 (*call).ping,
-	OpAuth:                 (*call).auth,
-	OpSASL:                 (*call).sasl,
-	OpAddWatch:             (*call).addWatch,
-	OpRemoveWatches:        (*call).removeWatches,
-	OpCheckWatches:         (*call).checkWatches,
-	OpSetWatches:           (*call).setWatches,
-	OpSetWatches2:          (*call).setWatches,
 }
 
 // pingXid is the xid of every reply to a ping.
@@ -245,23 +211,21 @@ func (s *Server) apply(c *conn, r request) outcome {
 	x := s.newCall(c, r.op, r.in)
 	err := codeUnimplemented
 	admitted := c.isSASLAuthenticated(r.op)
-	if admitted {
-		if s.member == nil { // else it was touched as it arrived
-			s.touchBy(c, r.op)
-		}
+	if admitted && s.member == nil { // else it was touched as it arrived
+		s.touchBy(c, r.op)
 	}
-	switch handle := handlers[r.op]; {
+	switch serve := operations[r.op].serve; {
 	case !admitted:
 		err = codeSASLRequired
 		x.end, x.outside = true, true
-	case s.cfg.keeper && (handle == nil || isUnknownToKeeper(r.op)):
+	case s.cfg.keeper && (serve == nil || r.op.is(beyondKeeper)):
 		s.cut(c)
-	case handle == nil || !s.cfg.version.knows(r.op):
+	case serve == nil || !s.cfg.version.knows(r.op):
 		x.end, x.outside, x.zxid = true, true, -1
-	case s.readOnly && r.op.needsLeader():
+	case s.readOnly && r.op.is(forLeader):
 		err = codeNotReadOnly
 	default:
-		err = handle(x)
+		err = serve(x)
 	}
 	return x.outcome(r.xid, err)
 }

@@ -327,6 +327,13 @@ func (s *Server) detach(c *conn) {
 	}
 }
 
+// drop ends a connection as a failure of the network does: what is queued for its client is lost.
+func (s *Server) drop(c *conn, why string) {
+	s.noteConn(Ended, c, why)
+	s.detach(c)
+	c.finish(dropQueued)
+}
+
 // cut detaches a connection and closes it once what was queued for its client is sent.
 func (s *Server) cut(c *conn) {
 	s.detach(c)

@@ -89,10 +89,8 @@ func (s *Server) takeSession(c *conn, id int64, password []byte, timeout time.Du
 		return nil
 	}
 	if old := ss.conn; old != nil && old.cutOff == nil {
-		s.noteConn(Ended, old, "its client has come back")
 		s.log.Info("session moves to another connection", "session", hexID(id), "from", old.remote(), "to", c.remote())
-		s.detach(old)
-		old.finish(dropQueued)
+		s.drop(old, "its client has come back")
 	}
 	if !bytes.Equal(password, ss.password[:]) {
 		return nil

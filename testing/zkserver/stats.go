@@ -97,7 +97,7 @@ func (s *Server) received(c *conn) {
 
 // answered notes that the answer to a request has gone out, and how long that took. Credentials do not count.
 func (s *Server) answered(c *conn, r request, err code, arrived time.Time) {
-	if statNames[r.op] == "" {
+	if operations[r.op].stat == "" {
 		return
 	}
 	took := time.Since(arrived)

@@ -3,8 +3,8 @@
 package zkserver
 
 import (
+	"crypto/sha1" // the scheme is defined with it
 	"encoding/base64"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -17,14 +17,10 @@ var superUser = authID{scheme: "super"}
 // zookeeper.DigestAuthenticationProvider.superDigest: "super:" and the base64 of the SHA-1 of "super:password".
 // [SuperDigest] computes it. By default there is no super user.
 func WithSuperDigest(digest string) Option {
-	return optionFunc(func(c *config) error {
-		user, hash, _ := strings.Cut(digest, ":")
-		if sum, err := base64.StdEncoding.DecodeString(hash); user == "" || err != nil || len(sum) != 20 {
-			return fmt.Errorf("zkserver: super digest %q: a name, a colon and the base64 of a SHA-1 expected", digest)
-		}
-		c.superDigest = digest
-		return nil
-	})
+	user, hash, _ := strings.Cut(digest, ":")
+	sum, err := base64.StdEncoding.DecodeString(hash)
+	return option(user != "" && err == nil && len(sum) == sha1.Size, func(c *config) { c.superDigest = digest },
+		"super digest %q: a name, a colon and the base64 of a SHA-1 expected", digest)
 }
 
 // SuperDigest is the digest, for [WithSuperDigest], of the credentials "super:" and the password.

@@ -4,7 +4,6 @@ package zkserver
 
 import (
 	"crypto/tls"
-	"errors"
 	"net"
 )
 
@@ -13,16 +12,11 @@ import (
 // configuration needs a certificate. If it asks clients for certificates, they are checked but give no identity of
 // the scheme x509. WithTLS clones the configuration. By default there is no TLS.
 func WithTLS(cfg *tls.Config) Option {
-	return optionFunc(func(c *config) error {
-		if cfg == nil {
-			return errors.New("zkserver: nil TLS configuration: leave the option out for none")
-		}
-		if len(cfg.Certificates) == 0 && cfg.GetCertificate == nil && cfg.GetConfigForClient == nil {
-			return errors.New("zkserver: TLS configuration without a certificate: a server needs one")
-		}
-		c.tls = cfg.Clone()
-		return nil
-	})
+	if cfg == nil {
+		return option(false, nil, "nil TLS configuration: leave the option out for none")
+	}
+	hasCertificate := len(cfg.Certificates) > 0 || cfg.GetCertificate != nil || cfg.GetConfigForClient != nil
+	return option(hasCertificate, func(c *config) { c.tls = cfg.Clone() }, "TLS configuration without a certificate: a server needs one")
 }
 
 // secure wraps a connection in TLS if the server is configured for it. Nothing is exchanged before the first read.

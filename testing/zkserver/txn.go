@@ -21,6 +21,7 @@ type txn struct {
 	sasl    bool  // the server knows the scheme
 	keeper  bool  // see WithKeeper
 	granted int   // entries of ACLs that it has given to nodes
+	who     caller
 	undo    []func()
 	events  []event
 }
@@ -107,7 +108,7 @@ func (r *createRequest) kind() (nodeKind, code) {
 
 // create adds a node and returns its path, which differs from the requested one if it is sequential. The order of
 // the checks is PrepRequestProcessor.pRequest2TxnCreate's: it decides which of several errors a client sees.
-func (t *txn) create(r createRequest, who caller) (string, *node, code) {
+func (t *txn) create(r createRequest) (string, *node, code) {
 	kind, err := r.kind()
 	if err == codeOK && t.keeper && (kind == kindContainer || kind == kindTTL) { // in a multi; otherwise the request is unknown
 		err = codeBadArguments
@@ -119,7 +120,7 @@ func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 	if !ok {
 		return "", nil, codeBadArguments
 	}
-	acl, err := fixACL(r.acl, who.ids, t.granted, t.sasl)
+	acl, err := fixACL(r.acl, t.who.ids, t.granted, t.sasl)
 	if err != codeOK {
 		return "", nil, err
 	}
@@ -127,7 +128,7 @@ func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 	if parent == nil {
 		return "", nil, codeNoNode
 	}
-	if !who.allowed(parent.acl, permCreate) {
+	if !t.who.allowed(parent.acl, permCreate) {
 		return "", nil, codeNoAuth
 	}
 	path := r.path
@@ -148,7 +149,7 @@ func (t *txn) create(r createRequest, who caller) (string, *node, code) {
 	}
 	switch kind {
 	case kindEphemeral:
-		n.owner = who.session
+		n.owner = t.who.session
 	case kindTTL:
 		n.ttl = r.ttl
 	case kindPersistent, kindContainer:
@@ -175,7 +176,7 @@ func (t *txn) insert(path string, n *node, parentPath string, parent *node) {
 }
 
 // delete removes a node; version -1 matches any.
-func (t *txn) delete(path string, version int32, who caller) code {
+func (t *txn) delete(path string, version int32) code {
 	parentPath, _, ok := splitPath(path)
 	if !ok || reserved(path) {
 		return codeBadArguments
@@ -184,7 +185,7 @@ func (t *txn) delete(path string, version int32, who caller) code {
 	if parent == nil {
 		return codeNoNode
 	}
-	if !who.allowed(parent.acl, permDelete) {
+	if !t.who.allowed(parent.acl, permDelete) {
 		return codeNoAuth
 	}
 	n := t.tree.lookup(path)
@@ -219,8 +220,8 @@ func (t *txn) remove(path string) {
 }
 
 // setData replaces a node's data; version -1 matches any.
-func (t *txn) setData(path string, data []byte, version int32, who caller) (*node, code) {
-	n, err := t.writable(path, permWrite, who)
+func (t *txn) setData(path string, data []byte, version int32) (*node, code) {
+	n, err := t.find(path, permWrite)
 	if err != codeOK {
 		return nil, err
 	}
@@ -244,15 +245,15 @@ func (t *txn) setData(path string, data []byte, version int32, who caller) (*nod
 }
 
 // setACL replaces a node's ACL; version -1 matches any. It fires no watch.
-func (t *txn) setACL(path string, acl []aclEntry, version int32, who caller) (*node, code) {
+func (t *txn) setACL(path string, acl []aclEntry, version int32) (*node, code) {
 	if !validPath(path) {
 		return nil, codeBadArguments
 	}
-	fixed, err := fixACL(acl, who.ids, t.granted, t.sasl)
+	fixed, err := fixACL(acl, t.who.ids, t.granted, t.sasl)
 	if err != codeOK {
 		return nil, err
 	}
-	n, err := t.writable(path, permAdmin, who)
+	n, err := t.find(path, permAdmin)
 	if err != codeOK {
 		return nil, err
 	}
@@ -264,16 +265,16 @@ func (t *txn) setACL(path string, acl []aclEntry, version int32, who caller) (*n
 }
 
 // check fails unless the node exists, may be read and has the version.
-func (t *txn) check(path string, version int32, who caller) code {
-	n, err := t.writable(path, permRead, who)
+func (t *txn) check(path string, version int32) (*node, code) {
+	n, err := t.find(path, permRead)
 	if err == codeOK && version != -1 && version != n.version {
-		return codeBadVersion
+		return nil, codeBadVersion
 	}
-	return err
+	return n, err
 }
 
-// writable finds the node that a write names, checking in the order of ZooKeeper's writes.
-func (t *txn) writable(path string, perm int32, who caller) (*node, code) {
+// find finds the node that a write names, checking in the order of ZooKeeper's writes.
+func (t *txn) find(path string, perm int32) (*node, code) {
 	if !validPath(path) {
 		return nil, codeBadArguments
 	}
@@ -281,7 +282,7 @@ func (t *txn) writable(path string, perm int32, who caller) (*node, code) {
 	if n == nil {
 		return nil, codeNoNode
 	}
-	if !who.allowed(n.acl, perm) {
+	if !t.who.allowed(n.acl, perm) {
 		return nil, codeNoAuth
 	}
 	return n, codeOK
