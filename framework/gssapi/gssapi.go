@@ -44,49 +44,41 @@ type optionFunc func(*Mechanism) error
 
 func (f optionFunc) apply(m *Mechanism) error { return f(m) }
 
-// WithConfig sets the path of krb5.conf. Default: the environment variable KRB5_CONFIG, or
-// /etc/krb5.conf.
-func WithConfig(path string) Option {
+// option returns an option that is refused with the text unless its argument is valid.
+func option(valid bool, set func(*Mechanism), refusal string, args ...any) Option {
 	return optionFunc(func(m *Mechanism) error {
-		if path == "" {
-			return errors.New("an empty path of krb5.conf, expected a file")
+		if !valid {
+			return fmt.Errorf(refusal, args...)
 		}
-		m.conf = path
+		set(m)
 		return nil
 	})
 }
 
+// WithConfig sets the path of krb5.conf. Default: the environment variable KRB5_CONFIG, or
+// /etc/krb5.conf.
+func WithConfig(path string) Option {
+	return option(path != "", func(m *Mechanism) { m.conf = path }, "an empty path of krb5.conf, expected a file")
+}
+
 // WithServiceName sets the first part of the servers' principals. Default: zookeeper.
 func WithServiceName(name string) Option {
-	return optionFunc(func(m *Mechanism) error {
-		if name == "" || strings.ContainsAny(name, "/@") {
-			return fmt.Errorf("service name %q, expected one such as zookeeper", name)
-		}
-		m.service = name
-		return nil
-	})
+	return option(name != "" && !strings.ContainsAny(name, "/@"), func(m *Mechanism) { m.service = name },
+		"service name %q, expected one such as zookeeper", name)
 }
 
 // WithCanonicalHost takes the host of a server's principal from the name service, by the address of the
 // connection, instead of the connection string. An attacker who controls the name service can then
 // choose which server is authenticated.
 func WithCanonicalHost() Option {
-	return optionFunc(func(m *Mechanism) error {
-		m.lookup = net.DefaultResolver.LookupAddr
-		return nil
-	})
+	return option(true, func(m *Mechanism) { m.lookup = net.DefaultResolver.LookupAddr }, "")
 }
 
 // WithServerPrincipal sets the principal of all servers, such as zookeeper/zk.example.com. What
 // follows an @ is its realm. [WithServiceName] and [WithCanonicalHost] set parts of one principal for each server.
 func WithServerPrincipal(principal string) Option {
-	return optionFunc(func(m *Mechanism) error {
-		if err := checkPrincipal(principal); err != nil {
-			return err
-		}
-		m.server = principal
-		return nil
-	})
+	err := checkPrincipal(principal)
+	return option(err == nil, func(m *Mechanism) { m.server = principal }, "%w", err)
 }
 
 // Keytab returns a mechanism that logs in as the principal, such as "reports@EXAMPLE.COM", with its key in

@@ -90,12 +90,21 @@ func (s *Server) Mode(ctx context.Context) (Mode, error) {
 	if err != nil {
 		return "", err
 	}
+	mode, found := lineOf(answer, "Mode: ")
+	if !found {
+		return "", fmt.Errorf("ensemble: no mode in what %v says to srvr: %q", s, answer)
+	}
+	return Mode(mode), nil
+}
+
+// lineOf returns the rest of the line that begins with the text.
+func lineOf(answer, beginning string) (rest string, found bool) {
 	for line := range strings.Lines(answer) {
-		if mode, found := strings.CutPrefix(line, "Mode: "); found {
-			return Mode(strings.TrimSpace(mode)), nil
+		if rest, found := strings.CutPrefix(line, beginning); found {
+			return strings.TrimSpace(rest), true
 		}
 	}
-	return "", fmt.Errorf("ensemble: no mode in what %v says to srvr: %q", s, answer)
+	return "", false
 }
 
 // Mntr returns the server's figures by name, as the four letter word mntr reports them. They include zk_znode_count,

@@ -62,15 +62,11 @@ func (s *Server) SecureAddr() string {
 
 // WithSuperDigest makes every ACL void for clients that present these credentials with the scheme digest, in the form user:password.
 func WithSuperDigest(user, password string) Option {
-	return optionFunc(func(s *settings) error {
-		if user == "" || strings.Contains(user, ":") {
-			return errors.New("ensemble: the super user has no name, or one with a colon")
-		}
-		// ZooKeeper's DigestAuthenticationProvider uses SHA-1 unless it is told otherwise.
-		digest := sha1.Sum([]byte(user + ":" + password))
+	// ZooKeeper's DigestAuthenticationProvider uses SHA-1 unless it is told otherwise.
+	digest := sha1.Sum([]byte(user + ":" + password))
+	return option(user != "" && !strings.Contains(user, ":"), func(s *settings) {
 		s.properties["zookeeper.DigestAuthenticationProvider.superDigest"] = user + ":" + base64.StdEncoding.EncodeToString(digest[:])
-		return nil
-	})
+	}, "the super user has no name, or one with a colon")
 }
 
 // WithSASLUsers makes every server know SASL by the mechanism DIGEST-MD5, with these users and their passwords, by a JAAS file
@@ -101,23 +97,18 @@ func digestSection(passwords map[string]string) (string, error) {
 // WithJAAS gives every server a JAAS file with this text, which must have a section Server, and the scheme sasl. In the text
 // the word _HOST stands for the server's address without the port, as for principals of Kerberos.
 func WithJAAS(text string) Option {
-	return optionFunc(func(s *settings) error {
-		if !strings.Contains(text, "Server") {
-			return errors.New("ensemble: JAAS without a section Server")
-		}
+	return option(strings.Contains(text, "Server"), func(s *settings) {
 		s.jaas = text
 		s.properties["zookeeper.authProvider.1"] = "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"
-		return nil
-	})
+	}, "JAAS without a section Server")
 }
 
 // WithRequiredSASL makes the servers refuse every request of a client that has not authenticated by SASL.
 func WithRequiredSASL() Option {
-	return optionFunc(func(s *settings) error {
+	return option(true, func(s *settings) {
 		s.properties["zookeeper.enforce.auth.enabled"] = "true"
 		s.properties["zookeeper.enforce.auth.schemes"] = "sasl"
-		return nil
-	})
+	}, "")
 }
 
 // SetSASLUsers replaces the users of [WithSASLUsers] from the next start of each server on.

@@ -77,11 +77,10 @@ func (s *Server) Version(ctx context.Context) (Version, error) {
 
 // VersionIn finds the version in a server's answer to the four letter word srvr.
 func VersionIn(srvr string) (Version, error) {
-	for line := range strings.Lines(srvr) {
-		if text, found := strings.CutPrefix(line, "Zookeeper version: "); found {
-			version, _, _ := strings.Cut(strings.TrimSpace(text), ",")
-			return parseVersion(version)
-		}
+	text, found := lineOf(srvr, "Zookeeper version: ")
+	if !found {
+		return Version{}, fmt.Errorf("ensemble: no version in the answer to srvr: %q", srvr)
 	}
-	return Version{}, fmt.Errorf("ensemble: no version in the answer to srvr: %q", srvr)
+	version, _, _ := strings.Cut(text, ",")
+	return parseVersion(version)
 }

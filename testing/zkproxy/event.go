@@ -69,9 +69,12 @@ type journal struct {
 	added  chan struct{} // closed and replaced at each event
 }
 
-// commandf notes a call of a method, with mu held.
-func (p *Proxy) commandf(format string, args ...any) {
+// command notes a call of a method, and does with mu held what the method changes.
+func (p *Proxy) command(change func(), format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.journal.add(Commanded, Frame{}, fmt.Sprintf(format, args...))
+	change()
 }
 
 func newJournal() journal { return journal{begun: time.Now(), added: make(chan struct{})} }

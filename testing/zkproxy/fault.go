@@ -11,18 +11,13 @@ import (
 
 // Cut resets all connections, on both sides. When it returns, the sockets are closed. New connections are accepted.
 func (p *Proxy) Cut() {
-	p.mu.Lock()
-	p.commandf("Cut")
-	p.mu.Unlock()
+	p.command(func() {}, "Cut")
 	p.resetAll("cut", func(*link) bool { return true })
 }
 
 // Refuse says whether new connections are reset as soon as they are accepted. Those that exist go on.
 func (p *Proxy) Refuse(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commandf("Refuse %t", on)
-	p.refusing = on
+	p.command(func() { p.refusing = on }, "Refuse %t", on)
 }
 
 // Blackhole makes the given direction silent, on connections that exist and on new ones, until [Proxy.Heal]; directions
@@ -31,41 +26,31 @@ func (p *Proxy) Refuse(on bool) {
 //
 // A frame that is being written when Blackhole is called may still arrive. Interceptors still see frames before they are swallowed.
 func (p *Proxy) Blackhole(dir Direction) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commandf("Blackhole %v", dir)
-	p.blackhole |= dir
+	p.command(func() { p.blackhole |= dir }, "Blackhole %v", dir)
 }
 
 // Heal ends [Proxy.Blackhole], [Proxy.CutOff] and every [Stall]. Connections that lost bytes in the black hole are
 // reset, since a stream with a hole is of no use. All other connections go on. Frames that were stalled are forwarded.
 // Heal leaves Refuse, Pause, CutNext, Delay, Rate and interceptors alone.
 func (p *Proxy) Heal() {
-	p.mu.Lock()
-	p.commandf("Heal")
-	p.blackhole, p.cutOff = 0, false
-	close(p.healed)
-	p.healed = make(chan struct{})
-	p.mu.Unlock()
+	p.command(func() {
+		p.blackhole, p.cutOff = 0, false
+		close(p.healed)
+		p.healed = make(chan struct{})
+	}, "Heal")
 	p.resetAll("healed after loss", func(l *link) bool { return l.lost != 0 })
 }
 
 // Delay sets how much later each frame arrives, in each direction; 0 is the default. Frames stay in order and do not wait for each other,
 // as on a long line. It holds for frames that are taken up from now on.
 func (p *Proxy) Delay(d time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commandf("Delay %v", d)
-	p.delay = d
+	p.command(func() { p.delay = d }, "Delay %v", d)
 }
 
 // Rate limits each direction of each connection to this number of bytes per second, in pieces of at most a fiftieth of
 // a second. 0, the default, is no limit. It holds for the next piece.
 func (p *Proxy) Rate(bytesPerSecond int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commandf("Rate %d", bytesPerSecond)
-	p.rate = max(0, bytesPerSecond)
+	p.command(func() { p.rate = max(0, bytesPerSecond) }, "Rate %d", bytesPerSecond)
 }
 
 // Intercept calls judge for every frame from now on, except [Raw] ones, until the returned function is called. If there

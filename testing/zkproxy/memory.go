@@ -14,23 +14,14 @@ import (
 // WithoutListener starts a proxy that listens nowhere: it serves only clients that connect in memory, with [Proxy.Dial].
 // A listener is what keeps the fake clock of testing/synctest from advancing.
 func WithoutListener() Option {
-	return optionFunc(func(p *Proxy) error {
-		p.listens = false
-		return nil
-	})
+	return option(true, func(p *Proxy) { p.listens = false }, "")
 }
 
 // WithDialer sets how the proxy connects to its target, in the form of (*net.Dialer).DialContext, which is the default. A server in memory
 // has such a function, and so has a host of an ensemble's network. A connection that has a method CloseWrite, as one over TCP has, is told
 // with it when the client ends its sending; another is closed.
 func WithDialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) Option {
-	return optionFunc(func(p *Proxy) error {
-		if dial == nil {
-			return errors.New("zkproxy: nil dialer: leave the option out for TCP")
-		}
-		p.dialTarget = dial
-		return nil
-	})
+	return option(dial != nil, func(p *Proxy) { p.dialTarget = dial }, "nil dialer: leave the option out for TCP")
 }
 
 // Dial connects to the proxy in memory, whatever network and address are named: no socket is opened on the client's side. It has the

@@ -7,16 +7,15 @@ import "encoding/binary"
 // Pause says whether frames, and ends of connections, are held up in both directions, as by a server whose process is stopped. Nothing is
 // lost: after the pause everything goes on in its order. Connections are accepted during the pause.
 func (p *Proxy) Pause(on bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commandf("Pause %t", on)
-	switch {
-	case on && p.paused == nil:
-		p.paused = make(chan struct{})
-	case !on && p.paused != nil:
-		close(p.paused)
-		p.paused = nil
-	}
+	p.command(func() {
+		switch {
+		case on && p.paused == nil:
+			p.paused = make(chan struct{})
+		case !on && p.paused != nil:
+			close(p.paused)
+			p.paused = nil
+		}
+	}, "Pause %t", on)
 }
 
 // awaitResume waits for the end of a pause. It returns false when the link is over before that.
@@ -40,10 +39,7 @@ func (s *stream) awaitResume() bool {
 // CutNext closes each of the next n connections right after its handshake. Together with [Proxy.Cut] it disconnects clients several
 // times in a row, before they have recovered. CutNext(0) takes back what is left.
 func (p *Proxy) CutNext(n int) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commandf("CutNext %d", n)
-	p.toCut = max(0, n)
+	p.command(func() { p.toCut = max(0, n) }, "CutNext %d", n)
 }
 
 // isToBeCut reports whether the link must be closed after a frame, with mu held.
@@ -60,10 +56,7 @@ func (l *link) isToBeCut(f Frame) bool {
 // expires the sessions; their clients are led to believe that they are alive. The first request on a connection that is
 // not a ping gets no answer, and nothing after it does.
 func (p *Proxy) CutOff() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commandf("CutOff")
-	p.blackhole, p.cutOff = Both, true
+	p.command(func() { p.blackhole, p.cutOff = Both, true }, "CutOff")
 }
 
 // pong returns the answer to a frame that was swallowed if it is a ping that must be answered, with mu held.

@@ -22,27 +22,27 @@ type optionFunc func(*Proxy) error
 
 func (f optionFunc) apply(p *Proxy) error { return f(p) }
 
-// WithMaxFrame sets the length in bytes, header included, above which a frame is garbage. It is 4 MiB by default, four times what a
-// server accepts, since replies may be longer.
-func WithMaxFrame(bytes int) Option {
+// option returns an option that is refused with the text unless its argument is valid.
+func option(valid bool, set func(*Proxy), refusal string, args ...any) Option {
 	return optionFunc(func(p *Proxy) error {
-		if bytes < replyHeader {
-			return fmt.Errorf("zkproxy: longest frame is %d bytes, expected at least %d", bytes, replyHeader)
+		if !valid {
+			return fmt.Errorf("zkproxy: "+refusal, args...)
 		}
-		p.maxFrame = bytes
+		set(p)
 		return nil
 	})
 }
 
+// WithMaxFrame sets the length in bytes, header included, above which a frame is garbage. It is 4 MiB by default, four times what a
+// server accepts, since replies may be longer.
+func WithMaxFrame(bytes int) Option {
+	return option(bytes >= replyHeader, func(p *Proxy) { p.maxFrame = bytes },
+		"longest frame is %d bytes, expected at least %d", bytes, replyHeader)
+}
+
 // WithDialTimeout sets how long the proxy tries to connect to the target before it resets the client's connection, 5 s by default.
 func WithDialTimeout(d time.Duration) Option {
-	return optionFunc(func(p *Proxy) error {
-		if d <= 0 {
-			return fmt.Errorf("zkproxy: dial timeout is %v, expected more than 0", d)
-		}
-		p.dialTimeout = d
-		return nil
-	})
+	return option(d > 0, func(p *Proxy) { p.dialTimeout = d }, "dial timeout is %v, expected more than 0", d)
 }
 
 // Proxy forwards connections to a ZooKeeper server and does them harm. Its methods may be called from any goroutine.
@@ -145,10 +145,7 @@ func (p *Proxy) shutDown() error {
 
 // SetTarget sets the host:port to which connections to come are forwarded. Those that exist stay where they are.
 func (p *Proxy) SetTarget(addr string) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.commandf("SetTarget %s", addr)
-	p.target = addr
+	p.command(func() { p.target = addr }, "SetTarget %s", addr)
 }
 
 // Requests returns the number of requests taken up so far: the highest [Frame.Index]. Handshakes and pings do not count.
