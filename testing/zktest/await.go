@@ -4,6 +4,7 @@ package zktest
 
 import (
 	"context"
+	"slices"
 	"testing"
 	"time"
 
@@ -45,13 +46,12 @@ func AwaitState(tb testing.TB, client *framework.Framework, want ...framework.Co
 	tb.Helper()
 	seen := make(chan framework.ConnectionState, 1)
 	note := func(s framework.ConnectionState) {
-		for _, w := range want {
-			if s == w {
-				select {
-				case seen <- s:
-				default: // one is enough
-				}
-			}
+		if !slices.Contains(want, s) {
+			return
+		}
+		select {
+		case seen <- s:
+		default: // one is enough
 		}
 	}
 	registration := client.OnConnectionState(note)

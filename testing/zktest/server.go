@@ -4,6 +4,7 @@ package zktest
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -42,11 +43,7 @@ func NewServer(tb testing.TB, opts ...zkserver.Option) *zkserver.Server {
 	if err != nil {
 		tb.Fatalf("zktest: start the embedded server: %v", err)
 	}
-	tb.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			tb.Errorf("zktest: close the embedded server: %v", err)
-		}
-	})
+	closeAtEnd(tb, "the embedded server", s)
 	return s
 }
 
@@ -58,11 +55,7 @@ func NewEmbeddedEnsemble(tb testing.TB, n int, opts ...zkserver.Option) *zkserve
 	if err != nil {
 		tb.Fatalf("zktest: start %d embedded servers: %v", n, err)
 	}
-	tb.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			tb.Errorf("zktest: close the embedded ensemble: %v", err)
-		}
-	})
+	closeAtEnd(tb, "the embedded ensemble", e)
 	return e
 }
 
@@ -78,12 +71,17 @@ func NewEnsemble(tb testing.TB, n int, opts ...ensemble.Option) *ensemble.Ensemb
 	if err != nil {
 		tb.Fatalf("zktest: start %d ZooKeeper servers: %v", n, err)
 	}
+	closeAtEnd(tb, "the ensemble", e)
+	return e
+}
+
+// closeAtEnd closes what a test has started when the test ends.
+func closeAtEnd(tb testing.TB, what string, started io.Closer) {
 	tb.Cleanup(func() {
-		if err := e.Close(); err != nil {
-			tb.Errorf("zktest: close the ensemble: %v", err)
+		if err := started.Close(); err != nil {
+			tb.Errorf("zktest: close %s: %v", what, err)
 		}
 	})
-	return e
 }
 
 func withMaxSessionTimeout() ensemble.Option {
@@ -104,11 +102,7 @@ func NewProxy[T Target](tb testing.TB, server T, opts ...zkproxy.Option) *zkprox
 	if err != nil {
 		tb.Fatalf("zktest: start a proxy for %s: %v", target, err)
 	}
-	tb.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			tb.Errorf("zktest: close the proxy: %v", err)
-		}
-	})
+	closeAtEnd(tb, "the proxy", p)
 	return p
 }
 
