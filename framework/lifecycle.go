@@ -88,7 +88,9 @@ func (f *Framework) watchingConfig() watching.Config {
 
 // janitorConfig returns what the deletions in the background need of the client.
 func (f *Framework) janitorConfig() janitor.Config {
-	return janitor.Config{Context: f.ctx, Connected: f.tracker.whenConnected, MayPass: mayPass, Log: f.cfg.Logger}
+	return janitor.Config{
+		Context: f.ctx, Start: f.background.start, Connected: f.tracker.whenConnected, MayPass: mayPass, Log: f.cfg.Logger,
+	}
 }
 
 // Connect is New, Start and BlockUntilConnected; with [WithAuth] it also waits until the
@@ -183,7 +185,6 @@ func (f *Framework) Close() error {
 	// Then the calls that wait: the goroutines below end with their context.
 	f.stop(ErrClosed)
 	f.watches.Close(ErrClosed)
-	f.janitor.Close()
 	f.background.close()
 	_, session := f.tracker.current()
 	if err := f.conduit.Close(); err != nil && session != nil {

@@ -39,6 +39,9 @@ type Config struct {
 	// Context ends with the client. Cleanups get it.
 	Context context.Context
 
+	// Start starts a goroutine that the client waits for when it is closed, or returns false once it is.
+	Start func(run func()) bool
+
 	// Connected returns a channel that is closed while there is a connection.
 	Connected func() <-chan struct{}
 
@@ -70,9 +73,7 @@ type Janitor struct {
 	ready    []*task            // due, in the order in which they came
 	underWay int
 	running  bool
-	closed   bool
 	folders  map[string]*folder
-	done     sync.WaitGroup
 }
 
 // New returns a janitor with nothing to do. It has no goroutine.
@@ -87,18 +88,15 @@ func New(cfg Config) *Janitor {
 func (j *Janitor) Add(name string, c Cleanup) bool {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.closed || j.cfg.Context.Err() != nil {
+	// A client that has nothing to delete has no goroutine for it.
+	if j.cfg.Context.Err() != nil || !j.running && !j.cfg.Start(j.run) {
 		return false // the caller must not promise a deletion that no goroutine makes
 	}
+	j.running = true
 	t := &task{cleanup: c, folder: name, since: time.Now(), counted: true}
 	j.tasks[t] = struct{}{}
 	j.ready = append(j.ready, t)
 	j.folderLocked(name).underWay++
-	// A client that has nothing to delete has no goroutine for it.
-	if !j.running {
-		j.running = true
-		j.done.Go(j.run)
-	}
 	j.wake()
 	return true
 }
@@ -108,15 +106,6 @@ func (j *Janitor) wake() {
 	case j.added <- struct{}{}:
 	default:
 	}
-}
-
-// Close drops what is left and waits for the goroutines. The client's context must have
-// ended.
-func (j *Janitor) Close() {
-	j.mu.Lock()
-	j.closed = true
-	j.mu.Unlock()
-	j.done.Wait()
 }
 
 // run starts due cleanups until none is left.
@@ -143,7 +132,7 @@ func (j *Janitor) awaitConnection() bool {
 func (j *Janitor) start(usable bool) (more bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if !usable || j.closed || len(j.tasks) == 0 {
+	if !usable || len(j.tasks) == 0 {
 		j.running = false
 		return false
 	}
@@ -151,7 +140,7 @@ func (j *Janitor) start(usable bool) (more bool) {
 		t := j.ready[0]
 		j.ready[0], j.ready = nil, j.ready[1:]
 		j.underWay++
-		j.done.Go(func() { j.settle(t, t.cleanup(j.cfg.Context)) })
+		j.cfg.Start(func() { j.settle(t, t.cleanup(j.cfg.Context)) })
 	}
 	return true
 }

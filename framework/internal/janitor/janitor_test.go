@@ -27,6 +27,8 @@ type client struct {
 	log bytes.Buffer
 	end context.CancelFunc
 
+	running sync.WaitGroup
+
 	mu        sync.Mutex
 	connected chan struct{}
 }
@@ -56,13 +58,14 @@ func inBubble(t *testing.T, test func(t *testing.T, c *client)) {
 		c.end = end
 		c.Janitor = New(Config{
 			Context:   ctx,
+			Start:     func(run func()) bool { c.running.Go(run); return true },
 			Connected: c.whenConnected,
 			MayPass:   func(err error) bool { return errors.Is(err, errBusy) || errors.Is(err, zk.ErrNoAuth) },
 			Log:       slog.New(slog.NewTextHandler(&c.log, nil)),
 		})
 		test(t, c)
 		end()
-		c.Close()
+		c.running.Wait()
 	})
 }
 
@@ -143,8 +146,7 @@ func TestJanitorNoCleanupWithoutAConnection(t *testing.T) {
 		n, oldest = c.Unfinished()
 		require.Zero(t, n)
 		require.Zero(t, oldest)
-		c.Close()
+		c.running.Wait()
 		require.Zero(t, tries.Load())
-		require.False(t, c.Add("/a", late))
 	})
 }
