@@ -82,40 +82,6 @@ func (c *config) queueLogs() {
 	c.Logger = slog.New(c.logs.Handler(level))
 }
 
-// worldACL is shared: it is only encoded, or copied.
-var worldACL = OpenACL()
-
-// defaultACL returns the list for a new znode without its own list, given its path at the
-// server.
-func (c *config) defaultACL(full string) []ACL {
-	if c.acl == nil {
-		return worldACL
-	}
-	var acl []ACL
-	// The provider knows paths below the chroot only.
-	if root := c.root; root == "" || isBelow(full, string(root)) && full != string(root) {
-		acl = c.acl.ACLForPath(root.own(full))
-	}
-	if len(acl) == 0 {
-		acl = c.acl.DefaultACL()
-	}
-	if len(acl) == 0 {
-		acl = OpenACL()
-	}
-	return acl
-}
-
-func (c *config) decompress(path string, data []byte) ([]byte, error) {
-	if len(data) == 0 {
-		return nil, nil // no stream at all, such as the data of a parent
-	}
-	out, err := c.compression.Decompress(path, data)
-	if err != nil {
-		return nil, fmt.Errorf("%w: %d bytes: %w", ErrCompression, len(data), err)
-	}
-	return out, nil
-}
-
 // The servers' timing as ZooKeeper's sample configuration has it.
 const (
 	defaultTickTime  = 2 * time.Second

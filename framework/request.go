@@ -280,13 +280,12 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 		return err
 	}
 	connected := r.tracker.whenConnected()
-	if ctx.Err() != nil { // even if there is a connection: nothing is sent for it
-		select {
-		case <-connected:
-			return interrupted(ctx)
-		default:
-			return r.unreachable(interrupted(ctx))
-		}
+	there := isClosed(connected)
+	switch {
+	case ctx.Err() != nil && there: // nothing is sent for it
+		return interrupted(ctx)
+	case ctx.Err() != nil:
+		return r.unreachable(interrupted(ctx))
 	}
 	bound := r.scopeOf(ctx).boundTo()
 	if err := bound.over(); err != nil {
@@ -296,10 +295,8 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 	if err := session.over(); err != nil {
 		return err // although a session of that id may live on
 	}
-	select {
-	case <-connected:
+	if there {
 		return nil // the usual case needs no timer
-	default:
 	}
 	var tooLate <-chan time.Time
 	if limit > 0 {
@@ -322,6 +319,15 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 		return r.unreachable(interrupted(ctx))
 	case <-r.ctx.Done():
 		return r.ended()
+	}
+}
+
+func isClosed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
 	}
 }
 

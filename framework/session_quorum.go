@@ -274,11 +274,4 @@ func (t *heartbeatRun) pause(written bool) {
 	}
 }
 
-func (t *heartbeatRun) isReady() bool {
-	select {
-	case <-t.ready:
-		return true
-	default:
-		return false
-	}
-}
+func (t *heartbeatRun) isReady() bool { return isClosed(t.ready) }
