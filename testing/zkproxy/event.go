@@ -69,8 +69,8 @@ type journal struct {
 	added  chan struct{} // closed and replaced at each event
 }
 
-// command notes a call of a method, and does with mu held what the method changes.
-func (p *Proxy) command(change func(), format string, args ...any) {
+// commandf notes a call of a method, and does with mu held what the method changes.
+func (p *Proxy) commandf(change func(), format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.journal.add(Commanded, Frame{}, fmt.Sprintf(format, args...))

@@ -11,13 +11,13 @@ import (
 
 // Cut resets all connections, on both sides. When it returns, the sockets are closed. New connections are accepted.
 func (p *Proxy) Cut() {
-	p.command(func() {}, "Cut")
+	p.commandf(func() {}, "Cut")
 	p.resetAll("cut", func(*link) bool { return true })
 }
 
 // Refuse says whether new connections are reset as soon as they are accepted. Those that exist go on.
 func (p *Proxy) Refuse(on bool) {
-	p.command(func() { p.refusing = on }, "Refuse %t", on)
+	p.commandf(func() { p.refusing = on }, "Refuse %t", on)
 }
 
 // Blackhole makes the given direction silent, on connections that exist and on new ones, until [Proxy.Heal]; directions
@@ -26,14 +26,14 @@ func (p *Proxy) Refuse(on bool) {
 //
 // A frame that is being written when Blackhole is called may still arrive. Interceptors still see frames before they are swallowed.
 func (p *Proxy) Blackhole(dir Direction) {
-	p.command(func() { p.blackhole |= dir }, "Blackhole %v", dir)
+	p.commandf(func() { p.blackhole |= dir }, "Blackhole %v", dir)
 }
 
 // Heal ends [Proxy.Blackhole], [Proxy.CutOff] and every [Stall]. Connections that lost bytes in the black hole are
 // reset, since a stream with a hole is of no use. All other connections go on. Frames that were stalled are forwarded.
 // Heal leaves Refuse, Pause, CutNext, Delay, Rate and interceptors alone.
 func (p *Proxy) Heal() {
-	p.command(func() {
+	p.commandf(func() {
 		p.blackhole, p.cutOff = 0, false
 		close(p.healed)
 		p.healed = make(chan struct{})
@@ -44,13 +44,13 @@ func (p *Proxy) Heal() {
 // Delay sets how much later each frame arrives, in each direction; 0 is the default. Frames stay in order and do not wait for each other,
 // as on a long line. It holds for frames that are taken up from now on.
 func (p *Proxy) Delay(d time.Duration) {
-	p.command(func() { p.delay = d }, "Delay %v", d)
+	p.commandf(func() { p.delay = d }, "Delay %v", d)
 }
 
 // Rate limits each direction of each connection to this number of bytes per second, in pieces of at most a fiftieth of
 // a second. 0, the default, is no limit. It holds for the next piece.
 func (p *Proxy) Rate(bytesPerSecond int) {
-	p.command(func() { p.rate = max(0, bytesPerSecond) }, "Rate %d", bytesPerSecond)
+	p.commandf(func() { p.rate = max(0, bytesPerSecond) }, "Rate %d", bytesPerSecond)
 }
 
 // Intercept calls judge for every frame from now on, except [Raw] ones, until the returned function is called. If there

@@ -7,7 +7,7 @@ import "encoding/binary"
 // Pause says whether frames, and ends of connections, are held up in both directions, as by a server whose process is stopped. Nothing is
 // lost: after the pause everything goes on in its order. Connections are accepted during the pause.
 func (p *Proxy) Pause(on bool) {
-	p.command(func() {
+	p.commandf(func() {
 		switch {
 		case on && p.paused == nil:
 			p.paused = make(chan struct{})
@@ -39,7 +39,7 @@ func (s *stream) awaitResume() bool {
 // CutNext closes each of the next n connections right after its handshake. Together with [Proxy.Cut] it disconnects clients several
 // times in a row, before they have recovered. CutNext(0) takes back what is left.
 func (p *Proxy) CutNext(n int) {
-	p.command(func() { p.toCut = max(0, n) }, "CutNext %d", n)
+	p.commandf(func() { p.toCut = max(0, n) }, "CutNext %d", n)
 }
 
 // isToBeCut reports whether the link must be closed after a frame, with mu held.
@@ -56,7 +56,7 @@ func (l *link) isToBeCut(f Frame) bool {
 // expires the sessions; their clients are led to believe that they are alive. The first request on a connection that is
 // not a ping gets no answer, and nothing after it does.
 func (p *Proxy) CutOff() {
-	p.command(func() { p.blackhole, p.cutOff = Both, true }, "CutOff")
+	p.commandf(func() { p.blackhole, p.cutOff = Both, true }, "CutOff")
 }
 
 // pong returns the answer to a frame that was swallowed if it is a ping that must be answered, with mu held.

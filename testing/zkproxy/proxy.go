@@ -145,7 +145,7 @@ func (p *Proxy) shutDown() error {
 
 // SetTarget sets the host:port to which connections to come are forwarded. Those that exist stay where they are.
 func (p *Proxy) SetTarget(addr string) {
-	p.command(func() { p.target = addr }, "SetTarget %s", addr)
+	p.commandf(func() { p.target = addr }, "SetTarget %s", addr)
 }
 
 // Requests returns the number of requests taken up so far: the highest [Frame.Index]. Handshakes and pings do not count.
