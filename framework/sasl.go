@@ -356,7 +356,7 @@ func malformedChallenge(what string) error {
 }
 
 // directive matches the next name=value or name="value" of a comma-separated list, up to the comma.
-var directive = regexp.MustCompile(`(?s)^([^=",\s]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"\s*(?:,|$)|([^",][^,]*)?(?:,|$))`)
+var directive = regexp.MustCompile(`(?s)^([^=",\s]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"\s*(?:,|$)|([^",\s][^,]*)?(?:,|$))`)
 
 var escaped = regexp.MustCompile(`(?s)\\(.)`)
 

@@ -62,6 +62,7 @@ func TestSASLDigestChallenges(t *testing.T) {
 // TestSASLDigestBadDigestChallenges: each has an error that says what is wrong, and shows nothing of the password.
 func TestSASLDigestBadDigestChallenges(t *testing.T) {
 	for challenge, want := range map[string]string{
+		`nonce= "n,algorithm=md5-sess`:       "a quoted value without an end",
 		"":                                   "0 times nonce",
 		`nonce="",algorithm=md5-sess`:        "an empty nonce",
 		`nonce=a,nonce=b,algorithm=md5-sess`: "2 times nonce",
