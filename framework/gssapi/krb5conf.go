@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net"
 	"os"
 	"os/user"
@@ -54,12 +55,7 @@ func (p *profile) below(section string) []string {
 			found[name] = true
 		}
 	}
-	var names []string
-	for name := range found {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(found))
 }
 
 // readProfile reads the files of a path as in KRB5_CONFIG, of which at least one must exist. What the first says counts.

@@ -39,14 +39,13 @@ type conn struct {
 	session     *session // set once, by the reading goroutine, which therefore may read it without the lock
 	ids         []authID
 	digest      digestExchange
-	lastZxid    int64       // the largest that a reply has carried
-	held        []event     // events for later, while reads are frozen
-	late        []lateWatch // watches set on frozen data
-	pending     []*pending  // requests that wait for the leader of an ensemble, and those behind them
-	claims      int64       // the session that it has, or asks for; 0 while it has asked for a new one
-	lossy       bool        // a black hole has swallowed something
-	cutOff      *freeze     // what it sees while it is cut off, or nil
-	stuck       bool        // a request has got no answer because it is cut off
+	lastZxid    int64      // the largest that a reply has carried
+	held        []event    // events for later, while reads are frozen
+	pending     []*pending // requests that wait for the leader of an ensemble, and those behind them
+	claims      int64      // the session that it has, or asks for; 0 while it has asked for a new one
+	lossy       bool       // a black hole has swallowed something
+	cutOff      *freeze    // what it sees while it is cut off, or nil
+	stuck       bool       // a request has got no answer because it is cut off
 	established time.Time
 	word        bool // it has sent a four-letter word
 	traffic     traffic

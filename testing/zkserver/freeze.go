@@ -13,14 +13,6 @@ type freeze struct {
 	tree    *tree
 }
 
-// lateWatch is a watch that was set while reads were frozen: the change it waits for may have happened already.
-type lateWatch struct {
-	path     string
-	zxid     int64 // of the frozen tree
-	children bool
-	missing  bool // the node did not exist in the frozen tree
-}
-
 // FreezeReads makes all reads of one session, or with id 0 of all sessions, see the data of this moment until thaw
 // is called. Writes are applied and answered as usual. So a session can be shown outdated data, such as a node
 // whose owner has expired. A sync does not help.
@@ -72,24 +64,23 @@ func (s *Server) view(c *conn) *tree {
 	return s.tree
 }
 
-// watchData sets a watch that fires once on a node, or with n nil on a missing one.
-func (s *Server) watchData(c *conn, path string, n *node) {
-	s.watches.data.add(path, c, watchStandard)
-	if f := s.frozen(c); f != nil {
-		s.watchLate(c, lateWatch{path: path, zxid: f.tree.zxid, missing: n == nil})
+// watchOnce sets a watch in a table that fires once. For a client whose reads are frozen, a change since the freeze comes
+// after the watch, so its event waits for the thaw.
+func (s *Server) watchOnce(c *conn, path string, table *watchTable) {
+	for _, e := range s.missed(c, path) {
+		if !s.watches.concerns(table, e.kind) {
+			continue
+		}
+		isHeld := func(other event) bool { return other.kind == e.kind && other.path == path }
+		if !slices.ContainsFunc(c.held, isHeld) { // by another watch on the path
+			s.notify(c, e)
+		}
+		return
 	}
+	table.add(path, c, watchStandard)
 }
 
-// watchChildren sets a watch that fires once on the children of a node.
-func (s *Server) watchChildren(c *conn, path string) {
-	s.watches.children.add(path, c, watchStandard)
-	if f := s.frozen(c); f != nil {
-		s.watchLate(c, lateWatch{path: path, zxid: f.tree.zxid, children: true})
-	}
-}
-
-// watchStaying sets a watch that stays. For a client whose reads are frozen, the changes since the freeze come after
-// the watch, so their events wait for the thaw.
+// watchStaying sets a watch that stays. The events of what a client does not see yet wait for the thaw.
 func (s *Server) watchStaying(c *conn, path string, mode watchMode) {
 	isNew := !s.watches.data.has(path, c, mode)
 	s.watches.addPersistent(path, c, mode)
@@ -97,32 +88,38 @@ func (s *Server) watchStaying(c *conn, path string, mode watchMode) {
 	if f == nil || !isNew {
 		return
 	}
-	if mode == watchPersistent {
-		before, now := f.tree.lookup(path), s.tree.lookup(path)
-		s.notifyChange(c, path, before, now)
-		if before != nil && now != nil && before.czxid == now.czxid && before.pzxid != now.pzxid {
-			s.notify(c, event{kind: eventChildrenChanged, path: path, acl: now.acl})
-		}
-		return
+	paths := []string{path}
+	if mode == watchRecursive {
+		paths = f.tree.pathsBelow(path, s.tree)
 	}
-	for _, path := range f.tree.pathsBelow(path, s.tree) {
-		s.notifyChange(c, path, f.tree.lookup(path), s.tree.lookup(path))
+	for _, path := range paths {
+		for _, e := range s.missed(c, path) {
+			if mode == watchPersistent || e.kind != eventChildrenChanged {
+				s.notify(c, e)
+			}
+		}
 	}
 }
 
-// notifyChange sends the events by which a node, or nil for none, has become another one.
-func (s *Server) notifyChange(c *conn, path string, before, now *node) {
+// missed returns the events of a node by which the view of a client becomes the present one.
+func (s *Server) missed(c *conn, path string) (events []event) {
+	before, now := s.view(c).lookup(path), s.tree.lookup(path)
 	isOther := before == nil || now == nil || before.czxid != now.czxid
 	if before != nil && isOther {
-		s.notify(c, event{kind: eventDeleted, path: path, acl: before.acl})
+		events = append(events, event{kind: eventDeleted, path: path, acl: before.acl})
 	}
 	switch {
 	case now == nil:
+		return events
 	case isOther:
-		s.notify(c, event{kind: eventCreated, path: path, acl: now.acl})
+		return append(events, event{kind: eventCreated, path: path, acl: now.acl})
 	case before.mzxid != now.mzxid:
-		s.notify(c, event{kind: eventDataChanged, path: path, acl: now.acl})
+		events = append(events, event{kind: eventDataChanged, path: path, acl: now.acl})
 	}
+	if before.pzxid != now.pzxid {
+		events = append(events, event{kind: eventChildrenChanged, path: path, acl: now.acl})
+	}
+	return events
 }
 
 // pathsBelow returns a path and all below it that either tree has, parents first.
@@ -137,11 +134,6 @@ func (t *tree) pathsBelow(root string, other *tree) []string {
 	}
 	slices.Sort(all)
 	return slices.Compact(all)
-}
-
-func (s *Server) watchLate(c *conn, w lateWatch) {
-	s.holdText(c, 1, len(w.path))
-	c.late = append(c.late, w)
 }
 
 // notify sends e to the client of c unless the client may not read the node. While its reads are frozen, the event
@@ -161,43 +153,12 @@ func (s *Server) notify(c *conn, e event) {
 	s.reply(c, e.frame())
 }
 
-// catchUp delivers what was held back from c, and fires its watches whose changes preceded them.
+// catchUp delivers what was held back from c.
 func (s *Server) catchUp(c *conn) {
-	held, late := c.held, c.late
-	c.held, c.late = nil, nil
+	held := c.held
+	c.held = nil
 	for _, e := range held {
 		s.holdText(c, -1, -len(e.path))
 		s.reply(c, e.frame())
-	}
-	for _, w := range late {
-		s.holdText(c, -1, -len(w.path))
-		s.fireLate(c, w)
-	}
-}
-
-// fireLate fires a watch of c if its change is over and nothing has fired it since.
-func (s *Server) fireLate(c *conn, w lateWatch) {
-	kind, due := w.due(s.tree.lookup(w.path))
-	if !due {
-		return
-	}
-	fromData := (!w.children || kind == eventDeleted) && s.watches.data.remove(w.path, c, watchStandard)
-	fromChildren := (w.children || kind == eventDeleted) && s.watches.children.remove(w.path, c, watchStandard)
-	if fromData || fromChildren {
-		s.notify(c, event{kind: kind, path: w.path})
-	}
-}
-
-// due returns the event that a watch has missed, if any, when its node is n by now.
-func (w lateWatch) due(n *node) (eventKind, bool) {
-	switch {
-	case w.missing:
-		return eventCreated, n != nil
-	case n == nil:
-		return eventDeleted, true
-	case w.children:
-		return eventChildrenChanged, n.pzxid > w.zxid
-	default:
-		return eventDataChanged, n.mzxid > w.zxid
 	}
 }

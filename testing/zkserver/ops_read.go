@@ -40,7 +40,7 @@ func (x *call) exists() code {
 		return err
 	}
 	if watch {
-		x.s.watchData(x.c, path, n)
+		x.s.watchOnce(x.c, path, &x.s.watches.data)
 	}
 	return x.answerStat(n, err)
 }
@@ -57,7 +57,7 @@ func (x *call) readData(path string, watch bool) code {
 		return err
 	}
 	if watch {
-		x.s.watchData(x.c, path, n)
+		x.s.watchOnce(x.c, path, &x.s.watches.data)
 	}
 	x.out.buffer(n.data)
 	x.out.stat(n)
@@ -81,7 +81,7 @@ func (x *call) readChildren(path string, watch bool) (*node, code) {
 		return nil, err
 	}
 	if watch {
-		x.s.watchChildren(x.c, path)
+		x.s.watchOnce(x.c, path, &x.s.watches.children)
 	}
 	x.out.strings(slices.Collect(maps.Keys(n.children)))
 	return n, codeOK

@@ -94,7 +94,7 @@ func (x *call) setWatches() code {
 		if n := x.s.view(x.c).lookup(path); n != nil {
 			x.s.notify(x.c, event{kind: eventCreated, path: path})
 		} else {
-			x.s.watchData(x.c, path, nil)
+			x.s.watchOnce(x.c, path, &x.s.watches.data)
 		}
 	}
 	for _, path := range children {
@@ -119,8 +119,8 @@ func (x *call) rewatch(path string, kind eventKind, changed func(*node) bool) {
 	case changed(n):
 		x.s.notify(x.c, event{kind: kind, path: path})
 	case kind == eventDataChanged:
-		x.s.watchData(x.c, path, n)
+		x.s.watchOnce(x.c, path, &x.s.watches.data)
 	default:
-		x.s.watchChildren(x.c, path)
+		x.s.watchOnce(x.c, path, &x.s.watches.children)
 	}
 }

@@ -320,7 +320,7 @@ func (s *Server) detach(c *conn) {
 		return
 	}
 	c.attached = false
-	c.held, c.late, c.pending = nil, nil, nil
+	c.held, c.pending = nil, nil
 	s.watches.drop(c)
 	if c.session.conn == c {
 		c.session.conn = nil

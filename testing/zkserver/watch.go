@@ -64,27 +64,20 @@ func (w *watches) count() int {
 	return w.data.count() + w.children.count()
 }
 
-// fire delivers e to every connection that waits for it, once each.
-func (w *watches) fire(e event) {
-	switch e.kind {
-	case eventCreated, eventDataChanged:
-		w.tell(w.data.trigger(e.path), e)
-	case eventChildrenChanged:
-		w.tell(w.children.trigger(e.path), e)
-	case eventDeleted:
-		told := w.data.trigger(e.path)
-		for c := range w.children.trigger(e.path) {
-			if told == nil {
-				told = make(map[*conn]struct{})
-			}
-			told[c] = struct{}{}
-		}
-		w.tell(told, e)
-	}
+// concerns reports whether watches in a table wait for events of a kind.
+func (w *watches) concerns(table *watchTable, kind eventKind) bool {
+	return kind == eventDeleted || (table == &w.children) == (kind == eventChildrenChanged)
 }
 
-func (w *watches) tell(conns map[*conn]struct{}, e event) {
-	for c := range conns {
+// fire delivers e to every connection that waits for it, once each.
+func (w *watches) fire(e event) {
+	var told map[*conn]struct{}
+	for _, table := range []*watchTable{&w.data, &w.children} {
+		if w.concerns(table, e.kind) {
+			told = table.trigger(e.path, told)
+		}
+	}
+	for c := range told {
 		w.deliver(c, e)
 	}
 }
@@ -178,10 +171,9 @@ func (t *watchTable) drop(c *conn) {
 	}
 }
 
-// trigger returns the connections that watch path, or an ancestor of it recursively, and takes off the watches that
+// trigger adds the connections that watch path, or an ancestor of it recursively, and takes off the watches that
 // fire once.
-func (t *watchTable) trigger(path string) map[*conn]struct{} {
-	var found map[*conn]struct{}
+func (t *watchTable) trigger(path string, found map[*conn]struct{}) map[*conn]struct{} {
 	note := func(c *conn) {
 		if found == nil {
 			found = make(map[*conn]struct{})
@@ -190,8 +182,6 @@ func (t *watchTable) trigger(path string) map[*conn]struct{} {
 	}
 	for c := range t.byPath[path] {
 		note(c)
-	}
-	for c := range found {
 		t.remove(path, c, watchStandard)
 	}
 	if t.recursive == 0 {
