@@ -125,11 +125,7 @@ func (k *keeper) step(ctx context.Context) error {
 		return nil
 	}
 	history := k.client.History()
-	switch {
-	case k.history != history: // compare reads it
-	case k.seen.Czxid == 0: // a transaction does not say which
-		k.seen.Czxid = stat.Czxid
-	case k.seen.Czxid != stat.Czxid: // another client has deleted it, and created one in its place before this one has looked
+	if k.isAnother(stat, history) {
 		k.vanished()
 	}
 	k.stood = true
@@ -164,6 +160,19 @@ func (k *keeper) step(ctx context.Context) error {
 	k.stands(path, written)
 	k.wait(ctx, watch)
 	return nil
+}
+
+// isAnother reports whether another client has deleted the znode, and created one in its place before this one has looked.
+func (k *keeper) isAnother(stat *framework.Stat, history int64) bool {
+	switch {
+	case k.history != history: // compare reads it
+		return false
+	case k.seen.Czxid == 0: // a transaction does not say which znode it has created
+		k.seen.Czxid = stat.Czxid
+		return false
+	default:
+		return k.seen.Czxid != stat.Czxid
+	}
 }
 
 // compare reads the znode if servers that were restored may have older data, or if another client may have written.
