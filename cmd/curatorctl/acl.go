@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"strings"
 
@@ -44,7 +43,7 @@ type acl []framework.ACL
 type aclEntry struct {
 	Scheme string `json:"scheme"`
 	ID     string `json:"id"`
-	Perms  string `json:"perms"`
+	Perms  string `json:"perms,omitempty"`
 }
 
 // MarshalJSON implements [json.Marshaler].
@@ -124,15 +123,10 @@ func (c *call) wholeACL(ctx context.Context, path string) (acl, error) {
 	}
 }
 
-func verbACL(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		list, err := c.client.GetACL(ctx, c.args[0])
-		if err != nil {
-			return err
-		}
-		if c.output == "json" {
-			return c.json(acl(list))
-		}
-		return c.println(printable(acl(list).String()))
+func verbACL(ctx context.Context, c *call) error {
+	list, err := c.client.GetACL(ctx, c.args[0])
+	if err != nil {
+		return err
 	}
+	return c.say(acl(list), printable(acl(list).String()))
 }

@@ -5,7 +5,6 @@ package main
 import (
 	"context"
 	"flag"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -13,9 +12,8 @@ import (
 	"github.com/gocurator/curator/framework"
 )
 
-// The completion is a verb of ours, which the scripts of the shells ask. A library for command lines,
-// such as cobra, would be a requirement of the whole module, so of all programs that use it, and its
-// flags have two dashes.
+// The completion is a verb of ours, which the scripts of the shells ask. A library for command lines, such as cobra, would take it
+// over, but the long flags of such a library have two dashes, and those of this command have one.
 
 // completeVerb prints what may follow a command line, a line for each.
 const completeVerb = "__complete"
@@ -52,18 +50,16 @@ _curatorctl() {
 complete -F _curatorctl curatorctl`
 
 // verbCompletion writes what makes a shell complete verbs, flags and paths.
-func verbCompletion(*flag.FlagSet) func(context.Context, *call) error {
-	return func(_ context.Context, c *call) error {
-		switch shell := c.args[0]; shell {
-		case "bash":
-			return c.println(bashCompletion)
-		case "zsh":
-			return c.println(zshCompletion)
-		case "fish":
-			return c.println("complete -c curatorctl -a '(curatorctl " + completeVerb + " (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'")
-		default:
-			return usage("completion: %q, expected one of %s", shell, strings.Join(shells, ", "))
-		}
+func verbCompletion(_ context.Context, c *call) error {
+	switch shell := c.args[0]; shell {
+	case "bash":
+		return c.println(bashCompletion)
+	case "zsh":
+		return c.println(zshCompletion)
+	case "fish":
+		return c.println("complete -c curatorctl -a '(curatorctl " + completeVerb + " (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'")
+	default:
+		return usage("completion: %q, expected one of %s", shell, strings.Join(shells, ", "))
 	}
 }
 
@@ -111,29 +107,6 @@ func (p program) complete(ctx context.Context, words []string) error {
 	return nil
 }
 
-// nextWords returns the words of verbs that may follow some.
-func nextWords(before string) []string {
-	var words []string
-	for _, v := range verbs() {
-		name := v.name
-		if before != "" {
-			after, found := strings.CutPrefix(name, before+" ")
-			if !found {
-				continue
-			}
-			name = after
-		}
-		word, _, _ := strings.Cut(name, " ")
-		if !slices.Contains(words, word) {
-			words = append(words, word)
-		}
-	}
-	if before == "" {
-		words = append(words, "help")
-	}
-	return words
-}
-
 // pathsBelow returns the paths that begin as the typed one. Without a server there are none.
 func (c *call) pathsBelow(ctx context.Context, typed string) []string {
 	ctx, cancel := context.WithTimeout(ctx, completionTime)
@@ -152,43 +125,4 @@ func (c *call) pathsBelow(ctx context.Context, typed string) []string {
 		return nil
 	})
 	return paths
-}
-
-// suggestion returns what a mistyped verb may have been meant to be.
-func suggestion(typed string) string {
-	best, at := "", 3 // more slips than this are another word
-	for _, v := range verbs() {
-		if d := distance(typed, v.name); d < at {
-			best, at = v.name, d
-		}
-	}
-	if best == "" {
-		return "see curatorctl help"
-	}
-	return fmt.Sprintf("did you mean %q?", best)
-}
-
-// distance is how many letters must be changed, added, left out or exchanged with their neighbor (optimal string alignment).
-func distance(a, b string) int {
-	rows := make([][]int, len(a)+1)
-	for i := range rows {
-		rows[i] = make([]int, len(b)+1)
-		rows[i][0] = i
-	}
-	for j := range rows[0] {
-		rows[0][j] = j
-	}
-	for i := 1; i <= len(a); i++ {
-		for j := 1; j <= len(b); j++ {
-			change := 1
-			if a[i-1] == b[j-1] {
-				change = 0
-			}
-			rows[i][j] = min(rows[i-1][j]+1, rows[i][j-1]+1, rows[i-1][j-1]+change)
-			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
-				rows[i][j] = min(rows[i][j], rows[i-2][j-2]+1)
-			}
-		}
-	}
-	return rows[len(a)][len(b)]
 }

@@ -111,11 +111,7 @@ func (c *call) newClient() (*framework.Framework, error) {
 	if err != nil {
 		return nil, err
 	}
-	client, err := framework.New(c.servers, opts...) // what it refuses is wrong on the command line
-	if err != nil {
-		return nil, usage("%w", err)
-	}
-	return client, nil
+	return framework.New(c.servers, opts...)
 }
 
 // connect returns a client that is connected.
@@ -124,29 +120,19 @@ func (c *call) connect(ctx context.Context) (*framework.Framework, error) {
 	if err != nil {
 		return nil, err
 	}
-	checked, err := framework.New(c.servers, opts...) // what it refuses is wrong on the command line
-	if err != nil {
-		return nil, usage("%w", err)
-	}
-	if err := checked.Close(); err != nil {
-		return nil, err
-	}
 	return framework.Connect(ctx, c.servers, opts...)
 }
 
+// clientOptions returns what the settings say, after a check.
 func (c *call) clientOptions() ([]framework.Option, error) {
 	opts := []framework.Option{
 		framework.WithSessionTimeout(c.session), framework.WithConnectionTimeout(c.timeout), framework.WithLogger(c.logger()),
 	}
-	encrypted, err := c.isEncrypted()
+	cfg, err := c.tlsConfig()
 	if err != nil {
 		return nil, usage("%w", err)
 	}
-	if encrypted {
-		cfg, err := c.tlsConfig()
-		if err != nil {
-			return nil, usage("%w", err)
-		}
+	if cfg != nil {
 		opts = append(opts, framework.WithTLS(cfg))
 	}
 	if c.auth != "" {
@@ -163,7 +149,11 @@ func (c *call) clientOptions() ([]framework.Option, error) {
 	if mechanism != nil {
 		opts = append(opts, framework.WithSASL(mechanism))
 	}
-	return append(opts, c.options...), nil
+	opts = append(opts, c.options...)
+	if _, err := framework.New(c.servers, opts...); err != nil { // what it refuses is wrong on the command line
+		return nil, usage("%w", err)
+	}
+	return opts, nil
 }
 
 func (c *call) logger() *slog.Logger {
@@ -173,7 +163,11 @@ func (c *call) logger() *slog.Logger {
 	return slog.New(slog.NewTextHandler(c.stderr, &slog.HandlerOptions{Level: slog.LevelInfo}))
 }
 
+// tlsConfig returns nil to connect without TLS.
 func (c *call) tlsConfig() (*tls.Config, error) {
+	if encrypted, err := c.isEncrypted(); err != nil || !encrypted {
+		return nil, err
+	}
 	cfg := &tls.Config{ServerName: c.serverName, MinVersion: tls.VersionTLS12}
 	if c.ca != "" {
 		pem, err := os.ReadFile(c.ca)

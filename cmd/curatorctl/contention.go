@@ -16,8 +16,8 @@ import (
 )
 
 // verbContention reports what locks had to bear.
-func verbContention(fs *flag.FlagSet) func(context.Context, *call) error {
-	lasts := timeFlag(fs, "for", "watch for this `time`, by default 1m; a signal ends it sooner, and reports")
+func verbContention(fs *flag.FlagSet) action {
+	lasts := timeFlag(fs, "for", "watch for this `time`, by default 1m; a signal ends it sooner, and reports", time.Minute)
 	most := numberFlag(fs, "top", "show the `number` of locks with the most waiters, by default 20; -o json has all", 1, 20)
 	file := textFlag(fs, "pprof", "write a profile for go tool pprof into this `file`, too")
 	return func(ctx context.Context, c *call) error {
@@ -26,9 +26,6 @@ func verbContention(fs *flag.FlagSet) func(context.Context, *call) error {
 			return err
 		}
 		defer traffic.Close()
-		if *lasts == 0 {
-			*lasts = time.Minute
-		}
 		select {
 		case <-time.After(*lasts):
 		case <-ctx.Done():

@@ -5,6 +5,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -45,17 +46,11 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 			return nil, nil, z.Err
 		case z.Stat.EphemeralOwner != 0:
 			ephemerals = append(ephemerals, z.Path)
-			continue
+		default:
+			paths = append(paths, z.Path)
+			below := strings.TrimPrefix(z.Path, strings.TrimSuffix(root, "/"))
+			list = append(list, record{Path: strings.TrimSuffix(below, "/"), Data: z.Data})
 		}
-		paths = append(paths, z.Path)
-		below := z.Path
-		if root != "/" {
-			below = strings.TrimPrefix(z.Path, root)
-		}
-		if below == "/" {
-			below = ""
-		}
-		list = append(list, record{Path: below, Data: z.Data})
 	}
 	progress := c.newProgress("read", len(paths))
 	errs := make([]error, len(paths))
@@ -71,32 +66,29 @@ func (c *call) records(ctx context.Context, root string) (list []record, ephemer
 		})
 	}
 	wg.Wait()
-	failed := slices.IndexFunc(errs, func(err error) bool { return err != nil })
-	if failed < 0 {
-		return list, ephemerals, progress.finish(ctx, nil)
+	if err := progress.finish(ctx, cmp.Or(errs...)); err != nil {
+		return nil, nil, err
 	}
-	return nil, nil, progress.finish(ctx, errs[failed])
+	return list, ephemerals, nil
 }
 
-func verbExport(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		list, ephemerals, err := c.records(ctx, c.args[0])
-		if err != nil {
-			return err
-		}
-		out := bufio.NewWriter(c.stdout)
-		encoder := json.NewEncoder(out)
-		for _, r := range list {
-			if err := encoder.Encode(r); err != nil {
-				return err
-			}
-		}
-		if err := out.Flush(); err != nil {
-			return err
-		}
-		c.complainf("exported %s; ephemeral znodes left out: %d\n", znodes(len(list)), len(ephemerals))
-		return nil
+func verbExport(ctx context.Context, c *call) error {
+	list, ephemerals, err := c.records(ctx, c.args[0])
+	if err != nil {
+		return err
 	}
+	out := bufio.NewWriter(c.stdout)
+	encoder := json.NewEncoder(out)
+	for _, r := range list {
+		if err := encoder.Encode(r); err != nil {
+			return err
+		}
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	c.complainf("exported %s; ephemeral znodes left out: %d\n", znodes(len(list)), len(ephemerals))
+	return nil
 }
 
 // readRecords reads an export. Every line is checked before anything is done with one.
@@ -143,18 +135,7 @@ func (c *call) readExport(name string) ([]record, error) {
 	return list, errors.Join(err, in.Close())
 }
 
-func join(root, below string) string {
-	switch {
-	case below == "":
-		return root
-	case root == "/":
-		return below
-	default:
-		return root + below
-	}
-}
-
-func verbImport(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbImport(fs *flag.FlagSet) action {
 	overwrite := fs.Bool("overwrite", false, "change znodes that differ")
 	yes := fs.Bool("yes", false, "do it, with -overwrite")
 	return func(ctx context.Context, c *call) error {
@@ -168,23 +149,21 @@ func verbImport(fs *flag.FlagSet) func(context.Context, *call) error {
 
 // write creates the records below root, parents first, and sets what differs if it may.
 func (c *call) write(ctx context.Context, root string, list []record, overwrite, yes bool) error {
-	differs, err := c.differences(ctx, root, list)
+	p, err := c.plan(ctx, root, list)
 	if err != nil {
 		return err
 	}
-	changed, occupied := ofKind(differs, "changed"), ofKind(differs, "occupied")
 	switch {
-	case len(occupied) > 0:
-		return fmt.Errorf("nothing was done: %s exists and is ephemeral%s", occupied[0].path, more(occupied))
-	case len(changed) > 0 && !overwrite:
-		return fmt.Errorf("nothing was done: %s exists and differs%s", changed[0].path, more(changed))
-	case len(changed) > 0 && !yes:
-		return usage("%s would be changed; nothing was done: -yes is missing", znodes(len(changed)))
+	case len(p.occupied) > 0:
+		return fmt.Errorf("nothing was done: %s exists and is ephemeral%s", p.occupied[0], more(p.occupied))
+	case len(p.changed) > 0 && !overwrite:
+		return fmt.Errorf("nothing was done: %s exists and differs%s", p.changed[0], more(p.changed))
+	case len(p.changed) > 0 && !yes:
+		return usage("%s would be changed; nothing was done: -yes is missing", znodes(len(p.changed)))
 	}
-	slices.SortStableFunc(differs, func(a, b difference) int { return strings.Count(a.path, "/") - strings.Count(b.path, "/") })
-	progress := c.newProgress("wrote", len(differs))
-	for _, d := range differs {
-		if err := c.writeOne(ctx, d); err != nil {
+	progress := c.newProgress("wrote", len(p.writes))
+	for _, w := range p.writes {
+		if err := c.writeOne(ctx, w); err != nil {
 			return progress.finish(ctx, err)
 		}
 		progress.add()
@@ -192,16 +171,16 @@ func (c *call) write(ctx context.Context, root string, list []record, overwrite,
 	if err := progress.finish(ctx, nil); err != nil {
 		return err
 	}
-	c.complainf("wrote %s\n", znodes(len(differs)))
+	c.complainf("wrote %s\n", znodes(len(p.writes)))
 	return nil
 }
 
-// more counts those behind the first of some differences.
-func more(differs []difference) string {
-	if len(differs) == 1 {
+// more counts the paths behind the first.
+func more(paths []string) string {
+	if len(paths) == 1 {
 		return ""
 	}
-	return fmt.Sprintf(" (and %d more)", len(differs)-1)
+	return fmt.Sprintf(" (and %d more)", len(paths)-1)
 }
 
 // znodes counts znodes in words.
@@ -212,34 +191,36 @@ func znodes(n int) string {
 	return strconv.Itoa(n) + " znodes"
 }
 
-func ofKind(differs []difference, kind string) []difference {
-	return slices.DeleteFunc(slices.Clone(differs), func(d difference) bool { return d.kind != kind })
-}
-
-func (c *call) writeOne(ctx context.Context, d difference) error {
-	if d.kind == "changed" {
-		if err := c.client.Set(ctx, d.path, d.record.Data); err != nil {
-			return err
-		}
-		return c.client.SetACL(ctx, d.path, d.record.ACL)
+func (c *call) writeOne(ctx context.Context, w write) error {
+	if !w.exists {
+		_, err := c.client.Create(ctx, w.Path, w.Data, framework.WithACL(w.ACL...), framework.CreatingParentsIfNeeded())
+		return err
 	}
-	_, err := c.client.Create(ctx, d.path, d.record.Data, framework.WithACL(d.record.ACL...), framework.CreatingParentsIfNeeded())
-	return err
+	if err := c.client.Set(ctx, w.Path, w.Data); err != nil {
+		return err
+	}
+	return c.client.SetACL(ctx, w.Path, w.ACL)
 }
 
-// difference is one between records and znodes, as the records see it: a znode is added or changed
-// by them. It is occupied if they would replace one that belongs to a session.
-type difference struct {
-	kind   string
-	path   string
-	record record
+// plan is what an import has to do.
+type plan struct {
+	writes   []write  // parents first
+	changed  []string // the paths of writes to znodes that exist
+	occupied []string // ephemeral znodes at the paths of records, or above
 }
 
-// differences compares records with what is at root.
-func (c *call) differences(ctx context.Context, root string, list []record) ([]difference, error) {
+// write is a record with its whole path.
+type write struct {
+	record
+
+	exists bool
+}
+
+// plan compares records with what is at root.
+func (c *call) plan(ctx context.Context, root string, list []record) (plan, error) {
 	present, ephemerals, err := c.records(ctx, root)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
-		return nil, err
+		return plan{}, err
 	}
 	occupied := make(map[string]bool, len(ephemerals))
 	for _, path := range ephemerals {
@@ -249,20 +230,24 @@ func (c *call) differences(ctx context.Context, root string, list []record) ([]d
 	for _, r := range present {
 		known[r.Path] = r
 	}
-	var differs []difference
+	var p plan
 	for _, r := range list {
-		is, found := known[r.Path]
-		at := firstOf(occupied, join(root, r.Path))
+		is, exists := known[r.Path]
+		r.Path = cmp.Or(strings.TrimSuffix(root, "/")+r.Path, "/")
+		at := firstOf(occupied, r.Path)
 		switch {
 		case at != "":
-			differs = append(differs, difference{"occupied", at, r})
-		case !found:
-			differs = append(differs, difference{"added", join(root, r.Path), r})
-		case !bytes.Equal(is.Data, r.Data) || !slices.Equal(is.ACL, r.ACL):
-			differs = append(differs, difference{"changed", join(root, r.Path), r})
+			p.occupied = append(p.occupied, at)
+			continue
+		case exists && bytes.Equal(is.Data, r.Data) && slices.Equal(is.ACL, r.ACL):
+			continue
+		case exists:
+			p.changed = append(p.changed, r.Path)
 		}
+		p.writes = append(p.writes, write{r, exists})
 	}
-	return differs, nil
+	slices.SortStableFunc(p.writes, func(a, b write) int { return strings.Count(a.Path, "/") - strings.Count(b.Path, "/") })
+	return p, nil
 }
 
 // firstOf returns the path, or the nearest one above it, that is in the set; "" if none is.

@@ -3,36 +3,27 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
+	"time"
 
 	"github.com/gocurator/curator/recipes/inspect"
 )
 
 // verbDeadlocks lists the cycles of clients that wait for each other.
-func verbDeadlocks(fs *flag.FlagSet) func(context.Context, *call) error {
-	stands := timeFlag(fs, "for", "report a cycle if it stands for this `time`, by default 5s; longer than a healthy thread holds a lock")
+func verbDeadlocks(fs *flag.FlagSet) action {
+	stands := timeFlag(fs, "for", "report a cycle if it stands for this `time`, by default 5s; longer than a healthy thread holds a lock", 5*time.Second)
 	return func(ctx context.Context, c *call) error {
-		var opts []inspect.Option
-		if *stands != 0 {
-			opts = append(opts, inspect.LongerThan(*stands))
-		}
-		found, err := inspect.Deadlocks(ctx, c.client, c.arg(0, "/"), opts...)
+		found, err := inspect.Deadlocks(ctx, c.client, c.arg(0, "/"), inspect.LongerThan(*stands))
 		if err != nil {
 			return err
 		}
-		if c.output == "json" {
-			err = c.json(append([]inspect.Deadlock{}, found...))
-		} else {
-			for _, d := range found {
-				if err := c.println(d.String()); err != nil {
-					return err
-				}
-			}
+		var lines []string
+		for _, d := range found {
+			lines = append(lines, d.String())
 		}
-		if err == nil && len(found) > 0 {
-			return &exit{status: exitFound}
-		}
-		return err
+		err = c.say(append([]inspect.Deadlock{}, found...), lines...)
+		return cmp.Or(err, monitored(len(found) > 0))
 	}
 }

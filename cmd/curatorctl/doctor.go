@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"net"
 	"regexp"
@@ -46,40 +45,31 @@ type ailment struct {
 type doctor struct {
 	*call
 	found []ailment
-	last  map[string]int // place of the last finding of a kind
-	kept  map[string]int // findings of a kind
+	kept  map[string][]int // the places of those of a kind
 }
 
 func (d *doctor) findf(about, where, mend, format string, args ...any) {
-	if d.kept[about] == shownOfOne {
-		d.found[d.last[about]].More++
+	if of := d.kept[about]; len(of) == shownOfOne {
+		d.found[of[shownOfOne-1]].More++
 		return
 	}
-	d.kept[about]++
-	d.last[about] = len(d.found)
+	d.kept[about] = append(d.kept[about], len(d.found))
 	d.found = append(d.found, ailment{about, where, fmt.Sprintf(format, args...), mend, 0})
 }
 
 // verbDoctor looks for what will hurt.
-func verbDoctor(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		d := &doctor{call: c, found: []ailment{}, last: make(map[string]int), kept: make(map[string]int)}
-		if err := d.examine(ctx); err != nil {
-			return err
-		}
-		if err := d.write(); err != nil {
-			return err
-		}
-		if len(d.found) > 0 {
-			return &exit{status: exitFound}
-		}
-		return nil
+func verbDoctor(ctx context.Context, c *call) error {
+	d := &doctor{call: c, found: []ailment{}, kept: make(map[string][]int)}
+	if err := d.examine(ctx); err != nil {
+		return err
 	}
+	return cmp.Or(d.write(), monitored(len(d.found) > 0))
 }
 
 func (d *doctor) examine(ctx context.Context) error {
-	safe := d.examineServers(ctx)
-	d.examineSessions(ctx, safe)
+	e := d.askServers(ctx)
+	d.examineServers(e)
+	d.examineSessions(ctx, e)
 	if err := d.examineTree(ctx, []string{d.arg(0, "/")}); err != nil {
 		return err
 	}
@@ -87,20 +77,14 @@ func (d *doctor) examine(ctx context.Context) error {
 }
 
 func (d *doctor) write() error {
-	if d.output == "json" {
-		return d.json(d.found)
-	}
+	var lines []string
 	for _, a := range d.found {
-		if err := d.println(fmt.Sprintf("%s: %s: %s\n    %s", a.About, printable(a.Where), printable(a.Text), a.Mend)); err != nil {
-			return err
-		}
+		lines = append(lines, fmt.Sprintf("%s: %s: %s\n    %s", a.About, printable(a.Where), printable(a.Text), a.Mend))
 		if a.More > 0 {
-			if err := d.println(fmt.Sprintf("%s: %d more", a.About, a.More)); err != nil {
-				return err
-			}
+			lines = append(lines, fmt.Sprintf("%s: %d more", a.About, a.More))
 		}
 	}
-	return nil
+	return d.say(d.found, lines...)
 }
 
 // fault is what is wrong with versions of ZooKeeper from one on, until another.
@@ -133,12 +117,10 @@ func versionOf(text string) (n int) {
 	return n
 }
 
-// examineServers looks at each server. It returns the shortest session timeout with which StandardErrorPolicy is safe, in milliseconds.
-func (d *doctor) examineServers(ctx context.Context) (safe int) {
-	var e ensemble
-	for _, address := range d.client.Servers() {
-		s := d.askServer(ctx, address)
-		e.Servers = append(e.Servers, s)
+// examineServers looks at each server.
+func (d *doctor) examineServers(e ensemble) {
+	for _, s := range e.Servers {
+		address := s.Address
 		if s.Error != "" {
 			d.findf("server", address, "See its log. If the word is not allowed, add srvr, mntr, conf, cons and dump to 4lw.commands.whitelist.", "it does not say how it is: %s", s.Error)
 			continue
@@ -156,55 +138,33 @@ func (d *doctor) examineServers(ctx context.Context) (safe int) {
 		if s.Watches >= manyWatches {
 			d.findf("load", address, "Use one recursive watch, as the caches of this library do, instead of one for each znode.", "it has %d watches, some hundred bytes each", s.Watches)
 		}
-		d.examineLimits(ctx, address)
+		d.examineLimits(s)
 	}
-	e.judge()
 	if !e.Quorum {
 		d.findf("server", d.client.String(), "Start more of its servers.", "no server has a quorum")
 	}
-	return e.SafeSessionTimeout
 }
 
 // examineLimits looks at what a server says of its own limits.
-func (d *doctor) examineLimits(ctx context.Context, address string) {
-	number := func(text string) int { n, _ := strconv.Atoi(text); return n }
-	text, err := inspect.FourLetterWord(ctx, d.client, address, "mntr")
-	if err != nil {
-		return
-	}
-	of := fields(text, "\t")
-	if open, most := number(of["zk_open_file_descriptor_count"]), number(of["zk_max_file_descriptor_count"]); most > 0 && float64(open) >= near*float64(most) {
+func (d *doctor) examineLimits(s server) {
+	address := s.Address
+	if open, most := number(s.mntr["zk_open_file_descriptor_count"]), number(s.mntr["zk_max_file_descriptor_count"]); most > 0 && float64(open) >= near*float64(most) {
 		d.findf("load", address, "Raise the limit of open files, or close connections.", "it has %d of %d file descriptors", open, most)
 	}
-	if reply := max(number(of["zk_max_client_response_size"]), number(of["zk_last_client_response_size"])); reply >= halfOfBuffer {
+	if reply := max(number(s.mntr["zk_max_client_response_size"]), number(s.mntr["zk_last_client_response_size"])); reply >= halfOfBuffer {
 		d.findf("load", address, "Look for long lists and large znodes below.", "it has sent a reply of %d bytes. Clients in Java refuse more than jute.maxbuffer, by default %d", reply, maxBuffer)
-	}
-	text, err = inspect.FourLetterWord(ctx, d.client, address, "conf")
-	most := number(fields(text, "=")["maxClientCnxns"])
-	if err != nil || most <= 0 {
-		return
-	}
-	text, _ = inspect.FourLetterWord(ctx, d.client, address, "cons")
-	from := make(map[string]int)
-	for _, m := range connection.FindAllStringSubmatch(text, -1) {
-		if host, _, err := net.SplitHostPort(m[1]); err == nil {
-			from[host]++
-		}
-	}
-	for host, n := range from {
-		if float64(n) >= near*float64(most) {
-			d.findf("connections", address, "Raise maxClientCnxns, or share one client in each process.", "%s has %d of %d connections (maxClientCnxns)", host, n, most)
-		}
 	}
 }
 
-var connection = regexp.MustCompile(`(?m)^\s*/(\S+?)\[\d+\]`)
-
-// examineSessions compares timeouts and clocks, and looks for sessions without a client.
-func (d *doctor) examineSessions(ctx context.Context, safe int) {
-	census := d.censusOrNote(ctx)
+// examineSessions compares timeouts, clocks and connections, and looks for sessions without a client.
+func (d *doctor) examineSessions(ctx context.Context, e ensemble) {
+	census, safe := d.censusOrNote(ctx), e.SafeSessionTimeout
 	short, shortest := 0, safe
+	connections := make(map[[2]string]int) // of a server, from a host
 	for _, s := range census.Sessions {
+		if host, _, err := net.SplitHostPort(s.Client); err == nil {
+			connections[[2]string{s.Server, host}]++
+		}
 		if s.Client == "" && census.Whole && len(s.Ephemerals) > 0 {
 			d.findf("session", s.ID, "Wait, or delete the znodes if the client is certain to be gone.",
 				"it has no client, and owns %d ephemeral znodes such as %s until it expires at %s", len(s.Ephemerals), s.Ephemerals[0], cmp.Or(s.Expires, "an unknown time"))
@@ -218,6 +178,14 @@ func (d *doctor) examineSessions(ctx context.Context, safe int) {
 		d.findf("timeout", d.client.String(), "Use longer session timeouts, or QuorumErrorPolicy.",
 			"%d sessions have timeouts below %v, the shortest %v: with StandardErrorPolicy, and in Java, a holder behind a follower that is cut off may learn of its loss too late",
 			short, time.Duration(safe)*time.Millisecond, time.Duration(shortest)*time.Millisecond)
+	}
+	for _, s := range e.Servers {
+		most := number(s.conf["maxClientCnxns"])
+		for at, n := range connections {
+			if at[0] == s.Address && most > 0 && float64(n) >= near*float64(most) {
+				d.findf("connections", s.Address, "Raise maxClientCnxns, or share one client in each process.", "%s has %d of %d connections (maxClientCnxns)", at[1], n, most)
+			}
+		}
 	}
 	own := census.Sessions[d.client.Session().ID()]
 	if own == nil {

@@ -61,7 +61,7 @@ func TestDoctorRandomHealthyStates(t *testing.T) {
 			for range 25 {
 				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
 				var stderr output
-				d := &doctor{call: &call{program: program{stderr: &stderr}, client: client}, last: make(map[string]int), kept: make(map[string]int)}
+				d := &doctor{call: &call{program: program{stderr: &stderr}, client: client}, kept: make(map[string][]int)}
 				require.NoError(t, d.examine(ctx))
 				require.Empty(t, stderr.String())
 				require.Empty(t, slices.DeleteFunc(d.found, func(a ailment) bool { return a.About == "version" }))

@@ -3,12 +3,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
-	"errors"
-	"flag"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +31,8 @@ type server struct {
 	TickTime    int    `json:"tickTime,omitempty"`
 	SyncLimit   int    `json:"syncLimit,omitempty"`
 
-	zxid int64
+	zxid       int64
+	mntr, conf map[string]string // what the words say; empty if they are not on its whitelist
 }
 
 // fields reads lines of "name<separator>value".
@@ -49,6 +46,12 @@ func fields(text, separator string) map[string]string {
 	return m
 }
 
+// number reads a number, which is 0 if a server does not say it.
+func number(text string) int {
+	n, _ := strconv.Atoi(text)
+	return n
+}
+
 func (c *call) askServer(ctx context.Context, address string) server {
 	s := server{Address: address}
 	text, err := inspect.FourLetterWord(ctx, c.client, address, "srvr")
@@ -57,7 +60,6 @@ func (c *call) askServer(ctx context.Context, address string) server {
 		return s
 	}
 	f := fields(text, ": ")
-	number := func(text string) int { n, _ := strconv.Atoi(text); return n }
 	s.Mode, s.Zxid, s.Latency = f["Mode"], f["Zxid"], f["Latency min/avg/max"]
 	s.Version, _, _ = strings.Cut(f["Zookeeper version"], ",")
 	s.Connections, s.Outstanding, s.Nodes = number(f["Connections"]), number(f["Outstanding"]), number(f["Node count"])
@@ -65,15 +67,25 @@ func (c *call) askServer(ctx context.Context, address string) server {
 	if s.Mode == "" {
 		s.Error = oneLine(strings.TrimSpace(text)) // such as: not currently serving requests
 	}
-	// The others are not on every whitelist.
-	if text, err := inspect.FourLetterWord(ctx, c.client, address, "mntr"); err == nil {
-		s.Watches = number(fields(text, "\t")["zk_watch_count"])
-	}
-	if text, err := inspect.FourLetterWord(ctx, c.client, address, "conf"); err == nil {
-		f := fields(text, "=")
-		s.TickTime, s.SyncLimit = number(f["tickTime"]), number(f["syncLimit"])
-	}
+	text, _ = inspect.FourLetterWord(ctx, c.client, address, "mntr")
+	s.mntr = fields(text, "\t")
+	text, _ = inspect.FourLetterWord(ctx, c.client, address, "conf")
+	s.conf = fields(text, "=")
+	s.Watches, s.TickTime, s.SyncLimit = number(s.mntr["zk_watch_count"]), number(s.conf["tickTime"]), number(s.conf["syncLimit"])
 	return s
+}
+
+// askServers asks all servers at a time, and compares them.
+func (c *call) askServers(ctx context.Context) ensemble {
+	addresses := c.client.Servers()
+	e := ensemble{Servers: make([]server, len(addresses))}
+	var wg sync.WaitGroup
+	for i, address := range addresses {
+		wg.Go(func() { e.Servers[i] = c.askServer(ctx, address) })
+	}
+	wg.Wait()
+	e.judge()
+	return e
 }
 
 // ensemble is all servers.
@@ -89,27 +101,19 @@ type ensemble struct {
 	Identities []string `json:"identities,omitempty"`
 }
 
-func verbEnsemble(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		addresses := c.client.Servers()
-		e := ensemble{Servers: make([]server, len(addresses))}
-		var wg sync.WaitGroup
-		for i, address := range addresses {
-			wg.Go(func() { e.Servers[i] = c.askServer(ctx, address) })
-		}
-		if c.auth != "" || c.sasl != (saslSettings{}) {
-			wg.Go(func() { e.Identities = c.identities(ctx) })
-		}
-		wg.Wait()
-		e.judge()
-		if err := c.writeEnsemble(e); err != nil {
-			return err
-		}
-		if !e.Quorum {
-			return &exit{status: exitUnavailable}
-		}
-		return nil
+// verbEnsemble shows all servers.
+func verbEnsemble(ctx context.Context, c *call) error {
+	e := c.askServers(ctx)
+	if c.auth != "" || c.sasl != (saslSettings{}) {
+		e.Identities = c.identities(ctx)
 	}
+	if err := c.writeEnsemble(e); err != nil {
+		return err
+	}
+	if !e.Quorum {
+		return &exit{status: exitUnavailable}
+	}
+	return nil
 }
 
 func (c *call) writeEnsemble(e ensemble) error {
@@ -140,12 +144,16 @@ func (c *call) writeEnsemble(e ensemble) error {
 	return c.println(text)
 }
 
-// identities asks a server for the identities of this command. Without an answer it says why.
+// identities asks a server for the identities of this command, over a connection of its own. Without an answer it says why.
 func (c *call) identities(ctx context.Context) []string {
-	found, err := c.whoAmI(ctx)
+	own := *c
+	var found []framework.Identity
+	err := own.with(ctx, own.connect, func() (err error) {
+		found, err = own.client.WhoAmI(ctx)
+		return err
+	})
 	if err != nil {
 		c.complainf("curatorctl: identities are not known: %s\n", said(err))
-		return nil
 	}
 	return identityTexts(found)
 }
@@ -159,13 +167,17 @@ func identityTexts(identities []framework.Identity) []string {
 	return all
 }
 
-func (c *call) whoAmI(ctx context.Context) ([]framework.Identity, error) {
-	client, err := c.connect(ctx)
+// verbWhoAmI lists the identities that a server has for this command.
+func verbWhoAmI(ctx context.Context, c *call) error {
+	found, err := c.client.WhoAmI(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	found, err := client.WhoAmI(ctx)
-	return found, errors.Join(err, client.Close())
+	list := []aclEntry{}
+	for _, identity := range found {
+		list = append(list, aclEntry{Scheme: identity.Scheme, ID: identity.ID})
+	}
+	return c.say(list, allPrintable(identityTexts(found))...)
 }
 
 // judge compares the servers.
@@ -185,45 +197,5 @@ func (e *ensemble) judge() {
 		if s := &e.Servers[i]; s.Error == "" && s.zxid>>32 == newest>>32 {
 			s.Lag = newest - s.zxid
 		}
-	}
-}
-
-// censusOrNote asks for the sessions for a verb that can do without, and says what is missing.
-func (c *call) censusOrNote(ctx context.Context) inspect.Census {
-	found, err := inspect.Sessions(ctx, c.client)
-	if err != nil {
-		c.complainf("curatorctl: sessions are not known: %s\n", said(err))
-	}
-	return found
-}
-
-func verbSessions(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		found, err := inspect.Sessions(ctx, c.client)
-		sessions := found.Sessions
-		if err != nil && len(sessions) == 0 {
-			return err
-		}
-		if err != nil {
-			c.complainf("curatorctl: sessions may be missing: %s\n", said(err))
-		}
-		list := []inspect.Session{}
-		for _, id := range slices.Sorted(maps.Keys(sessions)) {
-			list = append(list, *sessions[id])
-		}
-		if c.output == "json" {
-			return c.json(list)
-		}
-		rows := [][]string{{"SESSION", "CLIENT", "SERVER", "TIMEOUT", "OWNS"}}
-		for _, s := range list {
-			owns := strconv.Itoa(len(s.Ephemerals))
-			if c.output == "wide" && len(s.Ephemerals) > 0 {
-				owns = printable(strings.Join(s.Ephemerals, " "))
-			}
-			rows = append(rows, []string{
-				s.ID, cmp.Or(s.Client, "-"), cmp.Or(s.Server, "-"), (time.Duration(s.Timeout) * time.Millisecond).String(), owns,
-			})
-		}
-		return c.table(rows)
 	}
 }

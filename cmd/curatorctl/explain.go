@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"strings"
@@ -11,9 +12,9 @@ import (
 )
 
 // verbExplain says why a lock is stuck.
-func verbExplain(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbExplain(fs *flag.FlagSet) action {
 	permits := numberFlag(fs, "permits", "the `maximum` of a semaphore, which its znodes do not say", 1, 0)
-	longer := timeFlag(fs, "waiting-longer", "a wait of more than this `time` for a client that is alive is trouble, too")
+	longer := timeFlag(fs, "waiting-longer", "a wait of more than this `time` for a client that is alive is trouble, too", 0)
 	return func(ctx context.Context, c *call) error {
 		opts := []inspect.Option{inspect.WithDeadlocks("/")}
 		if *permits != 0 {
@@ -26,14 +27,7 @@ func verbExplain(fs *flag.FlagSet) func(context.Context, *call) error {
 		if err != nil {
 			return err
 		}
-		if c.output == "json" {
-			err = c.json(e)
-		} else {
-			err = c.println(strings.TrimSuffix(e.String(), "\n"))
-		}
-		if err == nil && e.Trouble() {
-			return &exit{status: exitFound}
-		}
-		return err
+		err = c.say(e, strings.TrimSuffix(e.String(), "\n"))
+		return cmp.Or(err, monitored(e.Trouble()))
 	}
 }

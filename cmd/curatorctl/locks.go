@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -29,15 +30,23 @@ type lockRow struct {
 	Foreign     []string           `json:"foreign,omitempty"`
 }
 
-func newLockRow(r inspect.Recipe) lockRow {
-	row := lockRow{Path: r.Path, Kind: r.Kind, Holders: r.Holders, Waiters: r.Waiters, MaxLeases: r.MaxLeases, Foreign: r.Foreign}
-	if p, found := r.OldestHold(); found {
-		row.OldestHold = &p
+// lockRows returns the rows of the locks that have contenders.
+func lockRows(recipes []inspect.Recipe) []lockRow {
+	rows := []lockRow{}
+	for _, r := range recipes {
+		if !r.Kind.IsLock() || r.Holders+r.Waiters == 0 {
+			continue
+		}
+		row := lockRow{Path: r.Path, Kind: r.Kind, Holders: r.Holders, Waiters: r.Waiters, MaxLeases: r.MaxLeases, Foreign: r.Foreign}
+		if p, found := r.OldestHold(); found {
+			row.OldestHold = &p
+		}
+		if p, found := r.LongestWait(); found && r.Waiters > 0 {
+			row.LongestWait = &p
+		}
+		rows = append(rows, row)
 	}
-	if p, found := r.LongestWait(); found && r.Waiters > 0 {
-		row.LongestWait = &p
-	}
-	return row
+	return rows
 }
 
 var lockColumns = []string{"PATH", "KIND", "HOLDER", "HELD", "WAITERS", "WAITING"}
@@ -73,9 +82,9 @@ func (c *call) lockHead() []string {
 }
 
 // verbLocks lists the locks below a path.
-func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbLocks(fs *flag.FlagSet) action {
 	watch := fs.Bool("w", false, "then write a line for each lock that changes")
-	waiting := timeFlag(fs, "waiting-longer", "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any")
+	waiting := timeFlag(fs, "waiting-longer", "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any", 0)
 	return func(ctx context.Context, c *call) error {
 		path := c.arg(0, "/")
 		switch {
@@ -88,22 +97,12 @@ func verbLocks(fs *flag.FlagSet) func(context.Context, *call) error {
 		if err != nil {
 			return err
 		}
-		rows := []lockRow{}
-		for _, r := range survey.Recipes {
-			row := newLockRow(r)
-			if !r.Kind.IsLock() || r.Holders+r.Waiters == 0 || *waiting > 0 && (row.LongestWait == nil || time.Since(row.LongestWait.Since) <= *waiting) {
-				continue
-			}
-			rows = append(rows, row)
+		rows := lockRows(survey.Recipes)
+		if *waiting > 0 {
+			rows = slices.DeleteFunc(rows, func(l lockRow) bool { return l.LongestWait == nil || time.Since(l.LongestWait.Since) <= *waiting })
 		}
 		c.complainOf(survey.Unreadable)
-		if err := c.writeLocks(rows); err != nil {
-			return err
-		}
-		if *waiting > 0 && len(rows) > 0 {
-			return &exit{status: exitFound}
-		}
-		return nil
+		return cmp.Or(c.writeLocks(rows), monitored(*waiting > 0 && len(rows) > 0))
 	}
 }
 
@@ -115,14 +114,11 @@ func (c *call) complainOf(unreadable []string) {
 }
 
 func (c *call) writeLocks(rows []lockRow) error {
-	if c.output == "json" {
-		return c.json(rows)
-	}
 	cells := [][]string{c.lockHead()}
 	for _, row := range rows {
 		cells = append(cells, row.cells(c.output == "wide"))
 	}
-	return c.table(cells)
+	return c.show(rows, cells)
 }
 
 // arg returns an argument, or what is meant without it.
@@ -134,7 +130,7 @@ func (c *call) arg(i int, otherwise string) string {
 }
 
 // verbLockShow shows the queue at a path as a chain.
-func verbLockShow(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbLockShow(fs *flag.FlagSet) action {
 	permits := numberFlag(fs, "permits", "the `maximum` of a semaphore, which its znodes do not say", 1, 0)
 	return func(ctx context.Context, c *call) error {
 		var opts []inspect.Option
@@ -195,7 +191,7 @@ func (c *call) showRecipe(r inspect.Recipe, owners inspect.Census) error {
 }
 
 // verbLockRevoke asks for a lock.
-func verbLockRevoke(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbLockRevoke(fs *flag.FlagSet) action {
 	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {
 		var asked []locks.Participant
@@ -251,7 +247,7 @@ func (c *call) holdersAt(ctx context.Context, path string) ([]locks.Participant,
 }
 
 // verbLockBreak deletes the node of a contender.
-func verbLockBreak(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbLockBreak(fs *flag.FlagSet) action {
 	token := fs.Int64("token", 0, "`token` of the hold, as lock show prints it")
 	yes := fs.Bool("yes", false, "do it")
 	return func(ctx context.Context, c *call) error {

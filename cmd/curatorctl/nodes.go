@@ -9,7 +9,6 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"math"
 	"path"
 	"slices"
 	"strconv"
@@ -54,54 +53,47 @@ func modeOf(stat framework.Stat) string {
 	return "persistent"
 }
 
-func verbLs(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		parent := c.arg(0, "/")
-		names, err := c.client.Children(ctx, parent)
-		if err != nil {
-			return err
-		}
-		slices.Sort(names)
-		switch c.output {
-		case "json":
-			return c.json(append([]string{}, names...))
-		case "table":
-			return c.lines(names)
-		}
-		reads, stats := make([]framework.Read, len(names)), make([]*framework.Stat, len(names))
-		for i, name := range names {
-			reads[i] = framework.ReadStat(framework.JoinPath(parent, name), &stats[i])
-		}
-		if err := c.client.Pipeline(ctx, reads...); err != nil {
-			return err
-		}
-		rows := [][]string{{"NAME", "MODE", "BYTES", "CHILDREN", "VERSION", "CHANGED"}}
-		for i, stat := range stats {
-			if stat == nil {
-				continue
-			}
-			rows = append(rows, []string{
-				printable(names[i]), modeOf(*stat), strconv.Itoa(int(stat.DataLength)), strconv.Itoa(int(stat.NumChildren)),
-				strconv.Itoa(int(stat.Version)), time.UnixMilli(stat.Mtime).UTC().Format(time.RFC3339),
-			})
-		}
-		return c.table(rows)
-	}
-}
-
-func verbGet(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		var stat framework.Stat
-		data, err := c.client.Get(ctx, c.args[0], framework.StoringStatIn(&stat))
-		if err != nil {
-			return err
-		}
-		if c.output == "json" {
-			return c.json(newZnode(c.args[0], data, stat))
-		}
-		_, err = c.stdout.Write(data)
+func verbLs(ctx context.Context, c *call) error {
+	parent := c.arg(0, "/")
+	names, err := c.client.Children(ctx, parent)
+	if err != nil {
 		return err
 	}
+	slices.Sort(names)
+	if c.output != "wide" {
+		return c.say(append([]string{}, names...), allPrintable(names)...)
+	}
+	reads, stats := make([]framework.Read, len(names)), make([]*framework.Stat, len(names))
+	for i, name := range names {
+		reads[i] = framework.ReadStat(framework.JoinPath(parent, name), &stats[i])
+	}
+	if err := c.client.Pipeline(ctx, reads...); err != nil {
+		return err
+	}
+	rows := [][]string{{"NAME", "MODE", "BYTES", "CHILDREN", "VERSION", "CHANGED"}}
+	for i, stat := range stats {
+		if stat == nil {
+			continue
+		}
+		rows = append(rows, []string{
+			printable(names[i]), modeOf(*stat), strconv.Itoa(int(stat.DataLength)), strconv.Itoa(int(stat.NumChildren)),
+			strconv.Itoa(int(stat.Version)), time.UnixMilli(stat.Mtime).UTC().Format(time.RFC3339),
+		})
+	}
+	return c.table(rows)
+}
+
+func verbGet(ctx context.Context, c *call) error {
+	var stat framework.Stat
+	data, err := c.client.Get(ctx, c.args[0], framework.StoringStatIn(&stat))
+	if err != nil {
+		return err
+	}
+	if c.output == "json" {
+		return c.json(newZnode(c.args[0], data, stat))
+	}
+	_, err = c.stdout.Write(data)
+	return err
 }
 
 // input is the data of set and create: an argument, or the standard input for - or none.
@@ -123,21 +115,7 @@ func (c *call) input(ctx context.Context, missing []byte) ([]byte, error) {
 // maxInput is more than a znode of this command can have; see [framework.WithMaxRequestSize].
 const maxInput = 1 << 20
 
-// versionFlag adds the flag for the version that a znode must have.
-func versionFlag(fs *flag.FlagSet) *int32 {
-	version := int32(-1)
-	fs.Func("version", "`version` that the znode must have; -1, the default, for any", func(text string) error {
-		number, err := strconv.ParseInt(text, 10, 32)
-		if err != nil || number < -1 {
-			return fmt.Errorf("expected -1 to %d", math.MaxInt32)
-		}
-		version = int32(number)
-		return nil
-	})
-	return &version
-}
-
-func verbSet(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbSet(fs *flag.FlagSet) action {
 	version := versionFlag(fs)
 	return func(ctx context.Context, c *call) error {
 		data, err := c.input(ctx, nil)
@@ -150,11 +128,11 @@ func verbSet(fs *flag.FlagSet) func(context.Context, *call) error {
 	}
 }
 
-func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbCreate(fs *flag.FlagSet) action {
 	parents := fs.Bool("p", false, "create missing parents")
 	sequential := fs.Bool("s", false, "have the server append a number")
 	container := fs.Bool("container", false, "create a container, which goes after its last child")
-	ttl := timeFlag(fs, "ttl", "`time` without a change after which the server may delete the znode")
+	ttl := timeFlag(fs, "ttl", "`time` without a change after which the server may delete the znode", 0)
 	return func(ctx context.Context, c *call) error {
 		data, err := c.input(ctx, []byte{})
 		if err != nil {
@@ -186,7 +164,7 @@ func verbCreate(fs *flag.FlagSet) func(context.Context, *call) error {
 	}
 }
 
-func verbRm(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbRm(fs *flag.FlagSet) action {
 	recursive := fs.Bool("r", false, "delete the znodes below it, too")
 	version := versionFlag(fs)
 	yes := fs.Bool("yes", false, "do it")
@@ -262,33 +240,28 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 	return progress.finish(ctx, c.client.Delete(ctx, path, framework.DeletingChildrenIfNeeded(), framework.Quietly()))
 }
 
-func verbStat(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		stat, err := c.client.Exists(ctx, c.args[0])
-		switch {
-		case err != nil:
-			return err
-		case stat == nil:
-			return fmt.Errorf("%s: %w", c.args[0], framework.ErrNoNode)
-		}
-		z := newZnode(c.args[0], nil, *stat)
-		if c.output == "json" {
-			return c.json(z)
-		}
-		return c.table([][]string{
-			{"path", printable(z.Path)},
-			{"mode", modeOf(*stat)},
-			{"bytes", strconv.Itoa(int(stat.DataLength))},
-			{"children", strconv.Itoa(int(z.Children))},
-			{"versions", fmt.Sprintf("data %d, children %d, ACL %d", z.Version, z.ChildVersion, z.ACLVersion)},
-			{"created", z.Created.Format(time.RFC3339Nano) + " by " + z.Czxid},
-			{"changed", z.Changed.Format(time.RFC3339Nano) + " by " + z.Mzxid},
-			{"owner", z.EphemeralOwner},
-		})
+func verbStat(ctx context.Context, c *call) error {
+	stat, err := c.client.Exists(ctx, c.args[0])
+	switch {
+	case err != nil:
+		return err
+	case stat == nil:
+		return fmt.Errorf("%s: %w", c.args[0], framework.ErrNoNode)
 	}
+	z := newZnode(c.args[0], nil, *stat)
+	return c.show(z, [][]string{
+		{"path", printable(z.Path)},
+		{"mode", modeOf(*stat)},
+		{"bytes", strconv.Itoa(int(stat.DataLength))},
+		{"children", strconv.Itoa(int(z.Children))},
+		{"versions", fmt.Sprintf("data %d, children %d, ACL %d", z.Version, z.ChildVersion, z.ACLVersion)},
+		{"created", z.Created.Format(time.RFC3339Nano) + " by " + z.Czxid},
+		{"changed", z.Changed.Format(time.RFC3339Nano) + " by " + z.Mzxid},
+		{"owner", z.EphemeralOwner},
+	})
 }
 
-func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbFind(fs *flag.FlagSet) action {
 	name := textFlag(fs, "name", "`pattern` of the last name, as a shell has it")
 	owner := textFlag(fs, "owner", "`session` that owns the znode, 0x...")
 	ephemeral := fs.Bool("ephemeral", false, "list ephemeral znodes only")
@@ -322,9 +295,6 @@ func verbFind(fs *flag.FlagSet) func(context.Context, *call) error {
 				found = append(found, z.Path)
 			}
 		}
-		if c.output == "json" {
-			return c.json(found)
-		}
-		return c.lines(found)
+		return c.say(found, allPrintable(found)...)
 	}
 }

@@ -44,19 +44,30 @@ func (c *call) table(rows [][]string) error {
 	return w.Flush()
 }
 
-func (c *call) println(text string) error {
-	_, err := io.WriteString(c.stdout, text+"\n")
-	return err
+// show writes a value as JSON for scripts, and as a table for people.
+func (c *call) show(value any, rows [][]string) error {
+	if c.output == "json" {
+		return c.json(value)
+	}
+	return c.table(rows)
 }
 
-// lines writes a line for each text.
-func (c *call) lines(texts []string) error {
-	for _, text := range texts {
-		if err := c.println(printable(text)); err != nil {
+// say writes a value as JSON for scripts, and as lines for people.
+func (c *call) say(value any, lines ...string) error {
+	if c.output == "json" {
+		return c.json(value)
+	}
+	for _, line := range lines {
+		if err := c.println(line); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+func (c *call) println(text string) error {
+	_, err := io.WriteString(c.stdout, text+"\n")
+	return err
 }
 
 // cut shortens a text to so many characters, the last of which says so.
@@ -73,6 +84,15 @@ func printable(text string) string {
 		return strconv.Quote(text)
 	}
 	return text
+}
+
+// allPrintable is printable for each text.
+func allPrintable(texts []string) []string {
+	shown := make([]string, len(texts))
+	for i, text := range texts {
+		shown[i] = printable(text)
+	}
+	return shown
 }
 
 // age is how long ago something was, by the server's clock.

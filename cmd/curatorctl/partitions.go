@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"slices"
@@ -14,7 +15,7 @@ import (
 )
 
 // verbPartitions shows the members of a group, and where its partitions are.
-func verbPartitions(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbPartitions(fs *flag.FlagSet) action {
 	moving := fs.Bool("moving", false, "list only partitions that their owner does not have yet, and exit with 2 if there are any")
 	return func(ctx context.Context, c *call) error {
 		a, err := partition.Read(ctx, c.client, c.args[0])
@@ -30,21 +31,15 @@ func verbPartitions(fs *flag.FlagSet) func(context.Context, *call) error {
 		if *moving {
 			a.Partitions = onTheirWay
 		}
-		if err := c.writePartitions(a); err != nil {
-			return err
-		}
-		if *moving && len(onTheirWay) > 0 {
-			return &exit{status: exitFound}
-		}
-		return nil
+		return cmp.Or(c.writePartitions(a), monitored(*moving && len(onTheirWay) > 0))
 	}
 }
 
 // verbPartitionOrder returns a verb that orders something for a member or a partition.
 func verbPartitionOrder(
 	said string, order func(ctx context.Context, client *framework.Framework, path, name string, on bool) error,
-) func(*flag.FlagSet) func(context.Context, *call) error {
-	return func(fs *flag.FlagSet) func(context.Context, *call) error {
+) func(*flag.FlagSet) action {
+	return func(fs *flag.FlagSet) action {
 		undo := fs.Bool("undo", false, "end the order")
 		return func(ctx context.Context, c *call) error {
 			if err := order(ctx, c.client, c.args[0], c.args[1], !*undo); err != nil {
@@ -59,20 +54,15 @@ func verbPartitionOrder(
 }
 
 // verbPartitionPin names the member that must have a partition.
-func verbPartitionPin(*flag.FlagSet) func(context.Context, *call) error {
-	return func(ctx context.Context, c *call) error {
-		member := ""
-		if len(c.args) > 2 {
-			member = c.args[2]
-		}
-		if err := partition.Pin(ctx, c.client, c.args[0], c.args[1], member); err != nil {
-			return err
-		}
-		if member == "" {
-			return c.println("no longer pinned: " + printable(c.args[1]))
-		}
-		return c.println("pinned " + printable(c.args[1]) + " to " + printable(member))
+func verbPartitionPin(ctx context.Context, c *call) error {
+	member := c.arg(2, "")
+	if err := partition.Pin(ctx, c.client, c.args[0], c.args[1], member); err != nil {
+		return err
 	}
+	if member == "" {
+		return c.println("no longer pinned: " + printable(c.args[1]))
+	}
+	return c.println("pinned " + printable(c.args[1]) + " to " + printable(member))
 }
 
 func (c *call) writePartitions(a partition.Assignment) error {

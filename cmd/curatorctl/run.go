@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -12,7 +13,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -69,8 +69,6 @@ func (u *underLock) validate(c *call) error {
 		return usage("%s: expected one of -shared, -exclusive, -permits and -once", name)
 	case u.noWait && (u.wait != 0 || u.once != ""):
 		return usage("%s: -n together with -w or -once, expected one of them", name)
-	case u.wait < 0, u.maxHold < 0, u.grace < 0:
-		return usage("%s: a negative time, expected 0 or more", name)
 	case u.conflict < 0 || u.conflict > math.MaxUint8:
 		return usage("%s: -E %d, expected 0 to 255", name, u.conflict)
 	}
@@ -84,7 +82,7 @@ func (u *underLock) validate(c *call) error {
 }
 
 // verbLockRun runs a command under a lock.
-func verbLockRun(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbLockRun(fs *flag.FlagSet) action {
 	u := new(underLock)
 	u.register(fs)
 	fs.BoolVar(&u.shared, "shared", false, "take the read side of a read/write lock")
@@ -98,7 +96,7 @@ func verbLockRun(fs *flag.FlagSet) func(context.Context, *call) error {
 }
 
 // verbElect runs a command while it leads.
-func verbElect(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbElect(fs *flag.FlagSet) action {
 	u := &underLock{election: true}
 	u.register(fs)
 	listen := fs.Bool("l", false, "only name the leader, with a line for each change")
@@ -107,8 +105,8 @@ func verbElect(fs *flag.FlagSet) func(context.Context, *call) error {
 		case *listen && len(c.command) > 0:
 			return usage("elect: %q after -l PATH, expected nothing; flags come before PATH", c.command[0])
 		case *listen:
-			ctx, waiting := c.waitFor(ctx, 0)
-			defer waiting.stop()
+			ctx, stop := c.untilSignal(ctx, 0)
+			defer stop()
 			return c.connected(ctx, func() error { return c.observe(ctx) })
 		}
 		return u.run(ctx, c)
@@ -125,19 +123,19 @@ func (u *underLock) run(ctx context.Context, c *call) error {
 	if err := findCommand(c.command[0]); err != nil {
 		return err
 	}
-	connecting, waiting := c.waitFor(ctx, 0)
-	defer waiting.stop()
+	connecting, stop := c.untilSignal(ctx, 0)
+	defer stop()
 	return c.connected(connecting, func() error {
-		waiting.stop()
-		if err := signalled(connecting); err != nil {
+		stop()
+		if err := c.signalled(connecting); err != nil {
 			return err
 		}
-		ctx, waiting := c.waitFor(ctx, u.wait)
-		defer waiting.stop()
+		ctx, stop := c.untilSignal(ctx, u.wait)
+		defer stop()
 		if u.once != "" {
-			return u.runOnce(ctx, c, waiting)
+			return u.runOnce(ctx, c, stop)
 		}
-		return u.runLocked(ctx, c, waiting)
+		return u.runLocked(ctx, c, stop)
 	})
 }
 
@@ -159,18 +157,13 @@ func (c *call) connected(ctx context.Context, action func() error) error {
 	limited, cancel := c.limited(ctx)
 	defer cancel()
 	err := c.with(limited, c.connect, action)
-	end := signalled(ctx)
-	switch {
-	case err == nil || end == nil || c.client != nil:
-		return err
-	case len(c.command) == 0: // of elect -l
-		return &exit{status: statusOf(end)}
-	default:
-		return end
+	if c.client == nil {
+		return cmp.Or(c.signalled(ctx), err)
 	}
+	return err
 }
 
-func (u *underLock) runLocked(ctx context.Context, c *call, waiting *waiting) error {
+func (u *underLock) runLocked(ctx context.Context, c *call, stopWaiting func()) error {
 	lock, err := u.lock(c)
 	if err != nil {
 		return usage("%w", err)
@@ -183,8 +176,8 @@ func (u *underLock) runLocked(ctx context.Context, c *call, waiting *waiting) er
 	if err != nil {
 		return u.notAcquired(ctx, c, err)
 	}
-	waiting.stop()
-	if err = signalled(ctx); err == nil {
+	stopWaiting()
+	if err = c.signalled(ctx); err == nil {
 		err = u.supervise(c, lease)
 	}
 	return afterRelease(c, err, lease.Release(context.WithoutCancel(ctx)))
@@ -202,23 +195,9 @@ func afterRelease(c *call, err, release error) error {
 	return err
 }
 
-// signalled returns the end of a wait for a lock that a signal has ended, whether or not the
-// lock was acquired, and nil for other waits.
-func signalled(ctx context.Context) error {
-	var s signalError
-	if !errors.As(context.Cause(ctx), &s) {
-		return nil
-	}
-	return notStarted(s)
-}
-
-func notStarted(s signalError) error {
-	return &exit{status: exitSignal + int(s.number), err: fmt.Errorf("the command was not started: %w", s)}
-}
-
 // notAcquired gives the error of an acquisition the status that it has.
 func (u *underLock) notAcquired(ctx context.Context, c *call, err error) error {
-	if err := signalled(ctx); err != nil {
+	if err := c.signalled(ctx); err != nil {
 		return err
 	}
 	// A wait may end before the queue is known. That is not the same as an outage.
@@ -304,7 +283,7 @@ func (u *underLock) lock(c *call) (locks.InterProcessLock, error) {
 }
 
 // runOnce runs the command unless the key is marked as done, and marks it.
-func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) error {
+func (u *underLock) runOnce(ctx context.Context, c *call, stopWaiting func()) error {
 	once, err := leader.NewOnce(c.client, c.args[0], leader.WithRunOptions(u.options(c)...))
 	if err != nil {
 		return usage("%w", err)
@@ -312,8 +291,8 @@ func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) erro
 	began := false
 	_, err = once.Do(ctx, u.once, func(ctx context.Context) error {
 		began = true
-		waiting.stop()
-		if err := signalled(ctx); err != nil {
+		stopWaiting()
+		if err := c.signalled(ctx); err != nil {
 			return err
 		}
 		return u.supervise(c, locks.LeaseFrom(ctx))
@@ -333,52 +312,6 @@ func (u *underLock) runOnce(ctx context.Context, c *call, waiting *waiting) erro
 // purgeTime bounds how long the command goes on to delete old markers.
 const purgeTime = 10 * time.Second
 
-// waiting bounds the wait for a lock, and ends it at a signal.
-type waiting struct {
-	timer *time.Timer
-	done  chan struct{}
-	ended chan struct{}
-	over  bool
-}
-
-// waitFor returns a context for an acquisition. After stop, signals are for the command.
-func (c *call) waitFor(ctx context.Context, limit time.Duration) (context.Context, *waiting) {
-	ctx, end := context.WithCancelCause(ctx)
-	w := &waiting{done: make(chan struct{}), ended: make(chan struct{})}
-	if limit > 0 {
-		w.timer = time.AfterFunc(limit, func() { end(context.DeadlineExceeded) })
-	}
-	go func() {
-		defer close(w.ended)
-		for {
-			select {
-			case s := <-c.signals:
-				if number, ok := s.(syscall.Signal); ok && endsWait(number) {
-					end(signalError{number})
-				}
-			case <-c.gone:
-				end(errFrontGone)
-				return
-			case <-w.done:
-				return
-			}
-		}
-	}()
-	return ctx, w
-}
-
-func (w *waiting) stop() {
-	if w.over {
-		return
-	}
-	w.over = true
-	if w.timer != nil {
-		w.timer.Stop()
-	}
-	close(w.done)
-	<-w.ended
-}
-
 // observe prints the leader, and each change.
 func (c *call) observe(ctx context.Context) error {
 	latch, err := leader.NewLeaderLatch(c.client, c.args[0])
@@ -386,12 +319,9 @@ func (c *call) observe(ctx context.Context) error {
 		return usage("%w", err)
 	}
 	for p, err := range latch.Observe(ctx) {
-		var s signalError
 		switch {
-		case errors.As(context.Cause(ctx), &s):
-			return &exit{status: exitSignal + int(s.number)}
 		case err != nil:
-			return err
+			return cmp.Or(c.signalled(ctx), err)
 		case c.output == "json":
 			err = c.json(p)
 		case p == nil:

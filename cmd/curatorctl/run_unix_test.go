@@ -475,13 +475,13 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 // TestRunSignalAtTheGrantStartsNoCommand: one that has come by then is not lost.
 func TestRunSignalAtTheGrantStartsNoCommand(t *testing.T) {
 	signals := make(chan os.Signal, 1)
-	c := &call{program: program{signals: signals}}
-	ctx, waiting := c.waitFor(t.Context(), 0)
+	c := &call{program: program{signals: signals}, command: []string{"true"}}
+	ctx, stop := c.untilSignal(t.Context(), 0)
 	signals <- syscall.SIGTERM
 	zktest.Await(t, ctx.Done(), "the signal")
 
-	waiting.stop()
-	err := signalled(ctx)
+	stop()
+	err := c.signalled(ctx)
 
 	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOf(err))
 	require.ErrorContains(t, err, "the command was not started: ended by signal: terminated")

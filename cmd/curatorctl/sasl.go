@@ -112,22 +112,20 @@ func (id credential) mechanism(server string) (framework.SASLMechanism, error) {
 	default:
 		opts = append(opts, gssapi.WithServerPrincipal(server))
 	}
+	var m *gssapi.Mechanism
+	var err error
 	switch {
 	case id.keytab != "":
-		return mechanismOf(gssapi.Keytab(id.keytab, id.principal, opts...))
+		m, err = gssapi.Keytab(id.keytab, id.principal, opts...)
 	case id.cache == defaultCache:
-		return mechanismOf(gssapi.CredentialCache("", opts...))
+		m, err = gssapi.CredentialCache("", opts...)
 	case id.cache != "":
-		return mechanismOf(gssapi.CredentialCache(id.cache, opts...))
+		m, err = gssapi.CredentialCache(id.cache, opts...)
 	default:
 		return framework.DigestMD5(id.user, id.password), nil
 	}
-}
-
-// mechanismOf returns no mechanism, and not a nil one, where there is an error.
-func mechanismOf(m *gssapi.Mechanism, err error) (framework.SASLMechanism, error) {
 	if err != nil {
-		return nil, err
+		return nil, err // and not m, which would be a mechanism that is nil
 	}
 	return m, nil
 }

@@ -18,7 +18,7 @@ import (
 )
 
 // verbServe shows the locks in a browser.
-func verbServe(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbServe(fs *flag.FlagSet) action {
 	listen := "127.0.0.1:8080"
 	fs.Func("listen", "`host:port` to serve on, without a password or TLS; default: "+listen, func(address string) error {
 		if _, _, err := net.SplitHostPort(address); err != nil {

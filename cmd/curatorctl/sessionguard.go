@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -15,16 +14,13 @@ import (
 )
 
 // verbGuard ends the sessions of processes that are gone.
-func verbGuard(fs *flag.FlagSet) func(context.Context, *call) error {
+func verbGuard(fs *flag.FlagSet) action {
 	socket := textFlag(fs, "socket", "`path` of the socket, in a folder that only its owner may enter and that is created if need be; "+
 		"with a command, the default is a new path")
 	var resume duration
 	fs.Var(&resume, "resume", "`time` for which the session of a process that is gone waits for the same program, by its "+
 		"framework.WithID or CURATOR_ID; it is half of the session timeout at most")
 	return func(ctx context.Context, c *call) error {
-		if resume < 0 {
-			return usage("guard: -resume %v, expected 0 or more", &resume)
-		}
 		if *socket == "" && len(c.command) == 0 {
 			return usage("guard: neither -socket nor a command, expected one of them")
 		}
@@ -66,16 +62,12 @@ func (g *sessionGuard) untilSignal(ctx context.Context, c *call) error {
 	if err := c.println("listening on " + g.path); err != nil {
 		return err
 	}
-	ctx, waiting := c.waitFor(ctx, 0)
-	defer waiting.stop()
+	ctx, stop := c.untilSignal(ctx, 0)
+	defer stop()
 	select {
 	case err := <-g.failed:
 		return err
 	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	var s signalError
-	if errors.As(context.Cause(ctx), &s) {
-		return &exit{status: exitSignal + int(s.number), died: s.number}
-	}
-	return context.Cause(ctx)
 }

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -178,7 +179,7 @@ func (g *sessionGuard) serve(socket *net.UnixConn) {
 	for w.answer(err, left) && err == nil {
 		left = nil
 		var next guarding.Registration
-		if next, err = w.hear(); err == nil {
+		if _, err = w.read(&next, nil); err == nil {
 			g.register(w, next)
 		}
 	}
@@ -298,20 +299,16 @@ func (w *ward) meet() (program string, err error) {
 	if w.peer, err = guarding.Peer(w.socket); err != nil {
 		return "", err
 	}
+	var introduction guarding.Registration
 	rights := make([]byte, unix.CmsgSpace(4))
-	message, n, err := w.read(rights)
-	if err != nil {
-		return "", err
-	}
-	if err := w.watch(rights[:n]); err != nil {
+	n, err := w.read(&introduction, rights)
+	if err = cmp.Or(err, w.watch(rights[:n])); err != nil { // a message without sense may have descriptors, too
 		return "", err
 	}
 	if int(w.peer.Uid) != os.Geteuid() { // after its message, or the answer would be lost
 		return "", fmt.Errorf("a process of user %d, expected user %d", w.peer.Uid, os.Geteuid())
 	}
-	var introduction guarding.Registration
-	err = json.Unmarshal(message, &introduction)
-	return introduction.Program, err
+	return introduction.Program, nil
 }
 
 // watch receives the pidfd.
@@ -341,29 +338,19 @@ func (w *ward) watch(rights []byte) error {
 	return nil
 }
 
-// hear reads the next registration.
-func (w *ward) hear() (next guarding.Registration, err error) {
-	message, _, err := w.read(nil)
-	if err != nil {
-		return next, err
-	}
-	err = json.Unmarshal(message, &next)
-	return next, err
-}
-
 // read reads one message, and the descriptors that come with it.
-func (w *ward) read(rights []byte) (message []byte, n int, err error) {
-	message = make([]byte, guarding.MaxMessage)
+func (w *ward) read(into *guarding.Registration, rights []byte) (n int, err error) {
+	message := make([]byte, guarding.MaxMessage)
 	length, n, flags, _, err := w.socket.ReadMsgUnix(message, rights)
 	switch {
 	case err != nil:
-		return nil, 0, err
+		return n, err
 	case length == 0:
-		return nil, 0, io.EOF
+		return n, io.EOF
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		return nil, 0, errors.New("a message that is too long")
+		return n, errors.New("a message that is too long")
 	}
-	return message[:length], n, nil
+	return n, json.Unmarshal(message[:length], into)
 }
 
 // answer answers a message, and reports whether the connection goes on.

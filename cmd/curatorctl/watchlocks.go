@@ -103,22 +103,14 @@ func (c *call) listAgain(ctx context.Context, path string, known map[string]lock
 	}
 	c.complainOf(survey.Unreadable)
 	clear(known)
-	var rows []lockRow
-	for _, r := range survey.Recipes {
-		if r.Kind.IsLock() && r.Holders+r.Waiters > 0 {
-			rows = append(rows, newLockRow(r))
-			known[r.Path] = rows[len(rows)-1]
-		}
-	}
-	if c.output != "json" {
-		return c.writeLocks(rows)
-	}
+	rows := lockRows(survey.Recipes)
 	for _, row := range rows {
-		if err := c.json(row); err != nil {
-			return err
-		}
+		known[row.Path] = row
 	}
-	return nil
+	if c.output == "json" {
+		return c.writeChanges(rows)
+	}
+	return c.writeLocks(rows)
 }
 
 // lookAgain reads the folders in which something has changed.
@@ -132,30 +124,26 @@ func (c *call) lookAgain(ctx context.Context, folders []string, known map[string
 		if err != nil && !errors.Is(err, framework.ErrNoNode) && !errors.Is(err, framework.ErrNoAuth) {
 			return err
 		}
-		found := false
-		for _, r := range recipes {
-			if !r.Kind.IsLock() || r.Holders+r.Waiters == 0 {
-				continue
-			}
-			found = true
-			known[folder] = newLockRow(r)
-			if err := c.writeChange(known[folder]); err != nil {
-				return err
-			}
-		}
-		if was, isKnown := known[folder]; isKnown && !found {
+		rows := lockRows(recipes)
+		if was, isKnown := known[folder]; isKnown && len(rows) == 0 {
+			rows = []lockRow{{Path: was.Path, Kind: was.Kind}}
 			delete(known, folder)
-			if err := c.writeChange(lockRow{Path: was.Path, Kind: was.Kind}); err != nil {
-				return err
-			}
+		} else if len(rows) > 0 {
+			known[folder] = rows[len(rows)-1]
+		}
+		if err := c.writeChanges(rows); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-func (c *call) writeChange(row lockRow) error {
-	if c.output == "json" {
-		return c.json(row)
+// writeChanges writes a line for each lock.
+func (c *call) writeChanges(rows []lockRow) error {
+	for _, row := range rows {
+		if err := c.show(row, [][]string{row.cells(c.output == "wide")}); err != nil {
+			return err
+		}
 	}
-	return c.table([][]string{row.cells(c.output == "wide")})
+	return nil
 }

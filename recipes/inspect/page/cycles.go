@@ -24,12 +24,11 @@ type cycles struct {
 	again bool      // a viewer has come since it began
 	begun time.Time // of the last search
 	found []inspect.Deadlock
-	err   error
 	news  int // how often what is found has changed
 }
 
 // shown returns what is known, and has a search follow.
-func (c *cycles) shown(h *handler) ([]inspect.Deadlock, error) {
+func (c *cycles) shown(h *handler) []inspect.Deadlock {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.under {
@@ -37,7 +36,7 @@ func (c *cycles) shown(h *handler) ([]inspect.Deadlock, error) {
 	} else {
 		c.beginLocked(h)
 	}
-	return c.found, c.err
+	return c.found
 }
 
 func (c *cycles) beginLocked(h *handler) {
@@ -59,10 +58,10 @@ func (c *cycles) search(h *handler) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found = found[:min(len(found), maxCycles)]
-	if len(found) != len(c.found) || (err == nil) != (c.err == nil) {
+	if len(found) != len(c.found) {
 		c.news++
 	}
-	c.found, c.err, c.under = found, err, false
+	c.found, c.under = found, false // without an answer the picture is out of date, too
 	if c.again && err == nil {
 		c.beginLocked(h)
 	}

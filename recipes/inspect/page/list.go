@@ -75,7 +75,7 @@ func (p *picture) addSessions(r *inspect.Recipe, known map[int64]int) {
 			i = len(known)
 			known[q.Session] = i
 			if i < maxSessions {
-				p.sessions = append(p.sessions, session{ID: q.Session, Name: name(q), Client: inspect.Client(q)})
+				p.sessions = append(p.sessions, session{ID: q.Session, Name: inspect.Name(q), Client: inspect.Client(q)})
 			}
 		}
 		switch {
@@ -94,7 +94,7 @@ func (r row) has(text string) bool {
 		return true
 	}
 	for _, p := range []*locks.Participant{r.Holder, r.Waiter} {
-		if p != nil && (containsFold(name(*p), text) || p.Holds && strings.Contains(inspect.Client(*p), text)) {
+		if p != nil && (containsFold(inspect.Name(*p), text) || p.Holds && strings.Contains(inspect.Client(*p), text)) {
 			return true
 		}
 	}

@@ -47,7 +47,7 @@ var style string
 var script string
 
 var shape = template.Must(template.New("page").Funcs(template.FuncMap{
-	"since": since, "name": name, "client": inspect.Client, "plain": plain,
+	"since": since, "name": inspect.Name, "client": inspect.Client, "plain": plain,
 	"short":   func(text string) string { return plain(cut(text)) },
 	"style":   func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own
 	"script":  func() template.JS { return template.JS(script) },  //nolint:gosec // our own
@@ -194,7 +194,7 @@ func (q queue) More() int { return q.Holders + q.Waiters - len(q.Shown) }
 func (q queue) Ahead(p locks.Participant) string {
 	for _, other := range q.Participants {
 		if len(p.WaitsFor) > 0 && other.Path == p.WaitsFor[0] {
-			return name(other)
+			return inspect.Name(other)
 		}
 	}
 	return ""
@@ -370,7 +370,7 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 	v.Contention = h.contention.shown(h)
 	v.Again = v.Error == "" && changed != nil && s.begun.Before(*changed)
 	if v.Lock == "" {
-		v.Cycles, _ = h.cycles.shown(h) // without an answer the picture is out of date, too
+		v.Cycles = h.cycles.shown(h)
 		v.List = c.of(s.picture)
 		v.Others = s.picture.others[:min(len(s.picture.others), maxOthers)]
 		v.More = len(s.picture.others) - len(v.Others)
@@ -403,20 +403,6 @@ func tick(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
-}
-
-// name is what people call a participant.
-func name(p locks.Participant) string {
-	switch {
-	case p.RevocationRequested():
-		return "(asked to give way)"
-	case p.Label != "":
-		return plain(fmt.Sprintf("%s (%s/%d)", cut(p.Label), cut(p.Host), p.PID))
-	case p.Identity != "":
-		return plain(strings.ToValidUTF8(cut(p.Identity), "\uFFFD"))
-	default:
-		return plain(cut(p.Path))
-	}
 }
 
 // plain quotes a text that could look like another one, such as one with a right-to-left override.

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// flagSet returns the flags of a verb, including the flags of the connection.
+func (c *call) flagSet(v *verb) (*flag.FlagSet, action) {
+	fs := flag.NewFlagSet(v.name, flag.ContinueOnError)
+	fs.SetOutput(io.Discard)
+	c.register(fs)
+	if v.flags == nil {
+		return fs, v.do
+	}
+	return fs, v.flags(fs)
+}
+
+// parse takes flags before, between and after the arguments. After -- all are arguments, also
+// those that begin with a dash.
+func (c *call) parse(fs *flag.FlagSet, v *verb, args []string) error {
+	for {
+		if err := fs.Parse(args); err != nil {
+			return err
+		}
+		read := len(args) - fs.NArg()
+		ended := read > 0 && args[read-1] == "--" // Parse takes it
+		args = fs.Args()
+		switch {
+		case ended && !v.verbatim: // no flags follow
+			c.args = append(c.args, args...)
+			return nil
+		case len(args) == 0:
+			return nil
+		case v.verbatim && v.most == 0 && ended:
+			c.command = args
+			return nil
+		case v.verbatim && v.most > 0:
+			c.args, c.command = args[:1], args[1:]
+			if len(c.command) > 0 && c.command[0] == "--" {
+				c.command = c.command[1:]
+			} else if len(c.command) > 0 && strings.HasPrefix(c.command[0], "-") {
+				return fmt.Errorf("%q after PATH, expected flags before it", c.command[0])
+			}
+			return nil
+		}
+		c.args = append(c.args, args[0])
+		args = args[1:]
+	}
+}
+
+// duration is the value of a flag for a time that may be 0.
+type duration time.Duration
+
+// Set implements [flag.Value].
+func (d *duration) Set(text string) error {
+	parsed, err := parseTime(text)
+	if err == nil && parsed < 0 {
+		return errors.New("expected 0 or more")
+	}
+	*d = duration(parsed)
+	return err
+}
+
+// String implements [flag.Value].
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+// parseTime reads a time. A bare number has seconds, as in flock(1) and timeout(1).
+func parseTime(text string) (time.Duration, error) {
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		text += "s"
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errors.New("expected seconds, or a number with a unit, such as 90s")
+	}
+	return d, nil
+}
+
+// parsedFlag adds a flag whose text is parsed where it is given.
+func parsedFlag[T any](fs *flag.FlagSet, name, about string, otherwise T, parse func(text string) (T, error)) *T {
+	value := otherwise
+	fs.Func(name, about, func(text string) (err error) {
+		value, err = parse(text)
+		return err
+	})
+	return &value
+}
+
+// textFlag adds a flag whose value is not empty. An empty one comes from a variable of a script that is not set, and must not
+// mean what no flag means.
+func textFlag(fs *flag.FlagSet, name, about string) *string {
+	return parsedFlag(fs, name, about, "", func(text string) (string, error) {
+		if text == "" {
+			return "", errors.New("expected some text")
+		}
+		return text, nil
+	})
+}
+
+// numberFlag adds a flag for a number that has a least value where it is given.
+func numberFlag(fs *flag.FlagSet, name, about string, least, otherwise int) *int {
+	return parsedFlag(fs, name, about, otherwise, func(text string) (int, error) {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < least {
+			return 0, fmt.Errorf("expected %d or more", least)
+		}
+		return n, nil
+	})
+}
+
+// timeFlag adds a flag for a time that is above zero where it is given.
+func timeFlag(fs *flag.FlagSet, name, about string, otherwise time.Duration) *time.Duration {
+	return parsedFlag(fs, name, about, otherwise, func(text string) (time.Duration, error) {
+		d, err := parseTime(text)
+		if err != nil || d <= 0 {
+			return 0, errors.New("expected more than 0, such as 90s")
+		}
+		return d, nil
+	})
+}
+
+// versionFlag adds the flag for the version that a znode must have.
+func versionFlag(fs *flag.FlagSet) *int32 {
+	return parsedFlag(fs, "version", "`version` that the znode must have; -1, the default, for any", -1, func(text string) (int32, error) {
+		n, err := strconv.ParseInt(text, 10, 32)
+		if err != nil || n < -1 {
+			return 0, fmt.Errorf("expected -1 to %d", math.MaxInt32)
+		}
+		return int32(n), nil
+	})
+}
