@@ -177,7 +177,7 @@ type walk struct {
 	client *framework.Framework
 	root   string
 	found  Survey
-	open   tree // folders of which others say more, as long as those are not read
+	open   tree // folders below which not all is read, and parts of recipes there
 }
 
 // descend reads folders, what is below them, and the recipes in them.
@@ -204,13 +204,12 @@ func (w *walk) descend(ctx context.Context, folders []string) error {
 	return nil
 }
 
-// visit reads folders, and the recipes in them that need no other folder. It returns the folders below.
+// visit reads folders. It returns the folders below.
 func (w *walk) visit(ctx context.Context, folders []string) (below []string, err error) {
 	lists, err := w.room.readLists(ctx, w.client, folders)
 	if err != nil {
 		return nil, err
 	}
-	var drafts []*draft
 	for _, l := range lists {
 		switch {
 		case errors.Is(l.err, framework.ErrNoAuth):
@@ -223,11 +222,7 @@ func (w *walk) visit(ctx context.Context, folders []string) (below []string, err
 			w.found.Partial = w.found.Partial || l.isCut
 			in := classify(l.names)
 			w.found.Nodes += len(l.names)
-			if _, name := framework.SplitPath(l.path); name != jobsFolder && in.standsAlone(l.path) {
-				drafts = append(drafts, tree{l.path: in}.draftsAt(l.path, w.config)...)
-			} else {
-				w.open[l.path] = in
-			}
+			w.open[l.path] = in
 			for _, name := range in.folders() {
 				if child := framework.JoinPath(l.path, name); w.client.FullPath(child) != serverNodes {
 					below = append(below, child)
@@ -235,7 +230,7 @@ func (w *walk) visit(ctx context.Context, folders []string) (below []string, err
 			}
 		}
 	}
-	return below, w.finish(ctx, w.client, drafts, &w.found.Recipes)
+	return below, nil
 }
 
 // isLeftToParent reports whether a folder may be part of a recipe at its parent, or beside it, which is read later.

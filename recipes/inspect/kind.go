@@ -214,12 +214,6 @@ func belongs(name string) bool {
 
 func isTurns(name string) bool { return strings.HasSuffix(name, kazooTurns) }
 
-// standsAlone reports whether the recipes in a folder need no other folder, and no other folder needs this one.
-func (in folder) standsAlone(path string) bool {
-	return !isPart(path) && len(in.members)+len(in.permits) == 0 && !slices.Contains(in.others, leasesFolder) &&
-		!slices.Contains(in.others, membersFolder) && !slices.Contains(in.others, jobsFolder) && !slices.ContainsFunc(in.others, isTurns)
-}
-
 // compare orders by the number that the server gave, as every client does. A reader with the
 // number of a writer was that writer, and is sorted after it.
 func compare(a, b contender) int {
