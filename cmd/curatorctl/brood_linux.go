@@ -4,7 +4,6 @@ package main
 
 import (
 	"bytes"
-	"errors"
 	"maps"
 	"os"
 	"slices"
@@ -89,25 +88,14 @@ func (p process) isBelow(ancestor int, all map[int]process) bool {
 
 // signal sends it a signal, if it still is the same process.
 func (p process) signal(s unix.Signal) {
-	fd, err := unix.PidfdOpen(p.pid, 0)
-	if errors.Is(err, unix.ENOSYS) { // before Linux 5.3
-		if p.isThere() {
-			_ = unix.Kill(p.pid, s)
-		}
-		return
-	}
+	found, err := os.FindProcess(p.pid) // by its pidfd, where the kernel has such: its number may be used again from now on
 	if err != nil {
 		return // it has ended
 	}
-	defer func() { _ = unix.Close(fd) }() // nothing was written to it
-	if p.isThere() {
-		_ = unix.PidfdSendSignal(fd, s, nil, 0) // it may have ended
+	defer func() { _ = found.Release() }() // nothing waits for it
+	if now, isThere := readProcess(p.pid); isThere && now.start == p.start {
+		_ = found.Signal(s) // it may have ended
 	}
-}
-
-func (p process) isThere() bool {
-	now, found := readProcess(p.pid)
-	return found && now.start == p.start
 }
 
 // processes returns all processes by their numbers.

@@ -236,3 +236,11 @@ func (c *call) namingChroot(ctx context.Context, err error) error {
 func (c *call) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, c.timeout)
 }
+
+// arg returns an argument, or what is meant without it.
+func (c *call) arg(i int, otherwise string) string {
+	if i < len(c.args) {
+		return c.args[i]
+	}
+	return otherwise
+}
