@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -58,15 +57,8 @@ zookeeper
 `)
 
 	as := func(stdin string, args ...string) outcome {
-		var stdout, stderr bytes.Buffer
-		p := program{
-			stdin: strings.NewReader(stdin), stdout: &stdout, stderr: &stderr,
-			getenv: func(name string) string {
-				return map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": "digest:us,er:password"}[name]
-			},
-		}
-		status := p.run(zktest.Context(t), args)
-		return outcome{stdout.String(), stderr.String(), status}
+		env := map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": "digest:us,er:password"}
+		return program{stdin: strings.NewReader(stdin)}.in(t, env, args...)
 	}
 	exported := as("", "export", "/from")
 	require.Zero(t, exported.status, exported.stderr)

@@ -112,16 +112,12 @@ func TestDoctorFindsEachAilment(t *testing.T) {
 		"maxClientCnxns=0", "maxClientCnxns=2", "tickTime=", "syncLimit=5\ntickTime=5000\nwas=", time.Now().UTC().Format(" 2006\n"), " 2020\n",
 		time.Now().UTC().Format(" 2006:\n"), " 2020:\n", "Sessions with Ephemerals", "0x77:\n\t/of/nobody\nSessions with Ephemerals",
 	)
-	var stdout, stderr output
-	status := program{
-		stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" },
-		options: []framework.Option{framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			conn, err := new(net.Dialer).DialContext(ctx, network, address)
-			return &illServer{Conn: conn, words: words}, err
-		})},
-	}.run(zktest.Context(t), []string{"-servers", server.Addr(), "doctor"})
-	require.Equal(t, exitFound, status, stderr.String())
-	text := stdout.String()
+	said := curatorctlWith(t, func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &illServer{Conn: conn, words: words}, err
+	}, server.Addr(), "doctor")
+	require.Equal(t, exitFound, said.status, said.stderr)
+	text := said.stdout
 	for _, want := range []string{
 		`version: .*: ZooKeeper 3\.8\..*CVE-2024-23944\)\n    Upgrade to 3\.8\.4 or later\.`,
 		`load: .*: 700 requests are outstanding`,

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"io"
@@ -63,13 +62,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("connection rese
 // curatorctlWith is curatorctl with a dialer.
 func curatorctlWith(t *testing.T, dial framework.Dialer, servers string, args ...string) outcome {
 	t.Helper()
-	var stdout, stderr bytes.Buffer
-	p := program{
-		stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, options: []framework.Option{framework.WithDialer(dial)},
-		getenv: func(name string) string { return map[string]string{"CURATOR_SERVERS": servers}[name] },
-	}
-	status := p.run(zktest.Context(t), args)
-	return outcome{stdout.String(), stderr.String(), status}
+	return program{options: []framework.Option{framework.WithDialer(dial)}}.in(t, map[string]string{"CURATOR_SERVERS": servers}, args...)
 }
 
 // TestEnsembleOwnerMayBeConnectedElsewhere: only all servers together know that a session has no connection.

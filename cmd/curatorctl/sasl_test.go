@@ -3,8 +3,6 @@
 package main
 
 import (
-	"bytes"
-	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,13 +20,9 @@ func TestSASL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sasl")
 	require.NoError(t, os.WriteFile(file, []byte("digest-md5:alice:wonder:land\n"), 0o600))
 	run := func(env map[string]string, args ...string) outcome {
-		var stdout, stderr bytes.Buffer
-		env = maps.Clone(env)
-		env["CURATOR_SERVERS"] = server.Addr()
-		p := program{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string { return env[name] }}
-		status := p.run(zktest.Context(t), args)
-		require.NotContains(t, stdout.String()+stderr.String(), "land")
-		return outcome{stdout.String(), stderr.String(), status}
+		said := program{}.in(t, env, append([]string{"-servers", server.Addr()}, args...)...)
+		require.NotContains(t, said.stdout+said.stderr, "land")
+		return said
 	}
 	for _, env := range []map[string]string{{"CURATOR_SASL": "digest-md5:alice:wonder:land"}, {"CURATOR_SASL_FILE": file}} {
 		said := run(env, "ensemble")

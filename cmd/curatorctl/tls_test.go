@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -58,10 +57,7 @@ func TestTLS(t *testing.T) {
 		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients, MinVersion: tls.VersionTLS12,
 	}))
 	run := func(env map[string]string, args ...string) outcome {
-		var stdout, stderr bytes.Buffer
-		p := program{stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr, getenv: func(name string) string { return env[name] }}
-		status := p.run(zktest.Context(t), append([]string{"-servers", server.Addr()}, args...))
-		return outcome{stdout.String(), stderr.String(), status}
+		return program{}.in(t, env, append([]string{"-servers", server.Addr()}, args...)...)
 	}
 	flags := []string{"-ca", serverCert, "-cert", clientCert, "-key", clientKey, "-server-name", "zookeeper.example"}
 	env := map[string]string{

@@ -146,12 +146,8 @@ func TestVerbsKeepBytes(t *testing.T) {
 func TestVerbsInputWithoutEnd(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, verb := range []string{"create", "set"} {
-		var stdout, stderr output
-		p := program{
-			stdin: endless{}, stdout: &stdout, stderr: &stderr, getenv: func(string) string { return "" },
-		}
-		require.Equal(t, exitFailed, p.run(zktest.Context(t), []string{"-servers", server.Addr(), verb, "/a", "-"}))
-		require.Equal(t, "curatorctl: too large: the standard input has more than 1048576 bytes\n", stderr.String())
+		said := program{stdin: endless{}}.in(t, nil, "-servers", server.Addr(), verb, "/a", "-")
+		require.Equal(t, outcome{stderr: "curatorctl: too large: the standard input has more than 1048576 bytes\n", status: exitFailed}, said)
 	}
 }
 
@@ -1001,15 +997,9 @@ func TestVerbsWithoutPermission(t *testing.T) {
 $ find /secret
 [0] curatorctl: /secret may not be read
 `)
-	var stdout, stderr bytes.Buffer
 	for auth, status := range map[string]int{"digest:user:password": exitDone, "digest:user:wrong": exitNoPerm, "digest": exitUsage} {
-		p := program{
-			stdin: strings.NewReader(""), stdout: &stdout, stderr: &stderr,
-			getenv: func(name string) string {
-				return map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": auth}[name]
-			},
-		}
-		require.Equal(t, status, p.run(zktest.Context(t), []string{"get", "/secret"}), "%s: %s", auth, stderr.String())
+		said := program{}.in(t, map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": auth}, "get", "/secret")
+		require.Equal(t, status, said.status, "%s: %s", auth, said.stderr)
 	}
 }
 
