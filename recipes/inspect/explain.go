@@ -340,7 +340,7 @@ func (q *queue) find(reason Reason, isTrouble bool, node, why string, advice ...
 	for _, holds := range []bool{true, false} {
 		n := 0
 		for _, p := range q.Participants {
-			if p.Holds != holds || !q.Kind.IsLock() {
+			if p.Holds != holds || !q.Kind.IsLock() || q.isInTwoQueues(p) {
 				continue
 			}
 			if n++; n <= shown {
@@ -352,6 +352,13 @@ func (q *queue) find(reason Reason, isTrouble bool, node, why string, advice ...
 		}
 	}
 	q.add(Finding{Path: q.Path, Kind: q.Kind, Reason: reason, Trouble: isTrouble, Node: node, Text: text.String() + " " + why, Advice: advice})
+}
+
+// isInTwoQueues reports whether a participant is the permit that a client waits for, whose turn says the same.
+func (q *queue) isInTwoQueues(permit locks.Participant) bool {
+	return permit.LockName == leaseName && !permit.Holds && slices.ContainsFunc(q.Participants, func(turn locks.Participant) bool {
+		return turn.LockName == mutexName && turn.Session == permit.Session
+	})
 }
 
 // introduce says who a participant is, and describes its session unless that was described before.
@@ -367,8 +374,12 @@ func (q *queue) introduce(p locks.Participant, described map[int64]bool) string 
 	if !p.Holds {
 		return fmt.Sprintf("%s waits for %s; %s.", Name(p), agoOf(p), session)
 	}
-	return fmt.Sprintf("%s holds it since %s, for %s, with the token %d; %s.",
-		Name(p), p.Since.UTC().Format(time.RFC3339), agoOf(p), p.Token, session)
+	what := "it"
+	if p.LockName == leaseName || q.Kind == KazooSemaphore {
+		what = "a permit"
+	}
+	return fmt.Sprintf("%s holds %s since %s, for %s, with the token %d; %s.",
+		Name(p), what, p.Since.UTC().Format(time.RFC3339), agoOf(p), p.Token, session)
 }
 
 func agoOf(p locks.Participant) string {
