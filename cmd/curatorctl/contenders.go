@@ -30,6 +30,7 @@ func verbLockRevoke(fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		refused := false
 		for _, p := range asked {
 			said := "asked " + nameOf(p) + " to give the lock back, node " + printable(p.Path)
 			switch {
@@ -37,7 +38,8 @@ func verbLockRevoke(fs *flag.FlagSet) action {
 				said = "its owner was asked before, node " + printable(p.Path) // the name is gone
 			case !*yes:
 				c.complainf("replaces the data of node %s, the name of %s\n", printable(p.Path), nameOf(p))
-				return usage("lock revoke: nothing was done: -yes is missing")
+				refused = true
+				continue
 			default:
 				if err := locks.AttemptRevoke(ctx, c.client, p.Path); err != nil {
 					return err
@@ -46,6 +48,9 @@ func verbLockRevoke(fs *flag.FlagSet) action {
 			if err := c.println(said); err != nil {
 				return err
 			}
+		}
+		if refused {
+			return usage("lock revoke: nothing was done: -yes is missing")
 		}
 		return nil
 	}

@@ -3,11 +3,13 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"text/tabwriter"
 )
 
 // help writes what there is, or about one verb.
@@ -24,15 +26,16 @@ func (p program) help(words []string) error {
 	of := strings.Join(words, " ")
 	var b strings.Builder
 	b.WriteString("curatorctl shows and changes what lives in a ZooKeeper ensemble.\n\n")
+	columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, v := range verbs() {
-		if !strings.HasPrefix(v.name+" ", strings.TrimLeft(of+" ", " ")) {
-			continue
+		if strings.HasPrefix(v.name+" ", strings.TrimLeft(of+" ", " ")) {
+			fmt.Fprintf(columns, "  %s\t%s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
 		}
-		fmt.Fprintf(&b, "  %-28s %s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
 	}
+	err := columns.Flush()
 	b.WriteString("\ncuratorctl help VERB lists the flags of a verb. -servers or CURATOR_SERVERS names the servers.\n")
-	_, err := io.WriteString(p.stdout, b.String())
-	return err
+	_, failed := io.WriteString(p.stdout, b.String())
+	return cmp.Or(err, failed)
 }
 
 func (p program) helpVerb(v *verb) error {

@@ -37,7 +37,7 @@ func (c *call) untilSignal(ctx context.Context, limit time.Duration) (until cont
 					end(signalError{number})
 				}
 			case <-tooLate:
-				end(context.DeadlineExceeded)
+				end(fmt.Errorf("-w %v is over: %w", limit, context.DeadlineExceeded))
 			case <-c.gone:
 				end(errFrontGone)
 				return

@@ -114,14 +114,15 @@ var inFlags = map[string]string{
 var capitalized = regexp.MustCompile(`(?:^|[ (])[A-Z][A-Za-z]+`)
 
 // packages are the names of the library's packages in its errors. They say nothing to the user of a command.
-var packages = regexp.MustCompile(`(^|: )(?:(?:framework|gssapi|inspect|leader|page|partition|zk): )+`)
+var packages = regexp.MustCompile(`(^|: )(?:(?:framework|gssapi|inspect|leader|page|partition|schedule|zk): )+`)
 
 // ofLocks is an error of package locks, whose name is also a verb.
 var ofLocks = regexp.MustCompile(`(^|: )locks: ([a-z]+ /)`)
 
 // said returns an error as the user of a command reads it, on one line.
 func said(err error) string {
-	text := ofLocks.ReplaceAllString(packages.ReplaceAllString(oneLine(err.Error()), "$1"), "$1$2")
+	text := strings.ReplaceAll(oneLine(err.Error()), context.Canceled.Error()+": ", "") // the cause follows
+	text = ofLocks.ReplaceAllString(packages.ReplaceAllString(text, "$1"), "$1$2")
 	return capitalized.ReplaceAllStringFunc(text, func(found string) string {
 		name := strings.TrimLeft(found, " (")
 		return strings.TrimSuffix(found, name) + cmp.Or(inFlags[name], name)

@@ -23,7 +23,7 @@ func verbs() []*verb {
 		{name: "partitions", args: "PATH", least: 1, most: 1, lasts: true, about: "show which member has each partition of a group, and which partitions move", flags: verbPartitions},
 		{name: "partitions drain", args: "PATH MEMBER", least: 2, most: 2, about: "have a member give its partitions up, one after the other", flags: verbPartitionOrder("drained", partition.Drain)},
 		{name: "partitions exclude", args: "PATH PARTITION", least: 2, most: 2, about: "keep a partition from all members", flags: verbPartitionOrder("excluded", partition.Exclude)},
-		{name: "partitions pin", args: "PATH PARTITION MEMBER", least: 2, most: 3, about: "have a member have a partition, or any without MEMBER", do: verbPartitionPin},
+		{name: "partitions pin", args: "PATH PARTITION [MEMBER]", least: 2, most: 3, about: "have a member have a partition, or any without MEMBER", do: verbPartitionPin},
 		{name: "jobs", args: "PATH", least: 1, most: 1, lasts: true, about: "list the jobs of a fleet, with their last and next ticks", do: verbJobs},
 		{name: "job history", args: "PATH JOB", least: 2, most: 2, about: "list the last runs of a job", do: verbJobHistory},
 		{name: "job run", args: "PATH JOB", least: 2, most: 2, about: "ask for a run of a job at once", do: verbJobOrder("asked for a run of", schedule.RunNow)},
