@@ -79,15 +79,12 @@ const (
 // renewals is how often the time is moved on in the span of a session timeout.
 const renewals = 20
 
-// supervise runs the command under the lease and returns when none of it is left.
-func (u *underLock) supervise(c *call, lease *locks.Lease) error {
-	return u.superviseWith(c, lease, []string{
-		"CURATOR_LOCK_PATH=" + c.args[0], "CURATOR_LOCK_NODE=" + lease.Path(), "CURATOR_LOCK_TOKEN=" + strconv.FormatInt(lease.Token(), 10),
-	})
-}
-
-// superviseWith is supervise with more in the environment of the command, and for no lease at all.
-func (u *underLock) superviseWith(c *call, lease *locks.Lease, env []string) error {
+// supervise runs the command with more in its environment, and returns when none of it is left. A lease that is not nil bounds it.
+func (u *underLock) supervise(c *call, lease *locks.Lease, env ...string) error {
+	if lease != nil {
+		token := strconv.FormatInt(lease.Token(), 10)
+		env = append(env, "CURATOR_LOCK_PATH="+c.args[0], "CURATOR_LOCK_NODE="+lease.Path(), "CURATOR_LOCK_TOKEN="+token)
+	}
 	p := c.program
 	p.stderr = os.Stderr                                                                           // of the command
 	guard, err := p.startHelper(guardVerb, guardName, handover{c.command, env}, handOn(c.reports)) // so the front waits for the guard's end too

@@ -184,6 +184,9 @@ func verbRm(fs *flag.FlagSet) action {
 		}
 		trees := make([][]inspect.Znode, len(c.args))
 		for i, p := range c.args {
+			if p == "/" {
+				return c.client.Delete(ctx, p) // which refuses it
+			}
 			var err error
 			if trees[i], err = inspect.Tree(ctx, c.client, p); err != nil {
 				return err
@@ -208,9 +211,6 @@ const removeWindow = 100
 // removeAll deletes znodes that were found at a path and below it, the deepest first, and what
 // has come there since.
 func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode) error {
-	if path == "/" {
-		return c.client.Delete(ctx, path) // which refuses it
-	}
 	var levels [][]framework.Op
 	for _, z := range nodes {
 		depth := len(framework.PathNames(z.Path)) - len(framework.PathNames(path))

@@ -53,7 +53,7 @@ func verbGuard(fs *flag.FlagSet) action {
 		if err := findCommand(c.command[0]); err != nil {
 			return err
 		}
-		return new(underLock).superviseWith(c, nil, []string{guarding.Env + "=" + path})
+		return new(underLock).supervise(c, nil, guarding.Env+"="+path)
 	}
 }
 

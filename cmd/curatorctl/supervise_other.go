@@ -37,6 +37,4 @@ func guard() int { return exitCannotRun }
 
 func (program) front([]string) error { return errNoJobs }
 
-func (u *underLock) supervise(*call, *locks.Lease) error { return errNoJobs }
-
-func (u *underLock) superviseWith(*call, *locks.Lease, []string) error { return errNoJobs }
+func (u *underLock) supervise(*call, *locks.Lease, ...string) error { return errNoJobs }

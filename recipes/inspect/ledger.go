@@ -90,7 +90,6 @@ type turn struct {
 	Turn
 	contender
 
-	of        *load
 	came      time.Time // when the node was first seen
 	isRead    bool      // Owner is known
 	dead      bool      // its client did not answer at the last look
@@ -178,7 +177,7 @@ func (l *ledger) insert(path string, now time.Time) (*line, *turn) {
 	if found {
 		return q, q.turns[at]
 	}
-	t := &turn{Turn: Turn{Joined: now, Early: l.first, path: q.Path}, contender: c, of: q.load, came: now, accounted: now}
+	t := &turn{Turn: Turn{Joined: now, Early: l.first, path: q.Path}, contender: c, came: now, accounted: now}
 	q.turns = slices.Insert(q.turns, at, t)
 	switch {
 	case q.entrance == nil:
@@ -228,7 +227,7 @@ func (l *ledger) remove(q *line, at int, now time.Time) {
 		q.pending = nil
 	}
 	t.Left, t.Lost = now, t.dead
-	t.account(now)
+	q.account(t, now)
 	if t.dead {
 		q.Losses++
 	}
@@ -253,7 +252,7 @@ func (q *line) grant(t *turn, now time.Time) {
 	if t == nil || !t.Granted.IsZero() {
 		return
 	}
-	t.account(now)
+	q.account(t, now)
 	t.Granted = now
 	if !t.Early {
 		q.wait.add(now.Sub(t.Joined))
@@ -267,7 +266,11 @@ func (q *line) settle(l *ledger, now time.Time) {
 		q.permits.settle(l, now)
 		return
 	case q.entrance != nil:
-		q.reckon(now, len(q.turns)-count(q.pending), len(q.entrance.turns))
+		holders := len(q.turns)
+		if q.pending != nil {
+			holders--
+		}
+		q.reckon(now, holders, len(q.entrance.turns))
 	default:
 		var before order
 		holders, waiting := 0, 0
@@ -289,13 +292,6 @@ func (q *line) settle(l *ledger, now time.Time) {
 	}
 }
 
-func count(t *turn) int {
-	if t == nil {
-		return 0
-	}
-	return 1
-}
-
 // reckon adds the time until now, and says what begins.
 func (l *load) reckon(now time.Time, holders, waiters int) {
 	passed := now.Sub(l.at)
@@ -308,13 +304,13 @@ func (l *load) reckon(now time.Time, holders, waiters int) {
 	l.Most = max(l.Most, waiters)
 }
 
-// account adds the time until now to its owner.
-func (t *turn) account(now time.Time) {
+// account adds the time until now to the owner of a turn.
+func (l *load) account(t *turn, now time.Time) {
 	passed := now.Sub(t.accounted).Seconds()
 	if passed <= 0 {
 		return
 	}
-	o := t.of.owner(t.Owner)
+	o := l.owner(t.Owner)
 	t.accounted = now
 	if t.Granted.IsZero() {
 		o.Wait += passed
@@ -422,7 +418,7 @@ func (l *ledger) take(now time.Time) []Load {
 	for _, q := range l.lines {
 		q.reckon(now, q.holders, q.waiters)
 		for _, t := range q.turns {
-			t.account(now)
+			q.account(t, now)
 			if !t.Granted.IsZero() {
 				until := t.Turn
 				until.Left = now
@@ -448,9 +444,6 @@ func (l *ledger) take(now time.Time) []Load {
 		holders, waiters := q.holders, q.waiters
 		q.load = l.loadAt(place{q.Path, q.Kind}, now)
 		q.reckon(now, holders, waiters)
-		for _, t := range q.turns {
-			t.of = q.load
-		}
 	}
 	return all
 }
