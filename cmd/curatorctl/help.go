@@ -29,7 +29,7 @@ func (p program) help(words []string) error {
 	columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
 	for _, v := range verbs() {
 		if strings.HasPrefix(v.name+" ", strings.TrimLeft(of+" ", " ")) {
-			fmt.Fprintf(columns, "  %s\t%s\n", strings.TrimSpace(v.name+" "+v.args), v.about)
+			_, _ = fmt.Fprintf(columns, "  %s\t%s\n", strings.TrimSpace(v.name+" "+v.args), v.about) // Flush has its error
 		}
 	}
 	err := columns.Flush()

@@ -72,11 +72,11 @@ func (o *output) String() string {
 // curatorctl runs a command line in this process.
 func curatorctl(tb testing.TB, servers, stdin string, args ...string) outcome {
 	tb.Helper()
-	return program{stdin: strings.NewReader(stdin)}.in(tb, map[string]string{"CURATOR_SERVERS": servers}, args...)
+	return (&program{stdin: strings.NewReader(stdin)}).in(tb, map[string]string{"CURATOR_SERVERS": servers}, args...)
 }
 
 // in runs a command line in an environment.
-func (p program) in(tb testing.TB, env map[string]string, args ...string) outcome {
+func (p *program) in(tb testing.TB, env map[string]string, args ...string) outcome {
 	tb.Helper()
 	var stdout, stderr output
 	p.stdout, p.stderr, p.getenv = &stdout, &stderr, func(name string) string { return env[name] }

@@ -302,7 +302,7 @@ func (w *ward) meet() (program string, err error) {
 	var introduction guarding.Registration
 	rights := make([]byte, unix.CmsgSpace(4))
 	n, err := w.read(&introduction, rights)
-	if err = cmp.Or(err, w.watch(rights[:n])); err != nil { // a message without sense may have descriptors, too
+	if err := cmp.Or(err, w.watch(rights[:n])); err != nil { // a message without sense may have descriptors, too
 		return "", err
 	}
 	if int(w.peer.Uid) != os.Geteuid() { // after its message, or the answer would be lost
