@@ -121,7 +121,7 @@ $ locks -o json
 $ lock run -n /locks/held -- true
 [75] curatorctl: *: not acquired: 1 ahead *: nightly (*/*)
 $ lock run -w 10ms -E 9 /locks/held -- true
-[9] curatorctl: acquire /locks/held: *
+[9] curatorctl: acquire /locks/held: *: -w 10ms is over: *
 `)
 		require.NoError(t, lease.Release(t.Context()))
 	})

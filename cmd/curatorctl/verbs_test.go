@@ -329,6 +329,40 @@ $ lock break -yes -token <TOKEN> <NODE>
 	})
 }
 
+// TestVerbsNameWhatIsInTheWay: all holders that revoke would ask, and a znode that is no contender.
+func TestVerbsNameWhatIsInTheWay(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	for range 2 {
+		lock, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
+		require.NoError(t, err)
+		holdLock(t, lock.ReadLock())
+	}
+	_, err := client.Create(t.Context(), "/locks/report/my-lock-0000000000", nil, framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
+	require.NoError(t, err)
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		_, err := mutex.Acquire(ctx)
+		require.ErrorIs(t, err, locks.ErrNotAcquired)
+	})
+	defer wg.Wait()
+	defer stop()
+	awaitContenders(t, client, 2)
+	play(t, server.Addr(), `
+$ lock revoke /locks/rw
+[64] replaces the data of node */locks/rw/*; replaces the data of node */locks/rw/*; curatorctl: lock revoke: nothing was done: -yes is missing
+$ lock show /locks/report
+/locks/report: mutex, 0 hold, 1 wait
+  waits * for *s, token *, behind /locks/report/my-lock-0000000000
+        node *
+        session *
+  foreign child my-lock-0000000000
+`)
+}
+
 // TestVerbsListPartitions also with one that its owner does not have yet.
 func TestVerbsListPartitions(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -866,6 +900,7 @@ $ import /b
 [1] curatorctl: record 1: permission 'x', expected some of rwcda
 `)
 		require.Contains(t, curatorctl(t, server.ConnectString(), "", "whoami").stdout, "ip:127.0.0.1\n")
+		require.Contains(t, curatorctl(t, server.ConnectString(), "", "whoami", "-o", "json").stdout, `{"scheme":"ip","id":"127.0.0.1"}`)
 	})
 }
 

@@ -132,6 +132,11 @@ func TestInspectSemaphoreAndItsMaximum(t *testing.T) {
 		require.Equal(t, permits, r.Participants[:3])
 		require.Equal(t, []string{r.Participants[3].Path}, r.Participants[4].WaitsFor)
 
+		e, err := inspect.Explain(t.Context(), client, "/locks/sem")
+		require.NoError(t, err)
+		require.Equal(t, 2, strings.Count(e.Findings[0].Text, " holds a permit since "), e.Findings[0].Text)
+		require.Equal(t, 2, strings.Count(e.Findings[0].Text, " waits for "), "the permit is not told beside the turn: %s", e.Findings[0].Text)
+
 		put(t, client, "/locks/sem/leases/foreign")
 		require.Equal(t, []string{"leases/foreign"}, only(t, client, "/locks/sem").Foreign)
 		survey, err := inspect.Walk(t.Context(), client, "/")
