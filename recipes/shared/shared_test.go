@@ -123,6 +123,50 @@ func TestSharedTrySucceedsOnlyOnTheNewestValue(t *testing.T) {
 	})
 }
 
+// Curator: TestSharedCount.testMultiClientVersioned.
+func TestSharedTryThatWasOvertakenShowsTheNewestValue(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, proxy := zktest.ClientViaProxy(t, server)
+		a, b := started(t, zktest.Client(t, server), 1), started(t, client, 1)
+		proxy.Delay(time.Second) // a read takes longer than a goroutine
+		old, err := b.VersionedCount()
+		require.NoError(t, err)
+		require.NoError(t, a.SetCount(t.Context(), 2))
+		ok, err := b.TrySetCount(t.Context(), old, 3)
+		require.NoError(t, err)
+		require.False(t, ok)
+
+		now, err := b.VersionedCount()
+		require.NoError(t, err)
+		require.Equal(t, int32(2), now.Count)
+		ok, err = b.TrySetCount(t.Context(), now, 3)
+		require.NoError(t, err)
+		require.True(t, ok)
+	})
+}
+
+// Curator: TestSharedCount.testSimpleVersioned.
+func TestSharedTryOfAValueThatNeverWasIsRefused(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		c := started(t, zktest.Client(t, server), 1)
+		now, err := c.VersionedCount()
+		require.NoError(t, err)
+		for _, other := range []shared.VersionedCount{
+			{Count: now.Count + 1, Version: now.Version, Zxid: now.Zxid},
+			{Count: now.Count, Version: now.Version + 1, Zxid: now.Zxid},
+			{Count: now.Count, Version: now.Version, Zxid: now.Zxid + 1},
+		} {
+			ok, err := c.TrySetCount(zktest.Context(t), other, 2)
+			require.NoError(t, err)
+			require.False(t, ok)
+		}
+		ok, err := c.TrySetCount(zktest.Context(t), now, 2)
+		require.NoError(t, err)
+		require.True(t, ok)
+	})
+}
+
 // CURATOR-688: a value freezes when its version overflows.
 func TestSharedVersionMinusOneIsNoCondition(t *testing.T) {
 	c := started(t, zktest.Client(t, zktest.NewServer(t)), 1)

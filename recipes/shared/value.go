@@ -54,6 +54,11 @@ type VersionedValue struct {
 	history int64 // in which it was read, see framework.Framework.History; 0 if it was made by hand
 }
 
+// is reports whether two are the same value, set by the same transaction.
+func (v VersionedValue) is(other VersionedValue) bool {
+	return v.Zxid == other.Zxid && v.Version == other.Version && bytes.Equal(v.Value, other.Value)
+}
+
 // NewSharedValue returns the value at path. If the znode is missing at Start, Start creates
 // it with the value seed. NewSharedValue checks its arguments and sends nothing.
 func NewSharedValue(client *framework.Framework, path string, seed []byte) (*SharedValue, error) {
@@ -253,7 +258,8 @@ func (v *SharedValue) SetValue(ctx context.Context, data []byte) error {
 }
 
 // TrySetValue sets the value if previous is still the newest one, and reports whether it has
-// set it. It returns false when the znode is deleted. If [framework.OutcomeUnknown] is true for
+// set it. When it returns false, [SharedValue.VersionedValue] is the value that has replaced
+// previous. It also returns false when the znode is deleted. If [framework.OutcomeUnknown] is true for
 // its error, the value may be set, at most once. It needs a value that is started.
 func (v *SharedValue) TrySetValue(ctx context.Context, previous VersionedValue, data []byte) (bool, error) {
 	ok, err := v.trySet(ctx, previous, data)
@@ -268,9 +274,10 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 		return false, errors.New("version -1, which is no condition: set the value without one")
 	}
 	history := v.client.History()
-	for isKnown := previous.history == 0 || previous.history == history; ; isKnown = false {
-		if !isKnown {
-			// In another history another value may have this version.
+	for isSent := false; ; isSent = true {
+		known := v.VersionedValue()
+		// In another history another value may have this version.
+		if isSent || known.history != history || previous.history != 0 && previous.history != history || known.Zxid < previous.Zxid {
 			now, err := v.read(ctx)
 			if errors.Is(err, framework.ErrNoNode) {
 				return false, nil
@@ -279,14 +286,13 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 				return false, err
 			}
 			v.learn(now)
-			if now.Version != previous.Version || previous.history != 0 && (now.Zxid != previous.Zxid || !bytes.Equal(now.Value, previous.Value)) {
-				return false, nil
-			}
+			known = now
 			if history = v.client.History(); history != now.history {
 				continue
 			}
-		} else if known := v.VersionedValue(); known.history == history && previous.Zxid < known.Zxid {
-			return false, nil // known to be replaced, so there is nothing to ask
+		}
+		if !known.is(previous) {
+			return false, nil // there is nothing to ask
 		}
 		var stat framework.Stat
 		err := attempt.Conditional(func() error {
@@ -294,7 +300,7 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 		})
 		switch {
 		case attempt.Overtaken(err):
-			return false, nil
+			continue // the caller looks at what was there instead
 		case attempt.NotSent(err):
 			continue // another history may be that of other servers
 		case err == nil:
