@@ -154,7 +154,8 @@ type acquisition struct {
 	asked   uint64                  // how often awaited was brought up to date
 	wake    chan struct{}
 	own     *framework.Watch // on node; nil until it is set
-	ownDue  time.Time        // when to set own
+	shown   time.Time        // when a server has last shown node, by the creation or a fresh list
+	far     bool             // the contender before ours waits for another one; see andMore
 	data    []byte           // of node, read together with setting own
 	changes *framework.Watch // on the folder, for drivers that wait for any change; may be nil
 }
@@ -290,7 +291,7 @@ func (a *acquisition) create(ctx context.Context) error {
 	a.self = &member{node: a.l.nodeKey(a.name), place: a.place, session: a.session, proves: a.l.localReleaseProves(a.l.driver, a.name)}
 	a.place.Owner, a.place.Data = a.self, a.l.cfg.data
 	a.dead.joins(a.node.Stat.Czxid)
-	a.grants, a.link, a.ownDue = before.grants, before.link, time.Now().Add(ownDelay)
+	a.grants, a.link, a.shown = before.grants, before.link, time.Now()
 	a.shrinking, _ = a.driver.(ShrinkingQueue)
 	_, numbered := a.driver.(numberingDriver)
 	node := line.Node{

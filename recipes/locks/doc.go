@@ -98,8 +98,9 @@
 // In one case the holder may learn of the loss later than the next waiter: another client
 // deletes the node of the hold, or closes its session. The server then notifies the holder and
 // the waiter of the same transaction, and the client with the faster link learns first. To
-// save requests, a lock watches its node only when it has held for 1 ms or waited for 20 ms.
-// It notices an earlier deletion when it begins to watch. A client that may change the access
+// save requests, a holder watches its node only after 1 ms. A waiter does so when no server has
+// shown the node for 20 ms, or for 1 s while the contender before it waits, too. Each notices an
+// earlier deletion when it begins to watch. A client that may change the access
 // control list of the node can make it unreadable first. Then the server tells the holder
 // nothing (since the fix of CVE-2024-23944). [framework.WithACLProvider] can leave the nodes
 // of locks to their creators.
@@ -133,9 +134,9 @@
 //
 // The server notifies a client only about nodes that it may read. A waiter needs the node
 // before it, or the folder of an [InterProcessSemaphoreV2]'s leases. If it may not read them
-// when it starts to wait, it fails with [framework.ErrNoAuth]. If the permission is taken away
-// during the wait, it may miss its turn until its connection changes or its context ends. So
-// let all clients that share the lock read its nodes.
+// when it starts to wait, it fails with [framework.ErrNoAuth], after a second at the latest.
+// If the permission is taken away during the wait, it may miss its turn until its connection
+// changes or its context ends. So let all clients that share the lock read its nodes.
 //
 // # What else there is
 //

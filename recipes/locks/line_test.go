@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -148,6 +149,35 @@ func TestLineTurnWithoutAList(t *testing.T) {
 		release(t, lease)
 		held.Wait()
 		require.LessOrEqual(t, sent.since(zkserver.OpGetChildren2, zkserver.OpGetChildren), 1, "by one that came after the last list")
+	})
+}
+
+// TestLineTurnBehindOtherClientsCostsFiveRequests: the creation with a list, the watches on the two before
+// it, a list when one of them has left, and the deletion. Near its turn it does not read any node.
+func TestLineTurnBehindOtherClientsCostsFiveRequests(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		ours := newMutex(t, w.waiter, "/lock")
+		ahead := []*locks.InterProcessMutex{newMutex(t, w.holder, "/lock")}
+		for range 2 {
+			ahead = append(ahead, newMutex(t, zktest.Client(t, w.server), "/lock"))
+		}
+		for _, first := range []bool{true, false} {
+			cost := requestsWhile(t, w.server, w.waiter.Session().ID(), func() {
+				var queue []<-chan outcome
+				for _, mutex := range append(slices.Clone(ahead), ours) {
+					queue = append(queue, acquireLater(context.Background(), mutex))
+					synctest.Wait()
+				}
+				for _, next := range queue {
+					lease := await(t, next).lease
+					time.Sleep(time.Millisecond / 2)
+					release(t, lease)
+				}
+			})
+			if !first { // the client knows the server's version, which tells that one request can set two watches
+				require.Equal(t, 5, cost)
+			}
+		}
 	})
 }
 
@@ -506,22 +536,35 @@ func TestLineTriesAtOnce(t *testing.T) {
 	})
 }
 
-// TestLineOwnNodeGoesWithTheLastOneAhead: both are deleted by hand at once. The waiter does not get
-// the lock with a node that is gone, and queues again.
-func TestLineOwnNodeGoesWithTheLastOneAhead(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		mutex := newMutex(t, w.waiter, "/lock")
-		held := acquire(t, newMutex(t, w.holder, "/lock"))
-		waiting := acquireLater(context.Background(), mutex)
-		time.Sleep(time.Second)
-		own := awaitQueue(t, mutex, 2)[1].Path
-		_, err := w.holder.Transact(t.Context(), framework.DeleteOp(own), framework.DeleteOp(held.Path()))
-		require.NoError(t, err)
-		o := await(t, waiting)
-		require.NoError(t, o.err)
-		require.NotEqual(t, own, o.lease.Path())
-		require.NoError(t, o.lease.Err())
-		release(t, o.lease)
-		require.Error(t, held.Release(t.Context()), "it was lost")
-	})
+// TestLineOwnNodeGoesWithAllAhead: a vandal deletes them by hand at once. The waiter does not get the lock
+// with a node that is gone, and queues again. Behind a contender that waits, too, it has not watched its node yet.
+func TestLineOwnNodeGoesWithAllAhead(t *testing.T) {
+	for ahead := 1; ahead <= 2; ahead++ {
+		onFakeTime(t, func(t *testing.T, w longWait) {
+			held := acquire(t, newMutex(t, w.holder, "/lock"))
+			var between sync.WaitGroup
+			if ahead == 2 {
+				waits := acquireLater(context.Background(), newMutex(t, w.holder, "/lock"))
+				between.Go(func() { (<-waits).lease.Release(context.Background()) }) //nolint:errcheck // a loss is not what is tested
+				awaitQueue(t, newMutex(t, w.holder, "/lock"), 2)
+			}
+			mutex := newMutex(t, w.waiter, "/lock")
+			waiting := acquireLater(context.Background(), mutex)
+			time.Sleep(time.Second / 2)
+			queue := awaitQueue(t, mutex, ahead+1)
+			var vandal []framework.Op
+			for _, contender := range queue {
+				vandal = append(vandal, framework.DeleteOp(contender.Path))
+			}
+			_, err := w.holder.Transact(t.Context(), vandal...)
+			require.NoError(t, err)
+			o := await(t, waiting)
+			require.NoError(t, o.err)
+			require.NotEqual(t, queue[ahead].Path, o.lease.Path())
+			require.NoError(t, o.lease.Err())
+			release(t, o.lease)
+			require.Error(t, held.Release(t.Context()), "it was lost")
+			between.Wait()
+		})
+	}
 }

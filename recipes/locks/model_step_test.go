@@ -155,27 +155,22 @@ func (w *world) vandalized(node string) (since int64, ok bool) {
 // isDeleted reports whether the server has applied a request to delete the node. The
 // vandal does not always know: its session may end before its request is served.
 func (w *world) isDeleted(node string) bool {
-	_, deleted := w.lifeOf(node)
-	return deleted != 0
+	return w.deletedAt(node) != 0
 }
 
-// lifeOf returns when the server has created a node, and when it was deleted by request. It
-// returns 0 for what has not happened.
-func (w *world) lifeOf(node string) (created, deleted time.Duration) {
+// deletedAt returns when the server has deleted a node by request, or 0.
+func (w *world) deletedAt(node string) time.Duration {
 	for _, e := range w.server.Log() {
 		applied := e.Kind == zkserver.Served && e.Err == 0 || e.Kind == zkserver.Faulted && e.Fault == zkserver.LoseReply
-		switch {
-		case applied && e.Request.Op == zkserver.OpCreate2 && strings.HasPrefix(node, e.Request.Path):
-			created = e.At
-		case applied && e.Request.Op == zkserver.OpDelete && e.Request.Path == node:
-			deleted = e.At
+		if applied && e.Request.Op == zkserver.OpDelete && e.Request.Path == node {
+			return e.At
 		}
 	}
-	return created, deleted
+	return 0
 }
 
-// unwatched is for how long a waiter may not know that a vandal has deleted its node: it
-// watches the node after 20 ms.
+// unwatched is for how long a contender that is let in may not know that a vandal has deleted its
+// node: it has watched the node, or a server has shown it in the last 20 ms.
 const unwatched = 20*time.Millisecond + 2*slowestRequest
 
 // isGhost reports whether nothing was acquired, as a vandal had deleted the node: a hold was
@@ -186,8 +181,7 @@ func (w *world) isGhost(node string) bool {
 	w.nodes[node] = struct{}{}
 	w.mu.Unlock()
 	_, gone := w.vandalized(node)
-	created, deleted := w.lifeOf(node)
-	return gone && (again || deleted-created < unwatched)
+	return gone && (again || time.Duration(w.history.Now())-w.deletedAt(node) < unwatched)
 }
 
 func (w *world) isVandalized() bool {

@@ -298,13 +298,15 @@ func (s permits) warning() (driver leaseDriver, done func()) {
 // that they have one owner.
 func (l *lock) enterTimes(ctx context.Context, n int, e entry) ([]*Lease, error) {
 	under := ctx
-	return allOrNone(ctx, n, func(int) (*Lease, error) {
+	return allOrNone(ctx, n, func(i int) (*Lease, error) {
 		h, err := l.enter(under, e)
 		if err != nil {
 			return nil, err
 		}
-		_, name := framework.SplitPath(h.node.Path)
-		under = context.WithValue(under, callscope.HolderKey{}, name) //nolint:fatcontext // one for each lease is meant
+		if i < n-1 {
+			_, name := framework.SplitPath(h.node.Path)
+			under = context.WithValue(under, callscope.HolderKey{}, name) //nolint:fatcontext // one for each lease is meant
+		}
 		return h.newLease(h.l), nil
 	})
 }

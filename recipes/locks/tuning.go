@@ -11,9 +11,14 @@ const (
 	// list the folder with its create: it will wait for one of them in any case (queue).
 	crowd = 16
 
-	// ownDelay is how long an acquisition waits before it watches its own node (contended). A shorter wait
-	// saves this request; the release finds out whether the node was still there.
+	// ownDelay is how long an acquisition relies on its own node, which a server has shown, before it
+	// watches the node (contended). A shorter wait saves this request; the release finds out whether the
+	// node was still there.
 	ownDelay = 20 * time.Millisecond
+
+	// farDelay takes the place of ownDelay while the contender before ours waits, too (contended, on
+	// servers that force to disk).
+	farDelay = time.Second
 
 	// holdDelay is how long a hold lasts before its node is watched (uncontended), for the same reason.
 	holdDelay = time.Millisecond

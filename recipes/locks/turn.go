@@ -56,6 +56,9 @@ func (a *acquisition) step(ctx context.Context) (*hold, error) {
 	switch {
 	case err != nil:
 		return nil, err
+	case result.GetsTheLock && a.far: // all before it have left at once
+		a.far = false
+		return nil, a.watch(ctx, nil) // our own node, if it is due; then look again
 	case result.GetsTheLock:
 		if ready, err := a.mark(ctx); !ready {
 			return nil, err // after a delay, look again
@@ -174,10 +177,14 @@ func (a *acquisition) list(ctx context.Context, fresh bool) error {
 		a.listed, a.link = contenders, before.link
 		return nil
 	}
+	if !fresh {
+		return nil
+	}
 	// A list that was sent after our node was created shows it, if it exists.
-	if _, known := a.place.Before(); fresh && !known {
+	if _, known := a.place.Before(); !known {
 		return errOwnNodeGone
 	}
+	a.shown = time.Now()
 	return nil
 }
 

@@ -54,17 +54,32 @@ func TestUnreadableEndThatIsKeptFromTheWaiter(t *testing.T) {
 	})
 }
 
-// TestUnreadablePredecessor: a waiter that may not read the one before it fails at once.
+// TestUnreadablePredecessor: a waiter that may not read the one before it fails, at once if that one holds
+// the lock.
 func TestUnreadablePredecessor(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		held := acquire(t, newMutex(t, w.holder, "/lock"))
-		hide(t, w.holder, held.Path())
-		began := time.Now()
-		_, err := newMutex(t, w.waiter, "/lock").Acquire(context.Background())
-		require.ErrorIs(t, err, framework.ErrNoAuth)
-		require.Zero(t, time.Since(began))
-		release(t, held)
-	})
+	for ahead, within := range []time.Duration{0, time.Second} {
+		onFakeTime(t, func(t *testing.T, w longWait) {
+			mutex := newMutex(t, w.holder, "/lock")
+			held := acquire(t, mutex)
+			var waiting []<-chan outcome
+			for range ahead {
+				waiting = append(waiting, acquireLater(context.Background(), mutex))
+			}
+			queue := awaitQueue(t, mutex, ahead+1)
+			_, err := newMutex(t, w.waiter, "/lock").Acquire(withDeadline(t, time.Millisecond)) // knows the server's version from here on
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+			time.Sleep(time.Second) // those ahead have read their own nodes
+			hide(t, w.holder, queue[ahead].Path)
+			began := time.Now()
+			_, err = newMutex(t, w.waiter, "/lock").Acquire(context.Background())
+			require.ErrorIs(t, err, framework.ErrNoAuth)
+			require.Equal(t, within, time.Since(began))
+			release(t, held)
+			for _, o := range waiting {
+				release(t, await(t, o).lease)
+			}
+		})
+	}
 }
 
 // TestUnreadableLaterPredecessorThatIsUnreadable: after a long wait, the one before gives up. The one

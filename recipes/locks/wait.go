@@ -93,6 +93,7 @@ func (a *acquisition) andMore(contenders, names []string) []string {
 	if err != nil || len(result.PathsToWatch) != 1 {
 		return names
 	}
+	a.far = true
 	return append(result.PathsToWatch[:1:1], names...)
 }
 
@@ -127,24 +128,30 @@ func (a *acquisition) awaitOnly(names []string) {
 // watch sets the watches that are missing, in one round trip. The first contender is read with a
 // watch, as Curator does. This leaves no watch if its node is missing, every server knows the
 // request, and the data says who is in the way. A second contender costs as much either way. More
-// of them share one request, or a few for a great many, if the server is known to have that.
+// of them share one request, or a few for a great many, if the server is known to have that. Far
+// from our turn two share one as well, and the first is read if it is still in the way later.
 func (a *acquisition) watch(ctx context.Context, needed []string) error {
 	names := a.unwatched(needed)
 	reading := len(names)
-	if reading > 2 {
+	switch {
+	case reading == 2 && a.far:
+		reading = 0
+	case reading > 2:
 		reading = 1
 	}
 	err := a.watchNames(ctx, names, needed, reading)
 	if !errors.Is(err, framework.ErrUnsupported) {
 		return err
 	}
-	for _, name := range a.unwatched(needed) {
-		if !slices.Contains(needed, name) {
-			delete(a.awaited, name) // it only saves a list, which costs less than many reads
+	if len(names) > 2 {
+		for _, name := range a.unwatched(needed) {
+			if !slices.Contains(needed, name) {
+				delete(a.awaited, name) // it only saves a list, which costs less than many reads
+			}
 		}
 	}
 	names = a.unwatched(needed)
-	return a.watchNames(ctx, names, names, len(names))
+	return a.watchNames(ctx, names, needed, len(names))
 }
 
 // watchNames reads the first names with watches, as many as reading says, and only watches the
@@ -159,8 +166,9 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 func (a *acquisition) watchNames(ctx context.Context, names, needed []string, reading int) error {
 	var unsupported error
 	watches, read, held, absent := make([]*framework.Watch, len(names)), names[:reading:reading], []string(nil), false
-	own := a.own == nil && !time.Now().Before(a.ownDue)
-	if !time.Now().Before(a.ownDue) {
+	isLong := a.own != nil || !time.Now().Before(a.ownDue())
+	own := a.own == nil && isLong
+	if isLong {
 		read = append(read, a.unread(needed, read)...)
 	}
 	gone, data := make([]bool, len(read)), make([][]byte, len(read))
@@ -288,6 +296,15 @@ func (a *acquisition) collect() {
 	}
 }
 
+// ownDue returns when to watch our own node. Far from its turn a waiter need not know soon that its
+// node is gone, and a list is likely to show the node before the turn comes.
+func (a *acquisition) ownDue() time.Time {
+	if a.far {
+		return a.shown.Add(farDelay)
+	}
+	return a.shown.Add(ownDelay)
+}
+
 // checkOwnWatch returns an error if the watch on our own node has reported its deletion.
 func (a *acquisition) checkOwnWatch() error {
 	if !fired(a.own) {
@@ -297,7 +314,7 @@ func (a *acquisition) checkOwnWatch() error {
 	if event.Type == zk.EventNodeDeleted {
 		return errOwnNodeGone
 	}
-	a.own, a.ownDue = nil, time.Time{} // the watch was for one event: set another at once
+	a.own, a.shown = nil, time.Time{} // the watch was for one event: set another at once
 	if event.Err != nil {
 		a.interrupted()
 	}
@@ -344,7 +361,7 @@ func (a *acquisition) sleep(ctx context.Context, wake <-chan struct{}) error {
 	if a.own != nil {
 		own = a.own.Fired()
 	} else {
-		timer := time.NewTimer(time.Until(a.ownDue))
+		timer := time.NewTimer(time.Until(a.ownDue()))
 		defer timer.Stop()
 		due = timer.C
 	}
