@@ -93,7 +93,7 @@ func (a *acquisition) andMore(contenders, names []string) []string {
 	if err != nil || len(result.PathsToWatch) != 1 {
 		return names
 	}
-	a.far = true
+	a.far = a.l.line.Crowd() == 1 // or it may wait for one of its client, which tells it in memory
 	return append(result.PathsToWatch[:1:1], names...)
 }
 
@@ -150,6 +150,7 @@ func (a *acquisition) watch(ctx context.Context, needed []string) error {
 			}
 		}
 	}
+	needed = slices.DeleteFunc(slices.Clone(needed), func(name string) bool { return a.awaited[name] == nil }) // gone by now
 	names = a.unwatched(needed)
 	return a.watchNames(ctx, names, needed, len(names))
 }
