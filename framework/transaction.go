@@ -17,9 +17,9 @@ import (
 // [SetDataOp], [DeleteOp] or [CheckOp].
 type Op struct {
 	operation
-	path string
-	mode CreateMode // of a create
-	err  error      // of the options
+	path  string
+	err   error                  // of the options
+	check func(*Framework) error // of the path, as its verb does
 
 	as           string    // the function that has made it
 	given, takes optionSet // in a transaction
@@ -67,7 +67,7 @@ var opCreateInTransaction = operation{wire.OpCreate, true, opCreate.measure}
 func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	var cfg callConfig
 	op := Op{path: path, err: cfg.configureCreate(opts)}
-	op.mode = cfg.mode
+	op.check = func(f *Framework) error { return f.creatable(path, cfg.mode) }
 	if op.operation = cfg.mode.operation(); op.operation == opCreate {
 		op.operation = opCreateInTransaction
 	}
@@ -104,6 +104,7 @@ func SetDataOp(path string, data []byte, opts ...SetOption) Op {
 	cfg, err := newSetConfig(opts)
 	return Op{
 		operation: opSet, path: path, err: err, as: "SetDataOp", given: cfg.given, takes: ofSetDataOp,
+		check: func(f *Framework) error { _, err := f.root.writable(path); return err },
 		alone: func(ctx context.Context, f *Framework, r *OpResult) error {
 			s := setting{f: f, path: path, data: data, cfg: cfg}
 			err := s.run(ctx, nil)
@@ -136,6 +137,7 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 	err := cfg.configureDelete(opts)
 	return Op{
 		operation: opDelete, path: path, err: err, as: "DeleteOp", given: cfg.given, takes: ofDeleteOp,
+		check: func(f *Framework) error { _, err := f.deletable(path); return err },
 		alone: func(ctx context.Context, f *Framework, _ *OpResult) error {
 			return (&deletion{f: f, cfg: cfg}).run(ctx, path, nil)
 		},
@@ -153,6 +155,7 @@ func DeleteOp(path string, opts ...DeleteOption) Op {
 func CheckOp(path string, version int32) Op {
 	op := Op{
 		operation: opCheck, path: path,
+		check: func(*Framework) error { return ValidatePath(path) },
 		encode: func(f *Framework, e *wire.Encoder) error {
 			if err := ValidatePath(path); err != nil {
 				return err
@@ -352,28 +355,13 @@ func (f *Framework) checkBulk(ctx context.Context, ops []Op) error {
 		case op.alone == nil:
 			err = errZeroOp
 		case err == nil:
-			err = f.checkPath(op)
+			err = op.check(f)
 		}
 		if err != nil {
 			return fmt.Errorf("operation %d: %w", i, err)
 		}
 	}
 	return nil
-}
-
-// checkPath checks the path of an operation as its verb does.
-func (f *Framework) checkPath(op Op) (err error) {
-	switch op.name {
-	case opCreate.name:
-		return f.creatable(op.path, op.mode)
-	case opDelete.name:
-		_, err = f.deletable(op.path)
-	case opSet.name:
-		_, err = f.root.writable(op.path)
-	default:
-		err = ValidatePath(op.path)
-	}
-	return err
 }
 
 func bulkError(results []OpResult) error {

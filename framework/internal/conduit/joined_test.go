@@ -34,7 +34,7 @@ func newLine(t *testing.T, version string) *conn {
 		c.window.learn(wire.OpGetData, 100, time.Now())
 	}
 	if version != "" {
-		c.version.known.Store(&version)
+		c.version.known.Store(&product{version: version})
 	}
 	return c
 }

@@ -40,31 +40,26 @@ const unknownVersion = "unknown"
 
 // serverVersion is the version of a connection's server.
 type serverVersion struct {
-	asked sync.Once
-	known atomic.Pointer[string] // nil until found is closed
-	found chan struct{}          // closed when the server has answered, or no answer has come in time
+	asked   sync.Once
+	known   atomic.Pointer[product] // nil until found is closed
+	found   chan struct{}           // closed when the server has answered, or no answer has come in time
+	unusual atomic.Bool             // the server numbers sessions otherwise than ZooKeeper
+}
 
-	// other is what a server says that it is, with its version, if it is no ZooKeeper. Set before found is closed.
-	other   atomic.Pointer[string]
-	unusual atomic.Bool // the server numbers sessions otherwise than ZooKeeper
+// product is what a server says that it is.
+type product struct {
+	version string // of ZooKeeper
+	other   string // name and version of anything else
 }
 
 func newServerVersion() serverVersion { return serverVersion{found: make(chan struct{})} }
 
-// now returns the version as far as it is known.
-func (s *serverVersion) now() string {
+// now returns what the server is, as far as that is known.
+func (s *serverVersion) now() product {
 	if known := s.known.Load(); known != nil {
 		return *known
 	}
-	return unknownVersion
-}
-
-// is returns what the server says that it is, if it is no ZooKeeper.
-func (s *serverVersion) is() string {
-	if other := s.other.Load(); other != nil {
-		return *other
-	}
-	return ""
+	return product{version: unknownVersion}
 }
 
 // kind is a kind of request that some servers do not have. One that does not know a request hangs up or refuses it, and
@@ -124,7 +119,7 @@ const keeper = "ClickHouse Keeper "
 func (c *conn) lacks(ctx context.Context, op int32, without bool) error {
 	k, isKind := kinds[op]
 	without = without && op == wire.OpSetWatches
-	suspect := c.version.unusual.Load() || c.version.is() != ""
+	suspect := c.version.unusual.Load() || c.version.now().other != ""
 	if !isKind || !k.asks && !without && !suspect && !c.owner.versions.any.Load() {
 		return nil
 	}
@@ -139,9 +134,9 @@ func (c *conn) lacks(ctx context.Context, op int32, without bool) error {
 		if err := c.awaitVersion(ctx); err != nil {
 			return err
 		}
-		why.Other = c.version.is()
+		why.Other = c.version.now().other
 	}
-	version := c.version.now()
+	version := c.version.now().version
 	ofKeeper, isKeeper := strings.CutPrefix(why.Other, keeper)
 	// ZooKeeper hangs up at too much data, too.
 	carriesData := op == wire.OpCreate2 || op == wire.OpCreateTTL
@@ -169,7 +164,7 @@ func isRefused(then, version string) bool {
 
 // has reports whether the server is known to have a kind of request.
 func (c *conn) has(op int32) bool {
-	version := c.version.now()
+	version := c.version.now().version
 	if version == unknownVersion || isOlderThan(version, kinds[op].zookeeper) {
 		return false
 	}
@@ -193,11 +188,11 @@ func (c *conn) checkZooKeeper(ctx context.Context) error {
 	if err := c.awaitVersion(ctx); err != nil {
 		return err
 	}
-	other := c.version.is()
-	if other == "" && (c.version.now() != unknownVersion || !c.version.unusual.Load()) {
+	is := c.version.now()
+	if is.other == "" && (is.version != unknownVersion || !c.version.unusual.Load()) {
 		return nil
 	}
-	other = cmp.Or(other, "a server that does not say what it is, and numbers sessions otherwise than ZooKeeper")
+	other := cmp.Or(is.other, "a server that does not say what it is, and numbers sessions otherwise than ZooKeeper")
 	return &TooOldError{Server: c.to.String(), Other: other}
 }
 
@@ -262,7 +257,7 @@ func (c *conn) refuses(op int32, all bool) {
 	v.any.Store(true)
 	for other, k := range kinds {
 		if other == op || all && k.zookeeper == kinds[op].zookeeper {
-			v.refused[request{c.to.String(), other}] = c.version.now()
+			v.refused[request{c.to.String(), other}] = c.version.now().version
 		}
 	}
 }
@@ -308,25 +303,22 @@ func (c *conn) findVersion() {
 	if c.hasEnded() {
 		return // that there was no answer says nothing
 	}
-	version, other := unknownVersion, ""
+	is := product{version: unknownVersion}
 	if err == nil {
-		version, other = parseAnswer(answer)
+		is = parseAnswer(answer)
 	}
-	if other != "" {
-		c.version.other.Store(&other)
-	}
-	c.version.known.Store(&version)
+	c.version.known.Store(&is)
 	close(c.version.found)
 }
 
-// parseAnswer returns the version of a ZooKeeper, or an unknown one and what else the server says that it is.
-func parseAnswer(answer string) (version, other string) {
+// parseAnswer reads the answer to srvr. The version of anything but ZooKeeper is unknown.
+func parseAnswer(answer string) product {
 	line, _, _ := strings.Cut(answer, "\n")
-	product, text, found := strings.Cut(line, " version: ")
-	if !found || strings.EqualFold(product, "zookeeper") {
-		return parseVersion(answer), ""
+	name, text, found := strings.Cut(line, " version: ")
+	if !found || strings.EqualFold(name, "zookeeper") {
+		return product{version: parseVersion(answer)}
 	}
-	return unknownVersion, strings.TrimSpace(product) + " " + strings.TrimSpace(text)
+	return product{version: unknownVersion, other: strings.TrimSpace(name) + " " + strings.TrimSpace(text)}
 }
 
 // parseVersion finds "3.8.0" in "Zookeeper version: 3.8.0-5a02a05..., built on ...".
