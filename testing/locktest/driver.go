@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -57,30 +58,29 @@ type check struct {
 	driver    locks.LockInternalsDriver
 	lockName  string
 	maxLeases int
-	found     []string
+
+	mu    sync.Mutex // guards found
+	found []string
 }
 
 // problemf records a violation, once.
 func (c *check) problemf(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	if text := fmt.Sprintf(format, args...); !slices.Contains(c.found, text) {
 		c.found = append(c.found, text)
 	}
 }
 
-// guarded runs part of the check, and records a panic of the driver.
+// guarded runs part of the check, and records a panic of the driver, or that it has ended the goroutine.
 func (c *check) guarded(fn func()) {
-	guarded(fn, func(err error) { c.problemf("%v", err) })
-}
-
-// guarded calls fn, and tells of a panic of the driver, or that it has ended the goroutine.
-func guarded(fn func(), tell func(error)) {
 	returned := false
 	defer func() {
 		switch recovered := recover(); {
 		case recovered != nil:
-			tell(fmt.Errorf("panicked: %v", recovered))
+			c.problemf("panicked: %v", recovered)
 		case !returned:
-			tell(errors.New("ended its goroutine, as runtime.Goexit does"))
+			c.problemf("ended its goroutine, as runtime.Goexit does")
 		}
 	}()
 	fn()
@@ -159,7 +159,7 @@ func (c *check) queue(contenders []string, newcomer string) {
 	if _, shrinks := c.driver.(locks.ShrinkingQueue); shrinks && with[len(with)-1] != newcomer {
 		c.problemf("is a ShrinkingQueue, and a newcomer stands before others")
 	}
-	if o, ok := c.driver.(overtakingQueue); ok && o.Overtakes() {
+	if c.overtakes() {
 		return
 	}
 	now := c.admitted(with)
@@ -210,24 +210,8 @@ func (c *check) admitted(contenders []string) (names []string) {
 // contention has goroutines of several clients take turns.
 func (c *check) contention(ctx context.Context, clients []*framework.Framework) {
 	const path, workers, turns = "/contention", 5, 10
-	overtakes := false
-	if o, ok := c.driver.(overtakingQueue); ok {
-		overtakes = o.Overtakes()
-	}
-	var mu sync.Mutex
-	inside := 0
-	enter := func(n int) {
-		mu.Lock()
-		defer mu.Unlock()
-		if inside += n; inside > c.maxLeases && !overtakes {
-			c.problemf("%d hold the lock at once, expected %d at most", inside, c.maxLeases)
-		}
-	}
-	failed := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		c.problemf("%v", err)
-	}
+	overtakes := c.overtakes()
+	var inside atomic.Int64
 	var all sync.WaitGroup
 	for _, client := range clients {
 		lock, err := locks.NewLockInternals(client, c.driver, path, c.lockName, c.maxLeases)
@@ -240,18 +224,20 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 				for range turns {
 					lease, err := lock.Acquire(ctx)
 					if err != nil {
-						failed(err)
+						c.problemf("%v", err)
 						return
 					}
-					enter(1)
+					if n := inside.Add(1); n > int64(c.maxLeases) && !overtakes {
+						c.problemf("%d hold the lock at once, expected %d at most", n, c.maxLeases)
+					}
 					err = client.Sync(ctx, path) // a round trip, so that a wrong driver can let another one in
-					enter(-1)
+					inside.Add(-1)
 					if err := errors.Join(err, lease.Release(ctx)); err != nil {
-						failed(err)
+						c.problemf("%v", err)
 					}
 				}
 			}
-			all.Go(func() { guarded(takeTurns, failed) })
+			all.Go(func() { c.guarded(takeTurns) })
 		}
 	}
 	all.Wait()
@@ -263,3 +249,8 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 
 // overtakingQueue is a driver whose queue is not itself a lock; see [locks.LockInternalsDriver].
 type overtakingQueue interface{ Overtakes() bool }
+
+func (c *check) overtakes() bool {
+	o, ok := c.driver.(overtakingQueue)
+	return ok && o.Overtakes()
+}

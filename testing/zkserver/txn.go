@@ -84,12 +84,12 @@ func (r *createRequest) wantsTTL() bool {
 }
 
 // kind returns the kind of node that is asked for. Outside a multi the opcode decides about containers: create
-// with the container flag makes a plain node, in ZooKeeper as here.
-func (r *createRequest) kind() (nodeKind, code) {
+// with the container flag makes a plain node, in ZooKeeper as here. Keeper has no nodes that go by themselves.
+func (r *createRequest) kind(keeper bool) (nodeKind, code) {
 	if r.flags < 0 || r.flags > flagTTLSequential {
 		return 0, codeBadArguments
 	}
-	if r.wantsTTL() != (r.op == OpCreateTTL) {
+	if r.wantsTTL() != (r.op == OpCreateTTL) || keeper && (r.wantsTTL() || r.op == OpCreateContainer) {
 		return 0, codeBadArguments
 	}
 	switch {
@@ -109,10 +109,7 @@ func (r *createRequest) kind() (nodeKind, code) {
 // create adds a node and returns its path, which differs from the requested one if it is sequential. The order of
 // the checks is PrepRequestProcessor.pRequest2TxnCreate's: it decides which of several errors a client sees.
 func (t *txn) create(r createRequest) (string, *node, code) {
-	kind, err := r.kind()
-	if err == codeOK && t.keeper && (kind == kindContainer || kind == kindTTL) { // in a multi; otherwise the request is unknown
-		err = codeBadArguments
-	}
+	kind, err := r.kind(t.keeper)
 	if err != codeOK {
 		return "", nil, err
 	}
