@@ -63,15 +63,11 @@ func readProfile(paths string) (*profile, error) {
 	p := &profile{values: make(map[string][]string)}
 	missing, some := error(nil), false
 	for _, path := range filepath.SplitList(paths) {
-		switch err := p.read(path, 0); {
-		case errors.Is(err, fs.ErrNotExist) && !some:
-			missing = err
-		case errors.Is(err, fs.ErrNotExist):
-		case err != nil:
+		err := p.read(path, 0)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
-		default:
-			some = true
 		}
+		missing, some = cmp.Or(missing, err), some || err == nil
 	}
 	if !some {
 		return nil, cmp.Or(missing, errors.New("an empty path of krb5.conf"))
