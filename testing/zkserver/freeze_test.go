@@ -46,7 +46,7 @@ func TestFreezeFrozenReadsSeeThePast(t *testing.T) {
 func TestFreezeFrozenWatchesComeLate(t *testing.T) {
 	srv := start(t)
 	frozen, writer := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
-	for _, p := range []string{"/data", "/gone", "/parent", "/still", "/before"} {
+	for _, p := range []string{"/data", "/gone", "/again", "/parent", "/still", "/before"} {
 		writer.must(t, 1, createBody(p, "", 0))
 	}
 	frozen.must(t, 4, body{}.str("/before").flag(true))
@@ -55,11 +55,14 @@ func TestFreezeFrozenWatchesComeLate(t *testing.T) {
 	// Set after the change, on what was before it.
 	writer.must(t, 5, body{}.str("/data").str("x").int(-1))
 	writer.must(t, 2, body{}.str("/gone").int(-1))
+	writer.must(t, 2, body{}.str("/again").int(-1))
+	writer.must(t, 1, createBody("/again", "", 0))
 	writer.must(t, 1, createBody("/parent/x", "", 0))
 	writer.must(t, 1, createBody("/new", "", 0))
 	frozen.must(t, 4, body{}.str("/data").flag(true))
 	frozen.must(t, 4, body{}.str("/gone").flag(true))
 	frozen.must(t, 8, body{}.str("/gone").flag(true))
+	frozen.must(t, 4, body{}.str("/again").flag(true))
 	frozen.must(t, 8, body{}.str("/parent").flag(true))
 	frozen.watchMissing(t, "/new")
 	frozen.must(t, 4, body{}.str("/still").flag(true))
@@ -69,7 +72,7 @@ func TestFreezeFrozenWatchesComeLate(t *testing.T) {
 	require.Empty(t, frozen.events(t))
 	thaw()
 	require.ElementsMatch(t, []rawEvent{
-		{3, "/before"}, {3, "/data"}, {2, "/gone"}, {4, "/parent"}, {1, "/new"},
+		{3, "/before"}, {3, "/data"}, {2, "/gone"}, {2, "/again"}, {4, "/parent"}, {1, "/new"},
 	}, frozen.events(t))
 	writer.must(t, 5, body{}.str("/still").str("x").int(-1))
 	writer.must(t, 5, body{}.str("/data").str("y").int(-1))
