@@ -58,7 +58,7 @@ zookeeper
 
 	as := func(stdin string, args ...string) outcome {
 		env := map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": "digest:us,er:password"}
-		return (&program{stdin: strings.NewReader(stdin)}).in(t, env, args...)
+		return program{stdin: strings.NewReader(stdin)}.in(t, env, args...)
 	}
 	exported := as("", "export", "/from")
 	require.Zero(t, exported.status, exported.stderr)

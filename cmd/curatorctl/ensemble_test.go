@@ -62,7 +62,7 @@ func (failing) Read([]byte) (int, error) { return 0, errors.New("connection rese
 // curatorctlWith is curatorctl with a dialer.
 func curatorctlWith(t *testing.T, dial framework.Dialer, servers string, args ...string) outcome {
 	t.Helper()
-	return (&program{options: []framework.Option{framework.WithDialer(dial)}}).in(t, map[string]string{"CURATOR_SERVERS": servers}, args...)
+	return program{options: []framework.Option{framework.WithDialer(dial)}}.in(t, map[string]string{"CURATOR_SERVERS": servers}, args...)
 }
 
 // TestEnsembleOwnerMayBeConnectedElsewhere: only all servers together know that a session has no connection.

@@ -7,6 +7,7 @@ import (
 	"context"
 	"flag"
 	"strings"
+	"time"
 
 	"github.com/gocurator/curator/recipes/inspect"
 )
@@ -29,5 +30,22 @@ func verbExplain(fs *flag.FlagSet) action {
 		}
 		err = c.say(e, strings.TrimSuffix(e.String(), "\n"))
 		return cmp.Or(err, monitored(e.Trouble()))
+	}
+}
+
+// verbDeadlocks lists the cycles of clients that wait for each other.
+func verbDeadlocks(fs *flag.FlagSet) action {
+	stands := timeFlag(fs, "for", "report a cycle if it stands for this `time`, by default 5s; longer than a healthy thread holds a lock", 5*time.Second)
+	return func(ctx context.Context, c *call) error {
+		found, err := inspect.Deadlocks(ctx, c.client, c.arg(0, "/"), inspect.LongerThan(*stands))
+		if err != nil {
+			return err
+		}
+		var lines []string
+		for _, d := range found {
+			lines = append(lines, d.String())
+		}
+		err = c.say(append([]inspect.Deadlock{}, found...), lines...)
+		return cmp.Or(err, monitored(len(found) > 0))
 	}
 }

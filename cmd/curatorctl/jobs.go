@@ -30,14 +30,6 @@ func verbJobs(ctx context.Context, c *call) error {
 	return c.show(list, rows)
 }
 
-// moment writes a tick. All are in UTC.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return "-"
-	}
-	return t.UTC().Format("2006-01-02 15:04:05Z")
-}
-
 // verbJobHistory lists the last runs of a job.
 func verbJobHistory(ctx context.Context, c *call) error {
 	list, err := schedule.List(ctx, c.client, c.args[0])

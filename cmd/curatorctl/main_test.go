@@ -72,18 +72,19 @@ func (o *output) String() string {
 // curatorctl runs a command line in this process.
 func curatorctl(tb testing.TB, servers, stdin string, args ...string) outcome {
 	tb.Helper()
-	return (&program{stdin: strings.NewReader(stdin)}).in(tb, map[string]string{"CURATOR_SERVERS": servers}, args...)
+	return program{stdin: strings.NewReader(stdin)}.in(tb, map[string]string{"CURATOR_SERVERS": servers}, args...)
 }
 
 // in runs a command line in an environment.
-func (p *program) in(tb testing.TB, env map[string]string, args ...string) outcome {
+func (p program) in(tb testing.TB, env map[string]string, args ...string) outcome {
 	tb.Helper()
 	var stdout, stderr output
-	p.stdout, p.stderr, p.getenv = &stdout, &stderr, func(name string) string { return env[name] }
-	if p.stdin == nil {
-		p.stdin = strings.NewReader("")
+	own := p
+	own.stdout, own.stderr, own.getenv = &stdout, &stderr, func(name string) string { return env[name] }
+	if own.stdin == nil {
+		own.stdin = strings.NewReader("")
 	}
-	status := p.run(zktest.Context(tb), args)
+	status := own.run(zktest.Context(tb), args)
 	return outcome{stdout.String(), stderr.String(), status}
 }
 

@@ -120,3 +120,19 @@ const longName = 60
 
 // nameOf is what people call a participant.
 func nameOf(p locks.Participant) string { return cut(inspect.Name(p), longName) }
+
+// moment writes a tick. All are in UTC.
+func moment(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// orDash is printable, and a dash for nothing.
+func orDash(text string) string {
+	if text == "" {
+		return "-"
+	}
+	return printable(text)
+}

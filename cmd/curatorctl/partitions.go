@@ -121,10 +121,3 @@ func standbys(p partition.State) string {
 	}
 	return strings.Join(list, ", ")
 }
-
-func orDash(text string) string {
-	if text == "" {
-		return "-"
-	}
-	return printable(text)
-}

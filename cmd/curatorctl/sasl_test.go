@@ -19,7 +19,7 @@ func TestSASL(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "sasl")
 	require.NoError(t, os.WriteFile(file, []byte("digest-md5:alice:wonder:land\n"), 0o600))
 	run := func(env map[string]string, args ...string) outcome {
-		said := (&program{}).in(t, env, append([]string{"-servers", server.Addr()}, args...)...)
+		said := program{}.in(t, env, append([]string{"-servers", server.Addr()}, args...)...)
 		require.NotContains(t, said.stdout+said.stderr, "land")
 		return said
 	}

@@ -183,10 +183,10 @@ func (g *sessionGuard) serve(socket *net.UnixConn) {
 			g.register(w, next)
 		}
 	}
-	if g.registration(w).Session == 0 || !w.awaitEnd() || g.hasSuccessor(w) {
+	if g.registration(w).Session == 0 || !w.awaitEnd() {
 		return
 	}
-	if r := g.registration(w); r.Session != 0 {
+	if r := g.leave(w); r.Session != 0 {
 		g.endSession(w, r)
 	}
 }
@@ -219,28 +219,24 @@ func (g *sessionGuard) register(w *ward, r guarding.Registration) {
 	w.registration = r
 }
 
-// hasSuccessor waits for the program of a process that is gone, and reports whether another process has its session.
-func (g *sessionGuard) hasSuccessor(w *ward) bool {
+// leave waits for the program of a process that is gone, and returns the session to end: none if another process has it.
+func (g *sessionGuard) leave(w *ward) guarding.Registration {
 	g.mu.Lock()
 	wait := min(g.resume, w.registration.Timeout/2)
-	w.waits = w.registration.Program != "" && wait > 0
-	expected := w.waits
+	if w.registration.Program == "" {
+		wait = 0
+	}
+	w.waits = wait > 0
 	g.mu.Unlock()
 	close(w.parted)
-	if !expected {
-		return false
-	}
 	select {
 	case <-time.After(wait):
 	case <-g.closed:
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !w.waits {
-		return true
-	}
 	w.waits = false
-	return false
+	return w.registration
 }
 
 // give hands the session that a program has left to its next process, which has not registered any. If that ends before it registers the session
@@ -255,7 +251,7 @@ func (g *sessionGuard) give(w *ward, program string) *guarding.Registration {
 			case r.Program != program:
 			case other.waits:
 				r.Program = ""
-				other.waits, w.registration = false, r
+				other.waits, other.registration, w.registration = false, guarding.Registration{}, r
 				g.mu.Unlock()
 				g.call.logger().Info("the session of a process that is gone has another", "curator.session", r, "process", other.peer.Pid, "other", w.peer.Pid)
 				return &r

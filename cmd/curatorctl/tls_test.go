@@ -57,7 +57,7 @@ func TestTLS(t *testing.T) {
 		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients, MinVersion: tls.VersionTLS12,
 	}))
 	run := func(env map[string]string, args ...string) outcome {
-		return (&program{}).in(t, env, append([]string{"-servers", server.Addr()}, args...)...)
+		return program{}.in(t, env, append([]string{"-servers", server.Addr()}, args...)...)
 	}
 	flags := []string{"-ca", serverCert, "-cert", clientCert, "-key", clientKey, "-server-name", "zookeeper.example"}
 	env := map[string]string{

@@ -146,7 +146,7 @@ func TestVerbsKeepBytes(t *testing.T) {
 func TestVerbsInputWithoutEnd(t *testing.T) {
 	server := zktest.NewServer(t)
 	for _, verb := range []string{"create", "set"} {
-		said := (&program{stdin: endless{}}).in(t, nil, "-servers", server.Addr(), verb, "/a", "-")
+		said := program{stdin: endless{}}.in(t, nil, "-servers", server.Addr(), verb, "/a", "-")
 		require.Equal(t, outcome{stderr: "curatorctl: too large: the standard input has more than 1048576 bytes\n", status: exitFailed}, said)
 	}
 }
@@ -1033,7 +1033,7 @@ $ find /secret
 [0] curatorctl: /secret may not be read
 `)
 	for auth, status := range map[string]int{"digest:user:password": exitDone, "digest:user:wrong": exitNoPerm, "digest": exitUsage} {
-		said := (&program{}).in(t, map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": auth}, "get", "/secret")
+		said := program{}.in(t, map[string]string{"CURATOR_SERVERS": server.Addr(), "CURATOR_AUTH": auth}, "get", "/secret")
 		require.Equal(t, status, said.status, "%s: %s", auth, said.stderr)
 	}
 }
