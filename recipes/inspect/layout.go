@@ -33,17 +33,10 @@ func (t tree) draftsAt(path string, c config) []*draft {
 	if len(in.items) > 0 {
 		drafts = append(drafts, &draft{recipe: Recipe{Path: path, Kind: Queue, Items: len(in.items)}})
 	}
-	if _, hasTurns := t[path+kazooTurns]; hasTurns && len(in.permits) > 0 && len(in.queues) == 0 {
-		drafts = append(drafts, t.kazooSemaphore(path, c))
-	}
-	if d := t.members(path, c); d != nil {
-		drafts = append(drafts, d)
-	}
-	if d := t.group(path, c); d != nil {
-		drafts = append(drafts, d)
-	}
-	if d := t.jobs(path, c); d != nil {
-		drafts = append(drafts, d)
+	for _, find := range []func(string, config) *draft{t.kazooSemaphore, t.members, t.group, t.jobs} {
+		if d := find(path, c); d != nil {
+			drafts = append(drafts, d)
+		}
 	}
 	for _, d := range drafts {
 		d.recipe.Foreign = append(d.recipe.Foreign, in.foreignTo(d.recipe.Kind)...)
@@ -191,8 +184,12 @@ func newSemaphore(path, leases string, permits []contender, turnsPath string, tu
 	return d
 }
 
-// kazooSemaphore has a node for each permit, in no order, and a lock beside it.
+// kazooSemaphore returns the semaphore of kazoo at a path, nil if there is none. It has a node for each permit, in no order, and a
+// lock beside it.
 func (t tree) kazooSemaphore(path string, cfg config) *draft {
+	if _, hasTurns := t[path+kazooTurns]; !hasTurns || len(t[path].permits) == 0 || len(t[path].queues) > 0 {
+		return nil
+	}
 	d := &draft{config: cfg.ofAll(), recipe: Recipe{Path: path, Kind: KazooSemaphore}, folder: &node{path: path, read: true}}
 	for _, name := range t[path].permits {
 		d.add(path, name, node{holds: true}, true)
