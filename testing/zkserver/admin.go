@@ -60,6 +60,8 @@ func (s *Server) mode() string {
 		return "read-only"
 	case s.member != nil && s.member.isLeading():
 		return "leader"
+	case s.member != nil && !s.member.votes:
+		return "observer"
 	case s.member != nil:
 		return "follower"
 	}

@@ -5,7 +5,6 @@ package zkserver
 import (
 	"maps"
 	"slices"
-	"time"
 )
 
 // sweep removes containers that have had children and have none, and TTL nodes without children that were not modified
@@ -16,7 +15,7 @@ func (s *Server) sweep() {
 	if s.readOnly || s.member != nil && !s.member.isLeading() { // only the leader sweeps
 		return
 	}
-	now := time.Now().UnixMilli()
+	now := s.wallClock().UnixMilli()
 	for _, path := range slices.Sorted(maps.Keys(s.tree.swept)) {
 		if !s.tree.nodes[path].outlived(now) {
 			continue

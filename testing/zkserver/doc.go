@@ -94,16 +94,21 @@
 //	a server is cut off and does not know   Ensemble.Isolate, Ensemble.Cut, Ensemble.CutOneWay
 //	servers hear each other late            Ensemble.Delay
 //	another server leads                    Ensemble.ChangeLeader
+//	clocks are fast, or slow                Ensemble.ClockRate
 //	there is no majority                    Server.Stop, of two
 //	acknowledged writes are gone            Ensemble.LoseUnsynced, Ensemble.Restore
 //
 // A server answers reads from what it has applied. A sync, and a client's own write, bring it up to date. A server refuses a
 // client that has seen a later transaction. A leader or follower that is cut off goes on answering for syncLimit ticks
 // ([WithSyncLimit]), while sessions on its side may expire. A server without a leader ends its connections. After two ticks it
-// is read-only. Clients that accept this may read. All servers have one log: Event.Server is the server.
+// is read-only. Clients that accept this may read. All servers have one log: Event.Server is the server. [WithObservers] adds
+// servers without a vote.
 //
-// An ensemble has no observers, no reconfiguration and no clock for each server. A server that joins a leader gets all of its
-// data at once. Leaders are elected 200 ms after the old one is lost, without a second round. FreezeReads, CutOff and
+// An ensemble has no reconfiguration. A client sees nothing of one but what it sees here: a server that leaves is one that stops, a
+// server that joins starts, and another number of votes is another leader. Which servers a client knows is up to the client. Package
+// ensemble reconfigures real servers.
+//
+// A server that joins a leader gets all of its data at once. Leaders are elected 200 ms after the old one is lost, without a second round. FreezeReads, CutOff and
 // LoseQuorum are for a server that stands alone.
 //
 // # What it costs

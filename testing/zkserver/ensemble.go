@@ -22,7 +22,8 @@ import (
 // inside a bubble of testing/synctest. Methods may be called from any goroutine, also while clients use the servers.
 type Ensemble struct {
 	mu        sync.Mutex // of all servers; guards all below
-	members   []*member
+	members   []*member  // observers come last
+	voters    int
 	syncLimit int
 	tick      time.Duration
 
@@ -43,8 +44,8 @@ const (
 	electionTime     = 200 * time.Millisecond
 )
 
-// NewEnsemble returns an ensemble of n servers, 3 or 5, that have elected a leader and serve. The options apply to each
-// server; [WithAddr] and [WithKeeper] are no options of an ensemble.
+// NewEnsemble returns an ensemble of n servers, 3 or 5, and those of [WithObservers], that have elected a leader and serve. The
+// options apply to each server; [WithAddr] and [WithKeeper] are no options of an ensemble.
 func NewEnsemble(n int, opts ...Option) (*Ensemble, error) {
 	if n != 3 && n != 5 {
 		return nil, fmt.Errorf("zkserver: ensemble of %d servers: 3 or 5 expected", n)
@@ -59,18 +60,20 @@ func NewEnsemble(n int, opts ...Option) (*Ensemble, error) {
 		return nil, fmt.Errorf("zkserver: ensemble at %s: its servers need an address each, leave WithAddr out", cfg.addr)
 	}
 	e := &Ensemble{
+		voters:    n,
 		syncLimit: cfg.syncLimit,
 		tick:      cfg.tick,
 		wake:      make(chan struct{}, 1),
 		stop:      make(chan struct{}),
 	}
-	e.links = make([][]link, n)
+	servers := n + cfg.observers
+	e.links = make([][]link, servers)
 	shared := new(journal)
-	for i := range n {
-		e.links[i] = make([]link, n)
+	for i := range servers {
+		e.links[i] = make([]link, servers)
 		s := newServer(cfg, i+1)
 		s.mu, s.journal = &e.mu, shared
-		s.member = &member{e: e, s: s, id: i + 1, touched: make(map[int64]time.Duration)}
+		s.member = &member{e: e, s: s, id: i + 1, votes: i < n, touched: make(map[int64]time.Duration)}
 		e.members = append(e.members, s.member)
 	}
 	for i, m := range e.members {
@@ -83,7 +86,7 @@ func NewEnsemble(n int, opts ...Option) (*Ensemble, error) {
 	}
 	e.mu.Lock()
 	for _, m := range e.members {
-		m.looksFrom = time.Time{} // the first election takes no time
+		m.looksFrom = -electionTime // the first election takes no time
 	}
 	e.elect()
 	e.settle()
@@ -109,7 +112,7 @@ func (e *Ensemble) Close() error {
 	return errors.Join(errs...)
 }
 
-// Servers returns the servers by their ids. Each has the methods of a server that stands alone: [Server.Stop],
+// Servers returns the servers by their ids, observers last. Each has the methods of a server that stands alone: [Server.Stop],
 // [Server.Restart], [Server.Pause], the faults between a server and its clients, and the log, which is one for all.
 func (e *Ensemble) Servers() []*Server {
 	list := make([]*Server, len(e.members))
@@ -259,12 +262,15 @@ const (
 )
 
 // ChangeLeader has the servers elect s, as if its leader had stopped for a moment. Clients lose their connections. It fails,
-// and does nothing, unless s follows the leader.
+// and does nothing, unless s follows the leader and votes.
 func (e *Ensemble) ChangeLeader(s *Server) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.term()
-	if t == nil || s.member.as == nil || s.member.as.term != t || s.member == t.leader {
+	switch {
+	case !s.member.votes:
+		return fmt.Errorf("zkserver: server %d cannot become leader: it is an observer, a server that votes expected", s.member.id)
+	case t == nil || s.member.as == nil || s.member.as.term != t || s.member == t.leader:
 		return fmt.Errorf("zkserver: server %d cannot become leader: it follows none", s.member.id)
 	}
 	s.commandf(0, "ChangeLeader")
@@ -294,6 +300,20 @@ func (e *Ensemble) Lag(s *Server, d time.Duration, transactions int) (catchUp fu
 			e.settle()
 		}
 	}
+}
+
+// ClockRate has a server's clock run at a rate from now on: 1.5 is half as fast again as time goes by, and 1 the rate of all
+// servers in the beginning. The server counts ticks, timeouts of sessions while it leads, and times of transactions by its clock.
+// It goes on from where it is, so a clock that was slow stays behind. A rate below 0.1 or above 10 is an error.
+func (e *Ensemble) ClockRate(s *Server, rate float64) error {
+	if !(rate >= 0.1 && rate <= 10) {
+		return fmt.Errorf("zkserver: clock of server %d at the rate %v: 0.1 to 10 expected", s.member.id, rate)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	s.commandf(0, "ClockRate %v", rate)
+	s.timing.Store(&timing{rate: rate, from: time.Now(), at: s.clock()})
+	return nil
 }
 
 // LoseUnsynced takes from a stopped server what it got when it last joined a leader, and all since. ZooKeeper 3.8.0 may lose

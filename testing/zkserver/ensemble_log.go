@@ -31,7 +31,7 @@ type entry struct {
 func (m *member) propose(en *entry) {
 	t := m.as.term
 	t.zxid++
-	en.zxid, en.time = t.zxid, time.Now().UnixMilli()
+	en.zxid, en.time = t.zxid, m.s.wallClock().UnixMilli()
 	for _, l := range t.learners {
 		if l == nil {
 			continue
@@ -50,7 +50,7 @@ func (m *member) propose(en *entry) {
 func (t *term) commit() {
 	var acked []int64
 	for _, l := range t.learners {
-		if l != nil {
+		if l != nil && l.m.votes {
 			acked = append(acked, l.acked)
 		}
 	}

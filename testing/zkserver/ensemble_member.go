@@ -16,14 +16,16 @@ type member struct {
 	s  *Server
 	id int // from 1
 
+	votes bool // it is no observer
+
 	// What it keeps on its disk beside tree and sessions of the server, which have what it has applied.
 	tail      []*entry // logged and not applied, in order
 	committed int64    // the newest transaction that it knows to be committed
 	before    *state   // what it had before it joined, for LoseUnsynced; nil if it has lost that
 
-	as        *learner // its part in a term; nil while it looks for a leader, or is stopped
-	looksFrom time.Time
-	heard     time.Time               // when it heard its leader last
+	as        *learner                // its part in a term; nil while it looks for a leader, or is stopped
+	looksFrom time.Duration           // on the server's clock
+	heard     time.Duration           // likewise, when it heard its leader last
 	touched   map[int64]time.Duration // sessions that its clients have used since it last told the leader, with their timeouts
 	syncs     []syncing
 	inbox     []func() // what has arrived while it was paused
@@ -89,8 +91,8 @@ type term struct {
 type learner struct {
 	term  *term
 	m     *member
-	acked int64     // the newest transaction that it has logged
-	heard time.Time // when the leader heard it last
+	acked int64         // the newest transaction that it has logged
+	heard time.Duration // when the leader heard it last, on the leader's clock
 }
 
 func (m *member) isLooking() bool { return m.as == nil }
@@ -98,7 +100,7 @@ func (m *member) isLeading() bool { return m.as != nil && m.as.term.leader == m 
 func (m *member) isPaused() bool  { return m.s.gate.isShut() }
 func (m *member) isUp() bool      { return m.s.run != nil && !m.isPaused() }
 
-func (e *Ensemble) quorum() int { return len(e.members)/2 + 1 }
+func (e *Ensemble) quorum() int { return e.voters/2 + 1 }
 
 // term returns the term of the leader that a majority follows, or nil.
 func (e *Ensemble) term() *term {
@@ -110,11 +112,11 @@ func (e *Ensemble) term() *term {
 	return nil
 }
 
-// followers counts the servers in the term that run and hear m, and the leader among them.
+// followers counts the servers in the term that vote, run and hear m, and the leader among them.
 func (t *term) followers(m *member) int {
 	n := 0
 	for _, l := range t.learners {
-		if l != nil && l.m.as == l && l.m.isUp() && t.e.reaches(l.m, m) {
+		if l != nil && l.m.votes && l.m.as == l && l.m.isUp() && t.e.reaches(l.m, m) {
 			n++
 		}
 	}
@@ -199,10 +201,10 @@ func (l *learner) closed(why string) {
 // look has the server look for a leader. Its clients lose their connections.
 func (m *member) look(why string) {
 	m.leave()
-	m.looksFrom = time.Now()
+	m.looksFrom = m.s.clock()
 	m.s.note(Event{Kind: Looks, Detail: why})
 	m.s.elect()
-	m.e.at(electionTime, m, m.e.elect)
+	m.e.at(m.s.realTime(electionTime), m, m.e.elect)
 }
 
 // beat does what a server does every half tick.
@@ -211,35 +213,37 @@ func (m *member) beat() {
 		m.beating = false
 		return
 	}
-	m.e.at(m.e.tick/2, nil, m.beat)
+	m.e.at(m.s.realTime(m.e.tick/2), nil, m.beat)
 	if !m.isUp() {
 		return
 	}
-	switch now, patience := time.Now(), time.Duration(m.e.syncLimit)*m.e.tick; {
+	switch now, patience := m.s.clock(), time.Duration(m.e.syncLimit)*m.e.tick; {
 	case m.isLooking():
-		if !m.s.readOnly && now.Sub(m.looksFrom) >= 2*m.e.tick {
+		if !m.s.readOnly && now-m.looksFrom >= 2*m.e.tick {
 			m.s.readOnly = true
 		}
 		m.e.elect()
 	case m.isLeading():
 		m.as.term.beat(now, patience)
-	case now.Sub(m.heard) > patience:
+	case now-m.heard > patience:
 		m.look("it has not heard its leader for syncLimit ticks")
 	}
 }
 
 // beat has a leader ask its learners for the sessions that they have heard, and give up without a majority.
-func (t *term) beat(now time.Time, patience time.Duration) {
+func (t *term) beat(now, patience time.Duration) {
 	present := 0
 	for _, l := range t.learners {
 		switch {
 		case l == nil:
 		case l.m == t.leader:
 			present++
-		case now.Sub(l.heard) > patience:
+		case now-l.heard > patience:
 			t.drop(l, "the leader has not heard it for syncLimit ticks")
 		default:
-			present++
+			if l.m.votes {
+				present++
+			}
 			t.tell(l, func() {
 				touched := maps.Clone(l.m.touched)
 				clear(l.m.touched)
@@ -270,7 +274,7 @@ func (t *term) touch(sessions map[int64]time.Duration) {
 func (t *term) tell(l *learner, do func()) {
 	t.e.send(t.leader, l.m, func() {
 		if l.m.as == l {
-			l.m.heard = time.Now()
+			l.m.heard = l.m.s.clock()
 			do()
 		}
 	})
@@ -281,7 +285,7 @@ func (l *learner) toLeader(do func()) {
 	t := l.term
 	t.e.send(l.m, t.leader, func() {
 		if !t.isOver && t.learners[l.m.id-1] == l {
-			l.heard = time.Now()
+			l.heard = t.leader.s.clock()
 			do()
 		}
 	})
@@ -291,7 +295,7 @@ func (l *learner) toLeader(do func()) {
 func (e *Ensemble) elect() {
 	var looking []*member
 	for _, m := range e.members {
-		if !m.isLooking() || !m.isUp() || time.Since(m.looksFrom) < electionTime {
+		if !m.isLooking() || !m.isUp() || m.s.clock()-m.looksFrom < electionTime {
 			continue
 		}
 		if t := e.term(); t != nil && e.reaches(m, t.leader) && t.followers(m) >= e.quorum() {
@@ -302,9 +306,15 @@ func (e *Ensemble) elect() {
 	}
 	slices.SortFunc(looking, func(a, b *member) int { return compareVotes(b, a) })
 	for i, m := range looking {
-		voters := slices.DeleteFunc(slices.Clone(looking[i:]), func(other *member) bool { return !e.reaches(m, other) })
-		if len(voters) >= e.quorum() {
-			e.lead(m, voters)
+		near := slices.DeleteFunc(slices.Clone(looking[i:]), func(other *member) bool { return !e.reaches(m, other) })
+		votes := 0
+		for _, other := range near {
+			if other.votes {
+				votes++
+			}
+		}
+		if m.votes && votes >= e.quorum() {
+			e.lead(m, near)
 			return
 		}
 	}
@@ -318,9 +328,14 @@ func (m *member) logged() int64 {
 	return m.s.tree.zxid
 }
 
-// compareVotes orders servers as candidates. A zxid begins with its epoch.
+// compareVotes orders servers as candidates. A zxid begins with its epoch. Observers are none.
 func compareVotes(a, b *member) int {
 	switch {
+	case a.votes != b.votes:
+		if a.votes {
+			return 1
+		}
+		return -1
 	case a.logged() != b.logged():
 		return cmp.Compare(a.logged(), b.logged())
 	case a.preferred != b.preferred:
@@ -332,10 +347,10 @@ func compareVotes(a, b *member) int {
 	return a.id - b.id
 }
 
-// lead makes m the leader of voters. What it has logged counts as committed.
-func (e *Ensemble) lead(m *member, voters []*member) {
-	for _, v := range voters {
-		v.preferred = false
+// lead makes m the leader of servers, and of itself. What it has logged counts as committed.
+func (e *Ensemble) lead(m *member, servers []*member) {
+	for _, other := range servers {
+		other.preferred = false
 	}
 	for _, en := range m.tail {
 		m.apply(en)
@@ -350,9 +365,9 @@ func (e *Ensemble) lead(m *member, voters []*member) {
 		ss.ending = false
 		m.s.touch(ss)
 	}
-	for _, v := range voters {
-		if v != m {
-			t.join(v)
+	for _, other := range servers {
+		if other != m {
+			t.join(other)
 		}
 	}
 }
@@ -378,8 +393,8 @@ func (m *member) enter(t *term, kind EventKind) {
 		m.s.elect()
 	}
 	maps.DeleteFunc(m.s.sessions, func(_ int64, ss *session) bool { return ss.local })
-	m.as = &learner{term: t, m: m, heard: time.Now(), acked: t.zxid}
-	m.heard = time.Now()
+	m.as = &learner{term: t, m: m, heard: t.leader.s.clock(), acked: t.zxid}
+	m.heard = m.s.clock()
 	t.learners[m.id-1] = m.as
 	m.s.note(Event{Kind: kind, Detail: "epoch " + strconv.FormatInt(t.zxid>>32, 10)})
 }

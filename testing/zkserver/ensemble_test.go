@@ -3,6 +3,7 @@
 package zkserver_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -21,7 +22,7 @@ func inBubble(t *testing.T, test func(t *testing.T, e *zkserver.Ensemble), opts 
 		require.NoError(t, err)
 		defer func() { require.NoError(t, e.Close()) }()
 		require.Same(t, e.Server(2), e.Leader())
-		require.Equal(t, e.Servers()[:2], e.Followers())
+		require.Equal(t, slices.Delete(e.Servers(), 2, 3), e.Followers())
 		test(t, e)
 	})
 }
@@ -413,12 +414,16 @@ func TestEnsembleOptions(t *testing.T) {
 		"leave WithAddr":    func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(3, zkserver.WithAddr("127.0.0.1:1")) },
 		"is for one server": func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(3, zkserver.WithKeeper()) },
 		"at least 1 expect": func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(3, zkserver.WithSyncLimit(0)) },
+		"0 to 3 expected":   func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(3, zkserver.WithObservers(4)) },
 	} {
 		_, err := try()
 		require.ErrorContains(t, err, want)
 	}
+	_, err := zkserver.Start(zkserver.WithObservers(1))
+	require.ErrorContains(t, err, "NewEnsemble expected")
 	e, err := zkserver.NewEnsemble(5)
 	require.NoError(t, err)
+	require.ErrorContains(t, e.ClockRate(e.Server(0), 0), "0.1 to 10 expected")
 	require.Len(t, strings.Split(e.ConnectString(), ","), 5)
 	c := rawTo(t, e.Server(4), connection{})
 	c.must(t, opCreate, createBody("/a", "", 0))
@@ -597,5 +602,75 @@ func TestEnsembleZnodesAreThoseOfTheNewestServer(t *testing.T) {
 			require.NoError(t, s.Stop())
 		}
 		require.Empty(t, e.Znodes("/a"), "no server leads")
+	})
+}
+
+// TestEnsembleObserverHasNoVote: an observer serves clients as a follower does, and counts for no majority.
+func TestEnsembleObserverHasNoVote(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		observer := e.Server(3)
+		word, err := observer.FourLetterWord(t.Context(), "srvr")
+		require.NoError(t, err)
+		require.Contains(t, word, "Mode: observer")
+		require.ErrorContains(t, e.ChangeLeader(observer), "it is an observer")
+		c := connect(t, observer, connection{})
+		c.must(t, opCreate, createBody("/a", "", 0))
+		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
+
+		heal := []func(){e.CutOneWay(e.Server(2), e.Server(0)), e.CutOneWay(e.Server(2), e.Server(1))}
+		_, err = c.send(opCreate, createBody("/b", "", 0)) // the leader and the observer have it, of four servers
+		require.NoError(t, err)
+		synctest.Wait()
+		require.Empty(t, e.Znodes("/b"), "no majority has it")
+		c.hungUp(t)
+		time.Sleep(2 * time.Second)
+		require.Same(t, e.Server(1), e.Leader())
+		for _, heal := range heal {
+			heal()
+		}
+		leader, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.Same(t, e.Server(1), leader)
+		require.False(t, exists(t, connect(t, observer, connection{}), "/b"))
+
+		require.NoError(t, leader.Stop())
+		require.NoError(t, e.Server(0).Stop())
+		last := len(e.Log())
+		time.Sleep(5 * time.Second)
+		leads := func(e zkserver.Event) bool { return e.Kind == zkserver.Leads }
+		require.False(t, slices.ContainsFunc(e.Log()[last:], leads), "one of three servers with a vote is left")
+	}, zkserver.WithObservers(1))
+}
+
+// TestEnsembleClockRate: a server counts by its own clock, and the leader's is that of sessions and transactions.
+func TestEnsembleClockRate(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		mtime := func() time.Time {
+			reply := connect(t, e.Server(0), connection{}).must(t, opSetData, body{}.str("/").str("").int(-1))
+			return time.UnixMilli(reply.fields.stat().mtime)
+		}
+		lasts := func() time.Duration {
+			time.Sleep(time.Second) // the tick that is under way is an old one
+			began := time.Now()
+			connect(t, e.Server(0), connection{timeoutMs: 4000}).hungUp(t)
+			return time.Since(began)
+		}
+		require.InDelta(t, 4.25, lasts().Seconds(), 0.26, "the timeout, and up to a tick")
+		require.WithinDuration(t, time.Now(), mtime(), time.Millisecond)
+
+		require.NoError(t, e.ClockRate(e.Leader(), 2))
+		require.InDelta(t, 2.125, lasts().Seconds(), 0.15)
+		require.NoError(t, e.ClockRate(e.Leader(), 0.5))
+		require.InDelta(t, 8.5, lasts().Seconds(), 0.6)
+		require.NoError(t, e.ClockRate(e.Leader(), 1))
+		require.WithinDuration(t, time.Now().Add(-2*time.Second), mtime(), 1500*time.Millisecond, "it stays behind")
+
+		follower := e.Server(0)
+		require.NoError(t, e.ClockRate(follower, 4))
+		c := connect(t, follower, connection{})
+		e.CutOneWay(e.Leader(), follower)
+		began := time.Now()
+		c.hungUp(t)
+		require.InDelta(t, 0.375, time.Since(began).Seconds(), 0.126, "two ticks of its own, at a beat")
 	})
 }

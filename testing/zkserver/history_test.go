@@ -111,7 +111,7 @@ func (h *history) String() string {
 	return b.String()
 }
 
-// cluster is three servers, in this process or in others.
+// cluster is three servers and an observer, in this process or in others.
 type cluster interface {
 	dial(ctx context.Context, server int) (net.Conn, error)
 
@@ -124,6 +124,9 @@ type cluster interface {
 	// settle waits until all servers follow one leader.
 	settle(ctx context.Context) error
 }
+
+// servers is how many there are in a history. The last one is an observer.
+const servers = 4
 
 // trouble is a fault at a server.
 type trouble struct {
@@ -160,11 +163,11 @@ func playHistory(ctx context.Context, c cluster, seed uint64) (*history, error) 
 	var faults []trouble
 	for range random.IntN(3) {
 		faults = append(faults, trouble{
-			kind: random.IntN(troubles), server: random.IntN(3),
+			kind: random.IntN(troubles), server: random.IntN(servers),
 			at: time.Duration(random.IntN(1500)) * time.Millisecond, lasts: time.Duration(200+random.IntN(2500)) * time.Millisecond,
 		})
 	}
-	if slow := random.IntN(6); slow < 3 {
+	if slow := random.IntN(2 * servers); slow < servers {
 		c.slow(slow, 60*time.Millisecond)
 		defer c.slow(slow, 0)
 	}
@@ -318,7 +321,7 @@ func (p *player) attach(ctx context.Context) error {
 		if tries > 0 {
 			time.Sleep(time.Duration(50+p.random.IntN(200)) * time.Millisecond)
 		}
-		p.try(ctx, p.random.IntN(3))
+		p.try(ctx, p.random.IntN(servers))
 	}
 	return nil
 }

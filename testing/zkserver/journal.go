@@ -132,7 +132,7 @@ func (j *journal) forget() {
 func (s *Server) note(e Event) {
 	j := s.journal
 	j.last++
-	e.Seq, e.At = j.last, s.clock()
+	e.Seq, e.At = j.last, time.Since(s.created)
 	if s.member != nil {
 		e.Server = s.member.id
 	}

@@ -38,6 +38,7 @@ type config struct {
 	listen         bool
 	tick           time.Duration
 	syncLimit      int           // ticks that servers of an ensemble wait for each other
+	observers      int           // of an ensemble
 	minTimeout     time.Duration // 0: 2 ticks
 	maxTimeout     time.Duration // 0: 20 ticks
 	containerCheck time.Duration
@@ -113,6 +114,18 @@ func WithTick(d time.Duration) Option {
 // syncLimit does. A server that is cut off goes on answering for that long. Defaults to 2. At least 1.
 func WithSyncLimit(ticks int) Option {
 	return option(ticks >= 1, func(c *config) { c.syncLimit = ticks }, "sync limit of %d ticks: at least 1 expected", ticks)
+}
+
+// WithObservers adds observers to an [Ensemble], at most 3. They follow the leader, serve reads and pass writes on to the leader
+// as followers do. They have no vote: they count for no majority and are never elected.
+func WithObservers(n int) Option {
+	return optionFunc(func(c *config) error {
+		if n < 0 || n > 3 {
+			return fmt.Errorf("zkserver: %d observers: 0 to 3 expected", n)
+		}
+		c.observers = n
+		return nil
+	})
 }
 
 // WithSessionTimeouts sets the bounds that requested session timeouts are moved into, as minSessionTimeout and

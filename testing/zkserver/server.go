@@ -21,8 +21,9 @@ var ErrClosed = errors.New("zkserver: server closed")
 type Server struct {
 	cfg     config
 	log     *slog.Logger
-	created time.Time // origin of clock
-	gate    gate      // shut while the server is paused
+	created time.Time              // origin of clock
+	timing  atomic.Pointer[timing] // of the clock; nil for the one of time.Now
+	gate    gate                   // shut while the server is paused
 	hooks   hooks
 
 	throttled atomic.Bool // there are throttles; changed with mu held
@@ -68,6 +69,9 @@ func Start(opts ...Option) (*Server, error) {
 	cfg, err := newConfig(opts)
 	if err != nil {
 		return nil, err
+	}
+	if cfg.observers > 0 {
+		return nil, fmt.Errorf("zkserver: %d observers of a server that stands alone: NewEnsemble expected", cfg.observers)
 	}
 	s := newServer(cfg, 1)
 	s.mu, s.journal = new(sync.Mutex), new(journal)
@@ -126,7 +130,7 @@ func (s *Server) beginRun() error {
 // keepTime expires sessions at every tick and sweeps containers.
 func (s *Server) keepTime(r *run) {
 	due := s.nextTick()
-	expiry := time.NewTimer(due - s.clock())
+	expiry := time.NewTimer(s.realTime(due - s.clock()))
 	defer expiry.Stop()
 	containers := time.NewTicker(s.cfg.containerCheck)
 	defer containers.Stop()
@@ -135,7 +139,7 @@ func (s *Server) keepTime(r *run) {
 		case <-expiry.C:
 			s.expireSessions(due)
 			due = s.nextTick()
-			expiry.Reset(due - s.clock())
+			expiry.Reset(s.realTime(due - s.clock()))
 		case <-containers.C:
 			s.sweep()
 		case <-r.stop:

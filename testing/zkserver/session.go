@@ -24,9 +24,35 @@ type session struct {
 	ending   bool          // the leader of an ensemble has proposed its end
 }
 
-// clock is the time since the server was created. It is monotonic, and a fake one under testing/synctest.
+// timing is how a server's clock runs, from a time on.
+type timing struct {
+	rate float64
+	from time.Time
+	at   time.Duration // what the clock said then
+}
+
+// clock is the time since the server was created. It is monotonic, and a fake one under testing/synctest. In an ensemble it may
+// be fast or slow.
 func (s *Server) clock() time.Duration {
-	return time.Since(s.created)
+	p := s.timing.Load()
+	if p == nil {
+		return time.Since(s.created)
+	}
+	return p.at + time.Duration(float64(time.Since(p.from))*p.rate)
+}
+
+// wallClock is what the server takes for the time.
+func (s *Server) wallClock() time.Time {
+	return time.Now().Add(s.clock() - time.Since(s.created))
+}
+
+// realTime is how long it takes until d has passed on the server's clock.
+func (s *Server) realTime(d time.Duration) time.Duration {
+	p := s.timing.Load()
+	if p == nil {
+		return d
+	}
+	return time.Duration(float64(d)/p.rate) + 1 // not before
 }
 
 // touch gives a session its full timeout again. Expiry times are rounded up to the next tick, as in ZooKeeper's

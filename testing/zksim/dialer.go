@@ -38,7 +38,7 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	case <-time.After(time.Until(at)):
 	case <-ctx.Done():
 	}
-	c, err := d.w.Servers.Server(n%servers).Dial(ctx, network, addr)
+	c, err := d.w.Servers.Server(n%len(d.w.Servers.Servers())).Dial(ctx, network, addr)
 	if err != nil {
 		d.end()
 		return nil, err

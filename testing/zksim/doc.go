@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package zksim plays programs of several clients against three ZooKeeper servers in the process, with faults of servers and
-// networks, on fake time. A history of a minute takes some ten milliseconds. A seed decides what clients do, and which faults
-// happen when.
+// Package zksim plays programs of several clients against three ZooKeeper servers in the process, and sometimes an observer, with
+// faults of servers and networks, on fake time. A history of a minute takes some ten milliseconds. A seed decides what clients do,
+// and which faults happen when.
 //
 // A [Program] says what one client does at each of its actions. It tells the [World] what it holds, and what it finds wrong:
 //

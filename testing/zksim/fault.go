@@ -26,6 +26,8 @@ const (
 	LagCount     Fault = "lag by transactions"
 	SlowLinks    Fault = "slow links between servers"
 	ChangeLeader Fault = "change the leader"
+	ClockRate    Fault = "a server's clock is slow or fast by up to a hundredth" // for which recipes allow
+	WrongClock   Fault = "a server's clock has half or double the rate"          // for which they do not
 	LoseUnsynced Fault = "stop a server while it catches up"
 	Restore      Fault = "restore a backup" // made as the fault begins
 )
@@ -42,7 +44,7 @@ const (
 
 // Usual are the faults against which recipes keep all of their promises.
 var Usual = []Fault{
-	StopServer, StopLeader, StopAll, PauseServer, Isolate, IsolateOld, CutOneWay, LagTime, LagCount, SlowLinks, ChangeLeader,
+	StopServer, StopLeader, StopAll, PauseServer, Isolate, IsolateOld, CutOneWay, LagTime, LagCount, SlowLinks, ChangeLeader, ClockRate,
 	CutClient, SilentClient, LoseReplies, LoseRequests, SlowRequests,
 }
 
@@ -66,6 +68,7 @@ func drawFault(random *rand.Rand, p Program) planned {
 // begin has a fault begin, and returns what ends it.
 func (w *World) begin(f planned) (end func()) {
 	e := w.Servers
+	servers := len(e.Servers())
 	s, other := e.Server(f.a%servers), e.Server((f.a+1+f.b%(servers-1))%servers)
 	nothing := func() {}
 	switch f.kind {
@@ -114,8 +117,10 @@ func (w *World) begin(f planned) (end func()) {
 		w.delay(d)
 		return func() { w.delay(0) }
 	case ChangeLeader:
-		_ = e.ChangeLeader(s) // fails if it leads already, or is away
+		_ = e.ChangeLeader(s) // fails if it leads already, is away, or is an observer
 		return nothing
+	case ClockRate, WrongClock:
+		return w.clock(s, f)
 	case Restore:
 		backup := s.Backup()
 		return func() { w.must(e.Restore(backup)) }
@@ -171,7 +176,7 @@ func (w *World) beginAtClient(f planned) (end func()) {
 	case SlowRequests:
 		return each(1, zkserver.Delay(time.Duration(f.b)*20*time.Millisecond))
 	case KillSession:
-		w.Servers.Server(f.b % servers).KillSession(session)
+		w.Servers.Server(f.b % voters).KillSession(session)
 	default:
 		panic("zksim: fault " + string(f.kind) + ": one of the constants of this package expected")
 	}
@@ -188,6 +193,16 @@ func (w *World) stop(servers ...*zkserver.Server) (start func()) {
 			w.must(s.Restart())
 		}
 	}
+}
+
+// clock has a server's clock run at another rate, and returns what ends this.
+func (w *World) clock(s *zkserver.Server, f planned) (end func()) {
+	rate := 0.99 + 0.02*float64(f.b)/59
+	if f.kind == WrongClock {
+		rate = []float64{0.5, 2}[f.b%2]
+	}
+	w.must(w.Servers.ClockRate(s, rate))
+	return func() { w.must(w.Servers.ClockRate(s, 1)) }
 }
 
 func (w *World) delay(d time.Duration) {

@@ -40,9 +40,10 @@ type History struct {
 
 // plan is a history as a seed draws it. Its parts may be left out one by one.
 type plan struct {
-	seed    uint64
-	faults  []planned
-	clients []client
+	seed      uint64
+	observers int
+	faults    []planned
+	clients   []client
 }
 
 // client is what a client does.
@@ -72,11 +73,14 @@ func draw(seed uint64, p Program) plan {
 	}
 	slices.SortFunc(drawn.faults, func(a, b planned) int { return int(a.at - b.at) })
 	for i := range p.Clients {
-		c := client{index: i, server: random.IntN(servers), stays: random.IntN(2) == 0}
+		c := client{index: i, server: random.IntN(voters), stays: random.IntN(2) == 0}
 		for range p.Actions {
 			c.actions = append(c.actions, action{pause: time.Duration(random.Int64N(int64(4 * time.Second))), seed: random.Uint64()})
 		}
 		drawn.clients = append(drawn.clients, c)
+	}
+	if random.IntN(4) == 0 {
+		drawn.observers = 1
 	}
 	return drawn
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// servers is how many servers there are, tick and syncLimit their timing.
+// voters is how many servers there are beside observers, tick and syncLimit their timing.
 const (
-	servers   = 3
+	voters    = 3
 	tick      = 500 * time.Millisecond
 	syncLimit = 4
 )
@@ -137,7 +137,7 @@ func play(t *testing.T, drawn plan, p Program) *History {
 	t.Helper()
 	h := new(History)
 	synctest.Test(t, func(t *testing.T) {
-		ensemble, err := zkserver.NewEnsemble(servers, zkserver.WithoutListener(), zkserver.WithTick(tick),
+		ensemble, err := zkserver.NewEnsemble(voters, zkserver.WithObservers(drawn.observers), zkserver.WithoutListener(), zkserver.WithTick(tick),
 			zkserver.WithSyncLimit(syncLimit), zkserver.WithSessionTimeouts(0, time.Minute),
 			zkserver.WithContainerCheckInterval(2*time.Second)) // so that folders go, and are made again
 		if err != nil {

@@ -119,3 +119,15 @@ func TestSessionBelowItsBound(t *testing.T) {
 	safe.Faults = unsafe.Faults
 	zksim.Check(t, 0, 15, safe)
 }
+
+// TestWrongClocks: a server whose clock is wrong by more than a hundredth lets two clients hold a lock.
+func TestWrongClocks(t *testing.T) {
+	p := mutexes(framework.WithSessionTimeout(4 * time.Second))
+	p.Faults = []zksim.Fault{zksim.WrongClock, zksim.WrongClock, zksim.WrongClock, zksim.SilentClient}
+	seed := uint64(0)
+	for ; !strings.Contains(strings.Join(zksim.Run(t, seed, p).Findings, "\n"), "both hold /lock"); seed++ {
+		require.Less(t, seed, uint64(100))
+	}
+	p.Faults = []zksim.Fault{zksim.ClockRate, zksim.ClockRate, zksim.ClockRate, zksim.SilentClient}
+	zksim.Check(t, 0, int(seed)+1, p)
+}
