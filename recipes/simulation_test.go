@@ -63,6 +63,70 @@ func holding(w *zksim.World, c *zksim.Client, hold zksim.Hold, lock locks.InterP
 	}
 }
 
+// overRestores is about a lock for which several goroutines of each client wait, while restores bring back what there was before.
+func overRestores() zksim.Program {
+	acquire := func(ctx context.Context, w *zksim.World, c *zksim.Client, mutex *locks.InterProcessMutex, random *rand.Rand) {
+		// A backup may have locks whose turns have ended. Their clients cannot tell if one leader was elected since it was made.
+		waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
+		defer cancel()
+		lease, err := mutex.Acquire(waiting)
+		if err != nil {
+			w.Logf("client %d: %v", c.Index, err)
+			return
+		}
+		isFirst(w, c, lease)
+		if random.IntN(4) == 0 {
+			select { // by then a holder before it knows that a restore has taken its znode
+			case <-time.After(8 * time.Second):
+			case <-lease.Done():
+			}
+			leave := w.Enter(zksim.Hold{Key: "/lock", Client: c.Index, Exclusive: true, IsOver: func() bool { return lease.Err() != nil }})
+			time.Sleep(upTo(random, time.Second))
+			leave()
+		}
+		if err := lease.Release(ctx); err != nil {
+			w.Logf("client %d: %v", c.Index, err)
+		}
+	}
+	return zksim.Program{
+		Options: shortSessions,
+		Faults: append(slices.Repeat([]zksim.Fault{zksim.Restore, zksim.ChangeLeader}, 3),
+			zksim.StopLeader, zksim.LoseReplies, zksim.CutClient, zksim.LagTime),
+		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
+			mutex, err := locks.NewInterProcessMutex(c.Framework, "/lock")
+			return func(ctx context.Context, random *rand.Rand) {
+				var all sync.WaitGroup
+				for range 1 + random.IntN(4) {
+					mine := rand.New(rand.NewPCG(random.Uint64(), 0))
+					all.Go(func() {
+						time.Sleep(upTo(mine, 3*time.Second))
+						acquire(ctx, w, c, mutex, mine)
+					})
+				}
+				all.Wait()
+			}, err
+		},
+	}
+}
+
+// isFirst finds that a lock was given to a client although the servers have a contender before it.
+func isFirst(w *zksim.World, c *zksim.Client, lease *locks.Lease) {
+	number := func(path string) string { return path[len(path)-10:] }
+	mine, there, before := c.Session().ID(), false, ""
+	for _, z := range w.Servers.Znodes("/lock") {
+		switch {
+		case z.Path == lease.Path():
+			there = true
+		case z.Owner != 0 && z.Owner != mine && number(z.Path) < number(lease.Path()):
+			before = z.Path
+		}
+	}
+	time.Sleep(100 * time.Millisecond)
+	if there && before != "" && lease.Err() == nil { // no restore has come in between
+		w.Findf("client %d has the lock by %s, and the servers have %s", c.Index, lease.Path(), before)
+	}
+}
+
 // downgrade has an actor write, and then read in the place of the writer.
 func downgrade(w *zksim.World, c *zksim.Client, lock *locks.InterProcessReadWriteLock) act {
 	return func(ctx context.Context, random *rand.Rand) {
@@ -138,34 +202,7 @@ var simulations = map[string]zksim.Program{
 			}, nil
 		},
 	},
-	"mutex over restores": {
-		Options: shortSessions,
-		Actions: 4,
-		Faults:  []zksim.Fault{zksim.Restore, zksim.Restore, zksim.ChangeLeader, zksim.StopLeader, zksim.LoseReplies, zksim.CutClient, zksim.LagTime},
-		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			mutex, err := locks.NewInterProcessMutex(c.Framework, "/lock")
-			return func(ctx context.Context, random *rand.Rand) {
-				// A backup may have locks whose turns have ended. Their clients cannot tell if one leader was elected since it was made.
-				waiting, cancel := context.WithTimeout(ctx, 20*time.Second)
-				defer cancel()
-				lease, err := mutex.Acquire(waiting)
-				if err != nil {
-					w.Logf("client %d: %v", c.Index, err)
-					return
-				}
-				select { // by then a holder before it knows that a restore has taken its znode
-				case <-time.After(8 * time.Second):
-				case <-lease.Done():
-				}
-				leave := w.Enter(zksim.Hold{Key: "/lock", Client: c.Index, Exclusive: true, IsOver: func() bool { return lease.Err() != nil }})
-				time.Sleep(upTo(random, time.Second))
-				leave()
-				if err := lease.Release(ctx); err != nil {
-					w.Logf("client %d: %v", c.Index, err)
-				}
-			}, err
-		},
-	},
+	"mutex over restores": overRestores(),
 	"semaphore": {
 		Clients: 4,
 		Options: shortSessions,
@@ -230,20 +267,25 @@ func onceOnly() zksim.Program {
 	}
 }
 
-// doubleBarrier is about rounds. No member passes an opening that no member of its round has seen, or leaves before all of its
-// round have. All members come again and again, so each gets on when faults are over.
+// doubleBarrier is about rounds, for which one member less is enough than there are clients. No member passes an opening that no
+// member of its round has seen, or leaves before all of its round have, and none closes the barrier before. In some rounds all members
+// die after they have entered. All come again and again, so each gets on when faults are over.
 func doubleBarrier() zksim.Program {
 	return zksim.Program{
+		Clients: 4,
 		Actions: 1,
-		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession, zksim.StopAll, zksim.SlowRequests}, 6), zksim.Usual...),
+		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession, zksim.LagTime, zksim.SlowRequests, zksim.LoseReplies}, 8), zksim.Usual...),
 		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			barrier, err := barriers.NewDistributedDoubleBarrier(c.Framework, "/barrier", w.Size())
+			come := func() (*barriers.DistributedDoubleBarrier, error) {
+				return barriers.NewDistributedDoubleBarrier(c.Framework, "/barrier", max(1, w.Size()-1))
+			}
+			barrier, err := come()
 			return func(ctx context.Context, random *rand.Rand) {
-				ctx, cancel := context.WithTimeout(ctx, 80*time.Second)
+				ctx, cancel := context.WithTimeout(ctx, 60*time.Second)
 				defer cancel()
 				for ctx.Err() == nil {
-					time.Sleep(upTo(random, time.Second))
+					time.Sleep(upTo(random, 500*time.Millisecond))
 					stale := orphan(w)
 					if getsOn(ctx, w, c, "Enter", barrier.Enter) != nil {
 						continue
@@ -253,7 +295,13 @@ func doubleBarrier() zksim.Program {
 						w.Findf("client %d has passed by %#x, which was without members when it came", c.Index, now)
 					}
 					round := members(w, now)
-					time.Sleep(upTo(random, 200*time.Millisecond))
+					time.Sleep(upTo(random, 500*time.Millisecond))
+					isOpenFor(w, c, now)
+					if now%4 == 0 { // all of this round die
+						die(ctx, w, c)
+						barrier, _ = come() // as at first
+						continue
+					}
 					if getsOn(ctx, w, c, "Leave", barrier.Leave) != nil {
 						continue
 					}
@@ -265,6 +313,33 @@ func doubleBarrier() zksim.Program {
 				}
 			}, err
 		},
+	}
+}
+
+// isOpenFor finds that a round of the double barrier was closed before a client of it has left.
+func isOpenFor(w *zksim.World, c *zksim.Client, opened int64) {
+	mine, now := c.Session().ID(), int64(0)
+	isMine := func(z zkserver.Znode) bool { return z.Owner == mine && z.Czxid < opened }
+	znodes := w.Servers.Znodes("/barrier")
+	for _, z := range znodes {
+		if z.Path == "/barrier/ready" {
+			now = z.Czxid
+		}
+	}
+	if slices.ContainsFunc(znodes, isMine) && now != opened {
+		w.Findf("client %d is in the round of %#x, and the barrier was closed, and opened by %#x", c.Index, opened, now)
+	}
+}
+
+// die ends the session of a client, as if its process had ended.
+func die(ctx context.Context, w *zksim.World, c *zksim.Client) {
+	session := c.Session().ID()
+	isThere := func(z zkserver.Znode) bool { return z.Owner == session }
+	for ctx.Err() == nil {
+		if leader := w.Servers.Leader(); leader != nil && !leader.KillSession(session) && !slices.ContainsFunc(w.Servers.Znodes("/"), isThere) {
+			return
+		}
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
