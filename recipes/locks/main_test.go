@@ -21,7 +21,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(workerEnv) != "" {
 		os.Exit(runWorker())
 	}
-	seeds.Rapid(200)
+	seeds.Rapid(100)
 	zktest.Main(m)
 }
 

@@ -222,7 +222,7 @@ func sharedLeases(c *framework.Framework) *locks.SharedLeases {
 // is an order of it that a lock of that kind can have gone through, all who wait get
 // through, and nothing is left.
 //
-// Two hundred programs for each recipe, the same ones in each run; CURATOR_CHECKS=100000
+// A hundred programs for each recipe, the same ones in each run; CURATOR_CHECKS=100000
 // makes it more, and CURATOR_SEED=random others. One that fails is printed as rapid has
 // shrunk it, step by step, with what its owners saw, and as a row for [keptPrograms].
 func TestModels(t *testing.T) {

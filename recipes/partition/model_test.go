@@ -34,7 +34,7 @@ import (
 // drained has nothing. When a zone is lost, standbys of other zones get its partitions first. Znodes among the members that are no
 // members change nothing. Nothing is left.
 func TestModel(t *testing.T) {
-	programs, rounds := 16, 3
+	programs, rounds := 8, 3
 	if testing.Short() {
 		programs = 6
 	}

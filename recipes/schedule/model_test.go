@@ -25,7 +25,7 @@ import (
 // oracle knows every tick. No tick is recorded twice, runs before its time, or out of order. When the trouble is
 // over, no tick is lost. Each call of a job has a token and a number of the attempt that rise.
 func TestModel(t *testing.T) {
-	programs := 8
+	programs := 4
 	if testing.Short() {
 		programs = 2
 	}

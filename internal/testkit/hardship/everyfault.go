@@ -13,21 +13,27 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testkit/seeds"
 )
 
 const (
 	forACall   = 2 * time.Minute // no call takes longer, whatever becomes of its requests
 	forTheRest = time.Second     // afterwards, for what goes on in the background
+
+	fewRequests = 3 // with which a call has every fate at each of them
+
+	there = "/there" // a folder that is there before the first call
 )
 
-// EveryFault makes each call with every fate of every request that it makes, and returns how
+// EveryFault makes each call with the fates of every request that it makes, and returns how
 // many times it did. Each time the call ends as it is documented to, [Stage.Returned] and
 // [Stage.End] agree with the outcome, and neither znode nor watch nor session nor goroutine
 // is left. The number of requests is part of the row: a call that makes others is noticed.
 //
+// A call of few requests has every fate at each of them. At a request of any other call, half of the
+// fates are tried, and at its next request the other half. A long run tries all.
+//
 // All this is done under each policy of the caller, StandardErrorPolicy if none is given. Under
-// any policy but the first, a run that is not long takes one of three fates, another for each request.
+// any policy but the first, a run that is not long tries a third of that.
 func EveryFault(t *testing.T, calls []Call, policies ...framework.ErrorPolicy) (cells int) {
 	t.Helper()
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // nothing in a bubble waits for another processor
@@ -37,12 +43,15 @@ func EveryFault(t *testing.T, calls []Call, policies ...framework.ErrorPolicy) (
 	for _, call := range calls {
 		t.Run(call.Name, func(t *testing.T) {
 			for i, policy := range policies {
-				fates := func(int) []Fate { return Fates }
-				if i > 0 && !seeds.Long() {
-					fates = oneOfThree
+				of := 1
+				if call.Requests > fewRequests {
+					of = 2
+				}
+				if i > 0 {
+					of *= 3
 				}
 				t.Run(policy.String(), func(t *testing.T) {
-					onStage(t, call, under(policy), func(s *stage) { cells += s.sufferAll(fates) })
+					onStage(t, call, under(policy), func(s *stage) { cells += s.sufferEach(of) })
 				})
 			}
 		})
@@ -56,25 +65,21 @@ func under(policy framework.ErrorPolicy) func(framework.Dialer) []framework.Opti
 	}
 }
 
-// oneOfThree returns every third fate for the k-th request, each in its turn.
-func oneOfThree(k int) (fates []Fate) {
-	for i := k % 3; i < len(Fates); i += 3 {
-		fates = append(fates, Fates[i])
-	}
-	return fates
-}
-
-// sufferAll gives each request of the call its fates, and returns how many there were. The
+// sufferEach gives each request of the call one of so many fates, and returns how many it gave. The
 // calls come one after the other: a client that got over one fault must get over the next.
-func (s *stage) sufferAll(fates func(k int) []Fate) (cells int) {
+func (s *stage) sufferEach(of int) (cells int) {
+	_, err := s.Theirs.Create(context.Background(), there, nil)
+	require.NoError(s.T, err, s.Name)
 	certain := s.call.Requests - s.call.Spares
 	n := s.suffer(0, NoFate)
 	require.True(s.T, certain <= n && n <= s.call.Requests,
 		"%d requests when nothing goes wrong, expected %d to %d", n, certain, s.call.Requests)
 	for k := range s.call.Requests {
-		for _, f := range fates(k) {
-			require.GreaterOrEqual(s.T, s.suffer(k+1, f), min(k+1, certain), "%s: requests", s.Name)
-			cells++
+		for n, f := range Fates {
+			if mine(s.call, k+n, of) {
+				require.GreaterOrEqual(s.T, s.suffer(k+1, f), min(k+1, certain), "%s: requests", s.Name)
+				cells++
+			}
 		}
 	}
 	return cells
@@ -84,11 +89,9 @@ func (s *stage) sufferAll(fates func(k int) []Fate) (cells int) {
 // side and are new, so the client comes to expect the next one to be missing, and needs fewer
 // requests. A contender in a folder that is there ends that.
 func (s *stage) endExpectations() {
-	for range 2 { // the first may find no folder
-		path, err := s.Ours.Create(context.Background(), "/there/node", nil, framework.CreatingParentsIfNeeded(), framework.WithProtection())
-		require.NoError(s.T, err, s.Name)
-		require.NoError(s.T, s.Ours.Delete(context.Background(), path), s.Name)
-	}
+	path, err := s.Ours.Create(context.Background(), there+"/node", nil, framework.CreatingParentsIfNeeded(), framework.WithProtection())
+	require.NoError(s.T, err, s.Name)
+	require.NoError(s.T, s.Ours.Delete(context.Background(), path), s.Name)
 }
 
 // suffer makes the call, gives its k-th request a fate, and returns how many it has made.

@@ -106,7 +106,7 @@ func shortTimeouts(t *testing.T, call Call) {
 		}
 		s.sameSession()
 	})
-	callers, times := 8, 12
+	callers, times := 8, 8
 	if testing.Short() {
 		times = 5
 	}
@@ -159,7 +159,7 @@ func (s *stage) hurry(callers, times int, timeout time.Duration) {
 	}
 }
 
-// participants is how many make a call at once. A hundred show whether the requests grow with
+// participants is how many make a call at once. Fifty show whether the requests grow with
 // the square of their number; a long run has the thousand that a busy process may have.
 func participants() int {
 	switch {
@@ -168,7 +168,7 @@ func participants() int {
 	case testing.Short():
 		return 25
 	default:
-		return 100
+		return 50
 	}
 }
 

@@ -131,10 +131,10 @@ func recovering(made func(context.Context) error) func(context.Context) error {
 // it costs what it is in itself, and nothing else. The call returns, no later than user
 // code that runs within it; the client can be closed, and then nothing is left.
 func userCode(t *testing.T, call Call) {
-	const atOnce = 4 // of so many variants one is tried, unless the run is long
+	const atOnce = 8 // of so many variants one is tried, unless the run is long
 	for p, place := range places {
 		for b, behaviour := range behaviours {
-			if !mine(call, p*len(behaviours)+p+b, atOnce) { // each call has all places, and all behaviours
+			if !mine(call, p*len(behaviours)+p+b, atOnce) { // the calls together have all places with all behaviours
 				continue
 			}
 			i := &intruder{does: behaviour.does}

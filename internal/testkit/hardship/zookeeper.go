@@ -14,17 +14,12 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 // patience bounds what takes real time, generously: a call that needs it has failed.
 const patience = 2 * time.Minute
-
-// fewRequests is how many a call may have so that each has every ending. Those of other calls take turns,
-// unless the run is long.
-const fewRequests = 8
 
 // endings are what becomes of a request of a call at the moment at which its context ends.
 var endings = []struct {
@@ -55,7 +50,7 @@ func OnZooKeeper(t *testing.T, server zktest.Backend, calls []Call) (cells int) 
 			met, most := 0, 0
 			for k := range call.Requests {
 				for n, ending := range endings {
-					if call.Requests > fewRequests && n != k%len(endings) && !seeds.Long() {
+					if call.Requests > fewRequests && !mine(call, k+n, len(endings)) {
 						continue
 					}
 					most++

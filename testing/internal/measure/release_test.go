@@ -151,7 +151,8 @@ func fromOrigin(t *testing.T, origin, home string) []string {
 	return []string{
 		"GOPROXY=file://" + strings.TrimSpace(string(cache)) + "/cache/download," + strings.TrimSpace(string(proxy)),
 		"GOMODCACHE=" + filepath.Join(home, "mod"), "GOBIN=" + filepath.Join(home, "bin"),
-		"GOPRIVATE=" + mainModule, "GOSUMDB=off", "GOFLAGS=-modcacherw", "GOWORK=off",
+		"GOPRIVATE=" + mainModule, "GOSUMDB=off", "GOWORK=off",
+		"GOFLAGS=-modcacherw -trimpath", // so that the build cache has what an earlier run compiled from another folder
 		"GIT_ALLOW_PROTOCOL=file",
 		"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=url.file://" + origin + ".insteadOf", "GIT_CONFIG_VALUE_0=https://" + mainModule,
 	}
