@@ -55,7 +55,7 @@ deps: ## name the Debian packages that the tests need and lack, and install them
 # "make test" uses the same seeds each time; "make test-long" and "make nemesis" draw
 # random ones. Their findings become cases, see internal/testkit/seeds.
 # "make test" has the small sizes. "make test-long" has all variants of each hardship, twenty trials
-# of each trouble, six minutes of a campaign instead of 25 seconds, and 20,000 watches over a slow link instead of 5,000.
+# of each trouble, six minutes of a campaign instead of 15 seconds, and 20,000 watches over a slow link instead of 5,000.
 # Each client of a test allocates 1.5 MB and ends soon, so that by default Go collects garbage for half of the time.
 test test-short: export GOGC = 400
 test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first

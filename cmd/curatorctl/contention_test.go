@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,13 +20,12 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestContentionOfAKnownLoad: what it reports is within five hundredths of what the load itself has measured, and go tool pprof reads
-// the same.
+// TestContentionOfAKnownLoad: it reports the turns, holds and waiters of a load on either server, and go tool pprof reads the same.
 func TestContentionOfAKnownLoad(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx, stop := context.WithCancel(zktest.Context(t))
-		var mu sync.Mutex
-		var turns []time.Duration
+		const hold = 80 * time.Millisecond
+		var turns atomic.Int64
 		var wg sync.WaitGroup
 		for range 3 {
 			mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report", locks.WithLabel("worker"))
@@ -33,11 +33,8 @@ func TestContentionOfAKnownLoad(t *testing.T) {
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					err := mutex.Do(ctx, func(context.Context) error {
-						from := time.Now()
-						time.Sleep(80 * time.Millisecond)
-						mu.Lock()
-						defer mu.Unlock()
-						turns = append(turns, time.Since(from))
+						time.Sleep(hold)
+						turns.Add(1)
 						return nil
 					})
 					if ctx.Err() == nil {
@@ -50,28 +47,20 @@ func TestContentionOfAKnownLoad(t *testing.T) {
 			stop()
 			wg.Wait()
 		})
-		count := func() (n int, mean float64) {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, d := range turns {
-				mean += d.Seconds() / float64(len(turns))
-			}
-			n, turns = len(turns), nil
-			return n, mean
-		}
-		time.Sleep(200 * time.Millisecond)
-		count()
 		file := filepath.Join(t.TempDir(), "profile")
 		said := curatorctl(t, server.ConnectString(), "", "contention", "/locks", "-for", "3s", "-o", "json", "-pprof", file)
-		n, mean := count()
+		n := int(turns.Load())
 		require.Zero(t, said.status, said.stderr)
 		var c inspect.Contention
 		require.NoError(t, json.Unmarshal([]byte(said.stdout), &c))
 		require.Len(t, c.Locks, 1)
 		l := c.Locks[0]
-		require.InEpsilon(t, n, l.Turns, 0.1, "%+v", c) // those before and after the command's time are among them
-		require.InEpsilon(t, mean, l.Hold.P50, 0.15, "%+v", c)
-		require.InDelta(t, 2, l.Waiters, 0.1)
+		// How right the figures are, TestTrafficOfAKnownLoad of package inspect shows on fake time.
+		require.Positive(t, l.Turns, "%+v", c)
+		require.LessOrEqual(t, l.Turns, n, "%+v", c)
+		require.GreaterOrEqual(t, l.Hold.P50, 0.95*hold.Seconds(), "%+v", c)
+		require.Positive(t, l.Waiters, "%+v", c)
+		require.LessOrEqual(t, l.Waiters, 2.1, "%+v", c)
 		require.Contains(t, l.Longest[0].Owner, "worker")
 
 		text, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-raw", file).Output()

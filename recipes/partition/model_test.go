@@ -89,7 +89,7 @@ func newModel(t *testing.T, n int, random *rand.Rand) *model {
 	if n%3 == 1 {
 		m.changeLoads()
 	}
-	if n%5 == 3 {
+	if n%2 == 1 {
 		m.most = 2
 		m.opts = append(m.opts, partition.WithMoves(m.most, 0))
 	}

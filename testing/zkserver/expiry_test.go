@@ -18,7 +18,7 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// TestSessionDeadlines touches 10,000 sessions with random timeouts at random times in random ways, and takes from the
+// TestSessionDeadlines touches 5,000 sessions with random timeouts at random times in random ways, and takes from the
 // log when each has expired: in (T, T+tick] after its client has sent what touched it last.
 func TestSessionDeadlines(t *testing.T) {
 	t.Parallel()
@@ -26,7 +26,7 @@ func TestSessionDeadlines(t *testing.T) {
 		tick   = 500 * time.Millisecond
 		cohort = 500 // sessions that live at the same time
 	)
-	sessions := 10_000
+	sessions := 5_000
 	if testing.Short() {
 		sessions = 2000
 	}

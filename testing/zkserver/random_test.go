@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	programs  = flag.Uint64("programs", 500, "random `programs` to compare with Apache ZooKeeper")
+	programs  = flag.Uint64("programs", 250, "random `programs` to compare with Apache ZooKeeper")
 	firstSeed = flag.Uint64("seed", 1, "`seed` of the first of them")
 )
 

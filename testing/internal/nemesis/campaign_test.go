@@ -15,7 +15,7 @@ import (
 )
 
 var (
-	campaignTime = flag.Duration("campaign", 25*time.Second, "how long TestCampaign has faults")
+	campaignTime = flag.Duration("campaign", 15*time.Second, "how long TestCampaign has faults")
 	campaignSeed = flag.Uint64("seed", 1, "what TestCampaign chooses them by")
 )
 

@@ -73,12 +73,13 @@ func prepareSchedule(w *worker) (func(context.Context), error) {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		length := w.upTo(replica) // before the jobs draw theirs
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		if w.last {
 			w.awaitTicks(ctx)
 		} else {
-			w.pause(w.upTo(replica))
+			w.pause(length)
 		}
 		cancel()
 		if err := <-ended; w.last && !errors.Is(err, context.Canceled) {
