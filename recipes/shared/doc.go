@@ -23,5 +23,7 @@
 // was replaced before this process could read it is skipped. The last value is never skipped.
 //
 // A conditional change, such as TrySetValue, is applied at most once. If its reply was lost
-// and the value has changed again, [framework.OutcomeUnknown] is true for its error.
+// and the value has changed again, [framework.OutcomeUnknown] is true for its error. As in
+// Curator, the server compares the version alone. If the znode is deleted, created again and
+// written as often as before, before this process has seen it, the change takes it for the old znode.
 package shared
