@@ -153,32 +153,37 @@ func TestLineTurnWithoutAList(t *testing.T) {
 }
 
 // TestLineTurnBehindOtherClientsCostsFiveRequests: the creation with a list, the watches on the two before
-// it, a list when one of them has left, and the deletion. Near its turn it does not read any node.
+// it, a list when one of them has left, and the deletion. If the last one holds for long, the waiter reads its own
+// node and that one's.
 func TestLineTurnBehindOtherClientsCostsFiveRequests(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		ours := newMutex(t, w.waiter, "/lock")
-		ahead := []*locks.InterProcessMutex{newMutex(t, w.holder, "/lock")}
-		for range 2 {
-			ahead = append(ahead, newMutex(t, zktest.Client(t, w.server), "/lock"))
-		}
-		for _, first := range []bool{true, false} {
-			cost := requestsWhile(t, w.server, w.waiter.Session().ID(), func() {
-				var queue []<-chan outcome
-				for _, mutex := range append(slices.Clone(ahead), ours) {
-					queue = append(queue, acquireLater(context.Background(), mutex))
-					synctest.Wait()
-				}
-				for _, next := range queue {
-					lease := await(t, next).lease
-					time.Sleep(time.Millisecond / 2)
-					release(t, lease)
-				}
-			})
-			if !first { // the client knows the server's version, which tells that one request can set two watches
-				require.Equal(t, 5, cost)
+	for hold, want := range map[time.Duration]int{time.Millisecond / 2: 5, 15 * time.Millisecond: 5, 50 * time.Millisecond: 7} {
+		onFakeTime(t, func(t *testing.T, w longWait) {
+			ours := newMutex(t, w.waiter, "/lock")
+			ahead := []*locks.InterProcessMutex{newMutex(t, w.holder, "/lock")}
+			for range 2 {
+				ahead = append(ahead, newMutex(t, zktest.Client(t, w.server), "/lock"))
 			}
-		}
-	})
+			for _, first := range []bool{true, false} {
+				cost := requestsWhile(t, w.server, w.waiter.Session().ID(), func() {
+					var queue []<-chan outcome
+					for _, mutex := range append(slices.Clone(ahead), ours) {
+						queue = append(queue, acquireLater(context.Background(), mutex))
+						synctest.Wait()
+					}
+					for i, next := range queue {
+						lease := await(t, next).lease
+						if i < len(ahead) {
+							time.Sleep(hold)
+						}
+						release(t, lease)
+					}
+				})
+				if !first { // the client knows the server's version, which tells that one request can set two watches
+					require.Equal(t, want, cost, "holds of %v", hold)
+				}
+			}
+		})
+	}
 }
 
 // TestLineNewcomersShareLists: a great many acquisitions of one client do not list the

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -70,9 +71,14 @@ func (a *acquisition) await(ctx context.Context, contenders, names []string) err
 //
 // If few stand before us in a long queue, we wait for all of them. Otherwise, when the only
 // name is the contender right before ours, we also wait for the contender that it waits for.
-// When that one leaves, it is time for a new list, while our predecessor works. Waiters that
-// share a predecessor, such as readers behind one writer, enter together and need no list.
+// When that one leaves, it is time for a new list, while our predecessor works. Until then our
+// turn is far, if no other acquisition of this client is in the queue. Waiters that share a
+// predecessor, such as readers behind one writer, enter together and need no list.
 func (a *acquisition) andMore(contenders, names []string) []string {
+	if a.far && len(a.awaited) == 2 && a.awaited[names[0]] != nil {
+		return slices.Collect(maps.Keys(a.awaited)) // neither has left, however long the queue is now
+	}
+	a.far = false
 	ours := slices.Index(contenders, a.name)
 	if a.shrinking == nil || ours < 1 {
 		return names
