@@ -148,18 +148,3 @@ func (v *ViolationError) WriteHTML(w io.Writer) error {
 }
 
 func byCall(a, b Op) int { return cmp.Compare(a.Call, b.Call) }
-
-func byOwner(a, b hold) int {
-	return cmp.Or(cmp.Compare(a.owner, b.owner), compareBools(a.shared, b.shared))
-}
-
-func compareBools(a, b bool) int {
-	switch {
-	case a == b:
-		return 0
-	case b:
-		return -1
-	default:
-		return 1
-	}
-}

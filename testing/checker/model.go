@@ -4,7 +4,7 @@ package checker
 
 import (
 	"fmt"
-	"slices"
+	"maps"
 )
 
 // Model is what a kind of lock allows, one operation after the other.
@@ -48,9 +48,10 @@ func ReadWrite() Model {
 		case !op.Shared:
 			return len(s.holds) == 0 && op.Token > max(s.newest, s.newestRead)
 		}
-		writer := slices.IndexFunc(s.holds, func(h hold) bool { return !h.shared })
-		if writer >= 0 {
-			return s.holds[writer].owner == op.Owner && s.holds[writer].token == op.Token
+		for writer, h := range s.holds { // one at most
+			if !writer.shared {
+				return writer.owner == op.Owner && h.token == op.Token
+			}
 		}
 		return op.Token > s.newest
 	}}
@@ -74,18 +75,22 @@ func Semaphore(permits int) Model {
 
 // state is a lock between two operations. It is never changed, only replaced.
 type state struct {
-	holds      []hold // by owner, shared ones last
+	holds      map[holder]hold
 	permits    int
 	newest     int64 // the greatest token of a writer or owner
 	newestRead int64 // the greatest token of a reader
 }
 
-// hold is what one owner has of a lock, on one side of it.
-type hold struct {
+// holder is an owner on one side of a lock.
+type holder struct {
 	owner  string
 	shared bool
-	token  int64
-	n      int // how often, or how many permits
+}
+
+// hold is what a holder has.
+type hold struct {
+	token int64
+	n     int // how often, or how many permits
 }
 
 // step returns the lock after an operation, or false if it does not allow that.
@@ -103,45 +108,47 @@ func (m Model) step(s state, op Op) (state, bool) {
 	}
 }
 
-func (s state) find(op Op) int {
-	return slices.IndexFunc(s.holds, func(h hold) bool { return h.owner == op.Owner && h.shared == op.Shared })
-}
-
 // reenters reports whether the owner acquires a lock that it holds.
 func (s state) reenters(op Op) bool {
-	i := s.find(op)
-	return i >= 0 && s.holds[i].token == op.Token
+	h, held := s.holds[op.holder()]
+	return held && h.token == op.Token
 }
 
 func (s state) acquired(op Op) state {
+	h, held := s.holds[op.holder()]
+	if !held {
+		h.token = op.Token
+	}
+	h.n += op.permits()
+	next := s.with(op.holder(), h)
 	if op.Shared {
-		s.newestRead = max(s.newestRead, op.Token)
+		next.newestRead = max(s.newestRead, op.Token)
 	} else {
-		s.newest = max(s.newest, op.Token)
+		next.newest = max(s.newest, op.Token)
 	}
-	s.holds = slices.Clone(s.holds)
-	if i := s.find(op); i >= 0 {
-		s.holds[i].n += op.permits()
-		return s
-	}
-	s.holds = append(s.holds, hold{op.Owner, op.Shared, op.Token, op.permits()})
-	slices.SortFunc(s.holds, byOwner)
-	return s
+	return next
 }
 
 func (s state) released(op Op) (state, bool) {
-	i := s.find(op)
-	if i < 0 || s.holds[i].n < op.permits() {
+	h := s.holds[op.holder()]
+	if h.n -= op.permits(); h.n < 0 {
 		return s, false
 	}
-	s.holds = slices.Clone(s.holds)
-	if s.holds[i].n -= op.permits(); s.holds[i].n == 0 {
-		s.holds = slices.Delete(s.holds, i, i+1)
+	return s.with(op.holder(), h), true
+}
+
+// with returns the state with another hold.
+func (s state) with(of holder, h hold) state {
+	holds := make(map[holder]hold, len(s.holds)+1)
+	maps.Copy(holds, s.holds)
+	if holds[of] = h; h.n == 0 {
+		delete(holds, of)
 	}
-	return s, true
+	s.holds = holds
+	return s
 }
 
 func (s state) equal(other state) bool {
 	return s.permits == other.permits && s.newest == other.newest && s.newestRead == other.newestRead &&
-		slices.Equal(s.holds, other.holds)
+		maps.Equal(s.holds, other.holds)
 }

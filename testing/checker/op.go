@@ -58,6 +58,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("[%d, %d] %s %s", o.Call, o.Return, cmp.Or(o.Owner, "an unnamed owner"), what)
 }
 
+func (o Op) holder() holder { return holder{o.Owner, o.Shared} }
+
 // permits is how many permits the operation is about.
 func (o Op) permits() int { return max(o.N, 1) }
 
