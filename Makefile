@@ -58,6 +58,8 @@ deps: ## name the Debian packages that the tests need and lack, and install them
 # of each trouble, six minutes of a campaign instead of 15 seconds, and 20,000 watches over a slow link instead of 5,000.
 # Each client of a test allocates 1.5 MB and ends soon, so that by default Go collects garbage for half of the time.
 test test-short: export GOGC = 400
+# A program with the race detector sleeps for a second at its end, and tests end hundreds of such programs.
+test test-short: export GORACE = atexit_sleep_ms=50
 test: deps ## run all tests, with real ZooKeeper servers and the race detector; "deps" comes first
 	for module in $(MODULES); do $(GO) -C $$module $(TEST) ./... || exit 1; done
 	$(GO) $(TEST) $(LONGEST) ./...

@@ -15,8 +15,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testkit/fleet"
-	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
@@ -296,41 +294,6 @@ func TestDeadlocksOfCandidates(t *testing.T) {
 		require.Len(t, found, 1)
 		require.Len(t, found[0].Waits, 2)
 	})
-}
-
-// TestDeadlocksRandomHealthyStates: clients that take locks in one order, or in several threads, are in no deadlock, and lose
-// nothing.
-func TestDeadlocksRandomHealthyStates(t *testing.T) {
-	random := seeds.New(t)
-	for range fleets() {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithoutListener())
-			client := zktest.Client(t, server)
-			ctx, stop := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			traffic, err := inspect.Follow(ctx, client, "/")
-			require.NoError(t, err)
-			defer traffic.Close()
-			fleet.Run(ctx, t, &wg, server, random)
-			for range 25 {
-				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
-				found, err := inspect.Deadlocks(ctx, client, "/")
-				require.NoError(t, err)
-				require.Empty(t, found)
-			}
-			stop()
-			wg.Wait()
-			time.Sleep(time.Second)
-			c := traffic.Take()
-			require.Zero(t, c.Gaps)
-			for _, l := range c.Locks {
-				require.Zero(t, l.Losses, "%+v", l)
-				require.LessOrEqual(t, l.Held, 1.0)
-				require.NotZero(t, l.Turns)
-			}
-			require.Empty(t, traffic.Take().Locks, "all have left")
-		})
-	}
 }
 
 // TestDeadlocksOfOwners: what was acquired with the context of a lease shows its owner, whatever else its client does.

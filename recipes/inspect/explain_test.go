@@ -640,23 +640,23 @@ func (c *oneOfTwo) Read(p []byte) (int, error) {
 	return c.Conn.Read(p)
 }
 
-// fleets is how many random tests have: with 25 states of each 1,000 in "make test-long".
-func fleets() int {
-	if seeds.Long() {
-		return 40
-	}
-	return 8
-}
-
-// TestExplainRandomHealthyStates: clients that use all recipes are told to be healthy at any moment.
+// TestExplainRandomHealthyStates: clients that use all recipes are told to be healthy at any moment. They take locks in one order, or
+// in several threads, so they are in no deadlock, and lose nothing.
 func TestExplainRandomHealthyStates(t *testing.T) {
 	random := seeds.New(t)
-	for range fleets() { // and 25 states of each
+	fleets := 8
+	if seeds.Long() {
+		fleets = 40
+	}
+	for range fleets { // and 25 states of each
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			client := zktest.Client(t, server)
 			ctx, stop := context.WithCancel(t.Context())
 			var wg sync.WaitGroup
+			traffic, err := inspect.Follow(ctx, client, "/")
+			require.NoError(t, err)
+			defer traffic.Close()
 			fleet.Run(ctx, t, &wg, server, random)
 			for range 25 {
 				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
@@ -669,9 +669,21 @@ func TestExplainRandomHealthyStates(t *testing.T) {
 					require.Empty(t, e.Unknown)
 					require.False(t, e.Trouble(), "%v", e)
 				}
+				found, err := inspect.Deadlocks(ctx, client, "/")
+				require.NoError(t, err)
+				require.Empty(t, found)
 			}
 			stop()
 			wg.Wait()
+			time.Sleep(time.Second)
+			c := traffic.Take()
+			require.Zero(t, c.Gaps)
+			for _, l := range c.Locks {
+				require.Zero(t, l.Losses, "%+v", l)
+				require.LessOrEqual(t, l.Held, 1.0)
+				require.NotZero(t, l.Turns)
+			}
+			require.Empty(t, traffic.Take().Locks, "all have left")
 		})
 	}
 }
