@@ -111,8 +111,9 @@ release: ## commit and tag a release in this clone, VERSION=v0.1.0, and print wh
 fmt: $(LINTER) ## format the code as lint wants it
 	$(LINTER) fmt ./...
 
-bench: ## run the benchmarks, BENCH=regexp COUNT=n
+bench: ## run the benchmarks, and see how many simulated histories a second there are, BENCH=regexp COUNT=n
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+	GOMAXPROCS=1 $(GO) test -v -run '^TestSimulation$$/$(BENCH)' -parallel 1 ./recipes -histories=50 | grep ' a second'
 
 bench-peers: ## measure the locks beside the locks of other libraries, PEERS=flags
 	@.ci/install-deps bench

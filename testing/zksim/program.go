@@ -109,16 +109,21 @@ func Run(t *testing.T, seed uint64, p Program) *History {
 }
 
 // Check plays so many histories, from a seed on, and fails the test at the first with a finding. It plays that one again ten
-// times, and says how often something is found, and leaves out clients, actions and faults that it takes not.
+// times, and says how often something is found, and leaves out clients, actions and faults that it takes not. The log says how many
+// histories and events of servers it has played a second.
 func Check(t *testing.T, seed uint64, histories int, p Program) {
 	t.Helper()
 	p = p.withDefaults()
-	events, fake := 0, time.Duration(0)
-	defer func() { t.Logf("%d events of servers in %v of fake time", events, fake.Round(time.Second)) }()
+	began, played, events, fake := time.Now(), 0, 0, time.Duration(0)
+	defer func() {
+		took := time.Since(began)
+		t.Logf("%d histories with %d events of servers, %v long, in %v: %.0f histories and %.0f events a second", played, events,
+			fake.Round(time.Second), took.Round(time.Millisecond), float64(played)/took.Seconds(), float64(events)/took.Seconds())
+	}()
 	for n := range histories {
 		drawn := draw(seed+uint64(n), p)
 		h := play(t, drawn, p)
-		events, fake = events+h.Events, fake+h.Took
+		played, events, fake = played+1, events+h.Events, fake+h.Took
 		if len(h.Findings) == 0 {
 			continue
 		}

@@ -168,6 +168,7 @@ func (w *World) play(ctx context.Context, drawn plan, p Program) {
 	}
 	working, stop := context.WithCancel(ctx)
 	defer stop()
+	w.restrain(100*p.Requests, stop)
 	var actors sync.WaitGroup
 	for i, planned := range drawn.clients {
 		actors.Go(func() {
@@ -299,6 +300,29 @@ func (w *World) moderate(most int) {
 		if requests[second][e.SessionID]++; requests[second][e.SessionID] == most+1 {
 			w.Findf("session %#x has made more than %d requests between %v and %v", e.SessionID, most, second, second+time.Second)
 		}
+	}
+}
+
+// restrain stops a history in which clients make more requests within a second than this. They make them without pauses, so time
+// hardly passes, and the history would not come to its end.
+func (w *World) restrain(most int, stop func()) {
+	var mu sync.Mutex
+	var second time.Duration
+	requests := 0
+	count := func(zkserver.Request) zkserver.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if now := w.Elapsed().Truncate(time.Second); now != second {
+			second, requests = now, 0
+		}
+		if requests++; requests == most {
+			w.Findf("clients have made %d requests between %v and %v", most, second, second+time.Second)
+			stop()
+		}
+		return zkserver.Pass
+	}
+	for _, s := range w.Servers.Servers() {
+		s.Intercept(count)
 	}
 }
 

@@ -56,6 +56,11 @@ func TestFindings(t *testing.T) {
 			require.NoError(t, err)
 		}
 	}), "has made more than 60 requests")
+	require.Contains(t, findings(t, func(_ *zksim.World, c *zksim.Client, ctx context.Context) {
+		for ctx.Err() == nil { // for minutes of fake time, if it may
+			_, _ = c.Exists(ctx, "/")
+		}
+	}), "clients have made 6000 requests")
 	require.Contains(t, findings(t, func(w *zksim.World, _ *zksim.Client, ctx context.Context) {
 		client, err := framework.Connect(ctx, w.Servers.ConnectString(), framework.WithDialer(w.Servers.Dial))
 		require.NoError(t, err)
