@@ -120,3 +120,25 @@ func TestEditDoesNotReplaceANewerSetData(t *testing.T) {
 		require.Equal(t, "ours", string(node.Data()))
 	})
 }
+
+// Another client writes, and then puts another znode there before the write is read.
+func TestEditOfAZnodeThatIsReplacedIsNotTakenOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, proxy := zktest.ClientViaProxy(t, server)
+		other := zktest.Client(t, server)
+		accepts, edits := editing()
+		started(t, client, framework.Persistent, accepts)
+		proxy.Delay(time.Second)
+		require.NoError(t, other.Set(t.Context(), path, []byte("theirs")))
+		time.Sleep(3500 * time.Millisecond) // the client has heard of it and looked, and its read is on the way
+		_, err := other.Transact(t.Context(), framework.DeleteOp(path), framework.CreateOp(path, []byte("no")))
+		require.NoError(t, err)
+		time.Sleep(time.Minute)
+
+		data, err := other.Get(t.Context(), path)
+		require.NoError(t, err)
+		require.Equal(t, "first", string(data))
+		require.Empty(t, edits)
+	})
+}

@@ -185,6 +185,7 @@ func (k *keeper) compare(ctx context.Context, path string, history int64, stat *
 	var now framework.Stat
 	have, err := k.client.Get(ctx, path, framework.StoringStatIn(&now))
 	switch {
+	case err == nil && !restored && now.Czxid != stat.Czxid: // it is another znode by now, which the watch tells
 	case err == nil && bytes.Equal(have, data):
 		k.history, k.seen = history, now
 	case restored:
