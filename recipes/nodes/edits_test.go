@@ -129,6 +129,7 @@ func TestEditOfAZnodeThatIsReplacedIsNotTakenOver(t *testing.T) {
 		other := zktest.Client(t, server)
 		accepts, edits := editing()
 		started(t, client, framework.Persistent, accepts)
+		synctest.Wait() // it watches the znode
 		proxy.Delay(time.Second)
 		require.NoError(t, other.Set(t.Context(), path, []byte("theirs")))
 		time.Sleep(3500 * time.Millisecond) // the client has heard of it and looked, and its read is on the way
