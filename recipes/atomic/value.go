@@ -54,10 +54,7 @@ type DistributedAtomicValue struct {
 // NewDistributedAtomicValue returns the value at path. It checks its arguments
 // and sends nothing.
 func NewDistributedAtomicValue(client *framework.Framework, path string, opts ...Option) (*DistributedAtomicValue, error) {
-	if client == nil {
-		return nil, errors.New("atomic: client nil, expected a started framework client")
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("atomic: %w", err)
 	}
 	cfg, err := newConfig(client, opts)

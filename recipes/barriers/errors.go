@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 var (
@@ -27,10 +28,7 @@ var (
 
 // validate checks what all constructors are given.
 func validate(client *framework.Framework, path string) error {
-	if client == nil {
-		return errors.New("barriers: client nil, expected a started framework client")
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return fmt.Errorf("barriers: %w", err)
 	}
 	if client.FullPath(path) == "/" { // where ZooKeeper's own znode would count as a member

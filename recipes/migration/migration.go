@@ -44,10 +44,7 @@ type Manager struct {
 
 // NewManager returns a manager whose locks are below lockPath, which no migration may create. It sends nothing.
 func NewManager(client *framework.Framework, lockPath string) (*Manager, error) {
-	if client == nil {
-		return nil, fmt.Errorf("migration: %w: client nil, expected a framework client", framework.ErrInvalidOption)
-	}
-	if err := framework.ValidatePath(lockPath); err != nil {
+	if err := attempt.Check(client, lockPath); err != nil {
 		return nil, fmt.Errorf("migration: %w", err)
 	}
 	return &Manager{client: client, lockPath: lockPath}, nil

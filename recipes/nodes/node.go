@@ -78,10 +78,7 @@ type Change struct {
 // NewPersistentNode returns a node that keeps a znode with the data at path.
 // It checks its arguments and sends nothing.
 func NewPersistentNode(client *framework.Framework, path string, mode framework.CreateMode, data []byte, opts ...Option) (*PersistentNode, error) {
-	if client == nil {
-		return nil, errors.New("nodes: client nil, expected a framework client")
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("nodes: %w", err)
 	}
 	if path == "/" {
@@ -102,9 +99,7 @@ func NewPersistentNode(client *framework.Framework, path string, mode framework.
 	n := &PersistentNode{
 		client: client, path: path, kind: k, cfg: cfg, telemetry: measures, data: slices.Clone(data), newest: 1,
 		wake: make(chan struct{}, 1), changed: make(chan struct{}),
-		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a listener of a persistent node panicked", logPath, path, "panic", recovered, "stack", string(stack))
-		})),
+		changes: listen.New[Change](attempt.LogPanics(client, path, "a listener of a persistent node panicked")),
 	}
 	if !k.sequential && !cfg.protected {
 		n.actual = path
@@ -266,12 +261,7 @@ func (n *PersistentNode) await(ctx context.Context, done func() bool) error {
 }
 
 // nudge makes the keeper look at the znode again.
-func (n *PersistentNode) nudge() {
-	select {
-	case n.wake <- struct{}{}:
-	default:
-	}
-}
+func (n *PersistentNode) nudge() { attempt.Signal(n.wake) }
 
 // wakeLocked wakes all calls that wait. The caller holds mu.
 func (n *PersistentNode) wakeLocked() {
@@ -409,10 +399,8 @@ func (n *PersistentNode) awaitRemoval(stopped <-chan struct{}) bool {
 		n.mu.Lock()
 		outage, changed := n.outageLocked(), n.changed
 		n.mu.Unlock()
-		select {
-		case <-stopped:
+		if attempt.IsClosed(stopped) {
 			return true
-		default:
 		}
 		select {
 		case <-stopped:
@@ -452,12 +440,7 @@ func (n *PersistentNode) noteState() {
 // removeAgainLocked begins another removal when the last one was refused. The
 // caller holds mu.
 func (n *PersistentNode) removeAgainLocked() {
-	select {
-	case <-n.stopped:
-	default:
-		return
-	}
-	if n.left == nil {
+	if !attempt.IsClosed(n.stopped) || n.left == nil {
 		return
 	}
 	n.left, n.stopped = nil, make(chan struct{})

@@ -124,7 +124,7 @@ func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
 // one for each member, in pipelines, and no lock. A change during the call may be seen or not. The
 // error matches [framework.ErrNoNode] when there is no znode at path.
 func Read(ctx context.Context, client *framework.Framework, path string) (Assignment, error) {
-	if err := usable(ctx, client); err != nil {
+	if err := attempt.CheckCall(ctx, client, path); err != nil {
 		return Assignment{}, wrap(layout(path), err)
 	}
 	a, err := readAssignment(ctx, client, layout(path))
@@ -132,17 +132,6 @@ func Read(ctx context.Context, client *framework.Framework, path string) (Assign
 		return Assignment{}, wrap(layout(path), err)
 	}
 	return a, nil
-}
-
-func usable(ctx context.Context, client *framework.Framework) error {
-	switch {
-	case ctx == nil:
-		return attempt.ErrNilContext
-	case client == nil:
-		return errors.New("client nil, expected a framework client")
-	default:
-		return nil
-	}
 }
 
 func readAssignment(ctx context.Context, client *framework.Framework, at layout) (Assignment, error) {

@@ -9,6 +9,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // ReportLoad says how much work the partition makes, in any unit that all members use: items a minute,
@@ -31,7 +33,7 @@ func (p Partition) ReportLoad(load int) error {
 	defer r.mu.Unlock()
 	if p.piece.holds {
 		p.piece.load = max(1, load)
-		signal(r.reports)
+		attempt.Signal(r.reports)
 	}
 	return nil
 }
@@ -66,7 +68,7 @@ func (r *run) writeReports() {
 			if r.ctx.Err() == nil {
 				r.client.Logger().Warn("the loads of partitions could not be reported", logPath, r.node.Path(), "error", err)
 			}
-			signal(r.reports) // try again, as the function may report no more
+			attempt.Signal(r.reports) // try again, as the function may report no more
 			continue
 		}
 		written = data
@@ -75,7 +77,7 @@ func (r *run) writeReports() {
 		r.loaded, r.announced = r.loaded || first, g.Drained
 		r.mu.Unlock()
 		if first || g.Drained { // perhaps no head looks at loads yet, or at this member
-			signal(r.wake)
+			attempt.Signal(r.wake)
 		}
 	}
 }

@@ -63,16 +63,13 @@ type Partition struct {
 // New returns a member of the group at path that divides the partitions. It checks its
 // arguments and sends nothing.
 func New(client *framework.Framework, path string, partitions Names, opts ...Option) (*Member, error) {
-	switch {
-	case client == nil:
-		return nil, errors.New("partition: client nil, expected a framework client")
+	switch err := attempt.Check(client, path); {
+	case err != nil:
+		return nil, fmt.Errorf("partition: %w", err)
 	case partitions == nil:
 		return nil, errors.New("partition: partitions nil, expected partition.Fixed or partition.Stored")
 	case path == "/":
 		return nil, errors.New("partition: path /, expected the path of a znode that can be created and deleted")
-	}
-	if err := framework.ValidatePath(path); err != nil {
-		return nil, fmt.Errorf("partition: %w", err)
 	}
 	at := layout(path)
 	if err := partitions.check(client); err != nil {
@@ -91,9 +88,7 @@ func New(client *framework.Framework, path string, partitions Names, opts ...Opt
 	}
 	m := &Member{
 		client: client, at: at, names: partitions, cfg: cfg, telemetry: t,
-		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a listener of partitions panicked", logPath, path, "panic", recovered, "stack", string(stack))
-		})),
+		changes: listen.New[Change](attempt.LogPanics(client, path, "a listener of partitions panicked")),
 	}
 	if _, err := m.newLock("partition", nil); err != nil { // the options of the lock are good
 		return nil, wrap(at, err)

@@ -85,7 +85,7 @@ func with(list []string, name string, on bool) []string {
 // order changes the orders. An order may be written twice, so a lost reply does no harm.
 func order(ctx context.Context, client *framework.Framework, path, name string, change func(*orders)) error {
 	at := layout(path)
-	if err := usable(ctx, client); err != nil {
+	if err := attempt.CheckCall(ctx, client, path); err != nil {
 		return wrap(at, err)
 	}
 	if !isName(name) {
@@ -221,7 +221,7 @@ func (m *Member) Drain(ctx context.Context) error {
 	}
 	drained := r.drained
 	r.mu.Unlock()
-	signal(r.prepared) // what this member says of itself has one writer
+	attempt.Signal(r.prepared) // what this member says of itself has one writer
 	select {
 	case <-drained:
 		return nil
@@ -234,7 +234,7 @@ func (m *Member) Drain(ctx context.Context) error {
 
 // notifyDrainedLocked ends a Drain when this member has no partition any more.
 func (r *run) notifyDrainedLocked() {
-	if r.announced && len(r.pieces) == 0 && (r.share == nil || len(r.share.Partitions) == 0) && !isClosed(r.drained) {
+	if r.announced && len(r.pieces) == 0 && (r.share == nil || len(r.share.Partitions) == 0) && !attempt.IsClosed(r.drained) {
 		close(r.drained)
 	}
 }

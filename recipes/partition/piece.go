@@ -44,7 +44,7 @@ func (p *piece) wantLocked() {
 	}
 	p.wanted, p.removed, p.since = true, false, time.Now()
 	p.r.telemetry.wanted.Add(1)
-	signal(p.wake)
+	attempt.Signal(p.wake)
 }
 
 // unwantLocked reports whether the partition is still held.
@@ -55,14 +55,14 @@ func (p *piece) unwantLocked() (holds bool) {
 		if p.giveUp != nil {
 			p.giveUp(errUnwanted)
 		}
-		signal(p.wake)
+		attempt.Signal(p.wake)
 	}
 	return p.holds && !p.removed
 }
 
 func (p *piece) removeLocked() {
 	p.removed = true
-	signal(p.wake)
+	attempt.Signal(p.wake)
 }
 
 // run acquires the partition and runs its function, for as long as this member is to have it or stands by.
@@ -110,7 +110,7 @@ func (p *piece) goesOn() bool {
 			p.warm = nil
 			p.r.mu.Unlock()
 			warm.end()
-			signal(p.r.prepared)
+			attempt.Signal(p.r.prepared)
 		default:
 			p.unwantLocked()
 			delete(p.r.pieces, p.name)

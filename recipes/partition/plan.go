@@ -186,7 +186,7 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *s
 // member that joins meanwhile makes a new plan. Forget does nothing where there is no plan.
 func Forget(ctx context.Context, client *framework.Framework, path string) error {
 	at := layout(path)
-	if err := usable(ctx, client); err != nil {
+	if err := attempt.CheckCall(ctx, client, path); err != nil {
 		return wrap(at, err)
 	}
 	if err := (&Member{client: client, at: at}).cleanUp(ctx); err != nil {

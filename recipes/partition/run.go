@@ -123,15 +123,7 @@ func (r *run) nodeChanged(c nodes.Change) {
 	r.present = c.Present
 	r.refused = c.Err
 	r.mu.Unlock()
-	signal(r.wake)
-}
-
-// signal fills a channel that has room for one.
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
+	attempt.Signal(r.wake)
 }
 
 func (r *run) loop() {

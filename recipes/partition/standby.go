@@ -141,7 +141,7 @@ func (p *piece) prepareLocked() {
 		}
 		if loop.Do(ctx, prepare) == nil {
 			close(warm.ready)
-			signal(p.r.prepared)
+			attempt.Signal(p.r.prepared)
 		}
 	}()
 }
@@ -166,16 +166,7 @@ func (w *preparation) await(ctx context.Context) error {
 }
 
 func (w *preparation) isReady() bool {
-	return w != nil && isClosed(w.ready)
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
+	return w != nil && attempt.IsClosed(w.ready)
 }
 
 // standByLocked sets whether this member stands by.
@@ -184,8 +175,8 @@ func (p *piece) standByLocked(on bool) {
 		return
 	}
 	p.standby = on
-	signal(p.wake)
+	attempt.Signal(p.wake)
 	if p.warm.isReady() { // it was the owner
-		signal(p.r.prepared)
+		attempt.Signal(p.r.prepared)
 	}
 }

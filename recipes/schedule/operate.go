@@ -63,7 +63,7 @@ const listedAtOnce = 128
 // znodes cannot be read has a Problem, and concerns no other job. The error matches [framework.ErrNoNode] when there is no fleet.
 func List(ctx context.Context, client *framework.Framework, path string) ([]Entry, error) {
 	at := layout(path)
-	if err := usable(ctx, client); err != nil {
+	if err := attempt.CheckCall(ctx, client, path); err != nil {
 		return nil, wrap(at, err)
 	}
 	names, err := client.Children(ctx, at.jobs())
@@ -158,21 +158,10 @@ func RunNow(ctx context.Context, client *framework.Framework, path, job string) 
 	})
 }
 
-func usable(ctx context.Context, client *framework.Framework) error {
-	switch {
-	case ctx == nil:
-		return attempt.ErrNilContext
-	case client == nil:
-		return errors.New("client nil, expected a framework client")
-	default:
-		return nil
-	}
-}
-
 // order changes the orders for a job. An order may be written twice, so a lost reply does no harm.
 func order(ctx context.Context, client *framework.Framework, path, job string, change func(*orders, Status) error) error {
 	at := layout(path)
-	if err := usable(ctx, client); err != nil {
+	if err := attempt.CheckCall(ctx, client, path); err != nil {
 		return wrap(at, err)
 	}
 	if job == "" || strings.Contains(job, "/") {

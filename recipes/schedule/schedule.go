@@ -59,10 +59,7 @@ type group struct {
 // New returns a replica of the fleet at path with these jobs. It checks its arguments and sends
 // nothing.
 func New(client *framework.Framework, path string, jobs ...Job) (*Scheduler, error) {
-	if client == nil {
-		return nil, errors.New("schedule: client nil, expected a framework client")
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("schedule: %w", err)
 	}
 	s := &Scheduler{client: client, at: layout(path), wall: time.Now}

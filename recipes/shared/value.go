@@ -62,17 +62,12 @@ func (v VersionedValue) is(other VersionedValue) bool {
 // NewSharedValue returns the value at path. If the znode is missing at Start, Start creates
 // it with the value seed. NewSharedValue checks its arguments and sends nothing.
 func NewSharedValue(client *framework.Framework, path string, seed []byte) (*SharedValue, error) {
-	if client == nil {
-		return nil, errors.New("shared: client nil, expected a started framework client")
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("shared: %w", err)
 	}
 	return &SharedValue{
 		client: client, path: path, seed: slices.Clone(seed),
-		changes: listen.New[VersionedValue](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a listener of a shared value panicked", logPath, path, "panic", recovered, "stack", string(stack))
-		})),
+		changes: listen.New[VersionedValue](attempt.LogPanics(client, path, "a listener of a shared value panicked")),
 	}, nil
 }
 

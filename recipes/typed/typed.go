@@ -86,14 +86,11 @@ type Node[T any] struct {
 
 // NewNode returns a view of a znode. Nothing is sent.
 func NewNode[T any](client *framework.Framework, path string, codec Codec[T]) (*Node[T], error) {
-	switch {
-	case client == nil:
-		return nil, fmt.Errorf("typed: %w: client nil, expected a framework client", framework.ErrInvalidOption)
-	case codec.Encode == nil || codec.Decode == nil:
-		return nil, fmt.Errorf("typed: %s: %w: a codec without Encode or Decode, expected both functions", path, framework.ErrInvalidOption)
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("typed: %w", err)
+	}
+	if codec.Encode == nil || codec.Decode == nil {
+		return nil, fmt.Errorf("typed: %s: %w: a codec without Encode or Decode, expected both functions", path, framework.ErrInvalidOption)
 	}
 	return &Node[T]{client, path, codec}, nil
 }

@@ -72,9 +72,6 @@ func (e inDoubtError) Unwrap() error { return e.error }
 // Is matches what framework.OutcomeUnknown looks for.
 func (inDoubtError) Is(target error) bool { return framework.OutcomeUnknown(target) }
 
-// ErrNilContext is what calls with a nil context return.
-var ErrNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
-
 // Plain returns the data of a znode that was read [framework.Undecompressed], as the client reads all data. Data
 // that cannot be decompressed is returned as it is: any program can write it, and it must fail no call that also
 // concerns other znodes.
