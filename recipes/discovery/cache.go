@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -27,19 +28,17 @@ type ServiceCache[T any] struct {
 	name      string
 	filters   []func(*ServiceInstance[T]) bool
 	cache     *cache.CuratorCache
-	arrivals  arrivals                   // what the picture of cache has, and current may lack
-	work      *listen.Set[struct{}]      // calls refresh
 	gaps      *listen.Set[struct{}]      // calls catchUp
 	changes   *listen.Set[entries[T]]    // of current
 	current   atomic.Pointer[entries[T]] // an empty list before the first picture is full
 
-	told   int             // the number of instances that telemetry has; of refresh
 	filled context.Context // ends when the first picture is full
 	fill   context.CancelFunc
 	life   context.Context
 	end    context.CancelCauseFunc
 
-	mu            sync.Mutex // taken before the mutex of arrivals
+	mu            sync.Mutex
+	all           entries[T] // in the picture of cache; none once closed
 	registrations []*listen.Registration
 	started       bool
 	since         time.Time // when the picture was last known to be current, zero while it is
@@ -59,19 +58,12 @@ func (d *ServiceDiscovery[T]) NewCache(name string, filters ...func(*ServiceInst
 		}
 	}
 	path := framework.JoinPath(d.path, name)
-	log := d.client.Logger()
-	onPanic := listen.OnPanic(func(recovered any, stack []byte) {
-		log.Error("a listener of instances panicked", logPath, path, "panic", recovered, "stack", string(stack))
-	})
+	onPanic := attempt.LogPanics(d.client, path, "a listener of instances panicked")
 	c := &ServiceCache[T]{
 		discovery: d, name: name, filters: slices.Clone(filters), since: time.Now(),
-		work: listen.New[struct{}](listen.Latest(), onPanic), gaps: listen.New[struct{}](listen.Latest(), onPanic),
-		changes: listen.New[entries[T]](listen.Latest(), onPanic),
+		gaps: listen.New[struct{}](listen.Latest(), onPanic), changes: listen.New[entries[T]](listen.Latest(), onPanic),
 	}
-	c.arrivals = arrivals{
-		wake: func() { c.work.Notify(struct{}{}) }, lag: func() time.Duration { return c.cache.Lag() }, pending: map[string]arrival{},
-	}
-	picture, err := cache.NewCuratorCache(d.client, path, cache.WithChildrenOnly(), cache.WithStorage(&c.arrivals))
+	picture, err := cache.NewCuratorCache(d.client, path, cache.WithChildrenOnly(), cache.WithStorage(storage[T]{cache.NewStandardStorage(), c}))
 	if err != nil {
 		return nil, fmt.Errorf("discovery: service %q: %w", name, err)
 	}
@@ -96,9 +88,8 @@ func (c *ServiceCache[T]) Start() error {
 	}
 	c.started = true
 	c.registrations = []*listen.Registration{
-		c.cache.Listen(func(cache.Event) { c.arrivals.complete() }, cache.For(cache.Initialized)),
+		c.cache.Listen(func(cache.Event) { c.complete() }, cache.For(cache.Initialized)),
 		c.discovery.client.OnConnectionState(c.connected),
-		c.work.Add(func(struct{}) { c.refresh() }),
 		c.gaps.Add(func(struct{}) { c.catchUp() }),
 	}
 	c.mu.Unlock()
@@ -133,31 +124,41 @@ func (c *ServiceCache[T]) Wait(ctx context.Context) error {
 	return fmt.Errorf("discovery: cache of %s: %w", c.name, err)
 }
 
-// refresh takes over what has arrived. Only the newest state of each znode is read.
-func (c *ServiceCache[T]) refresh() {
-	arrived, ok := c.arrivals.take()
-	if !ok {
-		return
-	}
-	before := *c.current.Load()
-	next, differ := before.with(arrived, c.read)
+// put takes over the data of a znode. An instance whose data is the same stays the same.
+func (c *ServiceCache[T]) put(path string, data []byte) {
 	c.mu.Lock()
-	if c.life.Err() != nil { // Close has emptied it
-		c.mu.Unlock()
+	before := c.all.at(path)
+	c.mu.Unlock()
+	sum := maphash.Bytes(seed, data)
+	if before != nil && before.sum == sum {
 		return
 	}
-	c.current.Store(&next)
-	c.arrivals.applied()
-	c.mu.Unlock()
-	c.discovery.telemetry.instances.Add(int64(len(next) - c.told))
-	c.told = len(next)
-	first := c.filled.Err() == nil
-	if first || differ {
-		c.changes.Notify(next)
+	var after *entry[T]
+	if instance := c.read(path, data); instance != nil {
+		after = &entry[T]{path: path, sum: sum, instance: instance}
 	}
-	if first && !c.complete() {
-		c.gaps.Notify(struct{}{})
+	c.set(path, after)
+}
+
+// set replaces the entry of a path, nil for none. Only the cache below calls it, one call at a time.
+func (c *ServiceCache[T]) set(path string, after *entry[T]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.life.Err() != nil || after == nil && c.all.at(path) == nil {
+		return
 	}
+	before := len(c.all)
+	c.all = c.all.with(path, after)
+	c.discovery.telemetry.instances.Add(int64(len(c.all) - before))
+	if c.filled.Err() != nil {
+		c.publishLocked()
+	}
+}
+
+func (c *ServiceCache[T]) publishLocked() {
+	all := c.all
+	c.current.Store(&all)
+	c.changes.Notify(all)
 }
 
 // read returns the instance in the data of a znode, nil for none that the filters accept.
@@ -182,16 +183,20 @@ func (c *ServiceCache[T]) read(path string, data []byte) *ServiceInstance[T] {
 	}
 }
 
-// complete notes that the first picture is full, and reports whether it is current: if the connection
-// has lasted.
-func (c *ServiceCache[T]) complete() (current bool) {
+// complete notes that the first picture is full. It is current if the connection has lasted.
+func (c *ServiceCache[T]) complete() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.losses == 0 && c.life.Err() == nil {
-		c.since = time.Time{}
+	if c.life.Err() != nil { // Close has emptied it
+		return
 	}
 	c.fill()
-	return c.losses == 0
+	c.publishLocked()
+	if c.losses == 0 {
+		c.since = time.Time{}
+	} else {
+		c.gaps.Notify(struct{}{})
+	}
 }
 
 // connected takes a change of the connection. It does not wait for the first picture, which may be full
@@ -267,7 +272,7 @@ func (c *ServiceCache[T]) Age() time.Duration {
 	if !connected && c.since.IsZero() { // connected will be told soon, or never, by a client that is closed
 		c.since = c.lastHeard()
 	}
-	age := max(c.cache.Lag(), c.arrivals.age()) // in this order: a change goes from the first to the second
+	age := c.cache.Lag()
 	if !c.since.IsZero() {
 		age = max(age, time.Since(c.since))
 	}
@@ -296,15 +301,14 @@ func (c *ServiceCache[T]) Close() error {
 	if c.since.IsZero() {
 		c.since = time.Now()
 	}
+	c.discovery.telemetry.instances.Add(-int64(len(c.all)))
+	c.all = nil
 	c.current.Store(new(entries[T]))
 	c.mu.Unlock()
 	err := c.cache.Close()
 	for _, registration := range registrations {
 		registration.Remove()
 		<-registration.Done()
-	}
-	if registrations != nil { // followed until now
-		c.discovery.telemetry.instances.Add(-int64(c.told))
 	}
 	if errors.Is(err, cache.ErrClosed) {
 		err = nil

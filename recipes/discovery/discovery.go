@@ -75,24 +75,14 @@ type removal struct {
 }
 
 // refused reports whether the server has refused the removal.
-func (r *removal) refused() bool {
-	select {
-	case <-r.ended:
-		return r.err != nil
-	default:
-		return false
-	}
-}
+func (r *removal) refused() bool { return attempt.IsClosed(r.ended) && r.err != nil }
 
 // NewServiceDiscovery returns a discovery of the services below path. Their instances
 // have payloads of type T, and Curator's JSON; see [JSONSerializer] for the class
 // that Java needs. A nil serializer is the zero JSONSerializer. It checks its
 // arguments and sends nothing.
 func NewServiceDiscovery[T any](client *framework.Framework, path string, serializer Serializer[T]) (*ServiceDiscovery[T], error) {
-	if client == nil {
-		return nil, errors.New("discovery: client nil, expected a framework client")
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
 	if serializer == nil {
@@ -103,11 +93,8 @@ func NewServiceDiscovery[T any](client *framework.Framework, path string, serial
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
 	return &ServiceDiscovery[T]{
-		client: client, path: path, serializer: serializer, telemetry: measures, registered: map[string]*registration[T]{},
-		told: map[string]leaving{},
-		edits: listen.New[ServiceInstance[T]](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a listener of edits panicked", logPath, path, "panic", recovered, "stack", string(stack))
-		})),
+		client: client, path: path, serializer: serializer, telemetry: measures, registered: map[string]*registration[T]{}, told: map[string]leaving{},
+		edits: listen.New[ServiceInstance[T]](attempt.LogPanics(client, path, "a listener of edits panicked")),
 	}, nil
 }
 

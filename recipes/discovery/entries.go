@@ -4,9 +4,10 @@ package discovery
 
 import (
 	"hash/maphash"
-	"maps"
 	"slices"
 	"strings"
+
+	"github.com/gocurator/curator/recipes/cache"
 )
 
 // entry is an instance that a cache has. It never changes.
@@ -21,34 +22,29 @@ var seed = maphash.MakeSeed()
 // entries are the entries of one service, in the order of their paths. They never change.
 type entries[T any] []*entry[T]
 
-// with returns the entries after changes, and reports whether they differ. An entry whose data
-// is the same stays the same, even if its znode was created again. It calls read for all other
-// data, and leaves out the instances for which read returns nil.
-func (e entries[T]) with(changes map[string]arrival, read func(path string, data []byte) *ServiceInstance[T]) (next entries[T], differ bool) {
-	next, rest := make(entries[T], 0, len(e)+len(changes)), e
-	for _, path := range slices.Sorted(maps.Keys(changes)) {
-		at, found := slices.BinarySearchFunc(rest, path, func(e *entry[T], path string) int { return strings.Compare(e.path, path) })
-		next = append(next, rest[:at]...)
-		rest = rest[at:]
-		var before, after *entry[T]
-		if found {
-			before, rest = rest[0], rest[1:]
-		}
-		if change := changes[path]; !change.gone {
-			after = before
-			if sum := maphash.Bytes(seed, change.data); before == nil || before.sum != sum {
-				after = nil
-				if instance := read(path, change.data); instance != nil {
-					after = &entry[T]{path: path, sum: sum, instance: instance}
-				}
-			}
-		}
-		if after != nil {
-			next = append(next, after)
-		}
-		differ = differ || before != after
+func (e entries[T]) find(path string) (at int, found bool) {
+	return slices.BinarySearchFunc(e, path, func(e *entry[T], path string) int { return strings.Compare(e.path, path) })
+}
+
+// at returns the entry of a path, nil for none.
+func (e entries[T]) at(path string) *entry[T] {
+	if at, found := e.find(path); found {
+		return e[at]
 	}
-	return append(next, rest...), differ
+	return nil
+}
+
+// with returns the entries with another one of a path, nil for none.
+func (e entries[T]) with(path string, after *entry[T]) entries[T] {
+	at, found := e.find(path)
+	next := append(make(entries[T], 0, len(e)+1), e[:at]...)
+	if after != nil {
+		next = append(next, after)
+	}
+	if found {
+		at++
+	}
+	return append(next, e[at:]...)
 }
 
 // instances returns the instances in a list of the caller's.
@@ -58,4 +54,25 @@ func (e entries[T]) instances() []*ServiceInstance[T] {
 		all[i] = e[i].instance
 	}
 	return all
+}
+
+// storage is the storage of the picture below a [ServiceCache]. As the storage, the instances have all that the
+// picture has when Fresh returns, unlike a listener. The cache below has what it needs to compare states, and reads
+// nothing from its storage.
+type storage[T any] struct {
+	cache.CuratorCacheStorage // which stays empty
+
+	of *ServiceCache[T]
+}
+
+// Put takes over the data of an instance.
+func (s storage[T]) Put(data *cache.ChildData) *cache.ChildData {
+	s.of.put(data.Path, data.Data)
+	return nil
+}
+
+// Remove notes that an instance is gone.
+func (s storage[T]) Remove(path string) *cache.ChildData {
+	s.of.set(path, nil)
+	return nil
 }
