@@ -34,7 +34,7 @@ func (e *engine) apply(v *visit) {
 		e.telemetry.unreadable.Add(1)
 		e.log.Warn("cache cannot read a znode", logPath, n.path, logError, err)
 		e.picture.remove(n.path) // its watches stay, and report when it may be readable
-		if e.oneShot && n.armed.data() == nil && v.statErr == nil {
+		if e.oneShot && n.armed.data == nil && v.statErr == nil {
 			e.add(n, v.then(compare)) // the failed read has set no watch, a request for the Stat does
 		}
 		if v.isBadData() {
@@ -106,7 +106,7 @@ func (e *engine) gone(v *visit) {
 	switch {
 	case n.path != e.path:
 		n.armed.cancel() // the list of the parent's children shows the next znode
-	case e.oneShot && n.armed.data() == nil:
+	case e.oneShot && n.armed.data == nil:
 		e.add(n, v.then(compare)) // its watch sees the creation of the root
 	}
 }

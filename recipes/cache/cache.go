@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // CuratorCache is a picture in memory of a znode and all znodes below it. The package
@@ -33,10 +34,7 @@ type CuratorCache struct {
 // NewCuratorCache returns a cache of a znode and all below it, or of the part that options such
 // as [WithMaxDepth] select. Nothing is sent before [CuratorCache.Start]. The znode need not exist.
 func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (*CuratorCache, error) {
-	if client == nil {
-		return nil, fmt.Errorf("cache: %w: client nil, expected a *framework.Framework", framework.ErrInvalidOption)
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
 	cfg := config{limits: newLimits(path, client.Logger()), inflated: DefaultMaxDecompressedSize}
@@ -134,12 +132,10 @@ func (c *CuratorCache) Err() error {
 	if err := c.running(); err != nil {
 		return err
 	}
-	select {
-	case <-c.done:
+	if attempt.IsClosed(c.done) {
 		return c.whyDone()
-	default:
-		return nil
 	}
+	return nil
 }
 
 // Path returns the path that the cache was made with.

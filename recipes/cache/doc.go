@@ -119,8 +119,8 @@
 // reads only data that has changed. While most comparisons find a change, the cache reads data
 // without a comparison, so each znode still costs one request.
 //
-// A znode takes the bytes of its name and its data, about 20 for its Stat, and about 33 for its
-// place in a table. Its path, its Stat and its [ChildData] are made when a caller asks for them;
+// A znode takes the bytes of its name and its data, about 20 for its Stat, and about 27 for its
+// place in its folder. Its path, its Stat and its [ChildData] are made when a caller asks for them;
 // the data is shared.
 //
 // Servers before ZooKeeper 3.6 have no persistent watches. There the cache sets one-shot

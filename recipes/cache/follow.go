@@ -205,10 +205,8 @@ func (e *engine) changed(path string) {
 // holdIfUnwatched makes callers of Fresh wait for the sweep that arm will begin, if the watch
 // has ended.
 func (e *engine) holdIfUnwatched() {
-	select {
-	case <-e.ended():
+	if attempt.IsClosed(e.ended()) {
 		e.progress.block()
-	default:
 	}
 }
 

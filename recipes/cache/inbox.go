@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // message is news for the engine: an event, a gap in the events, or a call of Fresh.
@@ -38,10 +39,7 @@ func (i *inbox) add(m message) {
 		i.came = time.Now()
 	}
 	i.mu.Unlock()
-	select {
-	case i.wake <- struct{}{}:
-	default:
-	}
+	attempt.Signal(i.wake)
 }
 
 // addEvent adds an event of the persistent watch.

@@ -2,7 +2,11 @@
 
 package cache
 
-import "github.com/gocurator/curator/framework"
+import (
+	"cmp"
+
+	"github.com/gocurator/curator/framework"
+)
 
 // work is what must be read about a path.
 type work uint8
@@ -19,7 +23,7 @@ func (w work) asksStat(n *node, oneShot bool) bool {
 		return false
 	}
 	// A list brings the Stat too. It does not set the watch on the data.
-	return w&list == 0 || oneShot && n.armed.data() == nil
+	return w&list == 0 || oneShot && n.armed.data == nil
 }
 
 // task is work, with what it is part of.
@@ -69,66 +73,32 @@ func (q *queue) pop() *node {
 	return n
 }
 
-// armed is the one-shot watches on one path, for servers without persistent ones. The zero
-// value has none. It is one pointer, as each node has one.
-type armed struct{ watches *watches }
+// armed is the one-shot watches on one path, for servers without persistent ones. The zero value has none.
+type armed struct{ data, children *framework.Watch }
 
-type watches struct{ data, children *framework.Watch }
-
-func (a *armed) data() *framework.Watch {
-	if a.watches == nil {
-		return nil
-	}
-	return a.watches.data
-}
-
-func (a *armed) children() *framework.Watch {
-	if a.watches == nil {
-		return nil
-	}
-	return a.watches.children
-}
-
-func (a *armed) any() bool { return a.watches != nil }
+func (a *armed) any() bool { return *a != armed{} }
 
 // keep takes over a pair of watches. A nil watch leaves the one that is there.
 func (a *armed) keep(data, children *framework.Watch) {
-	if data == nil && children == nil {
-		return
-	}
-	if a.watches == nil {
-		a.watches = new(watches)
-	}
-	if data != nil {
-		a.watches.data = data
-	}
-	if children != nil {
-		a.watches.children = children
-	}
+	*a = armed{cmp.Or(data, a.data), cmp.Or(children, a.children)}
 }
 
 // forget drops a watch that has ended, and reports which of the two it was, if any.
 func (a *armed) forget(w *framework.Watch) (ofData, ofChildren bool) {
-	if a.watches == nil {
+	switch w {
+	case a.data:
+		a.data = nil
+		return true, false
+	case a.children:
+		a.children = nil
+		return false, true
+	default:
 		return false, false
 	}
-	ofData, ofChildren = a.watches.data == w, a.watches.children == w
-	switch {
-	case ofData:
-		a.watches.data = nil
-	case ofChildren:
-		a.watches.children = nil
-	}
-	if *a.watches == (watches{}) {
-		a.watches = nil // any reports false then
-	}
-	return ofData, ofChildren
 }
 
 func (a *armed) cancel() {
-	if a.watches != nil {
-		a.watches.data.Cancel()
-		a.watches.children.Cancel()
-		a.watches = nil
-	}
+	a.data.Cancel()
+	a.children.Cancel()
+	*a = armed{}
 }

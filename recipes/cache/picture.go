@@ -61,8 +61,11 @@ func (p *picture) has(path string) bool { return p.known.record(path) != nil }
 // children iterates over the children of a folder, as cut returns it.
 func (p *picture) children(parent string) iter.Seq2[string, *ChildData] {
 	return func(yield func(string, *ChildData) bool) {
-		for _, r := range p.known.children(parent) {
+		for _, r := range p.known.records(parent) {
 			name := string(r.name())
+			if name == "" {
+				continue // the root is no child of itself
+			}
 			var data *ChildData
 			if path := parent + name; p.isCallers() {
 				data, _ = p.storage.Get(path)
@@ -89,20 +92,24 @@ func (p *picture) shows(path string, stat *framework.Stat) bool {
 
 // put stores a state and notifies the listeners.
 func (p *picture) put(data *ChildData, event EventType) {
-	e := Event{Type: event, Path: data.Path, New: data}
 	keys := p.keys(data)
 	p.whole.Lock()
 	defer p.whole.Unlock()
 	// Stored first: a listener finds its event, or a newer state, in the picture.
+	old := p.storeLocked(data, keys)
+	p.notify(Event{Type: event, Path: data.Path, Old: old, New: data})
+}
+
+func (p *picture) storeLocked(data *ChildData, keys [][]string) (old *ChildData) {
 	if p.isCallers() {
 		p.known.Put(data)
 	}
 	if !p.known.withoutData || p.isCallers() {
 		p.inflated.set(data.Path, len(data.Data))
 	}
-	p.guarded(func() { e.Old = p.storage.Put(data) })
+	p.guarded(func() { old = p.storage.Put(data) })
 	p.index(data.Path, keys)
-	p.notify(e)
+	return old
 }
 
 // renew stores the Stat of a state that the picture has from what may be another history. That
@@ -118,11 +125,7 @@ func (p *picture) renew(data *ChildData) {
 	keys := p.keys(data)
 	p.whole.Lock()
 	defer p.whole.Unlock()
-	if p.isCallers() {
-		p.known.Put(data)
-	}
-	p.guarded(func() { p.storage.Put(data) })
-	p.index(data.Path, keys)
+	p.storeLocked(data, keys)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wakeLocked()

@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -95,6 +96,8 @@ func (s *standardStorage) childData(path string, r record) *ChildData {
 	return data
 }
 
+var seed = maphash.MakeSeed()
+
 // sum returns what a storage without data keeps of the data, to compare it.
 func sum(data []byte) []byte { return binary.NativeEndian.AppendUint64(nil, maphash.Bytes(seed, data)) }
 
@@ -124,7 +127,7 @@ func (s *standardStorage) Remove(path string) *ChildData {
 	if old != nil {
 		s.size--
 	}
-	if f.used == 0 {
+	if len(*f) == 0 {
 		delete(s.folders, parent)
 	}
 	return s.childData(path, old)
@@ -141,7 +144,9 @@ func (s *standardStorage) record(path string) record {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if f := s.folders[parent]; f != nil {
-		return f.get(name)
+		if at, found := f.find(name); found {
+			return (*f)[at]
+		}
 	}
 	return nil
 }
@@ -152,17 +157,11 @@ func (s *standardStorage) Size() int {
 	return s.size
 }
 
-// listing is records of one folder.
-type listing struct {
-	folder  string
-	records []record
-}
-
 func (s *standardStorage) Stream() iter.Seq[*ChildData] {
 	return func(yield func(*ChildData) bool) {
-		for _, l := range s.snapshot() {
-			for _, r := range l.records {
-				if !yield(s.childData(l.folder+string(r.name()), r)) {
+		for parent, records := range s.snapshot() {
+			for _, r := range records {
+				if !yield(s.childData(parent+string(r.name()), r)) {
 					return
 				}
 			}
@@ -170,16 +169,13 @@ func (s *standardStorage) Stream() iter.Seq[*ChildData] {
 	}
 }
 
-// snapshot copies the tables. A record never changes.
-func (s *standardStorage) snapshot() []listing {
+// snapshot copies the folders. A record never changes.
+func (s *standardStorage) snapshot() map[string]folder {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make([]listing, 0, len(s.folders))
-	records := make([]record, 0, s.size)
-	for path, f := range s.folders {
-		begin := len(records)
-		records = f.appendRecords(records)
-		all = append(all, listing{path, records[begin:]})
+	all := make(map[string]folder, len(s.folders))
+	for parent, f := range s.folders {
+		all[parent] = slices.Clone(*f)
 	}
 	return all
 }
@@ -194,39 +190,17 @@ func (s *standardStorage) Clear() {
 func (s *standardStorage) parents() []string {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	all := make([]string, 0, len(s.folders))
-	for path := range s.folders {
-		all = append(all, path)
-	}
-	return all
+	return slices.Collect(maps.Keys(s.folders))
 }
 
-// names returns the names of the children of a folder.
-func (s *standardStorage) names(parent string) []string {
+// records returns the records of a folder. The root of the tree is in its own folder, without a name.
+func (s *standardStorage) records(parent string) folder {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
-	f := s.folders[parent]
-	if f == nil {
-		return nil
+	if f := s.folders[parent]; f != nil {
+		return slices.Clone(*f)
 	}
-	names := make([]string, 0, f.used)
-	for _, r := range f.appendRecords(make([]record, 0, f.used)) {
-		names = append(names, string(r.name()))
-	}
-	return names
-}
-
-// children returns the records of the children of a folder. The root of the tree is stored as a
-// child of itself, without a name.
-func (s *standardStorage) children(parent string) []record {
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	f := s.folders[parent]
-	if f == nil {
-		return nil
-	}
-	records := f.appendRecords(make([]record, 0, f.used))
-	return slices.DeleteFunc(records, func(r record) bool { return len(r.name()) == 0 })
+	return nil
 }
 
 func (s *standardStorage) isParent(path string) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // A sweep compares the whole tree with the picture. It visits each path of the picture, lists
@@ -59,7 +60,9 @@ func (w *walk) next(picture *standardStorage) (path string, found bool) {
 			return "", false
 		}
 		w.parent, w.parents = w.parents[0], w.parents[1:]
-		w.names = picture.names(w.parent)
+		for _, r := range picture.records(w.parent) {
+			w.names = append(w.names, string(r.name()))
+		}
 	}
 	path = w.parent + w.names[0]
 	w.names = w.names[1:]
@@ -158,6 +161,7 @@ func (e *engine) visit(path string, t task) {
 // visitChildren goes on with the children of a znode after its visit, or has them listed.
 func (e *engine) visitChildren(v *visit, stat *framework.Stat) {
 	if v.has(list) {
+		slices.Sort(v.names) // as folders have them
 		e.begin(walk{task: v.then(0), parent: asParent(v.n.path), names: v.names})
 		return
 	}
@@ -169,7 +173,7 @@ func (e *engine) visitChildren(v *visit, stat *framework.Stat) {
 		return
 	}
 	// Outside of a sweep each new child has an event of its own, unless watches are one-shot.
-	wanted := e.oneShot && v.n.armed.children() == nil || e.progress.isOfSweep(v.task) && stat.NumChildren > 0
+	wanted := e.oneShot && v.n.armed.children == nil || e.progress.isOfSweep(v.task) && stat.NumChildren > 0
 	if wanted && e.limits.lists(v.n.path) {
 		e.add(v.n, v.then(list))
 	}
@@ -186,12 +190,7 @@ func (e *engine) endSweep() {
 			e.picture.full()
 		}
 	}
-	for e.progress.wakeCallers(); e.reading != nil; e.progress.wakeCallers() {
-		select {
-		case <-e.reading:
-		default:
-			return
-		}
+	for e.progress.wakeCallers(); attempt.IsClosed(e.reading); e.progress.wakeCallers() {
 		e.inbox.endReading()
 		e.reading = nil
 		e.follow()

@@ -41,7 +41,7 @@ type visit struct {
 // watch that the node lacks.
 func (v *visit) appendReads(reads []framework.Read, oneShot bool) []framework.Read {
 	n, w := v.n, v.task.work
-	armData := oneShot && n.armed.data() == nil
+	armData := oneShot && n.armed.data == nil
 	if w.asksStat(n, oneShot) {
 		var opts []framework.ReadOption
 		if armData {
@@ -58,7 +58,7 @@ func (v *visit) appendReads(reads []framework.Read, oneShot bool) []framework.Re
 	}
 	if w&list != 0 {
 		opts := []framework.ReadOption{framework.StoringStatIn(&v.listStat)}
-		if oneShot && n.armed.children() == nil {
+		if oneShot && n.armed.children == nil {
 			opts = append(opts, framework.Watched(&v.childWatch))
 		}
 		reads = append(reads, framework.ReadChildren(n.path, &v.names, opts...).StoringErrorIn(&v.listErr))
