@@ -34,19 +34,19 @@ func (o *Once) NotDue() *Once {
 // ObserveAfter observes as an observer does that has reported a leader with this
 // term.
 func (l *LeaderLatch) ObserveAfter(ctx context.Context, term int64, yield func(*locks.Participant, error) bool) error {
-	o := observer{client: l.client, internals: l.internals, history: l.client.History(), began: true, leads: identity{token: term}, newest: term}
+	o := observer{election: l.election, history: l.client.History(), began: true, leads: identity{token: term}, newest: term}
 	return o.run(ctx, yield)
 }
 
 // ObserveAgain observes as an observer does that is about to see the leader of this term
 // again, has reported a newer one, and has had its server catch up for that.
 func (l *LeaderLatch) ObserveAgain(ctx context.Context, term, newest int64, yield func(*locks.Participant, error) bool) error {
-	leader, _, err := currentLeader(ctx, l.internals)
+	leader, _, err := l.Leader(ctx)
 	if err != nil {
 		return err
 	}
 	o := observer{
-		client: l.client, internals: l.internals, history: l.client.History(),
+		election: l.election, history: l.client.History(),
 		began: true, leads: identity{leader.Path, term, leader.Identity}, newest: newest, synced: true,
 	}
 	return o.run(ctx, yield)

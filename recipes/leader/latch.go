@@ -6,8 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -54,18 +52,17 @@ func resign(ctx context.Context, client *framework.Framework, lease *locks.Lease
 //
 // It is safe for concurrent use.
 type LeaderLatch struct { //nolint:revive // Curator's name
-	client    *framework.Framework
-	internals *locks.LockInternals
-	changes   *listen.Set[Change]
+	*election
 
-	mu        sync.Mutex
+	changes *listen.Set[Change]
+
+	// Guarded by mu.
 	closeMode CloseMode
 	stop      context.CancelCauseFunc // nil before Start
 	stopped   chan struct{}           // closed when the candidate has left
 	closed    bool
-	lease     *locks.Lease  // nil while another candidate leads
 	failure   error         // of the last attempt to join, nil while another is under way
-	changed   chan struct{} // closed, and replaced, whenever one of the three above changes
+	changed   chan struct{} // closed, and replaced, whenever closed, failure or the leadership changes
 }
 
 // Change is the beginning or the end of a leadership of one latch.
@@ -93,26 +90,15 @@ func NewLeaderLatch(client *framework.Framework, path string, opts ...Option) (*
 	}
 	// Close promises that the candidate is gone.
 	cfg.lock = append([]locks.Option{locks.WithCleanupTimeout(releaseTimeout)}, cfg.lock...)
-	internals, err := newElection(client, path, latchName, cfg)
+	e, err := newElection(client, path, latchName, cfg)
 	if err != nil {
 		return nil, err
 	}
 	return &LeaderLatch{
-		client: client, internals: internals, closeMode: cfg.closeMode, changed: make(chan struct{}),
-		changes: listen.New[Change](listen.OnPanic(func(recovered any, stack []byte) {
-			client.Logger().Error("a leadership listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
-		})),
+		election: e, closeMode: cfg.closeMode, changed: make(chan struct{}),
+		changes: listen.New[Change](attempt.LogPanics(client, path, "a leadership listener panicked")),
 	}, nil
 }
-
-// newElection returns the queue of a latch or a selector.
-func newElection(client *framework.Framework, path, name string, cfg config) (*locks.LockInternals, error) {
-	internals, err := locks.NewLockInternals(client, locks.QueueDriver(name), path, name, 1, cfg.lock...)
-	return internals, attempt.Wrapf(err, "leader")
-}
-
-// Path returns the path of the election.
-func (l *LeaderLatch) Path() string { return l.internals.Path() }
 
 // Start joins the election in the background and returns at once. A latch is
 // started once: a second Start, or one after Close, returns an error.
@@ -298,15 +284,6 @@ func (l *LeaderLatch) await(ctx context.Context) (*locks.Lease, error) {
 	}
 }
 
-// HasLeadership reports whether this latch leads now. It asks the clock, so it
-// is right even in a process that was paused; it sends nothing.
-func (l *LeaderLatch) HasLeadership() bool {
-	l.mu.Lock()
-	lease := l.lease
-	l.mu.Unlock()
-	return lease != nil && lease.Err() == nil
-}
-
 // Resign ends the leadership of this latch, if it leads, and hands over to the next
 // candidate. The latch then stands for election again, as the last candidate in the
 // queue. Resign waits until the server has confirmed that the node is gone, or ctx
@@ -314,10 +291,7 @@ func (l *LeaderLatch) HasLeadership() bool {
 // nil if the latch does not lead, and a [*locks.LostError] if the leadership is lost
 // meanwhile.
 func (l *LeaderLatch) Resign(ctx context.Context) error {
-	l.mu.Lock()
-	lease := l.lease
-	l.mu.Unlock()
-	return attempt.Wrapf(lease.Release(ctx), "leader: resign")
+	return attempt.Wrapf(l.leadership().Release(ctx), "leader: resign")
 }
 
 // OnChange calls fn for each later beginning and end of a leadership of this latch.
@@ -326,29 +300,3 @@ func (l *LeaderLatch) Resign(ctx context.Context) error {
 // out. A listener may lag behind: what must not outlive the leadership belongs under
 // the lease's context.
 func (l *LeaderLatch) OnChange(fn func(Change)) *listen.Registration { return l.changes.Add(fn) }
-
-// Participants returns the candidates in the order of the queue, the leader
-// first; see [locks.LockInternals.Participants].
-func (l *LeaderLatch) Participants(ctx context.Context) ([]locks.Participant, error) {
-	return l.internals.Participants(ctx)
-}
-
-// Leader returns the candidate that leads, or false when there is none. It
-// takes two round trips, however many candidates there are.
-func (l *LeaderLatch) Leader(ctx context.Context) (locks.Participant, bool, error) {
-	return currentLeader(ctx, l.internals)
-}
-
-// Observe follows the leader of this election. The sequence yields the present
-// leader, and then each later leader. A nil leader says that there is none. A newer
-// leader is never followed by an older one; leaders that were gone before they could
-// be read are left out. A leader is yielded again when its value changes, which is its Identity;
-// see [LeaderLatch.Proclaim]. Of values in quick succession, the last one is yielded. An error is the
-// last value.
-//
-// The sequence goes on over lost connections and sessions until ctx ends or the
-// consumer leaves the loop. It watches the node of the leader only. The latch
-// need not be started.
-func (l *LeaderLatch) Observe(ctx context.Context) iter.Seq2[*locks.Participant, error] {
-	return observe(ctx, l.client, l.internals)
-}

@@ -5,33 +5,19 @@ package leader
 import (
 	"context"
 	"errors"
-	"fmt"
-	"iter"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
-// currentLeader returns the first in the queue.
-func currentLeader(ctx context.Context, internals *locks.LockInternals) (locks.Participant, bool, error) {
-	holders, err := internals.Holders(ctx)
-	if err != nil {
-		return locks.Participant{}, false, fmt.Errorf("leader: %w", err)
-	}
-	if len(holders) == 0 {
-		return locks.Participant{}, false, nil
-	}
-	return holders[0], true, nil
-}
-
 // observer follows the first of a queue. It watches that node and no other, so a
 // candidate that comes or goes behind it costs an observer nothing. The listed queue
 // stays right as nodes leave it, because new nodes come behind it. So the observer
 // needs a new list only when all listed nodes have left.
 type observer struct {
-	client    *framework.Framework
-	internals *locks.LockInternals
+	*election
+
 	telemetry telemetry
 	queue     []string // known, in order
 	history   int64    // in which queue and newest count, see framework.Framework.History
@@ -51,23 +37,6 @@ type identity struct {
 
 // is reports whether both are the same leadership, with any value.
 func (i identity) is(other identity) bool { return i.path == other.path && i.token == other.token }
-
-func observe(ctx context.Context, client *framework.Framework, internals *locks.LockInternals) iter.Seq2[*locks.Participant, error] {
-	return func(yield func(*locks.Participant, error) bool) {
-		if ctx == nil {
-			yield(nil, fmt.Errorf("leader: observe %s: %w", internals.Path(), attempt.ErrNilContext))
-			return
-		}
-		o := observer{client: client, internals: internals}
-		var err error
-		if o.telemetry, err = newTelemetry(client, internals.Path()); err == nil {
-			err = o.run(ctx, yield)
-		}
-		if err != nil {
-			yield(nil, fmt.Errorf("leader: observe %s: %w", internals.Path(), err))
-		}
-	}
-}
 
 // errDone ends a run whose consumer wants no more.
 var errDone = errors.New("the consumer has left the loop")
@@ -114,7 +83,7 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 	if !o.began || leads != o.leads {
 		if leader != nil && leader.Token < o.newest && !o.synced {
 			// This server may be behind the server that has shown the newer leader.
-			if err := o.client.Sync(ctx, o.internals.Path()); err != nil {
+			if err := o.client.Sync(ctx, o.Path()); err != nil {
 				return err
 			}
 			o.queue, o.synced = nil, true
@@ -161,7 +130,7 @@ func (o *observer) list(ctx context.Context) (watch *framework.Watch, err error)
 	if o.queue, err = o.internals.Queue(ctx); err != nil || len(o.queue) > 0 {
 		return nil, err
 	}
-	stat, err := o.client.Exists(ctx, o.internals.Path(), framework.Watched(&watch))
+	stat, err := o.client.Exists(ctx, o.Path(), framework.Watched(&watch))
 	if err != nil || stat == nil {
 		return watch, err
 	}

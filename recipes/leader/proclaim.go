@@ -26,19 +26,8 @@ import (
 // leadership is lost. While another client asks for the leadership ([locks.Lease.Revoked]), the
 // node says so, and Proclaim fails with [ErrRevoked]. After an error [framework.OutcomeUnknown]
 // reports whether the value may have been written.
-func (l *LeaderLatch) Proclaim(ctx context.Context, value []byte) error {
-	l.mu.Lock()
-	lease := l.lease
-	l.mu.Unlock()
-	return attempt.Wrapf(proclaim(ctx, l.client, lease, value), "leader: proclaim to %s", l.Path())
-}
-
-// Proclaim publishes a value of this leader; see [LeaderLatch.Proclaim].
-func (s *LeaderSelector) Proclaim(ctx context.Context, value []byte) error {
-	s.mu.Lock()
-	lease := s.lease
-	s.mu.Unlock()
-	return attempt.Wrapf(proclaim(ctx, s.client, lease, value), "leader: proclaim to %s", s.Path())
+func (e *election) Proclaim(ctx context.Context, value []byte) error {
+	return attempt.Wrapf(proclaim(ctx, e.client, e.leadership(), value), "leader: proclaim to %s", e.Path())
 }
 
 func proclaim(ctx context.Context, client *framework.Framework, lease *locks.Lease, value []byte) error {

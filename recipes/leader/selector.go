@@ -7,8 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
-	"sync"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/callscope"
@@ -29,15 +27,14 @@ const selectorName = "lock-"
 //
 // It is safe for concurrent use.
 type LeaderSelector struct { //nolint:revive // Curator's name
-	client      *framework.Framework
-	internals   *locks.LockInternals
+	*election
+
 	autoRequeue bool
 
-	mu        sync.Mutex
+	// Guarded by mu.
 	running   bool
 	requeued  bool
-	lease     *locks.Lease            // of the leadership that is under way, or nil
-	interrupt context.CancelCauseFunc // ends that leadership
+	interrupt context.CancelCauseFunc // ends the leadership that is under way
 }
 
 // NewLeaderSelector returns a candidate of the election at path. It checks its
@@ -50,15 +47,12 @@ func NewLeaderSelector(client *framework.Framework, path string, opts ...Option)
 	if cfg.closeMode != Silent {
 		return nil, fmt.Errorf("leader: %s: WithCloseMode, expected no such option: it is for a LeaderLatch", path)
 	}
-	internals, err := newElection(client, path, selectorName, cfg)
+	e, err := newElection(client, path, selectorName, cfg)
 	if err != nil {
 		return nil, err
 	}
-	return &LeaderSelector{client: client, internals: internals, autoRequeue: cfg.autoRequeue}, nil
+	return &LeaderSelector{election: e, autoRequeue: cfg.autoRequeue}, nil
 }
-
-// Path returns the path of the election.
-func (s *LeaderSelector) Path() string { return s.internals.Path() }
 
 // Run stands for election, calls lead when this candidate leads, and gives the
 // leadership up when lead has returned or panicked. It blocks until then.
@@ -222,29 +216,4 @@ func (s *LeaderSelector) InterruptLeadership() bool {
 	}
 	interrupt(ErrInterrupted)
 	return true
-}
-
-// HasLeadership reports whether this candidate leads now, from before its
-// function is called until it returns or the leadership is lost.
-func (s *LeaderSelector) HasLeadership() bool {
-	s.mu.Lock()
-	lease := s.lease
-	s.mu.Unlock()
-	return lease != nil && lease.Err() == nil
-}
-
-// Participants returns the candidates in the order of the queue, the leader
-// first; see [locks.LockInternals.Participants].
-func (s *LeaderSelector) Participants(ctx context.Context) ([]locks.Participant, error) {
-	return s.internals.Participants(ctx)
-}
-
-// Leader returns the candidate that leads, or false when there is none.
-func (s *LeaderSelector) Leader(ctx context.Context) (locks.Participant, bool, error) {
-	return currentLeader(ctx, s.internals)
-}
-
-// Observe follows the leader of this election; see [LeaderLatch.Observe].
-func (s *LeaderSelector) Observe(ctx context.Context) iter.Seq2[*locks.Participant, error] {
-	return observe(ctx, s.client, s.internals)
 }
