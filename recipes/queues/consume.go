@@ -174,9 +174,9 @@ func (c *consumer) step(ctx context.Context, yield func(*Item, error) bool) (lef
 func (c *consumer) next(ctx context.Context) (string, error) {
 	c.unsure = false
 	switch {
-	case c.watch == nil, c.q.client.History() != c.history, c.isOutdated() && c.untilDue() > 0:
+	case c.watch == nil, c.q.client.History() != c.history, attempt.IsClosed(c.watch.Fired()) && c.untilDue() > 0:
 		return "", c.renew(ctx)
-	case c.isOutdated() && c.q.order.renews && c.tried >= c.q.cfg.minItems:
+	case attempt.IsClosed(c.watch.Fired()) && c.q.order.renews && c.tried >= c.q.cfg.minItems:
 		if c.unsure = c.q.cfg.lockPath != "" && len(c.busy) <= mostBusy; c.unsure {
 			break // it is known once the item is locked, in the round trip that reads it
 		}
@@ -200,15 +200,6 @@ func (c *consumer) next(ctx context.Context) (string, error) {
 
 // mostBusy bounds how many locks of other consumers one look at the list reads.
 const mostBusy = 16
-
-func (c *consumer) isOutdated() bool {
-	select {
-	case <-c.watch.Fired():
-		return true
-	default:
-		return false
-	}
-}
 
 // onlyTook reports whether nothing but the deletions by this consumer has changed the list,
 // so that a new one would show no other items. It costs less than a list, which has the
@@ -357,26 +348,18 @@ func (c *consumer) watchLocks(ctx context.Context) (gone <-chan struct{}, cancel
 
 // consumeAtOnce deletes an item and then yields it.
 func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*Item, error) bool) (left bool, err error) {
-	path := framework.JoinPath(c.q.path, name)
-	node, err := c.read(ctx, path, name)
-	if err != nil {
-		return false, err
-	}
-	if node.gone {
-		return false, nil // another consumer was faster
-	}
-	d, err := c.deliver(ctx, name, node)
+	d, err := c.take(ctx, name)
 	if d == nil {
 		return false, err
 	}
 	// A context that ends while the request is under way must not lose the item.
 	bounded, cancel := graceful(ctx)
 	defer cancel()
-	switch err := remove(bounded, c.q.client, path, &node.stat, node.history); {
+	switch err := remove(bounded, c.q.client, d.path, &d.stat, d.history); {
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):
-		c.q.client.Logger().Error("an item may be lost, because the reply to its deletion was lost", logPath, path, "error", err)
+		c.q.client.Logger().Error("an item may be lost, because the reply to its deletion was lost", logPath, d.path, "error", err)
 		return false, err
 	case err != nil:
 		return false, err
@@ -386,8 +369,17 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	return d.give(ctx, yield), nil
 }
 
+// take reads the items of a znode. It returns nil if another consumer was faster, or if the znode is no item.
+func (c *consumer) take(ctx context.Context, name string) (*delivery, error) {
+	node, err := c.read(ctx, name)
+	if err != nil || node.gone {
+		return nil, err
+	}
+	return c.deliver(ctx, name, node)
+}
+
 // read returns the item with that name, without a request if it was read ahead.
-func (c *consumer) read(ctx context.Context, path, name string) (ahead, error) {
+func (c *consumer) read(ctx context.Context, name string) (ahead, error) {
 	item := c.ahead
 	c.ahead = ahead{}
 	if item.name == name {
@@ -395,7 +387,7 @@ func (c *consumer) read(ctx context.Context, path, name string) (ahead, error) {
 	}
 	item = ahead{name: name, history: c.q.client.History()}
 	var err error
-	item.data, err = c.q.client.Get(ctx, path, framework.StoringStatIn(&item.stat))
+	item.data, err = c.q.client.Get(ctx, framework.JoinPath(c.q.path, name), framework.StoringStatIn(&item.stat))
 	switch {
 	case errors.Is(err, framework.ErrNoNode):
 		item.gone, err = true, nil
@@ -415,7 +407,7 @@ func isOfElement(err error) bool {
 func (c *consumer) deliver(ctx context.Context, name string, node ahead) (*delivery, error) {
 	err := node.err
 	if err == nil {
-		d := &delivery{c: c, name: name, path: framework.JoinPath(c.q.path, name), stat: node.stat}
+		d := &delivery{c: c, name: name, path: framework.JoinPath(c.q.path, name), stat: node.stat, history: node.history}
 		var items [][]byte
 		if items, d.notes, err = decode(node.data); err == nil {
 			for _, data := range items {
@@ -462,12 +454,7 @@ func (c *consumer) lookAgain(names []string) {
 		if watch == nil {
 			return !slices.Contains(names, name)
 		}
-		select {
-		case <-watch.Fired():
-			return true
-		default:
-			return false
-		}
+		return attempt.IsClosed(watch.Fired())
 	})
 }
 
@@ -549,12 +536,7 @@ func (c *consumer) consumeUnlocked(ctx context.Context, name string, yield func(
 	if err := c.q.folder.look(ctx); err != nil {
 		return false, err
 	}
-	path := framework.JoinPath(c.q.path, name)
-	node, err := c.read(ctx, path, name)
-	if err != nil || node.gone {
-		return false, err
-	}
-	d, err := c.deliver(ctx, name, node)
+	d, err := c.take(ctx, name)
 	if d == nil {
 		return false, err
 	}

@@ -21,6 +21,7 @@ type delivery struct {
 	items      []content
 	notes      notes
 	stat       framework.Stat // with the version that this consumer has written last
+	history    int64          // before the read; 0 with a lock
 
 	locker *locker // nil without a lock
 	lock   string

@@ -14,13 +14,6 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-func validate(client *framework.Framework, path string) error {
-	if client == nil {
-		return errors.New("client nil, expected a started framework client")
-	}
-	return framework.ValidatePath(path)
-}
-
 // wrap names the package and the call that has failed.
 func wrap(what string, err error) error {
 	if err == nil {

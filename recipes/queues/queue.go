@@ -47,7 +47,7 @@ type put struct {
 }
 
 func newQueue(client *framework.Framework, path string, order order, opts []Option) (*queue, error) {
-	if err := validate(client, path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("queues: %w", err)
 	}
 	cfg, err := newConfig(opts)

@@ -66,12 +66,16 @@ type QueueSharder[Q Sharded] struct {
 	leadership *leader.LeaderLatch
 
 	mu      sync.Mutex
-	shards  []Q
-	roomy   []Q                // the queues that had room at the last check
+	shards  []*shard[Q]
 	grown   chan struct{}      // closed when there are more shards
 	stop    context.CancelFunc // nil before Start
 	stopped chan struct{}      // closed when the checks have ended
 	closed  bool
+}
+
+type shard[Q Sharded] struct {
+	queue Q
+	full  bool // at the last checks
 }
 
 // SharderOption is a setting of a [QueueSharder].
@@ -132,7 +136,7 @@ func WithMaxQueues(n int) SharderOption {
 func NewQueueSharder[Q Sharded](
 	client *framework.Framework, open func(path string) (Q, error), queuePath, leaderPath string, opts ...SharderOption,
 ) (*QueueSharder[Q], error) {
-	if err := validate(client, queuePath); err != nil {
+	if err := attempt.Check(client, queuePath); err != nil {
 		return nil, fmt.Errorf("queues: sharder: %w", err)
 	}
 	what := "sharder of " + queuePath
@@ -237,12 +241,12 @@ func (s *QueueSharder[Q]) check(ctx context.Context) error {
 	}
 	all := s.all()
 	full := false
-	for _, shard := range all {
-		n, err := shard.Len(ctx)
+	for _, one := range all {
+		n, err := one.queue.Len(ctx)
 		if err != nil {
 			return err
 		}
-		s.note(shard, n)
+		s.note(one, n)
 		full = full || n >= s.cfg.threshold
 	}
 	// A leader that does not yet know that its leadership is over may add one queue too many, which does no harm.
@@ -254,16 +258,10 @@ func (s *QueueSharder[Q]) check(ctx context.Context) error {
 
 // note decides whether a shard of n znodes has room. A queue that was full has room
 // again when half of it is gone, as in Curator.
-func (s *QueueSharder[Q]) note(shard Q, n int) {
+func (s *QueueSharder[Q]) note(one *shard[Q], n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := slices.IndexFunc(s.roomy, func(q Q) bool { return q.Path() == shard.Path() })
-	switch {
-	case at >= 0 && n >= s.cfg.threshold:
-		s.roomy = slices.Delete(s.roomy, at, at+1)
-	case at < 0 && n <= s.cfg.threshold/2:
-		s.roomy = append(s.roomy, shard)
-	}
+	one.full = n >= s.cfg.threshold || one.full && n > s.cfg.threshold/2
 }
 
 // add creates a shard and opens it, even if its znode is deleted in between. Then it opens the
@@ -287,7 +285,7 @@ func (s *QueueSharder[Q]) refresh(ctx context.Context) error {
 	}
 	for _, name := range names {
 		path := framework.JoinPath(s.path, name)
-		if !isShard(name) || s.has(path) {
+		if !isShard(name) || slices.Contains(s.QueuePaths(), path) {
 			continue
 		}
 		if err := s.openAt(path); err != nil {
@@ -298,17 +296,17 @@ func (s *QueueSharder[Q]) refresh(ctx context.Context) error {
 }
 
 func (s *QueueSharder[Q]) openAt(path string) error {
-	shard, err := s.open(path)
+	queue, err := s.open(path)
 	if err != nil {
 		return err
 	}
-	if v := reflect.ValueOf(shard); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if v := reflect.ValueOf(queue); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
 		return fmt.Errorf("open returned nil, expected the queue at %s", path)
 	}
-	if got := shard.Path(); got != path {
+	if got := queue.Path(); got != path {
 		return fmt.Errorf("open returned the queue at %s, expected the one at %s", got, path)
 	}
-	s.take(shard)
+	s.take(queue)
 	return nil
 }
 
@@ -318,23 +316,19 @@ func isShard(name string) bool {
 	return found && len(id) == len(uuid.Nil.String()) && uuid.Validate(id) == nil
 }
 
-func (s *QueueSharder[Q]) has(path string) bool {
-	return slices.Contains(s.QueuePaths(), path)
-}
-
-// take adds a shard, unless another goroutine has added it.
-func (s *QueueSharder[Q]) take(shard Q) {
+// take adds a queue, unless another goroutine has added it.
+func (s *QueueSharder[Q]) take(queue Q) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.ContainsFunc(s.shards, func(q Q) bool { return q.Path() == shard.Path() }) {
+	if slices.ContainsFunc(s.shards, func(known *shard[Q]) bool { return known.queue.Path() == queue.Path() }) {
 		return
 	}
-	s.shards, s.roomy = append(s.shards, shard), append(s.roomy, shard)
+	s.shards = append(s.shards, &shard[Q]{queue: queue})
 	close(s.grown)
 	s.grown = make(chan struct{})
 }
 
-func (s *QueueSharder[Q]) all() []Q {
+func (s *QueueSharder[Q]) all() []*shard[Q] {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.shards)
@@ -345,8 +339,8 @@ func (s *QueueSharder[Q]) all() []Q {
 func (s *QueueSharder[Q]) QueuePaths() []string {
 	all := s.all()
 	paths := make([]string, len(all))
-	for i, shard := range all {
-		paths[i] = shard.Path()
+	for i, one := range all {
+		paths[i] = one.queue.Path()
 	}
 	return paths
 }
@@ -361,11 +355,11 @@ func (s *QueueSharder[Q]) Queue() (Q, error) {
 		var none Q
 		return none, wrap("choose a queue of "+s.path, err)
 	}
-	from := s.roomy
+	from := slices.DeleteFunc(slices.Clone(s.shards), func(one *shard[Q]) bool { return one.full })
 	if len(from) == 0 {
 		from = s.shards
 	}
-	return from[rand.IntN(len(from))], nil
+	return from[rand.IntN(len(from))].queue, nil
 }
 
 // Consume consumes all queues, and queues that are added later, until ctx ends. Then
@@ -407,16 +401,16 @@ func (s *QueueSharder[Q]) consume(ctx context.Context, fn func(ctx context.Conte
 		added, grown := slices.Clone(s.shards[next:]), s.grown
 		s.mu.Unlock()
 		next += len(added)
-		for _, shard := range added {
+		for _, one := range added {
 			consumers.Go(func() {
-				err := wrap("consume "+shard.Path(), usercode.ErrExited) // unless Consume returns
+				err := wrap("consume "+one.queue.Path(), usercode.ErrExited) // unless Consume returns
 				defer func() {
 					select {
 					case first <- err:
 					default: // another one was faster
 					}
 				}()
-				err = shard.Consume(ctx, fn)
+				err = one.queue.Consume(ctx, fn)
 			})
 		}
 		select {

@@ -65,7 +65,7 @@ const maxHeads = 1000
 // NewSimpleDistributedQueue returns the queue at path. It checks its arguments
 // and sends nothing.
 func NewSimpleDistributedQueue(client *framework.Framework, path string) (*SimpleDistributedQueue, error) {
-	if err := validate(client, path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("queues: %w", err)
 	}
 	measured, err := newTelemetry(client, path)
