@@ -120,17 +120,11 @@ func (d *ServiceDiscovery[T]) Register(ctx context.Context, instance ServiceInst
 }
 
 func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInstance[T]) error {
-	if ctx == nil {
-		return attempt.ErrNilContext
-	}
-	if err := instance.check(); err != nil {
-		return err
-	}
-	mode, err := instance.Type.mode()
+	data, err := d.encode(ctx, instance)
 	if err != nil {
 		return err
 	}
-	data, err := d.serialize(instance)
+	mode, err := instance.Type.mode()
 	if err != nil {
 		return err
 	}
@@ -192,18 +186,12 @@ func (d *ServiceDiscovery[T]) Put(ctx context.Context, instance ServiceInstance[
 }
 
 func (d *ServiceDiscovery[T]) put(ctx context.Context, instance ServiceInstance[T]) error {
-	if ctx == nil {
-		return attempt.ErrNilContext
-	}
-	if err := instance.check(); err != nil {
+	data, err := d.encode(ctx, instance)
+	if err != nil {
 		return err
 	}
 	if instance.Type != Static && instance.Type != Permanent {
 		return fmt.Errorf("%w: service type %s, expected STATIC or PERMANENT", framework.ErrInvalidOption, instance.Type)
-	}
-	data, err := d.serialize(instance)
-	if err != nil {
-		return err
 	}
 	switch entry, closed := d.kept(instance); {
 	case closed:
@@ -361,13 +349,7 @@ func (d *ServiceDiscovery[T]) Update(ctx context.Context, instance ServiceInstan
 }
 
 func (d *ServiceDiscovery[T]) update(ctx context.Context, instance ServiceInstance[T]) error {
-	if ctx == nil {
-		return attempt.ErrNilContext
-	}
-	if err := instance.check(); err != nil {
-		return err
-	}
-	data, err := d.serialize(instance)
+	data, err := d.encode(ctx, instance)
 	if err != nil {
 		return err
 	}
@@ -563,7 +545,14 @@ func (d *ServiceDiscovery[T]) read(path string, data []byte) (instance ServiceIn
 	return instance, err == nil
 }
 
-func (d *ServiceDiscovery[T]) serialize(instance ServiceInstance[T]) (data []byte, err error) {
+// encode checks the arguments of a call that writes an instance, and returns the data of its znode.
+func (d *ServiceDiscovery[T]) encode(ctx context.Context, instance ServiceInstance[T]) (data []byte, err error) {
+	if ctx == nil {
+		return nil, attempt.ErrNilContext
+	}
+	if err := instance.check(); err != nil {
+		return nil, err
+	}
 	err = attempt.Catch(func() (err error) {
 		data, err = d.serializer.Serialize(instance)
 		return err
