@@ -74,12 +74,18 @@ func (tx *Tx) Prefetch(paths ...string) error {
 
 // Get returns the data of the znode. The error matches [framework.ErrNoNode] if there is none. The caller may change the data.
 func (tx *Tx) Get(path string) ([]byte, error) {
-	data, exists, err := tx.state(path)
-	if err == nil && !exists {
-		err = refused("get", path, framework.ErrNoNode)
-	}
+	data, err := tx.existing("get", path)
 	if _, written := tx.writes[path]; err == nil && !written {
 		tx.use(path)
+	}
+	return data, err
+}
+
+// existing returns the data of a znode that exists, as the function sees it.
+func (tx *Tx) existing(op, path string) ([]byte, error) {
+	data, exists, err := tx.state(path)
+	if err == nil && !exists {
+		err = refused(op, path, framework.ErrNoNode)
 	}
 	return data, err
 }
@@ -132,12 +138,8 @@ func (tx *Tx) Children(path string) ([]string, error) {
 
 // Set sets the data of the znode. The error matches [framework.ErrNoNode] if there is none. A znode that was not read is read first.
 func (tx *Tx) Set(path string, data []byte) error {
-	_, exists, err := tx.state(path)
-	switch {
-	case err != nil:
+	if _, err := tx.existing("set", path); err != nil {
 		return err
-	case !exists:
-		return refused("set", path, framework.ErrNoNode)
 	}
 	w := tx.writes[path]
 	w.exists, w.data = true, bytes.Clone(data)
@@ -211,12 +213,8 @@ func (tx *Tx) folderAsRead(path string) *framework.Stat {
 // Delete deletes the znode. The error matches [framework.ErrNoNode] if there is none. Children that the transaction does
 // not delete make the commit fail with [framework.ErrNotEmpty].
 func (tx *Tx) Delete(path string) error {
-	_, exists, err := tx.state(path)
-	switch {
-	case err != nil:
+	if _, err := tx.existing("delete", path); err != nil {
 		return err
-	case !exists:
-		return refused("delete", path, framework.ErrNoNode)
 	}
 	for child, w := range tx.writes {
 		if w.exists && strings.HasPrefix(child, path+"/") {

@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
@@ -112,11 +113,9 @@ var contention = retry.PolicyFunc(func(attempt int, _ time.Duration, _ error) (t
 const longestPause = 16 * time.Millisecond
 
 func (c *config) apply(ctx context.Context, client *framework.Framework, fn func(*Tx) error, opts []Option) error {
-	switch {
-	case ctx == nil:
-		return fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
-	case client == nil:
-		return fmt.Errorf("%w: client nil, expected a started framework client", framework.ErrInvalidOption)
+	switch err := attempt.CheckCall(ctx, client, "/"); {
+	case err != nil:
+		return err
 	case fn == nil:
 		return fmt.Errorf("%w: function nil, expected one that reads and writes with its Tx", framework.ErrInvalidOption)
 	}
