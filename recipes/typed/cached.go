@@ -31,11 +31,8 @@ func (n *Node[T]) Cached(c *cache.CuratorCache) (T, framework.Stat, error) {
 		}
 		return none, framework.Stat{}, fmt.Errorf("typed: %s in the cache of %s: %w", n.path, c.Path(), reason)
 	}
-	value, err := n.codec.Decode(data.Data)
-	if err != nil {
-		return none, data.Stat, n.failed(err)
-	}
-	return value, data.Stat, nil
+	value, err := n.codec.decode(n.path, data.Data)
+	return value, data.Stat, err
 }
 
 // Cached iterates over the znodes of the folder in the picture of a cache, in no particular
@@ -65,12 +62,8 @@ func (f *Folder[T]) Cached(c *cache.CuratorCache) iter.Seq2[*CachedNode[T], erro
 // cached returns a znode of the folder.
 func (f *Folder[T]) cached(data *cache.ChildData) (*CachedNode[T], error) {
 	parameters, _ := f.parameters(data.Path)
-	node := &CachedNode[T]{Path: data.Path, Parameters: parameters, Stat: data.Stat}
-	var err error
-	if node.Value, err = f.codec.Decode(data.Data); err != nil {
-		err = fmt.Errorf("typed: %s: %w: %w", data.Path, ErrCodec, err)
-	}
-	return node, err
+	value, err := f.codec.decode(data.Path, data.Data)
+	return &CachedNode[T]{Path: data.Path, Parameters: parameters, Value: value, Stat: data.Stat}, err
 }
 
 // WithIndex has a cache find znodes of the folder by keys of their values; see [cache.WithIndex].

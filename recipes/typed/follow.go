@@ -42,12 +42,10 @@ func (n *Node[T]) Follow(ctx context.Context) iter.Seq2[State[T], error] {
 			case !node.Exists():
 				err = fmt.Errorf("typed: %s: %w", n.path, framework.ErrNoNode)
 			default:
-				value, refused := n.codec.Decode(node.Data)
-				if refused != nil {
-					err = n.failed(refused)
-					break
+				var value T
+				if value, err = n.codec.decode(n.path, node.Data); err == nil {
+					last = State[T]{value, node.Stat}
 				}
-				last = State[T]{value, node.Stat}
 			}
 			if !yield(last, err) {
 				return
@@ -90,9 +88,9 @@ func (f *Folder[T]) decode(path string, data *cache.ChildData) (*T, error) {
 	if data == nil {
 		return nil, nil //nolint:nilnil // no state has no value
 	}
-	value, err := f.codec.Decode(data.Data)
+	value, err := f.codec.decode(path, data.Data)
 	if err != nil {
-		return nil, fmt.Errorf("typed: %s: %w: %w", path, ErrCodec, err)
+		return nil, err
 	}
 	return &value, nil
 }
@@ -112,9 +110,9 @@ func (f *Folder[T]) Values(ctx context.Context, values ...string) (map[string]T,
 	found := make(map[string]T, len(children))
 	var refused []error
 	for _, child := range children {
-		value, err := f.codec.Decode(child.Data)
+		value, err := f.codec.decode(framework.JoinPath(path, child.Name), child.Data)
 		if err != nil {
-			refused = append(refused, fmt.Errorf("typed: %s: %w: %w", framework.JoinPath(path, child.Name), ErrCodec, err))
+			refused = append(refused, err)
 			continue
 		}
 		found[child.Name] = value

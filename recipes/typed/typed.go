@@ -77,6 +77,25 @@ func (c Codec[T]) Validating(check func(T) error) Codec[T] {
 	}
 }
 
+// encode returns the data of the znode at path.
+func (c Codec[T]) encode(path string, value T) ([]byte, error) {
+	data, err := c.Encode(value)
+	if err != nil {
+		return nil, fmt.Errorf("typed: %s: %w: %w", path, ErrCodec, err)
+	}
+	return data, nil
+}
+
+// decode returns the value in the data of the znode at path, the zero value on failure.
+func (c Codec[T]) decode(path string, data []byte) (T, error) {
+	value, err := c.Decode(data)
+	if err != nil {
+		var none T
+		return none, fmt.Errorf("typed: %s: %w: %w", path, ErrCodec, err)
+	}
+	return value, nil
+}
+
 // Node is a znode whose data is a value of type T.
 type Node[T any] struct {
 	client *framework.Framework
@@ -102,33 +121,30 @@ func (n *Node[T]) Path() string { return n.path }
 // there is no znode, and with [ErrCodec], but the stat, if the data cannot be decoded.
 func (n *Node[T]) Get(ctx context.Context) (T, framework.Stat, error) {
 	var stat framework.Stat
-	var none T
 	data, err := n.client.Get(ctx, n.path, framework.StoringStatIn(&stat))
 	if err != nil {
+		var none T
 		return none, framework.Stat{}, err
 	}
-	value, err := n.codec.Decode(data)
-	if err != nil {
-		return none, stat, n.failed(err)
-	}
-	return value, stat, nil
+	value, err := n.codec.decode(n.path, data)
+	return value, stat, err
 }
 
 // Create creates the znode with a value, as [framework.Framework.Create] does, and returns its
 // path.
 func (n *Node[T]) Create(ctx context.Context, value T, opts ...framework.CreateOption) (string, error) {
-	data, err := n.codec.Encode(value)
+	data, err := n.codec.encode(n.path, value)
 	if err != nil {
-		return "", n.failed(err)
+		return "", err
 	}
 	return n.client.Create(ctx, n.path, data, opts...)
 }
 
 // Set replaces the value of a znode that exists, as [framework.Framework.Set] does.
 func (n *Node[T]) Set(ctx context.Context, value T, opts ...framework.SetOption) error {
-	data, err := n.codec.Encode(value)
+	data, err := n.codec.encode(n.path, value)
 	if err != nil {
-		return n.failed(err)
+		return err
 	}
 	return n.client.Set(ctx, n.path, data, opts...)
 }
@@ -178,24 +194,20 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 
 // CreateOp is [Node.Create] within a [framework.Framework.Transact].
 func (n *Node[T]) CreateOp(value T, opts ...framework.CreateOption) (framework.Op, error) {
-	data, err := n.codec.Encode(value)
+	data, err := n.codec.encode(n.path, value)
 	if err != nil {
-		return framework.Op{}, n.failed(err)
+		return framework.Op{}, err
 	}
 	return framework.CreateOp(n.path, data, opts...), nil
 }
 
 // SetOp is [Node.Set] within a [framework.Framework.Transact].
 func (n *Node[T]) SetOp(value T, opts ...framework.SetOption) (framework.Op, error) {
-	data, err := n.codec.Encode(value)
+	data, err := n.codec.encode(n.path, value)
 	if err != nil {
-		return framework.Op{}, n.failed(err)
+		return framework.Op{}, err
 	}
 	return framework.SetDataOp(n.path, data, opts...), nil
-}
-
-func (n *Node[T]) failed(err error) error {
-	return fmt.Errorf("typed: %s: %w: %w", n.path, ErrCodec, err)
 }
 
 // Folder is the set of znodes whose paths have one form.
