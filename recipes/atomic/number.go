@@ -211,8 +211,12 @@ func (n *DistributedAtomicNumber[T]) leave(a *addition[T]) outcome[T] {
 		return outcome[T]{err: attempt.Interrupted(a.ctx)}
 	case last: // the write ends with its context, and knows whether it was sent
 		o := <-a.done
-		if errors.Is(o.err, context.Canceled) {
-			o.err = interrupted(a.ctx, o.err)
+		if errors.Is(o.err, context.Canceled) { // in the words of the last caller's context
+			interrupted := attempt.Interrupted(a.ctx)
+			if framework.OutcomeUnknown(o.err) {
+				interrupted = attempt.InDoubt(interrupted)
+			}
+			o.err = interrupted
 		}
 		return o
 	}
@@ -222,15 +226,6 @@ func (n *DistributedAtomicNumber[T]) leave(a *addition[T]) outcome[T] {
 	default:
 		return outcome[T]{err: attempt.InDoubt(attempt.Interrupted(a.ctx))}
 	}
-}
-
-// interrupted returns the error of a write that has ended with its last caller,
-// in the words of that caller's context.
-func interrupted(ctx context.Context, err error) error {
-	if framework.OutcomeUnknown(err) {
-		return attempt.InDoubt(attempt.Interrupted(ctx))
-	}
-	return attempt.Interrupted(ctx)
 }
 
 // run makes writes until no addition waits.

@@ -124,17 +124,14 @@ func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
 // one for each member, in pipelines, and no lock. A change during the call may be seen or not. The
 // error matches [framework.ErrNoNode] when there is no znode at path.
 func Read(ctx context.Context, client *framework.Framework, path string) (Assignment, error) {
-	if err := attempt.CheckCall(ctx, client, path); err != nil {
-		return Assignment{}, wrap(layout(path), err)
-	}
 	a, err := readAssignment(ctx, client, layout(path))
-	if err != nil {
-		return Assignment{}, wrap(layout(path), err)
-	}
-	return a, nil
+	return a, attempt.Wrapf(err, "partition: %s", path)
 }
 
 func readAssignment(ctx context.Context, client *framework.Framework, at layout) (Assignment, error) {
+	if err := attempt.CheckCall(ctx, client, string(at)); err != nil {
+		return Assignment{}, err
+	}
 	if _, err := client.Children(ctx, string(at)); err != nil {
 		return Assignment{}, err
 	}

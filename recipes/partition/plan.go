@@ -185,14 +185,11 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *s
 // Forget deletes the plan of the group at path if the group has no member, as members leave it behind that were killed. A
 // member that joins meanwhile makes a new plan. Forget does nothing where there is no plan.
 func Forget(ctx context.Context, client *framework.Framework, path string) error {
-	at := layout(path)
-	if err := attempt.CheckCall(ctx, client, path); err != nil {
-		return wrap(at, err)
+	err := attempt.CheckCall(ctx, client, path)
+	if err == nil {
+		err = (&Member{client: client, at: layout(path)}).cleanUp(ctx)
 	}
-	if err := (&Member{client: client, at: at}).cleanUp(ctx); err != nil {
-		return wrap(at, err)
-	}
-	return nil
+	return attempt.Wrapf(err, "partition: %s", path)
 }
 
 // cleanUp deletes the plan if no member is left. A member that leaves after others have planned
