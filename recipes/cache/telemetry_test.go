@@ -3,58 +3,36 @@
 package cache_test
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
-	"go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/meters"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// measured returns the sums of this package's instruments, with curator.event behind a colon,
-// and the count of resyncs.
-func measured(t *testing.T, reader metric.Reader) map[string]int64 {
+// measured returns the values of this package's instruments, without their common prefix.
+func measured(t *testing.T, reader *meters.Reader) map[string]float64 {
 	t.Helper()
-	var all metricdata.ResourceMetrics
-	require.NoError(t, reader.Collect(t.Context(), &all))
-	sums := map[string]int64{}
-	for _, scope := range all.ScopeMetrics {
-		if scope.Scope.Name != "github.com/gocurator/curator/recipes/cache" {
-			continue
-		}
-		for _, m := range scope.Metrics {
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, point := range data.DataPoints {
-					name := m.Name
-					if event, found := point.Attributes.Value("curator.event"); found {
-						name += ":" + event.AsString()
-					}
-					sums[name] += point.Value
-				}
-			case metricdata.Histogram[float64]:
-				for _, point := range data.DataPoints {
-					sums[m.Name] += int64(point.Count)
-				}
-			default:
-				require.Fail(t, "an unknown kind", m.Name)
-			}
+	values := map[string]float64{}
+	for name, value := range reader.Values(t) {
+		if name, ok := strings.CutPrefix(name, "curator.cache."); ok && !strings.Contains(name, ".sum") {
+			values[name] = value
 		}
 	}
-	return sums
+	return values
 }
 
 func TestTelemetryMetrics(t *testing.T) {
-	reader := metric.NewManualReader()
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server, framework.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
+	reader := meters.New()
+	client := zktest.Client(t, zktest.NewServer(t), reader.Option)
 	c := newCache(t, client, "/tree")
-	require.Equal(t, map[string]int64{
-		"curator.cache.events:node_created": 0, "curator.cache.events:node_changed": 0, "curator.cache.events:node_deleted": 0,
-		"curator.cache.events:initialized": 0, "curator.cache.nodes": 0, "curator.cache.unreadable": 0,
+	require.Equal(t, map[string]float64{
+		"events{curator.event=node_created}": 0, "events{curator.event=node_changed}": 0, "events{curator.event=node_deleted}": 0,
+		"events{curator.event=initialized}": 0, "nodes{}": 0, "unreadable{}": 0,
 	}, measured(t, reader))
 	create(t, client, "/tree/a", "")
 	create(t, client, "/tree/b", "")
@@ -64,14 +42,14 @@ func TestTelemetryMetrics(t *testing.T) {
 	_, err := client.Create(t.Context(), "/tree/secret", nil, framework.WithACL(zk.WorldACL(zk.PermDelete)...))
 	require.NoError(t, err)
 	fresh(t, c)
-	want := map[string]int64{
-		"curator.cache.events:node_created": 3, "curator.cache.events:node_changed": 1, "curator.cache.events:node_deleted": 1,
-		"curator.cache.events:initialized": 1, "curator.cache.nodes": 2, "curator.cache.resync.duration": 1,
+	want := map[string]float64{
+		"events{curator.event=node_created}": 3, "events{curator.event=node_changed}": 1, "events{curator.event=node_deleted}": 1,
+		"events{curator.event=initialized}": 1, "nodes{}": 2, "resync.duration{}": 1,
 	}
 	got := measured(t, reader)
-	require.Contains(t, []int64{0, 1}, got["curator.cache.unreadable"], "servers since 3.8.4 tell nothing of such a znode")
-	delete(got, "curator.cache.unreadable")
+	require.Contains(t, []float64{0, 1}, got["unreadable{}"], "servers since 3.8.4 tell nothing of such a znode")
+	delete(got, "unreadable{}")
 	require.Equal(t, want, got)
 	require.NoError(t, c.Close())
-	require.Zero(t, measured(t, reader)["curator.cache.nodes"])
+	require.Zero(t, measured(t, reader)["nodes{}"])
 }

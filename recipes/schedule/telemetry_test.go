@@ -6,18 +6,18 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.opentelemetry.io/otel/attribute"
-	sdk "go.opentelemetry.io/otel/sdk/metric"
-	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 	"go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/meters"
 	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -27,8 +27,8 @@ import (
 func TestTelemetry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		reader, spans := sdk.NewManualReader(), tracetest.NewSpanRecorder()
-		client := zktest.Client(t, w.server, framework.WithMeterProvider(sdk.NewMeterProvider(sdk.WithReader(reader))),
+		reader, spans := meters.New(), tracetest.NewSpanRecorder()
+		client := zktest.Client(t, w.server, reader.Option,
 			framework.WithTracerProvider(trace.NewTracerProvider(trace.WithSpanProcessor(spans))))
 		job := minutely()
 		job.Jitter = 10 * time.Second
@@ -47,7 +47,8 @@ func TestTelemetry(t *testing.T) {
 
 		sleepInto(time.Minute, 4*time.Minute+50*time.Second)
 
-		require.Equal(t, map[string]float64{"missed": 2, "running": 1, "lateness": 2, "duration": 2, "duration succeeded": 1, "duration failed": 1}, measured(t, reader))
+		require.Equal(t, map[string]float64{"missed": 2, "running": 1, "lateness": 2,
+			"duration{curator.schedule.outcome=succeeded}": 1, "duration{curator.schedule.outcome=failed}": 1}, measured(t, reader))
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		runs := slices.DeleteFunc(spans.Ended(), func(s trace.ReadOnlySpan) bool { return s.Name() != "run job" })
@@ -57,31 +58,13 @@ func TestTelemetry(t *testing.T) {
 	})
 }
 
-// measured returns the sums and counts of the instruments of this package.
-func measured(t *testing.T, reader *sdk.ManualReader) map[string]float64 {
+// measured returns the values of the instruments of this package, without their common prefix.
+func measured(t *testing.T, reader *meters.Reader) map[string]float64 {
 	t.Helper()
-	var all metricdata.ResourceMetrics
-	require.NoError(t, reader.Collect(context.Background(), &all))
-	const prefix = "curator.schedule."
 	values := make(map[string]float64)
-	for _, scope := range all.ScopeMetrics {
-		for _, m := range scope.Metrics {
-			if len(m.Name) <= len(prefix) || m.Name[:len(prefix)] != prefix {
-				continue
-			}
-			switch data := m.Data.(type) {
-			case metricdata.Sum[int64]:
-				for _, p := range data.DataPoints {
-					values[m.Name[len(prefix):]] += float64(p.Value)
-				}
-			case metricdata.Histogram[float64]:
-				for _, p := range data.DataPoints {
-					values[m.Name[len(prefix):]] += float64(p.Count)
-					if outcome, found := p.Attributes.Value("curator.schedule.outcome"); found {
-						values[m.Name[len(prefix):]+" "+outcome.AsString()] += float64(p.Count)
-					}
-				}
-			}
+	for name, value := range reader.Values(t) {
+		if name, ok := strings.CutPrefix(name, "curator.schedule."); ok && !strings.Contains(name, ".sum") {
+			values[strings.TrimSuffix(name, "{}")] = value
 		}
 	}
 	return values
