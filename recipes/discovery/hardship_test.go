@@ -92,20 +92,6 @@ func (c *scene) registered(d *services) instance {
 	return i
 }
 
-// withoutContext is a call that takes no context: a caller who has one gives up waiting.
-func withoutContext(call func() error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		result := make(chan error, 1)
-		go func() { result <- call() }()
-		select {
-		case err := <-result:
-			return err
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))
-		}
-	}
-}
-
 func registering(kind discovery.ServiceType) func(*hardship.Stage) func(context.Context) error {
 	return func(s *hardship.Stage) func(context.Context) error {
 		c := newScene(s)
@@ -115,7 +101,7 @@ func registering(kind discovery.ServiceType) func(*hardship.Stage) func(context.
 			i.Type = kind
 			err := c.ours.Register(ctx, i)
 			if err == nil && s.Crowd {
-				return withoutContext(func() error { return c.ours.Unregister(i) })(ctx)
+				return hardship.WithoutContext(func() error { return c.ours.Unregister(i) })(ctx)
 			}
 			if kept, _ := c.ours.Registered(i); kept != (err == nil) && !s.Crowd {
 				s.T.Errorf("%s: registered: %t, and Register returned %v", s.Name, kept, err)
@@ -208,13 +194,13 @@ func (c *scene) requireInstance(want instance) {
 func unregistering(s *hardship.Stage) func(context.Context) error {
 	c := newScene(s)
 	i := c.registered(c.ours)
-	return withoutContext(func() error { return c.ours.Unregister(i) })
+	return hardship.WithoutContext(func() error { return c.ours.Unregister(i) })
 }
 
 func closing(s *hardship.Stage) func(context.Context) error {
 	c := newScene(s)
 	c.registered(c.ours)
-	return withoutContext(c.ours.Close)
+	return hardship.WithoutContext(c.ours.Close)
 }
 
 // asking asks for what a rival has registered.
@@ -283,7 +269,7 @@ func unfollowing(open opener) func(*hardship.Stage) func(context.Context) error 
 			require.NoError(s.T, f.Close(), s.Name)
 			rival()
 		}
-		return withoutContext(f.Close)
+		return hardship.WithoutContext(f.Close)
 	}
 }
 

@@ -154,20 +154,6 @@ func (st *standing) rivalLeads(within time.Duration) {
 	require.NoError(st.T, rival.Close())
 }
 
-// withoutContext is a call that takes no context: a caller who has one gives up waiting.
-func withoutContext(call func() error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		result := make(chan error, 1)
-		go func() { result <- call() }()
-		select {
-		case err := <-result:
-			return err
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))
-		}
-	}
-}
-
 func joining(behind bool) func(*hardship.Stage) func(context.Context) error {
 	return func(s *hardship.Stage) func(context.Context) error {
 		st := newStanding(s)
@@ -203,7 +189,7 @@ func proclaiming(s *hardship.Stage) func(context.Context) error {
 func closing(s *hardship.Stage) func(context.Context) error {
 	st := newStanding(s)
 	latch := st.leads(s.Ours)
-	return withoutContext(latch.Close)
+	return hardship.WithoutContext(latch.Close)
 }
 
 // asking asks about an election that a rival has won.

@@ -157,20 +157,6 @@ func (h *holding) requireData(path, want string) {
 	}
 }
 
-// withoutContext is a call that takes no context: a caller who has one gives up waiting.
-func withoutContext(call func() error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		result := make(chan error, 1)
-		go func() { result <- call() }()
-		select {
-		case err := <-result:
-			return err
-		case <-ctx.Done():
-			return fmt.Errorf("%w: %w", ctx.Err(), context.Cause(ctx))
-		}
-	}
-}
-
 // opener opens one recipe for a participant.
 type opener func(h *holding, client *framework.Framework, name string) (kept, error)
 
@@ -243,7 +229,7 @@ func closing(open opener, leaves bool) func(*hardship.Stage) func(context.Contex
 	return func(s *hardship.Stage) func(context.Context) error {
 		h := newHolding(s, leaves)
 		k, _ := standing(h, open)
-		return withoutContext(k.Close)
+		return hardship.WithoutContext(k.Close)
 	}
 }
 
