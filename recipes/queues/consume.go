@@ -490,20 +490,8 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 	if ok, err := c.lock(ctx, path, lock); !ok {
 		return false, err
 	}
-	d := &delivery{} // before the item is read, it is only to be unlocked
-	defer func() {   // however the loop is left
-		took := false
-		known := c.settle(ctx, func(ctx context.Context) (err error) {
-			took, err = d.finishLocked(ctx, l, path, lock)
-			return err
-		})
-		switch {
-		case known && took:
-			c.taken++
-		case !known, d.begun && d.stays:
-			c.forgetList() // it shows the znode again without a change
-		}
-	}()
+	d := &delivery{}                                   // before the item is read, it is only to be unlocked
+	defer func() { c.finish(ctx, d, l, path, lock) }() // however the loop is left
 	node, first, err := c.readLocked(ctx, path)
 	if err != nil || node.gone {
 		return false, err
@@ -527,6 +515,21 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 	held, cancel := while(ctx, l.held)
 	defer cancel()
 	return d.give(held, yield), nil
+}
+
+// finish ends what a locked item was given for.
+func (c *consumer) finish(ctx context.Context, d *delivery, l *locker, path, lock string) {
+	took := false
+	known := c.settle(ctx, func(ctx context.Context) (err error) {
+		took, err = d.finishLocked(ctx, l, path, lock)
+		return err
+	})
+	switch {
+	case known && took:
+		c.taken++
+	case !known, d.begun && d.stays:
+		c.forgetList() // it shows the znode again without a change
+	}
 }
 
 // consumeUnlocked yields an item and then deletes it or puts it back, unless another consumer has

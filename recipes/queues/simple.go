@@ -98,7 +98,7 @@ func (q *SimpleDistributedQueue) Offer(ctx context.Context, data []byte) error {
 // [framework.WithCompression] an item that is not compressed is left out, and the log says so. Poll and Take leave out
 // such items, too.
 func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
-	data, _, err := q.first(ctx, nil, q.read)
+	data, _, err := q.first(ctx, nil, false)
 	return data, wrap("peek at "+q.path, err)
 }
 
@@ -108,7 +108,7 @@ func (q *SimpleDistributedQueue) Peek(ctx context.Context) ([]byte, error) {
 // well. Either Poll has removed it, or it may still be in the queue, or another
 // consumer has it.
 func (q *SimpleDistributedQueue) Poll(ctx context.Context) ([]byte, error) {
-	data, _, err := q.first(ctx, nil, q.remove)
+	data, _, err := q.first(ctx, nil, true)
 	return data, wrap("poll "+q.path, err)
 }
 
@@ -119,7 +119,7 @@ func (q *SimpleDistributedQueue) Poll(ctx context.Context) ([]byte, error) {
 func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 	for {
 		var watch *framework.Watch
-		data, empty, err := q.first(ctx, &watch, q.remove)
+		data, empty, err := q.first(ctx, &watch, true)
 		if empty {
 			_, err = watch.Wait(ctx)
 			if err == nil {
@@ -131,12 +131,10 @@ func (q *SimpleDistributedQueue) Take(ctx context.Context) ([]byte, error) {
 	}
 }
 
-// first calls use with the items of the queue, in order, until one is not gone. If it lists
-// them and into is not nil, it sets a watch that ends when the list changes. If the queue is
+// first returns the first item that is not gone, and removes it if asked to. If it lists the items
+// and into is not nil, it sets a watch that ends when the list changes. If the queue is
 // empty, it says so beside [ErrEmpty], which the cause of a context may match as well.
-func (q *SimpleDistributedQueue) first(
-	ctx context.Context, into **framework.Watch, use func(context.Context, string, listed) ([]byte, error),
-) (data []byte, empty bool, err error) {
+func (q *SimpleDistributedQueue) first(ctx context.Context, into **framework.Watch, removes bool) (data []byte, empty bool, err error) {
 	for {
 		known, isNew, err := q.known(ctx, into)
 		if err != nil {
@@ -144,7 +142,7 @@ func (q *SimpleDistributedQueue) first(
 		}
 		leftOut := 0
 		for _, name := range known.names {
-			data, err := use(ctx, name, known.listed)
+			data, err := q.read(ctx, name, known.listed, removes)
 			if errors.Is(err, errOtherFolder) {
 				q.keep(heads{})
 				break
@@ -216,29 +214,20 @@ func (q *SimpleDistributedQueue) forget(name string, at listed) {
 // numbers have then begun again, and the list says nothing about its order.
 var errOtherFolder = errors.New("the folder may have been created again after the list")
 
-// read returns an item by its name in the list of that time.
-func (q *SimpleDistributedQueue) read(ctx context.Context, name string, at listed) ([]byte, error) {
+// read returns an item by its name in the list of that time, and removes it if asked to.
+func (q *SimpleDistributedQueue) read(ctx context.Context, name string, at listed, removes bool) ([]byte, error) {
+	path, history := framework.JoinPath(q.path, name), q.client.History()
 	var stat framework.Stat
-	return q.get(ctx, name, at, &stat)
-}
-
-func (q *SimpleDistributedQueue) get(ctx context.Context, name string, at listed, stat *framework.Stat) ([]byte, error) {
-	data, err := q.client.Get(ctx, framework.JoinPath(q.path, name), framework.StoringStatIn(stat))
-	if err == nil && (stat.Czxid > at.zxid || q.client.History() != at.history) {
-		return nil, errOtherFolder
-	}
-	return data, err
-}
-
-// remove removes an item by its name in the list of that time, and returns it.
-func (q *SimpleDistributedQueue) remove(ctx context.Context, name string, at listed) ([]byte, error) {
-	var stat framework.Stat
-	history := q.client.History()
-	data, err := q.get(ctx, name, at, &stat)
-	if err != nil {
+	data, err := q.client.Get(ctx, path, framework.StoringStatIn(&stat))
+	switch {
+	case err != nil:
 		return nil, err
+	case stat.Czxid > at.zxid || q.client.History() != at.history:
+		return nil, errOtherFolder
+	case !removes:
+		return data, nil
 	}
-	switch err := remove(ctx, q.client, framework.JoinPath(q.path, name), &stat, history); {
+	switch err := remove(ctx, q.client, path, &stat, history); {
 	case framework.OutcomeUnknown(err):
 		return data, err
 	case attempt.NotSent(err):
