@@ -49,26 +49,18 @@ func (n *node) busy() bool { return n.queued.work != 0 || n.flying.work != 0 }
 const crowd = 1 << 10
 
 // queue is a queue of nodes.
-type queue struct {
-	nodes []*node
-	head  int
-}
+type queue []*node
 
-func (q *queue) push(n *node) { q.nodes = append(q.nodes, n) }
+func (q *queue) push(n *node) { *q = append(*q, n) }
 
 // pop returns the first node, nil when there is none.
 func (q *queue) pop() *node {
-	if q.head == len(q.nodes) {
+	if len(*q) == 0 {
 		return nil
 	}
-	n := q.nodes[q.head]
-	q.nodes[q.head] = nil
-	q.head++
-	if q.head == len(q.nodes) {
-		q.nodes, q.head = q.nodes[:0], 0
-		if cap(q.nodes) > crowd {
-			q.nodes = nil
-		}
+	n := (*q)[0]
+	if *q = (*q)[1:]; len(*q) == 0 {
+		*q = nil // there may have been many
 	}
 	return n
 }
