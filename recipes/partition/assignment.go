@@ -5,8 +5,8 @@ package partition
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -150,8 +150,32 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	if err != nil {
 		return Assignment{}, err
 	}
-	owners, loads, warm, standbys := make(map[string]string), s.loads(), s.warm(), make(map[string][]string)
-	members := make(map[string]*Peer)
+	loads, warm := s.loads(), s.warm()
+	members, owners, standbys := s.peers(loads)
+	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.isBalanced()}
+	for _, q := range partitions {
+		p := q.state(s.owners)
+		p.Owner, p.Load, p.Pinned = owners[p.Name], loads[p.Name], s.orders.Pinned[p.Name]
+		p.Standbys, p.Prepared = slices.Sorted(slices.Values(standbys[p.Name])), warm[p.Name]
+		p.Excluded = slices.Contains(s.orders.Excluded, p.Name)
+		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 && !p.Excluded {
+			continue
+		}
+		if m := members[p.Holder]; m != nil {
+			m.Held++
+		}
+		a.Partitions = append(a.Partitions, p)
+	}
+	for _, id := range slices.Sorted(maps.Keys(members)) {
+		a.Members = append(a.Members, *members[id])
+	}
+	return a, nil
+}
+
+// peers returns the members of the group and of the plan by id. It also returns the owners and the standbys of the
+// partitions, by name.
+func (s *state) peers(loads map[string]int) (members map[string]*Peer, owners map[string]string, standbys map[string][]string) {
+	members, owners, standbys = make(map[string]*Peer), make(map[string]string), make(map[string][]string)
 	for id, m := range s.members {
 		members[id] = &Peer{ID: id, Capacity: m.Capacity, Alive: true, Drained: s.isDrained(id), Zone: m.Zone}
 	}
@@ -171,25 +195,7 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 			members[id].Load += loads[name]
 		}
 	}
-	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.isBalanced()}
-	for _, q := range partitions {
-		p := q.state(s.owners)
-		p.Owner, p.Load, p.Pinned = owners[p.Name], loads[p.Name], s.orders.Pinned[p.Name]
-		p.Standbys, p.Prepared = slices.Sorted(slices.Values(standbys[p.Name])), warm[p.Name]
-		p.Excluded = slices.Contains(s.orders.Excluded, p.Name)
-		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 && !p.Excluded {
-			continue
-		}
-		if m := members[p.Holder]; m != nil {
-			m.Held++
-		}
-		a.Partitions = append(a.Partitions, p)
-	}
-	for _, m := range members {
-		a.Members = append(a.Members, *m)
-	}
-	slices.SortFunc(a.Members, func(x, y Peer) int { return strings.Compare(x.ID, y.ID) })
-	return a, nil
+	return members, owners, standbys
 }
 
 // queue is the contenders for one partition.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -405,13 +406,10 @@ func (s *state) next(
 			changes = append(changes, change{framework.DeleteOp(at.share(id)), len(at.share(id)) + around})
 		}
 	}
-	last, err := json.Marshal(s.root)
-	if err != nil {
-		return out, nil, nil, err
+	if len(changes) == 0 && s.exists && reflect.DeepEqual(plan, s.root) {
+		return out, nil, nil, nil
 	}
-	if data, err = json.Marshal(plan); len(changes) == 0 && s.exists && bytes.Equal(data, last) {
-		data = nil
-	}
+	data, err = json.Marshal(plan)
 	return out, data, changes, err
 }
 
