@@ -50,20 +50,6 @@ func TestBarrierRemovingABarrierLetsAllGoOn(t *testing.T) {
 	})
 }
 
-func TestBarrierWaitEndsWithItsContext(t *testing.T) {
-	server := zktest.NewServer(t)
-	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	b := newBarrier(t, zktest.Client(t, server))
-	require.NoError(t, b.SetBarrier(zktest.Context(t)))
-	ctx, cancel := context.WithCancel(t.Context())
-	result := later(func() error { return b.WaitOnBarrier(ctx) })
-	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData })
-
-	cancel()
-
-	require.ErrorIs(t, zktest.Await(t, result, "the end"), context.Canceled)
-}
-
 func TestBarrierWaitSurvivesItsSession(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)

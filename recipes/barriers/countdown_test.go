@@ -3,7 +3,6 @@
 package barriers_test
 
 import (
-	"context"
 	"math"
 	"sync"
 	"testing"
@@ -133,19 +132,6 @@ func TestCountDownLatchCountCostsTheSameInACrowd(t *testing.T) {
 		}
 	}
 	require.LessOrEqual(t, writes, 2*crowd, "one for each, and one more of those that find no znode")
-}
-
-func TestAwaitOfALatchEndsWithItsContext(t *testing.T) {
-	server := zktest.NewServer(t)
-	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	l := newCountDown(t, zktest.Client(t, server), 2)
-	ctx, cancel := context.WithCancel(t.Context())
-	result := later(func() error { return l.Await(ctx) })
-	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpExists })
-
-	cancel()
-
-	require.ErrorIs(t, zktest.Await(t, result, "the end"), context.Canceled)
 }
 
 // The last event is counted, whatever becomes of the opening: it must not be counted again.

@@ -356,32 +356,6 @@ func TestWriteSkew(t *testing.T) {
 	require.Equal(t, "0", data(t, client, "/on/b"))
 }
 
-func TestTxnReadOnlyTransactionSeesOneMoment(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	put(t, client, "/d/a", "1", "/d/b", "1")
-	var a, b string
-	runs := 0
-	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		runs++
-		got, err := tx.Get("/d/a")
-		must(t, err)
-		a = string(got)
-		if runs == 1 {
-			_, err := client.Transact(zktest.Context(t), framework.SetDataOp("/d/a", []byte("2")), framework.SetDataOp("/d/b", []byte("2")))
-			must(t, err)
-		}
-		got, err = tx.Get("/d/b")
-		b = string(got)
-		return err
-	})
-	require.NoError(t, err)
-	require.Equal(t, 2, runs)
-	require.Equal(t, "2 2", a+" "+b)
-	children, err := client.Exists(zktest.Context(t), "/d")
-	require.NoError(t, err)
-	require.EqualValues(t, 2, children.Cversion, "nothing was written to read")
-}
-
 func TestTxnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/b", "1")
