@@ -4,10 +4,7 @@ package recipes_test
 
 import (
 	"context"
-	"log/slog"
 	"net"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -44,25 +41,14 @@ func TestEndedClientEndsWhatHasWaitedForAServer(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server, change := admitting(t)
 					change()
-					var reachable atomic.Bool
-					dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-						if !reachable.Load() {
-							return nil, syscall.ECONNREFUSED
-						}
-						return server.Dial(ctx, network, addr)
-					}
-					client, err := framework.New("memory:2181", framework.WithDialer(dial), asApp,
-						framework.WithLogger(slog.New(slog.DiscardHandler)))
-					require.NoError(t, err)
-					require.NoError(t, client.Start())
-					closing(t, client)
+					client, reach := unreachable(t, server, asApp)
 					works := n.begin(t, client)
 					time.Sleep(5 * time.Minute)
 
 					if reason == framework.ErrClosed { //nolint:errorlint // of the table
 						require.NoError(t, client.Close())
 					}
-					reachable.Store(true)
+					reach()
 					zktest.Await(t, client.Done(), "the end of the client")
 
 					ended := time.Now()

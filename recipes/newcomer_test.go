@@ -463,27 +463,34 @@ var noRecipes = []string{
 	"cache.NewStandardStorage", "cache.NewStorageWithoutData", "discovery.NewInstance", "discovery.NewTransport", "fence.NewRegister",
 }
 
+// unreachable starts a client that reaches the server only once reach is called.
+func unreachable(t *testing.T, server *zkserver.Server, opts ...framework.Option) (client *framework.Framework, reach func()) {
+	t.Helper()
+	var reachable atomic.Bool
+	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+		if !reachable.Load() {
+			return nil, syscall.ECONNREFUSED
+		}
+		return server.Dial(ctx, network, addr)
+	}
+	client, err := framework.New("memory:2181", append(opts, framework.WithDialer(dial), framework.WithLogger(slog.New(slog.DiscardHandler)))...)
+	require.NoError(t, err)
+	require.NoError(t, client.Start())
+	closing(t, client)
+	return client, func() { reachable.Store(true) }
+}
+
 // Every recipe may begin before there was ever a server. It works when there is one.
 func TestNewcomerRecipesThatBeginBeforeThereWasEverAServer(t *testing.T) {
 	for _, n := range newcomers {
 		t.Run(n.of, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
-				var reachable atomic.Bool
-				dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
-					if !reachable.Load() {
-						return nil, syscall.ECONNREFUSED
-					}
-					return server.Dial(ctx, network, addr)
-				}
-				client, err := framework.New("memory:2181", framework.WithDialer(dial), framework.WithLogger(slog.New(slog.DiscardHandler)))
-				require.NoError(t, err)
-				require.NoError(t, client.Start())
-				closing(t, client)
+				client, reach := unreachable(t, server)
 				works := n.begin(t, client)
 				time.Sleep(5 * time.Minute)
 
-				reachable.Store(true)
+				reach()
 
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 				defer cancel()

@@ -35,6 +35,13 @@ func zipf(n int) map[string]int {
 	return loads
 }
 
+func sum(loads map[string]int) (total int) {
+	for _, load := range loads {
+		total += load
+	}
+	return total
+}
+
 // TestLoadsAreDivided: two periods after reports that make it necessary, and with one write of each member
 // in a period, each member is within a tenth of its part. A small change writes no plan. When a member dies,
 // its loads are still known. An operator sees the loads.
@@ -45,10 +52,6 @@ func TestLoadsAreDivided(t *testing.T) {
 		w.await(map[string]int{"a": 10, "b": 10, "c": 10})
 		w.takenMoves()
 		loads := zipf(30)
-		total := 0
-		for _, load := range loads {
-			total += load
-		}
 		var writes, plans atomic.Int32
 		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpSetData && strings.HasPrefix(r.Path, root+"/members/") {
@@ -70,7 +73,7 @@ func TestLoadsAreDivided(t *testing.T) {
 
 		require.LessOrEqual(t, writes.Load(), int32(6))
 		for _, k := range workers {
-			require.InEpsilon(t, total/3, w.loadOf(k.ID(), loads), 0.1, "%s:\n%s", k.ID(), w.told())
+			require.InEpsilon(t, sum(loads)/3, w.loadOf(k.ID(), loads), 0.1, "%s:\n%s", k.ID(), w.told())
 		}
 		require.LessOrEqual(t, w.takenMoves(), 6)
 		time.Sleep(3 * partition.LoadPeriod)
@@ -96,7 +99,7 @@ func TestLoadsAreDivided(t *testing.T) {
 		workers[1].link.Cut()
 		time.Sleep(sessionTimeout(workers[1].client) + partition.DefaultSettle + time.Second)
 		for _, id := range []string{"a", "c"} {
-			require.InEpsilon(t, total/2, w.loadOf(id, loads), 0.15, "%s:\n%s", id, w.told())
+			require.InEpsilon(t, sum(loads)/2, w.loadOf(id, loads), 0.15, "%s:\n%s", id, w.told())
 		}
 	})
 }
@@ -136,10 +139,6 @@ func TestLoadWhoseReportFailsIsReportedAgain(t *testing.T) {
 		workers := []*worker{w.join("a"), w.join("b"), w.join("c")}
 		w.await(map[string]int{"a": 10, "b": 10, "c": 10})
 		loads := zipf(30)
-		total := 0
-		for _, load := range loads {
-			total += load
-		}
 		var refused atomic.Int32
 		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpSetData && strings.HasPrefix(r.Path, root+"/members/") && refused.Add(1) <= 3 {
@@ -150,7 +149,7 @@ func TestLoadWhoseReportFailsIsReportedAgain(t *testing.T) {
 		w.report(loads)
 		time.Sleep(3*partition.LoadPeriod + partition.DefaultSettle)
 		for _, k := range workers {
-			require.InEpsilon(t, total/3, w.loadOf(k.ID(), loads), 0.1, "%s:\n%s", k.ID(), w.told())
+			require.InEpsilon(t, sum(loads)/3, w.loadOf(k.ID(), loads), 0.1, "%s:\n%s", k.ID(), w.told())
 		}
 	})
 }

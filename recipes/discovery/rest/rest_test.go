@@ -164,59 +164,53 @@ func TestRESTStrategyThatPanics(t *testing.T) {
 	require.Contains(t, w.Body.String(), "no such choice")
 }
 
-// TestRESTStrategySeesInstances that it weighs.
-func TestRESTStrategySeesInstances(t *testing.T) {
+// registered returns a discovery with instances of services, which have the ports from 1.
+func registered(t *testing.T, ports int, names ...string) *discovery.ServiceDiscovery[string] {
+	t.Helper()
 	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, services.Close()) })
-	for port := 1; port <= 3; port++ {
-		require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string]("one", "10.0.0.1", port)))
+	for _, name := range names {
+		for port := 1; port <= ports; port++ {
+			require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string](name, "10.0.0.1", port)))
+		}
 	}
+	return services
+}
+
+// anyOf asks for any instance of each service, in turn, and returns the answers and how often each came.
+func anyOf(t *testing.T, handler http.Handler, times int, names ...string) map[string]int {
+	t.Helper()
+	answers := map[string]int{}
+	for range times {
+		for _, name := range names {
+			w := httptest.NewRecorder()
+			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/"+name, http.NoBody))
+			answers[w.Body.String()]++
+		}
+	}
+	return answers
+}
+
+// TestRESTStrategySeesInstances that it weighs.
+func TestRESTStrategySeesInstances(t *testing.T) {
 	weight := func(i *discovery.ServiceInstance[string]) int { return *i.Port - 2 } // only the last has one
-	handler := rest.Handler(services, discovery.Weighted(weight), "example.com")
-	for range 10 {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/one", http.NoBody))
-		require.Contains(t, w.Body.String(), `"port":3`)
+	answers := anyOf(t, rest.Handler(registered(t, 3, "one"), discovery.Weighted(weight), "example.com"), 10, "one")
+	require.Len(t, answers, 1)
+	for answer := range answers {
+		require.Contains(t, answer, `"port":3`)
 	}
 }
 
 // TestRESTTurnsOfEachService: requests for one service take no turns of another.
 func TestRESTTurnsOfEachService(t *testing.T) {
-	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, services.Close()) })
-	for _, name := range []string{"one", "two"} {
-		for port := 1; port <= 2; port++ {
-			require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string](name, "10.0.0.1", port)))
-		}
-	}
-	handler, answers := rest.Handler(services, nil, "example.com"), map[string]bool{}
-	for range 2 {
-		for _, name := range []string{"one", "two"} {
-			w := httptest.NewRecorder()
-			handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/"+name, http.NoBody))
-			answers[w.Body.String()] = true
-		}
-	}
-	require.Len(t, answers, 4)
+	require.Len(t, anyOf(t, rest.Handler(registered(t, 2, "one", "two"), nil, "example.com"), 2, "one", "two"), 4)
 }
 
 // TestRESTStrategyMayStayWithAnInstance, whatever instances are there before it.
 func TestRESTStrategyMayStayWithAnInstance(t *testing.T) {
-	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
-	require.NoError(t, err)
-	t.Cleanup(func() { assert.NoError(t, services.Close()) })
-	for port := 1; port <= 3; port++ {
-		require.NoError(t, services.Register(t.Context(), discovery.NewInstance[string]("one", "10.0.0.1", port)))
-	}
-	handler, answers := rest.Handler(services, discovery.Sticky(discovery.RoundRobin()), "example.com"), map[string]bool{}
-	for range 3 {
-		w := httptest.NewRecorder()
-		handler.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/one", http.NoBody))
-		answers[w.Body.String()] = true
-	}
-	require.Len(t, answers, 1)
+	sticky := discovery.Sticky(discovery.RoundRobin())
+	require.Len(t, anyOf(t, rest.Handler(registered(t, 3, "one"), sticky, "example.com"), 3, "one"), 1)
 }
 
 type broken struct{}
