@@ -30,9 +30,10 @@ const pause = time.Second
 // window is the batches of reads that are under way, and what the replies so far say about the next one.
 type window struct {
 	flights []*batch // in the order in which they were sent, and are applied
-	sent    int      // batches
-	applied int      // of these
-	size    int      // of the data of a znode, as a moving average in bytes
+	spare   []*batch
+	sent    int // batches
+	applied int // of these
+	size    int // of the data of a znode, as a moving average in bytes
 	tally   tally
 	eager   bool // most of what was compared last has changed
 	paused  <-chan time.Time
@@ -46,6 +47,7 @@ func (e *engine) issue(ctx context.Context) {
 	for e.paused == nil && len(e.flights) < maxFlights {
 		b := e.fill()
 		if len(b.visits) == 0 {
+			e.spare = append(e.spare, b)
 			return
 		}
 		// Only now: visits do not move any more, and the reads point into them.
@@ -65,7 +67,7 @@ func (e *engine) issue(ctx context.Context) {
 // fill takes the next nodes off the queue and the walks.
 func (e *engine) fill() *batch {
 	limit := min(maxVisits, max(1, maxExpected/e.size))
-	b := new(batch)
+	b := e.newBatch()
 	for len(b.visits) < limit {
 		e.explore() // one for each that leaves the queue: neither waits for the end of the other
 		if n := e.queue.pop(); n != nil {
@@ -75,6 +77,24 @@ func (e *engine) fill() *batch {
 		}
 	}
 	return b
+}
+
+// newBatch returns an empty batch. There are no more of them than flights.
+func (e *engine) newBatch() *batch {
+	last := len(e.spare) - 1
+	if last < 0 {
+		return new(batch)
+	}
+	b := e.spare[last]
+	e.spare = e.spare[:last]
+	return b
+}
+
+// recycle keeps the memory of a batch that has been applied.
+func (e *engine) recycle(b *batch) {
+	clear(b.visits) // or what they refer to stays in memory
+	clear(b.reads)
+	e.spare = append(e.spare, &batch{visits: b.visits[:0], reads: b.reads[:0]})
 }
 
 // landed is closed when the oldest batch has its replies.
@@ -122,6 +142,7 @@ func (e *engine) applyAll(b *batch) {
 		// What changes together is mostly visited together.
 		e.eager = 2*e.tally.changed > e.tally.all
 	}
+	e.recycle(b)
 }
 
 // repeat adds the work of a batch that failed again.
