@@ -28,9 +28,9 @@ type ServiceCache[T any] struct {
 	name      string
 	filters   []func(*ServiceInstance[T]) bool
 	cache     *cache.CuratorCache
-	gaps      *listen.Set[struct{}]      // calls catchUp
-	changes   *listen.Set[entries[T]]    // of current
-	current   atomic.Pointer[entries[T]] // an empty list before the first picture is full
+	gaps      *listen.Set[struct{}] // calls catchUp
+	changes   *listen.Set[struct{}]
+	current   atomic.Pointer[entries[T]] // see entries
 
 	filled context.Context // ends when the first picture is full
 	fill   context.CancelFunc
@@ -61,7 +61,7 @@ func (d *ServiceDiscovery[T]) NewCache(name string, filters ...func(*ServiceInst
 	onPanic := attempt.LogPanics(d.client, path, "a listener of instances panicked")
 	c := &ServiceCache[T]{
 		discovery: d, name: name, filters: slices.Clone(filters), since: time.Now(),
-		gaps: listen.New[struct{}](listen.Latest(), onPanic), changes: listen.New[entries[T]](listen.Latest(), onPanic),
+		gaps: listen.New[struct{}](listen.Latest(), onPanic), changes: listen.New[struct{}](listen.Latest(), onPanic),
 	}
 	picture, err := cache.NewCuratorCache(d.client, path, cache.WithChildrenOnly(), cache.WithStorage(storage[T]{cache.NewStandardStorage(), c}))
 	if err != nil {
@@ -69,7 +69,6 @@ func (d *ServiceDiscovery[T]) NewCache(name string, filters ...func(*ServiceInst
 	}
 	c.cache = picture
 	c.filled, c.fill = context.WithCancel(context.Background())
-	c.current.Store(new(entries[T]))
 	c.life, c.end = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -148,17 +147,35 @@ func (c *ServiceCache[T]) set(path string, after *entry[T]) {
 		return
 	}
 	before := len(c.all)
-	c.all = c.all.with(path, after)
+	c.all.set(path, after)
 	c.discovery.telemetry.instances.Add(int64(len(c.all) - before))
 	if c.filled.Err() != nil {
-		c.publishLocked()
+		c.changedLocked()
 	}
 }
 
-func (c *ServiceCache[T]) publishLocked() {
-	all := c.all
-	c.current.Store(&all)
-	c.changes.Notify(all)
+func (c *ServiceCache[T]) changedLocked() {
+	c.current.Store(nil)
+	c.changes.Notify(struct{}{})
+}
+
+// entries returns the list of the entries, which is made when it is asked for: of many changes at once, most need
+// none. It is the same one while nothing changes, and empty before the first picture is full.
+func (c *ServiceCache[T]) entries() *entries[T] {
+	if known := c.current.Load(); known != nil {
+		return known
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known := c.current.Load()
+	if known == nil {
+		known = new(entries[T])
+		if c.filled.Err() != nil {
+			*known = slices.Clone(c.all)
+		}
+		c.current.Store(known)
+	}
+	return known
 }
 
 // read returns the instance in the data of a znode, nil for none that the filters accept.
@@ -191,7 +208,7 @@ func (c *ServiceCache[T]) complete() {
 		return
 	}
 	c.fill()
-	c.publishLocked()
+	c.changedLocked()
 	if c.losses == 0 {
 		c.since = time.Time{}
 	} else {
@@ -259,7 +276,7 @@ func (c *ServiceCache[T]) Name() string { return c.name }
 // Instances returns the instances that this process knows, in the order of
 // their znodes, and none after Close. It sends nothing. The list is the caller's. The
 // instances are shared and must not be changed.
-func (c *ServiceCache[T]) Instances() []*ServiceInstance[T] { return c.current.Load().instances() }
+func (c *ServiceCache[T]) Instances() []*ServiceInstance[T] { return c.entries().instances() }
 
 // Age returns how old the instances may be. It is 0 while the client is connected and the instances
 // have all changes that this process has heard of. Otherwise it is the longest of three times: since
@@ -287,7 +304,14 @@ func (c *ServiceCache[T]) OnChange(fn func([]*ServiceInstance[T])) *listen.Regis
 	if fn == nil {
 		return c.changes.Add(nil) // it panics where the caller's mistake shows in the stack
 	}
-	return c.changes.Add(func(e entries[T]) { fn(e.instances()) })
+	var told *entries[T]
+	return c.changes.Add(func(struct{}) {
+		all := c.entries()
+		if c.life.Err() == nil && all != told { // Close has not emptied it
+			told = all
+			fn(all.instances())
+		}
+	})
 }
 
 // Close stops following. It leaves no watch and no goroutine. The instances are
@@ -303,7 +327,7 @@ func (c *ServiceCache[T]) Close() error {
 	}
 	c.discovery.telemetry.instances.Add(-int64(len(c.all)))
 	c.all = nil
-	c.current.Store(new(entries[T]))
+	c.current.Store(nil)
 	c.mu.Unlock()
 	err := c.cache.Close()
 	for _, registration := range registrations {

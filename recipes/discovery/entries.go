@@ -19,7 +19,7 @@ type entry[T any] struct {
 
 var seed = maphash.MakeSeed()
 
-// entries are the entries of one service, in the order of their paths. They never change.
+// entries are the entries of one service, in the order of their paths.
 type entries[T any] []*entry[T]
 
 func (e entries[T]) find(path string) (at int, found bool) {
@@ -34,17 +34,17 @@ func (e entries[T]) at(path string) *entry[T] {
 	return nil
 }
 
-// with returns the entries with another one of a path, nil for none.
-func (e entries[T]) with(path string, after *entry[T]) entries[T] {
+// set replaces the entry of a path, nil for none.
+func (e *entries[T]) set(path string, after *entry[T]) {
 	at, found := e.find(path)
-	next := append(make(entries[T], 0, len(e)+1), e[:at]...)
-	if after != nil {
-		next = append(next, after)
+	switch {
+	case found && after != nil:
+		(*e)[at] = after
+	case found:
+		*e = slices.Delete(*e, at, at+1)
+	case after != nil:
+		*e = slices.Insert(*e, at, after)
 	}
-	if found {
-		at++
-	}
-	return append(next, e[at:]...)
 }
 
 // instances returns the instances in a list of the caller's.

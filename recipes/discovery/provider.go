@@ -177,7 +177,7 @@ func (d *ServiceDiscovery[T]) NewProvider(name string, cfg ProviderConfig[T]) (*
 	// Before the filters: they are not asked about instances that are never chosen.
 	instances.filters = slices.Insert(slices.Clone(instances.filters), 0, isEnabled[T])
 	p := &ServiceProvider[T]{cache: instances, cfg: cfg, noted: notes[T]{policy: cfg.Down, byID: map[string][]*note[T]{}}}
-	p.current.Store(&candidates[T]{provider: p, of: instances.current.Load(), told: new(atomic.Bool)})
+	p.current.Store(&candidates[T]{provider: p, of: instances.entries(), told: new(atomic.Bool)})
 	return p, nil
 }
 
@@ -208,7 +208,7 @@ func (p *ServiceProvider[T]) choose(suits func(*ServiceInstance[T]) bool) (*Serv
 	}
 	chosen := p.ask(from)
 	if chosen == nil {
-		return nil, fmt.Errorf("discovery: %s: %w: %d known, %d up and suitable", p.cache.name, ErrNoInstance, len(*p.cache.current.Load()), from.Len())
+		return nil, fmt.Errorf("discovery: %s: %w: %d known, %d up and suitable", p.cache.name, ErrNoInstance, len(*p.cache.entries()), from.Len())
 	}
 	return chosen, nil
 }
@@ -245,7 +245,7 @@ func (p *ServiceProvider[T]) candidates() *candidates[T] {
 	if c := p.current.Load(); p.isCurrent(c) {
 		return c
 	}
-	of := p.cache.current.Load()
+	of := p.cache.entries()
 	c := &candidates[T]{provider: p, of: of, list: *of, told: new(atomic.Bool)}
 	c.list, c.until = p.noted.withoutDown(c.list)
 	p.current.Store(c)
