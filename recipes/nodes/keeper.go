@@ -135,30 +135,33 @@ func (k *keeper) step(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	data, newest, written := k.wanted()
-	if isOlder {
-		written = 0
+	if _, newest, written := k.wanted(); isOlder || written != newest {
+		return k.write(ctx, path, history, watch)
 	}
-	if written != newest {
-		var now framework.Stat
-		if err := k.client.Set(ctx, path, data, framework.Idempotent(), framework.StoringStatIn(&now)); err != nil {
-			if errors.Is(err, framework.ErrNoNode) {
-				return nil // deleted in between, which the next step sees
-			}
-			k.stands(path, written)
-			if !mayPass(err) {
-				k.fail(err)
-				k.rest(ctx, err, watch) // the znode must be kept even with older data
-				return nil
-			}
-			return err
-		}
+	k.stands(path, 0)
+	k.wait(ctx, watch)
+	return nil
+}
+
+// write writes the newest data to the znode, which stands with older data.
+func (k *keeper) write(ctx context.Context, path string, history int64, watch *framework.Watch) error {
+	data, newest, _ := k.wanted()
+	var now framework.Stat
+	err := k.client.Set(ctx, path, data, framework.Idempotent(), framework.StoringStatIn(&now))
+	switch {
+	case err == nil:
 		k.history, k.seen = history, now
 		k.stands(path, newest)
 		return nil
+	case errors.Is(err, framework.ErrNoNode):
+		return nil // deleted in between, which the next step sees
 	}
-	k.stands(path, written)
-	k.wait(ctx, watch)
+	k.stands(path, 0)
+	if mayPass(err) {
+		return err
+	}
+	k.fail(err)
+	k.rest(ctx, err, watch) // the znode must be kept even with older data
 	return nil
 }
 
