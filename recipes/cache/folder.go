@@ -9,8 +9,8 @@ import "slices"
 // visitChildren. Otherwise a change moves the records behind it, 24 bytes for each.
 type folder []record
 
-func (f folder) find(name string) (at int, found bool) {
-	return slices.BinarySearchFunc(f, name, func(r record, name string) int {
+func (f *folder) find(name string) (at int, found bool) {
+	return slices.BinarySearchFunc(*f, name, func(r record, name string) int {
 		switch own := r.name(); {
 		case string(own) < name:
 			return -1

@@ -147,7 +147,7 @@ func (c *ServiceCache[T]) set(path string, after *entry[T]) {
 		return
 	}
 	before := len(c.all)
-	c.all.set(path, after)
+	c.all = c.all.with(path, after)
 	c.discovery.telemetry.instances.Add(int64(len(c.all) - before))
 	if c.filled.Err() != nil {
 		c.changedLocked()

@@ -34,17 +34,18 @@ func (e entries[T]) at(path string) *entry[T] {
 	return nil
 }
 
-// set replaces the entry of a path, nil for none.
-func (e *entries[T]) set(path string, after *entry[T]) {
+// with replaces the entry of a path in place, nil for none.
+func (e entries[T]) with(path string, after *entry[T]) entries[T] {
 	at, found := e.find(path)
 	switch {
 	case found && after != nil:
-		(*e)[at] = after
+		e[at] = after
 	case found:
-		*e = slices.Delete(*e, at, at+1)
+		e = slices.Delete(e, at, at+1)
 	case after != nil:
-		*e = slices.Insert(*e, at, after)
+		e = slices.Insert(e, at, after)
 	}
+	return e
 }
 
 // instances returns the instances in a list of the caller's.

@@ -47,8 +47,10 @@ func TestTelemetry(t *testing.T) {
 
 		sleepInto(time.Minute, 4*time.Minute+50*time.Second)
 
-		require.Equal(t, map[string]float64{"missed": 2, "running": 1, "lateness": 2,
-			"duration{curator.schedule.outcome=succeeded}": 1, "duration{curator.schedule.outcome=failed}": 1}, measured(t, reader))
+		require.Equal(t, map[string]float64{
+			"missed": 2, "running": 1, "lateness": 2,
+			"duration{curator.schedule.outcome=succeeded}": 1, "duration{curator.schedule.outcome=failed}": 1,
+		}, measured(t, reader))
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 		runs := slices.DeleteFunc(spans.Ended(), func(s trace.ReadOnlySpan) bool { return s.Name() != "run job" })
