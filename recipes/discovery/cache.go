@@ -207,8 +207,8 @@ func (c *ServiceCache[T]) complete() {
 	if c.life.Err() != nil { // Close has emptied it
 		return
 	}
+	c.changedLocked() // first: a caller of Wait must not find the empty list any more
 	c.fill()
-	c.changedLocked()
 	if c.losses == 0 {
 		c.since = time.Time{}
 	} else {
