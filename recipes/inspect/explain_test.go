@@ -364,7 +364,7 @@ var situations = []situation{
 		},
 	},
 	{
-		name: "a queue", reason: inspect.ReasonOther,
+		name: "a queue", reason: inspect.ReasonOther, says: []string{"a queue. It is no lock."},
 		make: func(s scene) {
 			queue, err := queues.NewSimpleDistributedQueue(s.client, at)
 			require.NoError(s, err)
@@ -372,7 +372,7 @@ var situations = []situation{
 		},
 	},
 	{
-		name: "a barrier", reason: inspect.ReasonOther,
+		name: "a barrier", reason: inspect.ReasonOther, says: []string{"a double barrier: 1 hold, 0 wait. It is no lock."},
 		make: func(s scene) {
 			barrier, err := barriers.NewDistributedDoubleBarrier(s.client, at, 1)
 			require.NoError(s, err)

@@ -122,7 +122,10 @@ const shown = 5
 // find adds a finding, with who holds and who waits before the reason.
 func (q *queue) find(reason Reason, isTrouble bool, node, why string, advice ...Advice) {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%s is %s: %d hold, %d wait", shownPath(q.Path), inWords[q.Kind], q.Holders, q.Waiters)
+	fmt.Fprintf(&text, "%s is %s", shownPath(q.Path), inWords[q.Kind])
+	if q.Kind.IsLock() || q.Holders+q.Waiters > 0 {
+		fmt.Fprintf(&text, ": %d hold, %d wait", q.Holders, q.Waiters)
+	}
 	if q.MaxLeases > 0 {
 		fmt.Fprintf(&text, ", at most %d hold", q.MaxLeases)
 	}
