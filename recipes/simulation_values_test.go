@@ -248,12 +248,16 @@ func openPicture(w *zksim.World, c *zksim.Client, strict bool) (*picture, error)
 
 // isFresh finds paths that the view has otherwise than the servers, although they have not changed meanwhile.
 func (p *picture) isFresh(ctx context.Context, w *zksim.World, c *zksim.Client) {
+	now, cancel := context.WithCancel(ctx)
+	cancel()
+	_, notAll := w.Servers.AwaitLeader(now)
 	before := w.Servers.Znodes("/tree")
 	err := p.Fresh(ctx)
 	w.Logf("client %d: fresh: %v", c.Index, err)
 	has := maps.Collect(p.Stream())
 	after := w.Servers.Znodes("/tree")
-	if err != nil || len(before) == 0 {
+	// A server that does not follow the leader may be a leader that was cut off, and reply without newer writes.
+	if err != nil || len(before) == 0 || notAll != nil {
 		return
 	}
 	newest := int64(0)

@@ -11,7 +11,7 @@ var leaderRows = []row{
 	},
 	{
 		name: "leader-without-a-session", breaks: oneHolder,
-		in:     "recipes/leader.(*LeaderLatch).HasLeadership",
+		in:     "recipes/leader.(*election).HasLeadership",
 		change: always("Err()"),
 		test:   "^TestLatchRaceLeaderWhoseSessionIsOverDoesNotLead$", flags: []string{"-short"},
 	},
