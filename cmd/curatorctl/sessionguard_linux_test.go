@@ -337,21 +337,22 @@ func TestGuardGivesTheSession(t *testing.T) {
 		before func(h *holder)
 		id     string // of the program that is started then
 		takes  bool
+		lives  bool // still, when it is started
 	}{
-		"killed":                           {func(h *holder) { h.signal(syscall.SIGKILL) }, "a", true},
-		"it exits":                         {func(h *holder) { h.order("exit") }, "a", true},
-		"another program":                  {func(h *holder) { h.signal(syscall.SIGKILL) }, "b", false},
-		"no program":                       {func(h *holder) { h.signal(syscall.SIGKILL) }, "", false},
-		"it lives":                         {func(*holder) {}, "a", false},
-		"it lives without its descriptors": {func(h *holder) { h.do("close descriptors") }, "a", false},
+		"killed":                           {func(h *holder) { h.signal(syscall.SIGKILL) }, "a", true, false},
+		"it exits":                         {func(h *holder) { h.order("exit") }, "a", true, false},
+		"another program":                  {func(h *holder) { h.signal(syscall.SIGKILL) }, "b", false, false},
+		"no program":                       {func(h *holder) { h.signal(syscall.SIGKILL) }, "", false, false},
+		"it lives":                         {func(*holder) {}, "a", false, true},
+		"it lives without its descriptors": {func(h *holder) { h.do("close descriptors") }, "a", false, true},
 		"it has come back over another connection": {func(h *holder) {
 			h.do("register again")
 			h.signal(syscall.SIGKILL)
-		}, "a", true},
+		}, "a", true, false},
 		"it has closed its client": {func(h *holder) {
 			h.do("close")
 			h.signal(syscall.SIGKILL)
-		}, "a", false},
+		}, "a", false, false},
 	}
 	server := zktest.Embedded(zktest.NewServer(t))
 	for name, fate := range fates {
@@ -362,10 +363,13 @@ func TestGuardGivesTheSession(t *testing.T) {
 			server := apart(server)
 			h := startHolderAs(t, server, asHolder, nil, []string{guarding.Env + "=" + socket, guarding.EnvID + "=a"})
 			fate.before(h)
+			if !fate.lives {
+				require.Error(t, h.cmd.Wait())
+			}
 			env := []string{guarding.Env + "=" + socket, guarding.EnvID + "=" + fate.id, "CURATOR_SERVERS=" + server.ConnectString()}
 			again := spawn(t, asHolder, nil, env)
 			if !fate.takes {
-				if fate.id == "a" && len(h.next) == 0 { // the first holds the lock until then
+				if fate.lives { // and holds the lock until then
 					again.read("the session is registered")
 					require.Empty(t, h.next)
 					h.signal(syscall.SIGKILL)
