@@ -239,7 +239,8 @@ func (e *Ensemble) Znodes(path string) []Znode {
 	}
 	newest := t.leader.s.tree
 	for _, m := range e.members {
-		if m.as != nil && m.as.term == t && m.s.tree.zxid > newest.zxid {
+		// A server that was stopped counts, too: what it has applied is committed, and those that run may lag.
+		if m.s.tree.zxid > newest.zxid {
 			newest = m.s.tree
 		}
 	}

@@ -119,13 +119,7 @@ func WithSyncLimit(ticks int) Option {
 // WithObservers adds observers to an [Ensemble], at most 3. They follow the leader, serve reads and pass writes on to the leader
 // as followers do. They have no vote: they count for no majority and are never elected.
 func WithObservers(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 0 || n > 3 {
-			return fmt.Errorf("zkserver: %d observers: 0 to 3 expected", n)
-		}
-		c.observers = n
-		return nil
-	})
+	return option(n >= 0 && n <= 3, func(c *config) { c.observers = n }, "%d observers: 0 to 3 expected", n)
 }
 
 // WithSessionTimeouts sets the bounds that requested session timeouts are moved into, as minSessionTimeout and

@@ -140,6 +140,7 @@ func (j *Janitor) start(usable bool) (more bool) {
 		t := j.ready[0]
 		j.ready[0], j.ready = nil, j.ready[1:]
 		j.underWay++
+		// It is refused when the client has ended, and what is left is dropped.
 		j.cfg.Start(func() { j.settle(t, t.cleanup(j.cfg.Context)) })
 	}
 	return true
