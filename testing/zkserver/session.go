@@ -179,6 +179,9 @@ func (s *Server) expireLocked(due time.Duration) {
 	awaited := s.awaited()
 	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
 		ss := s.sessions[id]
+		if ss == nil {
+			continue // the end of another session has committed what had ended this one
+		}
 		if s.expired(ss, due) && !awaited[ss.id] {
 			s.note(Event{Kind: SessionExpired, SessionID: ss.id})
 			s.log.Info("session expired", "session", hexID(ss.id), "timeout", ss.timeout)
