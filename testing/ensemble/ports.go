@@ -3,22 +3,13 @@
 package ensemble
 
 import (
-	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net"
-	"strconv"
+
+	"github.com/gocurator/curator/internal/freeport"
 )
 
 const loopback = "127.0.0.1"
-
-// Ports are drawn from below the ranges that Linux, macOS and Windows use for outgoing connections. A port from those ranges, which
-// is what listening on port 0 yields, may be taken by any client while its server is down, and a client that keeps dialling a
-// dead server on such a port sooner or later connects to itself and holds the port for good.
-const (
-	firstPort = 10_000
-	lastPort  = 30_000
-)
 
 // ports are those a server listens on. A standalone server uses no quorum and no election, and most use no secure one.
 type ports struct {
@@ -36,9 +27,9 @@ func freePorts(n int) ([]ports, error) {
 	const each = 4
 	numbers := make([]int, each*n)
 	for i := range numbers {
-		l, err := listenSomewhere()
+		l, err := freeport.Listen(loopback)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("ensemble: %w", err)
 		}
 		held = append(held, l)
 		numbers[i] = l.Addr().(*net.TCPAddr).Port
@@ -49,18 +40,4 @@ func freePorts(n int) ([]ports, error) {
 		sets[i] = ports{client: own[0], quorum: own[1], election: own[2], secure: own[3]}
 	}
 	return sets, nil
-}
-
-func listenSomewhere() (net.Listener, error) {
-	const tries = 100
-	var errs error
-	for range tries {
-		port := firstPort + rand.IntN(lastPort-firstPort)
-		l, err := net.Listen("tcp", net.JoinHostPort(loopback, strconv.Itoa(port)))
-		if err == nil {
-			return l, nil
-		}
-		errs = errors.Join(errs, err)
-	}
-	return nil, fmt.Errorf("ensemble: no free port between %d and %d in %d tries: %w", firstPort, lastPort, tries, errs)
 }

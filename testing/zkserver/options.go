@@ -92,7 +92,8 @@ func newConfig(opts []Option) (config, error) {
 // defaultAddr is a free port of the loopback interface.
 const defaultAddr = "127.0.0.1:0"
 
-// WithAddr sets the TCP address to listen on. Defaults to 127.0.0.1:0, a free port of the loopback interface.
+// WithAddr sets the TCP address to listen on. Port 0 means a free port outside the range of outgoing connections, which would
+// take it while the server is stopped. Defaults to 127.0.0.1:0.
 func WithAddr(addr string) Option {
 	return option(true, func(c *config) { c.addr = addr }, "")
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gocurator/curator/internal/freeport"
 )
 
 // ErrClosed is returned by methods of a closed server.
@@ -101,7 +103,7 @@ func newServer(cfg config, id int) *Server {
 func (s *Server) beginRun() error {
 	r := &run{stop: make(chan struct{}), conns: make(map[*conn]struct{})}
 	if s.cfg.listen {
-		l, err := net.Listen("tcp", s.addr)
+		l, err := listen(s.addr)
 		if err != nil {
 			return fmt.Errorf("zkserver: %w", err)
 		}
@@ -125,6 +127,14 @@ func (s *Server) beginRun() error {
 		r.wg.Go(func() { s.accept(r) })
 	}
 	return nil
+}
+
+// listen is net.Listen, but replaces port 0 by one that stays free while the server is stopped.
+func listen(addr string) (net.Listener, error) {
+	if host, port, err := net.SplitHostPort(addr); err == nil && port == "0" {
+		return freeport.Listen(host)
+	}
+	return net.Listen("tcp", addr)
 }
 
 // keepTime expires sessions at every tick and sweeps containers.
