@@ -319,7 +319,7 @@ func doubleBarrier() zksim.Program {
 // isOpenFor finds that a round of the double barrier was closed before a client of it has left.
 func isOpenFor(w *zksim.World, c *zksim.Client, opened int64) {
 	mine, now := c.Session().ID(), int64(0)
-	isMine := func(z zkserver.Znode) bool { return z.Owner == mine && z.Czxid < opened }
+	isMine := func(z zkserver.Znode) bool { return z.Owner == mine }
 	znodes := w.Servers.Znodes("/barrier")
 	for _, z := range znodes {
 		if z.Path == "/barrier/ready" {
@@ -373,14 +373,19 @@ func orphan(w *zksim.World) int64 {
 	return opened
 }
 
-// members are those that are there and have come before an opening, by the transactions that have created them.
+// members are those that are there and have come before an opening, or have joined it, by the transactions that have created them.
 func members(w *zksim.World, opened int64) (all []int64) {
 	for _, z := range w.Servers.Znodes("/barrier") {
-		if z.Owner != 0 && z.Czxid < opened {
+		if z.Owner != 0 && isOfRound(z, opened) {
 			all = append(all, z.Czxid)
 		}
 	}
 	return all
+}
+
+// isOfRound reports whether a member has come before an opening of the double barrier, or has joined it.
+func isOfRound(member zkserver.Znode, opened int64) bool {
+	return member.Czxid < opened || string(member.Data) == fmt.Sprintf("%#x", opened)
 }
 
 // closedNodes is about nodes that have been closed: none is there.

@@ -20,8 +20,8 @@
 // too, with two exceptions. First, the members that wait to leave look again after 1/16
 // of a session timeout, then after twice as long each time, up to a session timeout. So
 // they notice a member whose process has died, or that has given up to enter. Second, a
-// member that finds the barrier in another round than its own reads the Stats of all
-// members, 128 in a round trip.
+// member that comes while the barrier is open, or finds it in another round than its own,
+// reads the nodes of all members, 128 in a round trip.
 //
 // # Metrics
 //
@@ -40,5 +40,7 @@
 // A call that fails, or whose context ends, deletes its member node. If all members
 // of a round have died, the node "ready" of that round does not open the next round,
 // unlike in Curator 5.4. A member relies only on a "ready" that is younger than
-// itself, or than another member that is still there.
+// itself, or that another member relies on which is still there. A late member of
+// Curator leaves no trace of the round that it has joined. So a member in Go may take
+// its round for abandoned.
 package barriers

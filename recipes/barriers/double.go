@@ -25,8 +25,10 @@ const readyName = "ready"
 // that name.
 //
 // Layout: <path>/<uuid>, ephemeral, for each member, and <path>/ready, persistent, while the
-// barrier is open; below container nodes. Members read <path>. A member that closes the
-// barrier also writes <path>, without changing its data, and needs permission to do so.
+// barrier is open; below container nodes. A member that comes while the barrier is open reads
+// <path> and the nodes of all members, and writes the czxid of <path>/ready into its own. A
+// member that closes the barrier writes <path>, without changing its data. They need permission
+// to do so.
 //
 // One DistributedDoubleBarrier is one member. It is safe for concurrent use.
 type DistributedDoubleBarrier struct {
@@ -191,17 +193,14 @@ func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) e
 // have changed.
 func (b *DistributedDoubleBarrier) look(ctx context.Context, m *member, ready *framework.Stat, watch *framework.Watch) (opened bool, err error) {
 	if ready != nil {
-		valid, err := b.isValid(ctx, m, ready)
-		if valid || err != nil {
+		opened, err = true, nil
+		if ready.Czxid < m.czxid {
+			opened, err = b.joinOrClose(ctx, m, ready.Czxid)
+		}
+		if opened {
 			m.opened = ready.Czxid
-			return valid, err
 		}
-		// All members of that round have died before they could remove it.
-		now, err := b.snapshot(ctx)
-		if err == nil && now.isOpenBy(ready.Czxid) {
-			_, err = b.close(ctx, now, framework.CheckOp(m.path, framework.AnyVersion)) // which pins the folder
-		}
-		return false, err
+		return opened, err
 	}
 	if m.told {
 		// Members that are faster have closed the barrier again.
@@ -231,43 +230,75 @@ func (b *DistributedDoubleBarrier) await(ctx context.Context, m *member, watch *
 	}
 }
 
-// isValid reports whether a member that finds the barrier open may pass. If the barrier
-// was opened before the member came, a member that is older than the opening must still
-// be there.
-func (b *DistributedDoubleBarrier) isValid(ctx context.Context, m *member, ready *framework.Stat) (bool, error) {
-	if ready.Czxid > m.czxid {
-		return true, nil
+// joinOrClose is for a member that has come after the barrier was opened. It joins the round if
+// a member of it is there. If they have all died before they could close the barrier, it does so.
+func (b *DistributedDoubleBarrier) joinOrClose(ctx context.Context, m *member, round int64) (joined bool, err error) {
+	other, err := b.memberOf(ctx, round)
+	switch {
+	case err != nil:
+		return false, err
+	case b.client.History() != m.history:
+		return false, errOtherHistory
+	case other != "": // m itself if it has joined without knowing
+		return b.join(ctx, m, other, round)
 	}
-	older, err := b.older(ctx, ready.Czxid)
-	if err == nil && b.client.History() != m.history {
-		err = errOtherHistory
+	now, err := b.snapshot(ctx)
+	if err == nil && now.isOpenBy(round) {
+		_, err = b.close(ctx, now, framework.CheckOp(m.path, framework.AnyVersion)) // which pins the folder
 	}
-	return older != "", err
+	return false, err
 }
 
-// older returns the path of a member that came before this zxid, or "".
-func (b *DistributedDoubleBarrier) older(ctx context.Context, zxid int64) (string, error) {
-	names, err := b.client.Children(ctx, b.path)
-	if errors.Is(err, framework.ErrNoNode) {
-		return "", nil
+// join writes into the node of m which round it has joined. Those who leave wait for m from
+// then on, and nobody takes the round for abandoned. The other member of the round must still
+// be there, which this client's server may not know. If m is not known to have joined, the
+// caller looks again.
+func (b *DistributedDoubleBarrier) join(ctx context.Context, m *member, other string, round int64) (joined bool, err error) {
+	err = b.transact(ctx, m.history, framework.CheckOp(other, framework.AnyVersion),
+		framework.SetDataOp(m.path, []byte(ofRound(round)), framework.Uncompressed()))
+	var failed *framework.OpError
+	if errors.Is(err, framework.ErrNoNode) && errors.As(err, &failed) && failed.Path == other || isUndecided(err) {
+		return false, nil
 	}
-	if err != nil {
-		return "", err
+	return err == nil, err
+}
+
+// ofRound is what a member that has joined a round holds.
+func ofRound(round int64) string { return fmt.Sprintf("%#x", round) }
+
+// memberOf returns the path of a member of the round that was opened by the node with this
+// czxid, or "". A member of the round has come before, or has joined it.
+func (b *DistributedDoubleBarrier) memberOf(ctx context.Context, round int64) (string, error) {
+	for {
+		var folder framework.Stat
+		names, err := b.client.Children(ctx, b.path, framework.StoringStatIn(&folder))
+		if errors.Is(err, framework.ErrNoNode) {
+			return "", nil
+		}
+		if err != nil {
+			return "", err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
+		stats, data, absent := make([]framework.Stat, len(names)), make([][]byte, len(names)), make([]bool, len(names))
+		reads := make([]framework.Read, len(names))
+		for i, name := range names {
+			reads[i] = framework.ReadData(framework.JoinPath(b.path, name), &data[i],
+				framework.StoringStatIn(&stats[i]), framework.StoringAbsenceIn(&absent[i]), framework.Undecompressed())
+		}
+		if err := b.client.Pipeline(ctx, reads...); err != nil {
+			return "", err
+		}
+		for i, name := range names {
+			if !absent[i] && (stats[i].Czxid <= round || string(data[i]) == ofRound(round)) {
+				return framework.JoinPath(b.path, name), nil
+			}
+		}
+		// A member that came after the list may have joined by one that left before it was read.
+		after, err := b.client.Exists(ctx, b.path)
+		if err != nil || after == nil || after.Pzxid == folder.Pzxid {
+			return "", err
+		}
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { return name == readyName })
-	stats := make([]*framework.Stat, len(names))
-	reads := make([]framework.Read, len(names))
-	for i, name := range names {
-		reads[i] = framework.ReadStat(framework.JoinPath(b.path, name), &stats[i])
-	}
-	if err := b.client.Pipeline(ctx, reads...); err != nil {
-		return "", err
-	}
-	i := slices.IndexFunc(stats, func(stat *framework.Stat) bool { return stat != nil && stat.Czxid <= zxid })
-	if i < 0 {
-		return "", nil
-	}
-	return framework.JoinPath(b.path, names[i]), nil
 }
 
 // open opens the barrier. Another member may do so at the same time.
@@ -315,23 +346,32 @@ func (b *DistributedDoubleBarrier) snapshot(ctx context.Context) (snapshot, erro
 // So it is made in the history of the snapshot only. close reports whether the node is gone.
 // If it is not known to be, the caller looks again.
 func (b *DistributedDoubleBarrier) close(ctx context.Context, seen snapshot, conditions ...framework.Op) (closed bool, err error) {
-	ops := slices.Concat(conditions, []framework.Op{
+	err = b.transact(ctx, seen.history, slices.Concat(conditions, []framework.Op{
 		framework.SetDataOp(b.path, seen.data, framework.WithVersion(seen.folder.Version), framework.Uncompressed()),
 		framework.DeleteOp(b.ready()),
-	})
-	err = b.client.Retry(ctx, func(ctx context.Context) error {
-		_, err := b.client.Transact(ctx, ops...)
-		return err
-	}, framework.InHistory(seen.history))
+	})...)
 	var failed *framework.OpError
 	switch {
-	case framework.OutcomeUnknown(err), errors.Is(err, framework.ErrBadVersion), errors.Is(err, framework.ErrSessionEnded):
+	case isUndecided(err), errors.Is(err, framework.ErrBadVersion):
 		return false, nil
 	case errors.Is(err, framework.ErrNoNode) && errors.As(err, &failed) && (failed.Path == b.path || failed.Path == b.ready()):
 		return true, nil
 	default:
 		return err == nil, err
 	}
+}
+
+// transact makes a transaction in one history only.
+func (b *DistributedDoubleBarrier) transact(ctx context.Context, history int64, ops ...framework.Op) error {
+	return b.client.Retry(ctx, func(ctx context.Context) error {
+		_, err := b.client.Transact(ctx, ops...)
+		return err
+	}, framework.InHistory(history))
+}
+
+// isUndecided reports whether a look at the servers has to tell what came of a transaction.
+func isUndecided(err error) bool {
+	return framework.OutcomeUnknown(err) || errors.Is(err, framework.ErrSessionEnded)
 }
 
 // leave deletes the member and waits until all have left. The last member that leaves closes
@@ -371,7 +411,7 @@ func (b *DistributedDoubleBarrier) allLeft(
 	case now.folder == nil || now.folder.NumChildren == 0:
 		return true, nil
 	case closed:
-		return b.awaitOlder(ctx)
+		return b.awaitRound(ctx)
 	case now.folder.NumChildren == 1 && now.isOpenBy(opened.Czxid):
 		// The node that opens the barrier was there before and after, so it is the only child.
 		return b.close(ctx, now)
@@ -395,16 +435,16 @@ func awaitClose(ctx context.Context, watch *framework.Watch, wait time.Duration)
 	}
 }
 
-// awaitOlder waits for members of this round that are there although the
+// awaitRound waits for members of this round that are there although the
 // barrier is closed: members of Curator close it when they give up to wait. It
 // reports whether there are none. Members of the next round do not count.
-func (b *DistributedDoubleBarrier) awaitOlder(ctx context.Context) (bool, error) {
+func (b *DistributedDoubleBarrier) awaitRound(ctx context.Context) (bool, error) {
 	if b.client.History() != b.inside.history {
 		return true, nil // no number says which members are of this round
 	}
-	older, err := b.older(ctx, b.inside.opened)
-	if err != nil || older == "" {
+	other, err := b.memberOf(ctx, b.inside.opened)
+	if err != nil || other == "" {
 		return err == nil, err
 	}
-	return false, attempt.AwaitAbsence(ctx, b.client, older)
+	return false, attempt.AwaitAbsence(ctx, b.client, other)
 }

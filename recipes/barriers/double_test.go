@@ -86,6 +86,112 @@ func TestDoubleBarrierMoreMembersThanNeeded(t *testing.T) {
 	})
 }
 
+// A member that has come late is a member like the others: the barrier stays open for it, and
+// those who leave wait for it.
+func TestDoubleBarrierLateMemberIsOfTheRound(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		first, late, third := newDouble(t, client, 1), newDouble(t, client, 1), newDouble(t, client, 1)
+		for _, b := range []*barriers.DistributedDoubleBarrier{first, late} {
+			require.NoError(t, b.Enter(t.Context()))
+		}
+		ready, err := client.Exists(t.Context(), path+"/ready")
+		require.NoError(t, err)
+		leaving := []<-chan error{later(func() error { return first.Leave(t.Context()) })}
+		synctest.Wait()
+		require.NoError(t, third.Enter(t.Context()))
+		now, err := client.Exists(t.Context(), path+"/ready")
+		require.NoError(t, err)
+		require.Equal(t, ready, now, "the barrier stays open for the second member")
+		leaving = append(leaving, later(func() error { return late.Leave(t.Context()) }))
+		time.Sleep(time.Minute)
+		for _, result := range leaving {
+			require.Empty(t, result, "the third member is there")
+		}
+		require.NoError(t, third.Leave(t.Context()))
+		for _, result := range leaving {
+			require.NoError(t, <-result)
+		}
+		awaitChildren(t, client, 0)
+	})
+}
+
+// The member by which a late one would join leaves, and the next round begins, while its request
+// is under way. So it is a member of the next round.
+func TestDoubleBarrierLateMemberJoinsNoRoundThatIsOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, slow := zktest.Client(t, server), zktest.Client(t, server)
+		first, late, next := newDouble(t, client, 1), newDouble(t, slow, 1), newDouble(t, client, 1)
+		require.NoError(t, first.Enter(t.Context()))
+		release := hold(server, slow, zkserver.OpMulti)
+		entering := later(func() error { return late.Enter(t.Context()) })
+		synctest.Wait()
+		leavingFirst := later(func() error { return first.Leave(t.Context()) })
+		synctest.Wait()
+		require.NoError(t, next.Enter(t.Context()))
+		require.NoError(t, <-leavingFirst)
+
+		close(release)
+
+		require.NoError(t, <-entering)
+		leaving := later(func() error { return late.Leave(t.Context()) })
+		time.Sleep(time.Minute)
+		require.Empty(t, leaving, "a member of its round is there")
+		require.NoError(t, next.Leave(t.Context()))
+		require.NoError(t, <-leaving)
+	})
+}
+
+// A late member does not hear that it has joined, and the one by which it has joined leaves.
+func TestDoubleBarrierLateMemberJoinsWithoutKnowing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, deaf := zktest.Client(t, server), zktest.Client(t, server)
+		first, late := newDouble(t, client, 1), newDouble(t, deaf, 1)
+		require.NoError(t, first.Enter(t.Context()))
+		server.Intercept(zkserver.Nth(1, zkserver.OpMulti, zkserver.ApplyNeverAnswer))
+		entering := later(func() error { return late.Enter(t.Context()) })
+		synctest.Wait()
+		leavingFirst := later(func() error { return first.Leave(t.Context()) })
+		require.NoError(t, <-entering)
+		time.Sleep(time.Minute)
+		require.Empty(t, leavingFirst, "the late member is there")
+		require.NoError(t, late.Leave(t.Context()))
+		require.NoError(t, <-leavingFirst)
+	})
+}
+
+// While a member looks for others of the round, one joins and the one that was there leaves.
+func TestDoubleBarrierMemberThatJoinsDuringALookIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, slow := zktest.Client(t, server), zktest.Client(t, server)
+		first, late, looks := newDouble(t, client, 1), newDouble(t, client, 1), newDouble(t, slow, 1)
+		require.NoError(t, first.Enter(t.Context()))
+		ready, err := client.Exists(t.Context(), path+"/ready")
+		require.NoError(t, err)
+		release := hold(server, slow, zkserver.OpGetData)
+		entering := later(func() error { return looks.Enter(t.Context()) })
+		synctest.Wait()
+		require.NoError(t, late.Enter(t.Context()))
+		leavingFirst := later(func() error { return first.Leave(t.Context()) })
+		synctest.Wait()
+
+		close(release)
+
+		require.NoError(t, <-entering)
+		now, err := client.Exists(t.Context(), path+"/ready")
+		require.NoError(t, err)
+		require.Equal(t, ready, now, "the barrier stays open for the member that has joined")
+		leaving := later(func() error { return looks.Leave(t.Context()) })
+		require.NoError(t, late.Leave(t.Context()))
+		require.NoError(t, <-leaving)
+		require.NoError(t, <-leavingFirst)
+	})
+}
+
 // CURATOR-318: an enter that times out leaves its member.
 func TestDoubleBarrierFailedEnterLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -450,7 +556,7 @@ func TestDoubleBarrierMemberWithoutItsNodeClosesNothing(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		require.NoError(t, other.Mkdirs(zktest.Context(t), path+"/ready"))
-		release := holdClose(server, client)
+		release := hold(server, client, zkserver.OpMulti)
 		b := newDouble(t, client, 2)
 		entering := later(func() error { return b.Enter(zktest.Context(t)) })
 		synctest.Wait()
@@ -506,7 +612,7 @@ func TestDoubleBarrierLateCloseOfADeadRoundSparesTheNext(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		slow, fast := zktest.Client(t, server), zktest.Client(t, server)
 		require.NoError(t, fast.Mkdirs(zktest.Context(t), path+"/ready"))
-		release := holdClose(server, slow)
+		release := hold(server, slow, zkserver.OpMulti)
 		meeting := func(client *framework.Framework) <-chan error {
 			b, err := barriers.NewCyclicBarrier(client, path, 2)
 			require.NoError(t, err)
@@ -535,7 +641,7 @@ func TestDoubleBarrierLateCloseOfALeaverSparesTheNextRound(t *testing.T) {
 		entering := later(func() error { return leaves.Enter(zktest.Context(t)) })
 		require.NoError(t, again.Enter(zktest.Context(t)))
 		require.NoError(t, <-entering)
-		release := holdClose(server, slow)
+		release := hold(server, slow, zkserver.OpMulti)
 		leavingFirst := later(func() error { return again.Leave(zktest.Context(t)) })
 		synctest.Wait()
 		leaving := later(func() error { return leaves.Leave(zktest.Context(t)) })
@@ -594,7 +700,7 @@ func TestDoubleBarrierWriteOfTheFolderClosesNothing(t *testing.T) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		b := newDouble(t, client, 1)
 		require.NoError(t, b.Enter(zktest.Context(t)))
-		release := holdClose(server, client)
+		release := hold(server, client, zkserver.OpMulti)
 		leaving := later(func() error { return b.Leave(zktest.Context(t)) })
 		synctest.Wait()
 		require.NoError(t, other.Set(zktest.Context(t), path, []byte("a note")))
@@ -609,12 +715,12 @@ func TestDoubleBarrierWriteOfTheFolderClosesNothing(t *testing.T) {
 	})
 }
 
-// holdClose holds back the requests of a client that may close the barrier.
-func holdClose(server *zkserver.Server, client *framework.Framework) (release chan struct{}) {
+// hold holds back such requests of a client. Those that close the barrier are transactions.
+func hold(server *zkserver.Server, client *framework.Framework, op zkserver.OpCode) (release chan struct{}) {
 	release = make(chan struct{})
 	id := client.Session().ID()
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.SessionID == id && (r.Op == zkserver.OpMulti || r.Op == zkserver.OpDelete && r.Path == path+"/ready") {
+		if r.SessionID == id && r.Op == op {
 			return zkserver.HoldUntil(release)
 		}
 		return zkserver.Pass
@@ -678,7 +784,7 @@ func TestDoubleBarrierLastMemberClosesTheBarrier(t *testing.T) {
 				}
 				return zkserver.Pass
 			})
-			release := holdClose(server, client)
+			release := hold(server, client, zkserver.OpMulti)
 			leaving := later(func() error { return b.Leave(zktest.Context(t)) })
 			synctest.Wait()
 			if isClosedBefore {
