@@ -35,6 +35,7 @@
 //
 //	uncontended   one goroutine; raw is a create and a delete, self-telemetry has OpenTelemetry's SDK
 //	contended     8 clients, one lock
+//	herd          the same with 2, 32, 128 and 256 clients
 //	one-process   8, and 64, goroutines of one client, one lock; self-handoff is WithLocalHandoff(100)
 //	queue         1,000 waiters of 10 clients, drained after all have queued up
 //	long-queue    the same with 5,000 waiters of 10 clients, and 1,000 and 5,000 of one

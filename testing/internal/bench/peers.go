@@ -35,6 +35,7 @@ var errMissing = errors.New("not installed")
 const (
 	uncontended = "uncontended"
 	contended   = "contended"
+	herd        = "herd"
 	oneProcess  = "one-process"
 	queue       = "queue"
 	longQueue   = "long-queue"
@@ -51,7 +52,7 @@ var verbs = []string{verbGet, verbExists, verbSet, verbCreate, bulkGet, bulkExis
 
 // peers are all there are, in the order in which they are shown.
 var peers = []peer{
-	{"self", zookeeper, []string{uncontended, contended, oneProcess, queue, longQueue, readWrite, semaphore}, runSelf, nil},
+	{"self", zookeeper, []string{uncontended, contended, herd, oneProcess, queue, longQueue, readWrite, semaphore}, runSelf, nil},
 	{"self-telemetry", zookeeper, []string{uncontended, oneProcess}, runSelfTelemetry, nil},
 	{"self-verbs", zookeeper, verbs, runSelfVerb, nil},
 	{"raw-verbs", zookeeper, verbs, runRawVerb, nil},
@@ -59,7 +60,7 @@ var peers = []peer{
 	{"self-handoff", zookeeper, []string{oneProcess}, runSelfHandoff, nil},
 	{"curator", zookeeper, []string{uncontended, contended, oneProcess, queue, readWrite, semaphore}, runJava, javaMissing},
 	{"kazoo", zookeeper, []string{uncontended, contended, oneProcess, semaphore}, runPython, pythonMissing},
-	{"zklock", zookeeper, []string{uncontended, contended, oneProcess, queue, longQueue}, runZKLock, nil},
+	{"zklock", zookeeper, []string{uncontended, contended, herd, oneProcess, queue, longQueue}, runZKLock, nil},
 	{"etcd", etcd, []string{uncontended, contended, oneProcess}, runEtcd, etcdMissing},
 	{"redsync", redis, []string{uncontended}, runRedsync, redisMissing},
 	{"redislock", redis, []string{uncontended}, runRedislock, redisMissing},

@@ -43,6 +43,10 @@ var (
 var scenarios = append([]scenario{
 	{uncontended, load{Clients: 1, Goroutines: 1}, []metric{turnMedian, requests, clientCPU, allocs}},
 	{contended, load{Clients: 8, Goroutines: 1}, []metric{turnsPerSecond, waitTail, requests, notifications, clientCPU, allocs}},
+	{herd, load{Clients: 2, Goroutines: 1}, herdMetrics},
+	{herd, load{Clients: 32, Goroutines: 1}, herdMetrics},
+	{herd, load{Clients: 128, Goroutines: 1}, herdMetrics},
+	{herd, load{Clients: 256, Goroutines: 1}, herdMetrics},
 	{oneProcess, load{Clients: 1, Goroutines: 8}, []metric{turnsPerSecond, requests, clientCPU, allocs}},
 	{oneProcess, load{Clients: 1, Goroutines: 64}, []metric{turnsPerSecond, requests, clientCPU, allocs}},
 	{queue, load{Clients: 10, Goroutines: 100, Queue: true}, queueMetrics},
@@ -55,6 +59,8 @@ var scenarios = append([]scenario{
 	{electionKilled, load{Clients: 8, Goroutines: 1, Change: byDying}, changeMetrics[:2]}, // waiting for candidates to come back takes requests, too
 	{electorate, load{Clients: 10, Goroutines: 100, Queue: true}, []metric{turnsPerSecond, requests, handMedian, changeRequests, woken}},
 }, verbScenarios()...)
+
+var herdMetrics = []metric{requests, notifications}
 
 var changeMetrics = []metric{handMedian, handTail, requests, notifications, clientCPU}
 
