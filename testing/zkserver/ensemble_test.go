@@ -270,6 +270,23 @@ func TestEnsembleClosedSessionTakesItsNodesEverywhere(t *testing.T) {
 	})
 }
 
+// TestEnsembleSessionsEndTogether: the leader ends the sessions that are due, and meanwhile a majority has logged the end of one.
+func TestEnsembleSessionsEndTogether(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		leader := e.Leader()
+		first, second := connect(t, leader, connection{}), connect(t, leader, connection{})
+		require.Less(t, first.session, second.session, "it is ended first")
+		for _, follower := range e.Followers() {
+			e.Delay(follower, leader, time.Millisecond)
+		}
+		require.True(t, leader.KillSession(second.session))
+		synctest.Wait()
+		leader.ExpireAfter(time.Millisecond)
+		time.Sleep(2 * time.Millisecond)
+		require.Empty(t, leader.Sessions())
+	})
+}
+
 func TestEnsembleLeaderThatStopsIsReplaced(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
 		c := connect(t, e.Server(0), connection{})

@@ -7,6 +7,7 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"time"
 )
 
 // WithMaxQueued sets how many bytes may wait for a client that does not read.
@@ -36,6 +37,14 @@ func (s *Server) ExpireWhileAwaited(id int64, send func()) {
 	for !s.awaited()[id] {
 		runtime.Gosched()
 	}
+	s.expireLocked(math.MaxInt64)
+}
+
+// ExpireAfter lets sessions expire as if all of them were due, after d in which the server does nothing else.
+func (s *Server) ExpireAfter(d time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	time.Sleep(d)
 	s.expireLocked(math.MaxInt64)
 }
 
