@@ -29,8 +29,8 @@
 // count before it. So a number that the server has given is the count at a transaction. A name
 // proves nothing, because a node can be created by name. The count may not have reached its number,
 // or have passed it. If the count reaches the number later, the server gives it once more. The line
-// knows which numbers the server has given, because they are those of our own nodes. It takes no
-// number from the name of another client's node.
+// knows which numbers the server has given, because they are those of our own nodes that have not
+// taken the place of another node. It takes no number from the name of another client's node.
 //
 // The Stat of the folder has a count, too: half of Cversion and NumChildren together. The line does
 // not use it. On ClickHouse Keeper a write to a child raises Cversion as well, so that the half is
@@ -50,16 +50,16 @@
 // Transactions compare within one history of the servers only; see
 // [github.com/gocurator/curator/framework.Framework.History]. A new history takes the horizon away,
 // and the next list brings another. The list also shows which nodes of an older history are still
-// there.
+// there. An answer of an older history is dropped.
 //
 // Restored servers may give no sign, but each connection is to one world. So a place is known only
 // if the server has shown its node over the connection over which the horizon was learned, by the
 // creation or by a list. A neighbour counts over that connection only, and a list over another
 // connection takes the last number away, unless it shows the node. This costs a list for each line
-// in use and each reconnect. Within a history a client names the newest transaction that it has
-// seen, and a server that is behind refuses the client. So a list that was sent after the horizon
-// was learned, and is older, is of restored servers: the line forgets what it knew. Suppose that a
-// node of ours had joined the line before a list was sent. If the list lacks the node, it is gone.
+// in use and each reconnect. A list that is older than the horizon is dropped if it may have been sent
+// before the horizon was learned. A list that was sent later shows what there is now, whatever its
+// transaction: servers may leave the transaction of the folder behind. Suppose that a node of ours
+// had joined the line before a list was sent. If the list lacks the node, it is gone.
 //
 // # What is assumed
 //

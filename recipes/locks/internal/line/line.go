@@ -120,7 +120,8 @@ func (l *Line) NewPlace() *Place {
 func (p *Place) Join(n Node) {
 	p.name, p.czxid, p.link, p.moved = n.Name, n.Czxid, n.Link, n.Moved
 	// The place comes first, as other acquisitions of this client may find its name in lists.
-	if p.line.enter(p, n) && n.List != nil {
+	p.line.enter(p, n.History)
+	if n.List != nil {
 		p.line.learnFrom(p, n)
 	}
 }
@@ -130,22 +131,21 @@ func (l *Line) learnFrom(p *Place, n Node) {
 	listed := l.Sorted(n.List)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.history == n.History {
+	if l.heed(n.History) {
 		l.learn(listed, n.Czxid, n.Link, p.began)
 	}
 }
 
-// enter adds a place, and moves the horizon to it if it is a neighbour. It reports whether
-// the node is of the history that the line knows.
-func (l *Line) enter(p *Place, n Node) bool {
+// enter adds a place, and moves the horizon to it if it is a neighbour.
+func (l *Line) enter(p *Place, history int64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.joining--
 	p.joined, p.seen = true, l.moments
-	current := l.heed(n.History)
+	current := l.heed(history)
 	i, known := l.find(l.names, p.name)
 	if current && !known && p.czxid <= l.horizon {
-		return true // a list has shown that it is gone: see Before
+		return // a list has shown that it is gone: see Before
 	}
 	at, _ := l.findOwn(p.name)
 	l.own = slices.Insert(l.own, at, p)
@@ -156,11 +156,7 @@ func (l *Line) enter(p *Place, n Node) bool {
 	default:
 		l.names = slices.Concat(l.names[:i], []string{p.name}, l.names[i:])
 	}
-	if !current {
-		return false
-	}
 	l.advance(at)
-	return true
 }
 
 // advance moves the horizon to the place with this index, and on to the places behind it, as
@@ -252,13 +248,9 @@ func (l *Line) learn(listed []string, zxid int64, link any, sent moment) {
 		}
 	}
 	switch {
-	case zxid < sent.horizon:
-		// No server that lags has sent it: such a server refuses a client that has seen a later
-		// transaction. So the servers were restored, and gave no sign.
-		l.forget()
 	case link != l.link:
 		l.last = serial{} // its transaction may be lost, unless the list shows the node
-	case zxid < l.horizon:
+	case sent.horizon <= zxid && zxid < l.horizon:
 		return
 	}
 	gone := func(p *Place) bool {
@@ -280,7 +272,7 @@ func (l *Line) learn(listed []string, zxid int64, link any, sent moment) {
 	}
 	l.names, l.horizon, l.unsure, l.link = names, zxid, 0, link
 	for _, p := range l.own {
-		if number, numbered := l.number(p.name); numbered && p.czxid <= zxid {
+		if number, numbered := l.number(p.name); numbered && !p.moved && p.czxid <= zxid {
 			l.last = l.last.or(number, p.czxid)
 		}
 	}

@@ -152,6 +152,14 @@ func TestNeighbourOfANumberByHand(t *testing.T) {
 	requireBefore(t, join(l, "q-n0000000004", line.Node{Czxid: zxid + 1, History: 1}), "p-n0000000003", "q-n0000000004")
 }
 
+// TestNeighbourOfANumberThatWasTaken: a node in the place of another one has a number that the server has not given it. In a
+// folder where the other one never was, the server may give the number later.
+func TestNeighbourOfANumberThatWasTaken(t *testing.T) {
+	l := line.New(byNumber{})
+	join(l, "p-n0000000003", line.Node{Czxid: zxid, History: 1, Moved: true, List: []string{"p-n0000000003"}}).Leave(true)
+	requireKnown(t, join(l, "q-n0000000004", line.Node{Czxid: zxid + 2, History: 1}), false)
+}
+
 // TestNeighbourOfANodeThatHasLeft: a list without our last node takes no number away, unless it came
 // over another connection. There the node may have been created again.
 func TestNeighbourOfANodeThatHasLeft(t *testing.T) {
@@ -199,6 +207,31 @@ func TestOlderListOfAnotherHistory(t *testing.T) {
 		// Otherwise it would be known when the horizon passes it.
 		third := join(l, "r-n0000000005", line.Node{Czxid: zxid + 20, History: 1, Link: next, List: []string{"r-n0000000005"}})
 		requireBefore(t, third, "r-n0000000005")
+	}
+}
+
+// TestOlderHistory: the servers have begun again, and their transactions are smaller. A list and a creation from before say nothing
+// about what there is now, and the list is asked for again.
+func TestOlderHistory(t *testing.T) {
+	l := line.New(byNumber{})
+	requests, listed := make(asked), make(chan []string)
+	go func() {
+		contenders, _ := l.List(context.Background(), true, requests) // the answer is no error
+		listed <- contenders
+	}()
+	before := <-requests
+	p := join(l, "p-n0000000003", line.Node{Czxid: 20, History: 2, Link: nextLink, List: []string{"f-n0000000002", "p-n0000000003"}})
+	old := join(l, "o-n0000000008", line.Node{Czxid: zxid, History: 1, List: []string{"o-n0000000008"}})
+	requireKnown(t, old, false)
+	requireBefore(t, p, "f-n0000000002", "p-n0000000003")
+	before.Answered(line.List{Names: []string{"g-n0000000001"}, Pzxid: zxid, History: 1, Link: link}, nil)
+	select {
+	case again := <-requests:
+		requireBefore(t, p, "f-n0000000002", "p-n0000000003")
+		again.Answered(line.List{Names: []string{"p-n0000000003"}, Pzxid: 21, History: 2, Link: nextLink}, nil)
+		require.Equal(t, []string{"p-n0000000003"}, <-listed)
+	case contenders := <-listed:
+		require.Fail(t, "it was learned", "%v", contenders)
 	}
 }
 
