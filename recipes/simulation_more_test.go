@@ -240,7 +240,8 @@ func jobs() zksim.Program {
 	const interval = 3 * time.Second
 	type ticks struct {
 		sync.Mutex
-		began map[string][]time.Time // in the order of their calls, by job
+		began map[string]time.Time   // the last one, by job
+		ended map[string][]time.Time // that no loss has interrupted
 	}
 	return zksim.Program{
 		Actions:  3,
@@ -248,20 +249,24 @@ func jobs() zksim.Program {
 		Options:  shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all := zksim.State[ticks](w)
-			all.began = make(map[string][]time.Time)
+			all.began, all.ended = make(map[string]time.Time), make(map[string][]time.Time)
 			run := func(ctx context.Context, tick schedule.Tick) error {
 				leave := w.Enter(zksim.Hold{
 					Key: tick.Job, Client: c.Index, Exclusive: true, IsOver: func() bool { return ctx.Err() != nil },
 				})
 				defer leave()
 				all.Lock()
-				began := all.began[tick.Job]
-				if n := len(began); ctx.Err() == nil && n > 0 && tick.Time.Before(began[n-1]) {
-					w.Findf("client %d runs the tick %v of %s after %v", c.Index, tick.Time, tick.Job, began[n-1])
+				if before := all.began[tick.Job]; ctx.Err() == nil && tick.Time.Before(before) {
+					w.Findf("client %d runs the tick %v of %s after %v", c.Index, tick.Time, tick.Job, before)
 				}
-				all.began[tick.Job] = append(began, tick.Time)
+				all.began[tick.Job] = tick.Time
 				all.Unlock()
 				time.Sleep(200 * time.Millisecond)
+				all.Lock()
+				defer all.Unlock()
+				if ctx.Err() == nil {
+					all.ended[tick.Job] = append(all.ended[tick.Job], tick.Time)
+				}
 				return ctx.Err()
 			}
 			var list []schedule.Job
@@ -278,11 +283,11 @@ func jobs() zksim.Program {
 			}, err
 		},
 		Settled: func(_ context.Context, w *zksim.World) {
-			for job, began := range zksim.State[ticks](w).began {
-				slices.SortFunc(began, time.Time.Compare)
-				for i := 1; i < len(began); i++ {
-					if began[i].Sub(began[i-1]) > interval {
-						w.Findf("no replica has run the ticks of %s between %v and %v", job, began[i-1], began[i])
+			for job, ended := range zksim.State[ticks](w).ended {
+				slices.SortFunc(ended, time.Time.Compare)
+				for i := 1; i < len(ended); i++ {
+					if ended[i].Sub(ended[i-1]) > interval {
+						w.Findf("no replica has run the ticks of %s between %v and %v to their end", job, ended[i-1], ended[i])
 					}
 				}
 			}

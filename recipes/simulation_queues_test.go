@@ -129,6 +129,23 @@ func queueOf(locks string, upset upheaval, open opener) zksim.Program {
 				opts = append(opts, queues.WithLockPath(locks))
 			}
 			queue, put, err := open(c.Framework, opts...)
+			*zksim.State[ends](w) = ends{
+				put: func(ctx context.Context, item []byte) error {
+					_, err := put(ctx, rand.New(rand.NewPCG(0, 0)), item)
+					return err
+				},
+				takeAll: func(ctx context.Context, take func(item []byte) (goesOn bool)) error {
+					for item, err := range queue.Items(ctx) {
+						if err != nil {
+							return err
+						}
+						if !take(item.Data) {
+							return nil
+						}
+					}
+					return nil
+				},
+			}
 			return func(ctx context.Context, random *rand.Rand) {
 				switch n := random.IntN(8); {
 				case n == 0 && upset != nil:
@@ -160,16 +177,42 @@ func queueOf(locks string, upset upheaval, open opener) zksim.Program {
 				}
 			}, err
 		},
-		Settled: func(_ context.Context, w *zksim.World) {
+		Settled: func(ctx context.Context, w *zksim.World) {
 			left := make(map[string]bool)
 			all := zksim.State[items](w)
 			for _, z := range w.Servers.Znodes("/queue") {
 				for item := range all.offered {
-					left[item] = left[item] || bytes.Contains(z.Data, []byte(item))
+					if bytes.Contains(z.Data, []byte(item)) {
+						left[item] = true
+					}
 				}
 			}
 			all.settle(w, left, locks != "")
+			zksim.State[ends](w).drain(ctx, w, left)
 		},
+	}
+}
+
+// ends are the two ends of a queue, at one client.
+type ends struct {
+	put     func(ctx context.Context, item []byte) error
+	takeAll func(ctx context.Context, take func(item []byte) (goesOn bool)) error
+}
+
+// drain puts one more item, and takes all that are left. An item that does not come within a minute is stuck.
+func (e *ends) drain(ctx context.Context, w *zksim.World, left map[string]bool) {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	left["last"] = true
+	err := e.put(ctx, []byte("last"))
+	if err == nil {
+		err = e.takeAll(ctx, func(item []byte) bool {
+			delete(left, string(item))
+			return len(left) > 0
+		})
+	}
+	for item := range left {
+		w.Findf("no consumer gets %s, which is in the queue: %v", item, err)
 	}
 }
 

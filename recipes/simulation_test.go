@@ -493,6 +493,13 @@ func simpleQueue() zksim.Program {
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all := zksim.State[items](w)
 			queue, err := queues.NewSimpleDistributedQueue(c.Framework, "/queue")
+			*zksim.State[ends](w) = ends{put: queue.Offer, takeAll: func(ctx context.Context, take func([]byte) bool) error {
+				for {
+					if item, err := queue.Take(ctx); err != nil || !take(item) {
+						return err
+					}
+				}
+			}}
 			return func(ctx context.Context, random *rand.Rand) {
 				if random.IntN(5) < 2 {
 					all.offer(w, c, func(item []byte) error { return queue.Offer(ctx, item) })
@@ -502,12 +509,14 @@ func simpleQueue() zksim.Program {
 				all.take(w, c, item, err)
 			}, err
 		},
-		Settled: func(_ context.Context, w *zksim.World) {
+		Settled: func(ctx context.Context, w *zksim.World) {
 			left := make(map[string]bool)
 			for _, z := range w.Servers.Znodes("/queue") {
 				left[string(z.Data)] = true
 			}
+			delete(left, "") // the folder
 			zksim.State[items](w).settle(w, left, true)
+			zksim.State[ends](w).drain(ctx, w, left)
 		},
 	}
 }
