@@ -35,12 +35,18 @@ type CircuitBreakingConnectionStateListener struct {
 	policy retry.Policy
 	out    listen.Set[ConnectionState] // has one listener
 
-	mu      sync.Mutex    // guards what follows
-	budget  *retry.Budget // of looks; nil while closed
-	timer   *time.Timer   // of the next look; nil while closed
+	mu      sync.Mutex  // guards what follows; never held while the policy runs
+	looks   *looks      // nil while closed
+	timer   *time.Timer // of the next look; nil while closed
 	told    ConnectionState
 	last    ConnectionState // seen since it opened
 	stopped bool
+}
+
+// looks are the looks at the state since one opening of the breaker. There is one at a time.
+type looks struct {
+	run   retry.Run
+	begun bool
 }
 
 // NewCircuitBreakingConnectionStateListener returns a closed circuit breaker. Register it
@@ -71,15 +77,23 @@ func NewCircuitBreakingConnectionStateListener(
 
 // StateChanged is the listener to add to the client. It does not block.
 func (b *CircuitBreakingConnectionStateListener) StateChanged(s ConnectionState) {
+	if opened := b.note(s); opened != nil {
+		b.lookLater(opened)
+	}
+}
+
+// note passes a state on or holds it back. If the state opens the breaker, it returns the looks.
+func (b *CircuitBreakingConnectionStateListener) note(s ConnectionState) *looks {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
 	case b.stopped:
-	case b.budget == nil:
+	case b.looks == nil:
 		// Closed: pass the state on, and open if it is the first sign of trouble.
 		b.tell(s)
 		if !s.IsConnected() {
-			b.open(s)
+			b.last, b.looks = s, new(looks)
+			return b.looks
 		}
 	case s == Lost && b.told != Lost:
 		// Held back, a loss would leave the listener acting on a session that is gone.
@@ -88,13 +102,14 @@ func (b *CircuitBreakingConnectionStateListener) StateChanged(s ConnectionState)
 	default:
 		b.last = s
 	}
+	return nil
 }
 
 // IsOpen reports whether states are being held back.
 func (b *CircuitBreakingConnectionStateListener) IsOpen() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.budget != nil
+	return b.looks != nil
 }
 
 // Stop stops the breaker: it no longer looks, and passes no further state on. Calls of the
@@ -106,42 +121,56 @@ func (b *CircuitBreakingConnectionStateListener) Stop() {
 	b.shut()
 }
 
-// open begins to hold states back, if the policy lets it; callers hold mu.
-func (b *CircuitBreakingConnectionStateListener) open(s ConnectionState) {
-	b.last, b.budget = s, retry.NewBudget(b.policy)
-	if !b.lookLater() {
-		b.shut()
-	}
-}
-
-// lookLater sets the timer, or returns false when the policy gives up or panics; callers hold
-// mu.
-func (b *CircuitBreakingConnectionStateListener) lookLater() (ok bool) {
+// lookLater sets the timer of the next look. It closes the breaker if the policy gives up or panics.
+func (b *CircuitBreakingConnectionStateListener) lookLater(l *looks) {
 	var wait time.Duration
-	p := usercode.Apart(func() { wait, ok = b.budget.Next(0, 0, ErrNotConnected) })
+	var ok bool
+	p := usercode.Apart(func() {
+		if !l.begun {
+			l.run, l.begun = retry.Begin(b.policy), true
+		}
+		wait, ok = l.run.Next(ErrNotConnected)
+	})
 	if p != nil { // it would end the process, or leave the breaker open for good
 		slog.Error("the retry policy of a circuit breaker panicked, and the breaker closes", "panic", p.Value, "stack", p.Stack)
-		return false
 	}
-	if ok {
-		budget := b.budget
-		b.timer = time.AfterFunc(max(wait, retry.MinWait), func() { b.look(budget) })
-	}
-	return ok
-}
-
-// look closes the circuit when it is time for it.
-func (b *CircuitBreakingConnectionStateListener) look(budget *retry.Budget) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.budget != budget {
-		return // stopped since the timer was set
+	switch {
+	case b.looks != l: // stopped while the policy ran
+	case ok && p == nil:
+		b.timer = time.AfterFunc(max(wait, retry.MinWait), func() { b.look(l) })
+	default:
+		b.close()
 	}
-	if !b.last.IsConnected() && b.lookLater() {
-		return
+}
+
+// look closes the breaker if there is a connection, or looks again later.
+func (b *CircuitBreakingConnectionStateListener) look(l *looks) {
+	if b.isDown(l) {
+		b.lookLater(l)
 	}
+}
+
+// isDown reports whether the breaker must stay open. If not, the breaker is closed.
+func (b *CircuitBreakingConnectionStateListener) isDown(l *looks) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.looks != l: // stopped since the timer was set
+		return false
+	case b.last.IsConnected():
+		b.close()
+		return false
+	default:
+		return true
+	}
+}
+
+// close closes the circuit, and passes the newest state on; callers hold mu. States that came and went in
+// between are the flapping that the listener is spared.
+func (b *CircuitBreakingConnectionStateListener) close() {
 	b.shut()
-	// States that came and went in between are the flapping that the listener is spared.
 	if b.last != b.told {
 		b.tell(b.last)
 	}
@@ -152,7 +181,7 @@ func (b *CircuitBreakingConnectionStateListener) shut() {
 	if b.timer != nil {
 		b.timer.Stop()
 	}
-	b.budget, b.timer = nil, nil
+	b.looks, b.timer = nil, nil
 }
 
 // tell passes a state on; callers hold mu, which keeps the states in order.

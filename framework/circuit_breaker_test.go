@@ -148,6 +148,36 @@ func TestCircuitBreakerWhosePolicyPanics(t *testing.T) {
 	})
 }
 
+// askingPolicy is a policy that uses the breaker that asks it.
+type askingPolicy struct{ ask func() }
+
+func (p *askingPolicy) Next(int, time.Duration, error) (time.Duration, bool) {
+	p.ask()
+	return time.Second, true
+}
+
+func (p *askingPolicy) Begin() retry.Policy {
+	p.ask()
+	return p
+}
+
+func TestCircuitBreakerWhosePolicyUsesIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		policy := new(askingPolicy)
+		c := newCircuit(t, policy)
+		policy.ask = func() {
+			require.True(t, c.IsOpen())
+			c.StateChanged(lost)
+		}
+		require.Equal(t, only(suspended, lost), c.pass(1500*time.Millisecond, suspended))
+		policy.ask = c.Stop
+		require.Empty(t, c.pass(time.Minute))
+		require.False(t, c.IsOpen())
+		policy.ask = func() { t.Error("a stopped breaker asks its policy") }
+		require.Empty(t, c.pass(time.Minute, suspended))
+	})
+}
+
 // TestCircuitBreakerOnAClient: outages that follow one another are one outage.
 //
 // Curator: TestCircuitBreakingConnectionStateListener, all five.

@@ -138,10 +138,11 @@ const maxRefusals = 16
 // onAuthFailed is called when the client has no access. A client that tries again meets the same
 // reasons many times, so each is logged once.
 func (t *tracker) onAuthFailed(why error, final bool) {
+	text := why.Error()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	// Servers and tickets may have texts of their own, but not any number of them.
-	if text := why.Error(); !t.closed && !slices.Contains(t.refusals, text) && (final || len(t.refusals) < maxRefusals) {
+	if !t.closed && !slices.Contains(t.refusals, text) && (final || len(t.refusals) < maxRefusals) {
 		t.refusals = append(t.refusals, text)
 		t.log.Error("zookeeper authentication failed", "error", why, "final", final)
 	}

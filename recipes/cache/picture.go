@@ -194,9 +194,11 @@ func (p *picture) wakeLocked() {
 
 // listen adds a listener behind a filter.
 func (p *picture) listen(fn func(Event), f filter) *listen.Registration {
-	if f.replay { // before mu
-		p.whole.RLock()
+	var first []Event
+	if f.replay {
+		p.whole.RLock() // so that it stays as it is until the listener is added
 		defer p.whole.RUnlock()
+		first = p.replay()
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -205,9 +207,8 @@ func (p *picture) listen(fn func(Event), f filter) *listen.Registration {
 	}
 	// No lock guards quiet: the calls of one listener follow one another.
 	quiet := f.afterInitialized && !p.initialized
-	var first []Event
-	if f.replay {
-		first = p.replayLocked()
+	if f.replay && p.initialized {
+		first = append(first, Event{Type: Initialized})
 	}
 	return p.listeners.Add(func(e Event) {
 		if e.Type == Initialized {
@@ -219,16 +220,13 @@ func (p *picture) listen(fn func(Event), f filter) *listen.Registration {
 	}, first...)
 }
 
-// replayLocked returns the events that give the present picture.
-func (p *picture) replayLocked() []Event {
+// replay returns the events that give the present picture; callers hold whole.
+func (p *picture) replay() []Event {
 	var events []Event
 	for data := range p.storage.Stream() {
 		events = append(events, Event{Type: NodeCreated, Path: data.Path, New: data})
 	}
 	slices.SortFunc(events, func(a, b Event) int { return strings.Compare(a.Path, b.Path) }) // parents first
-	if p.initialized {
-		events = append(events, Event{Type: Initialized})
-	}
 	return events
 }
 

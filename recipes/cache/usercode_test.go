@@ -4,6 +4,7 @@ package cache_test
 
 import (
 	"fmt"
+	"iter"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -108,4 +109,30 @@ func TestUserCodePanicOfARetryPolicyDelaysTheCache(t *testing.T) {
 			})
 		})
 	}
+}
+
+// listening is a storage that adds a listener while it is read.
+type listening struct {
+	cache.CuratorCacheStorage
+	listen func()
+}
+
+func (l listening) Stream() iter.Seq[*cache.ChildData] {
+	l.listen()
+	return l.CuratorCacheStorage.Stream()
+}
+
+func TestUserCodeStorageMayAddAListener(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		storage := &listening{CuratorCacheStorage: cache.NewStandardStorage(), listen: func() {}}
+		client := zktest.Client(t, server)
+		create(t, client, "/tree", "")
+		c := started(t, client, "/tree", cache.WithStorage(storage))
+		heard := 0
+		storage.listen = func() { c.Listen(func(cache.Event) {}) }
+		c.Listen(func(cache.Event) { heard++ }, cache.WithReplay())
+		synctest.Wait()
+		require.Equal(t, 2, heard, "the root, and that the picture is full")
+		require.NoError(t, c.Close())
+	})
 }

@@ -575,13 +575,13 @@ const maxTold = 10_000
 // instance once for each content and reason, however many caches and queries meet it.
 func (d *ServiceDiscovery[T]) leaveOut(path string, data []byte, reason error) {
 	d.telemetry.leftOut.Add(1)
-	sum := maphash.Bytes(seed, data)
+	why := leaving{maphash.Bytes(seed, data), reason.Error()}
 	d.mu.Lock()
-	told := d.told[path] == leaving{sum, reason.Error()}
+	told := d.told[path] == why
 	if len(d.told) >= maxTold {
 		clear(d.told)
 	}
-	d.told[path] = leaving{sum, reason.Error()}
+	d.told[path] = why
 	d.mu.Unlock()
 	if told {
 		return

@@ -71,10 +71,13 @@ func Sticky(other Strategy) Strategy { return &sticky{other: other} }
 
 type sticky struct {
 	other Strategy
+	held  atomic.Pointer[held] // nil before the first choice
+}
 
-	mu   sync.Mutex
-	held any // the instance, or its id if the candidates do not compare instances; nil for none
-	last int // its index then
+// held is what a sticky strategy stays with.
+type held struct {
+	instance any // or its id, if the candidates do not compare instances
+	index    int // of the last list that it was found in
 }
 
 // comparing are candidates that compare instances as Java's equals does, by all that they have.
@@ -84,24 +87,30 @@ type comparing interface {
 }
 
 func (s *sticky) Choose(from Candidates) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	instances, ok := from.(comparing)
 	if !ok {
 		instances = comparingIDs{from}
 	}
-	index := -1
-	if s.held != nil {
-		index = instances.find(s.held, s.last)
+	for {
+		h := s.held.Load()
+		index := -1
+		if h != nil {
+			index = instances.find(h.instance, h.index)
+		}
+		if index >= 0 && index == h.index {
+			return index
+		}
+		if index < 0 {
+			index = s.other.Choose(from)
+		}
+		if index < 0 || index >= from.Len() {
+			return index
+		}
+		if s.held.CompareAndSwap(h, &held{instances.at(index), index}) {
+			return index
+		}
+		// Another caller has chosen: all stay with one instance.
 	}
-	if index < 0 {
-		s.held = nil
-		index = s.other.Choose(from)
-	}
-	if index >= 0 && index < from.Len() && (index != s.last || s.held == nil) {
-		s.held, s.last = instances.at(index), index
-	}
-	return index
 }
 
 // comparingIDs compares the candidates of a caller's own.

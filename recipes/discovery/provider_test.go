@@ -203,6 +203,21 @@ func TestProviderStrategiesTakeCandidatesOfOnesOwn(t *testing.T) {
 	require.Equal(t, -1, discovery.Random().Choose(ownCandidates{}))
 }
 
+func TestStickyOfAStrategyThatUsesIt(t *testing.T) {
+	var sticky discovery.Strategy
+	asked := 0
+	sticky = discovery.Sticky(choosing{func(from discovery.Candidates) int {
+		if asked++; asked == 1 {
+			require.Equal(t, 1, sticky.Choose(from))
+			return 0
+		}
+		return 1
+	}})
+	require.Equal(t, 1, sticky.Choose(ownCandidates{"a", "b"}), "all callers stay with one instance")
+	require.Equal(t, 0, sticky.Choose(ownCandidates{"b"}))
+	require.Equal(t, 2, asked)
+}
+
 // choosing is a strategy that tells what it is shown.
 type choosing struct {
 	ask func(discovery.Candidates) int

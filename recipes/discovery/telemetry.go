@@ -18,9 +18,11 @@ type telemetry struct {
 	set                               *instruments.Set
 	registrations, instances, leftOut *instruments.Count
 
-	mu   sync.Mutex
+	following sync.Mutex   // orders follow and unfollow, which call the meter; before mu
+	stop      func() error // nil while no cache follows
+
+	mu   sync.Mutex                   // the meter calls oldest under a lock of its own
 	ages map[any]func() time.Duration // of the caches that follow
-	stop func() error                 // nil while none follows
 }
 
 func newTelemetry(client *framework.Framework, path string) (*telemetry, error) {
@@ -37,9 +39,11 @@ func newTelemetry(client *framework.Framework, path string) (*telemetry, error) 
 
 // follow observes the age of a cache until unfollow is called.
 func (t *telemetry) follow(cache any, age func() time.Duration) (err error) {
+	t.following.Lock()
+	defer t.following.Unlock()
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	t.ages[cache] = age
+	t.mu.Unlock()
 	if t.stop == nil {
 		t.stop, err = t.set.Observe("curator.discovery.age",
 			"How old the instances of the oldest cache may be, 0 while connected.", t.oldest)
@@ -48,17 +52,18 @@ func (t *telemetry) follow(cache any, age func() time.Duration) (err error) {
 }
 
 func (t *telemetry) unfollow(cache any) error {
+	t.following.Lock()
+	defer t.following.Unlock()
 	t.mu.Lock()
 	delete(t.ages, cache)
-	var stop func() error
-	if len(t.ages) == 0 {
-		stop, t.stop = t.stop, nil
-	}
+	last := len(t.ages) == 0
 	t.mu.Unlock()
-	if stop == nil {
+	if !last || t.stop == nil {
 		return nil
 	}
-	return stop() // outside of mu, which oldest takes
+	stop := t.stop
+	t.stop = nil
+	return stop()
 }
 
 func (t *telemetry) oldest() (oldest time.Duration) {

@@ -3,10 +3,12 @@
 package discovery_test
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+	api "go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
@@ -47,6 +49,51 @@ func measured(t *testing.T, reader metric.Reader) (values map[string]float64, pa
 		}
 	}
 	return values, paths
+}
+
+// collecting is a provider of meters that collect while they add and remove a callback, as another goroutine may.
+type collecting struct {
+	api.MeterProvider
+	collect func()
+}
+
+func (c collecting) Meter(name string, opts ...api.MeterOption) api.Meter {
+	return collectingMeter{c.MeterProvider.Meter(name, opts...), c.collect}
+}
+
+type collectingMeter struct {
+	api.Meter
+	collect func()
+}
+
+func (c collectingMeter) RegisterCallback(f api.Callback, instruments ...api.Observable) (api.Registration, error) {
+	r, err := c.Meter.RegisterCallback(f, instruments...)
+	c.collect()
+	return collectingRegistration{r, c.collect}, err
+}
+
+type collectingRegistration struct {
+	api.Registration
+	collect func()
+}
+
+func (c collectingRegistration) Unregister() error {
+	c.collect()
+	return c.Registration.Unregister()
+}
+
+func TestTelemetryIsCollectedWhileACacheBeginsAndEnds(t *testing.T) {
+	reader, collected := metric.NewManualReader(), 0
+	client := zktest.Client(t, zktest.NewServer(t), framework.WithMeterProvider(collecting{
+		metric.NewMeterProvider(metric.WithReader(reader)), func() {
+			require.NoError(t, reader.Collect(context.Background(), new(metricdata.ResourceMetrics))) // even after the test
+			collected++
+		},
+	}))
+	collected = 0 // the client has callbacks, too
+	p := newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{})
+	require.NoError(t, p.Close())
+	require.Equal(t, 2, collected)
 }
 
 func TestTelemetryMetrics(t *testing.T) {

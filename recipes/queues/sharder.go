@@ -74,6 +74,7 @@ type QueueSharder[Q Sharded] struct {
 }
 
 type shard[Q Sharded] struct {
+	path  string
 	queue Q
 	full  bool // at the last checks
 }
@@ -306,7 +307,7 @@ func (s *QueueSharder[Q]) openAt(path string) error {
 	if got := queue.Path(); got != path {
 		return fmt.Errorf("open returned the queue at %s, expected the one at %s", got, path)
 	}
-	s.take(queue)
+	s.take(path, queue)
 	return nil
 }
 
@@ -317,13 +318,13 @@ func isShard(name string) bool {
 }
 
 // take adds a queue, unless another goroutine has added it.
-func (s *QueueSharder[Q]) take(queue Q) {
+func (s *QueueSharder[Q]) take(path string, queue Q) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if slices.ContainsFunc(s.shards, func(known *shard[Q]) bool { return known.queue.Path() == queue.Path() }) {
+	if slices.ContainsFunc(s.shards, func(known *shard[Q]) bool { return known.path == path }) {
 		return
 	}
-	s.shards = append(s.shards, &shard[Q]{queue: queue})
+	s.shards = append(s.shards, &shard[Q]{path: path, queue: queue})
 	close(s.grown)
 	s.grown = make(chan struct{})
 }
@@ -340,7 +341,7 @@ func (s *QueueSharder[Q]) QueuePaths() []string {
 	all := s.all()
 	paths := make([]string, len(all))
 	for i, one := range all {
-		paths[i] = one.queue.Path()
+		paths[i] = one.path
 	}
 	return paths
 }
@@ -403,7 +404,7 @@ func (s *QueueSharder[Q]) consume(ctx context.Context, fn func(ctx context.Conte
 		next += len(added)
 		for _, one := range added {
 			consumers.Go(func() {
-				err := wrap("consume "+one.queue.Path(), usercode.ErrExited) // unless Consume returns
+				err := wrap("consume "+one.path, usercode.ErrExited) // unless Consume returns
 				defer func() {
 					select {
 					case first <- err:

@@ -24,6 +24,7 @@ import (
 const (
 	leaderPath = "/queues/leader"
 	shard      = "/queue-5a7a33c5-835d-4b98-bf7e-667aa1dcb0d0"
+	another    = "/queue-0b9f1a52-6f0e-4f6c-9a53-2f2f4a2f9d11"
 )
 
 func newSharder(
@@ -462,4 +463,33 @@ func TestSharderConsumerThatExitsEndsConsume(t *testing.T) {
 	})
 	require.ErrorContains(t, err, "runtime.Goexit")
 	require.ErrorContains(t, err, q.Path())
+}
+
+// asking is a queue whose code uses the sharder.
+type asking struct {
+	*queues.DistributedQueue
+	sharder func() *queues.QueueSharder[asking]
+}
+
+func (a asking) Path() string {
+	a.sharder().QueuePaths()
+	return a.DistributedQueue.Path()
+}
+
+func TestSharderOfQueuesThatUseIt(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	var s *queues.QueueSharder[asking]
+	open := func(path string) (asking, error) {
+		q, err := queues.NewDistributedQueue(client, path)
+		return asking{q, func() *queues.QueueSharder[asking] { return s }}, err
+	}
+	s, err := queues.NewQueueSharder(client, open, path, leaderPath)
+	require.NoError(t, err)
+	for _, name := range []string{shard, another} {
+		_, err := client.Create(zktest.Context(t), path+name, nil, framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Start(zktest.Context(t)))
+	require.Len(t, s.QueuePaths(), 2)
+	require.NoError(t, s.Close())
 }
