@@ -316,3 +316,96 @@ func TestHeldBackRunnerAsksForTheServersTimeAgain(t *testing.T) {
 		require.Equal(t, int32(3+2), writes.Load(), "each minute, and the tick")
 	})
 }
+
+// crowd is a schedule of a program with a tick each millisecond of a time.
+type crowd struct {
+	from, to time.Time
+	asked    *atomic.Int64
+}
+
+func (c crowd) Next(t time.Time) time.Time {
+	c.asked.Add(1)
+	next := schedule.Every(time.Millisecond).Next(t)
+	switch {
+	case next.Before(c.from):
+		return c.from
+	case next.After(c.to):
+		return time.Time{}
+	default:
+		return next
+	}
+}
+
+func TestTicksAreDroppedWithoutALookAtEach(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		catchUp schedule.CatchUp
+		overlap schedule.Overlap
+		takes   time.Duration // the first run
+		runs    int           // the newest ticks
+	}{
+		{"last", schedule.CatchUp{Ticks: schedule.Last}, schedule.Skip, 0, 1},
+		{"none", schedule.CatchUp{Ticks: schedule.None}, schedule.Skip, 0, 0},
+		{"all of a window", schedule.CatchUp{Window: 10*time.Minute + 4*time.Millisecond}, schedule.Skip, 0, 5},
+		{"queue", schedule.CatchUp{}, schedule.Queue(3), 20 * time.Minute, 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.observe("job")
+				job := minutely()
+				job.Schedule = schedule.Daily(0, 0, time.UTC)
+				sleepInto(time.Hour, time.Minute)
+				a := w.start("a", 0, job) // the job begins
+				time.Sleep(time.Minute)
+				a.leave()
+				began := w.state().Last
+				time.Sleep(time.Hour)
+				ticks := crowd{from: began, to: time.Now().UTC(), asked: new(atomic.Int64)}
+				time.Sleep(10 * time.Minute)
+				if c.takes > 0 {
+					ticks.from, ticks.to = time.Now().Add(time.Second).UTC(), time.Now().Add(15*time.Minute).UTC()
+				}
+				job.Schedule, job.CatchUp, job.Overlap, job.Run = ticks, c.catchUp, c.overlap, lasting(c.takes)
+				w.start("b", 0, job)
+				time.Sleep(c.takes + time.Minute)
+
+				synctest.Wait()
+				w.check()
+				got := w.ticks(schedule.Succeeded)
+				require.Len(t, got, c.runs)
+				for i, tick := range got {
+					if i == 0 && c.takes > 0 { // the others are due during this run
+						require.Equal(t, ticks.from, tick)
+						continue
+					}
+					require.Equal(t, ticks.to.Add(time.Duration(i+1-len(got))*time.Millisecond), tick)
+				}
+				require.Less(t, ticks.asked.Load(), int64(250_000))
+			})
+		})
+	}
+}
+
+func TestEveryDroppedTickOfEveryIsCounted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		job := minutely()
+		job.Schedule, job.CatchUp.Ticks = schedule.Every(time.Hour), schedule.Last
+		sleepInto(time.Hour, 0)
+		a := w.start("a", 0, job)
+		time.Sleep(time.Minute)
+		a.leave()
+		first := w.state().Last
+		time.Sleep(50 * time.Minute)
+		job.Schedule, job.Run = schedule.Every(time.Millisecond), lasting(time.Hour)
+		w.start("b", 0, job)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		w.check()
+		runs := w.started()
+		require.Equal(t, runs[len(runs)-1].Tick.Time.Sub(first)/time.Millisecond, time.Duration(w.state().Missed+1))
+		require.Greater(t, w.state().Missed, int64(50*60*1000))
+	})
+}

@@ -48,30 +48,86 @@ func (r *runner) due() (tick time.Time, wait time.Duration, err error) {
 // drop drops ticks up to a time, until at most the newest keep are left, and none that is older by more than the
 // window, if there is one.
 func (r *runner) drop(upTo time.Time, keep int, window time.Duration) error {
-	if keep == math.MaxInt && window == 0 {
+	if window > 0 {
+		if err := r.pass(upTo.Add(-window-1), 0); err != nil {
+			return err
+		}
+	}
+	return r.pass(upTo, keep)
+}
+
+// maxCounted is how many dropped ticks of a caller's schedule are counted. A job that is due each second has
+// millions after some months, and the schedule can only say which tick follows a time.
+const maxCounted = 100_000
+
+// pass drops the ticks up to a time, but for the newest keep.
+func (r *runner) pass(upTo time.Time, keep int) error {
+	if keep == math.MaxInt {
 		return nil
 	}
-	due := 0
-	for t := r.state.Last; ; due++ {
-		next, err := r.next(t)
+	if e, ok := r.job.Schedule.(every); ok {
+		if n := e.count(r.state.Last, upTo) - int64(keep); n > 0 {
+			r.missed(e.Next(r.state.Last).Add(time.Duration(n-1)*time.Duration(e)), n)
+		}
+		return nil
+	}
+	var kept []time.Time
+	at, last, dropped := r.state.Last, r.state.Last, int64(0)
+	for {
+		tick, err := r.next(at)
 		if err != nil {
 			return err
 		}
-		if next.IsZero() || next.After(upTo) {
+		if tick.IsZero() || tick.After(upTo) {
 			break
 		}
-		t = next
-	}
-	for ; due > 0; due-- {
-		tick, err := r.next(r.state.Last)
-		if err != nil || due <= keep && (window == 0 || !tick.Before(upTo.Add(-window))) {
+		at, kept = tick, append(kept, tick)
+		if len(kept) <= keep {
+			continue
+		}
+		last, kept = kept[0], kept[1:]
+		dropped++
+		if dropped != maxCounted {
+			continue
+		}
+		near, err := r.near(at, upTo, keep+1)
+		if err != nil {
 			return err
 		}
-		r.state.Last = tick
-		r.state.Missed++
-		r.telemetry.missed.Add(1)
+		if near.After(at) {
+			at, kept = near, nil
+		}
 	}
+	r.missed(last, dropped)
 	return nil
+}
+
+// near returns a late time from which n ticks come up to another time. It returns the given time if there is none.
+// It halves the time between, as a schedule has no other way to come near.
+func (r *runner) near(from, upTo time.Time, n int) (time.Time, error) {
+	late := upTo
+	for late.Sub(from) > time.Millisecond {
+		middle := from.Add(late.Sub(from) / 2)
+		tick, err := middle, error(nil)
+		for i := 0; i < n && !tick.IsZero() && !tick.After(upTo); i++ {
+			if tick, err = r.next(tick); err != nil {
+				return from, err
+			}
+		}
+		if tick.IsZero() || tick.After(upTo) {
+			late = middle
+		} else {
+			from = middle
+		}
+	}
+	return from, nil
+}
+
+// missed moves the job forward to the last of n ticks that are dropped.
+func (r *runner) missed(last time.Time, n int64) {
+	r.state.Last = last
+	r.state.Missed += n
+	r.telemetry.missed.Add(n)
 }
 
 // lastYear is the last year that JSON has.

@@ -24,6 +24,12 @@ func (e every) Next(t time.Time) time.Time {
 	return t.Truncate(time.Duration(e)).Add(time.Duration(e)) //nolint:forbidigo // the ticks are times of the calendar
 }
 
+// count returns how many ticks are after a time, up to another one.
+func (e every) count(after, upTo time.Time) int64 {
+	d := time.Duration(e)
+	return int64(upTo.Truncate(d).Sub(after.Truncate(d)) / d) //nolint:forbidigo // as in Next
+}
+
 func (e every) check() error {
 	if time.Duration(e) < time.Millisecond {
 		return fmt.Errorf("schedule Every(%v), expected a millisecond or more", time.Duration(e))
