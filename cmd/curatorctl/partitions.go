@@ -42,6 +42,11 @@ func verbPartitionOrder(
 	return func(fs *flag.FlagSet) action {
 		undo := fs.Bool("undo", false, "end the order")
 		return func(ctx context.Context, c *call) error {
+			if !*undo {
+				if err := c.noteAbsent(ctx, c.args[1]); err != nil {
+					return err
+				}
+			}
 			if err := order(ctx, c.client, c.args[0], c.args[1], !*undo); err != nil {
 				return err
 			}
@@ -53,9 +58,30 @@ func verbPartitionOrder(
 	}
 }
 
+// noteAbsent says which of the names no member and no partition of the group has. The order may be meant for a
+// member that is down, and is written. The name may also be a typing error.
+func (c *call) noteAbsent(ctx context.Context, names ...string) error {
+	a, err := partition.Read(ctx, c.client, c.args[0])
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		if !slices.ContainsFunc(a.Members, func(m partition.Peer) bool { return m.ID == name }) &&
+			!slices.ContainsFunc(a.Partitions, func(p partition.State) bool { return p.Name == name }) {
+			c.complainf("curatorctl: %s is no member and no partition of %s now, and the order waits for it\n", printable(name), printable(c.args[0]))
+		}
+	}
+	return nil
+}
+
 // verbPartitionPin names the member that must have a partition.
 func verbPartitionPin(ctx context.Context, c *call) error {
 	member := c.arg(2, "")
+	if member != "" {
+		if err := c.noteAbsent(ctx, c.args[1], member); err != nil {
+			return err
+		}
+	}
 	if err := partition.Pin(ctx, c.client, c.args[0], c.args[1], member); err != nil {
 		return err
 	}

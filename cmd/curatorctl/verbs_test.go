@@ -404,7 +404,18 @@ $ partitions /missing
 [1] curatorctl: /missing: *
 $ partitions drain /jobs worker-1
 drained worker-1
+$ partitions drain /jobs worker-7
+[0] curatorctl: worker-7 is no member and no partition of /jobs now, and the order waits for it
+drained worker-7
+$ partitions drain -undo /jobs worker-7
+no longer drained: worker-7
+$ partitions pin /jobs order worker-7
+[0] *order is no member and no partition of /jobs now, *worker-7 is no member*
+pinned order to worker-7
+$ partitions pin /jobs order
+no longer pinned: order
 $ partitions exclude /jobs old
+[0] curatorctl: old is no member and no partition of /jobs now, and the order waits for it
 excluded old
 $ partitions exclude -undo /jobs old
 no longer excluded: old
@@ -422,7 +433,7 @@ no longer pinned: orders
 $ partitions drain -undo /jobs worker-1
 no longer drained: worker-1
 $ partitions drain /missing worker-1
-[1] curatorctl: */missing: no group there: *
+[1] curatorctl: /missing: *
 `)
 		require.NoError(t, stuck.Release(ctx))
 		require.Equal(t, "bills", zktest.Await(t, held, "the partition that is free now"))

@@ -42,9 +42,9 @@ func parseOrders(data []byte) (o orders, err error) {
 
 // Drain has a member of the group at path give its partitions up, one after the other, or as many at a time as
 // [WithMoves] allows. The member stays without partitions, also after a restart, until a Drain with on false. While all members
-// are drained, it has no effect. The call writes the order and returns. [Read] shows what is done. The error
-// matches [framework.ErrNoNode] when there is no znode at path, as for the calls below. Orders stay when the
-// last member leaves.
+// are drained, it has no effect. The call writes the order and returns, also for a member that is down. [Read]
+// shows what is done. The error matches [framework.ErrNoNode] when there is no znode at path, as for the calls
+// below. Orders stay when the last member leaves.
 func Drain(ctx context.Context, client *framework.Framework, path, member string, on bool) error {
 	return order(ctx, client, path, member, func(o *orders) { o.Drained = with(o.Drained, member, on) })
 }
