@@ -48,6 +48,9 @@ func option(name string, valid bool, set func(*config), refusal string, args ...
 	}}
 }
 
+// plain returns an option that cannot be refused.
+func plain(name string, set func(*config)) Option { return option(name, true, set, "") }
+
 func newConfig(connectString string, opts []Option) (config, error) {
 	c := config{
 		Config: conduit.Config{
@@ -234,7 +237,7 @@ func (c *config) findEnsemble(connectString string) (err error) {
 // Tracking costs a read and a watch per connection. With [WithTLS] it needs [WithTrackedAddress],
 // because the configuration names plain ports.
 func WithEnsembleTracker() Option {
-	return option("WithEnsembleTracker", true, func(c *config) { c.tracksEnsemble = true }, "")
+	return plain("WithEnsembleTracker", func(c *config) { c.tracksEnsemble = true })
 }
 
 // WithTrackedAddress sets which address [WithEnsembleTracker] takes from a line of the configuration,
@@ -253,7 +256,7 @@ func WithTrackedAddress(address func(line string) string) Option {
 // except at ClickHouse Keeper before 26.7, until a server answers that it does not know them, or
 // has hung up at them three times in a row.
 func WithoutContainerParents() Option {
-	return option("WithoutContainerParents", true, func(c *config) { c.noContainers = true }, "")
+	return plain("WithoutContainerParents", func(c *config) { c.noContainers = true })
 }
 
 // WithGuard registers each session of the client with a guard (see curatorctl guard), by the path of its
@@ -443,7 +446,7 @@ func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 // then ReadOnly. Every connection made after the session's deadline opens a new session. The servers
 // may keep the old session, and its ephemeral nodes, until it times out.
 func WithReadOnly() Option {
-	return option("WithReadOnly", true, func(c *config) { c.ReadOnly = true }, "")
+	return plain("WithReadOnly", func(c *config) { c.ReadOnly = true })
 }
 
 // WithTracerProvider makes the client and its recipes record spans; the package
@@ -467,5 +470,5 @@ func WithMeterProvider(p metric.MeterProvider) Option {
 // have it, because sequential names are unbounded. Default: off, because paths may be
 // confidential and each path is a time series of its own.
 func WithPathAttribute() Option {
-	return option("WithPathAttribute", true, func(c *config) { c.pathAttribute = true }, "")
+	return plain("WithPathAttribute", func(c *config) { c.pathAttribute = true })
 }

@@ -44,6 +44,14 @@ type optionFunc func(*Mechanism) error
 
 func (f optionFunc) apply(m *Mechanism) error { return f(m) }
 
+// plain is an option that cannot be refused.
+type plain func(*Mechanism)
+
+func (f plain) apply(m *Mechanism) error {
+	f(m)
+	return nil
+}
+
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*Mechanism), refusal string, args ...any) Option {
 	return optionFunc(func(m *Mechanism) error {
@@ -71,7 +79,7 @@ func WithServiceName(name string) Option {
 // connection, instead of the connection string. An attacker who controls the name service can then
 // choose which server is authenticated.
 func WithCanonicalHost() Option {
-	return option(true, func(m *Mechanism) { m.lookup = net.DefaultResolver.LookupAddr }, "")
+	return plain(func(m *Mechanism) { m.lookup = net.DefaultResolver.LookupAddr })
 }
 
 // WithServerPrincipal sets the principal of all servers, such as zookeeper/zk.example.com. What

@@ -86,11 +86,6 @@ func SearchDeadlock(ctx context.Context, client *framework.Framework, token int6
 // searchLimit bounds what an acquisition reads.
 const searchLimit = 32 << 20
 
-// Has reports whether a lock is part of the cycle.
-func (d Deadlock) Has(path string) bool {
-	return slices.ContainsFunc(d.Waits, func(w Wait) bool { return w.Path == path })
-}
-
 // standsFor is how long a cycle must stand by default.
 const standsFor = 5 * time.Second
 

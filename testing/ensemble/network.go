@@ -57,7 +57,7 @@ type Host struct {
 // No other process sees the namespaces. They end with the test process, whatever ends it. To make them, Start runs its
 // own program a second time. An init function of this package keeps the second process from doing anything else.
 func WithNetwork() Option {
-	return option(true, func(s *settings) { s.network = true }, "")
+	return plain(func(s *settings) { s.network = true })
 }
 
 // The addresses of a network are among the addresses that RFC 5737 sets aside for examples. The last byte is the number of the

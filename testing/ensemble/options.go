@@ -20,6 +20,14 @@ type optionFunc func(*settings) error
 
 func (f optionFunc) apply(s *settings) error { return f(s) }
 
+// plain is an option that cannot be refused.
+type plain func(*settings)
+
+func (f plain) apply(s *settings) error {
+	f(s)
+	return nil
+}
+
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*settings), refusal string, args ...any) Option {
 	return optionFunc(func(s *settings) error {
@@ -120,7 +128,7 @@ func WithDir(dir string) Option {
 // WithFsync says whether a server forces its transaction log to disk before it acknowledges a write. The default, false, is much
 // faster and loses nothing when a process is killed, only when the machine is.
 func WithFsync(on bool) Option {
-	return option(true, func(s *settings) { s.fsync = on }, "")
+	return plain(func(s *settings) { s.fsync = on })
 }
 
 // WithJava sets the java binary: a path, or a name that is looked up in PATH. It is "java" by default.
@@ -151,7 +159,7 @@ func WithJVMFlags(flags ...string) Option {
 			return option(false, nil, "JVM flag %q, expected one that begins with -X", flag)
 		}
 	}
-	return option(true, func(s *settings) { s.jvmFlags = append(s.jvmFlags, flags...) }, "")
+	return plain(func(s *settings) { s.jvmFlags = append(s.jvmFlags, flags...) })
 }
 
 // WithConfig adds a line key=value to every server's zoo.cfg. It may override a line that the package writes, such as

@@ -105,10 +105,10 @@ func WithJAAS(text string) Option {
 
 // WithRequiredSASL makes the servers refuse every request of a client that has not authenticated by SASL.
 func WithRequiredSASL() Option {
-	return option(true, func(s *settings) {
+	return plain(func(s *settings) {
 		s.properties["zookeeper.enforce.auth.enabled"] = "true"
 		s.properties["zookeeper.enforce.auth.schemes"] = "sasl"
-	}, "")
+	})
 }
 
 // SetSASLUsers replaces the users of [WithSASLUsers] from the next start of each server on.

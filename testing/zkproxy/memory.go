@@ -14,7 +14,7 @@ import (
 // WithoutListener starts a proxy that listens nowhere: it serves only clients that connect in memory, with [Proxy.Dial].
 // A listener is what keeps the fake clock of testing/synctest from advancing.
 func WithoutListener() Option {
-	return option(true, func(p *Proxy) { p.listens = false }, "")
+	return plain(func(p *Proxy) { p.listens = false })
 }
 
 // WithDialer sets how the proxy connects to its target, in the form of (*net.Dialer).DialContext, which is the default. A server in memory

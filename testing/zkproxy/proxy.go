@@ -22,6 +22,14 @@ type optionFunc func(*Proxy) error
 
 func (f optionFunc) apply(p *Proxy) error { return f(p) }
 
+// plain is an option that cannot be refused.
+type plain func(*Proxy)
+
+func (f plain) apply(p *Proxy) error {
+	f(p)
+	return nil
+}
+
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*Proxy), refusal string, args ...any) Option {
 	return optionFunc(func(p *Proxy) error {

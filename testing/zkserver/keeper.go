@@ -17,7 +17,7 @@ package zkserver
 //
 // Keeper before 25.12 lacks create2, setWatches and addWatch as well (88813): this module refuses it.
 func WithKeeper() Option {
-	return option(true, func(c *config) { c.keeper = true }, "")
+	return plain(func(c *config) { c.keeper = true })
 }
 
 // keeperVersion is what Keeper's four-letter words say of it.

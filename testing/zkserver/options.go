@@ -22,6 +22,14 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
+// plain is an option that cannot be refused.
+type plain func(*config)
+
+func (f plain) apply(c *config) error {
+	f(c)
+	return nil
+}
+
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*config), refusal string, args ...any) Option {
 	return optionFunc(func(c *config) error {
@@ -95,13 +103,13 @@ const defaultAddr = "127.0.0.1:0"
 // WithAddr sets the TCP address to listen on. Port 0 means a free port outside the range of outgoing connections, which would
 // take it while the server is stopped. Defaults to 127.0.0.1:0.
 func WithAddr(addr string) Option {
-	return option(true, func(c *config) { c.addr = addr }, "")
+	return plain(func(c *config) { c.addr = addr })
 }
 
 // WithoutListener starts a server that listens nowhere: it serves connections from [Server.Dial] and
 // [Server.ServeConn]. A listener would keep the fake clock of testing/synctest from advancing.
 func WithoutListener() Option {
-	return option(true, func(c *config) { c.listen = false }, "")
+	return plain(func(c *config) { c.listen = false })
 }
 
 // WithTick sets tickTime, the unit of session timeouts: they are bounded by 2 and 20 ticks, and a session expires up to
@@ -178,7 +186,7 @@ func WithVersion(version string) Option {
 // (unimplemented), since there is no ensemble to change. Without the option the answer is -123 (reconfig is
 // disabled).
 func WithReconfigEnabled() Option {
-	return option(true, func(c *config) { c.reconfig = true }, "")
+	return plain(func(c *config) { c.reconfig = true })
 }
 
 // WithLogger sets the logger for connections, sessions and their ends. By default nothing is logged.

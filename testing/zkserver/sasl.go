@@ -30,7 +30,7 @@ func WithSASLUsers(passwords map[string]string) Option {
 	if users == nil {
 		users = map[string]string{}
 	}
-	return option(true, func(c *config) { c.saslUsers = users }, "")
+	return plain(func(c *config) { c.saslUsers = users })
 }
 
 // WithRequireClientAuthScheme serves only clients that have authenticated by the scheme, which must be "sasl", as
