@@ -113,7 +113,8 @@ type OpError struct {
 
 // Error names the verb, the path and the cause.
 func (e *OpError) Error() string {
-	if e.Path == "" {
+	var bad *pathError
+	if e.Path == "" || errors.As(e.Err, &bad) && bad.path == e.Path { // the cause names the path
 		return fmt.Sprintf("framework: %s: %v", e.Op, e.Err)
 	}
 	return fmt.Sprintf("framework: %s %s: %v", e.Op, e.Path, e.Err)

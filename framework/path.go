@@ -21,10 +21,17 @@ const (
 // character and no character outside the Basic Multilingual Plane.
 func ValidatePath(path string) error {
 	if err := checkPath(path); err != nil {
-		return fmt.Errorf("%w %q: %w", ErrInvalidPath, path, err)
+		return &pathError{path, err.Error()}
 	}
 	return nil
 }
+
+// pathError matches ErrInvalidPath and says what is wrong with a path.
+type pathError struct{ path, why string }
+
+func (e *pathError) Error() string { return fmt.Sprintf("%v %q: %s", ErrInvalidPath, e.path, e.why) }
+
+func (e *pathError) Unwrap() error { return ErrInvalidPath }
 
 func checkPath(path string) error {
 	switch {
@@ -131,7 +138,7 @@ func (c chroot) writable(path string) (string, error) {
 	}
 	full := c.full(path)
 	if isReserved(full) {
-		return "", fmt.Errorf("%w %q: %s is ZooKeeper's own", ErrInvalidPath, path, reserved)
+		return "", &pathError{path, reserved + " is ZooKeeper's own"}
 	}
 	return full, nil
 }

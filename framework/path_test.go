@@ -65,6 +65,8 @@ func TestPathVerbsRefuseBadPaths(t *testing.T) {
 	}
 	_, err := f.Create(t.Context(), "/", nil)
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
+	_, err = f.Get(t.Context(), "bad")
+	require.EqualError(t, err, `framework: get: invalid path "bad": it begins with 'b', a path begins with a slash`)
 	require.Zero(t, requests(), "nothing was sent")
 	_, err = f.Children(t.Context(), "/zookeeper")
 	require.NoError(t, err, "what is reserved may be read")

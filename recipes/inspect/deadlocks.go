@@ -115,7 +115,7 @@ func Deadlocks(ctx context.Context, client *framework.Framework, path string, op
 func deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) (found []Deadlock, isPartial bool, err error) {
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
-		return nil, false, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, false, attempt.At("inspect", path, err)
 	}
 	first, err := waitsBelow(ctx, client, path, opts)
 	if err != nil {

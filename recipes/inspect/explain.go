@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // Reason is why the first waiter does not have a lock yet, or why there is nothing to wait for.
@@ -127,7 +128,7 @@ func WithDeadlocks(root string) Option {
 func Explain(ctx context.Context, client *framework.Framework, path string, opts ...Option) (Explanation, error) {
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
-		return Explanation{}, fmt.Errorf("inspect: %s: %w", path, err)
+		return Explanation{}, attempt.At("inspect", path, err)
 	}
 	x := &explainer{config: cfg, ctx: ctx, client: client, opts: opts, said: Explanation{Path: path, Sessions: make(map[string]Session)}}
 	if x.census, err = Sessions(ctx, client); err != nil {
@@ -160,7 +161,7 @@ func (x *explainer) explain(path string) error {
 	}
 	strangers, err := x.strangers(recipes)
 	if err != nil {
-		return fmt.Errorf("inspect: %s: %w", path, err)
+		return attempt.At("inspect", path, err)
 	}
 	return x.judge(path, recipes, strangers)
 }

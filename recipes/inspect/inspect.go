@@ -102,11 +102,11 @@ func newConfig(ctx context.Context, client *framework.Framework, path string, op
 func At(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Recipe, error) {
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, attempt.At("inspect", path, err)
 	}
 	names, err := client.Children(ctx, path)
 	if err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, attempt.At("inspect", path, err)
 	}
 	t := tree{path: classify(names)}
 	var beside []string
@@ -120,7 +120,7 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 	}
 	lists, err := cfg.room.readLists(ctx, client, beside)
 	if err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, attempt.At("inspect", path, err)
 	}
 	for _, l := range lists {
 		if l.err == nil && !l.isCut {
@@ -129,7 +129,7 @@ func At(ctx context.Context, client *framework.Framework, path string, opts ...O
 	}
 	var recipes []Recipe
 	if err := cfg.finish(ctx, client, t.draftsAt(path, cfg), &recipes); err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, attempt.At("inspect", path, err)
 	}
 	return recipes, nil
 }
@@ -156,11 +156,11 @@ type Survey struct {
 func Walk(ctx context.Context, client *framework.Framework, path string, opts ...Option) (Survey, error) {
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
-		return Survey{}, fmt.Errorf("inspect: %s: %w", path, err)
+		return Survey{}, attempt.At("inspect", path, err)
 	}
 	w := &walk{config: cfg, client: client, root: path, open: make(tree)}
 	if err := w.descend(ctx, []string{path}); err != nil {
-		return Survey{}, fmt.Errorf("inspect: %s: %w", path, err)
+		return Survey{}, attempt.At("inspect", path, err)
 	}
 	slices.SortStableFunc(w.found.Recipes, func(a, b Recipe) int { return strings.Compare(a.Path, b.Path) })
 	slices.Sort(w.found.Unreadable)

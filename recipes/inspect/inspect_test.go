@@ -529,10 +529,13 @@ func TestInspectBadInput(t *testing.T) {
 	} {
 		require.ErrorContains(t, call(), says)
 	}
+	const named = "inspect: framework: children /missing: zk: node does not exist"
 	_, err := inspect.At(t.Context(), client, "/missing")
 	require.ErrorIs(t, err, framework.ErrNoNode)
+	require.EqualError(t, err, named, "the path is there once")
 	_, err = inspect.Walk(t.Context(), client, "/missing")
 	require.ErrorIs(t, err, framework.ErrNoNode)
+	require.EqualError(t, err, named)
 }
 
 // TestTree: all znodes, parents first, in the order of a walk by hand.

@@ -94,7 +94,7 @@ func Follow(ctx context.Context, client *framework.Framework, path string, opts 
 		err = errors.New("HeadsOnly, expected no such option: all contenders are followed")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, attempt.At("inspect", path, err)
 	}
 	t := &Traffic{client: client, path: path, opts: slices.Clone(opts), wake: make(chan struct{}, 1), done: make(chan struct{})}
 	t.ledger = newLedger(time.Now())

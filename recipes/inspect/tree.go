@@ -30,13 +30,13 @@ type Znode struct {
 // the call are left out.
 func Tree(ctx context.Context, client *framework.Framework, path string) ([]Znode, error) {
 	if _, err := newConfig(ctx, client, path, nil); err != nil {
-		return nil, fmt.Errorf("inspect: %s: %w", path, err)
+		return nil, attempt.At("inspect", path, err)
 	}
 	var nodes []Znode
 	for level := []string{path}; len(level) > 0; {
 		lists, err := unbounded.readLists(ctx, client, level)
 		if err != nil {
-			return nil, fmt.Errorf("inspect: %s: %w", path, err)
+			return nil, attempt.At("inspect", path, err)
 		}
 		read := make([]Znode, len(level))
 		reads := make([]framework.Read, len(level))
@@ -46,7 +46,7 @@ func Tree(ctx context.Context, client *framework.Framework, path string) ([]Znod
 			reads[i] = framework.ReadData(z.Path, &z.Data, framework.StoringStatIn(&z.Stat), framework.Undecompressed()).StoringErrorIn(&z.Err)
 		}
 		if err := readAll(ctx, client, reads); err != nil {
-			return nil, fmt.Errorf("inspect: %s: %w", path, err)
+			return nil, attempt.At("inspect", path, err)
 		}
 		level = nil
 		for i, z := range read {

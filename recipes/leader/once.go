@@ -260,7 +260,7 @@ func (o *Once) mark(ctx context.Context, key string) (bool, error) {
 			}
 			return ours, err
 		case !framework.OutcomeUnknown(err) && doubt != nil:
-			return false, fmt.Errorf("%w (and then %w)", doubt, err)
+			return false, attempt.Then(doubt, err)
 		case !framework.OutcomeUnknown(err):
 			return false, err
 		}

@@ -125,7 +125,7 @@ func (m *Member) Assignment(ctx context.Context) (Assignment, error) {
 // error matches [framework.ErrNoNode] when there is no znode at path.
 func Read(ctx context.Context, client *framework.Framework, path string) (Assignment, error) {
 	a, err := readAssignment(ctx, client, layout(path))
-	return a, attempt.Wrapf(err, "partition: %s", path)
+	return a, wrap(layout(path), err)
 }
 
 func readAssignment(ctx context.Context, client *framework.Framework, at layout) (Assignment, error) {

@@ -95,7 +95,7 @@ func order(ctx context.Context, client *framework.Framework, path, name string, 
 	if errors.Is(err, errNoGroup) {
 		err = fmt.Errorf("%w: %w", err, framework.ErrNoNode)
 	}
-	return attempt.Wrapf(err, "partition: %s", path)
+	return wrap(layout(path), err)
 }
 
 // errNoGroup is not taken for a write of another client that came first.

@@ -189,7 +189,7 @@ func Forget(ctx context.Context, client *framework.Framework, path string) error
 	if err == nil {
 		err = (&Member{client: client, at: layout(path)}).cleanUp(ctx)
 	}
-	return attempt.Wrapf(err, "partition: %s", path)
+	return wrap(layout(path), err)
 }
 
 // cleanUp deletes the plan if no member is left. A member that leaves after others have planned

@@ -528,4 +528,4 @@ func isOvertaken(err error) bool {
 	return errors.Is(err, errOvertaken) || attempt.Overtaken(err) || framework.OutcomeUnknown(err)
 }
 
-func wrap(at layout, err error) error { return fmt.Errorf("partition: %s: %w", string(at), err) }
+func wrap(at layout, err error) error { return attempt.At("partition", string(at), err) }

@@ -89,7 +89,7 @@ func (l *locker) do(ctx context.Context, ops ...framework.Op) (err error) {
 	var doubt error
 	defer func() {
 		if doubt != nil && (l.inDoubt || errors.Is(err, errOver)) && !framework.OutcomeUnknown(err) {
-			err = fmt.Errorf("%w (and then %w)", doubt, err)
+			err = attempt.Then(doubt, err)
 		}
 	}()
 	for {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // layout has the paths of a fleet.
@@ -23,7 +24,7 @@ func (l layout) orders(job string) string { return framework.JoinPath(l.jobs(), 
 func (l layout) state(job string) string  { return framework.JoinPath(l.orders(job), "state") }
 func (l layout) lock(job string) string   { return framework.JoinPath(l.orders(job), "lock") }
 
-func wrap(at layout, err error) error { return fmt.Errorf("schedule: %s: %w", string(at), err) }
+func wrap(at layout, err error) error { return attempt.At("schedule", string(at), err) }
 
 // Status is where a job stands. It is the data of the znode jobs/<name>/state, as JSON that is not compressed. Only the
 // replica that has the job's lease writes it, in transactions that check the lease.

@@ -241,7 +241,7 @@ func (tx *Tx) usable(paths ...string) error {
 	}
 	for _, path := range paths {
 		if err := framework.ValidatePath(path); err != nil {
-			return err
+			return fmt.Errorf("txn: %w", err)
 		}
 		if err := refuseServers(tx.client, path); err != nil {
 			return err
@@ -351,5 +351,5 @@ func refuseServers(client *framework.Framework, path string) error {
 	if !isServers(client, path) || slices.Contains([]string{"", "/config", "/quota"}, strings.TrimPrefix(client.FullPath(path), serversNode)) {
 		return nil
 	}
-	return fmt.Errorf("%w %q: nothing below %s can be checked, expected a path outside of it", framework.ErrInvalidPath, path, serversNode)
+	return fmt.Errorf("txn: %w %q: nothing below %s can be checked, expected a path outside of it", framework.ErrInvalidPath, path, serversNode)
 }

@@ -183,7 +183,7 @@ func (tx *Tx) finish(failed error) error {
 	if tx.doubt == nil || err == nil || framework.OutcomeUnknown(err) {
 		return err
 	}
-	err = fmt.Errorf("%w (and then %w)", tx.doubt, err) // an answer to a later commit says nothing about an earlier one
+	err = attempt.Then(tx.doubt, err) // an answer to a later commit says nothing about an earlier one
 	if crowded, ok := errors.AsType[*crowdedError](err); ok {
 		return &crowdedError{crowded.path, err}
 	}

@@ -19,6 +19,28 @@ func Wrapf(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
+// At puts the package and the path of a call in front of its error, and not the path if the error begins with it.
+func At(pkg, path string, err error) error {
+	var op *framework.OpError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &op) && op.Path == path, errors.Is(err, framework.ErrInvalidPath):
+		return fmt.Errorf("%s: %w", pkg, err)
+	default:
+		return fmt.Errorf("%s: %s: %w", pkg, path, err)
+	}
+}
+
+// Then returns the error of a write in doubt with what a later try was answered.
+func Then(doubt, answer error) error {
+	var first, op *framework.OpError
+	if errors.As(doubt, &first) && errors.As(answer, &op) && op.Op == first.Op && op.Path == first.Path {
+		answer = op.Err // the doubt names the verb and the path
+	}
+	return fmt.Errorf("%w (and then %w)", doubt, answer)
+}
+
 // Conditional makes a write that the server applies only on a condition, such as the version of a
 // znode, and repeats it when its outcome is unknown. If the first write was applied, its own
 // condition keeps the second from being applied, so the write is applied at most once. But then
@@ -32,7 +54,7 @@ func Conditional(write func() error) error {
 			return err
 		case !framework.OutcomeUnknown(err):
 			// The condition has answered, so the doubt about the first one stays.
-			return fmt.Errorf("%w (and then %w)", first, err)
+			return Then(first, err)
 		case !framework.Retryable(err):
 			return err
 		}

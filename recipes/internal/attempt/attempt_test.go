@@ -8,6 +8,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
@@ -107,4 +108,21 @@ func TestUserCodeThatMisbehavesEndsItsCall(t *testing.T) {
 	}
 	require.NoError(t, attempt.Catch(func() error { return nil }))
 	require.ErrorIs(t, attempt.Catch(func() error { return context.Canceled }), context.Canceled)
+}
+
+func TestAttemptErrorsNameAPathOnce(t *testing.T) {
+	set := func(path string, err error) error { return &framework.OpError{Op: "set", Path: path, Err: err} }
+	lost, newer := set("/a", zk.ErrConnectionClosed), set("/a", framework.ErrBadVersion)
+	for want, err := range map[string]error{
+		"atomic: " + lost.Error():        attempt.At("atomic", "/a", lost),
+		"atomic: /b: " + lost.Error():    attempt.At("atomic", "/b", lost),
+		`atomic: invalid path "bad":`:    attempt.At("atomic", "bad", framework.ValidatePath("bad")),
+		lost.Error() + " (and then zk: ": attempt.Then(lost, newer),
+		" (and then framework: set /b: ": attempt.Then(lost, set("/b", framework.ErrBadVersion)),
+	} {
+		require.ErrorContains(t, err, want)
+	}
+	require.NoError(t, attempt.At("atomic", "/a", nil))
+	require.ErrorIs(t, attempt.Then(lost, newer), framework.ErrBadVersion)
+	require.ErrorIs(t, attempt.Then(lost, newer), zk.ErrConnectionClosed)
 }
