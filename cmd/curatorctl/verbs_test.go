@@ -401,7 +401,7 @@ bills      worker-1  ?*s     1        moving, asked for
 $ partitions -o json /jobs
 {"members":[{"id":"worker-1","capacity":3,"alive":true,"wanted":2,"held":1}],"partitions":[{"name":"bills",*"asked":true,"waiting":1},{"name":"orders",*}],"balanced":true}
 $ partitions /missing
-[1] curatorctl: /missing: *
+[1] curatorctl: children /missing: *
 $ partitions drain /jobs worker-1
 drained worker-1
 $ partitions drain /jobs worker-7
@@ -433,7 +433,7 @@ no longer pinned: orders
 $ partitions drain -undo /jobs worker-1
 no longer drained: worker-1
 $ partitions drain /missing worker-1
-[1] curatorctl: /missing: *
+[1] curatorctl: children /missing: *
 `)
 		require.NoError(t, stuck.Release(ctx))
 		require.Equal(t, "bills", zktest.Await(t, held, "the partition that is free now"))

@@ -108,8 +108,9 @@ func (r *runner) near(from, upTo time.Time, n int) (time.Time, error) {
 	late := upTo
 	for late.Sub(from) > time.Millisecond {
 		middle := from.Add(late.Sub(from) / 2)
-		tick, err := middle, error(nil)
+		tick := middle
 		for i := 0; i < n && !tick.IsZero() && !tick.After(upTo); i++ {
+			var err error
 			if tick, err = r.next(tick); err != nil {
 				return from, err
 			}
