@@ -89,7 +89,7 @@ func pauseFor(t *testing.T, s *ensemble.Server, d time.Duration, all []*worker) 
 // work writes until the context ends.
 func (w *worker) work(ctx context.Context) {
 	w.writes, w.silence = 0, 0
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for last := time.Now(); ; {
 		if err := w.f.Set(ctx, "/", nil); err == nil {

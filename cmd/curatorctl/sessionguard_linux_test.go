@@ -736,7 +736,7 @@ func underKills(t *testing.T, servers, resume string, proxy *zkproxy.Proxy) {
 		}
 	}
 	random := rand.New(rand.NewPCG(1, 1)) // the moments differ in each run all the same
-	kills := 20
+	kills := 8
 	if seeds.Long() {
 		kills = 200
 	}

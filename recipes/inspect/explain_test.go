@@ -644,7 +644,7 @@ func (c *oneOfTwo) Read(p []byte) (int, error) {
 // in several threads, so they are in no deadlock, and lose nothing.
 func TestExplainRandomHealthyStates(t *testing.T) {
 	random := seeds.New(t)
-	fleets := 8
+	fleets := 4
 	if seeds.Long() {
 		fleets = 40
 	}

@@ -40,9 +40,9 @@ const (
 // rise, beginnings and ends alternate, an observer never goes back, somebody
 // leads soon after all has healed, and nothing is left in the end.
 func TestModel(t *testing.T) {
-	programs, steps := 60, 40
-	if testing.Short() {
-		programs = 15
+	programs, steps := 25, 40
+	if seeds.Long() {
+		programs = 300
 	}
 	for name, stand := range map[string]func(*candidate){latchKind: (*candidate).standByLatch, selectorKind: (*candidate).standBySelector} {
 		t.Run(name, func(t *testing.T) {

@@ -114,7 +114,7 @@ var cutoffTicks = []time.Duration{
 	500 * time.Millisecond, 500 * time.Millisecond, time.Second, time.Second, 2 * time.Second, 2 * time.Second, 2 * time.Second,
 }
 
-// oneCutAtATime: each has a hundred clients, and waits for most of its time.
+// oneCutAtATime: each has many clients, and waits for most of its time.
 var oneCutAtATime sync.Mutex
 
 // run makes the cut, and again with other servers until it shows something.
@@ -144,11 +144,11 @@ func (c cutoff) tryToCut(t *testing.T, tick time.Duration) bool {
 	t.Helper()
 	below, above := belowTheBound*tick, time.Duration(c.aboveTheBound)*tick
 	groups := []*holders{
-		{policy: framework.QuorumErrorPolicy, timeout: below, count: 20, safe: true},
-		{policy: framework.QuorumErrorPolicy, timeout: above, count: 20, safe: true},
-		{policy: framework.StandardErrorPolicy, timeout: above, count: 20, safe: c.standardIsSafe},
-		{policy: framework.StandardErrorPolicy, timeout: below, count: 10},
-		{policy: framework.SessionErrorPolicy, timeout: below, count: 10},
+		{policy: framework.QuorumErrorPolicy, timeout: below, count: 8, safe: true},
+		{policy: framework.QuorumErrorPolicy, timeout: above, count: 8, safe: true},
+		{policy: framework.StandardErrorPolicy, timeout: above, count: 8, safe: c.standardIsSafe},
+		{policy: framework.StandardErrorPolicy, timeout: below, count: 5},
+		{policy: framework.SessionErrorPolicy, timeout: below, count: 5},
 	}
 	s := c.start(t, tick)
 	rival := zktest.Client(t, addrs(s.others), framework.WithDialer(s.outside.DialContext), s.timing)

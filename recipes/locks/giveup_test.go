@@ -223,7 +223,7 @@ func TestAcquireCrowdThatHasGoneLeavesNothingUnderWay(t *testing.T) {
 		patience = 10 * time.Millisecond
 		work     = 200 * time.Microsecond // of the server for a request, one after the other
 	)
-	clients := 100
+	clients := 50
 	if testing.Short() {
 		clients = 30
 	}

@@ -47,7 +47,7 @@ func TestLeaseContextEndsAtOnce(t *testing.T) {
 
 // A lease under which a context is derived for each of many requests does not grow.
 func TestLeaseContextsKeepNothing(t *testing.T) {
-	const requests = 20_000
+	const requests = 8_000
 	m := newMutex(t, zktest.Client(t, zktest.NewServer(t).Addr()), "/lock")
 	lease := acquire(t, m)
 	defer release(t, lease)

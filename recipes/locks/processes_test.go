@@ -38,7 +38,7 @@ func TestProcessesTakeTurns(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs Java: an ensemble of three real servers")
 	}
-	const processes, turns = 8, 50
+	const processes, turns = 8, 25
 	ensemble := zktest.NewEnsemble(t, 3)
 	folder := t.TempDir()
 	counter := filepath.Join(folder, "counter")

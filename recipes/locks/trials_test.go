@@ -14,14 +14,10 @@ import (
 // trials is how often a test leads into the same trouble, with another timing each time: twenty
 // times in a long run.
 func trials() int {
-	switch {
-	case seeds.Long():
+	if seeds.Long() {
 		return 20
-	case testing.Short():
-		return 3
-	default:
-		return 5
 	}
+	return 3
 }
 
 // tryOften runs the test for each trial on each backend, or until it fails.

@@ -34,9 +34,9 @@ import (
 // drained has nothing. When a zone is lost, standbys of other zones get its partitions first. Znodes among the members that are no
 // members change nothing. Nothing is left.
 func TestModel(t *testing.T) {
-	programs, rounds := 8, 3
-	if testing.Short() {
-		programs = 6
+	programs, rounds := 5, 3
+	if seeds.Long() {
+		programs = 40
 	}
 	random := seeds.New(t)
 	for n := range programs {

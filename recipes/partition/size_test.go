@@ -16,16 +16,17 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/shares"
+	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestPlanOfManyPartitions: a plan of 100,000 partitions is written and read as one of a hundred, for one member
-// that has all of them and for many. The log has what it costs; SIZING.md has the table.
+// TestPlanOfManyPartitions: a plan of 30,000 partitions, or of 100,000 in a long run, is written and read as one of a hundred,
+// for one member that has all of them and for many. The log has what it costs; SIZING.md has the table of a long run.
 func TestPlanOfManyPartitions(t *testing.T) {
-	sizes := []int{100, 10_000, 100_000}
-	if testing.Short() {
-		sizes = sizes[:2]
+	sizes := []int{100, 30_000}
+	if seeds.Long() {
+		sizes = []int{100, 10_000, 100_000}
 	}
 	for _, partitions := range sizes {
 		set := make([]entry, partitions)

@@ -25,9 +25,9 @@ import (
 // oracle knows every tick. No tick is recorded twice, runs before its time, or out of order. When the trouble is
 // over, no tick is lost. Each call of a job has a token and a number of the attempt that rise.
 func TestModel(t *testing.T) {
-	programs := 4
-	if testing.Short() {
-		programs = 2
+	programs := 2
+	if seeds.Long() {
+		programs = 20
 	}
 	random := seeds.New(t)
 	for n := range programs {

@@ -26,9 +26,9 @@ func TestSessionDeadlines(t *testing.T) {
 		tick   = 500 * time.Millisecond
 		cohort = 500 // sessions that live at the same time
 	)
-	sessions := 5_000
-	if testing.Short() {
-		sessions = 2000
+	sessions := 2_000
+	if seeds.Long() {
+		sessions = 5_000
 	}
 	random := seeds.New(t)
 	earliest, latest := time.Hour, time.Duration(0)

@@ -45,7 +45,7 @@ func TestFootprintAnnouncedFramesTakeNoMemory(t *testing.T) {
 // TestFootprintLargeRequestsLeaveNoMemory sends large frames whole: the next, small ones must not keep their memory.
 func TestFootprintLargeRequestsLeaveNoMemory(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const connections = 100
+		const connections = 40
 		srv := start(t, zkserver.WithoutListener())
 		before := heap()
 		for range connections {

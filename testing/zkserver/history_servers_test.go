@@ -17,8 +17,8 @@ import (
 )
 
 var (
-	realHistories = flag.Uint64("real-histories", 3, "random `histories` to check on a real ensemble")
-	ownHistories  = flag.Uint64("own-histories", 60, "random `histories` to check on the ensemble of this package")
+	realHistories = flag.Uint64("real-histories", 2, "random `histories` to check on a real ensemble")
+	ownHistories  = flag.Uint64("own-histories", 30, "random `histories` to check on the ensemble of this package")
 )
 
 // own is an ensemble of this package.

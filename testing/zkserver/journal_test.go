@@ -168,7 +168,7 @@ func TestNth(t *testing.T) {
 func TestLogIsBoundedInBytes(t *testing.T) {
 	srv := start(t, zkserver.WithoutListener())
 	c := dialed(t, srv, connection{})
-	const requests, size = 100, 900_000
+	const requests, size = 50, 900_000
 	before := heap()
 	for i := range requests {
 		path := fmt.Sprintf("/%d%s", i, strings.Repeat("x", size))
@@ -182,8 +182,8 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 	}
 	require.LessOrEqual(t, kept, 16<<20)
 	require.Greater(t, kept, 8<<20-2*size)
-	require.True(t, strings.HasPrefix(log[len(log)-1].Request.Path, "/99x"))
-	require.Less(t, heap()-before, 40<<20, "90 MB were asked for")
+	require.True(t, strings.HasPrefix(log[len(log)-1].Request.Path, "/49x"))
+	require.Less(t, heap()-before, 40<<20, "45 MB were asked for")
 }
 
 // TestLogIsBoundedInBytesOfReads asks for many reads in each request.

@@ -14,7 +14,7 @@ import (
 )
 
 var (
-	programs  = flag.Uint64("programs", 250, "random `programs` to compare with Apache ZooKeeper")
+	programs  = flag.Uint64("programs", 100, "random `programs` to compare with Apache ZooKeeper")
 	firstSeed = flag.Uint64("seed", 1, "`seed` of the first of them")
 )
 
@@ -45,7 +45,7 @@ func TestRandomProgramsAsApache(t *testing.T) {
 
 // TestRandomProgramsRepeat plays programs to two servers of ours: what they answer must not depend on chance.
 func TestRandomProgramsRepeat(t *testing.T) {
-	comparePrograms(t, startSubject(t, "one"), startSubject(t, "other"), min(*programs, 200))
+	comparePrograms(t, startSubject(t, "one"), startSubject(t, "other"), min(*programs, 50))
 }
 
 // startSubject starts a server of ours.

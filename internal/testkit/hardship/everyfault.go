@@ -19,7 +19,8 @@ const (
 	forACall   = 2 * time.Minute // no call takes longer, whatever becomes of its requests
 	forTheRest = time.Second     // afterwards, for what goes on in the background
 
-	fewRequests = 3 // with which a call has every fate at each of them
+	fewRequests  = 3 // with which a call has every fate at each of them
+	someRequests = 6 // with which it has half of them
 
 	there = "/there" // a folder that is there before the first call
 )
@@ -29,8 +30,8 @@ const (
 // [Stage.End] agree with the outcome, and neither znode nor watch nor session nor goroutine
 // is left. The number of requests is part of the row: a call that makes others is noticed.
 //
-// A call of few requests has every fate at each of them. At a request of any other call, half of the
-// fates are tried, and at its next request the other half. A long run tries all.
+// A call of few requests has every fate at each of them. At a request of any other call, half or a quarter of the
+// fates are tried, and others at its next request. A long run tries all.
 //
 // All this is done under each policy of the caller, StandardErrorPolicy if none is given. Under
 // any policy but the first, a run that is not long tries a third of that.
@@ -44,7 +45,10 @@ func EveryFault(t *testing.T, calls []Call, policies ...framework.ErrorPolicy) (
 		t.Run(call.Name, func(t *testing.T) {
 			for i, policy := range policies {
 				of := 1
-				if call.Requests > fewRequests {
+				switch {
+				case call.Requests > someRequests:
+					of = 4
+				case call.Requests > fewRequests:
 					of = 2
 				}
 				if i > 0 {

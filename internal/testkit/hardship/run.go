@@ -106,10 +106,7 @@ func shortTimeouts(t *testing.T, call Call) {
 		}
 		s.sameSession()
 	})
-	callers, times := 8, 8
-	if testing.Short() {
-		times = 5
-	}
+	const callers, times = 8, 5
 	onStage(t, call, nil, func(s *stage) { s.hurry(callers, times, roundTrip*3/2) })
 }
 

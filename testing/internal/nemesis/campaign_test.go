@@ -27,7 +27,7 @@ func TestCampaign(t *testing.T) {
 	}
 	folder := filepath.Join(t.TempDir(), "report")
 	var out, again strings.Builder
-	c := campaign{duration: *campaignTime, seed: *campaignSeed, faults: "all", locks: strings.Join(workloadNames(), ","), clients: 12, pause: 100 * time.Millisecond, report: folder, shared: true}
+	c := campaign{duration: *campaignTime, seed: *campaignSeed, faults: "all", locks: strings.Join(workloadNames(), ","), clients: 8, pause: time.Second, report: folder, shared: true}
 	err := c.run(t.Context(), &out)
 	t.Log(out.String())
 	if err != nil {
