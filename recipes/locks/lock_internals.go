@@ -101,7 +101,18 @@ func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) err
 	if lock == nil {
 		return errors.New("locks: do: lock nil, expected an InterProcessLock")
 	}
-	return do(ctx, lock.Path(), lock.Acquire, fn)
+	acquire := func(ctx context.Context) (*Lease, error) { return leaseOf(ctx, lock, InterProcessLock.Acquire) }
+	return do(ctx, lock.Path(), acquire, fn)
+}
+
+// leaseOf acquires a lock that may be of another package. Such a lock, like the fake of a test, may return neither a lease nor an
+// error, which nothing can be done with.
+func leaseOf(ctx context.Context, lock InterProcessLock, acquire func(InterProcessLock, context.Context) (*Lease, error)) (*Lease, error) {
+	lease, err := acquire(lock, ctx)
+	if lease == nil && err == nil {
+		return nil, fmt.Errorf("locks: acquire %s: %T returned no lease and no error, expected one of them", lock.Path(), lock)
+	}
+	return lease, err
 }
 
 // heldLock is a [Lease] or a [MultiLease].

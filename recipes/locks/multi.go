@@ -83,7 +83,7 @@ func (m *InterProcessMultiLock) acquire(
 	held := ctx
 	leases, err := allOrNone(ctx, len(m.members), func(i int) (*Lease, error) {
 		// With the ownership of the members before it: losing one of them ends the wait.
-		lease, err := one(m.members[i], held)
+		lease, err := leaseOf(held, m.members[i], one)
 		if err == nil {
 			held = lease.Context(held) //nolint:fatcontext // one for each lease is meant
 		}

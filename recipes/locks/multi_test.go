@@ -266,3 +266,22 @@ func TestMultiLockMemberThatPanics(t *testing.T) {
 	require.NoError(t, err)
 	release(t, lease)
 }
+
+// emptyLock is a lock of another package, as a test may fake one.
+type emptyLock struct{ locks.InterProcessLock }
+
+func (emptyLock) Acquire(context.Context) (*locks.Lease, error) { return nil, nil } //nolint:nilnil // its fault
+
+// TestLockThatReturnsNoLease: a lock that returns neither a lease nor an error is named, and the members before it are given back.
+func TestLockThatReturnsNoLease(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	empty := emptyLock{newMutex(t, client, "/b")}
+	_, err := newMulti(t, newMutex(t, client, "/a"), empty).Acquire(zktest.Context(t))
+	require.ErrorContains(t, err, "locks: acquire /b: locks_test.emptyLock returned no lease and no error")
+	lease, err := newMutex(t, zktest.Client(t, server), "/a").TryAcquire(zktest.Context(t))
+	require.NoError(t, err)
+	release(t, lease)
+	err = locks.Do(zktest.Context(t), empty, func(context.Context) error { return errors.New("the function was called") })
+	require.ErrorContains(t, err, "returned no lease and no error")
+}
