@@ -137,7 +137,10 @@ func Resume(ctx context.Context, client *framework.Framework, path, job string) 
 // SkipNext skips the next tick of a job, and returns it. A run that has begun is not skipped. When two calls follow each other
 // at once, before the job's replica has heard of the first, both skip the same tick.
 func SkipNext(ctx context.Context, client *framework.Framework, path, job string) (tick time.Time, err error) {
-	return tick, order(ctx, client, path, job, func(o *orders, s Status) error {
+	err = order(ctx, client, path, job, func(o *orders, s Status) error {
+		if !tick.IsZero() && !tick.After(o.Skip) {
+			return nil // the write whose reply was lost, or another call, has skipped it; the next tick may be another one by now
+		}
 		if tick = s.Next; tick.IsZero() {
 			return errors.New("the job has no next tick")
 		}
@@ -146,6 +149,7 @@ func SkipNext(ctx context.Context, client *framework.Framework, path, job string
 		}
 		return nil
 	})
+	return tick, err
 }
 
 // RunNow asks for a run of a job at once, also when the job is paused. The run begins when no other one of the job is

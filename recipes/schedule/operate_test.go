@@ -226,6 +226,28 @@ func TestLostReplyOfAnOrderIsSettled(t *testing.T) {
 	}
 }
 
+// TestSkipNextSkipsOneTickWhenItsReplyIsLost: by the time that SkipNext asks again, the replica has heard of the skip.
+func TestSkipNextSkipsOneTickWhenItsReplyIsLost(t *testing.T) {
+	for name, fault := range map[string]zkserver.Fault{"reply": zkserver.LoseReply, "request": zkserver.LoseRequest} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.observe("job")
+				w.start("a", 0, minutely())
+				time.Sleep(90 * time.Second)
+				w.server.Intercept(zkserver.Nth(1, zkserver.OpSetData, fault))
+				tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
+				require.NoError(t, err)
+				require.Equal(t, 2, tick.Minute())
+				time.Sleep(3 * time.Minute)
+				synctest.Wait()
+				w.check()
+				require.Equal(t, []int{1, 3, 4}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
+			})
+		})
+	}
+}
+
 // TestTicksOfAPauseAreCaughtUpAsTheJobSays.
 func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
