@@ -4,6 +4,7 @@ package schedule_test
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync/atomic"
@@ -408,4 +409,32 @@ func TestEveryDroppedTickOfEveryIsCounted(t *testing.T) {
 		require.Equal(t, runs[len(runs)-1].Time.Sub(first)/time.Millisecond, time.Duration(w.state().Missed+1))
 		require.Greater(t, w.state().Missed, int64(50*60*1000))
 	})
+}
+
+// TestOrderInAPauseBetweenRepetitions does not begin the policy and the deadline of the run again.
+func TestOrderInAPauseBetweenRepetitions(t *testing.T) {
+	for name, set := range map[string]func(*schedule.Job){
+		"a number":   func(j *schedule.Job) { j.Retry = retry.NTimes(2, 10*time.Second) },
+		"a deadline": func(j *schedule.Job) { j.Retry, j.Deadline = retry.Forever(10*time.Second), 25*time.Second },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.observe("job")
+				job := minutely()
+				job.Run = func(context.Context, schedule.Tick) error { return errors.New("it is broken") }
+				set(&job)
+				sleepInto(time.Minute, 30*time.Second)
+				w.start("a", 0, job)
+				time.Sleep(35 * time.Second)
+				_, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
+				require.NoError(t, err)
+				time.Sleep(80 * time.Second)
+				synctest.Wait()
+				w.check()
+				require.Len(t, w.started(), 3, "%s", w.told())
+				require.Len(t, w.ticks(schedule.Failed), 1)
+			})
+		})
+	}
 }

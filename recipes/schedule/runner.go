@@ -147,7 +147,7 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 	}
 	var unrecorded, failure error
 	err := retry.Do(ctx, r.job.Retry, func(ctx context.Context) error {
-		if unrecorded = r.begin(tick, manual); unrecorded != nil {
+		if unrecorded = r.goOn(tick, manual); unrecorded != nil {
 			return backoff.Permanent(unrecorded)
 		}
 		failure = r.call(ctx)
@@ -170,6 +170,23 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 		failure = err // the context ended first
 	}
 	return r.finish(Failed, failure)
+}
+
+// goOn begins an attempt. An order that has come in the pause before a repetition ends the run only if it pauses the job: to decide
+// again would begin the policy and the deadline of the run again.
+func (r *runner) goOn(tick time.Time, manual bool) error {
+	for {
+		err := r.begin(tick, manual)
+		if r.state.Running == nil || !r.isOutdated(err) {
+			return err
+		}
+		if err := r.refresh(r.held); err != nil {
+			return err
+		}
+		if r.orders.Paused && !manual {
+			return err
+		}
+	}
 }
 
 // begin records that an attempt of a run begins, unless an operator has ordered something that this
