@@ -124,6 +124,7 @@ func (s *LeaderSelector) standOnce(ctx context.Context, lead func(context.Contex
 	if callscope.Holder(ctx) == "" { // or the owner of a lease waits
 		ctx = context.WithValue(ctx, callscope.HolderKey{}, callscope.Candidate)
 	}
+	caller := ctx
 	return locks.Do(ctx, s.internals, func(ctx context.Context) (err error) {
 		lease := locks.LeaseFrom(ctx)
 		defer func() {
@@ -131,8 +132,10 @@ func (s *LeaderSelector) standOnce(ctx context.Context, lead func(context.Contex
 				err = withEnd(err, resign(ctx, s.client, lease)) // the release of Do would wait for the end of the outage
 			}
 		}()
-		ctx, cancel := context.WithCancelCause(ctx)
+		// Below the lease's context, whose error is then that of the caller's context, also after a deadline.
+		interruptible, cancel := context.WithCancelCause(caller)
 		defer cancel(nil)
+		ctx = lease.Context(interruptible)
 		s.begin(ctx, cancel)
 		defer s.end()
 		// The leadership may have been lost, or the caller may have left, since the

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -245,6 +246,18 @@ func TestSelectorContextOfARunEndsIt(t *testing.T) {
 		require.ErrorIs(t, zktest.Await(t, result, "the end"), context.Canceled)
 		awaitCandidates(t, client, 0)
 	})
+}
+
+// TestSelectorDeadlineOfARunEndsItsTerm with the error of a deadline.
+func TestSelectorDeadlineOfARunEndsItsTerm(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	err := newSelector(t, zktest.Client(t, zktest.NewServer(t))).Run(ctx, func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	})
+	require.ErrorIs(t, err, context.DeadlineExceeded)
+	require.NotErrorIs(t, err, context.Canceled)
 }
 
 func TestSelectorOneRunAtATime(t *testing.T) {

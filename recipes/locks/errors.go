@@ -94,10 +94,12 @@ type LostError = framework.LostError
 
 // ended returns the error of a context that has ended, joined with its cause if they differ.
 func ended(ctx context.Context) error {
-	if cause := context.Cause(ctx); !errors.Is(cause, ctx.Err()) {
-		return fmt.Errorf("%w: %w", ctx.Err(), cause)
+	cause := context.Cause(ctx)
+	// A context that was derived from that of a lease says of a deadline that it was canceled.
+	if cause == context.DeadlineExceeded || errors.Is(cause, ctx.Err()) { //nolint:errorlint // this very error
+		return cause
 	}
-	return context.Cause(ctx)
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
 func nodeGone(err error) error { return fmt.Errorf("%w: %w", errOwnNodeGone, err) }

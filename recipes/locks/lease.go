@@ -167,7 +167,7 @@ func (l *Lease) Exclusive() bool {
 type sharedDriver interface{ isShared() }
 
 // Context derives a context for work under the lock. It has the values and the deadline of
-// ctx, ends when ctx or the lease ends, and carries ownership: an acquisition of the same
+// ctx, ends when ctx or the lease ends, with the error of the first, and carries ownership: an acquisition of the same
 // lock with it re-enters. When the lease has ended context.Cause returns a [*LostError] or
 // [ErrReleased]. It panics if ctx is nil, as package context does.
 //
@@ -207,10 +207,18 @@ func (c *leaseContext) settle() {
 	}
 }
 
-// Err returns nil while the lease and the context that Context was given last.
+// Err returns nil while the lease and the context that Context was given last. After that context it is the error of that
+// context, such as context.DeadlineExceeded, which cancel cannot hand down.
 func (c *leaseContext) Err() error {
 	c.settle()
-	return c.Context.Err()
+	err := c.Context.Err()
+	if err == nil {
+		return nil
+	}
+	if own := context.Cause(c.lease.context()); own != nil && own == context.Cause(c.Context) { //nolint:errorlint // this very error
+		return err // the lease has ended first
+	}
+	return c.values.Err()
 }
 
 // Deadline returns the deadline of the context that Context was given.

@@ -45,6 +45,28 @@ func TestLeaseContextEndsAtOnce(t *testing.T) {
 	}
 }
 
+// TestLeaseContextEndsAsItsParent: the error after a deadline is that of a deadline, unless the lease has ended before.
+func TestLeaseContextEndsAsItsParent(t *testing.T) {
+	m := newMutex(t, zktest.Client(t, zktest.NewServer(t).Addr()), "/lock")
+	lease := acquire(t, m)
+	reason := errors.New("reason")
+	short, cancel := context.WithTimeoutCause(t.Context(), time.Millisecond, reason)
+	defer cancel()
+	ctx := lease.Context(lease.Context(short))
+	awaitDone(t, ctx.Done(), "the deadline")
+	require.Equal(t, context.DeadlineExceeded, ctx.Err())
+	require.Equal(t, reason, context.Cause(ctx))
+
+	long, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	released := lease.Context(long)
+	release(t, lease)
+	require.Equal(t, context.Canceled, released.Err())
+	awaitDone(t, long.Done(), "the deadline")
+	require.Equal(t, context.Canceled, released.Err())
+	require.Equal(t, context.DeadlineExceeded, ctx.Err(), "and it stays")
+}
+
 // A lease under which a context is derived for each of many requests does not grow.
 func TestLeaseContextsKeepNothing(t *testing.T) {
 	const requests = 8_000

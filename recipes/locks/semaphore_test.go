@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -573,4 +574,28 @@ func TestSharedLeasesRefuseOtherData(t *testing.T) {
 	require.NoError(t, err)
 	_, err = locks.NewInterProcessSemaphore(view, "/s", shared)
 	require.NoError(t, err, "it is the same client")
+}
+
+// TestSemaphoreWaitEndsWithADeadline: the error is that of a deadline, whether the acquisition waits for a lease or for its turn.
+func TestSemaphoreWaitEndsWithADeadline(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	shared, err := locks.NewSharedLeases(client, "/number", 1)
+	require.NoError(t, err)
+	for path, leases := range map[string]locks.MaxLeases{"/fixed": locks.FixedLeases(1), "/shared": shared} {
+		semaphore := newSemaphore(t, client, path, leases)
+		lease := acquire(t, semaphore)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		var waiters sync.WaitGroup
+		for range 2 {
+			waiters.Go(func() {
+				_, err := semaphore.Acquire(ctx)
+				assert.ErrorIs(t, err, locks.ErrNotAcquired, path)
+				assert.ErrorIs(t, err, context.DeadlineExceeded, path)
+				assert.NotErrorIs(t, err, context.Canceled, path)
+			})
+		}
+		waiters.Wait()
+		release(t, lease)
+	}
 }

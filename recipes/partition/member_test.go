@@ -1029,6 +1029,25 @@ func TestRunEndsWithTheClient(t *testing.T) {
 	})
 }
 
+// TestDeadlineOfARunEndsItsFunctions with the error of a deadline.
+func TestDeadlineOfARunEndsItsFunctions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed("one"))
+		member, err := partition.New(zktest.Client(t, w.server), root, w.names)
+		require.NoError(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		ended := make(chan error, 1)
+		err = member.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
+			<-ctx.Done()
+			ended <- ctx.Err()
+			return nil
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, context.DeadlineExceeded, <-ended)
+	})
+}
+
 // TestMemberThatIsRefusedForNow: a quota, an error inside a server, and servers without a quorum.
 func TestMemberThatIsRefusedForNow(t *testing.T) {
 	for _, code := range []int32{-125, -1, -119} {

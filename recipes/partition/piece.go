@@ -194,8 +194,9 @@ func (p *piece) askUntilHeard(ctx context.Context, contender string) {
 
 // hold runs the function until it must end, and releases the partition.
 func (p *piece) hold(lease *locks.Lease) {
-	ctx, cancel := context.WithCancelCause(lease.Context(p.r.ctx))
+	movable, cancel := context.WithCancelCause(p.r.ctx)
 	defer cancel(nil)
+	ctx := lease.Context(movable) // whose error is then that of the Run's context, also after a deadline
 	p.r.telemetry.held.Add(1)
 	p.tell(Held, lease, nil)
 	done := p.untilEnd(ctx, cancel, lease)
