@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -582,20 +581,18 @@ func TestSemaphoreWaitEndsWithADeadline(t *testing.T) {
 	shared, err := locks.NewSharedLeases(client, "/number", 1)
 	require.NoError(t, err)
 	for path, leases := range map[string]locks.MaxLeases{"/fixed": locks.FixedLeases(1), "/shared": shared} {
-		semaphore := newSemaphore(t, client, path, leases)
-		lease := acquire(t, semaphore)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		var waiters sync.WaitGroup
-		for range 2 {
-			waiters.Go(func() {
-				_, err := semaphore.Acquire(ctx)
-				assert.ErrorIs(t, err, locks.ErrNotAcquired, path)
-				assert.ErrorIs(t, err, context.DeadlineExceeded, path)
-				assert.NotErrorIs(t, err, context.Canceled, path)
-			})
-		}
-		waiters.Wait()
-		release(t, lease)
+		t.Run(path, func(t *testing.T) {
+			semaphore := newSemaphore(t, client, path, leases)
+			lease := acquire(t, semaphore)
+			ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+			defer cancel()
+			for _, waits := range []<-chan outcome{acquireLater(ctx, semaphore), acquireLater(ctx, semaphore)} {
+				err := await(t, waits).err
+				require.ErrorIs(t, err, locks.ErrNotAcquired)
+				require.ErrorIs(t, err, context.DeadlineExceeded)
+				require.NotErrorIs(t, err, context.Canceled)
+			}
+			release(t, lease)
+		})
 	}
 }
