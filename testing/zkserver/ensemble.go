@@ -262,9 +262,29 @@ const (
 	Looks   EventKind = "looks"   // it has no leader, and has ended its connections; Detail says why
 )
 
+// check returns an error unless the servers are of this ensemble.
+func (e *Ensemble) check(call string, servers ...*Server) error {
+	for _, s := range servers {
+		if !slices.ContainsFunc(e.members, func(m *member) bool { return m.s == s }) {
+			return fmt.Errorf("zkserver: %s of a server that is nil or of another ensemble, expected one of this ensemble", call)
+		}
+	}
+	return nil
+}
+
+// mustHave is check for calls that return no error.
+func (e *Ensemble) mustHave(call string, servers ...*Server) {
+	if err := e.check(call, servers...); err != nil {
+		panic(err.Error())
+	}
+}
+
 // ChangeLeader has the servers elect s, as if its leader had stopped for a moment. Clients lose their connections. It fails,
 // and does nothing, unless s follows the leader and votes.
 func (e *Ensemble) ChangeLeader(s *Server) error {
+	if err := e.check("ChangeLeader", s); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	t := e.term()
@@ -285,6 +305,7 @@ func (e *Ensemble) ChangeLeader(s *Server) error {
 // later transactions are committed. Writes and syncs of its own clients wait for d too, but not for later transactions. The
 // returned function takes the lag back: the server applies at once what it lacks. A second Lag of a server replaces the first.
 func (e *Ensemble) Lag(s *Server, d time.Duration, transactions int) (catchUp func()) {
+	e.mustHave("Lag", s)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	s.commandf(0, "Lag %v, %d transactions", d, transactions)
@@ -307,6 +328,9 @@ func (e *Ensemble) Lag(s *Server, d time.Duration, transactions int) (catchUp fu
 // servers in the beginning. The server counts ticks, timeouts of sessions while it leads, and times of transactions by its clock.
 // It goes on from where it is, so a clock that was slow stays behind. A rate below 0.1 or above 10 is an error.
 func (e *Ensemble) ClockRate(s *Server, rate float64) error {
+	if err := e.check("ClockRate", s); err != nil {
+		return err
+	}
 	if !(rate >= 0.1 && rate <= 10) {
 		return fmt.Errorf("zkserver: clock of server %d at the rate %v: 0.1 to 10 expected", s.member.id, rate)
 	}
@@ -321,6 +345,9 @@ func (e *Ensemble) ClockRate(s *Server, rate float64) error {
 // this when a follower is killed while it catches up (ZOOKEEPER-4643, -4646, -4785). If a majority has nothing else left,
 // transactions that were acknowledged are gone. It fails if the server runs, or has never joined a leader.
 func (e *Ensemble) LoseUnsynced(s *Server) error {
+	if err := e.check("LoseUnsynced", s); err != nil {
+		return err
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	m := s.member

@@ -130,16 +130,22 @@ func (e *Ensemble) reaches(a, b *member) bool {
 // without its leader, and a leader after syncLimit ticks without a majority. Until then both go on answering. Calling heal
 // again does nothing.
 func (e *Ensemble) Cut(a, b *Server) (heal func()) {
+	e.mustHave("Cut", a, b)
 	return e.cut("Cut", a, [][2]*Server{{a, b}, {b, a}})
 }
 
 // CutOneWay is [Ensemble.Cut] for what one server sends to the other.
 func (e *Ensemble) CutOneWay(from, to *Server) (heal func()) {
+	e.mustHave("CutOneWay", from, to)
 	return e.cut("CutOneWay", from, [][2]*Server{{from, to}})
 }
 
 // Isolate cuts the network between these servers and all others.
 func (e *Ensemble) Isolate(servers ...*Server) (heal func()) {
+	if len(servers) == 0 {
+		return func() {}
+	}
+	e.mustHave("Isolate", servers...)
 	var pairs [][2]*Server
 	for _, s := range servers {
 		for _, m := range e.members {
@@ -190,6 +196,7 @@ func (e *Ensemble) heal(from, to *member) {
 
 // Delay has what one server sends to another arrive after d, in order. 0, the default, is at once.
 func (e *Ensemble) Delay(from, to *Server, d time.Duration) {
+	e.mustHave("Delay", from, to)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	from.commandf(0, "Delay to server %d: %v", to.member.id, d)

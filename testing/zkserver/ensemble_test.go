@@ -691,3 +691,31 @@ func TestEnsembleClockRate(t *testing.T) {
 		require.InDelta(t, 0.375, time.Since(began).Seconds(), 0.126, "two ticks of its own, at a beat")
 	})
 }
+
+// TestEnsembleServersOfOthers are refused, before anything is done to them.
+func TestEnsembleServersOfOthers(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		other, err := zkserver.NewEnsemble(3, zkserver.WithoutListener())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, other.Close()) }()
+		alone, err := zkserver.Start(zkserver.WithoutListener())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, alone.Close()) }()
+		mine := e.Server(0)
+		for name, s := range map[string]*zkserver.Server{"nil": nil, "that stands alone": alone, "of another ensemble": other.Server(0)} {
+			for call, err := range map[string]error{
+				"ChangeLeader": e.ChangeLeader(s), "ClockRate": e.ClockRate(s, 2), "LoseUnsynced": e.LoseUnsynced(s),
+			} {
+				require.ErrorContains(t, err, "zkserver: "+call+" of a server that is nil or of another ensemble", name)
+			}
+			for call, fails := range map[string]func(){
+				"Cut": func() { e.Cut(mine, s) }, "CutOneWay": func() { e.CutOneWay(s, mine) }, "Isolate": func() { e.Isolate(mine, s) },
+				"Delay": func() { e.Delay(mine, s, time.Second) }, "Lag": func() { e.Lag(s, time.Second, 0) },
+			} {
+				require.PanicsWithValue(t,
+					"zkserver: "+call+" of a server that is nil or of another ensemble, expected one of this ensemble", fails, name)
+			}
+		}
+		e.Isolate()() // of none
+	})
+}
