@@ -18,19 +18,17 @@ import (
 
 // queueSimulations are programs of queues, by name.
 var queueSimulations = map[string]zksim.Program{
-	"queue":                          queueOf("", nil, openPlain),
-	"queue with locks":               queueOf(lockPath, nil, openPlain),
-	"priority queue with locks":      queueOf(lockPath, nil, openPriority),
-	"delay queue with locks":         queueOf(lockPath, nil, openDelay),
-	"id queue with locks":            queueOf(lockPath, nil, openID),
-	"queue and sessions that go on":  inSessionsThatGoOn(openPlain),
-	"priority queue likewise":        inSessionsThatGoOn(openPriority),
-	"delay queue likewise":           inSessionsThatGoOn(openDelay),
-	"id queue likewise":              inSessionsThatGoOn(openID),
-	"queue whose folder goes":        queueOf(lockPath, deletesFolder, openPlain),
-	"simple queue whose folder goes": simpleQueueOver(deletesFolder),
-	"queue over restores":            queueOf(lockPath, restores, openPlain),
-	"simple queue over restores":     simpleQueueOver(restores),
+	"queue":                         queueOf("", nil, openPlain),
+	"queue with locks":              queueOf(lockPath, nil, openPlain),
+	"priority queue with locks":     queueOf(lockPath, nil, openPriority),
+	"delay queue with locks":        queueOf(lockPath, nil, openDelay),
+	"id queue with locks":           queueOf(lockPath, nil, openID),
+	"queue and sessions that go on": inSessionsThatGoOn(openPlain),
+	"priority queue likewise":       inSessionsThatGoOn(openPriority),
+	"delay queue likewise":          inSessionsThatGoOn(openDelay),
+	"id queue likewise":             inSessionsThatGoOn(openID),
+	"queue whose folder goes":       queueOf(lockPath, deletesFolder, openPlain),
+	"queue over restores":           queueOf(lockPath, restores, openPlain),
 }
 
 const lockPath = "/queue-locks"
@@ -164,7 +162,9 @@ func queueOf(locks string, upset upheaval, open opener) zksim.Program {
 				defer cancel()
 				for item, err := range queue.Items(consuming) {
 					if err != nil {
-						w.Logf("client %d: %v", c.Index, err)
+						if w.Logf("client %d: %v", c.Index, err); consuming.Err() == nil {
+							w.Findf("client %d: a consumer has ended before its context: %v", c.Index, err)
+						}
 						return
 					}
 					if at, ok := zksim.State[due](w).Load(string(item.Data)); ok && time.Until(at.(time.Time)) > time.Millisecond { // names have milliseconds
@@ -237,21 +237,4 @@ func consume(w *zksim.World, c *zksim.Client, all *items, item *queues.Item, isL
 	} else {
 		all.take(w, c, item.Data, errors.New("it may come again"))
 	}
-}
-
-// simpleQueueOver is about a simple queue that is upset: what was put afterwards is not lost.
-func simpleQueueOver(upset upheaval) zksim.Program {
-	p := simpleQueue()
-	join := p.Join
-	p.Join = func(w *zksim.World, c *zksim.Client) (act, error) {
-		act, err := join(w, c)
-		return func(ctx context.Context, random *rand.Rand) {
-			if random.IntN(10) == 0 {
-				zksim.State[items](w).upset(w, c, func() error { return upset(ctx, w, c, random) })
-				return
-			}
-			act(ctx, random)
-		}, err
-	}
-	return p
 }

@@ -63,7 +63,8 @@ var valueSimulations = map[string]zksim.Program{
 			}, nil
 		},
 	},
-	"latches that stay": latches(),
+	"latches that stay":   latches(false),
+	"latches and vandals": latches(true),
 	"partitions": {
 		Requests: 200, // to take over a piece
 		Options:  shortSessions,
@@ -88,14 +89,16 @@ var valueSimulations = map[string]zksim.Program{
 	"group":     group(),
 }
 
-// latches is about candidates that stay for all of a history: one leads at a time, and one leads when faults are over.
-func latches() zksim.Program {
+// latches is about candidates that stay for all of a history: one leads at a time, each hears of its terms one after the other, and
+// one leads when faults are over. Vandals end sessions and delete nodes, which the next leader may notice first.
+func latches(vandals bool) zksim.Program {
 	type candidates struct{ all []*leader.LeaderLatch }
-	return zksim.Program{
+	p := zksim.Program{
 		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			latch, err := leader.NewLeaderLatch(c.Framework, "/lock")
 			if err == nil {
+				hearsOfItsTerms(w, c, latch)
 				err = latch.Start()
 			}
 			candidates := zksim.State[candidates](w)
@@ -109,7 +112,7 @@ func latches() zksim.Program {
 					return
 				}
 				leave := w.Enter(zksim.Hold{
-					Key: "/lock", Client: c.Index, Exclusive: true,
+					Key: "/lock", Client: c.Index, Exclusive: !vandals,
 					IsOver: func() bool { return lease.Err() != nil },
 				})
 				select {
@@ -117,6 +120,14 @@ func latches() zksim.Program {
 				case <-lease.Done():
 				}
 				leave()
+				switch random.IntN(3) {
+				case 0:
+					w.Logf("client %d resigns: %v", c.Index, latch.Resign(ctx))
+				case 1:
+					if vandals {
+						w.Logf("client %d deletes its node: %v", c.Index, c.Delete(ctx, lease.Path()))
+					}
+				}
 			}, err
 		},
 		Settled: func(ctx context.Context, w *zksim.World) {
@@ -134,12 +145,27 @@ func latches() zksim.Program {
 				w.Findf("no candidate leads half a minute after the last fault")
 			}
 			for _, latch := range all {
-				if err := latch.Close(); err != nil {
-					w.Findf("a latch: close: %v", err)
+				if err := latch.Close(); err != nil || latch.HasLeadership() {
+					w.Findf("a latch that is closed leads: %t: %v", latch.HasLeadership(), err)
 				}
 			}
 		},
 	}
+	if vandals {
+		p.Faults = append(slices.Repeat([]zksim.Fault{zksim.KillSession}, 8), zksim.Usual...)
+	}
+	return p
+}
+
+// hearsOfItsTerms finds that beginnings and ends of a candidate's terms do not alternate, or that terms do not rise.
+func hearsOfItsTerms(w *zksim.World, c *zksim.Client, latch *leader.LeaderLatch) {
+	leads, term := false, int64(0)
+	latch.OnChange(func(change leader.Change) {
+		if change.Leader == leads || leads != (change.Term == term) || change.Term < term || change.Leader != (change.Err == nil) {
+			w.Findf("client %d hears of %+v after the term %#x, and it led: %t", c.Index, change, term, leads)
+		}
+		leads, term = change.Leader, change.Term
+	})
 }
 
 // countsUp is about increments: each one that succeeds has a value of its own, and none is lost.
