@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -188,6 +189,9 @@ func queueOf(locks string, upset upheaval, open opener) zksim.Program {
 				}
 			}
 			all.settle(w, left, locks != "")
+			maps.DeleteFunc(left, func(item string, _ bool) bool { // a backup may have its lock, of a session that goes on
+				return errors.Is(all.offered[item], errUpset)
+			})
 			zksim.State[ends](w).drain(ctx, w, left)
 		},
 	}
