@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"maps"
 	"math/rand/v2"
 	"sync"
 	"time"
@@ -19,24 +18,23 @@ import (
 
 // queueSimulations are programs of queues, by name.
 var queueSimulations = map[string]zksim.Program{
-	"queue":                         queueOf("", nil, openPlain),
-	"queue with locks":              queueOf(lockPath, nil, openPlain),
-	"priority queue with locks":     queueOf(lockPath, nil, openPriority),
-	"delay queue with locks":        queueOf(lockPath, nil, openDelay),
-	"id queue with locks":           queueOf(lockPath, nil, openID),
+	"queue":                         queueOf("", false, openPlain),
+	"queue with locks":              queueOf(lockPath, false, openPlain),
+	"priority queue with locks":     queueOf(lockPath, false, openPriority),
+	"delay queue with locks":        queueOf(lockPath, false, openDelay),
+	"id queue with locks":           queueOf(lockPath, false, openID),
 	"queue and sessions that go on": inSessionsThatGoOn(openPlain),
 	"priority queue likewise":       inSessionsThatGoOn(openPriority),
 	"delay queue likewise":          inSessionsThatGoOn(openDelay),
 	"id queue likewise":             inSessionsThatGoOn(openID),
-	"queue whose folder goes":       queueOf(lockPath, deletesFolder, openPlain),
-	"queue over restores":           queueOf(lockPath, restores, openPlain),
+	"queue whose folder goes":       queueOf(lockPath, true, openPlain),
 }
 
 const lockPath = "/queue-locks"
 
 // inSessionsThatGoOn is about a queue with locks that loses requests and replies, and no sessions: it gives each item once.
 func inSessionsThatGoOn(open opener) zksim.Program {
-	p := queueOf(lockPath, nil, open)
+	p := queueOf(lockPath, false, open)
 	p.Faults, p.Options = []zksim.Fault{zksim.LoseRequests, zksim.LoseReplies}, nil
 	return p
 }
@@ -78,44 +76,26 @@ func openID(client *framework.Framework, opts ...queues.Option) (consumer, func(
 	}, err
 }
 
-// upheaval is something that may take items from a queue, or bring them again.
-type upheaval func(ctx context.Context, w *zksim.World, c *zksim.Client, random *rand.Rand) error
-
-// deletesFolder deletes a queue by hand.
-func deletesFolder(ctx context.Context, _ *zksim.World, c *zksim.Client, _ *rand.Rand) error {
-	return c.Delete(ctx, "/queue", framework.DeletingChildrenIfNeeded(), framework.WithVersion(framework.AnyVersion))
-}
-
-// restores gives the servers a backup of a moment ago.
-func restores(ctx context.Context, w *zksim.World, _ *zksim.Client, random *rand.Rand) error {
-	leader, err := w.Servers.AwaitLeader(ctx)
-	if err != nil {
-		return err
-	}
-	backup := leader.Backup()
-	time.Sleep(upTo(random, 2*time.Second))
-	return w.Servers.Restore(backup)
-}
-
-// upset notes that items which were put before now may be gone, or come again.
-func (i *items) upset(w *zksim.World, c *zksim.Client, do func() error) {
+// deleteFolder deletes a queue by hand. Items that were put before now may be gone, or come again.
+func (i *items) deleteFolder(ctx context.Context, w *zksim.World, c *zksim.Client) {
 	i.Lock()
-	i.upheavals++
+	i.deletions++
 	i.Unlock()
-	w.Logf("client %d upsets the queue: %v", c.Index, do())
+	err := c.Delete(ctx, "/queue", framework.DeletingChildrenIfNeeded(), framework.WithVersion(framework.AnyVersion))
+	w.Logf("client %d deletes the queue: %v", c.Index, err)
 	i.Lock()
 	defer i.Unlock()
-	i.upheavals--
+	i.deletions--
 	for item := range i.offered {
-		i.offered[item] = errUpset
+		i.offered[item] = errFolderGone
 	}
 }
 
-var errUpset = errors.New("the queue was upset meanwhile")
+var errFolderGone = errors.New("the folder was deleted meanwhile")
 
 // queueOf is about items of a queue: none is lost if consumers lock items, two consumers never have one at a time, and none is there
 // before it is due.
-func queueOf(locks string, upset upheaval, open opener) zksim.Program {
+func queueOf(locks string, folderGoes bool, open opener) zksim.Program {
 	type due = sync.Map
 	return zksim.Program{
 		Clients: 4,
@@ -147,8 +127,8 @@ func queueOf(locks string, upset upheaval, open opener) zksim.Program {
 			}
 			return func(ctx context.Context, random *rand.Rand) {
 				switch n := random.IntN(8); {
-				case n == 0 && upset != nil:
-					all.upset(w, c, func() error { return upset(ctx, w, c, random) })
+				case n == 0 && folderGoes:
+					all.deleteFolder(ctx, w, c)
 					return
 				case n < 4:
 					all.offer(w, c, func(item []byte) error {
@@ -189,9 +169,6 @@ func queueOf(locks string, upset upheaval, open opener) zksim.Program {
 				}
 			}
 			all.settle(w, left, locks != "")
-			maps.DeleteFunc(left, func(item string, _ bool) bool { // a backup may have its lock, of a session that goes on
-				return errors.Is(all.offered[item], errUpset)
-			})
 			zksim.State[ends](w).drain(ctx, w, left)
 		},
 	}

@@ -431,7 +431,7 @@ type items struct {
 	offered map[string]error
 	taken   map[string]error // with the error of the call that has returned it
 
-	upheavals int // that are under way
+	deletions int // of the folder that are under way
 }
 
 func (i *items) offer(w *zksim.World, c *zksim.Client, put func(item []byte) error) {
@@ -446,10 +446,10 @@ func (i *items) offer(w *zksim.World, c *zksim.Client, put func(item []byte) err
 	w.Logf("client %d: puts %s: %v", c.Index, item, err)
 	i.Lock()
 	defer i.Unlock()
-	if i.upheavals > 0 {
-		err = errUpset
+	if i.deletions > 0 {
+		err = errFolderGone
 	}
-	if !errors.Is(i.offered[item], errUpset) {
+	if !errors.Is(i.offered[item], errFolderGone) {
 		i.offered[item] = err
 	}
 }
@@ -463,7 +463,7 @@ func (i *items) take(w *zksim.World, c *zksim.Client, item []byte, err error) {
 	i.Lock()
 	defer i.Unlock()
 	before, again := i.taken[string(item)]
-	if again && before == nil && err == nil && !errors.Is(i.offered[string(item)], errUpset) {
+	if again && before == nil && err == nil && !errors.Is(i.offered[string(item)], errFolderGone) {
 		w.Findf("%s was taken twice", item)
 	}
 	if !again || err == nil {
@@ -476,7 +476,7 @@ func (i *items) settle(w *zksim.World, left map[string]bool, mayLoseNone bool) {
 	for item, err := range i.offered {
 		doubt, taken := i.taken[item]
 		switch {
-		case taken && doubt == nil && left[item] && !errors.Is(err, errUpset):
+		case taken && doubt == nil && left[item] && !errors.Is(err, errFolderGone):
 			w.Findf("%s was taken, and is in the queue", item)
 		case err == nil && !taken && !left[item] && mayLoseNone:
 			w.Findf("%s is lost", item)
