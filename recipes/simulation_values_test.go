@@ -149,6 +149,11 @@ func latches(vandals bool) zksim.Program {
 					w.Findf("a latch that is closed leads: %t: %v", latch.HasLeadership(), err)
 				}
 			}
+			for _, z := range w.Servers.Znodes("/lock") {
+				if z.Owner != 0 {
+					w.Findf("%s is there when all latches are closed", z.Path)
+				}
+			}
 		},
 	}
 	if vandals {
