@@ -31,3 +31,9 @@ const ForeseeAfter = foreseeAfter
 
 // ForgetTheTiming has the next short session warn again, as in another process.
 func ForgetTheTiming() { hasWarned.Store(false) }
+
+// JoinHeartbeat is Hold under QuorumErrorPolicy, except that it does not wait.
+func (s *Session) JoinHeartbeat() (leave func()) {
+	t := s.heart.join()
+	return func() { s.heart.leave(t) }
+}

@@ -121,17 +121,16 @@ func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 	release := sync.OnceFunc(func() { h.leave(t) })
 	select {
 	case <-t.ready:
-		if t.err != nil {
-			release()
-			return nil, nil, t.err
-		}
-		return t.ctx, release, nil
 	case <-t.ctx.Done(): // the caller sees it in the context
-		return t.ctx, release, nil
 	case <-ctx.Done():
 		release()
 		return nil, nil, fmt.Errorf("framework: hold: %w", interrupted(ctx))
 	}
+	if t.hasFailed() {
+		release()
+		return nil, nil, t.err
+	}
+	return t.ctx, release, nil
 }
 
 // confirmable returns an error if no heartbeat can confirm the session before its deadline.
@@ -155,7 +154,7 @@ var errUnconfirmed = errors.New("heartbeats do not confirm the session: " +
 func (h *heartbeat) join() *heartbeatRun {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.run != nil && h.run.ctx.Err() == nil {
+	if h.run != nil && h.run.ctx.Err() == nil && !h.run.hasFailed() {
 		// One heartbeat confirms the session for all of its holds.
 		h.holds++
 		return h.run
@@ -179,7 +178,8 @@ func (h *heartbeat) leave(t *heartbeatRun) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.run != t {
-		return // the run was lost, and another has begun
+		t.end(context.Canceled) // it was lost or has failed, and another has begun
+		return
 	}
 	// The heartbeat costs a write per quarter of the timeout, so it ends with the last hold.
 	if h.holds--; h.holds == 0 {
@@ -275,3 +275,6 @@ func (t *heartbeatRun) pause(written bool) {
 }
 
 func (t *heartbeatRun) isReady() bool { return isClosed(t.ready) }
+
+// hasFailed reports whether there can be no heartbeat. A later hold tries again.
+func (t *heartbeatRun) hasFailed() bool { return t.isReady() && t.err != nil }
