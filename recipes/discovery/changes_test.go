@@ -441,3 +441,19 @@ func TestChangesListsAreTheCallers(t *testing.T) {
 	require.Equal(t, []string{"a", "b"}, ids(c.Instances()))
 	require.Equal(t, []string{"a", "b"}, ids(p.Instances()))
 }
+
+func TestCacheDropsTheEmptyListBeforeWaitReturns(t *testing.T) {
+	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
+		write(t, writer, "a", 1)
+		c, err := newServices(t, client).NewCache("orders")
+		require.NoError(t, err)
+		require.Empty(t, c.Instances())
+		filled := make(chan bool, 1)
+		c.OnFilled(func(dropped bool) { filled <- dropped })
+		require.NoError(t, c.Start())
+		require.NoError(t, c.Wait(t.Context()))
+		require.True(t, <-filled)
+		require.Len(t, c.Instances(), 1)
+		require.NoError(t, c.Close())
+	})
+}
