@@ -21,7 +21,7 @@
 // of a session timeout, then after twice as long each time, up to a session timeout. So
 // they notice a member whose process has died, or that has given up to enter. Second, a
 // member that comes while the barrier is open, or finds it in another round than its own,
-// reads the nodes of all members, 128 in a round trip.
+// reads the nodes of all members, up to 1,024 in a round trip.
 //
 // # Metrics
 //
