@@ -22,7 +22,7 @@ import (
 // changes. While the client is cut off it keeps the last known ones, and
 // [ServiceCache.Age] says how old they are. It is Curator's class of that name.
 //
-// It is safe for concurrent use.
+// [ServiceDiscovery.NewCache] makes one. It is safe for concurrent use.
 type ServiceCache[T any] struct {
 	discovery *ServiceDiscovery[T]
 	name      string

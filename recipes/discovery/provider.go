@@ -153,7 +153,7 @@ type ProviderConfig[T any] struct {
 // ServiceProvider chooses an instance of a service for each call. It is
 // Curator's class of that name. Disabled instances are never chosen.
 //
-// It is safe for concurrent use.
+// [ServiceDiscovery.NewProvider] makes one. It is safe for concurrent use.
 type ServiceProvider[T any] struct {
 	cache   *ServiceCache[T]
 	cfg     ProviderConfig[T]
