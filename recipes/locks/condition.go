@@ -48,7 +48,8 @@ var ErrNotHeld = errors.New("this needs the condition's lock, which the lease do
 // Each waiter watches its own node and the one before it. The number changes only in
 // transactions that check that the lock is held.
 //
-// It is safe for concurrent use. Two Conditions on one path and lock are the same.
+// [InterProcessMutex.NewCondition] makes one. It is safe for concurrent use. Two Conditions on one path and lock are
+// the same.
 type Condition struct {
 	lock    *lock
 	queue   *lock // of the waiters
