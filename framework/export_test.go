@@ -37,3 +37,6 @@ func (s *Session) JoinHeartbeat() (leave func()) {
 	t := s.heart.join()
 	return func() { s.heart.leave(t) }
 }
+
+// WhileFree is what a move to another server does.
+func (s *Session) WhileFree(move func()) bool { return s.whileFree(move) }

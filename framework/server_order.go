@@ -90,10 +90,11 @@ func (f *Framework) moveBack() {
 			return
 		}
 		session := f.Session()
+		link := session.Context(StandardErrorPolicy)
 		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
 		case <-timer.C:
-		case <-session.Context(StandardErrorPolicy).Done():
+		case <-link.Done():
 			timer.Stop()
 			continue
 		}
@@ -102,9 +103,8 @@ func (f *Framework) moveBack() {
 		switch {
 		case better == "":
 			pause = returnPause
-		case session.standard.Load() == 0:
+		case link.Err() == nil && session.whileFree(func() { f.conduit.Cut(errMoves) }):
 			f.cfg.Logger.Info("moving to a server that is preferred", "server", better, "from", now)
-			f.conduit.Cut(errMoves)
 			pause = min(2*pause, maxReturnPause)
 		}
 	}

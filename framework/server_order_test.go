@@ -152,6 +152,34 @@ func TestServerOrderMovesBack(t *testing.T) {
 	require.Greater(t, slices.Max(times)-slices.Min(times), 10*time.Second, "not all clients come at once")
 }
 
+// TestServerOrderNoHoldBeginsWhileAClientMoves, as it would be lost at once: a lock looks again until it has moved.
+func TestServerOrderNoHoldBeginsWhileAClientMoves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		session := newZones(t).client(t, framework.WithServerOrder(zoneA)).Session()
+		hold := func() (context.Context, func()) {
+			held, release, err := session.Hold(t.Context(), framework.StandardErrorPolicy)
+			require.NoError(t, err)
+			return held, release
+		}
+		held, release := hold()
+		require.False(t, session.WhileFree(func() { t.Error("it moves under a hold") }))
+		release()
+		var late func()
+		require.True(t, session.WhileFree(func() {
+			held, late = hold()
+			var lost *framework.LostError
+			require.ErrorAs(t, context.Cause(held), &lost)
+			require.Equal(t, framework.ReasonSuspended, lost.Reason)
+		}))
+		require.False(t, session.WhileFree(func() {}), "it counts until its release")
+		late()
+		require.True(t, session.WhileFree(func() {}))
+		held, release = hold()
+		require.NoError(t, held.Err())
+		release()
+	})
+}
+
 // TestServerOrderDoesNotMoveToAServerThatDoesNotServe, or that cannot be reached.
 func TestServerOrderDoesNotMoveToAServerThatDoesNotServe(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

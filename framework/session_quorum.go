@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 )
@@ -36,7 +37,8 @@ const heartbeatMinPause = 20 * time.Millisecond
 // [ErrInvalidOption].
 //
 // Under the other two policies Hold returns [Session.Context]; it does not block, returns
-// no error and leaves nothing behind. Any other policy is an error.
+// no error and leaves nothing behind. While the client cuts its connection to move to another
+// server, see [WithServerOrder], the context has ended. Any other policy is an error.
 func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Context, release func(), err error) {
 	if err := policy.validate(); err != nil {
 		return nil, nil, fmt.Errorf("framework: hold: %w: %w", ErrInvalidOption, err)
@@ -46,8 +48,11 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 	}
 	s.warnOfTiming(policy)
 	if policy == StandardErrorPolicy && s.f.cfg.Rank != nil {
-		s.standard.Add(1)
-		return s.Context(policy), sync.OnceFunc(func() { s.standard.Add(-1) }), nil
+		release = sync.OnceFunc(func() { s.standard.Add(-1) })
+		if s.standard.Add(1) <= 0 {
+			return whileItMoves, release, nil
+		}
+		return s.Context(policy), release, nil
 	}
 	if policy != QuorumErrorPolicy {
 		return s.Context(policy), func() {}, nil
@@ -56,6 +61,26 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 		return nil, nil, fmt.Errorf("framework: hold: %w", errNilContext)
 	}
 	return s.heart.hold(ctx)
+}
+
+// moving is part of the number of holds while the client cuts its connection to move.
+const moving = math.MinInt64 / 2
+
+// whileItMoves is the context of a hold that begins while the client cuts its connection.
+var whileItMoves = func() context.Context {
+	ctx, end := context.WithCancelCause(context.Background())
+	end(&LostError{Reason: ReasonSuspended})
+	return ctx
+}()
+
+// whileFree calls move, which ends all holds under StandardErrorPolicy, if there is none. None begins meanwhile.
+func (s *Session) whileFree(move func()) bool {
+	if !s.standard.CompareAndSwap(0, moving) {
+		return false
+	}
+	defer s.standard.Add(-moving)
+	move()
+	return true
 }
 
 // HoldDeadline returns the time at which a hold under the policy ends unless a server
