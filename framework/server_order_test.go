@@ -161,22 +161,23 @@ func TestServerOrderNoHoldBeginsWhileAClientMoves(t *testing.T) {
 			require.NoError(t, err)
 			return held, release
 		}
-		held, release := hold()
+		_, release := hold()
 		require.False(t, session.WhileFree(func() { t.Error("it moves under a hold") }))
 		release()
 		var late func()
 		require.True(t, session.WhileFree(func() {
-			held, late = hold()
+			ended, release := hold()
+			late = release
 			var lost *framework.LostError
-			require.ErrorAs(t, context.Cause(held), &lost)
+			require.ErrorAs(t, context.Cause(ended), &lost)
 			require.Equal(t, framework.ReasonSuspended, lost.Reason)
 		}))
 		require.False(t, session.WhileFree(func() {}), "it counts until its release")
 		late()
 		require.True(t, session.WhileFree(func() {}))
-		held, release = hold()
+		held, leave := hold()
 		require.NoError(t, held.Err())
-		release()
+		leave()
 	})
 }
 
