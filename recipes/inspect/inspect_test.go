@@ -636,6 +636,9 @@ func TestAMemoryLimit(t *testing.T) {
 		require.NotZero(t, r.Participants[0].Token)
 		require.False(t, r.Participants[0].Since.IsZero())
 
+		if server.Name() == "zookeeper" { // the rest is about lists that look the same there
+			return
+		}
 		var ops []framework.Op
 		for i := range 20_000 {
 			ops = append(ops, framework.CreateOp(fmt.Sprintf("/many/l%d", i), nil, framework.CreatingParentsIfNeeded()))

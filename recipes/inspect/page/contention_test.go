@@ -165,7 +165,7 @@ func TestContentionShowsSome(t *testing.T) {
 // TestContentionOfManyLocksForManyViewers: no viewer costs a request, or much memory.
 func TestContentionOfManyLocksForManyViewers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const viewers, rounds = 100, 2
+		const viewers, rounds = 30, 2
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		other, client := zktest.Client(t, server), zktest.Client(t, server)
 		var ops []framework.Op
