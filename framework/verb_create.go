@@ -90,7 +90,7 @@ func (c *creation) plan() plan {
 
 func (f *Framework) creatable(path string, mode CreateMode) error {
 	if path == "/" && !mode.isSequential() {
-		return fmt.Errorf("%w %q: the root always exists", ErrInvalidPath, path)
+		return &pathError{path, "the root always exists"}
 	}
 	// A name that is not valid without the number may be valid with it.
 	if _, name := SplitPath(path); path != "" && mode.isSequential() && (name == "" || name == "." || name == "..") {

@@ -123,7 +123,7 @@ func deleteCall(full, path string, version int32) call {
 func (f *Framework) deletable(path string) (string, error) {
 	// The / of a view is its namespace, an ordinary znode.
 	if path == "/" && f == f.base {
-		return "", fmt.Errorf("%w %q: the root cannot be deleted", ErrInvalidPath, path)
+		return "", &pathError{path, "the root cannot be deleted"}
 	}
 	return f.root.writable(path)
 }
