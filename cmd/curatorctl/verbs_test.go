@@ -902,7 +902,7 @@ func TestVerbsRefuseWhatServersWould(t *testing.T) {
 $ create relative
 [64] curatorctl: create: invalid path "relative": *
 $ rm /
-[64] curatorctl: delete /: *
+[64] curatorctl: delete: invalid path "/": *
 $ import /b
 < {"path":"relative","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
 [1] curatorctl: record 1: *
