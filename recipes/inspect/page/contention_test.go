@@ -66,6 +66,7 @@ func TestContentionIsShown(t *testing.T) {
 		require.Regexp(t, `What was before \d\d:\d\d:\d\d is not known`, body)
 
 		time.Sleep(30 * time.Second)
+		synctest.Wait() // the figures are taken now
 		get(t, handler, "/")
 		body = get(t, handler, "/").Body.String()
 		figures := regexp.MustCompile(`(?s)<h2>Contention from .*?</section>`).FindString(body)
