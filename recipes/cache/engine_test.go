@@ -582,7 +582,8 @@ func TestEnginePersistentWatchesComeBack(t *testing.T) {
 		set(t, writer, "/tree/a", "2")
 		fresh(t, c)
 		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "2", "/tree/a/b": "1"}, picture(c), "on one-shot watches still")
-		require.Equal(t, 2, asked, "once per connection")
+		require.GreaterOrEqual(t, asked, 2, "once per connection")
+		require.LessOrEqual(t, asked, 3, "and once more if the watches of the first were heard to end in two parts")
 		allow()
 
 		server.Cut(client.Session().ID(), 1)
