@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/usercode"
@@ -19,13 +21,14 @@ func Wrapf(err error, format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, err)...)
 }
 
-// At puts the package and the path of a call in front of its error, and not the path if the error begins with it.
+// At puts the package and the path of a call in front of its error, and not the path if the error names it.
 func At(pkg, path string, err error) error {
 	var op *framework.OpError
 	switch {
 	case err == nil:
 		return nil
-	case errors.As(err, &op) && op.Path == path, errors.Is(err, framework.ErrInvalidPath):
+	case errors.As(err, &op) && op.Path == path,
+		errors.Is(err, framework.ErrInvalidPath) && strings.Contains(err.Error(), strconv.Quote(path)):
 		return fmt.Errorf("%s: %w", pkg, err)
 	default:
 		return fmt.Errorf("%s: %s: %w", pkg, path, err)
