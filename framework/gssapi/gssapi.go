@@ -44,13 +44,8 @@ type optionFunc func(*Mechanism) error
 
 func (f optionFunc) apply(m *Mechanism) error { return f(m) }
 
-// plain is an option that cannot be refused.
-type plain func(*Mechanism)
-
-func (f plain) apply(m *Mechanism) error {
-	f(m)
-	return nil
-}
+// plain returns an option that cannot be refused.
+func plain(set func(*Mechanism)) Option { return option(true, set, "") }
 
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*Mechanism), refusal string, args ...any) Option {

@@ -11,9 +11,9 @@ import (
 	"strconv"
 )
 
-// Ports are drawn from below the ranges that Linux, macOS and Windows use for outgoing connections. A port from those ranges, which
-// is what listening on port 0 yields, may be taken by any client while its server is down, and a client that keeps dialling a
-// dead server on such a port sooner or later connects to itself and holds the port for good.
+// Ports are drawn from below the ranges that Linux, macOS and Windows use for outgoing connections. Listening on port 0 yields a
+// port from those ranges, and any client may take it while the server is down. A client that keeps dialling a server that is down
+// may even get the server's port as its own. It then connects to itself, and holds the port for good.
 const (
 	first = 10_000
 	last  = 30_000

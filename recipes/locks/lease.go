@@ -167,9 +167,10 @@ func (l *Lease) Exclusive() bool {
 type sharedDriver interface{ isShared() }
 
 // Context derives a context for work under the lock. It has the values and the deadline of
-// ctx, ends when ctx or the lease ends, with the error of the first, and carries ownership: an acquisition of the same
-// lock with it re-enters. When the lease has ended context.Cause returns a [*LostError] or
-// [ErrReleased]. It panics if ctx is nil, as package context does.
+// ctx, and carries ownership: an acquisition of the same lock with it re-enters. It ends when
+// ctx or the lease ends. If ctx was first, Err returns the error of ctx. If the lease was
+// first, context.Cause returns a [*LostError] or [ErrReleased]. It panics if ctx is nil, as
+// package context does.
 //
 // There is nothing to cancel: the resources of the context are freed when ctx or the lease
 // ends, and contexts derived from one ctx share them.

@@ -21,8 +21,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestPlanOfManyPartitions: a plan of 30,000 partitions, or of 100,000 in a long run, is written and read as one of a hundred,
-// for one member that has all of them and for many. The log has what it costs; SIZING.md has the table of a long run.
+// TestPlanOfManyPartitions: a plan of 30,000 partitions is written and read as one of a hundred. One member has all of them, or many
+// members share them. A long run has 100,000. The log has what it costs; SIZING.md has the table of a long run.
 func TestPlanOfManyPartitions(t *testing.T) {
 	sizes := []int{100, 30_000}
 	if seeds.Long() {

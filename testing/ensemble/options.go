@@ -20,13 +20,8 @@ type optionFunc func(*settings) error
 
 func (f optionFunc) apply(s *settings) error { return f(s) }
 
-// plain is an option that cannot be refused.
-type plain func(*settings)
-
-func (f plain) apply(s *settings) error {
-	f(s)
-	return nil
-}
+// plain returns an option that cannot be refused.
+func plain(set func(*settings)) Option { return option(true, set, "") }
 
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*settings), refusal string, args ...any) Option {

@@ -22,13 +22,8 @@ type optionFunc func(*Proxy) error
 
 func (f optionFunc) apply(p *Proxy) error { return f(p) }
 
-// plain is an option that cannot be refused.
-type plain func(*Proxy)
-
-func (f plain) apply(p *Proxy) error {
-	f(p)
-	return nil
-}
+// plain returns an option that cannot be refused.
+func plain(set func(*Proxy)) Option { return option(true, set, "") }
 
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*Proxy), refusal string, args ...any) Option {

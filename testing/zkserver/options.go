@@ -22,13 +22,8 @@ type optionFunc func(*config) error
 
 func (f optionFunc) apply(c *config) error { return f(c) }
 
-// plain is an option that cannot be refused.
-type plain func(*config)
-
-func (f plain) apply(c *config) error {
-	f(c)
-	return nil
-}
+// plain returns an option that cannot be refused.
+func plain(set func(*config)) Option { return option(true, set, "") }
 
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*config), refusal string, args ...any) Option {
