@@ -7,6 +7,8 @@ import (
 	"encoding/json"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -58,10 +60,12 @@ func TestContentionOfAKnownLoad(t *testing.T) {
 		// How right the figures are, TestTrafficOfAKnownLoad of package inspect shows on fake time.
 		require.Positive(t, l.Turns, "%+v", c)
 		require.LessOrEqual(t, l.Turns, n, "%+v", c)
-		require.GreaterOrEqual(t, l.Hold.P50, 0.95*hold.Seconds(), "%+v", c)
+		require.GreaterOrEqual(t, l.Hold.P50, hold.Seconds()/2, "%+v", c)
 		require.Positive(t, l.Waiters, "%+v", c)
 		require.LessOrEqual(t, l.Waiters, 2.1, "%+v", c)
-		require.Contains(t, l.Longest[0].Owner, "worker")
+		// On a busy machine a turn may be over before its owner is read.
+		isNamed := func(o inspect.Owner) bool { return strings.Contains(o.Name, "worker") }
+		require.True(t, slices.ContainsFunc(l.Owners, isNamed), "%+v", c)
 
 		text, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-raw", file).Output()
 		require.NoError(t, err)
