@@ -301,6 +301,8 @@ c
 		require.NoError(t, err)
 		require.Equal(t, got, again)
 	}
+	_, err = withTables(got, all[:2])
+	require.ErrorContains(t, err, "no table was measured", "it would replace two rows by one")
 
 	for _, m := range all {
 		m.Servers, m.Fsync = 3, true

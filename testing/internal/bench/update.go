@@ -78,7 +78,7 @@ func update(file string, all []*measured) error {
 }
 
 // withTables returns the text of a document. It replaces the tables that have figures in all, and
-// keeps the others.
+// keeps the others. A table with fewer figures than before is kept, too.
 func withTables(text string, all []*measured) (string, error) {
 	var b strings.Builder
 	updated := false
@@ -95,12 +95,15 @@ func withTables(text string, all []*measured) (string, error) {
 			return "", fmt.Errorf("table %q: expected the name of a table, and %s after it", name, tableEnd)
 		}
 		table := spec.table(all)
+		if strings.Count(table, "|") < strings.Count(old, "|") {
+			table = "" // of a part of its scenarios or peers
+		}
 		updated = updated || table != ""
 		b.WriteString(tableBegin + name + " -->\n" + cmp.Or(table, old) + tableEnd)
 		text = after
 	}
 	if !updated {
-		return "", fmt.Errorf("no table was measured, expected a line such as %slocks --> and one of its scenarios", tableBegin)
+		return "", fmt.Errorf("no table was measured, expected a line such as %slocks --> and all of its scenarios and peers", tableBegin)
 	}
 	return b.String(), nil
 }
