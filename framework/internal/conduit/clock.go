@@ -92,7 +92,7 @@ func (c *clock) watch(ctx context.Context) {
 	for {
 		select {
 		case <-look.C:
-			c.now()
+			c.exact()
 		case <-ctx.Done():
 			return
 		}

@@ -21,6 +21,7 @@ func TestClockLeaseCountsSuspensions(t *testing.T) {
 		var suspended atomic.Int64
 		suspended.Store(int64(time.Hour)) // before
 		n := newNetwork(t)
+		opened := time.Now()
 		c, told := open(t, n, func(cfg *conduit.Config) {
 			cfg.Suspended = func() time.Duration { return time.Duration(suspended.Load()) }
 		})
@@ -37,6 +38,8 @@ func TestClockLeaseCountsSuspensions(t *testing.T) {
 		require.True(t, over)
 		require.Equal(t, "resumed", <-told.told)
 
+		time.Sleep(time.Until(opened.Add(time.Second - 500*time.Microsecond))) // right before the next look
+		c.Deadline()                                                           // which asks, too
 		suspended.Add(int64(time.Minute))
 		began := time.Now()
 		require.Equal(t, "resumed", <-told.told)
