@@ -41,7 +41,7 @@ func everyLock(t *testing.T, client *framework.Framework) map[string]locks.Inter
 }
 
 // TestBadInput: each error says what was wrong and what was expected, and nothing has
-// been sent. What constructors refuse is in TestBadArguments too.
+// been sent.
 func TestBadInput(t *testing.T) {
 	var none context.Context
 	server := zktest.NewServer(t)
@@ -181,6 +181,8 @@ func TestBadConstructors(t *testing.T) {
 	}
 	_, err = locks.NewInterProcessSemaphoreV2(client, "/a", two, locks.WithLockDelay(time.Second))
 	require.ErrorContains(t, err, "WithLockDelay, expected with an InterProcessMutex only")
+	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "own-", 0)
+	require.ErrorContains(t, err, "maxLeases 0, expected 1 or more")
 	_, err = locks.NewLockInternals(client, nil, "/a", "own-", 1)
 	require.ErrorContains(t, err, "locks: driver nil, expected")
 	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "b/own-", 1)

@@ -25,10 +25,6 @@ import (
 // See zk-ruby#49, zk-ruby#51, aiozk#34, kazoo#429, CURATOR-315, CURATOR-335, CURATOR-462 and
 // etcd#21128.
 func TestCancelledAtEveryRequest(t *testing.T) {
-	if testing.Short() {
-		t.Skip("needs Java: a real server")
-	}
-	t.Parallel()
 	names := []string{
 		"InterProcessMutex: " + free, "InterProcessMutex: " + behind, "InterProcessMutex: " + tryHeld, "InterProcessMutex: " + releasing,
 		"ReadLock: " + behind, "WriteLock: " + behind, "ReadLock: Acquire by the writer",
@@ -37,8 +33,12 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 	}
 	calls := slices.DeleteFunc(everyFaultCalls(), func(call hardship.Call) bool { return !slices.Contains(names, call.Name) })
 	require.Len(t, calls, len(names))
-	server := zktest.Real(zktest.NewEnsemble(t, 1).Server(0)) // of its own: it counts what is left there
-	t.Logf("%d requests at which the context ended", hardship.OnZooKeeper(t, server, calls))
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		if server.Name() != "zookeeper" {
+			t.Skip("it is for real servers")
+		}
+		t.Logf("%d requests at which the context ended", hardship.OnZooKeeper(t, server, calls))
+	})
 }
 
 func awaitGoroutines(t *testing.T, name string, want int) {

@@ -4,10 +4,8 @@ package locks_test
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,7 +14,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -268,50 +265,6 @@ func TestConditionSignalOfAWaiterThatIsGone(t *testing.T) {
 	})
 }
 
-// TestConditionSignalsLeftByTheDead: they are for nobody who begins to wait later.
-func TestConditionSignalsLeftByTheDead(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
-		ctx, giveUp := context.WithCancel(zktest.Context(t))
-		first := b.awaitLater(t, ctx, 1)
-		lease := acquire(t, a.mutex)
-		require.NoError(t, a.condition.Signal(zktest.Context(t), lease))
-		giveUp()
-		o := await(t, first)
-		require.ErrorIs(t, o.err, locks.ErrNotAcquired)
-		require.ErrorIs(t, o.err, context.Canceled)
-		require.Nil(t, o.lease)
-		a.awaitWaiters(t, 0) // deleted in the background
-
-		release(t, lease)
-		second := a.awaitLater(t, zktest.Context(t), 1)
-		a.requireWaiting(t, second)
-		a.signal(t)
-		requireSignalled(t, second)
-	})
-}
-
-// TestConditionWaiterThatGivesUp before it is signalled is not signalled.
-func TestConditionWaiterThatGivesUp(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		p := newParty(t, server.ConnectString())
-		before := server.Counts(t)
-		cause := errors.New("enough")
-		ctx, giveUp := context.WithCancelCause(zktest.Context(t))
-		first := p.awaitLater(t, ctx, 1)
-		second := p.awaitLater(t, zktest.Context(t), 2)
-		giveUp(cause)
-		o := await(t, first)
-		require.ErrorIs(t, o.err, locks.ErrNotAcquired)
-		require.ErrorIs(t, o.err, cause)
-		p.requireWaiting(t, second)
-		p.signal(t)
-		requireSignalled(t, second)
-		server.AwaitCounts(t, before, limit)
-	})
-}
-
 // TestConditionWaiterLosesItsSession: a signal may have been missed, so the wait is over.
 func TestConditionWaiterLosesItsSession(t *testing.T) {
 	t.Parallel()
@@ -457,116 +410,6 @@ func TestConditionOfTheWriteLock(t *testing.T) {
 		release(t, signaller)
 		requireSignalled(t, waiting)
 	})
-}
-
-// TestConditionProducersAndConsumers passes numbers through a shelf with room for two. What is
-// on it is protected by the lock and by nothing else.
-func TestConditionProducersAndConsumers(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const workers, each, room = 3, 10, 2
-		a, b := newParty(t, server.ConnectString()), newParty(t, server.ConnectString())
-		emptied, err := a.mutex.NewCondition("/locks/shelf-emptied")
-		require.NoError(t, err)
-		emptiedB, err := b.mutex.NewCondition("/locks/shelf-emptied")
-		require.NoError(t, err)
-		shelf, taken := []int(nil), 0
-		var sum atomic.Int64
-		errs := make(chan error, 2*workers)
-		until := func(ready func() bool, p *party, wait, tell *locks.Condition, work func()) error {
-			ctx := zktest.Context(t)
-			lease, err := p.mutex.Acquire(ctx)
-			for err == nil && !ready() {
-				lease, err = wait.Await(ctx, lease)
-			}
-			if err != nil {
-				return err
-			}
-			work()
-			return errors.Join(tell.Signal(ctx, lease), lease.Release(ctx))
-		}
-		for range workers {
-			go func() {
-				var err error
-				for i := range each {
-					err = errors.Join(err, until(func() bool { return len(shelf) < room }, a, emptied, a.condition,
-						func() { shelf = append(shelf, i) }))
-				}
-				errs <- err
-			}()
-			go func() {
-				var err error
-				for range each {
-					err = errors.Join(err, until(func() bool { return len(shelf) > 0 }, b, b.condition, emptiedB,
-						func() { sum.Add(int64(shelf[0])); shelf = shelf[1:]; taken++ }))
-				}
-				errs <- err
-			}()
-		}
-		for range 2 * workers {
-			require.NoError(t, <-errs)
-		}
-		require.Empty(t, shelf)
-		require.Equal(t, workers*each, taken)
-		require.EqualValues(t, workers*each*(each-1)/2, sum.Load())
-	})
-}
-
-// TestConditionInTroubledWaters loses the reply to each request in turn, of Signal
-// and of the waiter that takes the signal: the waiter is woken all the same.
-func TestConditionInTroubledWaters(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.ResumedSessions)
-		for _, who := range []string{"signaller", "waiter"} {
-			for k := 1; ; k++ {
-				if !troubled(t, server, who, k) {
-					require.Greater(t, k, 2, who)
-					break
-				}
-			}
-		}
-	})
-}
-
-// troubled loses the reply to the k-th request, and reports whether there was one.
-func troubled(t *testing.T, server zktest.Backend, who string, k int) (reached bool) {
-	t.Helper()
-	link := zktest.NewProxy(t, server.Addr())
-	via := newParty(t, server.ConnectStringVia(link.Addr()), framework.WithErrorPolicy(framework.SessionErrorPolicy))
-	direct := newParty(t, server.ConnectString())
-	signaller, waiter := via, direct
-	if who == "waiter" {
-		signaller, waiter = direct, via
-	}
-	waiting := waiter.awaitLater(t, zktest.Context(t), 1)
-	lease := acquire(t, signaller.mutex)
-	var lost atomic.Bool
-	first := link.Requests()
-	remove := link.Intercept(func(frame zkproxy.Frame) zkproxy.Verdict {
-		if frame.Index == first+k && frame.Direction == zkproxy.ToClient && lost.CompareAndSwap(false, true) {
-			return zkproxy.CutBefore
-		}
-		return zkproxy.Pass
-	})
-	defer remove()
-	require.NoError(t, signaller.condition.Signal(zktest.Context(t), lease), "%s, reply %d", who, k)
-	if who == "signaller" {
-		reached = lost.Load()
-	}
-	release(t, lease)
-	o := await(t, waiting)
-	require.NoError(t, o.err, "%s, reply %d", who, k)
-	if who == "waiter" {
-		reached = lost.Load()
-	}
-	remove()
-	release(t, o.lease)
-	direct.awaitWaiters(t, 0)
-	// They end now so that they do not pile up. The last reply may have been cut just before, so
-	// the end of the session need not be confirmed in time.
-	_, _ = via.client.Close(), direct.client.Close()
-	return reached
 }
 
 // TestConditionFolderIsReaped between two waits, as an empty container is.

@@ -4,14 +4,11 @@ package locks_test
 
 import (
 	"context"
-	"fmt"
-	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -55,38 +52,4 @@ func TestCreateOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 		release(t, lease)
 		require.Zero(t, server.Stats().Ephemerals)
 	})
-}
-
-// As above with three real servers: the client is led to another one after its
-// reply was lost.
-//
-// See CURATOR-3, CURATOR-79, CURATOR-264, samuel/go-zookeeper#229 and samuel/go-zookeeper#237.
-func TestCreateOneNodeAlthoughTheClientMovesOn(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs Java: an ensemble of three real servers")
-	}
-	servers := zktest.NewEnsemble(t, 3)
-	observer := zktest.Client(t, servers.ConnectString())
-	for trial := range trials() {
-		path := fmt.Sprintf("/locks/%d", trial)
-		link := zktest.NewProxy(t, servers.Server(trial%3).Addr())
-		client := zktest.Client(t, link.Addr())
-		var lost atomic.Bool
-		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-			if f.Direction != zkproxy.ToClient || f.Op != zkproxy.OpCreate2 || f.Err != 0 || !lost.CompareAndSwap(false, true) {
-				return zkproxy.Pass
-			}
-			link.SetTarget(servers.Server((trial + 1) % 3).Addr())
-			return zkproxy.CutBefore
-		})
-		m := newMutex(t, client, path)
-		lease := acquire(t, m)
-		require.True(t, lost.Load())
-		require.NoError(t, observer.Sync(zktest.Context(t), path))
-		queue := awaitQueue(t, newMutex(t, observer, path), 1)
-		require.Equal(t, lease.Path(), queue[0].Path)
-		require.Equal(t, lease.Token(), queue[0].Token)
-		release(t, lease)
-	}
 }

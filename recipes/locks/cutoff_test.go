@@ -33,9 +33,6 @@ type cutoff struct {
 
 	// cut makes the cut and whatever comes after it.
 	cut func(t *testing.T, c *cluster)
-
-	// standardIsSafe tells whether StandardErrorPolicy claims safety above its bound.
-	standardIsSafe bool
 }
 
 // cluster is three servers and two hosts for clients, that of the holders and that
@@ -55,9 +52,8 @@ type cluster struct {
 func TestCutOffWithAFollower(t *testing.T) {
 	cutoff{
 		syncLimit: 6, aboveTheBound: 14,
-		side:           firstFollower,
-		cut:            func(_ *testing.T, c *cluster) { c.cut() },
-		standardIsSafe: true,
+		side: func(_ *ensemble.Server, followers []*ensemble.Server) *ensemble.Server { return followers[0] },
+		cut:  func(_ *testing.T, c *cluster) { c.cut() },
 	}.run(t)
 }
 
@@ -81,29 +77,7 @@ func TestCutOffWithTheLeader(t *testing.T) {
 				require.NoError(t, <-errs)
 			}
 		},
-		standardIsSafe: true,
 	}.run(t)
-}
-
-// TestCutOffFromTheFollowerToo cuts holders off together with their follower, and from
-// that one shortly before it would tell them. They find out by themselves, two
-// thirds of the session timeout after its last answer, which is too late under
-// StandardErrorPolicy with any timeout.
-func TestCutOffFromTheFollowerToo(t *testing.T) {
-	const syncLimit = 6
-	cutoff{
-		syncLimit: syncLimit, aboveTheBound: 14,
-		side: firstFollower,
-		cut: func(_ *testing.T, c *cluster) {
-			c.cut()
-			<-time.After((syncLimit - 1) * c.tick)
-			c.network.Cut(c.holders, c.side.Host())
-		},
-	}.run(t)
-}
-
-func firstFollower(_ *ensemble.Server, followers []*ensemble.Server) *ensemble.Server {
-	return followers[0]
 }
 
 // cutoffTicks are the ticks of the servers in one try of a cut after the other, until one shows
@@ -146,7 +120,7 @@ func (c cutoff) tryToCut(t *testing.T, tick time.Duration) bool {
 	groups := []*holders{
 		{policy: framework.QuorumErrorPolicy, timeout: below, count: 8, safe: true},
 		{policy: framework.QuorumErrorPolicy, timeout: above, count: 8, safe: true},
-		{policy: framework.StandardErrorPolicy, timeout: above, count: 8, safe: c.standardIsSafe},
+		{policy: framework.StandardErrorPolicy, timeout: above, count: 8, safe: true},
 		{policy: framework.StandardErrorPolicy, timeout: below, count: 5},
 		{policy: framework.SessionErrorPolicy, timeout: below, count: 5},
 	}

@@ -17,7 +17,7 @@ import (
 )
 
 // requestsOfAllCalls is what the calls of the table make together.
-const requestsOfAllCalls = 395
+const requestsOfAllCalls = 368
 
 // lockKind is a recipe with the calls that all of them have.
 type lockKind struct {
@@ -45,13 +45,11 @@ var lockKinds = []lockKind{
 		free: 6, behind: 5, tryFree: 6, tryHeld: 3, again: 1, releasing: 1, asking: 2,
 	}},
 	{typ: "InterProcessSemaphore", open: openSemaphore, requests: map[string]int{
-		free: 6, behind: 4, tryFree: 6, tryHeld: 3, releasing: 1, asking: 2,
+		free: 6, behind: 4, tryFree: 6, tryHeld: 3, releasing: 1,
 	}},
 	{typ: "InterProcessSemaphoreV2", open: openSemaphoreOf1, requests: map[string]int{
 		free: 14, behind: 10, tryFree: 10, tryHeld: 2, releasing: 1, asking: 2,
 	}},
-	{typ: "InterProcessSemaphoreMutex", open: openSemaphoreMutex, requests: map[string]int{behind: 10, tryHeld: 2, asking: 2}},
-	{typ: "LockInternals", open: openInternals, requests: map[string]int{free: 6, tryHeld: 3, asking: 2}},
 }
 
 // The situations of the calls that all recipes have.
@@ -103,27 +101,13 @@ func openSemaphoreOf1(tb testing.TB, client *framework.Framework, path string) l
 	return newSemaphore(tb, client, path, locks.FixedLeases(1))
 }
 
-func openSemaphoreMutex(tb testing.TB, client *framework.Framework, path string) locks.InterProcessLock {
-	tb.Helper()
-	m, err := locks.NewInterProcessSemaphoreMutex(client, path)
-	require.NoError(tb, err)
-	return m
-}
-
-func openInternals(tb testing.TB, client *framework.Framework, path string) locks.InterProcessLock {
+func openInternals(tb testing.TB, client *framework.Framework, path string) *locks.LockInternals {
 	tb.Helper()
 	const name = "own-"
 	driver := locks.StandardLockInternalsDriver{StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name}}
 	l, err := locks.NewLockInternals(client, driver, path, name, 1)
 	require.NoError(tb, err)
-	return internalsLock{l}
-}
-
-// internalsLock has what LockInternals leaves to a recipe.
-type internalsLock struct{ *locks.LockInternals }
-
-func (l internalsLock) Do(ctx context.Context, fn func(context.Context) error) error {
-	return locks.Do(ctx, l, fn)
+	return l
 }
 
 // declares names a method as the type of the package that declares it.

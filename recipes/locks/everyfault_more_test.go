@@ -118,10 +118,10 @@ func (c *faultCell) participantsOf(ask func(context.Context) ([]locks.Participan
 // askInternals asks who contends for a lock that a rival holds.
 func askInternals(ask func(context.Context, *locks.LockInternals) ([]locks.Participant, error)) func(*faultCell) func(context.Context) error {
 	return func(c *faultCell) func(context.Context) error {
-		ours, theirs := openInternals(c.t, c.ours, c.path).(internalsLock), openInternals(c.t, c.theirs, c.path)
+		ours, theirs := openInternals(c.t, c.ours, c.path), openInternals(c.t, c.theirs, c.path)
 		c.again, c.rivals = []locks.InterProcessLock{ours}, []locks.InterProcessLock{theirs}
 		return c.participantsOf(func(ctx context.Context) ([]locks.Participant, error) {
-			return ask(ctx, ours.LockInternals)
+			return ask(ctx, ours)
 		}, acquire(c.t, theirs))
 	}
 }

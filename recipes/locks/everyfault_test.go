@@ -90,8 +90,8 @@ const cellsEnv = "CURATOR_CELLS"
 // documented to, no other client holds what it holds, and then the rival gets it, and
 // the caller again.
 //
-// See zk-ruby#49, zk-ruby#51, aiozk#34, kazoo#429, CURATOR-315, CURATOR-335, CURATOR-462 and
-// etcd#21128.
+// See zk-ruby#49, zk-ruby#51, aiozk#34, kazoo#429, CURATOR-315, CURATOR-335, CURATOR-462,
+// etcd#21128, redisson#7272 and redisson#1626.
 func TestEveryFaultAtEveryRequest(t *testing.T) {
 	rows, policies := everyFaultCalls(), faultedPolicies()
 	cells := hardship.EveryFault(t, rows, policies...)

@@ -57,31 +57,6 @@ func TestExclusiveLockExcludes(t *testing.T) {
 	}
 }
 
-// The holder's session is killed: it is told, and whoever waits gets in.
-func TestExclusiveLockSurvivesItsHolder(t *testing.T) {
-	t.Parallel()
-	for name, create := range exclusive {
-		t.Run(name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				holder := zktest.Client(t, server.ConnectString())
-				inside := make(chan struct{})
-				held := begin(t, create(t, holder, "/locks/one"), func(ctx context.Context) error {
-					close(inside)
-					awaitDone(t, ctx.Done(), "the loss")
-					return nil
-				})
-				<-inside
-				waiting := begin(t, create(t, zktest.Client(t, server.ConnectString()), "/locks/one"),
-					func(context.Context) error { return nil })
-				zktest.KillSession(t, holder, server.Addr())
-				require.NoError(t, <-waiting)
-				var lost *locks.LostError
-				require.ErrorAs(t, <-held, &lost)
-			})
-		})
-	}
-}
-
 // Every folder of a lock is removed whenever it is empty: that stops nobody.
 //
 // See CURATOR-180 and CURATOR-436.
@@ -143,51 +118,6 @@ func folderGoes(t *testing.T, create func(*testing.T, *framework.Framework, stri
 	for len(deleted) > 0 {
 		require.NoError(t, <-deleted)
 	}
-}
-
-// ownerOnly gives what is created to whoever has created it, and parents to all.
-type ownerOnly struct{ folder string }
-
-func (ownerOnly) DefaultACL() []framework.ACL {
-	return []framework.ACL{{Perms: permAll, Scheme: "auth"}}
-}
-
-func (p ownerOnly) ACLForPath(path string) []framework.ACL {
-	if path == p.folder || path == "/locks" {
-		return []framework.ACL{{Perms: permAll, Scheme: "world", ID: "anyone"}}
-	}
-	return nil
-}
-
-const permAll = 1<<5 - 1
-
-// The nodes of a lock and their folder have the access control lists that the
-// client's provider says, each its own.
-func TestExclusiveLockNodesHaveTheProvidersACLs(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		root := zktest.Client(t, server.ConnectString(), framework.WithAuth("digest", []byte("alice:secret")),
-			framework.WithACLProvider(ownerOnly{"/orders/locks/acl"}))
-		client, err := root.UsingNamespace("orders")
-		require.NoError(t, err)
-		for _, side := range []locks.InterProcessLock{
-			newMutex(t, client, "/locks/acl"),
-			newReadWrite(t, client, "/locks/acl").WriteLock(), newReadWrite(t, client, "/locks/acl").ReadLock(),
-		} {
-			lease := acquire(t, side)
-			acl, err := client.GetACL(zktest.Context(t), lease.Path())
-			require.NoError(t, err)
-			require.Len(t, acl, 1)
-			require.Equal(t, "digest", acl[0].Scheme)
-			require.Contains(t, acl[0].ID, "alice:")
-			acl, err = client.GetACL(zktest.Context(t), "/locks/acl")
-			require.NoError(t, err)
-			require.Equal(t, ownerOnly{}.ACLForPath("/locks"), acl)
-			_, err = zktest.Client(t, server.ConnectString()).Get(zktest.Context(t), "/orders"+lease.Path())
-			require.ErrorIs(t, err, framework.ErrNoAuth)
-			release(t, lease)
-		}
-	})
 }
 
 // While its holder is away, a lock node is deleted and one of the same name created:

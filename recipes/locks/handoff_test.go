@@ -131,31 +131,6 @@ func TestHandoffRowEnds(t *testing.T) {
 	})
 }
 
-// TestHandoffRowsExclude has goroutines of several clients, whose rows differ, contend; some
-// give up. The race detector sees any two of one client in the lock together.
-func TestHandoffRowsExclude(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		before := server.Counts(t)
-		var in occupancy
-		var wg sync.WaitGroup
-		for c := range 3 {
-			client := zktest.Client(t, server.ConnectString())
-			mutex := newMutex(t, client, "/locks/rows", locks.WithLocalHandoff(1+4*c))
-			for range 6 {
-				wg.Go(func() {
-					for i := range 20 {
-						contend(t, mutex, i%5 == 4, &in)
-					}
-				})
-			}
-		}
-		wg.Wait()
-		require.Empty(t, in.overlaps)
-		before.Sessions += 3
-		server.AwaitCounts(t, before, limit)
-	})
-}
-
 // occupancy counts who is in a lock, and notices a token that is less than one before.
 type occupancy struct {
 	mu       sync.Mutex

@@ -5,7 +5,6 @@ package locks_test
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -223,95 +222,6 @@ func TestQueueOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestQueueAnotherProcessIsNotOvertaken has a goroutine wait behind another process, which
-// waits behind a hold of the goroutine's own client.
-func TestQueueAnotherProcessIsNotOvertaken(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
-		mutex := newMutex(t, client, handoverPath)
-		lease := acquire(t, mutex)
-		theirs := acquireLater(zktest.Context(t), newMutex(t, other, handoverPath))
-		awaitQueue(t, mutex, 2)
-		ours := acquireLater(zktest.Context(t), mutex)
-		awaitQueue(t, mutex, 3)
-		release(t, lease)
-		o := await(t, theirs)
-		require.NoError(t, o.err)
-		require.NoError(t, client.Sync(zktest.Context(t), "/"))
-		requireWaiting(t, ours)
-		release(t, o.lease)
-		o = await(t, ours)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-	})
-}
-
-// TestDowngradedWriterKeepsWritersOut has a writer wait behind one of its own client, which
-// becomes a reader, and behind one of another client.
-func TestDowngradedWriterKeepsWritersOut(t *testing.T) {
-	t.Parallel()
-	for _, inProcess := range []bool{false, true} {
-		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				client := newLinked(t, server)
-				first := client.Framework
-				if !inProcess {
-					first = zktest.Client(t, server.ConnectString())
-				}
-				rw := newReadWrite(t, first, handoverPath)
-				writer := acquire(t, rw.WriteLock())
-				result := acquireLater(zktest.Context(t), newReadWrite(t, client.Framework, handoverPath).WriteLock())
-				awaitQueue(t, rw, 2)
-				require.NoError(t, client.Sync(zktest.Context(t), "/"))
-				reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
-				require.NoError(t, err)
-				sent := client.requests()
-				release(t, writer)
-				awaitRequest(t, sent, opGetChildren2, result)
-				require.NoError(t, client.Sync(zktest.Context(t), "/"))
-				requireWaiting(t, result)
-				release(t, reader)
-				o := await(t, result)
-				require.NoError(t, o.err)
-				release(t, o.lease)
-			})
-		})
-	}
-}
-
-// TestQueueVandalLetsNobodyIn deletes the node of one that waits behind a goroutine of its
-// own client. What it then gets is a place at the end of the queue.
-func TestQueueVandalLetsNobodyIn(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
-		before := server.Counts(t)
-		mutex := newMutex(t, client, handoverPath)
-		lease := acquire(t, mutex)
-		ours := acquireLater(zktest.Context(t), mutex)
-		victim := awaitQueue(t, mutex, 2)[1].Path
-		theirs := acquireLater(zktest.Context(t), newMutex(t, other, handoverPath))
-		awaitQueue(t, mutex, 3)
-		awaitWatches(t, server, before, 5) // three on their own nodes, two of the last on those before
-		require.NoError(t, other.Delete(t.Context(), victim))
-		for { // until it is in the queue again
-			queue := awaitQueue(t, mutex, 3)
-			if !slices.ContainsFunc(queue, func(p locks.Participant) bool { return p.Path == victim }) {
-				break
-			}
-		}
-		release(t, lease)
-		o := await(t, theirs)
-		require.NoError(t, o.err)
-		require.NoError(t, client.Sync(zktest.Context(t), "/"))
-		requireWaiting(t, ours)
-		release(t, o.lease)
-		o = await(t, ours)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-	})
 }
 
 // TestQueueOrderAcrossProcesses has goroutines of several clients queue up, and some give up.

@@ -4,14 +4,11 @@ package locks_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"runtime"
-	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +18,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -35,11 +31,9 @@ const (
 	shortSession = 8 * time.Second
 )
 
-// contest is one trial: a holder, and a rival that waits for the lock, each on a
-// session and a link of its own.
+// contest is one trial: a holder, and a rival that waits for the lock.
 type contest struct {
 	server zktest.Backend
-	link   *zkproxy.Proxy // the holder's
 	holder *framework.Framework
 	admin  *framework.Framework
 	lease  *locks.Lease
@@ -69,107 +63,62 @@ var mutexes = pairing{
 	},
 }
 
-// TestLeaseHolderKnowsFirst does to a holder whatever ends a hold, and checks at the
-// moment at which the rival's Acquire returns that the holder has been told.
+// TestLeaseHolderKnowsFirst does to holders of every kind what a server tells them, and checks at the moment at
+// which the rival's Acquire returns that the holder has been told. What ends a hold by the clock is in
+// faketime_test.go, and in cutoff_test.go with real servers.
 //
 // See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
 func TestLeaseHolderKnowsFirst(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
+	type trouble struct {
 		name    string
+		holds   pairing
 		policy  framework.ErrorPolicy
-		trouble func(t *testing.T, c *contest)
+		does    func(t *testing.T, c *contest)
 		reasons []framework.LostReason
-
-		// together says that the server tells holder and rival with one transaction. Who hears of it first
-		// is then up to their links, so the rival's is held up until the holder has been told: the test is
-		// whether it is told at all.
-		together bool
-	}{
+	}
+	deleted := func(p pairing, policy framework.ErrorPolicy) trouble {
+		return trouble{
+			"node deleted by hand", p, policy,
+			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(zktest.Context(t), c.lease.Path())) },
+			[]framework.LostReason{framework.ReasonNodeDeleted},
+		}
+	}
+	troubles := []trouble{
 		{
-			"session killed", framework.StandardErrorPolicy,
+			"session killed", mutexes, framework.StandardErrorPolicy,
 			func(t *testing.T, c *contest) { zktest.KillSession(t, c.holder, c.server.Addr()) },
 			// The second connection takes the session over, which ends the first.
 			[]framework.LostReason{framework.ReasonSuspended, framework.ReasonNodeDeleted},
-			true,
 		},
-		{
-			"blackhole", framework.StandardErrorPolicy,
-			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.Both) },
-			[]framework.LostReason{framework.ReasonSuspended},
-			false,
-		},
-		{
-			"blackhole, held to the end of the lease", framework.SessionErrorPolicy,
-			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.Both) },
-			[]framework.LostReason{framework.ReasonLeaseEnd},
-			false,
-		},
-		{
-			"one-way blackhole to the server", framework.SessionErrorPolicy,
-			func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.ToServer) },
-			[]framework.LostReason{framework.ReasonLeaseEnd},
-			false,
-		},
-		{
-			"node deleted by hand", framework.StandardErrorPolicy,
-			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(zktest.Context(t), c.lease.Path())) },
-			[]framework.LostReason{framework.ReasonNodeDeleted},
-			true,
-		},
-		{
-			"node deleted by hand", framework.SessionErrorPolicy,
-			func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(zktest.Context(t), c.lease.Path())) },
-			[]framework.LostReason{framework.ReasonNodeDeleted},
-			true,
-		},
-	} {
-		t.Run(fmt.Sprintf("%s, %v", test.name, test.policy), func(t *testing.T) {
-			t.Parallel() // a trial waits for most of its time
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				if server.Name() == "zkserver" && !test.together {
-					t.Skip("takes a session timeout for each trial; faketime_test.go has it on a fake clock")
-				}
-				admin := zktest.Client(t, server.ConnectString())
-				gate := make(chan struct{}, trialsAtOnce)
-				var wg sync.WaitGroup
-				for trial := range trials() {
-					wg.Go(func() {
-						gate <- struct{}{}
-						defer func() { <-gate }()
-						c := &contest{server: server, admin: admin}
-						reason := c.run(t, mutexes, fmt.Sprintf("/locks/%d", trial), test.policy, test.together, test.trouble)
-						if !slices.Contains(test.reasons, reason) {
-							t.Errorf("trial %d: lost because %q, want one of %q", trial, reason, test.reasons)
-						}
-					})
-				}
-				wg.Wait()
+		deleted(mutexes, framework.StandardErrorPolicy), deleted(mutexes, framework.SessionErrorPolicy),
+	}
+	for _, p := range pairings {
+		troubles = append(troubles, deleted(p, framework.SessionErrorPolicy))
+	}
+	for _, test := range troubles {
+		t.Run(fmt.Sprintf("%s, %s, %v", test.holds.name, test.name, test.policy), func(t *testing.T) {
+			tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
+				c := &contest{server: server, admin: zktest.Client(t, server.ConnectString())}
+				require.Contains(t, test.reasons, c.run(t, test.holds, path, test.policy, test.does))
 			})
 		})
 	}
 }
 
-// run returns the reason that the holder was given.
-func (c *contest) run(
-	t *testing.T, p pairing, path string, policy framework.ErrorPolicy, together bool,
-	trouble func(*testing.T, *contest),
-) framework.LostReason {
-	var opts []framework.Option
-	if !together {
-		opts = append(opts, framework.WithSessionTimeout(shortSession))
-	}
-	c.link = zktest.NewProxy(t, c.server.Addr())
-	defer c.link.Heal()
+// run returns the reason that the holder was given. The server tells holder and rival with one transaction. Who hears
+// of it first is then up to their links, so the rival's is held up until the holder has been told.
+func (c *contest) run(t *testing.T, p pairing, path string, policy framework.ErrorPolicy, trouble func(*testing.T, *contest)) framework.LostReason {
+	t.Helper()
 	seen := newObserved()
-	c.holder = zktest.Client(t, c.server.ConnectStringVia(c.link.Addr()), seen.options(opts...)...)
+	c.holder = zktest.Client(t, c.server, seen.options()...)
 	c.lease = p.hold(t, c.holder, path, locks.WithErrorPolicy(policy))
 	work := c.lease.Context(context.Background())
 	require.Eventually(t, func() bool { return seen.value(t, "watch.active{}") >= 1 }, limit, tick, "that it watches its node")
 
-	rivalLink := zktest.NewProxy(t, c.server.Addr())
-	defer rivalLink.Pause(false)
-	rival := p.rival(t, zktest.Client(t, c.server.ConnectStringVia(rivalLink.Addr())), path)
+	client, link := zktest.ClientViaProxy(t, c.server)
+	defer link.Pause(false)
+	rival := p.rival(t, client, path)
 	waiting := make(chan outcome, 1)
 	told := make(chan error, 1)
 	go func() {
@@ -178,25 +127,15 @@ func (c *contest) run(
 		waiting <- outcome{lease, err}
 	}()
 	awaitQueue(t, rival, 2)
-	rivalLink.Pause(together)
+	link.Pause(true)
 	trouble(t, c)
-	if together {
-		select {
-		case <-work.Done():
-		case <-time.After(limit):
-			t.Errorf("%s: nobody has told the holder", path)
-		}
-		rivalLink.Pause(false)
-	}
+	awaitDone(t, work.Done(), "the end of the holder's context")
+	link.Pause(false)
 
 	o := await(t, waiting)
 	require.NoError(t, o.err)
-	cause := <-told
 	var lost *locks.LostError
-	if !errors.As(cause, &lost) {
-		t.Errorf("%s: the rival has the lock and the holder's context says %v", path, cause)
-		return ""
-	}
+	require.ErrorAs(t, <-told, &lost, "the rival has the lock")
 	require.ErrorAs(t, c.lease.Err(), &lost)
 	require.Greater(t, o.lease.Token(), c.lease.Token())
 	require.ErrorAs(t, c.lease.Release(zktest.Context(t)), &lost, "Release tells of the loss")
@@ -261,52 +200,6 @@ type bothSides struct {
 	queue
 }
 
-// TestLeaseHolderKnowsFirstWhateverTheLock does to the holders of other locks what
-// the server or the client's clock has to tell them. That of the clock takes a session
-// timeout, so here are only a few, with real ZooKeeper: faketime_test.go has more, and more
-// locks.
-//
-// See etcd#10811, CURATOR-206, redisson#3636 and consul#18271.
-func TestLeaseHolderKnowsFirstWhateverTheLock(t *testing.T) {
-	t.Parallel()
-	const cutOff = 3
-	// One gate for all pairings: four times as many trials would keep each other from their pings.
-	gate := make(chan struct{}, trialsAtOnce)
-	for _, p := range pairings {
-		t.Run(p.name, func(t *testing.T) {
-			t.Parallel() // a trial waits for most of its time
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				admin := zktest.Client(t, server.ConnectString())
-				var wg sync.WaitGroup
-				for trial := range trials() {
-					wg.Go(func() {
-						gate <- struct{}{}
-						defer func() { <-gate }()
-						c := &contest{server: server, admin: admin}
-						reason := c.run(t, p, fmt.Sprintf("/locks/deleted/%d", trial), framework.SessionErrorPolicy, true,
-							func(t *testing.T, c *contest) { require.NoError(t, c.admin.Delete(zktest.Context(t), c.lease.Path())) })
-						if reason != framework.ReasonNodeDeleted {
-							t.Errorf("deleted, trial %d: lost because %q", trial, reason)
-						}
-					})
-					if server.Name() == "zkserver" || trial >= cutOff {
-						continue
-					}
-					wg.Go(func() {
-						c := &contest{server: server, admin: admin}
-						reason := c.run(t, p, fmt.Sprintf("/locks/cut/%d", trial), framework.SessionErrorPolicy, false,
-							func(_ *testing.T, c *contest) { c.link.Blackhole(zkproxy.ToServer) })
-						if reason != framework.ReasonLeaseEnd {
-							t.Errorf("cut off, trial %d: lost because %q", trial, reason)
-						}
-					})
-				}
-				wg.Wait()
-			})
-		})
-	}
-}
-
 // After a loss, the same mutex works again, and the lost node does not stay.
 //
 // See client-go#1155 and kuberhealthy#1533.
@@ -330,46 +223,6 @@ func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 		require.NoError(t, next.Err(), "the release of the lost lease does not touch the next")
 		release(t, next)
 		server.AwaitCounts(t, before, limit)
-	})
-}
-
-// Under the session policy a short interruption costs nothing, and what happened
-// to the node meanwhile is found out.
-func TestLeaseSessionPolicySurvivesAnInterruption(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.ResumedSessions)
-		client, proxy := zktest.ClientViaProxy(t, server)
-		admin := zktest.Client(t, server.ConnectString())
-		m := newMutex(t, client, "/locks/through", locks.WithErrorPolicy(framework.SessionErrorPolicy))
-		lease := acquire(t, m)
-
-		states := make(chan framework.ConnectionState, 10)
-		defer client.OnConnectionState(func(s framework.ConnectionState) { states <- s }).Remove()
-		proxy.Cut()
-		for _, want := range []framework.ConnectionState{framework.Suspended, framework.Reconnected} {
-			select {
-			case got := <-states:
-				require.Equal(t, want, got)
-			case <-time.After(limit):
-				t.Fatalf("%v has not come", want)
-			}
-		}
-		require.NoError(t, lease.Err())
-		_, err := lease.Transact(zktest.Context(t), framework.CheckOp("/", framework.AnyVersion))
-		require.NoError(t, err)
-
-		// While the link is cut the node is deleted: no watch can tell.
-		proxy.Refuse(true)
-		proxy.Cut()
-		require.Equal(t, framework.Suspended, <-states)
-		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
-		require.NoError(t, lease.Err())
-		proxy.Refuse(false)
-		awaitDone(t, lease.Done(), "the loss")
-		var lost *locks.LostError
-		require.ErrorAs(t, lease.Err(), &lost)
-		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
 	})
 }
 

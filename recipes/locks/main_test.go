@@ -5,7 +5,6 @@ package locks_test
 import (
 	"context"
 	"errors"
-	"os"
 	"testing"
 	"time"
 
@@ -18,9 +17,6 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	if os.Getenv(workerEnv) != "" {
-		os.Exit(runWorker())
-	}
 	seeds.Rapid(100)
 	zktest.Main(m)
 }

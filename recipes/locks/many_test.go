@@ -91,28 +91,6 @@ func TestManyLocksAreReleasedByCloseAtOnce(t *testing.T) {
 	})
 }
 
-// TestManyHoldsAreLostTogether: the end of the session ends each of them, and their nodes go.
-func TestManyHoldsAreLostTogether(t *testing.T) {
-	const n = 50
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		client := zktest.Client(t, server)
-		leases := acquireMany(t, client, n, 1)
-		done := leases[0].Context(t.Context())
-		server.Cut(client.Session().ID(), 1) // the session goes on, but StandardErrorPolicy gives the holds up
-		zktest.AwaitState(t, client, framework.Reconnected)
-		synctest.Wait()
-		lost := new(locks.LostError)
-		for _, lease := range leases {
-			require.ErrorAs(t, lease.Err(), &lost)
-			awaitDone(t, lease.Done(), "the end of a lease")
-			require.Equal(t, lease.Err(), context.Cause(lease.Context(t.Context())))
-		}
-		require.ErrorAs(t, context.Cause(done), &lost)
-		require.Zero(t, server.Stats().Ephemerals)
-	})
-}
-
 // TestManyReleasesAreUnderWayAtOnce: no release waits for the reply to another.
 func TestManyReleasesAreUnderWayAtOnce(t *testing.T) {
 	const n = 100
@@ -190,24 +168,24 @@ func TestManyLockInAFolderOfMany(t *testing.T) {
 const maxHeapOfAHeldLock = 2800
 
 // TestManyMemoryOfManyLocks runs in a process of its own, as what earlier tests have left in this
-// one is freed at any time. The server is another process.
+// one is freed at any time. The server stays in this one.
 func TestManyMemoryOfManyLocks(t *testing.T) {
-	const alone, n = "CURATOR_TEST_ALONE", 1500
-	if os.Getenv(alone) == "" {
+	const serverEnv, n = "CURATOR_TEST_SERVER", 1500
+	server := os.Getenv(serverEnv)
+	if server == "" {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestManyMemoryOfManyLocks$", "-test.v")
-		cmd.Env = append(os.Environ(), alone+"=1", "GOGC=100") // what it measures depends on how eager the collector is
+		// What it measures depends on how eager the collector is.
+		cmd.Env = append(os.Environ(), serverEnv+"="+zktest.NewServer(t).Addr(), "GOGC=100")
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		require.Contains(t, string(output), "--- PASS: TestManyMemoryOfManyLocks")
 		return
 	}
-	server := zktest.NewEnsemble(t, 1)
-	client := zktest.Client(t, server.ConnectString())
+	client := zktest.Client(t, server)
 	require.NoError(t, locks.ReleaseAll(t.Context(), acquireMany(t, client, 100, 8)...)) // what is made once
 	before := memory()
 	leases := acquireMany(t, client, n, 8)
-	admin := zktest.Real(server.Servers()[0])
-	for ctx := zktest.Context(t); admin.Counts(t).Watches < n; { // until each holder watches its node
+	for ctx := zktest.Context(t); zktest.At("server", server).Counts(t).Watches < n; { // until each holder watches its node
 		require.NoError(t, ctx.Err())
 		time.Sleep(20 * time.Millisecond)
 	}

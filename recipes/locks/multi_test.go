@@ -64,20 +64,6 @@ func TestMultiLock(t *testing.T) {
 	})
 }
 
-// Two that name the same members in opposite orders take turns.
-func TestMultiLocksDoNotWaitInACircle(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		var multis []*locks.InterProcessMultiLock
-		for i := range 2 {
-			client := zktest.Client(t, server.ConnectString())
-			members := []locks.InterProcessLock{newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")}
-			multis = append(multis, newMulti(t, members[i], members[1-i]))
-		}
-		requireTurns(t, multis, 50)
-	})
-}
-
 // embedding is a lock of another package around one of ours.
 type embedding struct{ *locks.InterProcessMutex }
 

@@ -5,7 +5,6 @@ package locks_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -145,25 +143,6 @@ func TestMutexOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
 	})
 }
 
-func TestMutexTryAcquireDoesNotWait(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/try")
-		lease, err := m.TryAcquire(zktest.Context(t))
-		require.NoError(t, err)
-		_, err = m.TryAcquire(zktest.Context(t))
-		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		require.NotErrorIs(t, err, context.DeadlineExceeded)
-		queue, err := m.Participants(zktest.Context(t))
-		require.NoError(t, err)
-		require.Len(t, queue, 1, "the node of the try is gone when it returns")
-		release(t, lease)
-		lease, err = m.TryAcquire(zktest.Context(t))
-		require.NoError(t, err)
-		release(t, lease)
-	})
-}
-
 func TestMutexAcquireEndsWithItsContext(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/bound")
@@ -188,32 +167,6 @@ func TestMutexAcquireEndsWithItsContext(t *testing.T) {
 
 		server.AwaitCounts(t, held, limit)
 		release(t, lease)
-	})
-}
-
-func TestMutexWaiterInTheMiddleLeaves(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/middle")
-		holder := acquire(t, m)
-		ctx, cancel := context.WithCancel(zktest.Context(t))
-		middle := acquireLater(ctx, m)
-		awaitQueue(t, m, 2)
-		last := acquireLater(zktest.Context(t), m)
-		awaitQueue(t, m, 3)
-
-		cancel()
-		require.ErrorIs(t, await(t, middle).err, locks.ErrNotAcquired)
-		awaitQueue(t, m, 2)
-		select {
-		case o := <-last:
-			t.Fatalf("the last in the queue got %+v while the lock is held", o)
-		default:
-		}
-		release(t, holder)
-		o := await(t, last)
-		require.NoError(t, o.err)
-		release(t, o.lease)
 	})
 }
 
@@ -364,88 +317,9 @@ func TestMutexTransactOnlyWhileHeld(t *testing.T) {
 	})
 }
 
-func TestParticipants(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		m := newMutex(t, client, "/locks/who", locks.WithLockData([]byte("first")))
-		require.Empty(t, awaitQueue(t, m, 0))
-		lease := acquire(t, m)
-		other := zktest.Client(t, server.ConnectString())
-		waiting := acquireLater(zktest.Context(t), newMutex(t, other, "/locks/who"))
-
-		queue := awaitQueue(t, m, 2)
-		require.Equal(t, lease.Path(), queue[0].Path)
-		require.Equal(t, "first", queue[0].Identity)
-		require.Equal(t, lease.Token(), queue[0].Token)
-		require.Equal(t, client.Session().ID(), queue[0].Session)
-		require.Equal(t, other.Session().ID(), queue[1].Session)
-		require.Less(t, queue[0].Sequence, queue[1].Sequence)
-		require.Less(t, queue[0].Token, queue[1].Token)
-		require.NotEmpty(t, queue[1].Identity, "the default identity")
-		require.WithinDuration(t, time.Now(), queue[0].Since, time.Hour)
-
-		release(t, lease)
-		o := await(t, waiting)
-		require.NoError(t, o.err)
-		require.Equal(t, queue[1].Token, o.lease.Token())
-		release(t, o.lease)
-	})
-}
-
-// The server may remove an empty container between the creation of the folder and
-// that of the node, any number of times.
-//
-// See CURATOR-180 and CURATOR-436.
-func TestMutexContainerReapedUnderTheLock(t *testing.T) {
-	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
-	clients := []*framework.Framework{zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())}
-	var wg sync.WaitGroup
-	for i, client := range clients {
-		wg.Go(func() {
-			for turn := range 500 {
-				m, err := locks.NewInterProcessMutex(client, fmt.Sprintf("/locks/%d/%d", turn%3, i))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				lease, err := m.Acquire(zktest.Context(t))
-				if err != nil {
-					t.Errorf("acquire: %v", err)
-					return
-				}
-				if err := lease.Release(zktest.Context(t)); err != nil {
-					t.Errorf("release: %v", err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-}
-
-func TestBadArguments(t *testing.T) {
+func TestMutexOfAClientThatIsNotUsable(t *testing.T) {
 	client, err := framework.New("127.0.0.1:1")
 	require.NoError(t, err)
-	for _, test := range []struct {
-		name, path string
-		client     *framework.Framework
-		opts       []locks.Option
-		want       string
-	}{
-		{"no client", "/a", nil, nil, "client nil"},
-		{"relative path", "a", client, nil, "begins with a slash"},
-		{"empty name", "/a//b", client, nil, `the name "" at byte 3`},
-		{"nil option", "/a", client, []locks.Option{nil}, "nil option"},
-		{"policy", "/a", client, []locks.Option{locks.WithErrorPolicy(7)}, "error policy 7"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			_, err := locks.NewInterProcessMutex(test.client, test.path, test.opts...)
-			require.ErrorContains(t, err, test.want)
-			require.ErrorContains(t, err, "locks: ")
-		})
-	}
-	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "lock-", 0)
-	require.ErrorContains(t, err, "maxLeases 0, expected 1 or more")
 	_, err = newMutex(t, client, "/a").Acquire(context.Background())
 	require.ErrorIs(t, err, framework.ErrNotStarted)
 	require.NoError(t, client.Close())

@@ -16,28 +16,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// restartable is a server of either kind that a test may stop.
-type restartable struct {
-	addr    string
-	stop    func() error
-	restart func() error
-}
-
-func eachRestartable(t *testing.T, test func(t *testing.T, server restartable)) {
-	t.Helper()
-	t.Run("zkserver", func(t *testing.T) {
-		server := zktest.NewServer(t)
-		test(t, restartable{server.Addr(), server.Stop, server.Restart})
-	})
-	if testing.Short() {
-		return
-	}
-	t.Run("zookeeper", func(t *testing.T) {
-		server := zktest.NewEnsemble(t, 1).Server(0)
-		test(t, restartable{server.Addr(), server.Stop, func() error { return server.Restart(zktest.Context(t)) }})
-	})
-}
-
 // exclusive makes locks of every kind that has one holder at a time.
 var exclusive = map[string]func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer{
 	"mutex": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
@@ -86,9 +64,8 @@ func begin(t *testing.T, lock doer, fn func(context.Context) error) <-chan error
 // The server is stopped and started again while every kind of lock is held and
 // waited for: holders and waiters get through.
 func TestOutageServerRestartsUnderTheLocks(t *testing.T) {
-	t.Parallel()
-	eachRestartable(t, func(t *testing.T, server restartable) {
-		holder, waiter := zktest.Client(t, server.addr), zktest.Client(t, server.addr)
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		holder, waiter := w.holder, w.waiter
 		restarted := make(chan struct{})
 		var wg sync.WaitGroup
 		var holding sync.WaitGroup
@@ -118,8 +95,8 @@ func TestOutageServerRestartsUnderTheLocks(t *testing.T) {
 			})
 		}
 		holding.Wait()
-		require.NoError(t, server.stop())
-		require.NoError(t, server.restart())
+		require.NoError(t, w.server.Stop())
+		require.NoError(t, w.server.Restart())
 		close(restarted)
 		wg.Wait()
 	})
@@ -129,8 +106,9 @@ func TestOutageServerRestartsUnderTheLocks(t *testing.T) {
 // waiter anything, whatever the lock.
 func TestOutageThatIsShortCostsNothing(t *testing.T) {
 	t.Parallel()
-	eachRestartable(t, func(t *testing.T, server restartable) {
-		holder, waiter := zktest.Client(t, server.addr), zktest.Client(t, server.addr)
+	outage := func(t *testing.T, addr string, stop, restart func() error) {
+		t.Helper()
+		holder, waiter := zktest.Client(t, addr), zktest.Client(t, addr)
 		inside, goOn := make(chan struct{}), make(chan struct{})
 		waiting := make(map[string]<-chan error)
 		held := make(map[string]<-chan error)
@@ -145,8 +123,8 @@ func TestOutageThatIsShortCostsNothing(t *testing.T) {
 			<-inside
 			waiting[name] = begin(t, create(t, waiter, path, policy), func(context.Context) error { return nil })
 		}
-		require.NoError(t, server.stop())
-		require.NoError(t, server.restart())
+		require.NoError(t, stop())
+		require.NoError(t, restart())
 		require.NoError(t, holder.Sync(zktest.Context(t), "/"))
 		require.NoError(t, waiter.Sync(zktest.Context(t), "/"))
 		for name := range exclusive {
@@ -157,53 +135,17 @@ func TestOutageThatIsShortCostsNothing(t *testing.T) {
 			require.NoError(t, <-held[name], name)
 			require.NoError(t, <-waiting[name], name)
 		}
+	}
+	t.Run("zkserver", func(t *testing.T) {
+		server := zktest.NewServer(t)
+		outage(t, server.Addr(), server.Stop, server.Restart)
 	})
-}
-
-// Ten clients are led to other servers, which know nothing of their sessions and of
-// what was locked: the holder has lost its permit, and then again one has it.
-func TestOutageOtherServersTakeOver(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const contenders = 10
-		other := zktest.Embedded(zktest.NewServer(t))
-		link := zktest.NewProxy(t, server.Addr())
-		var mine []*locks.InterProcessSemaphoreV2
-		for range contenders {
-			client := zktest.Client(t, link.Addr(), framework.WithSessionTimeout(shortSession))
-			mine = append(mine, newSemaphore(t, client, server.Root()+"/s", locks.FixedLeases(1)))
-		}
-		held := acquire(t, mine[0])
-		results := make(chan outcome, contenders)
-		contend := func(s *locks.InterProcessSemaphoreV2) {
-			go func() {
-				lease, err := s.Acquire(zktest.Context(t))
-				results <- outcome{lease, err}
-			}()
-		}
-		for _, s := range mine[1:] {
-			contend(s)
-		}
-		link.SetTarget(other.Addr())
-		link.Cut()
-		awaitDone(t, held.Done(), "the loss")
-		var lost *locks.LostError
-		require.ErrorAs(t, held.Release(zktest.Context(t)), &lost)
-		contend(mine[0])
-
-		observer := zktest.Client(t, other.Addr())
-		served := 0
-		for range contenders {
-			o := await(t, results)
-			require.NoError(t, o.err)
-			stat, err := observer.Exists(zktest.Context(t), o.lease.Path())
-			require.NoError(t, err)
-			require.NotNil(t, stat, "its node is at the other servers")
-			require.Empty(t, results, "only one has it")
-			served++
-			release(t, o.lease)
-		}
-		require.Equal(t, contenders, served)
+	if testing.Short() {
+		return
+	}
+	t.Run("zookeeper", func(t *testing.T) {
+		server := zktest.NewEnsemble(t, 1).Server(0)
+		outage(t, server.Addr(), server.Stop, func() error { return server.Restart(zktest.Context(t)) })
 	})
 }
 

@@ -290,15 +290,3 @@ func TestOwnershipLayout(t *testing.T) {
 		release(t, lease)
 	})
 }
-
-// The folder is a container: the server removes it when it has been left empty.
-func TestOwnershipFolderGoesAway(t *testing.T) {
-	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
-	client := zktest.Client(t, server.Addr())
-	lease := acquire(t, newMutex(t, client, "/locks/folder"))
-	var gone *framework.Watch
-	_, err := client.Exists(zktest.Context(t), "/locks/folder", framework.Watched(&gone))
-	require.NoError(t, err)
-	release(t, lease)
-	awaitDone(t, gone.Fired(), "the end of the folder")
-}

@@ -151,6 +151,8 @@ func (w waitersFor) Participants(ctx context.Context) ([]locks.Participant, erro
 
 // TestParticipantsAreReadTogether: no request for one of them waits for the reply to
 // another. Those that leave between the list and the reads are left out.
+//
+// CURATOR-358: the leader leaves while it is read.
 func TestParticipantsAreReadTogether(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

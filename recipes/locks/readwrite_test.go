@@ -6,7 +6,6 @@ import (
 	"context"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -16,71 +15,8 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
-
-func TestReadWriteLockWritersAreAlone(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const clients, goroutines, turns = 4, 2, 24
-		var wg sync.WaitGroup
-		var room readWriteRoom
-		for range clients {
-			rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
-			for g := range goroutines {
-				wg.Go(func() {
-					for turn := range turns {
-						side, work := locks.InterProcessLock(rw.ReadLock()), room.read
-						if (turn+g)%3 == 0 {
-							side, work = rw.WriteLock(), room.write
-						}
-						lease, err := side.Acquire(zktest.Context(t))
-						if err != nil {
-							t.Errorf("acquire: %v", err)
-							return
-						}
-						work(t, lease)
-						if err := lease.Release(zktest.Context(t)); err != nil {
-							t.Errorf("release: %v", err)
-						}
-					}
-				})
-			}
-		}
-		wg.Wait()
-		require.Equal(t, clients*goroutines*turns/3, room.written)
-		require.EqualValues(t, clients*goroutines*turns*2/3, room.reads.Load())
-	})
-}
-
-// readWriteRoom is what a read/write lock protects in the tests.
-type readWriteRoom struct {
-	readers, reads atomic.Int64
-	newest         atomic.Int64 // the greatest token that has been here
-	written        int          // unprotected on purpose: the race detector is one more witness
-}
-
-func (r *readWriteRoom) write(t *testing.T, lease *locks.Lease) {
-	t.Helper()
-	r.written++
-	if n := r.readers.Load(); n != 0 {
-		t.Errorf("a writer among %d readers", n)
-	}
-	if newest := r.newest.Swap(lease.Token()); newest >= lease.Token() {
-		t.Errorf("a writer has token %d after %d", lease.Token(), newest)
-	}
-}
-
-func (r *readWriteRoom) read(_ *testing.T, lease *locks.Lease) {
-	r.readers.Add(1)
-	defer r.readers.Add(-1)
-	_ = r.written
-	r.reads.Add(1)
-	for newest := r.newest.Load(); newest < lease.Token(); newest = r.newest.Load() {
-		r.newest.CompareAndSwap(newest, lease.Token())
-	}
-}
 
 func TestReadWriteLockReadersShareAndWritersQueue(t *testing.T) {
 	t.Parallel()
@@ -363,26 +299,6 @@ func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
 	})
 }
 
-func TestReadWriteLockWriterWhoseSessionIsKilled(t *testing.T) {
-	tryOften(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		writer := acquire(t, newReadWrite(t, client, "/locks/rw").WriteLock())
-		other := zktest.Client(t, server.ConnectString())
-		waiting := acquireLater(zktest.Context(t), newReadWrite(t, other, "/locks/rw").ReadLock())
-		awaitQueue(t, newReadWrite(t, other, "/locks/rw"), 2)
-		zktest.KillSession(t, client, server.Addr())
-		o := await(t, waiting)
-		require.NoError(t, o.err)
-		stat, err := other.Exists(zktest.Context(t), writer.Path())
-		require.NoError(t, err)
-		require.Nil(t, stat)
-		awaitDone(t, writer.Done(), "the loss") // a release before it could not tell who has deleted the node
-		var lost *locks.LostError
-		require.ErrorAs(t, writer.Release(zktest.Context(t)), &lost)
-		release(t, o.lease)
-	})
-}
-
 func TestReadWriteLockLayout(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -426,30 +342,4 @@ func TestReadWriteLockWhenTheSequenceIsExhausted(t *testing.T) {
 	}
 	awaitQueue(t, rw, 1)
 	release(t, first)
-}
-
-// On servers before 3.6 the counter wraps: a reader, a writer and the reader it
-// downgrades to keep their places.
-//
-// See kazoo#606, kazoo#730 and go-zookeeper#65.
-func TestReadWriteLockAcrossTheWrap(t *testing.T) {
-	server := zktest.NewServer(t, zkserver.WithVersion("3.5.10"))
-	client := zktest.Client(t, server.Addr())
-	rw := newReadWrite(t, client, "/locks/rw")
-	release(t, acquire(t, rw.ReadLock()))
-	require.NoError(t, server.SetSequence("/locks/rw", 1<<31-2))
-	reader := acquire(t, rw.ReadLock())
-	require.NoError(t, server.SetSequence("/locks/rw", -1<<31))
-	waiting := acquireLater(zktest.Context(t), rw.WriteLock())
-	queue := awaitQueue(t, rw, 2)
-	require.EqualValues(t, -1<<31, queue[1].Sequence)
-	require.Equal(t, []string{reader.Path()}, queue[1].WaitsFor)
-	release(t, reader)
-	o := await(t, waiting)
-	require.NoError(t, o.err)
-	downgraded, err := rw.ReadLock().Acquire(o.lease.Context(zktest.Context(t)))
-	require.NoError(t, err)
-	require.True(t, strings.HasSuffix(downgraded.Path(), "__READ__-2147483648"), downgraded.Path())
-	release(t, o.lease)
-	release(t, downgraded)
 }

@@ -88,32 +88,6 @@ func TestReleaseAllReleaseAtOnce(t *testing.T) {
 	})
 }
 
-// When Release has returned nothing works on for the lock: no goroutine, no watch.
-//
-// See redisson#7272 and redisson#1626.
-func TestReleaseNothingWorksOnAfterARelease(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		require.NoError(t, client.Sync(zktest.Context(t), "/")) // all its goroutines run now
-		before := server.Counts(t)
-		routines := runtime.NumGoroutine()
-		rw := newReadWrite(t, client, "/locks/rw")
-		for range trials() {
-			for _, lock := range []locks.InterProcessLock{
-				newMutex(t, client, "/locks/m"), rw.ReadLock(), rw.WriteLock(),
-				newSemaphore(t, client, "/locks/s", locks.FixedLeases(2)),
-			} {
-				lease := acquire(t, lock)
-				ctx := lease.Context(context.Background())
-				release(t, lease)
-				require.Error(t, ctx.Err())
-				awaitGoroutines(t, "after a release", routines)
-				require.LessOrEqual(t, server.Counts(t).Watches, before.Watches)
-			}
-		}
-	})
-}
-
 // The lock is given back after the function that it was held for has returned, also
 // when its context has ended long before.
 //

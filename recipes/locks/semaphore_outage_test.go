@@ -7,7 +7,6 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -17,106 +16,30 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
-
-// Twenty holders of a permit each are cut off. Each knows that it has lost it before
-// anybody else has it, and all permits are back when the sessions are over.
-//
-// See CURATOR-595.
-func TestSemaphorePermitsOfLostSessionsComeBack(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("takes a session timeout")
-	}
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const path, holders = "/semaphores/s", 20
-		link := zktest.NewProxy(t, server.Addr())
-		var mu sync.Mutex
-		var held []*locks.Lease
-		var wg sync.WaitGroup
-		for range holders {
-			wg.Go(func() {
-				client := zktest.Client(t, server.ConnectStringVia(link.Addr()), framework.WithSessionTimeout(shortSession))
-				s := newSemaphore(t, client, path, locks.FixedLeases(holders), locks.WithErrorPolicy(framework.SessionErrorPolicy))
-				lease := acquire(t, s)
-				mu.Lock()
-				held = append(held, lease)
-				mu.Unlock()
-			})
-		}
-		wg.Wait()
-		rival := newSemaphore(t, zktest.Client(t, server.ConnectString()), path, locks.FixedLeases(holders))
-		_, err := rival.TryAcquire(zktest.Context(t))
-		require.ErrorIs(t, err, locks.ErrNotAcquired)
-
-		type permit struct {
-			lease *locks.Lease
-			valid int // of those before, at this moment
-		}
-		permits := make(chan permit, holders)
-		go func() {
-			for range holders {
-				lease, err := rival.Acquire(zktest.Context(t))
-				valid := 0
-				for _, other := range held {
-					if other.Err() == nil {
-						valid++
-					}
-				}
-				if err != nil {
-					t.Errorf("acquire: %v", err)
-				}
-				permits <- permit{lease, valid}
-			}
-		}()
-		link.Blackhole(zkproxy.Both)
-		cut := time.Now()
-		var mine []*locks.Lease
-		for range holders {
-			p := <-permits
-			mine = append(mine, p.lease)
-			require.LessOrEqual(t, len(mine)+p.valid, holders)
-		}
-		t.Logf("all permits were back after %v", time.Since(cut))
-		for _, lease := range held {
-			var lost *locks.LostError
-			require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
-		}
-		releaseAll(t, mine)
-		link.Heal()
-	})
-}
 
 // A waiter keeps its place when its connection is interrupted, under the policy that
 // ends holds then.
 //
 // See kazoo#170.
 func TestSemaphoreWaitersForAPermitKeepTheirPlace(t *testing.T) {
-	t.Parallel()
 	for _, kind := range []string{"first semaphore", "semaphore", "semaphore mutex"} {
 		t.Run(kind, func(t *testing.T) {
-			tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
-				server.Requires(t, ensemble.ResumedSessions)
-				create := func(client *framework.Framework) contended {
-					s, ok := exclusive[kind](t, client, path).(contended)
-					require.True(t, ok)
-					return s
-				}
-				holder := create(zktest.Client(t, server.ConnectString()))
-				lease := acquire(t, holder)
-				client, link := zktest.ClientViaProxy(t, server)
-				waiting := acquireLater(zktest.Context(t), create(client))
-				place := awaitQueue(t, holder, 2)[1]
-				session := client.Session()
-				link.Cut()
-				require.NoError(t, client.Sync(zktest.Context(t), "/"))
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				p := alone(kind)
+				lease := p.hold(t, w.holder, "/s")
+				rival := p.rival(t, w.waiter, "/s")
+				waiting := acquireLater(zktest.Context(t), rival)
+				place := awaitQueue(t, rival, 2)[1]
+				session := w.waiter.Session()
+				require.Equal(t, 1, w.server.Cut(session.ID(), 1))
+				require.NoError(t, w.waiter.Sync(zktest.Context(t), "/"))
 				release(t, lease)
 				o := await(t, waiting)
 				require.NoError(t, o.err)
-				require.Equal(t, session, client.Session())
+				require.Equal(t, session, w.waiter.Session())
 				require.Equal(t, place.Path, o.lease.Path())
 				release(t, o.lease)
 			})

@@ -4,13 +4,9 @@ package locks_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -85,53 +81,6 @@ func TestSemaphorePermitIsAPermit(t *testing.T) {
 		leases[1] = acquire(t, s)
 		releaseAll(t, leases)
 		server.AwaitCounts(t, before, limit)
-	})
-}
-
-func TestSemaphoreNoMorePermitsThanTheMaximum(t *testing.T) {
-	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
-		const clients, goroutines, turns, most = 5, 2, 15, 3
-		var wg sync.WaitGroup
-		var inside, served atomic.Int64
-		var once sync.Once
-		full := make(chan struct{}) // closed when all permits are in use at once
-		for range clients {
-			s := create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(most))
-			for range goroutines {
-				wg.Go(func() {
-					for range turns {
-						err := s.(interface {
-							Do(context.Context, func(context.Context) error) error
-						}).Do(zktest.Context(t), func(ctx context.Context) error {
-							switch n := inside.Add(1); {
-							case n > most:
-								t.Errorf("%d at once, the maximum is %d", n, most)
-							case n == most:
-								once.Do(func() { close(full) })
-							}
-							// The first stay until there are as many as there may be.
-							select {
-							case <-full:
-							case <-ctx.Done():
-								return context.Cause(ctx)
-							case <-time.After(limit):
-								return errors.New("not all permits are in use")
-							}
-							time.Sleep(rand.N(2 * time.Millisecond)) // the work, not a wait
-							inside.Add(-1)
-							served.Add(1)
-							return nil
-						})
-						if err != nil {
-							t.Error(err)
-							return
-						}
-					}
-				})
-			}
-		}
-		wg.Wait()
-		require.EqualValues(t, clients*goroutines*turns, served.Load())
 	})
 }
 
@@ -213,53 +162,6 @@ func TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 	})
 }
 
-// When holders leave in another order than they came, nobody waits beside a permit
-// that is free.
-func TestSemaphoreNoPermitStaysUnused(t *testing.T) {
-	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
-		client := zktest.Client(t, server.ConnectString())
-		s := create(client, locks.FixedLeases(2))
-		first, second := acquire(t, s), acquire(t, s)
-		next := acquireLater(zktest.Context(t), s)
-		awaitQueue(t, s, 3)
-		release(t, second)
-		o := await(t, next)
-		require.NoError(t, o.err)
-		require.NoError(t, first.Err())
-		release(t, first)
-		release(t, o.lease)
-	})
-}
-
-func TestSemaphoreMorePermitsWhilePeopleWait(t *testing.T) {
-	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
-		client := zktest.Client(t, server.ConnectString())
-		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
-		require.NoError(t, err)
-		before := server.Counts(t)
-		s := create(client, shared)
-		first := acquire(t, s)
-		data, err := client.Get(zktest.Context(t), "/semaphores/max")
-		require.NoError(t, err)
-		require.Equal(t, []byte{0, 0, 0, 1}, data, "as Curator's SharedCount")
-		next := acquireLater(zktest.Context(t), s)
-		awaitQueue(t, s, 2)
-		require.NoError(t, shared.Set(zktest.Context(t), 2))
-		o := await(t, next)
-		require.NoError(t, o.err)
-
-		// Lowering takes nothing away.
-		require.NoError(t, shared.Set(zktest.Context(t), 1))
-		require.NoError(t, first.Err())
-		require.NoError(t, o.lease.Err())
-		release(t, first)
-		_, err = s.TryAcquire(zktest.Context(t))
-		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		release(t, o.lease)
-		server.AwaitCounts(t, before, limit)
-	})
-}
-
 // TestSemaphorePaused: with a maximum of 0 holders keep their leases, waiters keep
 // their places, tries fail, and a greater maximum lets the waiters in.
 func TestSemaphorePaused(t *testing.T) {
@@ -298,82 +200,6 @@ func TestSemaphorePaused(t *testing.T) {
 			require.NoError(t, o.err)
 			release(t, o.lease)
 		}
-		server.AwaitCounts(t, before, limit)
-	})
-}
-
-func TestSemaphoreFixedMaximumOfNone(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	_, err := locks.NewInterProcessSemaphoreV2(client, "/semaphores/s", locks.FixedLeases(0))
-	require.EqualError(t, err, "locks: maxLeases 0, expected 1 or more")
-	_, err = locks.NewInterProcessSemaphore(client, "/semaphores/s", locks.FixedLeases(0))
-	require.EqualError(t, err, "locks: maxLeases 0, expected 1 or more")
-}
-
-func TestSemaphoreClosingTheClientFreesItsPermits(t *testing.T) {
-	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
-		client := zktest.Client(t, server.ConnectString())
-		lease := acquire(t, create(client, locks.FixedLeases(1)))
-		other := create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(1))
-		waiting := acquireLater(zktest.Context(t), other)
-		awaitQueue(t, other, 2)
-		require.NoError(t, client.Close())
-		var lost *locks.LostError
-		require.ErrorAs(t, lease.Err(), &lost)
-		o := await(t, waiting)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-	})
-}
-
-func TestSemaphoreLeaseDeletedWhileItIsWaitedFor(t *testing.T) {
-	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
-		admin := zktest.Client(t, server.ConnectString())
-		holder := create(admin, locks.FixedLeases(1))
-		lease := acquire(t, holder)
-		waiting := acquireLater(zktest.Context(t), create(zktest.Client(t, server.ConnectString()), locks.FixedLeases(1)))
-		first := awaitQueue(t, holder, 2)[1]
-		require.NoError(t, admin.Delete(zktest.Context(t), first.Path))
-		awaitOther(t, holder, first)
-		release(t, lease)
-		o := await(t, waiting)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-		awaitQueue(t, holder, 0)
-	})
-}
-
-// Two that want more than half do not wait for each other with a part in hand.
-func TestSemaphoreLeasesTogether(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		before := server.Counts(t)
-		const most = 5
-		var wg sync.WaitGroup
-		var inside atomic.Int64
-		for client := range 4 {
-			s := newSemaphore(t, zktest.Client(t, server.ConnectString()), "/semaphores/s", locks.FixedLeases(most))
-			before.Sessions++
-			wg.Go(func() {
-				for turn := range 10 {
-					n := 1 + (client+turn)%most
-					leases, err := s.AcquireN(zktest.Context(t), n)
-					if err != nil || len(leases) != n {
-						t.Errorf("%d leases, want %d: %v", len(leases), n, err)
-						return
-					}
-					if now := inside.Add(int64(n)); now > most {
-						t.Errorf("%d leases at once, the maximum is %d", now, most)
-					}
-					inside.Add(int64(-n))
-					for _, lease := range leases {
-						if err := lease.Release(zktest.Context(t)); err != nil {
-							t.Error(err)
-						}
-					}
-				}
-			})
-		}
-		wg.Wait()
 		server.AwaitCounts(t, before, limit)
 	})
 }
@@ -557,16 +383,8 @@ func TestSharedLeasesRefuseOtherData(t *testing.T) {
 	_, err = newSemaphore(t, client, "/semaphores/s", shared).Acquire(zktest.Context(t))
 	require.ErrorContains(t, err, "locks: shared leases /max: 5 bytes, expected 4")
 	require.ErrorContains(t, shared.Set(zktest.Context(t), -1), "-1, expected 0 to 2147483647")
-	_, err = locks.NewSharedLeases(client, "max", 1)
-	require.ErrorContains(t, err, "begins with a slash")
-	_, err = locks.NewSharedLeases(nil, "/max", 1)
-	require.ErrorContains(t, err, "client nil")
 	_, err = locks.NewSharedLeases(client, "/max", -1)
 	require.ErrorContains(t, err, "seed -1")
-	_, err = locks.NewInterProcessSemaphoreV2(client, "/s", nil)
-	require.ErrorContains(t, err, "maxLeases nil")
-	_, err = locks.NewInterProcessSemaphore(client, "/s", locks.FixedLeases(0))
-	require.ErrorContains(t, err, "maxLeases 0, expected 1 or more")
 	_, err = locks.NewInterProcessSemaphore(zktest.Client(t, zktest.NewServer(t).Addr()), "/s", shared)
 	require.ErrorContains(t, err, "maxLeases of another client")
 	view, err := client.UsingNamespace("team")

@@ -54,35 +54,6 @@ func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 	})
 }
 
-// A reader or a writer that waits, and whose node is taken away, joins the queue
-// again, in which it is not found at first.
-//
-// See CURATOR-211 and CURATOR-307.
-func TestWaitReaderOrWriterJoinsTheQueueAgain(t *testing.T) {
-	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
-		admin := zktest.Client(t, server.ConnectString())
-		rw := newReadWrite(t, admin, path)
-		other := newReadWrite(t, zktest.Client(t, server.ConnectString()), path)
-		for _, side := range []locks.InterProcessLock{other.ReadLock(), other.WriteLock()} {
-			lease := acquire(t, rw.WriteLock())
-			waiting := acquireLater(zktest.Context(t), side)
-			first := awaitQueue(t, rw, 2)[1]
-			require.NoError(t, admin.Delete(zktest.Context(t), first.Path))
-			second := awaitOther(t, rw, first)
-			select {
-			case o := <-waiting:
-				t.Fatalf("the waiter got %+v while there is a writer", o)
-			default:
-			}
-			release(t, lease)
-			o := await(t, waiting)
-			require.NoError(t, o.err)
-			require.Equal(t, second.Token, o.lease.Token())
-			release(t, o.lease)
-		}
-	})
-}
-
 // Somebody who may has made the holder's node unreadable. The hold goes on, for the
 // node is there; who would have to watch it is told at once, and leaves nothing.
 func TestWaitHoldersNodeIsMadeUnreadable(t *testing.T) {

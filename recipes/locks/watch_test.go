@@ -3,21 +3,20 @@
 package locks_test
 
 import (
-	"context"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/testing/zkproxy"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 // The one that a waiter is to watch goes between the list and the watch: the
 // waiter gets the lock, and no watch is left on a path that nobody will use again.
+//
+// CURATOR-644: candidates reset forever, and none leads.
 func TestWatchPredecessorGoesBeforeTheWatch(t *testing.T) {
 	tryInTurn(t, func(t *testing.T, server zktest.Backend) {
 		holder := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/vanish")
@@ -44,30 +43,6 @@ func TestWatchPredecessorGoesBeforeTheWatch(t *testing.T) {
 		require.NoError(t, o.err)
 		release(t, o.lease)
 		server.AwaitCounts(t, before, limit)
-	})
-}
-
-// The same on a fake clock, where a watch that is left is seen at once.
-func TestWatchNoWatchStaysOnAPredecessorThatHasGone(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		held := acquire(t, newMutex(t, w.holder, "/lock"))
-		waiter := w.waiter.Session().ID()
-		aboutToWatch, goOn := make(chan struct{}), make(chan struct{})
-		var once sync.Once
-		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.SessionID != waiter || r.Op != zkserver.OpGetData {
-				return zkserver.Pass
-			}
-			once.Do(func() { close(aboutToWatch) })
-			return zkserver.HoldUntil(goOn)
-		})
-		waiting := acquireLater(context.Background(), newMutex(t, w.waiter, "/lock"))
-		awaitDone(t, aboutToWatch, "the watch on the predecessor")
-		release(t, held)
-		close(goOn)
-		release(t, requireAtOnce(t, waiting))
-		synctest.Wait()
-		require.Zero(t, w.server.Stats().Watches)
 	})
 }
 
