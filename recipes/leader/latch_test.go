@@ -55,37 +55,6 @@ func TestLatchLeadersComeInTheOrderOfTheirStart(t *testing.T) {
 	})
 }
 
-func TestLatchNeverTwoLeaders(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const candidates, rounds = 10, 10
-		leaders := 0 // unprotected on purpose: the race detector is one more witness
-		var wg sync.WaitGroup
-		for range candidates {
-			latch := started(t, zktest.Client(t, server))
-			wg.Go(func() {
-				for range rounds {
-					if _, err := latch.Await(zktest.Context(t)); err != nil {
-						t.Errorf("await: %v", err)
-						return
-					}
-					if leaders++; leaders != 1 {
-						t.Errorf("%d leaders at once", leaders)
-					}
-					leaders--
-					if err := latch.Resign(zktest.Context(t)); err != nil {
-						t.Errorf("resign: %v", err)
-					}
-				}
-				if err := latch.Close(); err != nil {
-					t.Errorf("close: %v", err)
-				}
-			})
-		}
-		wg.Wait()
-	})
-}
-
 // CURATOR-83: no listener is told when the leader closes.
 func TestLatchBeginningsAndEndsAlternate(t *testing.T) {
 	for mode, ends := range map[leader.CloseMode]int{leader.Silent: 1, leader.NotifyLeader: 2} {
@@ -244,24 +213,6 @@ func TestLatchResignedLeadershipEndsBeforeItsNodeGoes(t *testing.T) {
 }
 
 // CURATOR-110: started before the server, a candidate never joins.
-func TestLatchJoinsOnceThereIsAServer(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, connect := unconnected(t, server)
-		latch := newLatch(t, client)
-		changes := changesOf(t, latch)
-		require.NoError(t, latch.Start())
-		require.False(t, latch.HasLeadership())
-
-		connect()
-
-		awaitLeadership(t, latch)
-		require.True(t, zktest.Await(t, changes, "the election").Leader)
-		require.Empty(t, changes, "elected once")
-	})
-}
-
-// CURATOR-110: started before the server, a candidate never joins.
 func TestCloseWithoutEverAConnection(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -311,29 +262,6 @@ func TestLatchNextAttemptAfterALongStandingComesSoon(t *testing.T) {
 			time.Sleep(10 * time.Millisecond)
 			require.Less(t, time.Since(began), time.Second)
 		}
-	})
-}
-
-func TestLatchEndOfACandidateInTheMiddleElectsNoOther(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		latches := make([]*leader.LeaderLatch, 3)
-		for i := range latches {
-			latches[i] = started(t, client)
-			awaitCandidates(t, client, i+1)
-		}
-		first := awaitLeadership(t, latches[0])
-
-		require.NoError(t, latches[1].Close())
-
-		queue, err := latches[0].Participants(zktest.Context(t))
-		require.NoError(t, err)
-		require.Len(t, queue, 2)
-		require.NoError(t, first.Err())
-		require.False(t, latches[2].HasLeadership())
-		require.NoError(t, latches[0].Close())
-		awaitLeadership(t, latches[2])
 	})
 }
 
@@ -453,23 +381,6 @@ func TestAwaitWithAnEndedContextFailsEvenForTheLeader(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestAwaitBeforeStart(t *testing.T) {
-	latch := newLatch(t, zktest.Client(t, zktest.NewServer(t)))
-
-	_, err := latch.Await(zktest.Context(t))
-
-	require.ErrorIs(t, err, leader.ErrNotStarted)
-}
-
-func TestLatchIsStartedOnce(t *testing.T) {
-	latch := started(t, zktest.Client(t, zktest.NewServer(t)))
-
-	require.ErrorContains(t, latch.Start(), "started already")
-	require.NoError(t, latch.Close())
-	require.ErrorIs(t, latch.Start(), leader.ErrClosed)
-	require.NoError(t, latch.Close(), "a second Close does nothing")
-}
-
 // CURATOR-365: missing rights hang the candidate.
 func TestLatchMissingRightsAreToldToTheWaiter(t *testing.T) {
 	t.Parallel()
@@ -529,27 +440,6 @@ func TestLatchEndOfTheClientEndsTheLatch(t *testing.T) {
 	zktest.Await(t, lease.Done(), "the end of the leadership")
 	_, err := latch.Await(zktest.Context(t))
 	require.ErrorIs(t, err, framework.ErrClosed)
-}
-
-func TestLatchRevokingALeader(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, rival := zktest.Client(t, server), zktest.Client(t, server)
-		resigns := locks.WithRevocationListener(func(lease *locks.Lease) {
-			if err := lease.Release(context.Background()); err != nil {
-				t.Errorf("release: %v", err)
-			}
-		})
-		first := started(t, client, leader.WithLockOptions(resigns))
-		lease := awaitLeadership(t, first)
-		second := started(t, rival)
-		awaitCandidates(t, rival, 2)
-
-		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), rival, lease.Path()))
-
-		awaitLeadership(t, second)
-		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
-	})
 }
 
 func TestLatchBadInput(t *testing.T) {

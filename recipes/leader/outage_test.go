@@ -81,131 +81,91 @@ func awaitOneLeader(tb testing.TB, latches []*leader.LeaderLatch) *locks.Lease {
 // All candidates lose their sessions, one outage after the other. In an outage
 // there is no leader; after it there is one, with a greater term.
 func TestOutagesOfAllCandidates(t *testing.T) {
-	t.Parallel() // it waits for sessions to end
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		link := zktest.NewProxy(t, server.Addr())
-		outages(t, link, 1, func() *framework.Framework {
-			return zktest.Client(t, server.ConnectStringVia(link.Addr()), framework.WithSessionTimeout(shortSession))
-		}, nil)
-	})
-	t.Run("fake time", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			states := make(chan framework.ConnectionState, 100)
-			link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
-			outages(t, link, 4, func() *framework.Framework { return zktest.Client(t, link) }, states)
-			require.Empty(t, states)
-		})
-	})
-}
-
-// outages has candidates of several clients go through so many outages. The
-// states of the first client go through the channel, if there is one.
-func outages(t *testing.T, link *zkproxy.Proxy, times int, connect func() *framework.Framework, states chan framework.ConnectionState) {
-	t.Helper()
-	const clients, latchesEach = 5, 2
-	var all []*framework.Framework
-	var latches []*leader.LeaderLatch
-	for range clients {
-		client := connect()
-		all = append(all, client)
-		for range latchesEach {
-			latches = append(latches, started(t, client))
+	synctest.Test(t, func(t *testing.T) {
+		const clients, latchesEach, times = 5, 2, 4
+		link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		var all []*framework.Framework
+		var latches []*leader.LeaderLatch
+		for range clients {
+			client := zktest.Client(t, link)
+			all = append(all, client)
+			for range latchesEach {
+				latches = append(latches, started(t, client))
+			}
 		}
-	}
-	if states != nil {
+		states := make(chan framework.ConnectionState, 100)
 		all[0].OnConnectionState(func(state framework.ConnectionState) { states <- state })
-	}
-	term := awaitOneLeader(t, latches).Token()
-	for range times {
-		plug := unplug(link)
-		for _, client := range all {
-			zktest.AwaitState(t, client, framework.Lost)
-		}
-		require.Empty(t, leading(latches))
-		plug()
+		term := awaitOneLeader(t, latches).Token()
+		for range times {
+			plug := unplug(link)
+			for _, client := range all {
+				zktest.AwaitState(t, client, framework.Lost)
+			}
+			require.Empty(t, leading(latches))
+			plug()
 
-		lease := awaitOneLeader(t, latches)
+			lease := awaitOneLeader(t, latches)
 
-		require.Greater(t, lease.Token(), term)
-		term = lease.Token()
-		if states == nil {
-			continue
+			require.Greater(t, lease.Token(), term)
+			term = lease.Token()
+			for _, want := range []framework.ConnectionState{framework.Suspended, framework.Lost, framework.Reconnected} {
+				require.Equal(t, want, zktest.Await(t, states, "a change of state"))
+			}
 		}
-		for _, want := range []framework.ConnectionState{framework.Suspended, framework.Lost, framework.Reconnected} {
-			require.Equal(t, want, zktest.Await(t, states, "a change of state"))
-		}
-	}
+		require.Empty(t, states)
+	})
 }
 
 // Under StandardErrorPolicy an outage ends a leadership at once, under
 // SessionErrorPolicy only when the session may have ended. That is so for a
 // latch and for a selector, and both lead again after it.
 func TestOutageWhatEndsALeadershipInAnOutage(t *testing.T) {
-	t.Parallel() // it waits for sessions to end
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := zktest.ClientViaProxy(t, server, framework.WithSessionTimeout(shortSession))
-		outageUnderEachPolicy(t, client, link, func([]underPolicy) {})
+	synctest.Test(t, func(t *testing.T) {
+		link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		client := zktest.Client(t, link)
+		type underPolicy struct {
+			policy framework.ErrorPolicy
+			lease  *locks.Lease
+			next   func() *locks.Lease // the one that follows
+		}
+		var all []underPolicy
+		for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
+			opts := leader.WithLockOptions(locks.WithErrorPolicy(policy))
+			latch, err := leader.NewLeaderLatch(client, "/latches/"+policy.String(), opts)
+			require.NoError(t, err)
+			require.NoError(t, latch.Start())
+			t.Cleanup(func() { require.NoError(t, latch.Close()) })
+			all = append(all, underPolicy{policy, awaitLeadership(t, latch), func() *locks.Lease { return awaitLeadership(t, latch) }})
+			selector, err := leader.NewLeaderSelector(client, "/selectors/"+policy.String(), opts, leader.WithAutoRequeue())
+			require.NoError(t, err)
+			terms, result := runs(t.Context(), selector)
+			first := zktest.Await(t, terms, "a term")
+			all = append(all, underPolicy{policy, locks.LeaseFrom(first.ctx), func() *locks.Lease {
+				zktest.Await(t, first.ctx.Done(), "the end of the term")
+				first.done <- context.Cause(first.ctx)
+				again := zktest.Await(t, terms, "the next term")
+				again.done <- leader.ErrStop
+				require.NoError(t, zktest.Await(t, result, "the end"))
+				return locks.LeaseFrom(again.ctx)
+			}})
+		}
+
+		plug := unplug(link)
+
+		time.Sleep(time.Second)
+		require.Equal(t, framework.Suspended, client.State())
+		for _, l := range all {
+			require.Equal(t, l.policy == framework.SessionErrorPolicy, l.lease.Err() == nil, "under %v", l.policy)
+		}
+		for _, l := range all {
+			zktest.Await(t, l.lease.Done(), "the end of a leadership")
+			require.ErrorAs(t, l.lease.Err(), new(*locks.LostError))
+		}
+		plug()
+		for _, l := range all {
+			require.Greater(t, l.next().Token(), l.lease.Token())
+		}
 	})
-	t.Run("fake time", func(t *testing.T) {
-		t.Parallel()
-		synctest.Test(t, func(t *testing.T) {
-			link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
-			client := zktest.Client(t, link)
-			outageUnderEachPolicy(t, client, link, func(all []underPolicy) {
-				time.Sleep(time.Second)
-				require.Equal(t, framework.Suspended, client.State())
-				for _, l := range all {
-					require.Equal(t, l.policy == framework.SessionErrorPolicy, l.lease.Err() == nil, "under %v", l.policy)
-				}
-			})
-		})
-	})
-}
-
-// underPolicy is a leadership under an error policy.
-type underPolicy struct {
-	policy framework.ErrorPolicy
-	lease  *locks.Lease
-	next   func() *locks.Lease // the one that follows
-}
-
-func outageUnderEachPolicy(t *testing.T, client *framework.Framework, link *zkproxy.Proxy, early func([]underPolicy)) {
-	t.Helper()
-	var all []underPolicy
-	for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
-		opts := leader.WithLockOptions(locks.WithErrorPolicy(policy))
-		latch, err := leader.NewLeaderLatch(client, "/latches/"+policy.String(), opts)
-		require.NoError(t, err)
-		require.NoError(t, latch.Start())
-		t.Cleanup(func() { require.NoError(t, latch.Close()) })
-		all = append(all, underPolicy{policy, awaitLeadership(t, latch), func() *locks.Lease { return awaitLeadership(t, latch) }})
-		selector, err := leader.NewLeaderSelector(client, "/selectors/"+policy.String(), opts, leader.WithAutoRequeue())
-		require.NoError(t, err)
-		terms, result := runs(t.Context(), selector)
-		first := zktest.Await(t, terms, "a term")
-		all = append(all, underPolicy{policy, locks.LeaseFrom(first.ctx), func() *locks.Lease {
-			zktest.Await(t, first.ctx.Done(), "the end of the term")
-			first.done <- context.Cause(first.ctx)
-			again := zktest.Await(t, terms, "the next term")
-			again.done <- leader.ErrStop
-			require.NoError(t, zktest.Await(t, result, "the end"))
-			return locks.LeaseFrom(again.ctx)
-		}})
-	}
-
-	plug := unplug(link)
-
-	early(all)
-	for _, l := range all {
-		zktest.Await(t, l.lease.Done(), "the end of a leadership")
-		var lost *locks.LostError
-		require.ErrorAs(t, l.lease.Err(), &lost)
-	}
-	plug()
-	for _, l := range all {
-		require.Greater(t, l.next().Token(), l.lease.Token())
-	}
 }
 
 // Candidates are led to another server that knows nothing of their election.

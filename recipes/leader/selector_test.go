@@ -78,33 +78,6 @@ func TestSelectorLeadershipRotates(t *testing.T) {
 	})
 }
 
-// A leader that is cut off stops, and cannot say so. Another candidate takes over.
-func TestSelectorCandidateTakesOverFromALeaderThatStopsWhileItIsCutOff(t *testing.T) {
-	t.Parallel() // it waits for sessions to end
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := zktest.ClientViaProxy(t, server, framework.WithSessionTimeout(shortSession))
-		ctx, stop := context.WithCancel(zktest.Context(t))
-		terms, result := runs(ctx, newSelector(t, client))
-		first := zktest.Await(t, terms, "a term")
-		other := zktest.Client(t, server)
-		next := newSelector(t, other)
-		nextTerms, nextResult := runs(zktest.Context(t), next)
-		awaitCandidates(t, other, 2)
-
-		unplug(link)
-		zktest.Await(t, first.ctx.Done(), "the end of the term")
-		require.False(t, next.HasLeadership(), "the session of the leader has not ended")
-		stop()
-		first.done <- nil
-		require.Error(t, zktest.Await(t, result, "the end of the run"))
-
-		second := zktest.Await(t, nextTerms, "a term of the other")
-		require.Greater(t, locks.LeaseFrom(second.ctx).Token(), locks.LeaseFrom(first.ctx).Token())
-		second.done <- nil
-		require.NoError(t, zktest.Await(t, nextResult, "the end"))
-	})
-}
-
 func TestSelectorAutoRequeueEndsWithItsContext(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
 	ctx, cancel := context.WithCancel(zktest.Context(t))
@@ -131,16 +104,6 @@ func TestSelectorAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
 
 		require.NoError(t, zktest.Await(t, result, "the end"))
 	})
-}
-
-func TestSelectorFailedTermIsFollowedByAnother(t *testing.T) {
-	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)), leader.WithAutoRequeue())
-	terms, result := runs(t.Context(), selector)
-
-	zktest.Await(t, terms, "a term").done <- errors.New("no luck")
-	zktest.Await(t, terms, "another term").done <- leader.ErrStop
-
-	require.NoError(t, zktest.Await(t, result, "the end"))
 }
 
 // Requeue promises another term, so a Run that is about to return takes none.
@@ -272,25 +235,6 @@ func TestSelectorOneRunAtATime(t *testing.T) {
 	require.False(t, selector.Requeue(), "nothing runs")
 }
 
-func TestSelectorLostSessionEndsTheTermAndNotTheRun(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		selector := newSelector(t, client, leader.WithAutoRequeue())
-		terms, result := runs(t.Context(), selector)
-		term := zktest.Await(t, terms, "a term")
-
-		zktest.KillSession(t, client)
-
-		zktest.Await(t, term.ctx.Done(), "the loss")
-		var lost *locks.LostError
-		require.ErrorAs(t, context.Cause(term.ctx), &lost)
-		term.done <- context.Cause(term.ctx)
-		zktest.Await(t, terms, "the next term").done <- leader.ErrStop
-		require.NoError(t, zktest.Await(t, result, "the end"))
-	})
-}
-
 func TestSelectorPanicGivesTheLeadershipUp(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	selector := newSelector(t, client)
@@ -325,26 +269,6 @@ func TestSelectorSharesTheQueueOfAMutex(t *testing.T) {
 		_, ok, err = selector.Leader(zktest.Context(t))
 		require.NoError(t, err)
 		require.False(t, ok)
-	})
-}
-
-func TestSelectorNodeOfAnInterruptedLeaderGoesOnceTheServerIsBack(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := zktest.ClientViaProxy(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
-		other := zktest.Client(t, server)
-		selector := newSelector(t, client)
-		terms, result := runs(t.Context(), selector)
-		term := zktest.Await(t, terms, "a term")
-		plug := unplug(link)
-		zktest.AwaitState(t, client, framework.Suspended)
-
-		selector.InterruptLeadership()
-		term.done <- context.Cause(term.ctx)
-		plug()
-
-		require.ErrorIs(t, zktest.Await(t, result, "the end"), leader.ErrInterrupted)
-		awaitCandidates(t, other, 0)
 	})
 }
 
