@@ -4,7 +4,6 @@ package nodes_test
 
 import (
 	"errors"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,22 +90,4 @@ func countRequests(tb testing.TB, server *zkserver.Server, op zkserver.OpCode) *
 		return zkserver.Pass
 	}))
 	return &n
-}
-
-// unnumbered are the requests that come by themselves.
-var unnumbered = []zkserver.OpCode{zkserver.OpPing, zkserver.OpCreateSession, zkserver.OpCloseSession}
-
-// loseNth gives the k-th request from now on of a session a fault, pings not
-// counted, and reports whether there was one.
-func loseNth(server *zkserver.Server, session int64, k int, fault zkserver.Fault) *atomic.Bool {
-	var n atomic.Int64
-	var fired atomic.Bool
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.SessionID != session || slices.Contains(unnumbered, r.Op) || n.Add(1) != int64(k) {
-			return zkserver.Pass
-		}
-		fired.Store(true)
-		return fault
-	})
-	return &fired
 }

@@ -113,6 +113,8 @@ func sessions(kind kindOfNode) int {
 	return 1
 }
 
+// CURATOR-190: each creation adds a prefix to the name.
+// CURATOR-483: the number changes with the session.
 func TestNodeOutlivesItsSessions(t *testing.T) {
 	eachKind(t, func(t *testing.T, client *framework.Framework, kind kindOfNode) {
 		node := started(t, client, kind.mode, kind.opts...)
@@ -161,6 +163,7 @@ func TestDataIsUpdatedAndSurvives(t *testing.T) {
 	})
 }
 
+// CURATOR-154: the data is not written when the node exists.
 func TestNodeDataOfANodeThatExistsIsSet(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -174,6 +177,7 @@ func TestNodeDataOfANodeThatExistsIsSet(t *testing.T) {
 	})
 }
 
+// CURATOR-241: a reconnect brings older data back.
 func TestDataSetWhileTheConnectionIsLostIsWritten(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
@@ -387,6 +391,7 @@ func TestNodeRefusedWriteIsTriedAgainAfterAPause(t *testing.T) {
 	})
 }
 
+// CURATOR-228: a creation or a write without permission is repeated without end.
 func TestNodeMissingPermissionToCreateIsReportedOnce(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		protectedFolder(t, client, framework.PermRead|framework.PermAdmin)
@@ -427,19 +432,6 @@ func TestNodeMissingPermissionToWriteIsReportedAndTheNodeKept(t *testing.T) {
 	data, err := client.Get(zktest.Context(t), path)
 	require.NoError(t, err)
 	require.Equal(t, "second", string(data), "a creation takes no permission to write")
-}
-
-func TestNodeIsCreatedOnceThereIsAServer(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	require.NoError(t, server.Stop())
-	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
-	node := newNode(t, client, framework.Ephemeral)
-	require.NoError(t, node.Start())
-
-	require.NoError(t, server.Restart())
-
-	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
 }
 
 func TestWithoutParentsTheNodeWaitsForThem(t *testing.T) {
@@ -610,36 +602,6 @@ func TestNodeQuickCloseRemovesThePersistentZnodeThatWasThere(t *testing.T) {
 
 		require.Empty(t, children(t, client))
 	})
-}
-
-// TestNodeEachLostRequestAndReply loses each request of a node's life in turn, and
-// then each reply.
-func TestNodeEachLostRequestAndReply(t *testing.T) {
-	t.Parallel()
-	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
-		for _, kind := range everyKind()[:6] {
-			t.Run(fmt.Sprint(fault, " ", kind.name), func(t *testing.T) {
-				t.Parallel()
-				for k := 1; ; k++ {
-					server := zktest.NewServer(t)
-					client, witness := zktest.Client(t, server), zktest.Client(t, server)
-					fired := loseNth(server, client.Session().ID(), k, fault)
-					node := started(t, client, kind.mode, kind.opts...)
-					name := node.ActualPath()
-					require.NoError(t, node.SetData(zktest.Context(t), []byte("second")))
-					require.NoError(t, witness.Delete(zktest.Context(t), name, framework.Quietly()))
-					awaitNode(t, witness, name, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
-					require.NoError(t, node.Close())
-					require.Eventually(t, func() bool { return len(children(t, witness)) == 0 }, limit, time.Millisecond,
-						"request %d: %v", k, children(t, witness))
-					if !fired.Load() {
-						require.Greater(t, k, 5, "it takes some requests")
-						return
-					}
-				}
-			})
-		}
-	}
 }
 
 func TestCloseWhileTheServerIsAway(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/nodes"
+	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -77,6 +78,7 @@ func TestTTLNodeSurvivesTheDeletionOfItsTouch(t *testing.T) {
 	})
 }
 
+// CURATOR-545: a node that was never touched stays forever.
 func TestTTLNodeThatWasNeverTouchedGoes(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		// Also after Close no touch may arrive: one that is repeated and then cleaned up
@@ -106,6 +108,25 @@ func TestTTLNodeOutlivesItsSession(t *testing.T) {
 			require.True(t, zktest.Await(t, changes, "a change").Present)
 		}
 		require.NoError(t, node.Err())
+	})
+}
+
+// It stands while it is touched on real servers too, and they delete it afterwards.
+func TestTTLNodeOnEachBackend(t *testing.T) {
+	t.Parallel()
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.TTLNodes)
+		if server.Name() == "zkserver" { // one that looks for overdue znodes as often as the real one does here
+			server = zktest.Embedded(zktest.NewServer(t, zkserver.WithContainerCheckInterval(200*time.Millisecond)))
+		}
+		client := zktest.Client(t, server)
+		node := startedTTL(t, client, time.Second)
+		for range 2 {
+			awaitNode(t, client, path+"/touch", func(_ []byte, stat *framework.Stat) bool { return stat != nil })
+			require.NoError(t, client.Delete(zktest.Context(t), path+"/touch"))
+		}
+		require.NoError(t, node.Close())
+		awaitNode(t, client, path, func(_ []byte, stat *framework.Stat) bool { return stat == nil })
 	})
 }
 

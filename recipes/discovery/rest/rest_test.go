@@ -102,38 +102,37 @@ func TestRESTDeletesWhatThePathNames(t *testing.T) {
 
 // TestRESTOfSeveralHandlers: what was put at one, twice or before a restart, ends by a DELETE at another, and does not come back.
 func TestRESTOfSeveralHandlers(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		gateway := func() (http.Handler, *discovery.ServiceDiscovery[string]) {
-			services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, server), "/services", nil)
-			require.NoError(t, err)
-			return rest.Handler(services, nil, "example.com"), services
-		}
-		do := func(h http.Handler, method, id, body string) int {
-			w := httptest.NewRecorder()
-			h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/v1/service/test/"+id, strings.NewReader(body)))
-			return w.Code
-		}
-		const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1,"serviceType":"STATIC"}`
-		a, first := gateway()
-		b, _ := gateway()
-		require.Equal(t, 201, do(a, "PUT", "one", one))
-		require.Equal(t, 201, do(b, "PUT", "one", one))
-		require.NoError(t, first.Close())
-		require.Equal(t, 200, do(b, "GET", "one", ""), "it outlives the handler")
-		c, services := gateway()
-		require.Equal(t, 200, do(c, "DELETE", "one", ""))
-		require.Equal(t, 404, do(b, "DELETE", "one", ""))
-		live := discovery.NewInstance[string]("test", "10.0.0.2", 80)
-		require.NoError(t, services.Register(t.Context(), live))
-		require.Equal(t, 404, do(b, "GET", "one", ""))
+	server := zktest.NewServer(t)
+	gateway := func() (http.Handler, *discovery.ServiceDiscovery[string]) {
+		services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, server), "/services", nil)
+		require.NoError(t, err)
+		return rest.Handler(services, nil, "example.com"), services
+	}
+	do := func(h http.Handler, method, id, body string) int {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), method, "/v1/service/test/"+id, strings.NewReader(body)))
+		return w.Code
+	}
+	const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1,"serviceType":"STATIC"}`
+	a, first := gateway()
+	b, _ := gateway()
+	require.Equal(t, 201, do(a, "PUT", "one", one))
+	require.Equal(t, 201, do(b, "PUT", "one", one))
+	require.NoError(t, first.Close())
+	require.Equal(t, 200, do(b, "GET", "one", ""), "it outlives the handler")
+	c, services := gateway()
+	require.Equal(t, 200, do(c, "DELETE", "one", ""))
+	require.Equal(t, 404, do(b, "DELETE", "one", ""))
+	live := discovery.NewInstance[string]("test", "10.0.0.2", 80)
+	require.NoError(t, services.Register(t.Context(), live))
+	require.Equal(t, 404, do(b, "GET", "one", ""))
 
-		require.Equal(t, 409, do(b, "DELETE", live.ID, ""), "its process lives")
-		require.Equal(t, 409, do(b, "PUT", live.ID, strings.ReplaceAll(one, `"one"`, `"`+live.ID+`"`)))
-		require.Equal(t, 200, do(b, "GET", live.ID, ""))
-		require.Equal(t, 200, do(c, "DELETE", live.ID, ""), "its own process")
-		require.Equal(t, 404, do(b, "GET", live.ID, ""))
-		require.NoError(t, services.Close())
-	})
+	require.Equal(t, 409, do(b, "DELETE", live.ID, ""), "its process lives")
+	require.Equal(t, 409, do(b, "PUT", live.ID, strings.ReplaceAll(one, `"one"`, `"`+live.ID+`"`)))
+	require.Equal(t, 200, do(b, "GET", live.ID, ""))
+	require.Equal(t, 200, do(c, "DELETE", live.ID, ""), "its own process")
+	require.Equal(t, 404, do(b, "GET", live.ID, ""))
+	require.NoError(t, services.Close())
 }
 
 // TestRESTHostsOfOthers are refused: a site could have its own name point here.
