@@ -3,10 +3,6 @@
 package cache_test
 
 import (
-	"context"
-	"fmt"
-	"maps"
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -17,7 +13,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
-	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -113,32 +108,6 @@ func TestCuratorCache_testClearOnClose(t *testing.T) {
 	})
 }
 
-// A cache of more children than Curator's phaser could count (CURATOR-690).
-//
-// CURATOR-690: no INITIALIZED above 64k children.
-func TestCuratorCache_testGreaterThan64kZNodes(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("66,000 znodes take seconds; without -short")
-	}
-	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	create(t, client, "/test", "")
-	const children, perTransaction = 66_000, 1000
-	for i := 0; i < children; i += perTransaction {
-		ops := make([]framework.Op, 0, perTransaction)
-		for j := range perTransaction {
-			ops = append(ops, framework.CreateOp(fmt.Sprintf("/test/%05d", i+j), nil))
-		}
-		_, err := client.Transact(t.Context(), ops...)
-		require.NoError(t, err)
-	}
-	c := newCache(t, client, "/test")
-	told := listenTo(c, cache.For(cache.Initialized))
-	start(t, c)
-	told.expect(t, "INITIALIZED")
-	require.Equal(t, children+1, c.Size())
-}
-
 // After a partition the listeners get what has changed in sum.
 //
 // CURATOR-391: a znode deleted and created again during a partition.
@@ -230,212 +199,20 @@ func TestScenarioSecondCacheOnAStorageThatWasKept(t *testing.T) {
 // While no server runs the picture stays as it was.
 func TestCuratorCacheEdges_testServerLoss(t *testing.T) {
 	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
-		serverLoss(t, zktest.Client(t, server), server.Stop, func() error {
-			time.Sleep(5 * time.Minute)
-			return server.Restart()
-		})
-	})
-	if testing.Short() {
-		return // real servers take seconds
-	}
-	t.Run("zookeeper", func(t *testing.T) {
-		servers := zktest.NewEnsemble(t, 1)
-		server := servers.Server(0)
-		serverLoss(t, zktest.Client(t, servers), server.Kill, func() error { return server.Restart(zktest.Context(t)) })
-	})
-}
-
-func serverLoss(t *testing.T, client *framework.Framework, stop, restart func() error) {
-	t.Helper()
-	create(t, client, "/tree/a", "1")
-	c := newCache(t, client, "/tree")
-	start(t, c)
-	require.NoError(t, stop())
-	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
-	require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1"}, picture(c), "it stays what it was")
-	require.NoError(t, restart())
-	zktest.AwaitState(t, client, framework.Reconnected)
-	create(t, client, "/tree/b", "2")
-	fresh(t, c)
-	require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1", "/tree/b": "2"}, picture(c))
-	require.NoError(t, c.Close())
-}
-
-// Ten clients run random operations while servers die, and each has a cache. At the end every
-// picture equals the tree, and so does what every listener was told.
-func TestCuratorCacheConsistency_testConsistencyAfterSimulation(t *testing.T) {
-	t.Parallel()
-	t.Run("zkserver", func(t *testing.T) {
-		server := zktest.NewServer(t)
-		simulate(t, server.Addr(), 0, func(round int) {
-			sessions := server.Sessions()
-			server.Cut(sessions[round%len(sessions)].ID, 1)
-		})
-	})
-	if testing.Short() {
-		return // real servers take seconds
-	}
-	t.Run("zookeeper", func(t *testing.T) {
-		servers := zktest.NewEnsemble(t, 3)
-		simulate(t, servers.ConnectString(), 50*time.Millisecond, func(round int) {
-			server := servers.Server(round % 3)
-			require.NoError(t, servers.AwaitSync(zktest.Context(t)))
-			require.NoError(t, server.Kill())
-			require.NoError(t, server.Restart(zktest.Context(t)))
-		})
-	})
-}
-
-// simulate has clients write at random, with a pause after each write, and hurts them in rounds.
-func simulate(t *testing.T, servers string, pause time.Duration, hurt func(round int)) {
-	t.Helper()
-	const clients, rounds = 10, 3
-	reader := zktest.Client(t, servers)
-	create(t, reader, "/tree", "")
-	type follower struct {
-		cache *cache.CuratorCache
-		told  *record
-	}
-	var followers []follower
-	stop, done := make(chan struct{}), make(chan int, clients)
-	for i := range clients {
-		client := zktest.Client(t, servers)
-		c := newCache(t, client, "/tree")
-		followers = append(followers, follower{c, listenTo(c)})
-		require.NoError(t, c.Start())
-		go func() { done <- randomWrites(t.Context(), client, uint64(i), pause, stop) }()
-	}
-	for round := range rounds {
-		hurt(round)
-		require.NoError(t, reader.Sync(zktest.Context(t), "/tree"))
-	}
-	close(stop)
-	written := 0
-	for range clients {
-		written += zktest.Await(t, done, "a writer")
-	}
-	require.Positive(t, written)
-	require.NoError(t, reader.Sync(zktest.Context(t), "/tree"))
-	want := map[string]int64{}
-	for _, path := range names {
-		stat, err := reader.Exists(zktest.Context(t), path)
-		require.NoError(t, err)
-		if stat != nil {
-			want[path] = stat.Mzxid
-		}
-	}
-	for _, f := range followers {
-		fresh(t, f.cache)
-		shown := map[string]int64{}
-		for path, data := range f.cache.Stream() {
-			shown[path] = data.Stat.Mzxid
-		}
-		require.Equal(t, want, shown, "the picture")
-		requireReplay(t, f.told, want)
-	}
-}
-
-// randomWrites makes random writes until it is stopped, and returns how many have succeeded.
-func randomWrites(ctx context.Context, client *framework.Framework, seed uint64, pause time.Duration, stop <-chan struct{}) (written int) {
-	rng := rand.New(rand.NewPCG(seed, 1))
-	for n := 0; ; n++ {
-		select {
-		case <-stop:
-			return written
-		case <-time.After(pause):
-		}
-		path := names[rng.IntN(len(names))]
-		// No two states have the same data: after an election an equal state is told to no listener.
-		data := fmt.Appendf(nil, "%d.%d", seed, n)
-		var err error
-		switch rng.IntN(4) {
-		case 0, 1:
-			_, err = client.Create(ctx, path, data)
-		case 2:
-			err = client.Set(ctx, path, data)
-		default:
-			err = client.Delete(ctx, path)
-		}
-		if err == nil {
-			written++
-		}
-	}
-}
-
-// requireReplay replays what a listener was told: of each path states in order, none twice,
-// and at the end the tree.
-func requireReplay(t *testing.T, told *record, want map[string]int64) {
-	t.Helper()
-	at, newest := map[string]int64{}, map[string]int64{}
-	for !maps.Equal(at, want) || len(told.events) > 0 {
-		e := zktest.Await(t, told.events, "the events up to the tree at the end")
-		switch e.Type {
-		case cache.NodeDeleted:
-			require.Contains(t, at, e.Path, line(e))
-			delete(at, e.Path)
-		case cache.NodeCreated, cache.NodeChanged:
-			_, found := at[e.Path]
-			require.Equal(t, e.Type == cache.NodeChanged, found, line(e))
-			require.Greater(t, e.New.Stat.Mzxid, newest[e.Path], line(e))
-			at[e.Path], newest[e.Path] = e.New.Stat.Mzxid, e.New.Stat.Mzxid
-		default:
-		}
-	}
-}
-
-// Events of a path alternate as they must while it is created and deleted as fast as possible.
-func TestEventOrdering_testEventOrdering(t *testing.T) {
-	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		create(t, client, "/tree", "")
+		create(t, client, "/tree/a", "1")
 		c := newCache(t, client, "/tree")
-		told := listenTo(c, cache.AfterInitialized())
 		start(t, c)
-		const writers, rounds = 4, 25
-		done := make(chan error, writers)
-		for i := range writers {
-			writer := zktest.Client(t, server)
-			go func() {
-				path := fmt.Sprintf("/tree/%d", i)
-				for range rounds {
-					if _, err := writer.Create(t.Context(), path, nil); err != nil {
-						done <- err
-						return
-					}
-					if err := writer.Delete(t.Context(), path); err != nil {
-						done <- err
-						return
-					}
-				}
-				_, err := writer.Create(t.Context(), path, nil)
-				done <- err
-			}()
-		}
-		for range writers {
-			require.NoError(t, zktest.Await(t, done, "a writer"))
-		}
+		require.NoError(t, server.Stop())
+		time.Sleep(5 * time.Minute)
+		require.Equal(t, framework.Lost, client.State())
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1"}, picture(c), "it stays what it was")
+		require.NoError(t, server.Restart())
+		zktest.AwaitState(t, client, framework.Reconnected)
+		create(t, client, "/tree/b", "2")
 		fresh(t, c)
-		require.Equal(t, writers+1, c.Size())
-		create(t, client, "/tree/last", "")
-		there := map[string]bool{}
-		for {
-			e := zktest.Await(t, told.events, "the next event")
-			if e.Path == "/tree/last" {
-				break
-			}
-			switch e.Type {
-			case cache.NodeCreated:
-				require.False(t, there[e.Path], "%s twice", line(e))
-				there[e.Path] = true
-			case cache.NodeDeleted:
-				require.True(t, there[e.Path], "%s of what is not there", line(e))
-				there[e.Path] = false
-			default:
-			}
-		}
-		for i := range writers {
-			require.True(t, there[fmt.Sprintf("/tree/%d", i)])
-		}
+		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "1", "/tree/b": "2"}, picture(c))
+		require.NoError(t, c.Close())
 	})
 }
 
@@ -443,34 +220,23 @@ func TestEventOrdering_testEventOrdering(t *testing.T) {
 func TestPathChildrenCache_testParentContainerMissing(t *testing.T) {
 	for _, version := range []string{"3.8.0", old} {
 		t.Run(version, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithVersion(version), zkserver.WithContainerCheckInterval(10*time.Millisecond))
-			parentContainerMissing(t, zktest.Client(t, server))
+			client := zktest.Client(t, zktest.NewServer(t, zkserver.WithVersion(version), zkserver.WithContainerCheckInterval(10*time.Millisecond)))
+			c := newCache(t, client, "/parent/folder")
+			told := listenTo(c, cache.AfterInitialized())
+			start(t, c)
+			for range 2 {
+				_, err := client.Create(t.Context(), "/parent/folder/node", nil, framework.CreatingParentContainersIfNeeded())
+				require.NoError(t, err)
+				require.NoError(t, c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 2 }))
+				remove(t, client, "/parent/folder/node")
+				require.NoError(t, c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 0 }))
+			}
+			told.expect(t, "INITIALIZED")
+			for range 2 {
+				told.expect(t, "NODE_CREATED /parent/folder +", "NODE_CREATED /parent/folder/node +",
+					"NODE_DELETED /parent/folder/node -", "NODE_DELETED /parent/folder -")
+			}
 		})
-	}
-	if testing.Short() {
-		return // real servers take seconds
-	}
-	t.Run("zookeeper", func(t *testing.T) {
-		parentContainerMissing(t, zktest.Client(t, zktest.NewEnsemble(t, 1, ensemble.WithContainerCheckInterval(50*time.Millisecond))))
-	})
-}
-
-func parentContainerMissing(t *testing.T, client *framework.Framework) {
-	t.Helper()
-	c := newCache(t, client, "/parent/folder")
-	told := listenTo(c, cache.AfterInitialized())
-	start(t, c)
-	for range 2 {
-		_, err := client.Create(t.Context(), "/parent/folder/node", nil, framework.CreatingParentContainersIfNeeded())
-		require.NoError(t, err)
-		require.NoError(t, c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 2 }))
-		remove(t, client, "/parent/folder/node")
-		require.NoError(t, c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 0 }))
-	}
-	told.expect(t, "INITIALIZED")
-	for range 2 {
-		told.expect(t, "NODE_CREATED /parent/folder +", "NODE_CREATED /parent/folder/node +",
-			"NODE_DELETED /parent/folder/node -", "NODE_DELETED /parent/folder -")
 	}
 }
 
@@ -506,59 +272,6 @@ func TestPathChildrenCache_testInitializedEvenIfChildDeleted(t *testing.T) {
 	})
 }
 
-func TestPathChildrenCache_testKilledSession(t *testing.T) { testKilledSession(t, "/test") }
-func TestTreeCache_testKilledSession(t *testing.T)         { testKilledSession(t, "/") }
-
-func testKilledSession(t *testing.T, root string) {
-	t.Helper()
-	eachWatching(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		create(t, client, "/test/foo", "foo")
-		c := started(t, client, root)
-		told := listenTo(c)
-		_, err := client.Create(t.Context(), "/test/me", []byte("data"), framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
-		told.expect(t, "NODE_CREATED /test/me +data")
-		zktest.KillSession(t, client)
-		told.expect(t, "NODE_DELETED /test/me -data")
-		create(t, client, "/test/after", "")
-		told.expect(t, "NODE_CREATED /test/after +")
-	})
-}
-
-func TestNodeCache_testKilledSession(t *testing.T) {
-	eachWatching(t, func(t *testing.T, server zktest.Backend) {
-		client, writer := zktest.Client(t, server), zktest.Client(t, server)
-		create(t, writer, "/test/node", "start")
-		c := started(t, client, "/test/node", cache.SingleNodeCache())
-		told := listenTo(c)
-		zktest.KillSession(t, client)
-		set(t, writer, "/test/node", "new data") // a write of client could be lost with its connection
-		told.expect(t, "NODE_CHANGED /test/node -start +new data")
-	})
-}
-
-func TestTreeCache_testServerNotStartedYet(t *testing.T) {
-	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
-		writer := zktest.Client(t, server)
-		defer zktest.AwaitState(t, writer, framework.Reconnected) // or its session is left
-		create(t, writer, "/test/one", "1")
-		require.NoError(t, server.Stop())
-		client, err := framework.New("memory:2181", framework.WithDialer(server.Dial))
-		require.NoError(t, err)
-		defer client.Close()
-		c := newCache(t, client, "/test")
-		told := listenTo(c)
-		require.NoError(t, c.Start())
-		time.Sleep(time.Minute)
-		require.NoError(t, client.Start())
-		time.Sleep(time.Minute)
-		require.NoError(t, server.Restart())
-		told.expect(t, "NODE_CREATED /test +", "NODE_CREATED /test/one +1", "INITIALIZED")
-		require.NoError(t, c.Close())
-	})
-}
-
 // A cache whose client is closed under it, or that is closed while it works, ends, and leaves
 // no goroutine for goleak to find (CURATOR-729).
 func TestPersistentWatcher_testConcurrentClientClose(t *testing.T) {
@@ -581,16 +294,6 @@ func TestPersistentWatcher_testConcurrentClientClose(t *testing.T) {
 			}
 		})
 	}
-}
-
-// CURATOR-729: a watcher that goes on after the client is closed.
-func TestPersistentWatcher_testAfterClientClose(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	client.Close()
-	c := newCache(t, client, "/tree")
-	require.NoError(t, c.Start())
-	require.ErrorIs(t, c.WaitFor(zktest.Context(t), func(*cache.CuratorCache) bool { return false }), framework.ErrClosed)
 }
 
 // A znode that may not be read is left out, and no reason to stop.
