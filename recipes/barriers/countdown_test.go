@@ -59,20 +59,6 @@ func TestCountDownLatchOpensWithTheLastEvent(t *testing.T) {
 	})
 }
 
-func TestCountDownLatchLostReplyToACount(t *testing.T) {
-	server := zktest.NewServer(t)
-	l := newCountDown(t, zktest.Client(t, server), 3)
-	require.NoError(t, l.CountDown(zktest.Context(t)))
-	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
-
-	err := l.CountDown(zktest.Context(t))
-
-	require.True(t, framework.OutcomeUnknown(err), "%v", err)
-	left, err := l.Count(zktest.Context(t))
-	require.NoError(t, err)
-	require.Equal(t, 1, left, "counted once")
-}
-
 // The process that counts the last event opens the latch in a second step. It
 // may die before, or not hear that it was the last.
 // A creation in doubt counts no event. The write that follows decides.

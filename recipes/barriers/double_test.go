@@ -57,35 +57,6 @@ func TestDoubleBarrierMembersBeginAndEndTogether(t *testing.T) {
 	})
 }
 
-func TestDoubleBarrierMoreMembersThanNeeded(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		const members = 3
-		all := make([]*barriers.DistributedDoubleBarrier, members+2)
-		results := make([]<-chan error, len(all))
-		for i := range all {
-			all[i] = newDouble(t, client, members)
-			results[i] = later(func() error { return all[i].Enter(zktest.Context(t)) })
-			if i == members-1 {
-				for _, result := range results[:members] {
-					require.NoError(t, zktest.Await(t, result, "a member"))
-				}
-			}
-		}
-		for _, result := range results[members:] {
-			require.NoError(t, zktest.Await(t, result, "a member above the number"))
-		}
-		for i := range all {
-			results[i] = later(func() error { return all[i].Leave(zktest.Context(t)) })
-		}
-		for _, result := range results {
-			require.NoError(t, zktest.Await(t, result, "the end of a member"))
-		}
-		awaitChildren(t, client, 0)
-	})
-}
-
 // A member that has come late is a member like the others: the barrier stays open for it, and
 // those who leave wait for it.
 func TestDoubleBarrierLateMemberIsOfTheRound(t *testing.T) {
@@ -260,22 +231,6 @@ func TestDoubleBarrierFastLeaversStrandNoMember(t *testing.T) {
 	require.NoError(t, zktest.Await(t, leaving, "the fast member"))
 }
 
-func TestDoubleBarrierMemberWhoseSessionEndsHasNotEntered(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, other := zktest.Client(t, server), zktest.Client(t, server)
-		b := newDouble(t, client, 2)
-		result := later(func() error { return b.Enter(zktest.Context(t)) })
-		awaitChildren(t, other, 1)
-
-		zktest.KillSession(t, client)
-
-		var lost *framework.LostError
-		require.ErrorAs(t, zktest.Await(t, result, "the loss"), &lost)
-		awaitChildren(t, other, 0)
-	})
-}
-
 func TestDoubleBarrierThoseWhoLeaveNoticeADeadMember(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithSessionTimeout(shortSession))
@@ -369,32 +324,6 @@ func TestDoubleBarrierMemberCostsTheSameInACrowd(t *testing.T) {
 	few, many := requests(10), requests(200)
 
 	require.LessOrEqual(t, many, few*1.5, "requests of each member")
-}
-
-func TestDoubleBarrierCyclicBarrierIsUsedAgainAndAgain(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const members, rounds = 4, 10
-		var came [rounds]atomic.Int32
-		var wg sync.WaitGroup
-		for range members {
-			b, err := barriers.NewCyclicBarrier(zktest.Client(t, server), path, members)
-			require.NoError(t, err)
-			wg.Go(func() {
-				for round := range rounds {
-					came[round].Add(1)
-					if err := b.Await(zktest.Context(t)); err != nil {
-						t.Errorf("await: %v", err)
-						return
-					}
-					if n := came[round].Load(); n != members {
-						t.Errorf("round %d: let go when %d had come", round, n)
-					}
-				}
-			})
-		}
-		wg.Wait()
-	})
 }
 
 // A wake-up that is not the opening lets no member pass: the loss of the

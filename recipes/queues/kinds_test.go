@@ -241,18 +241,3 @@ func TestDelayQueueItemsComeInTheOrderOfTheirTimes(t *testing.T) {
 		require.Equal(t, []string{"1", "2", "3", "4", "5", "10"}, awaitItems(t, consumed(t, q), 6))
 	})
 }
-
-// A consumer that waits for an item hears of one that was added later and is due
-// earlier.
-func TestDelayQueueLaterItemThatIsDueEarlierComesFirst(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
-		require.NoError(t, err)
-		require.NoError(t, q.Put(zktest.Context(t), []byte("tomorrow"), time.Now().Add(24*time.Hour)))
-		items := consumed(t, q)
-		require.NoError(t, q.Put(zktest.Context(t), []byte("now"), time.Now()))
-		require.Equal(t, "now", zktest.Await(t, items, "the item that is due"))
-		require.Empty(t, items)
-	})
-}

@@ -37,42 +37,6 @@ func TestQueueOneConsumerGetsItemsInOrder(t *testing.T) {
 	}
 }
 
-// Four consumers get a thousand items, each of them once.
-func TestQueueNoItemIsConsumedTwice(t *testing.T) {
-	t.Parallel()
-	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
-		t.Run(name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				const n, consumers = 200, 4
-				items := make(chan string, 2*n)
-				var all []func()
-				for range consumers {
-					all = append(all, start(t, newQueue(t, zktest.Client(t, server), opts...), func(_ context.Context, item []byte) error {
-						items <- string(item)
-						return nil
-					}))
-				}
-				client := zktest.Client(t, server)
-				producer := newQueue(t, client, queues.WithPutInBackground())
-				for _, item := range numbers(n) {
-					require.NoError(t, producer.Put(zktest.Context(t), []byte(item)))
-				}
-				require.NoError(t, producer.FlushPuts(zktest.Context(t)))
-				got := awaitItems(t, items, n)
-				awaitNames(t, client, path, 0)
-				for _, stop := range all {
-					stop()
-				}
-				require.Empty(t, items)
-				require.ElementsMatch(t, numbers(n), got)
-				if opts != nil {
-					awaitNames(t, client, lockPath, 0)
-				}
-			})
-		})
-	}
-}
-
 func TestQueueItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -338,28 +302,6 @@ func TestQueueItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
 	}
 }
 
-func TestQueueConsumersSurviveTheirSessions(t *testing.T) {
-	t.Parallel()
-	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
-		t.Run(name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				client := zktest.Client(t, server)
-				items := consumed(t, newQueue(t, client, opts...))
-				other := zktest.Client(t, server)
-				producer := newQueue(t, other)
-				for round := range 3 {
-					require.NoError(t, producer.Put(zktest.Context(t), fmt.Append(nil, round)))
-					require.Equal(t, fmt.Sprint(round), zktest.Await(t, items, "an item"))
-					awaitNames(t, other, path, 0)
-					zktest.KillSession(t, client)
-				}
-				require.NoError(t, producer.Put(zktest.Context(t), []byte("last")))
-				require.Equal(t, "last", zktest.Await(t, items, "the last item"))
-			})
-		})
-	}
-}
-
 // CURATOR-308: a queue hangs when its container is deleted.
 func TestQueueConsumersSurviveThatTheirFolderIsDeleted(t *testing.T) {
 	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
@@ -467,27 +409,6 @@ func TestQueueConsumerWithoutRightsEnds(t *testing.T) {
 		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 	require.ErrorIs(t, newQueue(t, client).Consume(zktest.Context(t), func(context.Context, []byte) error { return nil }), framework.ErrNoAuth)
-}
-
-func TestQueueConsumersLeaveNothing(t *testing.T) {
-	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
-		t.Run(name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				client := zktest.Client(t, server)
-				q := newQueue(t, client, opts...)
-				require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
-				before := server.Counts(t)
-				got := make(chan string, 1)
-				stop := start(t, q, func(_ context.Context, item []byte) error {
-					got <- string(item)
-					return nil
-				})
-				zktest.Await(t, got, "the item")
-				stop()
-				server.AwaitCounts(t, before, limit)
-			})
-		})
-	}
 }
 
 func TestQueueManyProducersAndConsumersLoseNothing(t *testing.T) {
