@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -24,13 +23,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestMain(m *testing.M) {
-	if servers := os.Getenv(asMember); servers != "" {
-		runAsMember(servers)
-		return
-	}
-	zktest.Main(m)
-}
+func TestMain(m *testing.M) { zktest.Main(m) }
 
 // root is the path of the group of a test.
 const root = "/jobs"

@@ -23,13 +23,10 @@ import (
 // process has the same jobs, which are due each second. Afterwards each second of each job is recorded, once and in
 // order.
 func TestKillsAndPausesOfFive(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it needs three ZooKeeper servers, and waits for sessions to expire")
+	if !seeds.Long() {
+		t.Skip("three ZooKeeper servers and five processes: in a long run; TestModel has it on fake time")
 	}
-	hits := 8
-	if seeds.Long() {
-		hits = 200
-	}
+	const hits = 200
 	servers := zktest.NewEnsemble(t, 3).ConnectString()
 	w := &world{
 		tb: t, theirs: zktest.Client(t, servers),

@@ -27,27 +27,28 @@ func (s spread) Next(t time.Time) time.Time {
 	return schedule.Every(s.every).Next(t.Add(-s.offset)).Add(s.offset)
 }
 
-// TestScaleOfAThousandJobs measures what the table in doc.go says, with the size in CURATOR_SCHEDULE_JOBS. The number of
-// requests is checked in any case.
+// TestScaleOfAThousandJobs measures what the table in doc.go says, with the size in CURATOR_SCHEDULE_JOBS and on a ZooKeeper
+// server. The number of requests is checked in any case.
 func TestScaleOfAThousandJobs(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it needs a ZooKeeper server, and runs for several seconds")
+		t.Skip("it runs for several seconds")
 	}
 	jobs, replicas, every := 50, 2, 2*time.Second
+	open := func(t *testing.T) string { t.Helper(); return zktest.NewServer(t).Addr() }
 	if size := os.Getenv("CURATOR_SCHEDULE_JOBS"); size != "" {
 		var err error
 		jobs, err = strconv.Atoi(size)
 		require.NoError(t, err)
 		replicas, every = 10, 10*time.Second
+		open = func(t *testing.T) string { t.Helper(); return zktest.NewEnsemble(t, 1).ConnectString() }
 	}
 	for name, offset := range map[string]time.Duration{"spread": every / time.Duration(jobs), "all at once": 0} {
-		t.Run(name, func(t *testing.T) { measure(t, jobs, replicas, every, offset) })
+		t.Run(name, func(t *testing.T) { measure(t, open(t), jobs, replicas, every, offset) })
 	}
 }
 
-func measure(t *testing.T, jobs, replicas int, every, offset time.Duration) {
+func measure(t *testing.T, server string, jobs, replicas int, every, offset time.Duration) {
 	t.Helper()
-	server := zktest.NewEnsemble(t, 1)
 	var mu sync.Mutex
 	var late []time.Duration
 	var links []*zkproxy.Proxy
