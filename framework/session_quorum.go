@@ -216,9 +216,10 @@ func (h *heartbeat) leave(t *heartbeatRun) {
 // run writes heartbeats until the run ends, and then deletes the znode.
 func (t *heartbeatRun) run() {
 	defer t.timer.Stop()
-	created := false
+	created, mayStay := false, false
 	for t.ctx.Err() == nil {
 		err := t.beat(&created)
+		mayStay = mayStay || created || OutcomeUnknown(err)
 		if t.hopeless(err) {
 			// The holders wait for ready, so they get the reason instead of their timeout.
 			t.err = err
@@ -231,8 +232,10 @@ func (t *heartbeatRun) run() {
 		}
 		t.pause(err == nil)
 	}
-	// Refused only when the client is closed: then the znode goes with the session.
-	_ = t.h.s.f.Delete(context.WithoutCancel(t.ctx), t.path, InBackground())
+	if mayStay { // the deletion of a znode that was refused may be refused for as long as the client lives
+		// Refused only when the client is closed: then the znode goes with the session.
+		_ = t.h.s.f.Delete(context.WithoutCancel(t.ctx), t.path, InBackground())
+	}
 }
 
 // hopeless reports whether a first heartbeat has failed for a reason that stays, for

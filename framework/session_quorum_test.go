@@ -149,7 +149,7 @@ func TestHoldThatCannotBe(t *testing.T) {
 		f := n.client(t)
 		session := f.Session()
 		remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpCreate2 {
+			if r.Op == zkserver.OpCreate2 || r.Op == zkserver.OpDelete {
 				return zkserver.FailWith(-102) // no auth
 			}
 			return zkserver.Pass
@@ -158,6 +158,7 @@ func TestHoldThatCannotBe(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		leave := session.JoinHeartbeat()
 		synctest.Wait()
+		require.Zero(t, f.Health().PendingCleanups, "there is nothing to delete")
 		remove()
 		_, release, err := session.Hold(t.Context(), framework.QuorumErrorPolicy)
 		require.NoError(t, err, "it tries itself, although one that has failed has not left yet")
