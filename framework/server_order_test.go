@@ -194,6 +194,26 @@ func TestServerOrderDoesNotMoveToAServerThatDoesNotServe(t *testing.T) {
 	})
 }
 
+// TestServerOrderDoesNotMoveToAServerWithoutAQuorum, which takes no session of the others.
+func TestServerOrderDoesNotMoveToAServerWithoutAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z, alone := newZones(t), zktest.NewServer(t, zkserver.WithoutListener())
+		defer alone.LoseQuorum()()
+		f, err := framework.Connect(t.Context(), zoned, framework.WithServerOrder(zoneA),
+			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+				if zoneA(address) == 0 {
+					return alone.Dial(ctx, network, address)
+				}
+				return z.dial(ctx, network, address)
+			}))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, f.Close()) })
+		linked := f.Session().Context(framework.StandardErrorPolicy)
+		time.Sleep(time.Hour)
+		require.NoError(t, linked.Err())
+	})
+}
+
 // TestServerOrderOfServersThatComeLater is asked for each once, and a function that panics leaves them last.
 func TestServerOrderOfServersThatComeLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -390,10 +390,10 @@ func (c *Conduit) Cut(why error) {
 	}
 }
 
-// Serves asks a server whether it serves clients. One that must not answer counts as serving.
+// Serves asks a server whether it serves clients, with a quorum. One that must not answer counts as serving.
 func (c *Conduit) Serves(ctx context.Context, server string) bool {
 	answer, err := c.ask(ctx, target{server: server}, "srvr")
-	return err == nil && answer != "" && !strings.Contains(answer, "not currently serving")
+	return err == nil && answer != "" && !strings.Contains(answer, "not currently serving") && !strings.Contains(answer, "Mode: read-only")
 }
 
 func (c *Conduit) current() *conn {
