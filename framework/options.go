@@ -436,7 +436,8 @@ func WithServerTiming(tickTime time.Duration, syncLimit int) Option {
 // Curator's canBeReadOnly. Default: the client uses only servers with a quorum.
 //
 // On such a server the state is [ReadOnly]. Reads return what the server knew last: other
-// clients may have changed it since, and it may include writes that were never committed.
+// clients may have changed it since, and it may include writes that were never committed. A recipe
+// that only reads, such as the wait at a barrier, decides by that.
 // Writes fail at once with [ErrNotReadOnly], whatever the retry policy; a [Guaranteed]
 // delete goes on in the background. The client keeps looking for a server with a quorum, by
 // the four-letter word isro, and is [Connected] or [Reconnected] there.
