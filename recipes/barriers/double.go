@@ -93,7 +93,8 @@ func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 
 // Leave blocks until all members have left, or ctx ends. Leave first deletes the member's
 // node, and the member has then left. So a Leave that fails need not be repeated, and other
-// members do not wait for this member.
+// members do not wait for this member. If the client may not delete the node, Leave fails at once, and other members
+// wait until the deletion in the background succeeds.
 func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
 	if err := b.begin(ctx, true); err != nil {
 		return fmt.Errorf("barriers: leave %s: %w", b.path, err)
@@ -137,8 +138,9 @@ func (b *DistributedDoubleBarrier) enter(ctx context.Context) (entered *member, 
 		return nil, err
 	}
 	m := &member{path: framework.JoinPath(b.path, uuid.NewString()), session: b.client.Session()}
+	created, mayStay := false, true
 	defer func() {
-		if entered == nil { // even if user code has panicked: the others count what stays
+		if entered == nil && mayStay { // even if user code has panicked: the others count what stays
 			err = attempt.TakeBack(ctx, b.client, m.path, err)
 		}
 	}()
@@ -148,6 +150,8 @@ func (b *DistributedDoubleBarrier) enter(ctx context.Context) (entered *member, 
 		// The name is used once, so a creation that is repeated finds its own node.
 		_, err := b.client.Create(ctx, m.path, nil, framework.WithMode(framework.Ephemeral), framework.InSession(m.session),
 			framework.CreatingParentContainersIfNeeded(), framework.Idempotent(), framework.StoringStatIn(&stat))
+		created = created || err == nil
+		mayStay = created || framework.OutcomeUnknown(err) // what was refused needs no deletion, which may be refused forever
 		if err == nil {
 			m.czxid, m.opened = stat.Czxid, stat.Czxid
 			err = b.awaitOthers(ctx, m)

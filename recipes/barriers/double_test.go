@@ -675,6 +675,31 @@ func TestDoubleBarrierMeetingThatHasTakenPlaceIsNotRepeated(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 }
 
+// A member that may not enter leaves no deletion, which would be refused for as long as the client lives. One that may not leave says so.
+func TestDoubleBarrierWithoutRights(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := client.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded())
+	require.NoError(t, err)
+	setRights := func(rights int32) {
+		require.NoError(t, client.SetACL(t.Context(), path, []framework.ACL{{Perms: rights | framework.PermRead | framework.PermAdmin, Scheme: "world", ID: "anyone"}}))
+	}
+	b := newDouble(t, client, 1)
+	setRights(0)
+
+	err = b.Enter(zktest.Context(t))
+
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	require.Zero(t, client.Health().PendingCleanups)
+
+	setRights(framework.PermCreate)
+	require.NoError(t, b.Enter(zktest.Context(t)))
+
+	err = b.Leave(zktest.Context(t))
+
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	require.ErrorIs(t, err, framework.ErrCleanupPending)
+}
+
 // Another member opens the barrier between the look and the creation.
 func TestDoubleBarrierThatAnotherMemberHasOpenedIsOpen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -150,11 +150,12 @@ func Catch(fn func() error) (err error) {
 }
 
 // Remove deletes the znode of an attempt, in the background if it must be. It returns nil if
-// the znode is gone, is being deleted, or goes with the session of a client that has ended.
+// the znode is gone, is being deleted, or goes with the session of a client that has ended. It returns an error if the client
+// may not delete the znode, although it goes on to try: others wait for the znode until it may.
 func Remove(ctx context.Context, client *framework.Framework, path string) error {
 	err := client.Delete(ctx, path, framework.Guaranteed())
 	switch {
-	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrCleanupPending), Ended(client) != nil:
+	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrCleanupPending) && !errors.Is(err, framework.ErrNoAuth), Ended(client) != nil:
 		return nil //nolint:nilerr // the znode goes with the session of a client that has ended
 	default:
 		return err
