@@ -113,13 +113,17 @@ func absent(err error) error {
 }
 
 // unsettled returns the error of a release if the node may stay. It is nil for a lease that
-// was lost and for a node that is being deleted.
+// was lost and for a node that is being deleted. A node that the client may not delete stays, until it may.
 func unsettled(err error) error {
 	var lost *LostError
-	if errors.As(err, &lost) || errors.Is(err, framework.ErrCleanupPending) || errors.Is(err, framework.ErrClosed) {
+	switch {
+	case errors.As(err, &lost), errors.Is(err, framework.ErrClosed):
 		return nil
+	case errors.Is(err, framework.ErrCleanupPending) && !errors.Is(err, framework.ErrNoAuth):
+		return nil
+	default:
+		return err
 	}
-	return err
 }
 
 // NotAcquiredError says which contenders kept an acquisition from the lock. It matches
