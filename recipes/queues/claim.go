@@ -41,7 +41,7 @@ type locker struct {
 }
 
 // newLocker blocks until there is a session, and makes a witness in it.
-func newLocker(ctx context.Context, q *queue) (*locker, error) {
+func newLocker(ctx context.Context, q *queue) (made *locker, err error) {
 	if err := q.client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
 	}
@@ -50,10 +50,19 @@ func newLocker(ctx context.Context, q *queue) (*locker, error) {
 		client: q.client, session: q.client.Session(),
 		witness: framework.JoinPath(q.cfg.lockPath, name), claim: name,
 	}
-	var err error
 	if l.held, l.release, err = l.session.Hold(ctx, q.client.ErrorPolicy()); err != nil {
 		return nil, err
 	}
+	mayStay := true
+	defer func() {
+		switch {
+		case made != nil:
+		case mayStay: // or user code has panicked
+			l.leave()
+		default: // what was refused needs no deletion, which may be refused forever
+			l.release()
+		}
+	}()
 	for {
 		_, err = l.client.Create(ctx, l.witness, nil, framework.WithMode(framework.Ephemeral),
 			framework.InSession(l.session), framework.Idempotent())
@@ -65,7 +74,7 @@ func newLocker(ctx context.Context, q *queue) (*locker, error) {
 		}
 	}
 	if err != nil {
-		l.leave()
+		mayStay = framework.OutcomeUnknown(err)
 		return nil, err
 	}
 	return l, nil

@@ -411,6 +411,18 @@ func TestQueueConsumerWithoutRightsEnds(t *testing.T) {
 	require.ErrorIs(t, newQueue(t, client).Consume(zktest.Context(t), func(context.Context, []byte) error { return nil }), framework.ErrNoAuth)
 }
 
+// A witness that was refused needs no deletion, which would be refused for as long as the client lives.
+func TestQueueConsumerThatMayNotLockLeavesNoDeletion(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	require.NoError(t, newQueue(t, client).Put(zktest.Context(t), []byte("a")))
+	_, err := client.Create(zktest.Context(t), lockPath, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.ReadACL()...))
+	require.NoError(t, err)
+	err = newQueue(t, client, withLock).Consume(zktest.Context(t), func(context.Context, []byte) error { return nil })
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	require.ErrorContains(t, err, lockPath)
+	require.Zero(t, client.Health().PendingCleanups)
+}
+
 func TestQueueManyProducersAndConsumersLoseNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
