@@ -245,8 +245,11 @@ func (d *delivery) finishLocked(ctx context.Context, l *locker, path, lock strin
 	if err == nil || len(end.ops) == 0 || l.inDoubt || errors.Is(err, errOver) || mayPass(ctx, err) {
 		return applied && end.takes, err
 	}
+	if failed := l.unlock(ctx, path, lock); failed != nil { // the next try may do all
+		return false, failed
+	}
 	d.c.q.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
-	return false, l.unlock(ctx, path, lock)
+	return false, nil
 }
 
 // finishUnlocked is finishLocked without a lock. What cannot be done leaves the item in the queue.
