@@ -287,11 +287,14 @@ func (c *consumer) renew(ctx context.Context) error {
 	return nil
 }
 
-// wait blocks until the list has changed, an item is due, or one was unlocked.
+// lookEvery is how often a consumer looks at its clock while it waits for the time of an item. The clock may jump.
+const lookEvery = time.Minute
+
+// wait blocks until the list has changed, an item may be due, or one was unlocked.
 func (c *consumer) wait(ctx context.Context) error {
 	var due <-chan time.Time
 	if len(c.names) > 0 {
-		timer := time.NewTimer(c.untilDue())
+		timer := time.NewTimer(min(c.untilDue(), lookEvery))
 		defer timer.Stop()
 		due = timer.C
 	}

@@ -5,6 +5,7 @@ package queues_test
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -239,5 +240,24 @@ func TestDelayQueueItemsComeInTheOrderOfTheirTimes(t *testing.T) {
 			require.NoError(t, q.Put(zktest.Context(t), fmt.Append(nil, n), time.UnixMilli(n*n)))
 		}
 		require.Equal(t, []string{"1", "2", "3", "4", "5", "10"}, awaitItems(t, consumed(t, q), 6))
+	})
+}
+
+// A consumer that waits for the time of an item notices that its clock was set forward.
+func TestDelayQueueClockThatJumps(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener())), path)
+		require.NoError(t, err)
+		require.NoError(t, q.Put(t.Context(), []byte("a"), time.Now().Add(24*time.Hour)))
+		var ahead atomic.Int64
+		q.JumpClock(func() time.Duration { return time.Duration(ahead.Load()) })
+		items := consumed(t, q)
+		time.Sleep(time.Hour)
+		require.Empty(t, items)
+
+		ahead.Store(int64(24 * time.Hour))
+		time.Sleep(2 * time.Minute)
+
+		require.Len(t, items, 1)
 	})
 }
