@@ -68,6 +68,35 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
+// TestOverlapOfAClockThatIsSetBack: a run goes on until the next tick is due by the clock as it is then.
+func TestOverlapOfAClockThatIsSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		job := minutely()
+		job.Overlap = schedule.Cancel
+		job.Run = func(ctx context.Context, _ schedule.Tick) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(70 * time.Second):
+				return nil
+			}
+		}
+		sleepInto(time.Minute, 30*time.Second)
+		a := w.start("a", 8*time.Second, job)
+		time.Sleep(25 * time.Second) // the run has begun
+
+		a.skew.Store(int64(-8 * time.Second))
+
+		time.Sleep(70 * time.Second)
+		synctest.Wait()
+		w.check()
+		require.Empty(t, w.ticks(schedule.Cancelled), "%s", w.told())
+		require.Len(t, w.ticks(schedule.Succeeded), 1)
+	})
+}
+
 func minutesOf(ticks []time.Time) (minutes []int) {
 	for _, tick := range ticks {
 		minutes = append(minutes, tick.Minute())

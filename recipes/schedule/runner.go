@@ -230,20 +230,22 @@ func (r *runner) call(ctx context.Context) error {
 }
 
 // await waits until the function has returned. It heeds operators, and cancels the run when the next tick is due, if
-// the job wants that.
+// the job wants that. Meanwhile it looks at the clock, which may jump.
 func (r *runner) await(run *Run, cancel context.CancelCauseFunc, done <-chan error) error {
 	for {
-		var overlap <-chan time.Time
+		var look <-chan time.Time
 		if next := r.wanted(run.Began); r.job.Overlap == Cancel && !run.Manual && !r.orders.Paused && !next.IsZero() {
 			now, _ := r.clock.now()
-			overlap = time.After(next.Sub(now))
+			if !next.After(now) {
+				cancel(ErrOverlap)
+				return <-done
+			}
+			look = time.After(min(next.Sub(now), lookEvery))
 		}
 		select {
 		case err := <-done:
 			return err
-		case <-overlap:
-			cancel(ErrOverlap)
-			return <-done
+		case <-look:
 		case version := <-r.seen:
 			_ = r.heed(version) // what fails here, fails when the run is over
 		}
