@@ -19,6 +19,8 @@ import (
 // ErrCodec reports a value that could not be encoded, or data that could not be decoded.
 var ErrCodec = errors.New("codec failed")
 
+var errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
+
 // Codec turns values into the data of znodes and back. Its functions are called by several
 // goroutines at once. Decode must copy what it keeps of its argument: the data in the picture of a
 // cache is shared.
@@ -181,6 +183,9 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 		value, stat, err := n.Get(ctx)
 		if err != nil {
 			return err
+		}
+		if stat.Version == framework.AnyVersion { // which is no condition
+			return fmt.Errorf("typed: update %s: %w", n.path, errVersionExhausted)
 		}
 		if err := change(&value); err != nil {
 			return err

@@ -3,6 +3,7 @@
 package typed_test
 
 import (
+	"encoding/binary"
 	"errors"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/typed"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -44,6 +46,33 @@ func TestNode(t *testing.T) {
 }
 
 // Of many updates at the same time none is lost, and an error of the function changes nothing.
+// After 2^32 - 1 writes the version is -1, which is no condition: an update would write over those of others.
+func TestUpdateOfAZnodeWithoutAVersion(t *testing.T) {
+	server := zktest.NewServer(t)
+	node, err := typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[int]())
+	require.NoError(t, err)
+	_, err = node.Create(t.Context(), 1)
+	require.NoError(t, err)
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpGetData {
+			return zkserver.Pass
+		}
+		reply, err := binary.Append(nil, binary.BigEndian, struct {
+			Size, Xid   int32
+			Zxid        int64
+			Err, Length int32
+			Data        byte
+			Stat        framework.Stat
+		}{16 + 4 + 1 + 68, r.Xid, 1, 0, 1, '1', framework.Stat{Czxid: 1, Mzxid: 1, Version: -1, DataLength: 1}})
+		if err != nil {
+			return zkserver.FailWith(-1)
+		}
+		return zkserver.RespondWith(reply)
+	})
+	err = node.Update(t.Context(), func(*int) error { return nil })
+	require.EqualError(t, err, "typed: update /node: the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
+}
+
 func TestUpdate(t *testing.T) {
 	server := zktest.NewServer(t)
 	const clients, updates = 4, 25
