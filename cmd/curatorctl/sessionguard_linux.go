@@ -99,17 +99,33 @@ func (g *sessionGuard) listen(path string) error {
 		return errors.Join(err, listener.Close())
 	}
 	g.path, g.listener = path, listener
-	g.serving.Go(func() {
-		for {
-			socket, err := listener.AcceptUnix()
-			if err != nil {
-				g.failed <- err
-				return
-			}
-			g.serving.Go(func() { g.serve(socket) })
-		}
-	})
+	g.serving.Go(g.accept)
 	return nil
+}
+
+// acceptPause is how long a guard without room for another client waits before it looks again.
+const acceptPause = 100 * time.Millisecond
+
+// accept serves clients until the listener is closed. A guard that has used up its descriptors goes on with the clients that it has, and
+// has others wait.
+func (g *sessionGuard) accept() {
+	for isFull := false; ; {
+		socket, err := g.listener.AcceptUnix()
+		switch {
+		case err == nil:
+			isFull = false
+			g.serving.Go(func() { g.serve(socket) })
+		case !errors.Is(err, unix.EMFILE) && !errors.Is(err, unix.ENFILE):
+			g.failed <- err
+			return
+		default:
+			if !isFull {
+				isFull = true
+				g.call.complainf("curatorctl: guard: no room for another client, which waits: %s\n", said(err))
+			}
+			<-time.After(acceptPause)
+		}
+	}
 }
 
 // makeRoom creates the folder of a socket, and removes the socket of a guard that is gone.
@@ -255,7 +271,7 @@ func (g *sessionGuard) give(w *ward, program string) *guarding.Registration {
 				g.mu.Unlock()
 				g.call.logger().Info("the session of a process that is gone has another", "curator.session", r, "process", other.peer.Pid, "other", w.peer.Pid)
 				return &r
-			case other.isGone(): // which its connection may not show yet
+			case other.isGone() && !isClosed(other.parted): // which its connection may not show yet
 				leaving = other.parted
 			}
 		}
@@ -372,6 +388,15 @@ func (w *ward) awaitEnd() bool {
 func (w *ward) isGone() (gone bool) {
 	raw, err := w.process.SyscallConn()
 	return err == nil && raw.Control(func(fd uintptr) { gone = hasExited(fd) }) == nil && gone
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // hasExited reports whether the process of a pidfd is gone. One that no parent has waited for is.

@@ -395,6 +395,54 @@ func TestGuardGivesTheSession(t *testing.T) {
 	}
 }
 
+// TestGuardWithoutDescriptors goes on with the clients that it has, and takes others once it can.
+func TestGuardWithoutDescriptors(t *testing.T) {
+	socket := newSocket(t)
+	guard := startGuard(t, socket, nil)
+	server := zktest.Embedded(zktest.NewServer(t))
+	h := startHolder(t, server, socket, nil)
+	pid, next := guard.cmd.Process.Pid, 0
+	for inUse := error(nil); inUse == nil; next++ {
+		_, inUse = os.Lstat(fmt.Sprintf("/proc/%d/fd/%d", pid, next+1))
+	}
+	var many unix.Rlimit
+	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &many))
+	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(next), Max: many.Max}, nil))
+	waits, err := net.Dial(guarding.Network, socket)
+	require.NoError(t, err)
+	defer waits.Close()
+	guard.read("no room for another client")
+	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &many, nil))
+	h.signal(syscall.SIGKILL)
+	h.succeeded()
+	conn, _, err := guarding.Dial(zktest.Context(t), socket, "")
+	require.NoError(t, err)
+	conn.Drop()
+}
+
+// TestGuardKeepsNoProgramWaiting for a session that it does not give away, because it ends that session already.
+func TestGuardKeepsNoProgramWaiting(t *testing.T) {
+	gone := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, gone.Start())
+	fd, err := unix.PidfdOpen(gone.Process.Pid, 0)
+	require.NoError(t, err)
+	require.NoError(t, gone.Wait())
+	ending := &ward{process: os.NewFile(uintptr(fd), "process"), parted: make(chan struct{}), registration: guarding.Registration{Program: "a"}}
+	defer ending.process.Close()
+	close(ending.parted)
+	g := newSessionGuard(nil, 0, nil)
+	defer g.stop()
+	g.wards[ending] = true
+	for range 10 { // a busy machine may be late, but not each time
+		began := time.Now()
+		require.Nil(t, g.give(new(ward), "a"))
+		if time.Since(began) < givePatience {
+			return
+		}
+	}
+	require.Fail(t, "the program has waited each time")
+}
+
 // TestGuardSparesTheLiving: whatever happens to a process that lives, or to its guard, its session goes on. It ends
 // with the process, as long as the guard has it.
 func TestGuardSparesTheLiving(t *testing.T) {
