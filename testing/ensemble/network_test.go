@@ -26,14 +26,22 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// startNetwork starts three servers with a network and joins one host to it.
-func startNetwork(t *testing.T) (*ensemble.Ensemble, *ensemble.Host) {
-	t.Helper()
+// TestNetwork tries what three servers with a network are for.
+func TestNetwork(t *testing.T) {
+	t.Parallel()
 	// No session may end while a link is cut on purpose, however slow the machine.
 	e := start(t, ensemble.WithSize(3), ensemble.WithNetwork(), ensemble.WithConfig("maxSessionTimeout", "60000"))
 	host, err := e.Network().Join("client")
 	require.NoError(t, err)
-	return e, host
+	on := func(name string, run func(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host)) step {
+		return step{name, func(t *testing.T, e *ensemble.Ensemble) { run(t, e, host) }}
+	}
+	inTurn(t, e,
+		on("a command runs on a host", runsInside),
+		on("an isolated leader is replaced", isolatedLeaderIsReplaced),
+		on("links that are cut lose in silence", cutLinksLose),
+		on("Close leaves nothing", closeLeavesNoNetwork),
+	)
 }
 
 // dial connects from a host to a server.
@@ -70,10 +78,8 @@ func connectFrom(t *testing.T, host *ensemble.Host, server *ensemble.Server) *zk
 	}, server.Addr())
 }
 
-// TestCutLinksLoseInSilence tries what can happen to one link.
-func TestCutLinksLoseInSilence(t *testing.T) {
-	t.Parallel()
-	e, host := startNetwork(t)
+// cutLinksLose tries what can happen to one link.
+func cutLinksLose(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
 	network, server, other := e.Network(), e.Server(0), e.Server(1)
 	require.Equal(t, "192.0.2.1:2181", server.Addr())
 	require.Equal(t, "server 1 (192.0.2.1)", server.Host().String())
@@ -169,10 +175,8 @@ func TestCutLinksLoseInSilence(t *testing.T) {
 	})
 }
 
-// TestNetworkIsolatedLeaderIsReplaced, is served by nobody else, and follows when it is back.
-func TestNetworkIsolatedLeaderIsReplaced(t *testing.T) {
-	t.Parallel()
-	e, host := startNetwork(t)
+// isolatedLeaderIsReplaced, is served by nobody else, and follows when it is back.
+func isolatedLeaderIsReplaced(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
 	first, err := e.Leader(t.Context())
 	require.NoError(t, err)
 	e.Network().Isolate(first.Host(), host)
@@ -193,13 +197,9 @@ func TestNetworkIsolatedLeaderIsReplaced(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestInside runs a command on a host, in its own folder and environment and under the id that it was given, and by its path
+// runsInside runs a command on a host, in its own folder and environment and under the id that it was given, and by its path
 // whatever it is called.
-func TestInside(t *testing.T) {
-	t.Parallel()
-	e := start(t, ensemble.WithNetwork())
-	host, err := e.Network().Join("client")
-	require.NoError(t, err)
+func runsInside(t *testing.T, _ *ensemble.Ensemble, host *ensemble.Host) {
 	shell, err := exec.LookPath("sh")
 	require.NoError(t, err)
 	folder := t.TempDir()
@@ -252,13 +252,10 @@ func holdsNamespaces(t *testing.T) bool {
 	return false
 }
 
-func TestCloseLeavesNoNetwork(t *testing.T) {
-	e := start(t, ensemble.WithNetwork())
-	host, err := e.Network().Join("client")
+func closeLeavesNoNetwork(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
+	conn, err := dial(t, host, e.Server(1))
 	require.NoError(t, err)
-	conn, err := dial(t, host, e.Server(0))
-	require.NoError(t, err)
-	namespace := namespaceOf(t, e.Server(0).PID())
+	namespace := namespaceOf(t, e.Server(1).PID())
 	require.NotEqual(t, namespaceOf(t, os.Getpid()), namespace)
 	require.True(t, holdsNamespaces(t))
 
@@ -268,16 +265,10 @@ func TestCloseLeavesNoNetwork(t *testing.T) {
 	require.NoError(t, conn.Close(), "which its owner still has")
 	_, err = e.Network().Join("late")
 	require.Error(t, err)
-	_, err = dial(t, host, e.Server(0))
+	_, err = dial(t, host, e.Server(1))
 	require.Error(t, err)
 	e.Network().Isolate(host)
 	e.Network().HealAll()
-}
-
-func TestNetworkNoNetworkUnlessAsked(t *testing.T) {
-	e := start(t)
-	require.Nil(t, e.Network())
-	require.Nil(t, e.Server(0).Host())
 }
 
 // TestNetworkEndsWithTheTestProcess, whatever ends that.

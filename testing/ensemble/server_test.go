@@ -7,7 +7,6 @@ package ensemble_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"net"
 	"os"
 	"os/exec"
@@ -33,70 +32,29 @@ func commandLine(t *testing.T, pid int) string {
 	return strings.ReplaceAll(string(line), "\x00", " ")
 }
 
-func TestServerKilledServerKeepsAddressAndData(t *testing.T) {
-	t.Parallel()
-	e := start(t)
-	server := e.Server(0)
-	addr, pid := server.Addr(), server.PID()
-	conn := connect(t, addr)
-	_, err := conn.Create("/a", []byte("data"), 0, zk.WorldACL(zk.PermAll))
+func mntrTells(t *testing.T, e *ensemble.Ensemble) {
+	conn := connect(t, e.ConnectString())
+	before, err := e.Server(0).Mntr(t.Context())
 	require.NoError(t, err)
+	require.Equal(t, "standalone", before["zk_server_state"])
+	require.Equal(t, "0", before["zk_ephemerals_count"])
+	require.Equal(t, "0", before["zk_watch_count"])
+	require.Equal(t, "1", before["zk_global_sessions"])
 
-	require.NoError(t, server.Kill())
-	require.Zero(t, server.PID())
-	require.False(t, processExists(pid))
-	_, err = server.Mode(t.Context())
-	require.ErrorIs(t, err, syscall.ECONNREFUSED)
-	require.NoError(t, server.Kill(), "a second time")
-
-	require.NoError(t, server.Restart(t.Context()))
-	require.Equal(t, addr, server.Addr())
-	require.NotEqual(t, pid, server.PID())
-	data, _, err := connect(t, addr).Get("/a")
+	_, err = conn.Create("/counted", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	require.Equal(t, "data", string(data))
-
-	pid = server.PID()
-	require.NoError(t, server.Restart(t.Context()), "of a running server")
-	require.NotEqual(t, pid, server.PID())
-	require.False(t, processExists(pid))
+	_, _, _, err = conn.GetW("/counted")
+	require.NoError(t, err)
+	after, err := e.Server(0).Mntr(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, "1", after["zk_ephemerals_count"])
+	require.Equal(t, "1", after["zk_watch_count"])
+	nodes, err := strconv.Atoi(before["zk_znode_count"])
+	require.NoError(t, err)
+	require.Equal(t, strconv.Itoa(nodes+1), after["zk_znode_count"])
 }
 
-func TestServerPowerCutKeepsAcknowledgedData(t *testing.T) {
-	t.Parallel()
-	e := start(t, ensemble.WithSize(3))
-	_, err := connect(t, e.Server(2).Addr()).Create("/a", []byte("data"), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	require.NoError(t, e.Restart(t.Context()))
-	for _, server := range e.Servers() {
-		conn := connect(t, server.Addr())
-		_, err := conn.Sync("/a")
-		require.NoError(t, err)
-		data, _, err := conn.Get("/a")
-		require.NoError(t, err)
-		require.Equal(t, "data", string(data))
-	}
-}
-
-func TestStopEndsServer(t *testing.T) {
-	t.Parallel()
-	e := start(t)
-	server := e.Server(0)
-	for _, paused := range []bool{false, true} {
-		pid := server.PID()
-		if paused {
-			require.NoError(t, server.Pause())
-		}
-		require.NoError(t, server.Stop())
-		require.False(t, processExists(pid))
-		require.NoError(t, server.Stop(), "a second time")
-		require.NoError(t, server.Restart(t.Context()))
-	}
-}
-
-func TestServerPausedServerAcceptsAndSaysNothing(t *testing.T) {
-	t.Parallel()
-	e := start(t)
+func pausedAccepts(t *testing.T, e *ensemble.Ensemble) {
 	server := e.Server(0)
 	require.NoError(t, server.Pause())
 	require.NoError(t, server.Pause(), "a second time")
@@ -118,25 +76,48 @@ func TestServerPausedServerAcceptsAndSaysNothing(t *testing.T) {
 	require.Equal(t, "imok", answer)
 }
 
-func TestServerPausedLeaderIsReplacedAndFollowsWhenResumed(t *testing.T) {
-	t.Parallel()
-	e := start(t, ensemble.WithSize(3))
-	first, err := e.Leader(t.Context())
+func killedKeepsData(t *testing.T, e *ensemble.Ensemble) {
+	server := e.Server(0)
+	addr, pid := server.Addr(), server.PID()
+	conn := connect(t, addr)
+	_, err := conn.Create("/kept", []byte("data"), 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
-	require.NoError(t, first.Pause())
-	second, err := e.Leader(t.Context())
-	require.NoError(t, err)
-	require.NotEqual(t, first.ID(), second.ID())
 
-	require.NoError(t, first.Resume())
-	followers, err := e.Followers(t.Context())
+	require.NoError(t, server.Kill())
+	require.Zero(t, server.PID())
+	require.False(t, processExists(pid))
+	_, err = server.Mode(t.Context())
+	require.ErrorIs(t, err, syscall.ECONNREFUSED)
+	require.NoError(t, server.Kill(), "a second time")
+
+	require.NoError(t, server.Restart(t.Context()))
+	require.Equal(t, addr, server.Addr())
+	require.NotEqual(t, pid, server.PID())
+	data, _, err := connect(t, addr).Get("/kept")
 	require.NoError(t, err)
-	require.Contains(t, followers, first)
+	require.Equal(t, "data", string(data))
+
+	pid = server.PID()
+	require.NoError(t, server.Restart(t.Context()), "of a running server")
+	require.NotEqual(t, pid, server.PID())
+	require.False(t, processExists(pid))
 }
 
-func TestPauseNeedsRunningServer(t *testing.T) {
-	t.Parallel()
-	e := start(t)
+func stopEndsIt(t *testing.T, e *ensemble.Ensemble) {
+	server := e.Server(0)
+	for _, paused := range []bool{false, true} {
+		pid := server.PID()
+		if paused {
+			require.NoError(t, server.Pause())
+		}
+		require.NoError(t, server.Stop())
+		require.False(t, processExists(pid))
+		require.NoError(t, server.Stop(), "a second time")
+		require.NoError(t, server.Restart(t.Context()))
+	}
+}
+
+func pauseTakesOneThatRuns(t *testing.T, e *ensemble.Ensemble) {
 	server := e.Server(0)
 	require.NoError(t, server.Pause())
 	require.NoError(t, server.Kill(), "of a paused server")
@@ -147,63 +128,7 @@ func TestPauseNeedsRunningServer(t *testing.T) {
 	require.NoError(t, err, "a new process is not paused")
 }
 
-func TestMntrTellsWhatTheServerHolds(t *testing.T) {
-	t.Parallel()
-	e := start(t)
-	conn := connect(t, e.ConnectString())
-	before, err := e.Server(0).Mntr(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "standalone", before["zk_server_state"])
-	require.Equal(t, "0", before["zk_ephemerals_count"])
-	require.Equal(t, "0", before["zk_watch_count"])
-	require.Equal(t, "1", before["zk_global_sessions"])
-
-	_, err = conn.Create("/a", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
-	_, _, _, err = conn.GetW("/a")
-	require.NoError(t, err)
-	after, err := e.Server(0).Mntr(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, "1", after["zk_ephemerals_count"])
-	require.Equal(t, "1", after["zk_watch_count"])
-	nodes, err := strconv.Atoi(before["zk_znode_count"])
-	require.NoError(t, err)
-	require.Equal(t, strconv.Itoa(nodes+1), after["zk_znode_count"])
-}
-
-func TestServerWithoutQuorumIsNotServing(t *testing.T) {
-	t.Parallel()
-	e := start(t, ensemble.WithSize(3))
-	require.NoError(t, e.Server(0).Kill())
-	require.NoError(t, e.Server(1).Kill())
-	require.NoError(t, e.Server(2).Kill())
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
-	defer cancel()
-	err := e.Server(2).Restart(ctx)
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorIs(t, err, ensemble.ErrNotServing)
-
-	require.NotZero(t, e.Server(2).PID(), "it is left running")
-	require.Eventually(t, func() bool {
-		_, err := e.Server(2).Mntr(t.Context())
-		return errors.Is(err, ensemble.ErrNotServing)
-	}, time.Minute, 10*time.Millisecond, "once it listens")
-	require.NoError(t, e.Server(0).Restart(t.Context()))
-	_, err = e.Leader(t.Context())
-	require.NoError(t, err)
-}
-
-func TestFourLetterWordRefusesOtherWords(t *testing.T) {
-	e := start(t)
-	for _, word := range []string{"", "srv", "srvr\n", "SRVR", "srvrs"} {
-		_, err := e.Server(0).FourLetterWord(t.Context(), word)
-		require.ErrorContains(t, err, "expected four lower case letters")
-	}
-}
-
-func TestRestartReportsTakenPort(t *testing.T) {
-	t.Parallel()
-	e := start(t)
+func portIsTaken(t *testing.T, e *ensemble.Ensemble) {
 	server := e.Server(0)
 	require.NoError(t, server.Kill())
 	squatter, err := net.Listen("tcp", server.Addr())

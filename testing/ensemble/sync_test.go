@@ -5,7 +5,6 @@ package ensemble
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,27 +58,4 @@ func TestSyncAwaitWritten(t *testing.T) {
 		require.NoError(t, err)
 		require.Zero(t, time.Since(start), "they will not come")
 	})
-}
-
-// Real servers tell what is asked, and are in sync if all of them run.
-func TestAwaitSync(t *testing.T) {
-	if testing.Short() {
-		t.Skip("-short: this test starts Java processes")
-	}
-	t.Parallel()
-	e, err := Start(t.Context(), WithSize(3))
-	require.NoError(t, err)
-	defer func() { require.NoError(t, e.Close()) }()
-	require.NoError(t, e.AwaitSync(t.Context()))
-	followers, err := e.Followers(t.Context())
-	require.NoError(t, err)
-	require.NoError(t, followers[0].Kill())
-	missing := func() bool {
-		err := e.inSync(t.Context())
-		return err != nil && strings.Contains(err.Error(), "not all of them run")
-	}
-	// A server that has just been killed may still be counted, or the others may elect.
-	require.Eventually(t, missing, 30*time.Second, 50*time.Millisecond)
-	require.NoError(t, followers[0].Restart(t.Context()))
-	require.NoError(t, e.AwaitSync(t.Context()))
 }

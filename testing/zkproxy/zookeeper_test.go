@@ -13,16 +13,23 @@ import (
 	"github.com/gocurator/curator/testing/zkproxy"
 )
 
-// backend starts a real server, the first of the returned proxy's targets.
-func backend(t *testing.T) (*ensemble.Ensemble, *zkproxy.Proxy) {
-	t.Helper()
+// TestZooKeeper has real clients meet a real server through a proxy.
+func TestZooKeeper(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts Java processes")
 	}
 	e, err := ensemble.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	return e, start(t, e.ConnectString())
+	for name, test := range map[string]func(t *testing.T, e *ensemble.Ensemble, p *zkproxy.Proxy){
+		"lost reply to a create": lostCreateReply,
+		"duplicated create":      duplicatedCreate,
+		"session and blackhole":  sessionSurvivesBlackhole,
+		"notifications are seen": notificationsAreSeen,
+		"four-letter words":      fourLetterWords,
+	} {
+		t.Run(name, func(t *testing.T) { test(t, e, start(t, e.ConnectString())) })
+	}
 }
 
 // session returns a go-zookeeper client and its session states in order, from which the first StateHasSession has been taken.
@@ -59,8 +66,7 @@ func awaitState(t *testing.T, states <-chan zk.State, want zk.State) {
 	}
 }
 
-func TestZooKeeperLostCreateReply(t *testing.T) {
-	e, p := backend(t)
+func lostCreateReply(t *testing.T, e *ensemble.Ensemble, p *zkproxy.Proxy) {
 	direct, _ := session(t, e.ConnectString())
 	acl := zk.WorldACL(zk.PermAll)
 	for name, c := range map[string]struct {
@@ -93,8 +99,7 @@ func TestZooKeeperLostCreateReply(t *testing.T) {
 	}
 }
 
-func TestZooKeeperDuplicatedCreateIsAppliedOnce(t *testing.T) {
-	_, p := backend(t)
+func duplicatedCreate(t *testing.T, _ *ensemble.Ensemble, p *zkproxy.Proxy) {
 	conn, _ := session(t, p.Addr())
 	p.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
 		if f.Op == zkproxy.OpCreate && f.Direction == zkproxy.ToServer {
@@ -110,8 +115,7 @@ func TestZooKeeperDuplicatedCreateIsAppliedOnce(t *testing.T) {
 	require.Equal(t, "/a", second.Frame.Path)
 }
 
-func TestZooKeeperSessionSurvivesBlackhole(t *testing.T) {
-	_, p := backend(t)
+func sessionSurvivesBlackhole(t *testing.T, _ *ensemble.Ensemble, p *zkproxy.Proxy) {
 	conn, states := session(t, p.Addr())
 	before := conn.SessionID()
 	p.Blackhole(zkproxy.Both)
@@ -121,20 +125,18 @@ func TestZooKeeperSessionSurvivesBlackhole(t *testing.T) {
 	require.Equal(t, before, conn.SessionID())
 }
 
-func TestZooKeeperNotificationsAreSeen(t *testing.T) {
-	_, p := backend(t)
+func notificationsAreSeen(t *testing.T, _ *ensemble.Ensemble, p *zkproxy.Proxy) {
 	conn, _ := session(t, p.Addr())
-	_, _, events, err := conn.ExistsW("/a")
+	_, _, events, err := conn.ExistsW("/noted")
 	require.NoError(t, err)
-	_, err = conn.Create("/a", nil, 0, zk.WorldACL(zk.PermAll))
+	_, err = conn.Create("/noted", nil, 0, zk.WorldACL(zk.PermAll))
 	require.NoError(t, err)
 	require.Equal(t, zk.EventNodeCreated, (<-events).Type)
 	e := awaitMatch(t, p, func(e zkproxy.Event) bool { return e.Frame.Kind == zkproxy.Notification })
-	require.Equal(t, "/a", e.Frame.Path)
+	require.Equal(t, "/noted", e.Frame.Path)
 }
 
-func TestZooKeeperFourLetterWords(t *testing.T) {
-	_, p := backend(t)
+func fourLetterWords(t *testing.T, _ *ensemble.Ensemble, p *zkproxy.Proxy) {
 	c := dial(t, p.Addr())
 	_, err := c.conn.Write([]byte("ruok"))
 	require.NoError(t, err)

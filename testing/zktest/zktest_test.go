@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -114,10 +113,8 @@ func TestCounts(t *testing.T) {
 }
 
 func TestCountsOfAServerThatIsGone(t *testing.T) {
-	e := zktest.NewEnsemble(t, 1)
-	server := zktest.Real(e.Server(0))
-	require.NoError(t, e.Server(0).Kill())
-	require.Contains(t, fails(t, func(tb testing.TB) { server.Counts(tb) }), "counts of zookeeper")
+	server := zktest.At("a server that is gone", "127.0.0.1:1")
+	require.Contains(t, fails(t, func(tb testing.TB) { server.Counts(tb) }), "counts of a server that is gone")
 }
 
 func TestKillSession(t *testing.T) {
@@ -213,8 +210,4 @@ func TestZktestServersGrantLongSessions(t *testing.T) {
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) { grants(t, server.Addr()) })
 	grants(t, zktest.NewServer(t, zkserver.WithTick(100*time.Millisecond)).Addr())
-	if testing.Short() {
-		t.Skip("starts Apache ZooKeeper")
-	}
-	grants(t, zktest.NewEnsemble(t, 1, ensemble.WithTick(250*time.Millisecond)).ConnectString())
 }
