@@ -22,7 +22,7 @@ func BenchmarkStart(b *testing.B) {
 }
 
 func BenchmarkGet(b *testing.B) {
-	conn, _ := clientOf(b, start(b))
+	conn := clientOf(b, start(b))
 	for b.Loop() {
 		if _, _, err := conn.Get("/"); err != nil {
 			b.Fatal(err)
@@ -31,7 +31,7 @@ func BenchmarkGet(b *testing.B) {
 }
 
 func BenchmarkCreateAndDelete(b *testing.B) {
-	conn, _ := clientOf(b, start(b))
+	conn := clientOf(b, start(b))
 	open := zk.WorldACL(zk.PermAll)
 	for b.Loop() {
 		p, err := conn.Create("/x-", nil, zk.FlagEphemeral|zk.FlagSequence, open)

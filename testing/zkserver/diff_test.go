@@ -23,9 +23,11 @@ func TestDiffSameAsApache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache ZooKeeper")
 	}
-	apache := startApache(t)
-	ours := start(t).Addr()
+	apache := startApache(t, ensemble.WithProperty("zookeeper.DigestAuthenticationProvider.superDigest", superDigest),
+		ensemble.WithConfig("reconfigEnabled", "true"))
+	ours := startLikeIt(t)
 	t.Run("mntr", func(t *testing.T) { compareKeys(t, apache, ours) })
+	t.Run("words", func(t *testing.T) { compareWords(t, apache, ours) }) // while both are new
 	for _, s := range scripts {
 		t.Run(s.name, func(t *testing.T) {
 			want := perform(t, apache, s)
@@ -33,6 +35,13 @@ func TestDiffSameAsApache(t *testing.T) {
 			require.Equal(t, want, got)
 		})
 	}
+	t.Run("limits", func(t *testing.T) { compareLimits(t, apache, ours) }) // which leaves sessions
+}
+
+// startLikeIt starts a server of ours with a super user and with reconfigurations.
+func startLikeIt(t *testing.T) (addr string) {
+	t.Helper()
+	return start(t, zkserver.WithSuperDigest(superDigest), zkserver.WithReconfigEnabled()).Addr()
 }
 
 // TestDiffSweepsAsApache compares what the sweeper leaves. It runs apart, because it would change zxids under the scripts.
@@ -50,7 +59,7 @@ func TestDiffSweepsAsApache(t *testing.T) {
 
 // TestDiffScriptsRepeat runs every script twice against servers of ours: what a script records must not depend on chance.
 func TestDiffScriptsRepeat(t *testing.T) {
-	first, second := start(t).Addr(), start(t).Addr()
+	first, second := startLikeIt(t), startLikeIt(t)
 	for _, s := range scripts {
 		t.Run(s.name, func(t *testing.T) {
 			require.Equal(t, perform(t, first, s), perform(t, second, s))

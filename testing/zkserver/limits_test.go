@@ -11,13 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestLimitsAsApache sends both servers frames that are too long, too short or none, and connect requests that are cut at
+// compareLimits sends both servers frames that are too long, too short or none, and connect requests that are cut at
 // every place or ask for what is not to be had.
-func TestLimitsAsApache(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Apache ZooKeeper")
-	}
-	apache, ours := startApache(t), start(t).Addr()
+func compareLimits(t *testing.T, apache, ours string) {
+	t.Helper()
 	connect := body{}.int(0).long(0).int(5000).long(0).str(string(make([]byte, 16))).flag(false)
 	data := 0xfffff - len(body{}.int(0).int(5).str("/a").str("").int(-1).b) // the largest
 	set := func(size int) body { return body{}.int(1).int(5).str("/a").str(string(make([]byte, size))).int(-1) }

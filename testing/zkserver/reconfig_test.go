@@ -7,22 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
-
-// TestReconfigAsApache asks for a reconfig where it is allowed. Where it is not, the random programs ask.
-func TestReconfigAsApache(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Apache ZooKeeper")
-	}
-	e, err := ensemble.Start(t.Context(), ensemble.WithConfig("reconfigEnabled", "true"))
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	ours := start(t, zkserver.WithReconfigEnabled()).Addr()
-	s := script{"reconfig", scriptReconfig}
-	require.Equal(t, perform(t, e.Server(0).Addr(), s), perform(t, ours, s))
-}
 
 func scriptReconfig(s *stage) {
 	s.do("a", 4, body{}.str("/zookeeper/config").flag(true), data, statOf)

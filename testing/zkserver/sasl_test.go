@@ -3,13 +3,8 @@
 package zkserver_test
 
 import (
-	"bytes"
-	"context"
 	"crypto/md5"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -227,41 +222,4 @@ func TestSASLOptions(t *testing.T) {
 		_, err := zkserver.Start(option)
 		require.ErrorContains(t, err, "expected")
 	}
-}
-
-// TestSASLJavaClientWithSASL drives ZooKeeper's own command line client with a JAAS file.
-func TestSASLJavaClientWithSASL(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Java")
-	}
-	srv := saslServer(t, zkserver.WithRequireClientAuthScheme("sasl"))
-	output, err := zkCli(t, srv.Addr(), "alice", "wonderland", "create /a the-data sasl:alice:cdrwa", "getAcl /a", "whoami", "get /a", "setAcl /a auth::r", "quit")
-	require.NoError(t, err, "%s", output)
-	for _, want := range []string{"Created /a\n", "'sasl,'alice\n: cdrwa", "sasl: alice", "the-data"} {
-		require.Contains(t, output, want)
-	}
-	output, err = zkCli(t, srv.Addr(), "jürgen", "pässwörd", "get /a", "quit")
-	require.Contains(t, output, "Insufficient permission", "%v", err)
-	output, _ = zkCli(t, srv.Addr(), "alice", "looking-glass", "get /a", "quit")
-	require.NotContains(t, output, "the-data")
-	require.Contains(t, strings.ToLower(output), "auth", "which was refused")
-}
-
-// zkCli runs commands as a user of SASL.
-func zkCli(tb testing.TB, addr, user, password string, commands ...string) (string, error) {
-	tb.Helper()
-	java, classPath, err := ensemble.Installed()
-	require.NoError(tb, err, "-short leaves this test out")
-	jaas := filepath.Join(tb.TempDir(), "jaas.conf")
-	require.NoError(tb, os.WriteFile(jaas, fmt.Appendf(nil,
-		"Client {\n org.apache.zookeeper.server.auth.DigestLoginModule required username=%q password=%q;\n};\n", user, password), 0o600))
-	ctx, cancel := context.WithTimeout(tb.Context(), patience)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, java, "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8", "-Djava.security.auth.login.config="+jaas,
-		"-cp", classPath, "org.apache.zookeeper.ZooKeeperMain", "-server", addr)
-	cmd.Stdin = strings.NewReader(strings.Join(commands, "\n") + "\n")
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	err = cmd.Run()
-	return output.String(), err
 }

@@ -4,23 +4,6 @@ package zkserver_test
 
 import "fmt"
 
-func scriptCreate(s *stage) {
-	p := s.root + "/a"
-	s.do("a", 1, createBody(p, "one", 0), path)
-	s.do("a", 1, createBody(p, "one", 0), path)
-	s.do("a", 3, body{}.str(p).flag(false), statOf)
-	s.do("a", 15, createBody(p+"/b", "", 0), path, statOf)
-	s.do("a", 3, body{}.str(p).flag(false), statOf)
-	s.do("a", 1, createBody(s.root+"/no/such", "", 0), path)
-	s.do("a", 15, body{}.str(s.root+"/null").null().open().int(0), path, statOf)
-	s.do("a", 4, body{}.str(s.root+"/null").flag(false), data, statOf)
-	s.do("a", 15, body{}.str(s.root+"/noacl").str("").int(0).int(0), path, statOf)
-	s.do("a", 15, body{}.str(s.root+"/noacl").str("").null().int(0), path, statOf)
-	s.do("a", 1, createBody(s.root+"/e", "", 1), path)
-	s.do("a", 1, createBody(s.root+"/e/child", "", 0), path)
-	s.do("a", 1, createBody(s.root+"/e/child", "", 9), path)
-}
-
 func scriptBadPaths(s *stage) {
 	for _, p := range []string{
 		"", "x", "/", "//", s.root + "/", s.root + "//x", s.root + "/./x", s.root + "/..", s.root + "/.hidden",
@@ -68,68 +51,6 @@ func scriptFlags(s *stage) {
 	s.do("a", 3, body{}.str(s.root+"/container").flag(false), statOf)
 }
 
-func scriptSequence(s *stage) {
-	s.do("a", 1, createBody(s.root+"/x-", "", 2), path)
-	s.do("a", 1, createBody(s.root+"/plain", "", 0), path)
-	s.do("a", 1, createBody(s.root+"/plain", "", 0), path)
-	s.do("a", 1, createBody(s.root+"/x-", "", 3), path)
-	s.do("a", 2, body{}.str(s.root+"/plain").int(-1))
-	s.do("a", 15, createBody(s.root+"/y-", "", 2), path, statOf)
-	s.do("a", 1, createBody(s.root+"/", "", 2), path)
-	s.do("a", 21, createBody(s.root+"/ttl-", "", 6).long(100_000), path, statOf)
-	s.do("a", 3, body{}.str(s.root).flag(false), statOf)
-	s.do("a", 14, multiOf(1, createBody(s.root+"/m-", "", 2), 1, createBody(s.root+"/m-", "", 3)), results)
-	s.do("a", 14, multiOf(1, createBody(s.root+"/m-", "", 2), 2, body{}.str(s.root+"/none").int(-1)), results)
-	s.do("a", 1, createBody(s.root+"/z-", "", 2), path)
-	s.do("a", 3, body{}.str(s.root).flag(false), statOf)
-}
-
-func scriptData(s *stage) {
-	p := s.root + "/a"
-	s.do("a", 1, createBody(p, "one", 0), path)
-	s.do("a", 4, body{}.str(p).flag(false), data, statOf)
-	s.do("a", 5, body{}.str(p).str("second").int(-1), statOf)
-	s.do("a", 5, body{}.str(p).str("third").int(0), statOf)
-	s.do("a", 5, body{}.str(p).str("third").int(1), statOf)
-	s.do("a", 5, body{}.str(p).null().int(-1), statOf)
-	s.do("a", 4, body{}.str(p).flag(false), data, statOf)
-	s.do("a", 5, body{}.str(s.root+"/none").str("").int(-1), statOf)
-	s.do("a", 4, body{}.str(s.root+"/none").flag(true), data, statOf)
-	s.do("a", 3, body{}.str(s.root).flag(false), statOf)
-}
-
-func scriptDelete(s *stage) {
-	p := s.root + "/a"
-	s.do("a", 1, createBody(p, "", 0), path)
-	s.do("a", 1, createBody(p+"/b", "", 0), path)
-	s.do("a", 2, body{}.str(p).int(-1))
-	s.do("a", 2, body{}.str(p+"/b").int(3))
-	s.do("a", 2, body{}.str(p+"/b").int(0))
-	s.do("a", 3, body{}.str(p).flag(false), statOf)
-	s.do("a", 2, body{}.str(p).int(5))
-	s.do("a", 2, body{}.str(p).int(-1))
-	s.do("a", 2, body{}.str(p).int(-1))
-	s.do("a", 2, body{}.str(s.root+"/none/x").int(-1))
-	for _, reserved := range []string{"/zookeeper", "/zookeeper/quota", "/zookeeper/config", "/"} {
-		s.do("a", 2, body{}.str(reserved).int(-1))
-	}
-}
-
-func scriptChildren(s *stage) {
-	for _, name := range []string{"/c", "/a", "/b", "/a/x"} {
-		s.do("a", 1, createBody(s.root+name, "", 0), path)
-	}
-	s.do("a", 8, body{}.str(s.root).flag(false), names)
-	s.do("a", 12, body{}.str(s.root).flag(false), names, statOf)
-	s.do("a", 8, body{}.str(s.root+"/b").flag(false), names)
-	s.do("a", 8, body{}.str(s.root+"/none").flag(true), names)
-	s.do("a", 12, body{}.str(s.root+"/none").flag(true), names, statOf)
-	s.do("a", 104, body{}.str(s.root), number)
-	s.do("a", 104, body{}.str(s.root+"/b"), number)
-	s.do("a", 104, body{}.str(s.root+"/none"), number)
-	s.do("a", 12, body{}.str("/zookeeper").flag(false), names, statOf)
-}
-
 func scriptEphemerals(s *stage) {
 	s.connect("b")
 	s.do("b", 1, createBody(s.root+"/e1", "", 1), path)
@@ -151,72 +72,4 @@ func scriptEphemerals(s *stage) {
 	s.events("b")
 	s.events("a")
 	s.do("a", 3, body{}.str(s.root).flag(false), statOf)
-}
-
-func scriptMulti(s *stage) {
-	p := s.root + "/a"
-	s.do("a", 14, multiOf(), results)
-	s.do("a", 14, multiOf(
-		1, createBody(p, "x", 0),
-		1, createBody(p+"/b", "", 0),
-		5, body{}.str(p).str("yy").int(0),
-		13, body{}.str(p).int(1),
-		2, body{}.str(p+"/b").int(0),
-		5, body{}.str(p).str("zzz").int(1),
-	), results)
-	s.do("a", 3, body{}.str(p).flag(false), statOf)
-	s.do("a", 14, multiOf(
-		1, createBody(s.root+"/container", "", 4),
-		19, createBody(s.root+"/container2", "", 4),
-		19, createBody(s.root+"/plain", "", 0),
-		21, createBody(s.root+"/ttl", "", 5).long(100_000),
-		21, createBody(s.root+"/plain2", "", 0).long(5),
-		1, createBody(s.root+"/e", "", 1),
-		1, createBody(s.root+"/s-", "", 2),
-	), results)
-	s.do("a", 3, body{}.str(s.root).flag(false), statOf)
-	s.do("a", 3, body{}.str(s.root+"/e").flag(false), statOf)
-}
-
-func scriptMultiFailures(s *stage) {
-	p := s.root + "/a"
-	s.do("a", 1, createBody(p, "x", 0), path)
-	s.do("a", 14, multiOf(
-		5, body{}.str(p).str("changed").int(-1),
-		1, createBody(s.root+"/e", "", 1),
-		2, body{}.str(p).int(1),
-		1, createBody(s.root+"/s-", "", 2),
-		2, body{}.str(s.root+"/none").int(-1),
-		5, body{}.str(s.root).str("never").int(-1),
-		13, body{}.str(s.root).int(0),
-	), results)
-	s.do("a", 4, body{}.str(p).flag(false), data, statOf)
-	s.do("a", 3, body{}.str(s.root).flag(false), statOf)
-	s.do("a", 103, body{}.str(s.root), names)
-	s.do("a", 14, multiOf(13, body{}.str(p).int(5)), results)
-	s.do("a", 14, multiOf(13, body{}.str(s.root+"/none").int(-1)), results)
-	s.do("a", 14, multiOf(1, createBody("bad", "", 0)), results)
-	s.do("a", 14, multiOf(1, createBody(s.root+"/t", "", 5)), results)
-	s.do("a", 14, multiOf(1, createBody(p, "", 0), 1, createBody(s.root+"/t", "", 5)), results)
-	s.do("a", 14, multiOf(1, createBody(s.root+"/t", "", 7)), results)
-	s.do("a", 14, multiOf(21, createBody(s.root+"/t", "", 5).long(0)), results)
-	s.do("a", 14, multiOf(1, createBody(s.root+"/e", "", 1), 1, createBody(s.root+"/e/x", "", 0)), results)
-	s.do("a", 14, multiOf(4, body{}.str(p).flag(false), 2, body{}.str(p).int(-1)), results)
-	s.do("a", 14, multiOf(99, body{}.str(p)), results)
-	s.do("a", 12, body{}.str(s.root).flag(false), names, statOf)
-}
-
-func scriptMultiRead(s *stage) {
-	p := s.root + "/a"
-	s.do("a", 1, createBody(p, "x", 0), path)
-	s.do("a", 22, multiOf(
-		4, body{}.str(p).flag(false),
-		8, body{}.str(s.root).flag(true),
-		4, body{}.str(s.root+"/none").flag(true),
-		8, body{}.str(s.root+"/none").flag(false),
-		8, body{}.str(p).flag(false),
-	), results)
-	s.do("a", 22, multiOf(), results)
-	s.do("a", 2, body{}.str(p).int(-1))
-	s.events("a")
 }

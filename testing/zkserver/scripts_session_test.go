@@ -60,41 +60,6 @@ func scriptACL(s *stage) {
 	s.do("b", 7, body{}.str(s.root+"/none").open().int(-1), statOf)
 }
 
-func scriptAuth(s *stage) {
-	s.do("a", 107, body{}, identities)
-	s.do("a", 100, body{}.int(0).str("digest").str("user:pass:word"))
-	s.do("a", 100, body{}.int(0).str("digest").str("user:pass:word"))
-	s.do("a", 100, body{}.int(0).str("digest").str("plain"))
-	s.do("a", 100, body{}.int(0).str("ip").str(""))
-	s.do("a", 107, body{}, identities)
-	s.do("a", 1, body{}.str(s.root+"/x").str("").acl(31, "auth", "ignored").int(0), path)
-	s.do("a", 6, body{}.str(s.root+"/x"), acl, statOf)
-	s.do("a", 2, body{}.str(s.root+"/x").int(-1))
-	s.connect("b")
-	s.do("b", 100, body{}.int(0).str("world").str("anyone"))
-	s.events("b")
-	s.connect("c")
-	s.do("c", 100, body{}.int(0).str("nosuch").str("x"))
-	s.events("c")
-	s.connect("d")
-	s.do("d", 100, body{}.int(0).str("digest").int(9))
-	s.connect("e")
-	s.do("e", 102, body{}.null())
-	s.connect("f")
-	s.do("f", 100, body{}.int(0).null().null())
-	s.events("f")
-}
-
-func scriptClosing(s *stage) {
-	s.connect("b")
-	s.do("b", 1, createBody(s.root+"/e", "", 1), path)
-	s.do("b", 4, body{}.str(s.root+"/e").flag(true), data, statOf)
-	s.do("b", 8, body{}.str(s.root).flag(true), names)
-	s.do("b", -11, body{})
-	s.events("b")
-	s.do("a", 3, body{}.str(s.root).flag(false), statOf)
-}
-
 func scriptSessions(s *stage) {
 	s.connect("b")
 	s.do("b", 1, createBody(s.root+"/e", "", 1), path)

@@ -7,22 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // superDigest is that of super:secret, as "openssl dgst -sha1 -binary | base64" has it.
 const superDigest = "super:lK75jTNcA+U9vtVEw5vB51mj/w4="
-
-func TestSuperUserAsApache(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Apache ZooKeeper")
-	}
-	apache := startApache(t, ensemble.WithProperty("zookeeper.DigestAuthenticationProvider.superDigest", superDigest))
-	ours := start(t, zkserver.WithSuperDigest(superDigest)).Addr()
-	s := script{"super", scriptSuper}
-	require.Equal(t, perform(t, apache, s), perform(t, ours, s))
-}
 
 func scriptSuper(s *stage) {
 	s.connect("b")

@@ -14,15 +14,13 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// TestWordsAsApache has two clients do the same at both servers, and compares what these tell of it: after each request
-// what cons says of the client, and in the end what every word says, apart from what cannot be the same.
-func TestWordsAsApache(t *testing.T) {
-	if testing.Short() {
-		t.Skip("starts Apache ZooKeeper")
-	}
-	apache, ours := tellsOf(t, startApache(t)), tellsOf(t, start(t).Addr())
-	for word, want := range apache {
-		assert.Equal(t, want, ours[word], word)
+// compareWords has two clients do the same at both servers, and compares what these tell of it: after each request what cons
+// says of the client, and in the end what every word says, apart from what cannot be the same.
+func compareWords(t *testing.T, apache, ours string) {
+	t.Helper()
+	told := tellsOf(t, ours)
+	for word, want := range tellsOf(t, apache) {
+		assert.Equal(t, want, told[word], word)
 	}
 }
 
@@ -91,6 +89,10 @@ func tellsOf(t *testing.T, addr string) map[string]string {
 	} {
 		answers[word] = tell(t, addr, word)
 	}
+	for _, path := range []string{"/a", "/b", "/c"} {
+		c.must(t, 2, body{}.str(path).int(-1))
+	}
+	c.must(t, -11, body{})
 	return answers
 }
 
