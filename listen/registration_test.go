@@ -23,43 +23,6 @@ func closed(c <-chan struct{}) bool {
 	}
 }
 
-func TestRemoveOfAnIdleListener(t *testing.T) {
-	var set listen.Set[int]
-	var rec recorder
-	registration := set.Add(rec.listen)
-	set.Notify(0)
-	flush(t, &set)
-	require.False(t, closed(registration.Done()), "not removed yet")
-	registration.Remove()
-	receive(t, registration.Done(), "Done")
-	registration.Remove()
-	set.Notify(1)
-	flush(t, &set)
-	require.Equal(t, count(1), rec.told)
-	require.Zero(t, set.Len())
-}
-
-func TestRemoveKeepsTheOthers(t *testing.T) {
-	for removed := range 4 {
-		var set listen.Set[int]
-		var recorders [4]recorder
-		var registrations [4]*listen.Registration
-		for i := range recorders {
-			registrations[i] = set.Add(recorders[i].listen)
-		}
-		registrations[removed].Remove()
-		set.Notify(0)
-		registrations[(removed+1)%4].Remove()
-		set.Notify(1)
-		flush(t, &set)
-		require.Equal(t, 2, set.Len())
-		require.Empty(t, recorders[removed].told)
-		require.Equal(t, count(2), recorders[(removed+2)%4].told)
-		require.Equal(t, count(2), recorders[(removed+3)%4].told)
-		receive(t, registrations[(removed+1)%4].Done(), "the second to go")
-	}
-}
-
 func TestRemoveDoesNotWaitAndDiscardsTheQueue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var set listen.Set[int]

@@ -67,57 +67,6 @@ func count(n int) []int {
 	return values
 }
 
-func TestSetEveryListenerIsToldEverythingInOrder(t *testing.T) {
-	var set listen.Set[int]
-	recorders := make([]recorder, 5)
-	for i := range recorders {
-		set.Add(recorders[i].listen)
-	}
-	for v := range 1000 {
-		set.Notify(v)
-	}
-	flush(t, &set)
-	for i := range recorders {
-		require.Equal(t, count(1000), recorders[i].told, "listener %d", i)
-	}
-}
-
-func TestListenerIsToldOnlyWhatComesAfterAdd(t *testing.T) {
-	var (
-		set         listen.Set[int]
-		early, late recorder
-	)
-	set.Notify(1) // nobody is there
-	set.Add(early.listen)
-	set.Notify(2)
-	set.Add(late.listen)
-	set.Notify(3)
-	flush(t, &set)
-	require.Equal(t, []int{2, 3}, early.told)
-	require.Equal(t, []int{3}, late.told)
-}
-
-func TestSetSameFunctionTwiceIsTwoListeners(t *testing.T) {
-	var set listen.Set[int]
-	var mu sync.Mutex
-	var told []int
-	fn := func(v int) {
-		mu.Lock()
-		defer mu.Unlock()
-		told = append(told, v)
-	}
-	set.Add(fn)
-	second := set.Add(fn)
-	require.Equal(t, 2, set.Len())
-	set.Notify(1)
-	flush(t, &set)
-	second.Remove()
-	require.Equal(t, 1, set.Len())
-	set.Notify(2)
-	flush(t, &set)
-	require.Equal(t, []int{1, 1, 2}, told)
-}
-
 func TestAddOfNilPanics(t *testing.T) {
 	var set listen.Set[int]
 	require.PanicsWithValue(t, "listen: Add of a nil listener, expected a func(int)", func() { set.Add(nil) })

@@ -38,26 +38,6 @@ func TestPersistentWatchStaysOverEvents(t *testing.T) {
 	require.NoError(t, w.Err())
 }
 
-func TestPersistentRefusedPersistentWatchIsForgotten(t *testing.T) {
-	l := newLine(t)
-	w := l.r.NewPersistent("/a", Plain, func(Event) {})
-	l.r.BeginPersistent(w)(conduit.Reply{Code: noAuth}, nil)
-	require.False(t, w.IsArmed())
-	require.Zero(t, l.r.Known())
-	l.quiet()
-}
-
-func TestPersistentRefusedPersistentWatchLeavesNoOneShotWatchBehind(t *testing.T) {
-	l := newLine(t)
-	oneShot := l.armed("/a", Data)
-	done := l.r.BeginPersistent(l.r.NewPersistent("/a", Plain, func(Event) {}))
-	oneShot.Cancel()
-	l.quiet() // a removal could take the persistent watch along
-	done(conduit.Reply{Code: noAuth}, nil)
-	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
-	require.Zero(t, l.r.Known())
-}
-
 func TestPersistentRecursiveWatchStandsForTheListOfChildren(t *testing.T) {
 	l := newLine(t)
 	_, recursive := l.persistent("/a", Recursive)
@@ -77,32 +57,6 @@ func TestPersistentRecursiveWatchStandsForTheListOfChildren(t *testing.T) {
 		{Type: zk.EventNodeChildrenChanged, Path: "plain/a"},
 		{Type: zk.EventNodeDataChanged, Path: "/a/b/c"},
 	}, *recursive)
-}
-
-func TestPersistentOneShotWatchesAreServedByAPersistentOne(t *testing.T) {
-	l := newLine(t)
-	persistent, _ := l.persistent("/a", Plain)
-	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
-	require.False(t, ask)
-	done(conduit.Reply{}, nil)
-	persistent.Cancel()
-	l.quiet() // it still serves
-	l.event(zk.EventNodeDataChanged, "/a")
-	requireFired(t, w, Event{Type: zk.EventNodeDataChanged})
-	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
-	require.Zero(t, l.r.Known())
-}
-
-func TestPersistentOneShotWatchUnderWayCostsAnotherAddWatch(t *testing.T) {
-	l := newLine(t)
-	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
-	require.True(t, ask)
-	_, events := l.persistent("/a", Plain)
-	done(conduit.Reply{}, nil) // it has replaced the persistent watch
-	l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
-	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
-	l.event(zk.EventNodeDeleted, "/a")
-	requireFired(t, w, Event{Type: zk.EventNodeDeleted})
 }
 
 func TestPersistentWatchThatCountedOnALostPersistentOneEnds(t *testing.T) {
@@ -261,45 +215,6 @@ func TestPersistentWatchesAreSetAgainInRequestsThatAreSent(t *testing.T) {
 	require.Equal(t, 7, l.r.Active())
 }
 
-func TestPersistentConnectionThatEndsWhileWatchesAreSetAgain(t *testing.T) {
-	l := newLine(t)
-	w, events := l.persistent("/a", Plain)
-	l.lose()
-	l.connect()
-	l.lose()
-	require.Empty(t, *events)
-	l.connect()
-	l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), 0)
-	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
-	w.Cancel()
-	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
-	require.Zero(t, l.r.Known())
-}
-
-func TestCancelWhileAWatchIsSetAgain(t *testing.T) {
-	l := newLine(t)
-	w, events := l.persistent("/a", Plain)
-	l.lose()
-	l.connect()
-	w.Cancel()
-	c := l.take(wire.OpSetWatches2, again([]string{"/a"}, nil))
-	l.quiet() // a removal could overtake nothing, but must follow the reply that arms
-	c.OnDone(conduit.Reply{}, nil)
-	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
-	require.Empty(t, *events)
-	require.Zero(t, l.r.Known())
-}
-
-func TestCancelWithoutAConnection(t *testing.T) {
-	l := newLine(t)
-	w, _ := l.persistent("/a", Plain)
-	l.lose()
-	w.Cancel()
-	l.connect()
-	l.quiet()
-	require.Zero(t, l.r.Known())
-}
-
 func TestPersistentServerThatRefusesOneWatchIsAskedForEach(t *testing.T) {
 	l := newLine(t)
 	bad, _ := l.persistent("/bad", Plain)
@@ -405,19 +320,6 @@ func TestPersistentServerWithoutPersistentWatchesEndsThem(t *testing.T) {
 		require.Equal(t, refusal{wire.OpSetWatches2, unimplemented}, w.Err())
 	}
 	l.quiet()
-	require.Zero(t, l.r.Known())
-}
-
-func TestPersistentReplyOverALaterConnection(t *testing.T) {
-	l := newLine(t)
-	w := l.r.NewPersistent("/a", Plain, func(Event) {})
-	done := l.r.BeginPersistent(w)
-	l.lose()
-	l.connect()
-	l.take(wire.OpSetWatches2, again([]string{"/a"}, nil)).OnDone(conduit.Reply{}, nil)
-	done(conduit.Reply{}, nil)
-	w.Cancel()
-	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
 	require.Zero(t, l.r.Known())
 }
 

@@ -92,32 +92,6 @@ func TestWatchAnswerInFrontOfTheReplyEndsAWatch(t *testing.T) {
 	l.quiet()
 }
 
-func TestWatchLastUserRemovesTheServersWatch(t *testing.T) {
-	l := newLine(t)
-	first, second := l.armed("/a", Data), l.armed("/a", Data)
-	children := l.armed("/a", Children)
-	first.Cancel()
-	first.Cancel()
-	l.quiet()
-	second.Cancel()
-	l.answer(wire.OpRemoveWatches, removal("/a", Data), 0)
-	l.quiet()
-	children.Cancel()
-	l.answer(wire.OpRemoveWatches, removal("/a", Children), 0)
-	require.Zero(t, l.r.Known())
-}
-
-func TestCancelWhileTheRequestIsUnderWay(t *testing.T) {
-	l := newLine(t)
-	w, _, done := l.begin(Setting{Key: Key{"/a", Data}})
-	w.Cancel()
-	l.quiet() // the server does not have it yet
-	done(conduit.Reply{}, nil)
-	l.answer(wire.OpRemoveWatches, removal("/a", Data), 0)
-	l.event(zk.EventNodeDeleted, "/a")
-	requireWaiting(t, w)
-}
-
 func TestWatchEndOfAConnectionEndsItsWatches(t *testing.T) {
 	l := newLine(t)
 	armed := l.armed("/a", Data)
