@@ -32,43 +32,6 @@ func creatorOnly() []framework.ACL {
 	return []framework.ACL{{Perms: zk.PermAll, Scheme: "auth"}}
 }
 
-// TestAuth: what only its creator may read is readable on every connection, also
-// in the session after, and to nobody else.
-func TestAuth(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.ResumedSessions)
-		owner, proxy := zktest.ClientViaProxy(t, server,
-			framework.WithAuth("digest", []byte("bob:x")), framework.WithAuth("digest", []byte(credential)))
-		states := recordStates(owner)
-		ctx := t.Context()
-		_, err := owner.Create(ctx, "/private", []byte("data"),
-			framework.CreatingParentsIfNeeded(), framework.WithACL(creatorOnly()...))
-		require.NoError(t, err)
-
-		readable := func(f *framework.Framework) {
-			data, err := f.Get(ctx, "/private")
-			require.NoError(t, err)
-			require.Equal(t, "data", string(data))
-		}
-		readable(owner)
-		proxy.Cut()
-		states.expect(t, framework.Suspended, framework.Reconnected)
-		readable(owner)
-		zktest.KillSession(t, owner, server.Addr())
-		readable(owner)
-		readable(zktest.Client(t, server.ConnectString(), framework.WithAuth("digest", []byte(credential))))
-
-		for name, opts := range map[string][]framework.Option{
-			"nobody":         nil,
-			"wrong password": {framework.WithAuth("digest", []byte("alice:x"))},
-		} {
-			_, err := zktest.Client(t, server.ConnectString(), opts...).Get(ctx, "/private")
-			require.ErrorIs(t, err, framework.ErrNoAuth, name)
-		}
-	})
-}
-
 // TestConnectWithARefusedCredential: the reason is told at once, however long the
 // caller would wait.
 func TestConnectWithARefusedCredential(t *testing.T) {
@@ -190,14 +153,6 @@ func TestAuthCredentialIsCopied(t *testing.T) {
 	acl, err := f.GetACL(t.Context(), "/private")
 	require.NoError(t, err)
 	require.Equal(t, framework.DigestACL(zk.PermAll, "alice", "wonderland"), acl)
-}
-
-// TestAuthNeedsAScheme: and the credential is not in the error.
-func TestAuthNeedsAScheme(t *testing.T) {
-	_, err := framework.New("a", framework.WithAuth("", []byte(credential)))
-	require.ErrorIs(t, err, framework.ErrInvalidOption)
-	require.ErrorContains(t, err, "auth scheme")
-	require.NotContains(t, err.Error(), "wonderland")
 }
 
 // TestSetAuthAddsAndRotates: what only its creator may read becomes readable on the present connection, and stays so

@@ -4,10 +4,8 @@ package framework_test
 
 import (
 	"bytes"
-	"compress/gzip"
 	"encoding/hex"
 	"errors"
-	"io"
 	"math"
 	"strings"
 	"testing"
@@ -18,60 +16,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/testing/zktest"
 )
-
-func TestCompression(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-		ctx := t.Context()
-		text := []byte(strings.Repeat("text ", 1000))
-		compressed := framework.Compressed()
-		_, err := f.Create(ctx, "/a", text, compressed, framework.Idempotent())
-		require.NoError(t, err)
-		_, err = f.Create(ctx, "/a", text, compressed, framework.Idempotent())
-		require.NoError(t, err, "compared as stored")
-		requireText := func(path string, want []byte) {
-			t.Helper()
-			var stat framework.Stat
-			data, err := f.Get(ctx, path, framework.Decompressed(), framework.StoringStatIn(&stat))
-			require.NoError(t, err)
-			require.Equal(t, want, data)
-			stored, err := f.Get(ctx, path)
-			require.NoError(t, err)
-			require.Len(t, stored, int(stat.DataLength))
-			r, err := gzip.NewReader(bytes.NewReader(stored))
-			require.NoError(t, err, "it is stored as a gzip stream")
-			data, err = io.ReadAll(r)
-			require.NoError(t, err)
-			require.Equal(t, want, data)
-		}
-		requireText("/a", text)
-		_, err = f.Create(ctx, "/a", []byte("set"), compressed, framework.OrSetData())
-		require.NoError(t, err)
-		requireText("/a", []byte("set"))
-		require.NoError(t, f.Set(ctx, "/a", text, compressed))
-		requireText("/a", text)
-		_, err = f.Transact(ctx, framework.CreateOp("/b", text, compressed), framework.SetDataOp("/a", []byte("op"), compressed))
-		require.NoError(t, err)
-		requireText("/b", text)
-		requireText("/a", []byte("op"))
-		_, err = f.Create(ctx, "/empty", nil, compressed)
-		require.NoError(t, err)
-		requireText("/empty", []byte{})
-
-		data, err := f.Get(ctx, "/start", framework.Decompressed())
-		require.NoError(t, err, "there is nothing to decompress")
-		require.Nil(t, data)
-		require.NoError(t, f.Set(ctx, "/start", []byte("plain")))
-		before := server.Counts(t)
-		var watch *framework.Watch
-		_, err = f.Get(ctx, "/start", framework.Decompressed(), framework.Watched(&watch))
-		require.ErrorIs(t, err, framework.ErrCompression)
-		require.Nil(t, watch)
-		server.AwaitCounts(t, before, patience)
-		var op *framework.OpError
-		require.ErrorAs(t, err, &op)
-		require.Equal(t, "/start", op.Path)
-	})
-}
 
 // javaHello is "hello" as java.util.zip.GZIPOutputStream writes it: the header has
 // neither a name nor a time, and names no operating system.

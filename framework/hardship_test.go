@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -27,6 +26,18 @@ func TestHardshipsOfEveryCall(t *testing.T) {
 		"EndSession":      "the client that it takes the session from begins another: TestEndSessionTriesAgain",
 
 		"NewSRVEnsembleProvider": "it asks no server: TestSRVAnswersThatFailChangeNothing",
+
+		"Framework.Children":         "one read, as Get",
+		"Framework.Config":           "one read, as Get",
+		"Framework.DeleteChildren":   "a part of Delete with children",
+		"Framework.Ephemerals":       "a question like AllChildrenNumber",
+		"Framework.Exists":           "one read, as Get",
+		"Framework.FollowChildren":   "the loop of Follow",
+		"Framework.GetACL":           "one read, as Get",
+		"Framework.Mkdirs":           "CreateContainers with other nodes",
+		"Framework.RequireZooKeeper": "a question like AllChildrenNumber",
+		"Framework.SetACL":           "one write, as Set",
+		"Framework.WhoAmI":           "a question like AllChildrenNumber",
 	})
 }
 
@@ -49,9 +60,6 @@ var hardshipCalls = []hardship.Call{
 	verbRow("CreateContainers", 3, func(ctx context.Context, f *framework.Framework, path string) error {
 		return f.CreateContainers(ctx, path+"/containers")
 	}),
-	verbRow("Mkdirs", 3, func(ctx context.Context, f *framework.Framework, path string) error {
-		return f.Mkdirs(ctx, path+"/dir")
-	}),
 	verbRow("Delete", 1, func(ctx context.Context, f *framework.Framework, path string) error {
 		return f.Delete(ctx, path+"/old")
 	}),
@@ -61,19 +69,8 @@ var hardshipCalls = []hardship.Call{
 	verbRow("Delete with children", 5, func(ctx context.Context, f *framework.Framework, path string) error {
 		return f.Delete(ctx, path, framework.DeletingChildrenIfNeeded())
 	}),
-	verbRow("DeleteChildren", 3, func(ctx context.Context, f *framework.Framework, path string) error {
-		return f.DeleteChildren(ctx, path)
-	}),
 	verbRow("Get", 1, func(ctx context.Context, f *framework.Framework, path string) error {
 		_, err := f.Get(ctx, path)
-		return err
-	}),
-	verbRow("Exists", 1, func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.Exists(ctx, path)
-		return err
-	}),
-	verbRow("Children", 1, func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.Children(ctx, path)
 		return err
 	}),
 	verbRow("ChildrenData", 2, func(ctx context.Context, f *framework.Framework, path string) error {
@@ -84,31 +81,11 @@ var hardshipCalls = []hardship.Call{
 		_, err := f.AllChildrenNumber(ctx, path)
 		return err
 	}),
-	verbRow("Ephemerals", 1, func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.Ephemerals(ctx, path)
-		return err
-	}),
-	verbRow("WhoAmI", 1, func(ctx context.Context, f *framework.Framework, _ string) error {
-		_, err := f.WhoAmI(ctx)
-		return err
-	}),
 	verbRow("SetAuth", 2, func(ctx context.Context, f *framework.Framework, _ string) error {
 		return f.SetAuth(ctx, "digest", []byte(credential))
 	}),
-	verbRow("RequireZooKeeper", 1, func(ctx context.Context, f *framework.Framework, _ string) error { return f.RequireZooKeeper(ctx) }),
 	verbRow("Set", 1, func(ctx context.Context, f *framework.Framework, path string) error { return f.Set(ctx, path, nil) }),
-	verbRow("GetACL", 1, func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.GetACL(ctx, path)
-		return err
-	}),
-	verbRow("SetACL", 1, func(ctx context.Context, f *framework.Framework, path string) error {
-		return f.SetACL(ctx, path, zk.WorldACL(zk.PermAll))
-	}),
 	verbRow("Sync", 1, func(ctx context.Context, f *framework.Framework, path string) error { return f.Sync(ctx, path) }),
-	verbRow("Config", 1, func(ctx context.Context, f *framework.Framework, _ string) error {
-		_, err := f.Config(ctx)
-		return err
-	}),
 	verbRow("Reconfig", 1, func(ctx context.Context, f *framework.Framework, _ string) error {
 		_, err := f.Reconfig(ctx, framework.Reconfiguration{Leaving: []string{"9"}})
 		if errors.Is(err, framework.ServerError(-123)) {
@@ -145,12 +122,6 @@ var hardshipCalls = []hardship.Call{
 	{Name: "Session.Hold", Of: []string{"Session.Hold"}, Requests: 3, Prepare: hold, May: isLost},
 	verbRow("Follow", 2, func(ctx context.Context, f *framework.Framework, path string) error {
 		for _, err := range f.Follow(ctx, path) {
-			return err
-		}
-		return context.Cause(ctx)
-	}),
-	verbRow("FollowChildren", 2, func(ctx context.Context, f *framework.Framework, path string) error {
-		for _, err := range f.FollowChildren(ctx, path) {
 			return err
 		}
 		return context.Cause(ctx)

@@ -11,5 +11,5 @@ import (
 
 func TestMain(m *testing.M) {
 	slog.SetDefault(slog.New(slog.DiscardHandler)) // clients warn of what the tests do to them
-	zktest.Main(m)
+	zktest.Main(endingSASL{m})
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -20,53 +19,6 @@ func namespaced(t *testing.T, f *framework.Framework, namespace string) *framewo
 	require.Equal(t, namespace, view.Namespace())
 	require.Same(t, f.WithoutNamespace(), view.WithoutNamespace())
 	return view
-}
-
-// Curator: TestFrameworkEdges.testPathsFromProtectingInBackground; TestEnsureContainers,
-// TestFramework.testCreateParentContainers, testNamespaceInBackground.
-func TestNamespace(t *testing.T) {
-	t.Parallel()
-	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-		ctx := t.Context()
-		view := namespaced(t, f, "team/orders")
-		requireNone(t, f, "/team")
-		require.Equal(t, "/a", mustCreate(t, view, "/a"))
-		require.Equal(t, "/x/y", mustCreate(t, view, "/x/y", framework.CreatingParentsIfNeeded()))
-		require.Equal(t, server.Root()+"/team/orders/a", view.FullPath("/a"))
-		require.Equal(t, server.Root()+"/team/orders", view.FullPath("/"))
-		names, err := f.Children(ctx, "/team/orders")
-		require.NoError(t, err)
-		require.ElementsMatch(t, []string{"a", "x"}, names)
-		requireNone(t, f, "/a")
-
-		results, err := view.Transact(ctx, framework.SetDataOp("/a", []byte("data")), framework.CreateOp("/b", nil))
-		require.NoError(t, err)
-		require.Equal(t, "/b", results[1].Path)
-		data, err := f.Get(ctx, "/team/orders/a")
-		require.NoError(t, err)
-		require.Equal(t, "data", string(data))
-
-		protected := mustCreate(t, view, "/p", framework.WithProtection(), framework.WithMode(framework.Ephemeral))
-		require.Regexp(t, "^/_c_"+uuidPattern+"-p$", protected)
-		t.Run("ephemerals", func(t *testing.T) {
-			server.Requires(t, ensemble.GetEphemerals)
-			found, err := view.Ephemerals(ctx, "/")
-			require.NoError(t, err)
-			require.Equal(t, []string{protected}, found)
-		})
-
-		var op *framework.OpError
-		require.ErrorAs(t, view.Delete(ctx, "/none"), &op)
-		require.Equal(t, "/none", op.Path)
-		require.NoError(t, view.Delete(ctx, "/x", framework.DeletingChildrenIfNeeded(), framework.InBackground()))
-		_, err = view.Config(ctx)
-		require.NoError(t, err)
-
-		// A view of a view is a view of the client, and / is not the end of a name.
-		other := namespaced(t, view, "team/orders2")
-		mustCreate(t, other, "/a")
-		require.Equal(t, server.Root()+"/team/orders2/a", other.FullPath("/a"))
-	})
 }
 
 // TestNamespaceWatches: the views share the server's watch, and each is told the
@@ -117,33 +69,8 @@ func TestNamespacesAreContainers(t *testing.T) {
 	mustCreate(t, view, "/again")
 }
 
-// Curator: TestEnsureContainers, TestFramework.testCreateParentContainers,
-// testNamespaceInBackground.
-func TestCreateContainers(t *testing.T) {
-	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
-		view := namespaced(t, f, "ns")
-		for _, client := range []*framework.Framework{f, view} {
-			for _, path := range []string{"/", "/a/b/c", "/a/b/c", "/a"} {
-				require.NoError(t, client.CreateContainers(t.Context(), path))
-				stat, err := client.Exists(t.Context(), path)
-				require.NoError(t, err)
-				require.NotNil(t, stat, path)
-			}
-			require.ErrorIs(t, client.CreateContainers(t.Context(), "a"), framework.ErrInvalidPath)
-		}
-		require.ErrorIs(t, f.WithoutNamespace().CreateContainers(t.Context(), "/a/"), framework.ErrInvalidPath)
-		mustCreate(t, f, "/e", framework.WithMode(framework.Ephemeral))
-		require.ErrorIs(t, f.CreateContainers(t.Context(), "/e/x"), framework.ErrNoChildrenForEphemerals)
-	})
-}
-
-func TestNamespacesThatAreNone(t *testing.T) {
+func TestNamespaceIsAView(t *testing.T) {
 	f := unstarted(t)
-	for _, namespace := range []string{"", "/a", "a/", "a//b", "..", "zookeeper", "zookeeper/x"} {
-		_, err := f.UsingNamespace(namespace)
-		require.ErrorIs(t, err, framework.ErrInvalidPath, "%q", namespace)
-	}
 	view := namespaced(t, f, "ns")
 	require.Empty(t, f.Namespace())
 	require.Same(t, f, f.WithoutNamespace())

@@ -217,34 +217,6 @@ func TestPathNames(t *testing.T) {
 	require.Empty(t, framework.PathNames("/"))
 }
 
-func TestMkdirsAndDeleteChildren(t *testing.T) {
-	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
-		ctx := t.Context()
-		require.NoError(t, f.Mkdirs(ctx, "/dir/a/b/c"))
-		require.NoError(t, f.Mkdirs(ctx, "/dir/a/b/c"), "what exists stays")
-		require.NoError(t, f.Mkdirs(ctx, "/"))
-		require.NoError(t, f.CreateContainers(ctx, "/dir/x/y"))
-		require.NoError(t, f.DeleteChildren(ctx, "/dir"))
-		names, err := f.Children(ctx, "/dir")
-		require.NoError(t, err)
-		require.Empty(t, names)
-		require.NoError(t, f.DeleteChildren(ctx, "/dir"))
-		require.NoError(t, f.DeleteChildren(ctx, "/none"))
-		view, err := f.UsingNamespace("dir")
-		require.NoError(t, err)
-		require.NoError(t, view.Mkdirs(ctx, "/a/b"))
-		require.NoError(t, view.DeleteChildren(ctx, "/"), "all of the namespace")
-		stat, err := f.Exists(ctx, "/dir")
-		require.NoError(t, err)
-		require.Zero(t, stat.NumChildren)
-		for _, err := range []error{f.Mkdirs(ctx, "a"), f.DeleteChildren(ctx, "a/")} {
-			require.ErrorIs(t, err, framework.ErrInvalidPath)
-		}
-		require.ErrorIs(t, f.DeleteChildren(ctx, "/", framework.WithRetry(nil)), framework.ErrInvalidOption)
-	})
-}
-
 // TestPathServersOwnTreeStays: not even a recursive delete touches /zookeeper.
 func TestPathServersOwnTreeStays(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -34,8 +34,8 @@ func loseReplyToCreate(proxy *zkproxy.Proxy, then func()) {
 	})
 }
 
-// TestProtectionOverALostReply: on the network and on either kind of server, of the
-// client itself and of a view of it.
+// TestProtectionOverALostReply: on the network and on either kind of server, of a
+// view of the client.
 //
 // Curator: TestFrameworkEdges.testProtectionWithKilledSession;
 // TestFrameworkEdges.testProtectedCreateNodeDeletion;
@@ -51,48 +51,43 @@ func TestProtectionOverALostReply(t *testing.T) {
 		"the node went with a session": {policy: retry.NTimes(100, 20*time.Millisecond), killed: true},
 		"the node is deleted":          {policy: retry.None(), fails: true},
 	} {
-		for _, namespace := range []string{"", "ns"} {
-			t.Run(strings.TrimSuffix(name+"/"+namespace, "/"), func(t *testing.T) {
-				zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-					client, proxy := zktest.ClientViaProxy(t, server, framework.WithRetryPolicy(c.policy))
-					f := client
-					if namespace != "" {
-						f = namespaced(t, client, namespace)
-					}
-					mustCreate(t, f, "/p", framework.CreatingParentsIfNeeded())
-					loseReplyToCreate(proxy, func() { proxy.Refuse(c.killed) })
-					var created string
-					result := make(chan error, 1)
-					go func() {
-						var err error
-						created, err = f.Create(t.Context(), "/p/n-", nil, framework.WithProtection(),
-							framework.WithMode(framework.EphemeralSequential))
-						result <- err
-					}()
-					_, err := proxy.Await(t.Context(), func(e zkproxy.Event) bool { return e.Action == zkproxy.Withheld })
-					require.NoError(t, err)
-					if c.killed {
-						zktest.KillSession(t, client, server.Addr())
-						proxy.Refuse(false)
-					}
-					err = <-result
-					if c.fails {
-						require.Empty(t, created)
-						require.ErrorIs(t, err, framework.ErrCleanupPending)
-						require.True(t, framework.OutcomeUnknown(err))
-						awaitNoChildren(t, f, "/p")
-						return
-					}
-					require.NoError(t, err)
-					names, err := f.Children(t.Context(), "/p")
-					require.NoError(t, err)
-					require.Equal(t, []string{strings.TrimPrefix(created, "/p/")}, names, "one node, the one that was returned")
-					stat, err := f.Exists(t.Context(), created)
-					require.NoError(t, err)
-					require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
-				})
+		t.Run(name, func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client, proxy := zktest.ClientViaProxy(t, server, framework.WithRetryPolicy(c.policy))
+				f := namespaced(t, client, "ns")
+				mustCreate(t, f, "/p", framework.CreatingParentsIfNeeded())
+				loseReplyToCreate(proxy, func() { proxy.Refuse(c.killed) })
+				var created string
+				result := make(chan error, 1)
+				go func() {
+					var err error
+					created, err = f.Create(t.Context(), "/p/n-", nil, framework.WithProtection(),
+						framework.WithMode(framework.EphemeralSequential))
+					result <- err
+				}()
+				_, err := proxy.Await(t.Context(), func(e zkproxy.Event) bool { return e.Action == zkproxy.Withheld })
+				require.NoError(t, err)
+				if c.killed {
+					zktest.KillSession(t, client, server.Addr())
+					proxy.Refuse(false)
+				}
+				err = <-result
+				if c.fails {
+					require.Empty(t, created)
+					require.ErrorIs(t, err, framework.ErrCleanupPending)
+					require.True(t, framework.OutcomeUnknown(err))
+					awaitNoChildren(t, f, "/p")
+					return
+				}
+				require.NoError(t, err)
+				names, err := f.Children(t.Context(), "/p")
+				require.NoError(t, err)
+				require.Equal(t, []string{strings.TrimPrefix(created, "/p/")}, names, "one node, the one that was returned")
+				stat, err := f.Exists(t.Context(), created)
+				require.NoError(t, err)
+				require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
 			})
-		}
+		})
 	}
 }
 

@@ -4,7 +4,6 @@ package framework_test
 
 import (
 	"context"
-	"crypto/tls"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"net"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -28,27 +28,42 @@ import (
 // Users of the servers of these tests. One has names beyond ASCII, another beyond ISO 8859-1.
 var saslUsers = map[string]string{"alice": "wonderland", "jürgen": "pässwörd", "иван": "пароль", "carol": "x"}
 
+// saslApache is ZooKeeper that demands SASL, which tests share until the end of the process.
+var saslApache struct {
+	sync.Once
+
+	ensemble *ensemble.Ensemble
+	err      error
+}
+
+// endingSASL ends it after the tests.
+type endingSASL struct{ zktest.TestRunner }
+
+func (m endingSASL) Run() int {
+	code := m.TestRunner.Run()
+	if saslApache.ensemble != nil {
+		_ = saslApache.ensemble.Close() // it ends with the process too
+	}
+	return code
+}
+
 // eachSASLServer runs a test on the embedded server and on Apache's, which demand SASL.
-func eachSASLServer(t *testing.T, test func(t *testing.T, server saslServer)) {
+func eachSASLServer(t *testing.T, test func(t *testing.T, addr string)) {
 	t.Helper()
 	t.Run("zkserver", func(t *testing.T) {
-		s := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers), zkserver.WithRequireClientAuthScheme("sasl"))
-		test(t, saslServer{addr: s.Addr(), setUsers: s.SetSASLUsers})
+		test(t, zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers), zkserver.WithRequireClientAuthScheme("sasl")).Addr())
 	})
 	if testing.Short() {
 		return
 	}
 	t.Run("zookeeper", func(t *testing.T) {
-		e := zktest.NewEnsemble(t, 1, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())
-		test(t, saslServer{addr: e.ConnectString(), setUsers: func(users map[string]string) error {
-			return errors.Join(e.SetSASLUsers(users), e.Server(0).Restart(t.Context()))
-		}})
+		saslApache.Do(func() {
+			saslApache.ensemble, saslApache.err = ensemble.Start(context.Background(), ensemble.WithSASLUsers(saslUsers),
+				ensemble.WithRequiredSASL(), ensemble.WithConfig("maxSessionTimeout", "60000"))
+		})
+		require.NoError(t, saslApache.err)
+		test(t, saslApache.ensemble.ConnectString())
 	})
-}
-
-type saslServer struct {
-	addr     string
-	setUsers func(map[string]string) error // restarts the server if it must
 }
 
 func ofAlice() []framework.ACL {
@@ -58,9 +73,9 @@ func ofAlice() []framework.ACL {
 // TestSASL: an identity on every connection, in the session after as well, beside the one of WithAuth, on servers that
 // serve no client without it.
 func TestSASL(t *testing.T) {
-	eachSASLServer(t, func(t *testing.T, server saslServer) {
+	eachSASLServer(t, func(t *testing.T, addr string) {
 		ctx := t.Context()
-		proxy := zktest.NewProxy(t, server.addr)
+		proxy := zktest.NewProxy(t, addr)
 		owner := zktest.Client(t, proxy.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")),
 			framework.WithAuth("digest", []byte("bob:x")))
 		states := recordStates(owner)
@@ -86,11 +101,11 @@ func TestSASL(t *testing.T) {
 		proxy.Cut()
 		states.expect(t, framework.Suspended, framework.Reconnected)
 		readable(owner)
-		zktest.KillSession(t, owner, server.addr)
+		zktest.KillSession(t, owner, addr)
 		readable(owner)
 
 		for user, password := range saslUsers {
-			f := zktest.Client(t, server.addr, framework.WithSASL(framework.DigestMD5(user, password)))
+			f := zktest.Client(t, addr, framework.WithSASL(framework.DigestMD5(user, password)))
 			_, err := f.Get(ctx, "/sasl")
 			if user == "alice" {
 				require.NoError(t, err)
@@ -101,27 +116,9 @@ func TestSASL(t *testing.T) {
 	})
 }
 
-// TestSASLOverTLS: the identity comes beside the one of the client's certificate.
-func TestSASLOverTLS(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts Java")
-	}
-	ca := newAuthority(t)
-	secure, _ := secureServer(t, ca, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())
-	over := framework.WithTLS(&tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{ca.issue(t, "client")}})
-	f := zktest.Client(t, secure, over, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
-	found, err := f.WhoAmI(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, found, framework.Identity{Scheme: "sasl", ID: "alice"})
-	require.Contains(t, found, framework.Identity{Scheme: "x509", ID: "CN=client"})
-	_, err = framework.Connect(t.Context(), secure, over, framework.WithSASL(framework.DigestMD5("alice", "x")))
-	require.ErrorIs(t, err, framework.ErrAuthFailed)
-}
-
 // TestSASLRefused: Connect says why at once, after one connection, once in the log, without the password.
 func TestSASLRefused(t *testing.T) {
-	eachSASLServer(t, func(t *testing.T, server saslServer) {
+	eachSASLServer(t, func(t *testing.T, addr string) {
 		for name, mechanism := range map[string]framework.SASLMechanism{
 			"wrong password": framework.DigestMD5("alice", "looking-glass"),
 			"unknown user":   framework.DigestMD5("mallory", "looking-glass"),
@@ -131,7 +128,7 @@ func TestSASLRefused(t *testing.T) {
 		} {
 			var dials atomic.Int32
 			said := &safeBuffer{}
-			_, err := framework.Connect(t.Context(), server.addr, framework.WithSASL(mechanism),
+			_, err := framework.Connect(t.Context(), addr, framework.WithSASL(mechanism),
 				framework.WithLogger(slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))),
 				framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 					dials.Add(1)
@@ -150,8 +147,8 @@ func TestSASLRefused(t *testing.T) {
 
 // TestSASLWhereItIsDemanded: the first call says so, and no second connection is made.
 func TestSASLWhereItIsDemanded(t *testing.T) {
-	eachSASLServer(t, func(t *testing.T, server saslServer) {
-		f := zktest.Client(t, server.addr)
+	eachSASLServer(t, func(t *testing.T, addr string) {
+		f := zktest.Client(t, addr)
 		_, err := f.Get(t.Context(), "/")
 		require.ErrorIs(t, err, framework.ErrAuthFailed)
 		require.ErrorContains(t, err, "SASL")
@@ -174,55 +171,34 @@ func TestSASLWhereItIsUnknown(t *testing.T) {
 // TestSASLRotatedPassword: the client goes on with the password that is valid when it connects, and waits for it if it is late.
 func TestSASLRotatedPassword(t *testing.T) {
 	t.Parallel()
-	eachSASLServer(t, func(t *testing.T, server saslServer) {
-		ctx := t.Context()
-		proxy := zktest.NewProxy(t, server.addr)
-		var password atomic.Value
-		password.Store("wonderland")
-		asked := make(chan string, 100)
-		said := &safeBuffer{}
-		f := zktest.Client(t, proxy.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))),
-			framework.WithSASL(framework.DigestMD5Func(func(context.Context) (string, string, error) {
-				p := password.Load().(string)
-				asked <- p
-				return "alice", p, nil
-			})))
-		session := f.Session()
-		require.NoError(t, server.setUsers(map[string]string{"alice": "looking-glass"}))
-		proxy.Cut()
-		for len(asked) < 3 { // the first, and two that are refused
-			require.NoError(t, ctx.Err())
-			time.Sleep(10 * time.Millisecond)
-		}
-		require.NoError(t, session.Err())
-		password.Store("looking-glass")
-		_, err := f.Exists(ctx, "/")
-		require.NoError(t, err)
-		require.Same(t, session, f.Session(), "which has lived on")
-		require.NoError(t, f.Close()) // which writes what is in the queue of the log
-		require.Equal(t, 1, strings.Count(said.String(), "zookeeper authentication failed"))
-		require.NotContains(t, said.String(), "wonderland")
-	})
-}
-
-// TestSASLOverThreeServers: a client that moves proves its identity to each.
-func TestSASLOverThreeServers(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("starts Java")
-	}
-	e := zktest.NewEnsemble(t, 3, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())
 	ctx := t.Context()
-	f := zktest.Client(t, e, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+	server := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers), zkserver.WithRequireClientAuthScheme("sasl"))
+	proxy := zktest.NewProxy(t, server)
+	var password atomic.Value
+	password.Store("wonderland")
+	asked := make(chan string, 100)
+	said := &safeBuffer{}
+	f := zktest.Client(t, proxy.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))),
+		framework.WithSASL(framework.DigestMD5Func(func(context.Context) (string, string, error) {
+			p := password.Load().(string)
+			asked <- p
+			return "alice", p, nil
+		})))
 	session := f.Session()
-	_, err := f.Create(ctx, "/mine", nil, framework.WithACL(ofAlice()...), framework.WithMode(framework.Ephemeral))
-	require.NoError(t, err)
-	for i := range 3 {
-		require.NoError(t, e.Server(i).Restart(ctx))
-		_, err := f.Get(ctx, "/mine")
-		require.NoError(t, err)
+	require.NoError(t, server.SetSASLUsers(map[string]string{"alice": "looking-glass"}))
+	proxy.Cut()
+	for len(asked) < 3 { // the first, and two that are refused
+		require.NoError(t, ctx.Err())
+		time.Sleep(10 * time.Millisecond)
 	}
-	require.Same(t, session, f.Session())
+	require.NoError(t, session.Err())
+	password.Store("looking-glass")
+	_, err := f.Exists(ctx, "/")
+	require.NoError(t, err)
+	require.Same(t, session, f.Session(), "which has lived on")
+	require.NoError(t, f.Close()) // which writes what is in the queue of the log
+	require.Equal(t, 1, strings.Count(said.String(), "zookeeper authentication failed"))
+	require.NotContains(t, said.String(), "wonderland")
 }
 
 // badMechanism does what a mechanism must not.
@@ -276,8 +252,8 @@ func TestSASLOptions(t *testing.T) {
 
 // TestWhoAmI: all identities of a connection, which Health knows as well, and an error from a server that is too old.
 func TestWhoAmI(t *testing.T) {
-	eachSASLServer(t, func(t *testing.T, server saslServer) {
-		proxy := zktest.NewProxy(t, server.addr)
+	eachSASLServer(t, func(t *testing.T, addr string) {
+		proxy := zktest.NewProxy(t, addr)
 		f := zktest.Client(t, proxy.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")),
 			framework.WithAuth("digest", []byte("bob:x")))
 		want := []framework.Identity{{"sasl", "alice"}, {"digest", "bob"}, {"ip", "127.0.0.1"}}
@@ -407,9 +383,9 @@ func (m slowMechanism) Start(ctx context.Context, server framework.SASLServer) (
 // the exchange.
 func TestSASLSlowMechanism(t *testing.T) {
 	t.Parallel()
-	eachSASLServer(t, func(t *testing.T, server saslServer) {
+	eachSASLServer(t, func(t *testing.T, addr string) {
 		const timeout = 1500 * time.Millisecond
-		f := zktest.Client(t, server.addr, framework.WithSessionTimeout(timeout),
+		f := zktest.Client(t, addr, framework.WithSessionTimeout(timeout),
 			framework.WithSASL(slowMechanism{framework.DigestMD5("alice", "wonderland"), timeout / 2}))
 		_, err := f.Exists(t.Context(), "/")
 		require.NoError(t, err)

@@ -237,32 +237,6 @@ func TestSessionEndsTheCallsBoundToIt(t *testing.T) {
 	}
 }
 
-// Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
-func TestSessionRealServerRestarts(t *testing.T) {
-	t.Parallel()
-	if testing.Short() {
-		t.Skip("needs a ZooKeeper server")
-	}
-	e := zktest.NewEnsemble(t, 1, ensemble.WithTick(2*time.Second))
-	f, err := framework.New(e.ConnectString(), framework.WithSessionTimeout(40*time.Second))
-	require.NoError(t, err)
-	states := recordStates(f)
-	require.NoError(t, f.Start())
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	states.expect(t, framework.Connected)
-	session := f.Session()
-	mustCreate(t, f, "/e", framework.WithMode(framework.Ephemeral))
-	require.NoError(t, e.Server(0).Kill())
-	states.expect(t, framework.Suspended)
-	require.NoError(t, e.Server(0).Restart(t.Context()))
-	states.expect(t, framework.Reconnected)
-	require.Same(t, session, f.Session())
-	stat, err := f.Exists(t.Context(), "/e")
-	require.NoError(t, err)
-	require.Equal(t, session.ID(), stat.EphemeralOwner)
-	states.none(t)
-}
-
 // TestSessionManyNewClients is Curator's tight loop of clients that block until connected.
 //
 // Curator: TestBlockUntilConnected, all six.

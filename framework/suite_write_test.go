@@ -88,7 +88,7 @@ var deleteRows = []row{
 			s.created(s.f.Create(s.ctx, path+"/child", nil, framework.CreatingParentsIfNeeded()))
 			s.done(s.f.Delete(s.ctx, path, opts...))
 			s.done(s.f.Delete(s.ctx, path, framework.DeletingChildrenIfNeeded(), framework.WithVersion(5)))
-			s.done(s.f.Delete(s.ctx, path+"/child", framework.Quietly()))
+			s.done(s.f.Delete(s.ctx, path+"/child"))
 			s.done(s.f.Delete(s.ctx, path, opts...))
 			s.done(s.f.Delete(s.ctx, path, opts...))
 		}
@@ -241,8 +241,10 @@ var clientRows = []row{
 		s.fired(w)
 		again, err := view.UsingNamespace("team/ordersandmore")
 		require.NoError(s, err)
-		s.created(again.Create(s.ctx, "/a", nil))
+		s.created(again.Create(s.ctx, "/a", nil, framework.WithMode(framework.Ephemeral)))
+		s.names(view.Ephemerals(s.ctx, "/")) // and not those of a namespace that begins like it
 		s.names(s.f.Children(s.ctx, "/team"))
+		s.done(view.DeleteChildren(s.ctx, "/"))
 		s.done(view.Delete(s.ctx, "/", framework.DeletingChildrenIfNeeded()))
 		for _, namespace := range []string{"", "/a", "a/", "a//b", "..", "zookeeper"} {
 			_, err := s.f.UsingNamespace(namespace)

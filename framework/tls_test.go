@@ -63,7 +63,7 @@ func TestTLS(t *testing.T) {
 		return
 	}
 	ca, stranger := newAuthority(t), newAuthority(t)
-	secure, server := secureServer(t, ca)
+	secure, server := secureServer(t, ca, ensemble.WithSASLUsers(saslUsers))
 	client := ca.issue(t, "client")
 	config := func(change func(*tls.Config)) framework.Option {
 		cfg := &tls.Config{RootCAs: ca.pool(), Certificates: []tls.Certificate{client}}
@@ -125,6 +125,15 @@ func TestTLS(t *testing.T) {
 		require.NoError(t, err)
 		_, err = zktest.Client(t, server.Addr()).Get(t.Context(), "/x509")
 		require.ErrorIs(t, err, framework.ErrNoAuth)
+	})
+	t.Run("SASL beside x509", func(t *testing.T) {
+		f := zktest.Client(t, secure, config(func(*tls.Config) {}), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
+		found, err := f.WhoAmI(t.Context())
+		require.NoError(t, err)
+		require.Contains(t, found, framework.Identity{Scheme: "sasl", ID: "alice"})
+		require.Contains(t, found, framework.Identity{Scheme: "x509", ID: "CN=client"})
+		_, err = framework.Connect(t.Context(), secure, config(func(*tls.Config) {}), framework.WithSASL(framework.DigestMD5("alice", "x")))
+		require.ErrorIs(t, err, framework.ErrAuthFailed)
 	})
 	t.Run("a certificate that is renewed", func(t *testing.T) { testRenewal(t, ca, secure) })
 }

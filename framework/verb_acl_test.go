@@ -14,40 +14,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-func TestGetAndSetACL(t *testing.T) {
-	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
-		ctx := t.Context()
-		open := framework.OpenACL()
-		var stat framework.Stat
-		acl, err := f.GetACL(ctx, "/start", framework.StoringStatIn(&stat))
-		require.NoError(t, err)
-		require.Equal(t, open, acl)
-		require.Zero(t, stat.Aversion)
-
-		closed := zk.WorldACL(framework.PermRead | framework.PermAdmin)
-		require.ErrorIs(t, f.SetACL(ctx, "/start", closed, framework.WithVersion(3)), framework.ErrBadVersion)
-		require.NoError(t, f.SetACL(ctx, "/start", closed, framework.WithVersion(0), framework.StoringStatIn(&stat)))
-		require.EqualValues(t, 1, stat.Aversion)
-		acl, err = f.GetACL(ctx, "/start")
-		require.NoError(t, err)
-		require.Equal(t, closed, acl)
-		require.ErrorIs(t, f.Set(ctx, "/start", nil), framework.ErrNoAuth)
-		require.NoError(t, f.SetACL(ctx, "/start", open))
-
-		_, err = f.GetACL(ctx, "/none")
-		require.ErrorIs(t, err, framework.ErrNoNode)
-		require.ErrorIs(t, f.SetACL(ctx, "/none", open), framework.ErrNoNode)
-		require.ErrorIs(t, f.SetACL(ctx, "/start", nil), framework.ErrInvalidACL)
-		require.ErrorIs(t, f.SetACL(ctx, "start", open), framework.ErrInvalidPath)
-		require.ErrorIs(t, f.SetACL(ctx, "/start", open, framework.StoringStatIn(nil)), framework.ErrInvalidOption)
-		_, err = f.GetACL(ctx, "start")
-		require.ErrorIs(t, err, framework.ErrInvalidPath)
-		_, err = f.GetACL(ctx, "/start", framework.StoringStatIn(nil))
-		require.ErrorIs(t, err, framework.ErrInvalidOption)
-	})
-}
-
 // lists is an ACLProvider that notes what it is asked.
 type lists struct {
 	mu    sync.Mutex

@@ -34,36 +34,6 @@ func requireNone(t *testing.T, f *framework.Framework, path string) {
 	require.Nil(t, stat, path)
 }
 
-func TestDeleteWithChildren(t *testing.T) {
-	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
-		ctx := t.Context()
-		children := framework.DeletingChildrenIfNeeded()
-		plant(t, f, "/deep", 3, 3)
-		require.ErrorIs(t, f.Delete(ctx, "/deep"), framework.ErrNotEmpty)
-		require.ErrorIs(t, f.Delete(ctx, "/deep", children, framework.WithVersion(3)), framework.ErrBadVersion)
-		stat, err := f.Exists(ctx, "/deep/2/2/2")
-		require.NoError(t, err)
-		require.NotNil(t, stat, "a version that does not match protects the children, too")
-		require.NoError(t, f.Delete(ctx, "/deep", children, framework.WithVersion(0)))
-		requireNone(t, f, "/deep")
-		require.ErrorIs(t, f.Delete(ctx, "/deep", children), framework.ErrNoNode)
-		require.NoError(t, f.Delete(ctx, "/deep", children, framework.Quietly()))
-
-		plant(t, f, "/wide", 250, 1)
-		plant(t, f, "/wide/7", 2, 1)
-		require.NoError(t, f.Delete(ctx, "/wide", children, framework.Guaranteed()))
-		requireNone(t, f, "/wide")
-
-		plant(t, f, "/later", 2, 2)
-		var gone *framework.Watch
-		_, err = f.Exists(ctx, "/later", framework.Watched(&gone))
-		require.NoError(t, err)
-		require.NoError(t, f.Delete(ctx, "/later", children, framework.InBackground()))
-		<-gone.Fired()
-	})
-}
-
 // TestDeleteTheSameChildren has several clients delete one tree at once: each
 // finds nodes that another one has just deleted, and none may stumble over it.
 //
@@ -116,26 +86,6 @@ func TestDeleteChildrenThatKeepComing(t *testing.T) {
 	require.NoError(t, f.Delete(t.Context(), "/a", framework.DeletingChildrenIfNeeded()))
 	require.Equal(t, 3, created)
 	requireNone(t, f, "/a")
-}
-
-// TestDeleteChildrenThroughALoss loses each of the requests in turn.
-//
-// Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
-func TestDeleteChildrenThroughALoss(t *testing.T) {
-	for name, fault := range faults {
-		for k := 1; k <= 6; k++ {
-			inMemory(t, func(t *testing.T, n *memnet) {
-				observer := n.client(t)
-				plant(t, observer, "/a", 1, 2)
-				f := n.client(t, framework.WithRetryPolicy(patient))
-				requests := faultAt(n, f.Session().ID(), fault, k)
-				err := f.Delete(t.Context(), "/a", framework.DeletingChildrenIfNeeded(), framework.Guaranteed())
-				require.NoError(t, err, "%s, request %d", name, k)
-				require.GreaterOrEqual(t, requests(), k)
-				requireNone(t, observer, "/a")
-			})
-		}
-	}
 }
 
 // TestDeleteQuietDeleteIsNotRepeatedInDoubt: the second try might hit what somebody else

@@ -28,95 +28,14 @@ func unstarted(t *testing.T, opts ...framework.Option) *framework.Framework {
 	return f
 }
 
-func TestVerbsReadsAndWrites(t *testing.T) {
-	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
-		ctx := t.Context()
-		var created, stat framework.Stat
-		mustCreate(t, f, "/a", framework.StoringStatIn(&created))
-		data, err := f.Get(ctx, "/a")
+// TestTransactionOpCanBeUsedAgain: an Op is a value without state.
+func TestTransactionOpCanBeUsedAgain(t *testing.T) {
+	f := zktest.Client(t, zktest.NewServer(t).Addr())
+	create, remove := framework.CreateOp("/a", nil), framework.DeleteOp("/a")
+	for range 3 {
+		_, err := f.Transact(t.Context(), create, remove)
 		require.NoError(t, err)
-		require.Empty(t, data)
-
-		require.NoError(t, f.Set(ctx, "/a", []byte("one"), framework.WithVersion(0), framework.StoringStatIn(&stat)))
-		require.EqualValues(t, 1, stat.Version)
-		require.EqualValues(t, 3, stat.DataLength)
-		require.Equal(t, created.Czxid, stat.Czxid)
-		require.Greater(t, stat.Mzxid, created.Mzxid)
-		require.ErrorIs(t, f.Set(ctx, "/a", nil, framework.WithVersion(0)), framework.ErrBadVersion)
-		require.NoError(t, f.Set(ctx, "/a", []byte{}))
-		require.ErrorIs(t, f.Set(ctx, "/none", nil), framework.ErrNoNode)
-
-		exists, err := f.Exists(ctx, "/a")
-		require.NoError(t, err)
-		require.EqualValues(t, 2, exists.Version)
-		exists, err = f.Exists(ctx, "/none")
-		require.NoError(t, err)
-		require.Nil(t, exists)
-
-		for _, child := range []string{"/a/x", "/a/y"} {
-			mustCreate(t, f, child)
-		}
-		names, err := f.Children(ctx, "/a", framework.StoringStatIn(&stat))
-		require.NoError(t, err)
-		require.ElementsMatch(t, []string{"x", "y"}, names)
-		require.EqualValues(t, 2, stat.NumChildren)
-		names, err = f.Children(ctx, "/a/x")
-		require.NoError(t, err)
-		require.Empty(t, names)
-		_, err = f.Children(ctx, "/none")
-		require.ErrorIs(t, err, framework.ErrNoNode)
-		_, err = f.Get(ctx, "/none")
-		require.ErrorIs(t, err, framework.ErrNoNode)
-
-		require.NoError(t, f.Sync(ctx, "/a"))
-		require.NoError(t, f.Sync(ctx, "/none"))
-
-		require.ErrorIs(t, f.Delete(ctx, "/a"), framework.ErrNotEmpty)
-		require.ErrorIs(t, f.Delete(ctx, "/a/x", framework.WithVersion(7)), framework.ErrBadVersion)
-		require.NoError(t, f.Delete(ctx, "/a/x", framework.WithVersion(0)))
-		require.NoError(t, f.Delete(ctx, "/a/y", framework.Guaranteed()))
-		require.ErrorIs(t, f.Delete(ctx, "/a/y"), framework.ErrNoNode)
-		require.ErrorIs(t, f.Delete(ctx, "/a/y", framework.Guaranteed()), framework.ErrNoNode)
-		var gone *framework.Watch
-		_, err = f.Exists(ctx, "/a", framework.Watched(&gone))
-		require.NoError(t, err)
-		require.NoError(t, f.Delete(ctx, "/a", framework.InBackground()))
-		<-gone.Fired()
-	})
-}
-
-func TestPipeline(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-		ctx := t.Context()
-		require.NoError(t, f.Pipeline(ctx))
-		mustCreate(t, f, "/a/b", framework.CreatingParentsIfNeeded())
-		require.NoError(t, f.Set(ctx, "/a", []byte("data")))
-		var data []byte
-		var names []string
-		var stat framework.Stat
-		require.NoError(t, f.Pipeline(ctx,
-			framework.ReadData("/a", &data, framework.StoringStatIn(&stat)), framework.ReadChildren("/a", &names)))
-		require.Equal(t, "data", string(data))
-		require.Equal(t, []string{"b"}, names)
-		require.EqualValues(t, 4, stat.DataLength)
-		require.NoError(t, f.Pipeline(ctx, framework.ReadData("/a", nil), framework.ReadChildren("/a", nil)))
-
-		before := server.Counts(t)
-		var watch *framework.Watch
-		err := f.Pipeline(ctx, framework.ReadData("/a", &data, framework.Watched(&watch)),
-			framework.ReadChildren("/none", &names), framework.ReadData("/gone", nil))
-		var op *framework.OpError
-		require.ErrorAs(t, err, &op)
-		require.Equal(t, "children", op.Op)
-		require.Equal(t, "/none", op.Path)
-		require.ErrorIs(t, err, framework.ErrNoNode)
-		require.Nil(t, watch)
-		server.AwaitCounts(t, before, patience)
-
-		err = f.Pipeline(ctx, framework.ReadData("/a", nil), framework.ReadChildren("bad", nil))
-		require.ErrorIs(t, err, framework.ErrInvalidPath)
-	})
+	}
 }
 
 // verbs are all verbs, on a path.

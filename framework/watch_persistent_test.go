@@ -101,31 +101,6 @@ func twice(events []framework.Event) []framework.Event {
 	return append(append([]framework.Event{}, events...), events...)
 }
 
-func TestPersistentWatches(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-		server.Requires(t, ensemble.PersistentWatches)
-		before := server.Counts(t)
-		other := zktest.Client(t, server.ConnectString())
-		persistent := record(t, f, "/w", framework.WatchPersistent)
-		recursive := record(t, f, "/", framework.WatchPersistentRecursive)
-		makeChanges(t, other)
-		persistent.expect(t, twice(seenPersistently)...)
-		recursive.expect(t, twice(seenRecursively)...)
-
-		persistent.Cancel()
-		persistent.Cancel()
-		<-persistent.Done()
-		require.NoError(t, persistent.Err())
-		makeChanges(t, other)
-		recursive.expect(t, twice(seenRecursively)...)
-		recursive.Cancel()
-		require.NoError(t, f.Sync(t.Context(), "/"))
-		require.Equal(t, before.Watches, server.Counts(t).Watches)
-		require.Empty(t, persistent.events)
-		require.Zero(t, f.WatchedPaths())
-	})
-}
-
 // TestPersistentWatchesAreShared: the server has one watch of each mode, until the
 // last is cancelled. A persistent one is in two of its tables.
 func TestPersistentWatchesAreShared(t *testing.T) {

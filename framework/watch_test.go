@@ -63,57 +63,6 @@ func watch(t *testing.T, f *framework.Framework, kind, path string) *framework.W
 	return w
 }
 
-func TestEvents(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-		other := zktest.Client(t, server.ConnectString())
-		before := server.Counts(t)
-		create := func() { mustCreate(t, other, "/a") }
-		change := func() { require.NoError(t, other.Set(t.Context(), "/a", nil)) }
-		remove := func() { require.NoError(t, other.Delete(t.Context(), "/a")) }
-		for i, c := range []struct {
-			kind string
-			act  func()
-			want framework.EventType
-		}{
-			{"exists", create, zk.EventNodeCreated},
-			{"exists", change, zk.EventNodeDataChanged},
-			{"get", change, zk.EventNodeDataChanged},
-			{"exists", remove, zk.EventNodeDeleted},
-			{"exists", create, zk.EventNodeCreated},
-			{"get", remove, zk.EventNodeDeleted},
-			{"exists", create, zk.EventNodeCreated},
-			{"children", remove, zk.EventNodeDeleted},
-		} {
-			w := watch(t, f, c.kind, "/a")
-			notFired(t, w)
-			c.act()
-			require.Equal(t, framework.Event{Type: c.want, Path: "/a"}, fired(t, w), "step %d", i)
-			w.Cancel() // has nothing to do any more
-		}
-		w := watch(t, f, "children", "/")
-		data := watch(t, f, "get", "/")
-		create()
-		require.Equal(t, framework.Event{Type: zk.EventNodeChildrenChanged, Path: "/"}, fired(t, w))
-		notFired(t, data)
-		data.Cancel()
-		server.AwaitCounts(t, before, patience)
-		require.Zero(t, f.WatchedPaths())
-	})
-}
-
-// TestWatchDeletionEndsBothKinds: the server sends one event for both.
-func TestWatchDeletionEndsBothKinds(t *testing.T) {
-	t.Parallel()
-	onEachBackend(t, func(t *testing.T, _ zktest.Backend, f *framework.Framework) {
-		data, children, exists := watch(t, f, "get", "/start"), watch(t, f, "children", "/start"), watch(t, f, "exists", "/start")
-		require.NoError(t, f.Delete(t.Context(), "/start"))
-		for _, w := range []*framework.Watch{data, children, exists} {
-			require.Equal(t, framework.Event{Type: zk.EventNodeDeleted, Path: "/start"}, fired(t, w))
-		}
-		require.Zero(t, f.WatchedPaths())
-	})
-}
-
 // Curator: TestWatcherRemovalManager, all.
 func TestWatchesAreShared(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
@@ -380,26 +329,4 @@ func TestWatchesUnderStress(t *testing.T) {
 	backend := zktest.Embedded(server)
 	backend.AwaitCounts(t, zktest.Counts{Sessions: 2}, patience)
 	require.Zero(t, f.WatchedPaths())
-}
-
-// TestWaitEndsWithItsContext while it waits, and leaves no watch.
-func TestWaitEndsWithItsContext(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-		mustCreate(t, f, "/a")
-		before := server.Counts(t)
-		var w *framework.Watch
-		_, err := f.Get(t.Context(), "/a", framework.Watched(&w))
-		require.NoError(t, err)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		done := make(chan error, 1)
-		go func() {
-			_, err := w.Wait(ctx)
-			done <- err
-		}()
-		cancel(errWhy)
-		err = <-done
-		require.ErrorIs(t, err, errWhy)
-		require.ErrorContains(t, err, "framework: watch /a: ")
-		server.AwaitCounts(t, before, patience)
-	})
 }

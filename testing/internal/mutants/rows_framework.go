@@ -85,7 +85,7 @@ var frameworkRows = []row{
 		name: "persistent-watch-left", breaks: nothingLeft,
 		in:     "framework/internal/watching.(*Registry).settleLocked",
 		change: drop("removeAtServerLocked()"),
-		pkg:    "framework", test: "^TestPersistentWatches$/^zkserver$",
+		pkg:    "framework", test: "^TestPersistentWatchesAreShared$/^zkserver$",
 	},
 	{
 		name: "end-of-a-connection-is-that-of-the-process", breaks: oneProcess,
