@@ -45,7 +45,7 @@ func makeFolder(t *testing.T, server zktest.Backend, path, data string) {
 
 // Four clients in Go and four of kazoo's: one hold at a time, and in the order in which the server has created their nodes.
 func TestKazooLockContest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
 		const path = "/locks/contest"
@@ -126,7 +126,7 @@ func (kazooLeases) GetsTheLock(contenders []string, ours string, maxLeases int) 
 
 // Four clients of each side never have more leases together than there are.
 func TestKazooSemaphoreContest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
 		const path = "/locks/contest"

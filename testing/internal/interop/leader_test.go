@@ -59,7 +59,7 @@ func betweenKills(ctx context.Context, client *framework.Framework, turns int, l
 // Four latches in Go and four in Java: one leader at a time, in the
 // order of the queue, while the sessions of those in Go end now and then.
 func TestLeaderLatchContest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
 		const path = "/leaders/contest"
@@ -86,7 +86,7 @@ func TestLeaderLatchContest(t *testing.T) {
 
 // Four selectors in Go and four in Java, one term at a time, with sessions that end.
 func TestLeaderSelectorContest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
 		const path = "/leaders/selectors"

@@ -97,6 +97,16 @@ func inTurn(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	})
 }
 
+// onZooKeeper is inTurn for contests, which take long: what the servers have to do with them, shorter tests compare.
+func onZooKeeper(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
+	t.Helper()
+	inTurn(t, func(t *testing.T, server zktest.Backend) {
+		if server.Name() == "zookeeper" {
+			test(t, server)
+		}
+	})
+}
+
 // makeChroot makes the node of the chroot, which a Java client expects to find.
 func makeChroot(t *testing.T, server zktest.Backend) {
 	t.Helper()

@@ -17,7 +17,7 @@ import (
 // Four clients in Go and four in Java: one hold at a time, and in the
 // order in which the server has created their nodes.
 func TestMutexContest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
 		const path = "/locks/contest"

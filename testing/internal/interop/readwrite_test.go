@@ -18,7 +18,7 @@ import (
 // before anybody, who is older. Writers in Go also go on to read what they have
 // written; those in Java cannot, see TestJavaDowngradesWithAGap.
 func TestReadWriteContest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const pairs = 2
 		turns := *turns
 		const path = "/locks/contest"

@@ -22,7 +22,7 @@ const permits = 3
 // Four clients in Go and four in Java never have more leases together than there
 // are.
 func TestSemaphoreContest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
 		const path = "/locks/contest"
@@ -63,7 +63,7 @@ func untilFree(lock locks.InterProcessLock) func(context.Context) ([]*locks.Leas
 // As TestSemaphoreContest, and every other client in Go takes two leases together. Another
 // one never waits: its tries take no turn.
 func TestSemaphoreV2Contest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
 		const path = "/locks/contest"
@@ -95,7 +95,7 @@ func TestSemaphoreV2Contest(t *testing.T) {
 
 // One lease at a time, in the order in which the server has created them.
 func TestSemaphoreMutexContest(t *testing.T) {
-	inTurn(t, func(t *testing.T, server zktest.Backend) {
+	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const each = 4
 		turns := *turns
 		const path = "/locks/contest"
