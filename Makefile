@@ -126,8 +126,8 @@ bench-readme: ## measure what the tables of one lock and of single requests show
 	$(GO) -C $(WORKSHOP)/bench run . -update README.md -peers self-verbs,raw-verbs,java-verbs -rounds 12 -duration 300ms \
 		-scenario get,exists,set,create,bulk-get,bulk-exists,bulk-set
 
-bench-growth: deps ## measure what sessions, locks, waiters, instances, cache nodes and watches cost a server, with charts
-	$(GO) -C $(WORKSHOP)/bench run . -growth 10,100,1000,3000,5000 -out growth
+bench-growth: deps ## measure what sessions, locks, waiters, instances, cache nodes and watches cost a server
+	$(GO) -C $(WORKSHOP)/bench run . -growth 10,100,1000,3000,5000
 
 mutants: deps ## break the code on purpose and check that tests notice, MUTANTS=flags
 	$(GO) -C $(WORKSHOP) run ./mutants $(MUTANTS)

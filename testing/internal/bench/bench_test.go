@@ -43,7 +43,7 @@ func TestBench(t *testing.T) {
 	shorten(t)
 	var figures bytes.Buffer
 	err := bench(t.Context(), options{
-		peers: strings.Join(names, ","), rounds: 1, duration: 200 * time.Millisecond, servers: 1, json: true, requests: true,
+		peers: strings.Join(names, ","), rounds: 1, duration: 100 * time.Millisecond, servers: 1, json: true, requests: true,
 	}, &figures, testWriter{t})
 	require.NoError(t, err)
 	var all []*measured

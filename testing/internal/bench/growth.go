@@ -8,17 +8,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	"gonum.org/v1/plot/plotutil"
-	"gonum.org/v1/plot/vg"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
@@ -51,14 +46,9 @@ var growths = []growth{
 	{"watches", growWatches},
 }
 
-// growAll measures each kind with each number on a server of its own, and writes a line for each
-// and a chart for each kind.
-func growAll(ctx context.Context, numbers []int, folder string, out io.Writer) error {
-	if err := os.MkdirAll(folder, 0o755); err != nil {
-		return err
-	}
+// growAll measures each kind with each number on a server of its own, and writes a line for each.
+func growAll(ctx context.Context, numbers []int, out io.Writer) error {
 	for _, g := range growths {
-		var all []grown
 		for _, n := range numbers {
 			measured, err := growOne(ctx, g, n)
 			if err != nil {
@@ -66,10 +56,6 @@ func growAll(ctx context.Context, numbers []int, folder string, out io.Writer) e
 			}
 			sayf(out, "| %s | %d | %.2f s | %.1f ms | %.0f µs | %.0f MB |\n", g.name, n,
 				measured.Seconds, 1e3*measured.ServerCPUs/float64(n), measured.ExistsP50, measured.ServerKB/1024)
-			all = append(all, measured)
-		}
-		if err := drawGrowth(folder, g.name, all); err != nil {
-			return err
 		}
 	}
 	return nil
@@ -298,24 +284,4 @@ func growWatches(_ context.Context, at servers, path string, n int) (closers, er
 		_, _, _, err := conn.ExistsW(path + "-" + strconv.Itoa(i))
 		return err
 	})
-}
-
-// drawGrowth draws the seconds over the numbers.
-func drawGrowth(folder, name string, all []grown) error {
-	p := plot.New()
-	p.Title.Text = name
-	p.X.Label.Text, p.Y.Label.Text = name, "seconds until all are there"
-	p.X.Min, p.Y.Min = 0, 0
-	var line plotter.XYs
-	for _, m := range all {
-		line = append(line, plotter.XY{X: float64(m.N), Y: m.Seconds})
-	}
-	if err := plotutil.AddLinePoints(p, line); err != nil {
-		return err
-	}
-	file := "growth-" + name + ".svg"
-	if name == "cache nodes" {
-		file = "growth-cache.svg"
-	}
-	return p.Save(7*vg.Inch, 4*vg.Inch, filepath.Join(folder, file))
 }

@@ -25,7 +25,6 @@ type options struct {
 	servers   int
 	fsync     bool
 	json      bool
-	out       string
 	update    string
 	requests  bool
 	growth    string
@@ -47,7 +46,6 @@ func main() {
 	flag.StringVar(&o.update, "update", "", "document whose tables get the figures, see update.go (default none)")
 	flag.BoolVar(&o.requests, "requests", false, "count the requests of this library by type, and how long each is under way")
 	flag.StringVar(&o.growth, "growth", "", "instead: what so many sessions, locks and other things cost, comma-separated numbers")
-	flag.StringVar(&o.out, "out", ".", "folder for the charts of -growth")
 	flag.BoolVar(&o.failover, "failover", false, "instead: how long a lock has no holder after one is cut off, and whether that one is told")
 	flag.Parse()
 	if flag.NArg() > 0 {
@@ -77,7 +75,7 @@ func bench(ctx context.Context, o options, stdout, progress io.Writer) (err erro
 			}
 			numbers = append(numbers, n)
 		}
-		return growAll(ctx, numbers, o.out, stdout)
+		return growAll(ctx, numbers, stdout)
 	}
 	if o.failover {
 		return failOver(ctx, o.peers, o.rounds, stdout)

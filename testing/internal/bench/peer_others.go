@@ -4,7 +4,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"time"
 
@@ -18,72 +17,66 @@ import (
 
 // runEtcd measures the mutex of etcd's client. A key belongs to a session, so every
 // goroutine has one.
-func runEtcd(ctx context.Context, at servers, l load, path string) (_ result, err error) {
-	var lockers []locker
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
-	for range l.Clients {
+func runEtcd(ctx context.Context, at servers, l load, path string) (result, error) {
+	return overClients(ctx, l, func(open *closers) (func() (locker, error), func() (int, error), error) {
 		client, err := clientv3.New(clientv3.Config{Endpoints: []string{at.etcd}, DialTimeout: sessionTimeout})
 		if err != nil {
-			return result{}, err
+			return nil, nil, err
 		}
-		open = append(open, client.Close)
-		for range l.Goroutines {
+		*open = append(*open, client.Close)
+		return func() (locker, error) {
 			session, err := concurrency.NewSession(client, concurrency.WithTTL(int(sessionTimeout/time.Second)))
 			if err != nil {
-				return result{}, err
+				return nil, err
 			}
-			open = append(open, session.Close)
+			*open = append(*open, session.Close)
 			mutex := concurrency.NewMutex(session, path)
-			lockers = append(lockers, func(ctx context.Context, _ bool) (func(context.Context) error, error) {
+			return func(ctx context.Context, _ bool) (func(context.Context) error, error) {
 				return mutex.Unlock, mutex.Lock(ctx)
-			})
-		}
-	}
-	return drive(ctx, l, lockers)
+			}, nil
+		}, nil, nil
+	})
 }
 
-// runRedsync measures Redsync on one Redis server: it has no queue, and no guarantee
-// like that of the others.
-func runRedsync(ctx context.Context, at servers, l load, path string) (_ result, err error) {
-	var lockers []locker
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
-	for range l.Clients {
+// overRedis runs a load on one Redis server. Its locks have no queue, and no guarantee like that of the others.
+func overRedis(ctx context.Context, at servers, l load, of func(*redisclient.Client) func() locker) (result, error) {
+	return overClients(ctx, l, func(open *closers) (func() (locker, error), func() (int, error), error) {
 		client := redisclient.NewClient(&redisclient.Options{Addr: at.redis})
-		open = append(open, client.Close)
+		*open = append(*open, client.Close)
+		lock := of(client)
+		return func() (locker, error) { return lock(), nil }, nil, nil
+	})
+}
+
+// runRedsync measures Redsync.
+func runRedsync(ctx context.Context, at servers, l load, path string) (result, error) {
+	return overRedis(ctx, at, l, func(client *redisclient.Client) func() locker {
 		locks := redsync.New(goredis.NewPool(client))
-		for range l.Goroutines {
+		return func() locker {
 			mutex := locks.NewMutex(path, redsync.WithExpiry(sessionTimeout))
-			lockers = append(lockers, func(ctx context.Context, _ bool) (func(context.Context) error, error) {
-				return func(ctx context.Context) error {
-					_, err := mutex.UnlockContext(ctx)
-					return err
-				}, mutex.LockContext(ctx)
-			})
+			unlock := func(ctx context.Context) error {
+				_, err := mutex.UnlockContext(ctx)
+				return err
+			}
+			return func(ctx context.Context, _ bool) (func(context.Context) error, error) {
+				return unlock, mutex.LockContext(ctx)
+			}
 		}
-	}
-	return drive(ctx, l, lockers)
+	})
 }
 
-// runRedislock measures Redislock, of which the same is to be said.
-func runRedislock(ctx context.Context, at servers, l load, path string) (_ result, err error) {
-	var lockers []locker
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
-	for range l.Clients {
-		client := redisclient.NewClient(&redisclient.Options{Addr: at.redis})
-		open = append(open, client.Close)
+// runRedislock measures Redislock.
+func runRedislock(ctx context.Context, at servers, l load, path string) (result, error) {
+	return overRedis(ctx, at, l, func(client *redisclient.Client) func() locker {
 		locks := redislock.New(client)
-		for range l.Goroutines {
-			lockers = append(lockers, func(ctx context.Context, _ bool) (func(context.Context) error, error) {
+		return func() locker {
+			return func(ctx context.Context, _ bool) (func(context.Context) error, error) {
 				lock, err := locks.Obtain(ctx, strings.TrimPrefix(path, "/"), sessionTimeout, nil)
 				if err != nil {
 					return nil, err
 				}
 				return lock.Release, nil
-			})
+			}
 		}
-	}
-	return drive(ctx, l, lockers)
+	})
 }

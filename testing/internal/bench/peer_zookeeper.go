@@ -51,33 +51,48 @@ func runSelfHandoff(ctx context.Context, at servers, l load, path string) (resul
 
 func selfWith(
 	ctx context.Context, at servers, l load, path string, clientOpts []framework.Option, opts ...locks.Option,
-) (_ result, err error) {
-	var lockers []locker
-	var clients []*framework.Framework
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
-	for range l.Clients {
+) (result, error) {
+	return overClients(ctx, l, func(open *closers) (func() (locker, error), func() (int, error), error) {
 		client, err := connectSelf(ctx, at, slices.Clone(clientOpts)...)
 		if err != nil {
-			return result{}, err
+			return nil, nil, err
 		}
-		open = append(open, client.Close)
-		clients = append(clients, client)
+		*open = append(*open, client.Close)
 		lock, err := selfLocker(client, l, path, opts)
+		waiting := func() (int, error) {
+			names, err := client.Children(ctx, path)
+			return len(names), err
+		}
+		return func() (locker, error) { return lock, nil }, waiting, err
+	})
+}
+
+// overClients runs a load. A client that is opened has the locker of each of its goroutines, and counts what waits for a queue.
+func overClients(
+	ctx context.Context, l load, open func(*closers) (lock func() (locker, error), waiting func() (int, error), err error),
+) (_ result, err error) {
+	var lockers []locker
+	var waiting func() (int, error)
+	var opened closers
+	defer func() { err = errors.Join(err, opened.close()) }()
+	for range l.Clients {
+		lock, count, err := open(&opened)
 		if err != nil {
 			return result{}, err
 		}
+		waiting = count
 		for range l.Goroutines {
-			lockers = append(lockers, lock)
+			locker, err := lock()
+			if err != nil {
+				return result{}, err
+			}
+			lockers = append(lockers, locker)
 		}
 	}
-	if !l.Queue {
-		return drive(ctx, l, lockers)
+	if l.Queue {
+		return drain(ctx, l, lockers[0], lockers, waiting)
 	}
-	return drain(ctx, l, lockers[0], lockers, func() (int, error) {
-		names, err := clients[0].Children(ctx, path)
-		return len(names), err
-	})
+	return drive(ctx, l, lockers)
 }
 
 // selfLocker returns the lock that the load is about.
@@ -138,33 +153,18 @@ func runRaw(ctx context.Context, at servers, l load, path string) (result, error
 }
 
 // overConns runs a load over connections of go-zookeeper.
-func overConns(ctx context.Context, at servers, l load, path string, of func(conn *zk.Conn, path string) locker) (_ result, err error) {
-	var lockers []locker
-	var first *zk.Conn
-	var open closers
-	defer func() { err = errors.Join(err, open.close()) }()
-	for range l.Clients {
+func overConns(ctx context.Context, at servers, l load, path string, of func(conn *zk.Conn, path string) locker) (result, error) {
+	return overClients(ctx, l, func(open *closers) (func() (locker, error), func() (int, error), error) {
 		conn, err := connect(ctx, at)
 		if err != nil {
-			return result{}, err
+			return nil, nil, err
 		}
-		open = append(open, func() error { conn.Close(); return nil })
-		if first == nil {
-			first = conn
-			if err := makeFolder(conn, path); err != nil {
-				return result{}, err
-			}
+		*open = append(*open, func() error { conn.Close(); return nil })
+		waiting := func() (int, error) {
+			names, _, err := conn.Children(path)
+			return len(names), err
 		}
-		for range l.Goroutines {
-			lockers = append(lockers, of(conn, path))
-		}
-	}
-	if !l.Queue {
-		return drive(ctx, l, lockers)
-	}
-	return drain(ctx, l, lockers[0], lockers, func() (int, error) {
-		names, _, err := first.Children(path)
-		return len(names), err
+		return func() (locker, error) { return of(conn, path), nil }, waiting, makeFolder(conn, path)
 	})
 }
 

@@ -60,34 +60,24 @@ func runSelfVerb(ctx context.Context, at servers, l load, path string) (_ result
 	if err != nil {
 		return result{}, err
 	}
-	switch l.Verb {
-	case verbGet:
-		return driveVerb(ctx, l, paths, func(ctx context.Context, path string) error {
-			_, err := client.Get(ctx, path)
-			return err
-		})
-	case verbExists:
-		return driveVerb(ctx, l, paths, func(ctx context.Context, path string) error {
-			_, err := client.Exists(ctx, path)
-			return err
-		})
-	case verbSet:
-		return driveVerb(ctx, l, paths, func(ctx context.Context, path string) error {
-			return client.Set(ctx, path, verbPayload)
-		})
-	case verbCreate:
-		return driveVerb(ctx, l, paths, func(ctx context.Context, path string) error {
+	one := map[string]func(ctx context.Context, path string) error{
+		verbGet:    func(ctx context.Context, path string) error { _, err := client.Get(ctx, path); return err },
+		verbExists: func(ctx context.Context, path string) error { _, err := client.Exists(ctx, path); return err },
+		verbSet:    func(ctx context.Context, path string) error { return client.Set(ctx, path, verbPayload) },
+		verbCreate: func(ctx context.Context, path string) error {
 			_, err := client.Create(ctx, path+"/", verbPayload, framework.WithMode(framework.EphemeralSequential))
 			return err
-		})
-	default:
-		return driveBulk(ctx, l, paths, func(ctx context.Context, paths []string) error {
-			if l.Verb == bulkSet {
-				return setAll(ctx, client, paths)
-			}
-			return readAll(ctx, client, l.Verb, paths)
-		})
+		},
 	}
+	if !isBulk(l.Verb) {
+		return driveVerb(ctx, l, paths, one[l.Verb])
+	}
+	return driveBulk(ctx, l, paths, func(ctx context.Context, paths []string) error {
+		if l.Verb == bulkSet {
+			return setAll(ctx, client, paths)
+		}
+		return readAll(ctx, client, l.Verb, paths)
+	})
 }
 
 func setAll(ctx context.Context, client *framework.Framework, paths []string) error {

@@ -28,10 +28,10 @@ func TestMainRunCommandReportsSurvivors(t *testing.T) {
 
 	status, stdout, stderr := invoke(t, rows)
 	require.Equal(t, statusFailed, status)
-	require.Equal(t, `MUTANT  BREAKS                                  CAUGHT BY         RESULT
-lax     The door opens for the right key only.  -                 SURVIVED
-strict  The door opens for the right key only.  TestStrict/wrong  caught
-stale   The door opens for the right key only.  -                 ERROR
+	require.Equal(t, `MUTANT  BREAKS                                  CAUGHT BY   RESULT
+lax     The door opens for the right key only.  -           SURVIVED
+strict  The door opens for the right key only.  TestStrict  caught
+stale   The door opens for the right key only.  -           ERROR
 `, stdout)
 	require.Contains(t, stderr, "mutants: stale: always(43) is possible at 0 places in Opens, expected one")
 	require.Contains(t, stderr, "mutants: 2 of 3 were not caught")

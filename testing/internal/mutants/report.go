@@ -3,9 +3,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 )
@@ -26,12 +28,13 @@ func (v verdict) String() string {
 // that could not be judged. It returns an error that counts the mutants which
 // are not ok, or nil if all are.
 func report(w io.Writer, verdicts []verdict) error {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	var page strings.Builder // which cannot fail
+	table := tabwriter.NewWriter(&page, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "MUTANT\tBREAKS\tCAUGHT BY\tRESULT")
 	var failures []error
-	lines := []string{"MUTANT\tBREAKS\tCAUGHT BY\tRESULT\n"}
 	bad := 0
 	for _, v := range verdicts {
-		lines = append(lines, fmt.Sprintf("%s\t%s\t%s\t%s\n", v.mutant.name, v.mutant.breaks, catchers(v.by), v))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", v.mutant.name, v.mutant.breaks, catchers(v.by), v)
 		if !v.ok() {
 			bad++
 		}
@@ -39,12 +42,8 @@ func report(w io.Writer, verdicts []verdict) error {
 			failures = append(failures, v.err)
 		}
 	}
-	for _, line := range lines {
-		if _, err := io.WriteString(table, line); err != nil {
-			return fmt.Errorf("mutants: writing the report: %w", err)
-		}
-	}
-	if err := table.Flush(); err != nil {
+	_ = table.Flush()
+	if _, err := io.WriteString(w, page.String()); err != nil {
 		return fmt.Errorf("mutants: writing the report: %w", err)
 	}
 	if bad > 0 {
@@ -53,25 +52,11 @@ func report(w io.Writer, verdicts []verdict) error {
 	return errors.Join(failures...)
 }
 
-// catchers names the tests that failed, in one cell of the table: a lone subtest
-// in full, several of one test as their number.
+// catchers names the tests that failed, without their subtests.
 func catchers(failed []string) string {
-	if len(failed) == 0 {
-		return "-"
+	names := make([]string, len(failed))
+	for i, name := range failed {
+		names[i], _, _ = strings.Cut(name, "/")
 	}
-	var cells []string
-	for i := 0; i < len(failed); {
-		test, _, _ := strings.Cut(failed[i], "/")
-		n := 1
-		for i+n < len(failed) && strings.HasPrefix(failed[i+n], test+"/") {
-			n++
-		}
-		if n == 1 {
-			cells = append(cells, failed[i])
-		} else {
-			cells = append(cells, fmt.Sprintf("%s (%d subtests)", test, n))
-		}
-		i += n
-	}
-	return strings.Join(cells, ", ")
+	return cmp.Or(strings.Join(slices.Compact(names), ", "), "-")
 }

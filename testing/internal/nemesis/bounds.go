@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -124,7 +125,7 @@ func (r *roundReport) recoveries() (all []float64) {
 		if f.Error != "" {
 			continue
 		}
-		i, _ := slices.BinarySearchFunc(r.holds, f.End, func(h *hold, at int64) int { return compareTimes(h.acquired, at) })
+		i, _ := slices.BinarySearchFunc(r.holds, f.End, func(h *hold, at int64) int { return cmp.Compare(h.acquired, at) })
 		next := r.record.End
 		if i < len(r.holds) {
 			next = r.holds[i].acquired
@@ -134,13 +135,6 @@ func (r *roundReport) recoveries() (all []float64) {
 		}
 	}
 	return all
-}
-
-func compareTimes(a, b int64) int {
-	if a < b {
-		return -1
-	}
-	return 1 // an equal one is found as the first that is not before
 }
 
 // disturbed reports whether there was a fault beside the given one between two moments.

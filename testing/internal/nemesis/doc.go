@@ -18,8 +18,6 @@
 // A campaign is one or more rounds of at most five minutes. Each round has its own servers,
 // with and without TLS, with and without fsync. With TLS the nodes are guarded: clients
 // present a digest, only they have rights, and the vandal must be refused (guard.go).
-// Neither the digest's password nor the key may appear in anything that the clients write
-// (secrets.go).
 //
 // In a round, client processes on separate hosts take turns at locks of every recipe under
 // every error policy, and at what only real servers and processes show (workload.go). A family of recipes is a list and a file, such as
@@ -62,9 +60,6 @@
 //	                   out; or its marker is not of the run that succeeded
 //	two_holders        two programs have held a lock under guards at one time
 //	late_successors    what a killed program had was there for long, although its guard was at work
-//	twice              a tick of a job has succeeded twice, or two replicas have run a job at one time
-//	lost               a tick that was due while there was a job has not succeeded
-//	out_of_order       a tick was over after a later one
 //
 // All of these must be zero. Floors give the zeros a meaning: a minimum of acquisitions,
 // faults, ended sessions, losses, and uses of each lock. A campaign adds rounds until the

@@ -59,7 +59,7 @@ func runRound(ctx context.Context, progress progress, folder string, s setup, ch
 	if err := ctx.Err(); err != nil {
 		return r.record, errors.Join(err, r.cluster.close())
 	}
-	return r.record, errors.Join(r.end(ctx), r.cluster.close(), r.leaks())
+	return r.record, errors.Join(r.end(ctx), r.cluster.close())
 }
 
 // String is how a setup is named in reports.

@@ -46,25 +46,16 @@ func promisesOf(record *campaignRecord) []promise {
 	return all
 }
 
-// ofRecipes finds breaches of the promises that single recipes have, by what
-// clients know among themselves.
-func ofRecipes(r *roundReport) (found []violation) {
-	for _, spec := range r.record.Locks {
-		if find := workloadOf(spec).find; find != nil {
-			found = append(found, find(r, spec)...)
+// ofRecipes finds breaches of the promises that single recipes have, by one of their searches.
+func ofRecipes(search func(workload) func(*roundReport, lockSpec) []violation) func(*roundReport) []violation {
+	return func(r *roundReport) (found []violation) {
+		for _, spec := range r.record.Locks {
+			if find := search(workloadOf(spec)); find != nil {
+				found = append(found, find(r, spec)...)
+			}
 		}
+		return found
 	}
-	return found
-}
-
-// ofRecipesAtServers finds them by what the servers have, have logged or have told a client.
-func ofRecipesAtServers(r *roundReport) (found []violation) {
-	for _, spec := range r.record.Locks {
-		if find := workloadOf(spec).findAtServers; find != nil {
-			found = append(found, find(r, spec)...)
-		}
-	}
-	return found
 }
 
 // name gives violations of common promises the names that their recipes have
@@ -113,14 +104,14 @@ var checks = []check{
 	{find: without(fifo)},
 	{find: models},
 	{find: without(unfinished)},
-	{find: without(ofRecipes)},
+	{find: without(ofRecipes(func(w workload) func(*roundReport, lockSpec) []violation { return w.find }))},
 	{find: without(sets), servers: true},
 	{find: without(serverTokens), servers: true},
 	{find: without(serverOrder), servers: true},
 	{find: without(leftBehind), servers: true},
 	{find: without(stuck), servers: true},
 	{find: without(unconfirmed), servers: true},
-	{find: without(ofRecipesAtServers), servers: true},
+	{find: without(ofRecipes(func(w workload) func(*roundReport, lockSpec) []violation { return w.findAtServers })), servers: true},
 }
 
 // without makes a search of one that cannot fail.

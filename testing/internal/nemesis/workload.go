@@ -18,7 +18,6 @@ var workloads = slices.Concat(
 	txnWorkloads,
 	partitionWorkloads,
 	guardWorkloads,
-	scheduleWorkloads,
 )
 
 // workload is what clients do with one recipe, and what is judged of it.
