@@ -43,5 +43,5 @@ func (b *CyclicBarrier) Await(ctx context.Context) error {
 		return err
 	}
 	// A member that came back before all have left would pass at once.
-	return attempt.Wrapf(b.double.Leave(ctx), "barriers: %w", ErrNotLeft)
+	return attempt.Wrapf(b.double.endMembership(ctx), "barriers: leave %s: %w", b.Path(), ErrNotLeft)
 }

@@ -96,14 +96,19 @@ func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 // members do not wait for this member. If the client may not delete the node, Leave fails at once, and other members
 // wait until the deletion in the background succeeds.
 func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
+	return attempt.Wrapf(b.endMembership(ctx), "barriers: leave %s", b.path)
+}
+
+// endMembership is Leave with an error that names neither the package nor the path.
+func (b *DistributedDoubleBarrier) endMembership(ctx context.Context) error {
 	if err := b.begin(ctx, true); err != nil {
-		return fmt.Errorf("barriers: leave %s: %w", b.path, err)
+		return err
 	}
 	stays := b.inside
 	defer func() { b.end(stays) }() // if user code panics, the member has to leave again
 	err := b.telemetry.measure(ctx, func() error { return b.leave(ctx) })
 	stays = nil
-	return attempt.Wrapf(err, "barriers: leave %s", b.path)
+	return err
 }
 
 // begin keeps calls of one member apart. A mutex would be waited for without

@@ -5,6 +5,7 @@ package barriers_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -673,6 +674,7 @@ func TestDoubleBarrierMeetingThatHasTakenPlaceIsNotRepeated(t *testing.T) {
 
 	require.ErrorIs(t, err, barriers.ErrNotLeft)
 	require.ErrorIs(t, err, framework.ErrNoAuth)
+	require.Equal(t, 1, strings.Count(err.Error(), "barriers: "), "%v", err)
 }
 
 // A member that may not enter leaves no deletion, which would be refused for as long as the client lives. One that may not leave says so.
