@@ -120,7 +120,7 @@ func listSome(ctx context.Context, client *framework.Framework, at layout, names
 // Pause pauses a job: when it returns, no run begins, except one that [RunNow] asks for. A run under way goes on.
 // The error matches [framework.ErrNoNode] when there is no such job, as for the calls below.
 func Pause(ctx context.Context, client *framework.Framework, path, job string) error {
-	return order(ctx, client, path, job, func(o *orders, _ Status) error {
+	return order(ctx, client, path, job, func(o *orders, _ Status, _ int64) error {
 		o.Paused = true
 		return nil
 	})
@@ -128,7 +128,7 @@ func Pause(ctx context.Context, client *framework.Framework, path, job string) e
 
 // Resume ends the pause of a job. CatchUp of the job says which of the ticks are run that were due meanwhile.
 func Resume(ctx context.Context, client *framework.Framework, path, job string) error {
-	return order(ctx, client, path, job, func(o *orders, _ Status) error {
+	return order(ctx, client, path, job, func(o *orders, _ Status, _ int64) error {
 		o.Paused = false
 		return nil
 	})
@@ -137,7 +137,7 @@ func Resume(ctx context.Context, client *framework.Framework, path, job string) 
 // SkipNext skips the next tick of a job, and returns it. A run that has begun is not skipped. When two calls follow each other
 // at once, before the job's replica has heard of the first, both skip the same tick.
 func SkipNext(ctx context.Context, client *framework.Framework, path, job string) (tick time.Time, err error) {
-	err = order(ctx, client, path, job, func(o *orders, s Status) error {
+	err = order(ctx, client, path, job, func(o *orders, s Status, _ int64) error {
 		if !tick.IsZero() && !tick.After(o.Skip) {
 			return nil // the write whose reply was lost, or another call, has skipped it; the next tick may be another one by now
 		}
@@ -153,17 +153,27 @@ func SkipNext(ctx context.Context, client *framework.Framework, path, job string
 }
 
 // RunNow asks for a run of a job at once, also when the job is paused. The run begins when no other one of the job is
-// under way. Its tick is not one of the schedule. Calls before the run begins ask for one run together.
+// under way. Its tick is not one of the schedule. Calls before the run begins ask for one run together. So do calls
+// that overlap.
 func RunNow(ctx context.Context, client *framework.Framework, path, job string) error {
 	now := time.Now().UTC()
-	return order(ctx, client, path, job, func(o *orders, _ Status) error {
+	var known int64
+	var before time.Time // what was ordered before this call
+	return order(ctx, client, path, job, func(o *orders, _ Status, history int64) error {
+		switch {
+		case history != known: // in another one, another order means nothing
+			known, before = history, o.Run
+		case !o.Run.Equal(before):
+			return nil // the write whose reply was lost, or another call, has asked for a run since
+		}
 		o.Run = now
 		return nil
 	})
 }
 
-// order changes the orders for a job. An order may be written twice, so a lost reply does no harm.
-func order(ctx context.Context, client *framework.Framework, path, job string, change func(*orders, Status) error) error {
+// order changes the orders for a job. An order may be written twice, so a lost reply does no harm. change gets what was
+// read, and in which history.
+func order(ctx context.Context, client *framework.Framework, path, job string, change func(*orders, Status, int64) error) error {
 	at := layout(path)
 	if err := attempt.CheckCall(ctx, client, path); err != nil {
 		return wrap(at, err)
@@ -179,9 +189,11 @@ func order(ctx context.Context, client *framework.Framework, path, job string, c
 			return wrap(at, err)
 		case !e.stateExists:
 			return wrap(at, fmt.Errorf("job %q: %w", job, framework.ErrNoNode))
+		case client.History() != history:
+			continue // the read may be of either
 		}
 		wanted := e.orders
-		if err := change(&wanted, e.state); err != nil {
+		if err := change(&wanted, e.state, history); err != nil {
 			return wrap(at, fmt.Errorf("job %q: %w", job, err))
 		}
 		if wanted.Paused == e.orders.Paused && wanted.Skip.Equal(e.orders.Skip) && wanted.Run.Equal(e.orders.Run) {

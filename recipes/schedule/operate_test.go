@@ -5,6 +5,7 @@ package schedule_test
 import (
 	"context"
 	"encoding/json"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -246,6 +247,75 @@ func TestSkipNextSkipsOneTickWhenItsReplyIsLost(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestRunNowAsksForOneRunWhenItsReplyIsLost: by the time that RunNow asks again, the run has begun, and another call has asked for a
+// run of its own.
+func TestRunNowAsksForOneRunWhenItsReplyIsLost(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		w.start("a", 0, minutely())
+		other := zktest.Client(t, w.server)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+		release := make(chan struct{})
+		asks := 0
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			switch {
+			case r.SessionID != w.theirs.Session().ID():
+				return zkserver.Pass
+			case r.Op == zkserver.OpSetData:
+				if asks++; asks == 1 {
+					return zkserver.LoseReply
+				}
+			case asks == 1 && strings.HasPrefix(r.Path, root):
+				return zkserver.HoldUntil(release) // the look at what became of the write
+			}
+			return zkserver.Pass
+		})
+		asked := make(chan error, 1)
+		go func() { asked <- schedule.RunNow(t.Context(), w.theirs, root, "job") }()
+		time.Sleep(10 * time.Second)
+		require.Len(t, w.started(), 1)
+		require.NoError(t, schedule.RunNow(t.Context(), other, root, "job"))
+		time.Sleep(time.Second)
+		require.Len(t, w.started(), 2)
+
+		close(release)
+
+		require.NoError(t, <-asked)
+		time.Sleep(10 * time.Second)
+		w.check()
+		require.Len(t, w.started(), 2, "%s", w.told())
+	})
+}
+
+// TestRunNowAsksRestoredServersToo: an order that they have, and that differs from the one that was there before, is no newer one.
+func TestRunNowAsksRestoredServersToo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		a := w.start("a", 0, minutely())
+		time.Sleep(10 * time.Second)
+		a.leave()
+		before := w.server.Backup()
+		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+		time.Sleep(time.Second)
+		w.server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.NeverAnswer))
+		asked := make(chan error, 1)
+		go func() { asked <- schedule.RunNow(t.Context(), w.theirs, root, "job") }()
+		synctest.Wait()
+		require.Empty(t, asked)
+
+		require.NoError(t, w.server.Stop())
+		require.NoError(t, w.server.Restore(before, 1))
+		require.NoError(t, w.server.Restart())
+
+		require.NoError(t, <-asked)
+		orders, err := w.theirs.Get(t.Context(), root+"/jobs/job")
+		require.NoError(t, err)
+		require.Contains(t, string(orders), `"run":`)
+	})
 }
 
 // TestTicksOfAPauseAreCaughtUpAsTheJobSays.
