@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -39,6 +41,10 @@ type locker struct {
 	version int32  // of the witness
 	inDoubt bool   // a transaction that was to write this version has got no reply
 }
+
+// live has the claims of the lockers of this process. A lock of its session with another claim is a lock that no consumer has:
+// restored servers have it, from a time at which a locker that has left since had locked the item.
+var live sync.Map
 
 // newLocker blocks until there is a session, and makes a witness in it.
 func newLocker(ctx context.Context, q *queue) (made *locker, err error) {
@@ -77,11 +83,13 @@ func newLocker(ctx context.Context, q *queue) (made *locker, err error) {
 		mayStay = framework.OutcomeUnknown(err)
 		return nil, err
 	}
+	live.Store(l.claim, true)
 	return l, nil
 }
 
 // leave gives up the locks. It does not block.
 func (l *locker) leave() {
+	live.Delete(l.claim)
 	l.release()
 	// The name is never used again. A client that has ended has no session.
 	if err := l.client.Delete(context.Background(), l.witness, framework.InBackground()); err != nil && attempt.Ended(l.client) == nil {
@@ -188,6 +196,22 @@ func (l *locker) owns(ctx context.Context, lock string) (bool, error) {
 		return false, nil
 	}
 	return err == nil && string(attempt.Plain(l.client, lock, data)) == l.claim, err
+}
+
+// isStale reports whether a lock is of this session, and no consumer has it.
+func (l *locker) isStale(lock string, data []byte, stat framework.Stat) (claim string, isStale bool) {
+	claim = string(attempt.Plain(l.client, lock, data))
+	_, isLive := live.Load(claim)
+	return claim, stat.EphemeralOwner == l.session.ID() && strings.HasPrefix(claim, witnessPrefix) && !isLive
+}
+
+// clear deletes a lock that no consumer has, with its claim. Without the claim the lock may be another one by now.
+func (l *locker) clear(ctx context.Context, item, lock, claim string) error {
+	err := l.do(ctx, framework.DeleteOp(framework.JoinPath(item, claim)), framework.DeleteOp(lock))
+	if attempt.Overtaken(err) && !errors.Is(err, errOver) {
+		return nil
+	}
+	return err
 }
 
 // give deletes what is left of a lock.

@@ -326,9 +326,11 @@ func (c *consumer) watchLocks(ctx context.Context) (gone <-chan struct{}, cancel
 	var ended framework.WatchQueue
 	watches := make([]*framework.Watch, len(c.busy))
 	absent := make([]bool, len(c.busy))
+	data, stats := make([][]byte, len(c.busy)), make([]framework.Stat, len(c.busy))
 	reads := make([]framework.Read, len(c.busy))
 	for i, lock := range c.busy {
-		reads[i] = framework.ReadData(lock, nil, framework.Watched(&watches[i]), framework.StoringAbsenceIn(&absent[i]))
+		reads[i] = framework.ReadData(lock, &data[i], framework.Watched(&watches[i]), framework.StoringStatIn(&stats[i]),
+			framework.StoringAbsenceIn(&absent[i]), framework.Undecompressed())
 	}
 	cancel = func() {
 		for _, w := range watches {
@@ -337,6 +339,17 @@ func (c *consumer) watchLocks(ctx context.Context) (gone <-chan struct{}, cancel
 	}
 	if err := c.q.client.Pipeline(ctx, reads...); err != nil {
 		return nil, cancel, err
+	}
+	for i, lock := range c.busy {
+		if absent[i] || c.locker == nil {
+			continue
+		}
+		if claim, isStale := c.locker.isStale(lock, data[i], stats[i]); isStale {
+			_, name := framework.SplitPath(lock)
+			if err := c.locker.clear(ctx, framework.JoinPath(c.q.path, name), lock, claim); err != nil {
+				return nil, cancel, err
+			}
+		}
 	}
 	if slices.Contains(absent, true) {
 		now := make(chan struct{})
