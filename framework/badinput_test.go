@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
@@ -57,6 +59,13 @@ func TestBadInputOptions(t *testing.T) {
 		"error policy -1, expected StandardErrorPolicy":     framework.WithErrorPolicy(-1),
 		"maximal reply size -922337203685477580":            framework.WithMaxReplySize(math.MinInt),
 		"session timeout -2562047h47m16.854775808s, expect": framework.WithSessionTimeout(math.MinInt64),
+		"retry policy nil, expected":                        framework.WithRetryPolicy((*retry.Budget)(nil)), // a nil pointer, from here on
+		"ensemble provider nil, expected":                   framework.WithEnsembleProvider((*framework.DynamicEnsembleProvider)(nil)),
+		"ACL provider nil, expected":                        framework.WithACLProvider((*lists)(nil)),
+		"compression provider nil, expected":                framework.WithCompressionProvider((*framework.GzipCompressionProvider)(nil)),
+		"SASL mechanism nil, expected":                      framework.WithSASL((*badMechanism)(nil)),
+		"meter provider nil, expected":                      framework.WithMeterProvider((*sdkmetric.MeterProvider)(nil)),
+		"tracer provider nil, expected":                     framework.WithTracerProvider((*sdktrace.TracerProvider)(nil)),
 	} {
 		_, err := framework.New("a", option)
 		require.ErrorIs(t, err, framework.ErrInvalidOption, says)
@@ -211,6 +220,7 @@ func TestBadInput(t *testing.T) {
 		_, err := f.UsingNamespace(namespace)
 		require.ErrorIs(t, err, framework.ErrInvalidPath, "%q", namespace)
 		require.ErrorContains(t, err, strconv.Quote(namespace))
+		require.NotContains(t, err.Error(), strconv.Quote("/"+namespace), "a path that the caller has not written")
 	}
 	require.Zero(t, requests(), "nothing was sent")
 }

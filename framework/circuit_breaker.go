@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/retry"
@@ -65,7 +66,7 @@ func NewCircuitBreakingConnectionStateListener(
 	policy retry.Policy, fn func(ConnectionState),
 ) (*CircuitBreakingConnectionStateListener, error) {
 	switch {
-	case policy == nil:
+	case options.IsNil(policy):
 		return nil, errors.New("framework: circuit breaker: policy nil, expected one such as retry.Forever(time.Second)")
 	case fn == nil:
 		return nil, errors.New("framework: circuit breaker: listener nil, expected a function")

@@ -121,9 +121,11 @@ func TestCircuitBreakerThatIsStopped(t *testing.T) {
 		require.Equal(t, 1, asked)
 		c.Stop()
 	})
-	_, err := framework.NewCircuitBreakingConnectionStateListener(nil, func(framework.ConnectionState) {})
-	require.ErrorContains(t, err, "policy nil")
-	_, err = framework.NewCircuitBreakingConnectionStateListener(retry.None(), nil)
+	for _, policy := range []retry.Policy{nil, (*retry.Budget)(nil)} {
+		_, err := framework.NewCircuitBreakingConnectionStateListener(policy, func(framework.ConnectionState) {})
+		require.ErrorContains(t, err, "policy nil")
+	}
+	_, err := framework.NewCircuitBreakingConnectionStateListener(retry.None(), nil)
 	require.ErrorContains(t, err, "listener nil")
 }
 

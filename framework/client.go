@@ -155,8 +155,9 @@ var errView = errors.New("it is a view: the client that it was made from is star
 
 // UsingNamespace returns a view of this client whose paths are all below
 // /namespace, in arguments, results and events: the view's /a is the client's
-// /namespace/a. A namespace may contain slashes. It is Curator's usingNamespace. As
-// there, namespaces do not nest: a view of a view is a view of the whole client.
+// /namespace/a. A namespace is a name, or several with slashes between them, such as "shop/orders".
+// It is Curator's usingNamespace. As there, namespaces do not nest: a view of a view is a view of the
+// whole client.
 //
 // A view shares everything else with the client, including its session and listeners. It lives as
 // long as the client, and only the client itself can be started and closed. Recipes accept a view
@@ -167,15 +168,8 @@ var errView = errors.New("it is a view: the client that it was made from is star
 // It refuses all other options with [ErrInvalidOption], since they are settings of the client.
 func (f *Framework) UsingNamespace(namespace string, opts ...Option) (*Framework, error) {
 	path := "/" + namespace
-	if err := ValidatePath(path); err != nil {
-		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
-	}
-	if path == "/" {
-		return nil, fmt.Errorf("framework: namespace %q: %w: empty; use WithoutNamespace for the whole client", namespace, ErrInvalidPath)
-	}
-	// Checked now, or each write of the view would fail for the same reason.
-	if _, err := f.base.root.writable(path); err != nil {
-		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
+	if err := f.base.checkNamespace(namespace); err != nil {
+		return nil, fmt.Errorf("framework: namespace %q: %w: %w", namespace, ErrInvalidPath, err)
 	}
 	view := &Framework{f.client, f.cfg.root + chroot(path), f.base.compressed}
 	err := applyAll(opts, func(o Option) error {
@@ -189,6 +183,20 @@ func (f *Framework) UsingNamespace(namespace string, opts ...Option) (*Framework
 		return nil, fmt.Errorf("framework: namespace %q: %w", namespace, err)
 	}
 	return view, nil
+}
+
+// checkNamespace says what is wrong with a namespace, as its caller has written it.
+func (f *Framework) checkNamespace(namespace string) error {
+	switch {
+	case namespace == "":
+		return errors.New("it is empty, expected a name; WithoutNamespace returns the whole client")
+	case namespace[0] == '/':
+		return errors.New("it begins with a slash, expected names such as \"orders\" or \"shop/orders\"")
+	case isReserved(f.FullPath("/" + namespace)): // checked now, or each write of the view would fail for this reason
+		return errors.New(reserved + " is ZooKeeper's own")
+	default:
+		return checkNames(namespace, 0)
+	}
 }
 
 // WithoutNamespace returns the client that a view was made from, or f itself if it is not

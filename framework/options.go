@@ -18,6 +18,7 @@ import (
 
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/internal/guarding"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/retry"
 )
@@ -113,7 +114,7 @@ func WithConnectionTimeout(d time.Duration) Option {
 // retries.
 func WithRetryPolicy(p retry.Policy) Option {
 	return clientOption{"WithRetryPolicy", func(c *config) error {
-		if p == nil {
+		if options.IsNil(p) {
 			return fmt.Errorf("retry policy nil, expected a policy such as retry.None()")
 		}
 		if err := retry.Validate(p); err != nil {
@@ -196,7 +197,7 @@ func WithMaxReplySize(n int) Option {
 // WithEnsembleProvider sets the provider of the servers' addresses. The connection string
 // given to [New] must then be empty. Default: [FixedEnsembleProvider] of that string.
 func WithEnsembleProvider(p EnsembleProvider) Option {
-	return option("WithEnsembleProvider", p != nil, func(c *config) { c.ensemble = p },
+	return option("WithEnsembleProvider", !options.IsNil(p), func(c *config) { c.ensemble = p },
 		"ensemble provider nil, expected one such as FixedEnsembleProvider")
 }
 
@@ -287,7 +288,7 @@ func WithGuard(path string) Option {
 // within these 5 seconds loses its place, so one that fails at each start keeps no lock. On servers before ZooKeeper 3.6
 // the client ends the session, and begins another.
 //
-// Without a guard the option has no effect. The id is of one client of the program, on one cluster. Default: the environment
+// Without a guard the option has no effect. Each client of a program needs an id of its own. Default: the environment
 // variable CURATOR_ID.
 func WithID(id string) Option {
 	return option("WithID", id != "" && len(id) <= maxID, func(c *config) { c.id = id },
@@ -312,14 +313,14 @@ func WithSessionFile(path string) Option {
 // WithACLProvider sets the provider of the access control lists of new znodes without
 // [WithACL]. Default: every client may do everything.
 func WithACLProvider(p ACLProvider) Option {
-	return option("WithACLProvider", p != nil, func(c *config) { c.acl = p },
+	return option("WithACLProvider", !options.IsNil(p), func(c *config) { c.acl = p },
 		"ACL provider nil, expected one")
 }
 
 // WithCompressionProvider sets the provider that [Compressed], [Decompressed] and [WithCompression] use.
 // Default: [GzipCompressionProvider].
 func WithCompressionProvider(p CompressionProvider) Option {
-	return option("WithCompressionProvider", p != nil, func(c *config) { c.compression = p },
+	return option("WithCompressionProvider", !options.IsNil(p), func(c *config) { c.compression = p },
 		"compression provider nil, expected one")
 }
 
@@ -332,9 +333,9 @@ func WithCompressionProvider(p CompressionProvider) Option {
 // As in Curator it applies to recipes too. Locks, elections, values, queues, caches and services
 // then read and write all data compressed, even empty data. So all programs that share such znodes
 // must have it, or none. A fleet that runs goes over with a provider that reads both forms; see the example of
-// [WithCompressionProvider]. One contender, participant or item that is not compressed makes no call fail that
-// concerns others, too: locks and elections wait for such a contender, and queues leave such an item out. What ZooKeeper itself writes, such as [Framework.Config], and parents that
-// are created on the way are not compressed.
+// [WithCompressionProvider]. A contender, participant or item that is not compressed fails no call that also concerns
+// others: locks and elections wait for such a contender, and queues leave such an item out. What ZooKeeper itself
+// writes, such as [Framework.Config], and parents that are created on the way are not compressed.
 func WithCompression() Option {
 	return option(nameOfCompression, true, func(c *config) { c.compressed = true }, "")
 }
@@ -402,7 +403,7 @@ func (c *config) fitsAuth(a conduit.Auth) error {
 func WithSASL(mechanism SASLMechanism) Option {
 	return clientOption{"WithSASL", func(c *config) error {
 		switch {
-		case mechanism == nil:
+		case options.IsNil(mechanism):
 			return errors.New("SASL mechanism nil, expected one such as framework.DigestMD5(user, password)")
 		case c.SASL != nil:
 			return fmt.Errorf("SASL mechanisms %s and %s, expected one", c.SASL.Mechanism, mechanism.Name())
@@ -454,7 +455,7 @@ func WithReadOnly() Option {
 // documentation lists them. Default: no spans. OpenTelemetry's global provider is used only
 // if it is given here.
 func WithTracerProvider(p trace.TracerProvider) Option {
-	return option("WithTracerProvider", p != nil, func(c *config) { c.tracers = p },
+	return option("WithTracerProvider", !options.IsNil(p), func(c *config) { c.tracers = p },
 		"tracer provider nil, expected a trace.TracerProvider")
 }
 
@@ -462,7 +463,7 @@ func WithTracerProvider(p trace.TracerProvider) Option {
 // documentation lists the instruments. Default: no metrics. OpenTelemetry's global provider
 // is used only if it is given here.
 func WithMeterProvider(p metric.MeterProvider) Option {
-	return option("WithMeterProvider", p != nil, func(c *config) { c.meters = p },
+	return option("WithMeterProvider", !options.IsNil(p), func(c *config) { c.meters = p },
 		"meter provider nil, expected a metric.MeterProvider")
 }
 

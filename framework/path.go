@@ -41,11 +41,16 @@ func checkPath(path string) error {
 		return fmt.Errorf("it begins with %q, a path begins with a slash", path[0])
 	case path == "/":
 		return nil
-	case strings.HasSuffix(path, "/"):
+	}
+	return checkNames(path[1:], 1)
+}
+
+// checkNames checks what follows the first slash of a path. It counts bytes from offset.
+func checkNames(names string, offset int) error {
+	if strings.HasSuffix(names, "/") {
 		return fmt.Errorf("it ends with a slash")
 	}
-	offset := 1
-	for name := range strings.SplitSeq(path[1:], "/") {
+	for name := range strings.SplitSeq(names, "/") {
 		// There are no relative paths: ZooKeeper refuses these names.
 		if name == "" || name == "." || name == ".." {
 			return fmt.Errorf("the name %q at byte %d", name, offset)

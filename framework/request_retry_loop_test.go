@@ -146,6 +146,7 @@ func TestWithRetryOnEveryVerb(t *testing.T) {
 		require.EqualValues(t, 4, refused.Load(), name)
 		require.EqualValues(t, 4, policy.asked.Load(), name)
 		require.ErrorIs(t, verb(t.Context(), framework.WithRetry(nil)), framework.ErrInvalidOption, name)
+		require.ErrorIs(t, verb(t.Context(), framework.WithRetry((*retry.Budget)(nil))), framework.ErrInvalidOption, name)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -134,7 +135,7 @@ func put[T any](c *callConfig, is optionSet, at **T, value *T, expected string) 
 // repeated as a whole, see Framework.Retry.
 func WithRetry(policy retry.Policy) CallOption {
 	return value{to: func(c *callConfig) error {
-		if policy == nil {
+		if options.IsNil(policy) {
 			return errors.New("WithRetry(nil), expected a policy such as retry.None()")
 		}
 		if err := retry.Validate(policy); err != nil {

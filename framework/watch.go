@@ -47,7 +47,7 @@ type Watch struct {
 }
 
 // Fired is closed when the watch has ended by an event or the loss of the
-// connection.
+// connection. It is not closed by Cancel.
 func (w *Watch) Fired() <-chan struct{} { return w.one.Fired() }
 
 // Event returns what ended the watch. It is valid once Fired is closed.
@@ -55,7 +55,7 @@ func (w *Watch) Event() Event { return Event(w.one.Event()) }
 
 // Wait blocks until the watch has ended as for Fired and returns its event, whose Err may
 // be set. If the context ends first, Wait cancels the watch and returns an
-// [*InterruptedError]. A cancelled watch never ends.
+// [*InterruptedError]. On a watch that was cancelled before, Wait blocks until the context ends.
 func (w *Watch) Wait(ctx context.Context) (Event, error) {
 	if ctx == nil {
 		return Event{}, fmt.Errorf("framework: watch %s: %w", w.one.Path(), errNilContext)

@@ -37,10 +37,13 @@ type Starter interface {
 	Begin() Policy
 }
 
-// Validate returns an error for a policy that has a method AllowRetry, Done or Begin of another form than [Selector],
+// Validate returns an error for a nil pointer, and for a policy that has a method AllowRetry, Done or Begin of another form than [Selector],
 // [Observer] and [Starter] have. Such a method would never be called. A port of Curator's allowRetry(Throwable) is one. It
 // looks into the policies of this package that have another one inside. A framework client refuses such a policy.
 func Validate(policy Policy) error {
+	if v := reflect.ValueOf(policy); v.Kind() == reflect.Pointer && v.IsNil() {
+		return fmt.Errorf("retry: policy is a nil %T", policy)
+	}
 	switch p := policy.(type) {
 	case nil:
 		return nil

@@ -106,6 +106,9 @@ func TestValidateRefusesMethodsThatWouldNotBeCalled(t *testing.T) {
 		require.ErrorContains(t, retry.Validate(policy), wanted)
 		require.ErrorContains(t, retry.Validate(retry.NewBudget(retry.SessionFailed(retry.Wrap(policy, nil)))), wanted)
 	}
+	var none *retry.Budget
+	require.EqualError(t, retry.Validate(none), "retry: policy is a nil *retry.Budget")
+	require.EqualError(t, retry.Validate(retry.Wrap((*choosy)(nil), nil)), "retry: policy is a nil *retry_test.choosy")
 	for _, policy := range []retry.Policy{
 		nil, retry.None(), &choosy{Policy: retry.None()}, retry.PolicyFunc(nil), retry.FromBackOff(func() backoff.BackOff { return &backoff.ZeroBackOff{} }),
 		retry.SessionFailed(nil), retry.Wrap(nil, nil), retry.NewBudget(nil),

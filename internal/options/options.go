@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package options applies the options of constructors.
+// Package options checks the arguments of constructors, and applies their options.
 package options
 
-import "errors"
+import (
+	"errors"
+	"reflect"
+)
+
+// IsNil reports whether an argument is nil, or an interface with a nil pointer, whose methods would panic
+// at a later call, far from the mistake.
+func IsNil(argument any) bool {
+	v := reflect.ValueOf(argument)
+	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
 
 // Apply calls apply with the options in their order, until it fails. O is an interface, and a nil
 // option is an error.

@@ -4,6 +4,7 @@ package options_test
 
 import (
 	"errors"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -28,4 +29,14 @@ func TestApplyStopsAtTheFirstError(t *testing.T) {
 	require.Len(t, applied, 4)
 	require.EqualError(t, options.Apply([]error{nil, good}, apply), "a nil option")
 	require.Len(t, applied, 4, "nothing is applied after a nil option")
+}
+
+func TestIsNilKnowsTypedNil(t *testing.T) {
+	var pointer *os.PathError
+	for _, argument := range []any{nil, error(nil), pointer, error(pointer)} {
+		require.True(t, options.IsNil(argument), "%#v", argument)
+	}
+	for _, argument := range []any{0, "", &os.PathError{}, os.PathError{}, []int(nil)} {
+		require.False(t, options.IsNil(argument), "%#v", argument)
+	}
 }

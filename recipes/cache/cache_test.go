@@ -155,7 +155,12 @@ func TestCacheBadInput(t *testing.T) {
 		"client":  func() error { _, err := cache.NewCuratorCache(nil, "/tree"); return err },
 		"option":  func() error { _, err := cache.NewCuratorCache(client, "/tree", nil); return err },
 		"storage": func() error { _, err := cache.NewCuratorCache(client, "/tree", cache.WithStorage(nil)); return err },
-		"fresh":   func() error { return newCache(t, client, "/tree").Fresh(nil) }, //nolint:staticcheck // what a mistake does
+		"nil storage": func() error {
+			var none *panicky
+			_, err := cache.NewCuratorCache(client, "/tree", cache.WithStorage(none))
+			return err
+		},
+		"fresh": func() error { return newCache(t, client, "/tree").Fresh(nil) }, //nolint:staticcheck // what a mistake does
 		"wait": func() error {
 			return newCache(t, client, "/tree").WaitFor(nil, func(*cache.CuratorCache) bool { return true }) //nolint:staticcheck // what a mistake does
 		},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 )
 
 // Option is a setting of a [CuratorCache].
@@ -115,7 +116,7 @@ func DoNotClearOnClose() Option {
 // The default is [NewStandardStorage].
 func WithStorage(storage CuratorCacheStorage) Option {
 	return func(c *config) error {
-		if storage == nil {
+		if options.IsNil(storage) {
 			return fmt.Errorf("%w: storage nil, expected one such as NewStandardStorage()", framework.ErrInvalidOption)
 		}
 		c.storage = storage

@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -85,8 +86,11 @@ func NewServiceDiscovery[T any](client *framework.Framework, path string, serial
 	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("discovery: %w", err)
 	}
-	if serializer == nil {
+	switch {
+	case serializer == nil:
 		serializer = JSONSerializer[T]{}
+	case options.IsNil(serializer):
+		return nil, fmt.Errorf("discovery: %w: serializer is a nil %T", framework.ErrInvalidOption, serializer)
 	}
 	measures, err := newTelemetry(client, path)
 	if err != nil {

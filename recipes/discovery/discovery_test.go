@@ -567,4 +567,8 @@ func TestDiscoveryBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "no negative values")
 	_, err = d.NewProvider("a", discovery.ProviderConfig[string]{Filters: make([]func(*instance) bool, 1)})
 	require.ErrorContains(t, err, "filter 0 nil")
+	_, err = d.NewProvider("a", discovery.ProviderConfig[string]{Strategy: (*panicking)(nil)})
+	require.EqualError(t, err, "discovery: provider of a: invalid option: strategy is a nil *discovery_test.panicking")
+	_, err = discovery.NewServiceDiscovery(zktest.Client(t, zktest.NewServer(t)), "/services", discovery.Serializer[string]((*discovery.JSONSerializer[string])(nil)))
+	require.EqualError(t, err, "discovery: invalid option: serializer is a nil *discovery.JSONSerializer[string]")
 }

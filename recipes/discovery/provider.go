@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/listen"
 )
 
@@ -170,8 +172,11 @@ func (d *ServiceDiscovery[T]) NewProvider(name string, cfg ProviderConfig[T]) (*
 	if cfg.Down.Threshold < 0 || cfg.Down.Timeout < 0 {
 		return nil, fmt.Errorf("discovery: provider of %s: down-instance policy %+v, expected no negative values", name, cfg.Down)
 	}
-	if cfg.Strategy == nil {
+	switch {
+	case cfg.Strategy == nil:
 		cfg.Strategy = RoundRobin()
+	case options.IsNil(cfg.Strategy):
+		return nil, fmt.Errorf("discovery: provider of %s: %w: strategy is a nil %T", name, framework.ErrInvalidOption, cfg.Strategy)
 	}
 	if cfg.Down.Threshold == 0 {
 		cfg.Down.Threshold = 2

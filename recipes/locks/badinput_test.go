@@ -78,7 +78,10 @@ func TestBadInput(t *testing.T) {
 			check(nilFunction, multi.Do(t.Context(), nil))
 		})
 	}
-	check("lock nil, expected an InterProcessLock", locks.Do(t.Context(), nil, func(context.Context) error { return nil }))
+	var noMutex *locks.InterProcessMutex
+	for _, lock := range []locks.InterProcessLock{nil, noMutex} {
+		check("lock nil, expected an InterProcessLock", locks.Do(t.Context(), lock, func(context.Context) error { return nil }))
+	}
 
 	semaphore := newSemaphore(t, client, "/bad/v2", locks.FixedLeases(2))
 	for n, says := range map[int]string{
@@ -173,7 +176,8 @@ func TestBadConstructors(t *testing.T) {
 			}
 		})
 	}
-	for _, n := range []locks.MaxLeases{nil, locks.FixedLeases(0), locks.FixedLeases(-1)} {
+	var noLeases *locks.SharedLeases
+	for _, n := range []locks.MaxLeases{nil, noLeases, locks.FixedLeases(0), locks.FixedLeases(-1)} {
 		_, err := locks.NewInterProcessSemaphore(client, "/a", n)
 		require.ErrorContains(t, err, "locks: maxLeases")
 		_, err = locks.NewInterProcessSemaphoreV2(client, "/a", n)
@@ -183,16 +187,22 @@ func TestBadConstructors(t *testing.T) {
 	require.ErrorContains(t, err, "WithLockDelay, expected with an InterProcessMutex only")
 	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "own-", 0)
 	require.ErrorContains(t, err, "maxLeases 0, expected 1 or more")
-	_, err = locks.NewLockInternals(client, nil, "/a", "own-", 1)
-	require.ErrorContains(t, err, "locks: driver nil, expected")
+	var noDriver *locks.StandardLockInternalsDriver
+	for _, driver := range []locks.LockInternalsDriver{nil, noDriver} {
+		_, err = locks.NewLockInternals(client, driver, "/a", "own-", 1)
+		require.ErrorContains(t, err, "locks: driver nil, expected")
+	}
 	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "b/own-", 1)
 	require.ErrorContains(t, err, `lock name "b/own-", expected one without a slash`)
 	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "", 1)
 	require.EqualError(t, err, `locks: lock name "", expected one without a slash, such as "lock-"`)
 	_, err = locks.NewInterProcessMultiLock()
 	require.ErrorContains(t, err, "without members, expected one or more")
-	_, err = locks.NewInterProcessMultiLock(newMutex(t, client, "/a"), nil)
-	require.ErrorContains(t, err, "member 1 of a multi-lock is nil")
+	var noMutex *locks.InterProcessMutex
+	for _, lock := range []locks.InterProcessLock{nil, noMutex} {
+		_, err = locks.NewInterProcessMultiLock(newMutex(t, client, "/a"), lock)
+		require.EqualError(t, err, "locks: member 1 of a multi-lock is nil, expected an InterProcessLock")
+	}
 	_, err = locks.NewSharedLeases(nil, "/a", 1)
 	require.ErrorContains(t, err, "client nil, expected")
 	_, err = locks.NewSharedLeases(client, "a", 1)

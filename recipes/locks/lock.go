@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/internal/instruments"
@@ -39,9 +40,9 @@ func (s spec) validate() error {
 	switch {
 	case s.client == nil:
 		return errors.New("locks: client nil, expected a started framework client")
-	case s.driver == nil:
+	case options.IsNil(s.driver):
 		return errors.New("locks: driver nil, expected one such as StandardLockInternalsDriver")
-	case s.maxLeases == nil:
+	case options.IsNil(s.maxLeases):
 		return errors.New("locks: maxLeases nil, expected FixedLeases or another source")
 	case isFixed && fixed < 1:
 		return fmt.Errorf("locks: maxLeases %d, expected 1 or more", fixed)

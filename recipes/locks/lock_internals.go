@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 )
 
 // LockInternals is the implementation that all locks share: a queue of ephemeral sequential
@@ -98,7 +99,7 @@ type InterProcessLock interface {
 // says that the lease was lost while fn ran. A [*ReleaseError] in it says that fn has run:
 // to repeat Do would repeat the work.
 func Do(ctx context.Context, lock InterProcessLock, fn func(context.Context) error) error {
-	if lock == nil {
+	if options.IsNil(lock) {
 		return errors.New("locks: do: lock nil, expected an InterProcessLock")
 	}
 	acquire := func(ctx context.Context) (*Lease, error) { return leaseOf(ctx, lock, InterProcessLock.Acquire) }

@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/gocurator/curator/internal/options"
 )
 
 // InterProcessMultiLock is several locks as one: all of them are held, or none. It is
@@ -37,8 +39,8 @@ func NewInterProcessMultiLock(members ...InterProcessLock) (*InterProcessMultiLo
 	if len(members) == 0 {
 		return nil, errors.New("locks: a multi-lock without members, expected one or more")
 	}
-	if i := slices.Index(members, nil); i >= 0 {
-		return nil, fmt.Errorf("locks: member %d of a multi-lock is nil", i)
+	if i := slices.IndexFunc(members, func(m InterProcessLock) bool { return options.IsNil(m) }); i >= 0 {
+		return nil, fmt.Errorf("locks: member %d of a multi-lock is nil, expected an InterProcessLock", i)
 	}
 	sorted := slices.Clone(members)
 	slices.SortStableFunc(sorted, func(a, b InterProcessLock) int { return strings.Compare(rankOf(a), rankOf(b)) })

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -301,7 +300,7 @@ func (s *QueueSharder[Q]) openAt(path string) error {
 	if err != nil {
 		return err
 	}
-	if v := reflect.ValueOf(queue); !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil() {
+	if options.IsNil(queue) {
 		return fmt.Errorf("open returned nil, expected the queue at %s", path)
 	}
 	if got := queue.Path(); got != path {

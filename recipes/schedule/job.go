@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -147,8 +148,11 @@ func (j *Job) checkPolicies() error {
 			return err
 		}
 	}
+	if err := retry.Validate(j.Retry); err != nil {
+		return err
+	}
 	switch {
-	case j.Schedule == nil:
+	case options.IsNil(j.Schedule):
 		return errors.New("schedule nil, expected one such as Every(time.Minute)")
 	case j.Run == nil:
 		return errors.New("function nil, expected what to run")

@@ -302,6 +302,8 @@ func TestWhatIsWrongWithAJobIsSaid(t *testing.T) {
 		"job of each of names":                  good(func(j *schedule.Job) { j.Name, j.Each = "", "names" }),
 		"without a slash":                       good(func(j *schedule.Job) { j.Name = "a/b" }),
 		"schedule nil":                          good(func(j *schedule.Job) { j.Schedule = nil }),
+		"schedule nil, expected":                good(func(j *schedule.Job) { j.Schedule = (*broken)(nil) }),
+		"policy is a nil *retry.Budget":         good(func(j *schedule.Job) { j.Retry = (*retry.Budget)(nil) }),
 		"function nil":                          good(func(j *schedule.Job) { j.Run = nil }),
 		"Every(0s), expected a millisecond":     good(func(j *schedule.Job) { j.Schedule = schedule.Every(0) }),
 		"Daily(24, 0), expected an hour":        good(func(j *schedule.Job) { j.Schedule = schedule.Daily(24, 0, time.UTC) }),
