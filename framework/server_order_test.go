@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,6 +212,37 @@ func TestServerOrderDoesNotMoveToAServerWithoutAQuorum(t *testing.T) {
 		linked := f.Session().Context(framework.StandardErrorPolicy)
 		time.Sleep(time.Hour)
 		require.NoError(t, linked.Err())
+	})
+}
+
+// TestServerOrderLeavesAConnectionThatHasMovedMeanwhile alone: while the client asks a server whether it serves, its
+// connection breaks, and the next one is to a server that is preferred.
+func TestServerOrderLeavesAConnectionThatHasMovedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		z := newZones(t)
+		var asking atomic.Pointer[framework.Framework] // until it asks
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			if f := asking.Load(); address == "a1:2181" && asking.CompareAndSwap(f, nil) && f != nil {
+				z.server.Cut(f.Session().ID(), 1)
+				time.Sleep(2 * time.Second) // it connects again
+			}
+			return z.dial(ctx, network, address)
+		}
+		z.set("a1:2181", true)
+		client, err := framework.Connect(t.Context(), "a1:2181,b1:2181", framework.WithServerOrder(zoneA), framework.WithDialer(dial))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, client.Close()) })
+		before := client.Session().Context(framework.StandardErrorPolicy)
+		z.set("a1:2181", false)
+		asking.Store(client)
+
+		<-before.Done()
+		time.Sleep(time.Second)
+		require.True(t, client.State().IsConnected())
+		moved := client.Session().Context(framework.StandardErrorPolicy)
+		time.Sleep(time.Hour)
+
+		require.NoError(t, moved.Err(), "the connection to the preferred server stays")
 	})
 }
 
