@@ -172,6 +172,9 @@ type sharedDriver interface{ isShared() }
 // first, context.Cause returns a [*LostError] or [ErrReleased]. It panics if ctx is nil, as
 // package context does.
 //
+// Of a context that was derived from it, such as by context.WithTimeout, Err returns context.Canceled
+// even when the deadline of ctx has passed first. context.Cause returns the right error there too.
+//
 // There is nothing to cancel: the resources of the context are freed when ctx or the lease
 // ends, and contexts derived from one ctx share them.
 func (l *Lease) Context(ctx context.Context) context.Context {
