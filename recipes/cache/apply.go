@@ -119,7 +119,11 @@ func (e *engine) keepWatches(v *visit) {
 	}
 	v.n.armed.keep(v.dataWatch, v.childWatch)
 	for _, w := range []*framework.Watch{v.dataWatch, v.childWatch} {
-		if w != nil {
+		switch {
+		case w == nil:
+		case e.applied <= e.asked && attempt.IsClosed(w.Fired()):
+			e.watchesEnded([]*framework.Watch{w}, true) // with the connection before the one whose server was asked
+		default:
 			e.fired.Add(w)
 		}
 	}

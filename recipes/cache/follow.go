@@ -19,6 +19,7 @@ type feed struct {
 	listener *listen.Registration
 	oneShot  bool // there are no persistent watches
 	moved    bool // the connection of one-shot watches was lost
+	asked    int  // batches that were sent before a server last refused persistent watches
 	fired    framework.WatchQueue
 }
 
@@ -128,10 +129,12 @@ func (e *engine) arm(ctx context.Context) error {
 	case attempt.Ended(e.client) != nil:
 		return attempt.Ended(e.client)
 	case e.oneShot:
+		e.asked = e.sent
+		e.watchesEnded(e.fired.Take(), true) // the rest of those that the lost connection had
 		return nil
 	default:
 		e.log.Info("cache uses one-shot watches", logPath, e.path, logError, err)
-		e.oneShot = true
+		e.oneShot, e.asked = true, e.sent
 	}
 	e.beginSweep()
 	return nil
@@ -161,12 +164,7 @@ func (e *engine) drain() {
 	if e.client.History() != e.next {
 		e.beginSweep() // what is compared from now on may be of another history
 	}
-	if len(fired) > 0 {
-		e.inbox.heard()
-	}
-	for _, w := range fired {
-		e.watchEnded(w)
-	}
+	e.watchesEnded(fired, false)
 	for _, m := range messages {
 		switch {
 		case m.reached != nil:
@@ -210,10 +208,20 @@ func (e *engine) holdIfUnwatched() {
 	}
 }
 
-// watchEnded deals with the end of a one-shot watch.
-func (e *engine) watchEnded(w *framework.Watch) {
+// watchesEnded deals with the ends of one-shot watches. If their connection was lost, the server of the next one
+// may have been asked for persistent watches.
+func (e *engine) watchesEnded(watches []*framework.Watch, asked bool) {
+	if len(watches) > 0 {
+		e.inbox.heard()
+	}
+	for _, w := range watches {
+		e.watchEnded(w, asked)
+	}
+}
+
+func (e *engine) watchEnded(w *framework.Watch, asked bool) {
 	event := w.Event()
-	e.moved = e.moved || e.oneShot && event.Type == framework.EventNotWatching
+	e.moved = e.moved || e.oneShot && !asked && event.Type == framework.EventNotWatching
 	n := e.nodes[event.Path]
 	if n == nil {
 		return // the list of its parent finds the path again
