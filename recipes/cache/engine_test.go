@@ -298,7 +298,7 @@ func TestEngineReadFromBeforeTheGapIsAppliedDuringTheSweep(t *testing.T) {
 	})
 }
 
-// On one-shot watches a lost connection is made up for in the same way: stats, and lists.
+// On one-shot watches a lost connection is made up for in the same way: stats, and lists. The two of a path take one round trip.
 func TestEngineRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(old))
@@ -312,6 +312,17 @@ func TestEngineRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
 		start(t, c)
 		synctest.Wait()
 		requests.take()
+		var compared, together []string
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			switch n := len(compared); {
+			case r.SessionID != client.Session().ID():
+			case r.Op == zkserver.OpExists && r.Path != "/":
+				compared = append(compared, r.Path)
+			case r.Op == zkserver.OpGetChildren2 && n > 0 && compared[n-1] == r.Path:
+				together = append(together, r.Path)
+			}
+			return zkserver.Pass
+		})
 		server.Cut(client.Session().ID(), 1)
 		zktest.AwaitState(t, client, framework.Suspended)
 		zktest.AwaitState(t, client, framework.Reconnected)
@@ -320,6 +331,8 @@ func TestEngineRequestsOfTheBridgeAfterAReconnect(t *testing.T) {
 		got := requests.take()
 		require.Zero(t, got[zkserver.OpGetData], "%v", got)
 		require.Equal(t, 11, got[zkserver.OpExists], "%v", got)
+		require.Len(t, together, 11)
+		require.Equal(t, compared, together)
 		require.NoError(t, c.Close())
 	})
 }
