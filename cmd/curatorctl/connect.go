@@ -92,14 +92,14 @@ func (s *settings) isEncrypted() (bool, error) {
 
 // register adds the flags, whose defaults are the present settings.
 func (s *settings) register(fs *flag.FlagSet) {
-	fs.StringVar(&s.servers, "servers", s.servers, "`servers` of ZooKeeper, host:port,..., with a chroot at the end")
+	fs.StringVar(&s.servers, "servers", s.servers, "`servers` of ZooKeeper, host:port,..., and then the chroot if there is one")
 	fs.BoolFunc("tls", "connect with TLS; default: if -ca, -cert, -key or -server-name is given", s.setTLS)
 	fs.StringVar(&s.ca, "ca", s.ca, "`file` with the certificates that sign the servers' certificates")
 	fs.StringVar(&s.cert, "cert", s.cert, "`file` with the certificate of this client")
 	fs.StringVar(&s.key, "key", s.key, "`file` with the key of this client")
 	fs.StringVar(&s.serverName, "server-name", s.serverName, "`name` in the certificates of the servers")
 	s.sasl.register(fs)
-	fs.Var((*duration)(&s.timeout), "timeout", "`time` after which an attempt to connect is given up, and a verb that makes a few requests")
+	fs.Var((*duration)(&s.timeout), "timeout", "`time` for connecting, and for all of a verb that makes only a few requests")
 	fs.Var((*duration)(&s.session), "session-timeout", "`time` to ask for as the session timeout")
 	fs.StringVar(&s.output, "o", s.output, "`format`: table, wide or json")
 	fs.BoolVar(&s.verbose, "v", s.verbose, "log what the client does")

@@ -17,7 +17,7 @@ import (
 
 // verbLockRevoke asks for a lock.
 func verbLockRevoke(fs *flag.FlagSet) action {
-	yes := fs.Bool("yes", false, "do it")
+	yes := fs.Bool("yes", false, "do it, instead of only saying what would be done")
 	return func(ctx context.Context, c *call) error {
 		var asked []locks.Participant
 		p, _, err := c.contender(ctx, c.args[0])
@@ -78,8 +78,8 @@ func (c *call) holdersAt(ctx context.Context, path string) ([]locks.Participant,
 
 // verbLockBreak deletes the node of a contender.
 func verbLockBreak(fs *flag.FlagSet) action {
-	token := fs.Int64("token", 0, "`token` of the hold, as lock show prints it")
-	yes := fs.Bool("yes", false, "do it")
+	token := fs.Int64("token", 0, "`token` of the hold, as lock show prints it: any other hold is left alone")
+	yes := fs.Bool("yes", false, "do it, instead of only saying what would be done")
 	return func(ctx context.Context, c *call) error {
 		node := c.args[0]
 		stat, err := c.client.Exists(ctx, node)

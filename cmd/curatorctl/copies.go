@@ -137,7 +137,7 @@ func (c *call) readExport(name string) ([]record, error) {
 
 func verbImport(fs *flag.FlagSet) action {
 	overwrite := fs.Bool("overwrite", false, "change znodes that differ")
-	yes := fs.Bool("yes", false, "do it, with -overwrite")
+	yes := fs.Bool("yes", false, "change them with -overwrite, instead of only saying how many would change")
 	return func(ctx context.Context, c *call) error {
 		list, err := interruptible(ctx, func() ([]record, error) { return c.readExport(c.arg(1, "-")) })
 		if err != nil {

@@ -131,7 +131,7 @@ func verbSet(fs *flag.FlagSet) action {
 func verbCreate(fs *flag.FlagSet) action {
 	parents := fs.Bool("p", false, "create missing parents")
 	sequential := fs.Bool("s", false, "have the server append a number")
-	container := fs.Bool("container", false, "create a container, which goes after its last child")
+	container := fs.Bool("container", false, "create a container, which the servers delete after its last child")
 	ttl := timeFlag(fs, "ttl", "`time` without a change after which the server may delete the znode", 0)
 	return func(ctx context.Context, c *call) error {
 		data, err := c.input(ctx, []byte{})
@@ -167,7 +167,7 @@ func verbCreate(fs *flag.FlagSet) action {
 func verbRm(fs *flag.FlagSet) action {
 	recursive := fs.Bool("r", false, "delete the znodes below it, too")
 	version := versionFlag(fs)
-	yes := fs.Bool("yes", false, "do it")
+	yes := fs.Bool("yes", false, "delete with -r, instead of only saying what would be deleted")
 	return func(ctx context.Context, c *call) error {
 		if *recursive && *version != -1 {
 			return usage("rm: -r together with -version, expected one of them: a subtree has no version")
