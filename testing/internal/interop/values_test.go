@@ -132,6 +132,46 @@ func TestValuesDoubleBarrierOfBothSides(t *testing.T) {
 	})
 }
 
+// Members of Java and Go count a late member of Java, which passes an open barrier, as long as the members that it has joined are there. When
+// they have left, a further member in Go takes the round for abandoned: its own round begins, and those that wait to leave go on.
+func TestValuesDoubleBarrierLateMemberOfJava(t *testing.T) {
+	eachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		member := func(path string) *barriers.DistributedDoubleBarrier {
+			b, err := barriers.NewDistributedDoubleBarrier(client, path, 1)
+			require.NoError(t, err)
+			return b
+		}
+		// late has a member in Go open the barrier and leave it, and a late one of Java stay.
+		late := func(path string) (java actor, leaving <-chan error) {
+			first := member(path)
+			require.NoError(t, first.Enter(zktest.Context(t)))
+			java = newActor(t, server)
+			java.do(t, "enter", path, "1")
+			left := make(chan error, 1)
+			go func() { left <- first.Leave(zktest.Context(t)) }()
+			awaitChildren(t, client, path, 2) // the one of Java, and the node that opens the barrier
+			require.Empty(t, left, "the member of Java is there")
+			return java, left
+		}
+
+		java, leaving := late("/barriers/late")
+		java.do(t, "leave", "/barriers/late")
+		require.NoError(t, zktest.Await(t, leaving, "the end of the round"))
+
+		const path = "/barriers/late-and-another"
+		java, leaving = late(path)
+		another := member(path)
+		require.NoError(t, another.Enter(zktest.Context(t)))
+		require.NoError(t, zktest.Await(t, leaving, "the end of the round that seems to be abandoned"))
+		javaLeaves := java.Begin("leave", path)
+		require.NoError(t, another.Leave(zktest.Context(t)))
+		_, err := javaLeaves(zktest.Context(t))
+		require.NoError(t, err)
+		awaitChildren(t, client, path, 0)
+	})
+}
+
 // consumer is any queue with an envelope.
 type consumer interface {
 	Consume(ctx context.Context, fn func(ctx context.Context, item []byte) error) error

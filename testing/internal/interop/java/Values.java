@@ -1,7 +1,9 @@
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.BlockingQueue;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.LinkedBlockingQueue;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.recipes.atomic.AtomicValue;
@@ -32,6 +34,8 @@ import org.apache.curator.retry.RetryNTimes;
  * set-count PATH NUMBER
  * await-count PATH NUMBER            all numbers that were heard, up to this one
  * rounds PATH MEMBERS TIMES          enters and leaves a double barrier so often
+ * enter PATH MEMBERS                 enters a double barrier
+ * leave PATH                         leaves it
  * put KIND PATH ITEM...              puts items into a queue
  * consume KIND PATH LOCKS NUMBER     so many items of a queue; LOCKS is a path or "none"
  *     KIND: fifo, simple, priority (that of the item is its length), delay (none), id (the item)
@@ -41,6 +45,9 @@ import org.apache.curator.retry.RetryNTimes;
  * </pre>
  */
 final class Values {
+    /** By client and path. */
+    private static final Map<List<Object>, DistributedDoubleBarrier> ENTERED = new ConcurrentHashMap<>();
+
     private Values() {}
 
     static List<String> obey(CuratorFramework client, String command, List<String> args) throws Exception {
@@ -63,6 +70,15 @@ final class Values {
                     barrier.enter();
                     barrier.leave();
                 }
+                return List.of();
+            case "enter":
+                DistributedDoubleBarrier entered =
+                        new DistributedDoubleBarrier(client, path, Integer.parseInt(args.get(1)));
+                entered.enter();
+                ENTERED.put(List.of(client, path), entered);
+                return List.of();
+            case "leave":
+                ENTERED.remove(List.of(client, path)).leave();
                 return List.of();
             case "put":
                 put(client, path, args.get(1), args.subList(2, args.size()));
