@@ -208,10 +208,10 @@ func (l *locker) isStale(lock string, data []byte, stat framework.Stat) (claim s
 // clear deletes a lock that no consumer has, with its claim. Without the claim the lock may be another one by now.
 func (l *locker) clear(ctx context.Context, item, lock, claim string) error {
 	err := l.do(ctx, framework.DeleteOp(framework.JoinPath(item, claim)), framework.DeleteOp(lock))
-	if attempt.Overtaken(err) && !errors.Is(err, errOver) {
-		return nil
+	if l.inDoubt || errors.Is(err, errOver) || mayPass(ctx, err) {
+		return err
 	}
-	return err
+	return nil // or it may not be deleted, which ends no consumer
 }
 
 // give deletes what is left of a lock.

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -108,5 +109,29 @@ func TestRestoredLockIsNotMistakenForOneThatAConsumerHas(t *testing.T) {
 		require.Equal(t, "ours", <-items)
 		require.Empty(t, items)
 		require.Equal(t, []string{locked}, awaitNames(t, client, path, 1))
+	})
+}
+
+// A lock that no consumer has, and that may not be deleted, ends no consumer.
+func TestRestoredLockThatMayNotBeDeletedStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		const claim = "_consumer-00000000-0000-0000-0000-000000000000"
+		item, err := client.Create(t.Context(), path+"/queue-", queues.Encode([]byte("stuck")), framework.CreatingParentsIfNeeded(),
+			framework.WithMode(framework.PersistentSequential),
+			framework.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermCreate, Scheme: "world", ID: "anyone"}))
+		require.NoError(t, err)
+		_, locked := framework.SplitPath(item)
+		ephemeral := framework.WithMode(framework.Ephemeral)
+		_, err = client.Transact(t.Context(), framework.CreateOp(framework.JoinPath(item, claim), nil, ephemeral),
+			framework.CreateOp(lockPath, nil), framework.CreateOp(framework.JoinPath(lockPath, locked), []byte(claim), ephemeral))
+		require.NoError(t, err)
+		items := consumed(t, newQueue(t, client, withLock))
+		time.Sleep(time.Minute)
+
+		require.NoError(t, newQueue(t, client, withLock).Put(t.Context(), []byte("next")))
+
+		require.Equal(t, []string{"next"}, awaitItems(t, items, 1))
 	})
 }
