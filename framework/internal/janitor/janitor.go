@@ -28,6 +28,10 @@ const (
 	// A deletion refused for missing permissions may stay so for as long as the client
 	// lives, and for many clients at once.
 	maxRefusedPause = 30 * time.Second
+
+	// The log tells of cleanups that fail for longer than tellAfter, once in tellEvery.
+	tellAfter = 10 * time.Second
+	tellEvery = time.Minute
 )
 
 // Cleanup is one deletion that must not be forgotten. It is repeated while its error may
@@ -72,6 +76,7 @@ type Janitor struct {
 	tasks    map[*task]struct{} // all that have not succeeded
 	ready    []*task            // due, in the order in which they came
 	underWay int
+	told     time.Time // when the log has last told that cleanups fail
 	running  bool
 	folders  map[string]*folder
 }
@@ -177,6 +182,11 @@ func (j *Janitor) again(t *task, err error) {
 		longest = maxRefusedPause
 		refused, t.refused = !t.refused, true
 	}
+	late := !t.refused && time.Since(t.since) > tellAfter && time.Since(j.told) > tellEvery
+	if late {
+		j.told = time.Now()
+	}
+	unfinished := len(j.tasks)
 	j.uncountLocked(t)
 	t.pause = min(max(2*t.pause, minPause), longest)
 	// Spread, since one outage makes many tasks fail at the same moment.
@@ -190,6 +200,9 @@ func (j *Janitor) again(t *task, err error) {
 	j.mu.Unlock()
 	if refused {
 		j.cfg.Log.Error("cleanup refused, and repeated until it is allowed or the client is closed", "error", err)
+	}
+	if late {
+		j.cfg.Log.Warn("cleanups fail, and are repeated until they succeed or the client is closed", "unfinished", unfinished, "error", err)
 	}
 }
 

@@ -100,6 +100,25 @@ func TestJanitorCleanupIsRepeatedUntilItSucceeds(t *testing.T) {
 	}
 }
 
+// What fails for long is told once a minute, however many fail.
+func TestJanitorTellsOfCleanupsThatFail(t *testing.T) {
+	inBubble(t, func(t *testing.T, c *client) {
+		for range 100 {
+			cleanup, _ := failing(1<<40, errBusy)
+			require.True(t, c.Add("/a", cleanup))
+		}
+		time.Sleep(9 * time.Second)
+		synctest.Wait()
+		require.Empty(t, c.log.String())
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		told := strings.Count(c.log.String(), "cleanups fail")
+		require.GreaterOrEqual(t, told, 8)
+		require.LessOrEqual(t, told, 11)
+		require.Contains(t, c.log.String(), "unfinished=100")
+	})
+}
+
 func TestJanitorHopelessCleanupIsGivenUp(t *testing.T) {
 	for name, row := range map[string]struct {
 		err    error
