@@ -37,8 +37,8 @@ func (p *Pause) Next() time.Duration {
 func (p *Pause) Reset() { *p = 0 }
 
 // Wait waits before the attempt after one that has failed with err: for the next pause or, in an
-// outage, for its end. So what must come back after an outage does not come a long pause later. The
-// wait ends with ctx and with the client.
+// outage, for its end. At a server without a quorum the pause ends when the client leaves that server. So what must come back
+// after an outage does not come a long pause later. The wait ends with ctx and with the client.
 func (p *Pause) Wait(ctx context.Context, client *framework.Framework, err error) {
 	p.wait(ctx, client, maxPause, err)
 }
@@ -49,9 +49,32 @@ func (p *Pause) wait(ctx context.Context, client *framework.Framework, longest t
 	if isOutage {
 		p.Reset()
 	}
-	Rest(ctx, client, min(p.Next(), longest))
+	resting := ctx
+	if errors.Is(failed, framework.ErrNotReadOnly) && client.State() == framework.ReadOnly {
+		var stop func()
+		resting, stop = whileReadOnly(ctx, client)
+		defer stop()
+	}
+	Rest(resting, client, min(p.Next(), longest))
 	if isOutage {
 		_ = client.BlockUntilConnected(ctx) // the next attempt says why there is no connection
+	}
+}
+
+// whileReadOnly returns a context that ends when the client leaves its server without a quorum.
+func whileReadOnly(ctx context.Context, client *framework.Framework) (while context.Context, stop func()) {
+	while, end := context.WithCancel(ctx)
+	look := func(s framework.ConnectionState) {
+		if s != framework.ReadOnly {
+			end()
+		}
+	}
+	registration := client.OnConnectionState(look)
+	look(client.State()) // which may have changed before
+	return while, func() {
+		registration.Remove()
+		<-registration.Done()
+		end()
 	}
 }
 

@@ -157,24 +157,53 @@ func TestLoopLogsEachReasonOnce(t *testing.T) {
 	})
 }
 
+// waits repeat work until it succeeds.
+var waits = map[string]func(client *framework.Framework, work func(context.Context) error) error{
+	"of a loop": func(client *framework.Framework, work func(context.Context) error) error {
+		loop := attempt.Loop{Client: client}
+		return loop.Do(context.Background(), work)
+	},
+	"of a pause": func(client *framework.Framework, work func(context.Context) error) error {
+		var p attempt.Pause
+		for {
+			err := work(context.Background())
+			if err == nil {
+				return nil
+			}
+			p.Wait(context.Background(), client, err)
+		}
+	},
+}
+
+// What must come back after the loss of the quorum does so, too.
+func TestWaitsEndWithTheServerWithoutAQuorum(t *testing.T) {
+	for name, repeat := range waits {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				client := zktest.Client(t, server, framework.WithReadOnly(), framework.WithSessionTimeout(5*time.Second))
+				regain := server.LoseQuorum()
+				zktest.AwaitState(t, client, framework.ReadOnly)
+				succeeded := make(chan error, 1)
+				go func() {
+					succeeded <- repeat(client, func(ctx context.Context) error { return client.Sync(ctx, "/") })
+				}()
+				time.Sleep(5*time.Minute + 17*time.Second)
+				regain()
+				zktest.AwaitState(t, client, framework.Connected, framework.Reconnected)
+				back := time.Now()
+
+				require.NoError(t, <-succeeded)
+
+				require.Less(t, time.Since(back), time.Second)
+			})
+		})
+	}
+}
+
 // What must come back after an outage comes with the connection, and not a long pause later.
 func TestWaitsEndWithTheOutage(t *testing.T) {
-	for name, repeat := range map[string]func(client *framework.Framework, work func(context.Context) error) error{
-		"of a loop": func(client *framework.Framework, work func(context.Context) error) error {
-			loop := attempt.Loop{Client: client}
-			return loop.Do(context.Background(), work)
-		},
-		"of a pause": func(client *framework.Framework, work func(context.Context) error) error {
-			var p attempt.Pause
-			for {
-				err := work(context.Background())
-				if err == nil {
-					return nil
-				}
-				p.Wait(context.Background(), client, err)
-			}
-		},
-	} {
+	for name, repeat := range waits {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
