@@ -5,6 +5,7 @@ package framework
 import (
 	"bytes"
 	"context"
+	"time"
 
 	"github.com/go-zookeeper/zk"
 
@@ -45,14 +46,36 @@ func (f *Framework) heartbeatCall(s *Session, path string, created bool) *call {
 	return c
 }
 
+// closePatience is how long Close waits for user code of a request in the background. That code may itself wait for Close.
+const closePatience = 500 * time.Millisecond
+
 // guarded calls what may call user code: an ACL provider or a retry policy. Its panic must not
 // end the goroutine of a session.
-func (f *Framework) guarded(fn func() error) (err error) {
-	if p := usercode.Apart(func() { err = fn() }); p != nil {
-		f.cfg.Logger.Error("user code of a request in the background panicked", "panic", p.Value, "stack", p.Stack)
-		return p
+func (f *Framework) guarded(fn func() error) error {
+	type outcome struct {
+		err      error
+		panicked *usercode.PanicError
 	}
-	return err
+	done := make(chan outcome, 1)
+	go func() {
+		var err error
+		usercode.Call(func() { err = fn() }, func(p *usercode.PanicError) { done <- outcome{err, p} })
+	}()
+	var tooLate <-chan time.Time
+	for ended := f.ctx.Done(); ; {
+		select {
+		case o := <-done:
+			if o.panicked == nil {
+				return o.err
+			}
+			f.cfg.Logger.Error("user code of a request in the background panicked", "panic", o.panicked.Value, "stack", o.panicked.Stack)
+			return o.panicked
+		case <-ended:
+			ended, tooLate = nil, time.After(closePatience)
+		case <-tooLate:
+			return f.ended()
+		}
+	}
 }
 
 // hasLeader asks the server whether there are others, from which it can be cut off.

@@ -334,6 +334,39 @@ func TestQuorumUserCodeThatMisbehaves(t *testing.T) {
 	}
 }
 
+// TestQuorumUserCodeThatClosesTheClient from a request in the background does not wait for itself.
+func TestQuorumUserCodeThatClosesTheClient(t *testing.T) {
+	framework.ForgetTheTiming()
+	server := zktest.NewServer(t)
+	for of, begin := range map[string]func(ctx context.Context, closes func()) (*framework.Framework, framework.ErrorPolicy, error){
+		"an ACL provider": func(ctx context.Context, closes func()) (*framework.Framework, framework.ErrorPolicy, error) {
+			f, err := framework.Connect(ctx, server.Addr()+"/missing", framework.WithACLProvider(misbehaving(closes)))
+			return f, framework.QuorumErrorPolicy, err
+		},
+		"a retry policy": func(ctx context.Context, closes func()) (*framework.Framework, framework.ErrorPolicy, error) {
+			f, err := framework.Connect(ctx, server.Addr(), framework.WithSessionTimeout(5*time.Second),
+				framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
+					closes()
+					return 0, true
+				})))
+			server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.LoseRequest)) // for the configuration
+			return f, framework.StandardErrorPolicy, err
+		},
+	} {
+		t.Run(of, func(t *testing.T) {
+			var client atomic.Pointer[framework.Framework]
+			closed := make(chan error, 9)
+			f, policy, err := begin(zktest.Context(t), func() { closed <- client.Load().Close() })
+			require.NoError(t, err)
+			client.Store(f)
+			_, release, err := f.Session().Hold(zktest.Context(t), policy)
+			require.NoError(t, err)
+			defer release()
+			_ = zktest.Await(t, closed, "the end of Close") // its connection may be lost
+		})
+	}
+}
+
 // withoutConfig makes a server look as before ZooKeeper 3.5, which does not say whether it is alone.
 func withoutConfig(r zkserver.Request) zkserver.Fault {
 	const noNode = -101
