@@ -221,10 +221,15 @@ func TestServerOrderLeavesAConnectionThatHasMovedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := newZones(t)
 		var asking atomic.Pointer[framework.Framework] // until it asks
+		moved := make(chan context.Context, 1)
 		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
 			if f := asking.Load(); address == "a1:2181" && asking.CompareAndSwap(f, nil) && f != nil {
+				link := f.Session().Context(framework.StandardErrorPolicy)
 				z.server.Cut(f.Session().ID(), 1)
-				time.Sleep(2 * time.Second) // it connects again
+				for <-link.Done(); link.Err() != nil; link = f.Session().Context(framework.StandardErrorPolicy) {
+					time.Sleep(time.Millisecond) // it connects again
+				}
+				moved <- link
 			}
 			return z.dial(ctx, network, address)
 		}
@@ -232,17 +237,12 @@ func TestServerOrderLeavesAConnectionThatHasMovedMeanwhile(t *testing.T) {
 		client, err := framework.Connect(t.Context(), "a1:2181,b1:2181", framework.WithServerOrder(zoneA), framework.WithDialer(dial))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, client.Close()) })
-		before := client.Session().Context(framework.StandardErrorPolicy)
 		z.set("a1:2181", false)
 		asking.Store(client)
-
-		<-before.Done()
-		time.Sleep(time.Second)
-		require.True(t, client.State().IsConnected())
-		moved := client.Session().Context(framework.StandardErrorPolicy)
+		link := <-moved
 		time.Sleep(time.Hour)
 
-		require.NoError(t, moved.Err(), "the connection to the preferred server stays")
+		require.NoError(t, link.Err(), "the connection to the preferred server stays")
 	})
 }
 
