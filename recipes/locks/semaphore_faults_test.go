@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -65,4 +66,22 @@ func TestSemaphoreTwoSetTheNumberThatIsNotThere(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 2, n)
 	})
+}
+
+// A turn that the client may not delete keeps all others waiting, so the acquisition says so.
+func TestSemaphoreTurnThatMayNotBeDeleted(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := client.Create(t.Context(), "/semaphore/locks", nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermCreate, Scheme: "world", ID: "anyone"}))
+	require.NoError(t, err)
+	semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/semaphore", locks.FixedLeases(1))
+	require.NoError(t, err)
+
+	_, err = semaphore.Acquire(zktest.Context(t))
+
+	require.ErrorIs(t, err, framework.ErrNoAuth)
+	require.ErrorContains(t, err, "/semaphore/locks/")
+	leases, err := semaphore.Participants(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, leases)
 }
