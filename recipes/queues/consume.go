@@ -93,6 +93,9 @@ type consumer struct {
 
 	rests bool          // an item has failed, so the next one comes after a pause
 	rest  attempt.Pause // since an item that has not failed
+
+	warned   string // the kind of the last reason that was logged
+	warnedAt time.Time
 }
 
 // ahead is an item that was read before it was the next one. The zero value is none.
@@ -122,10 +125,22 @@ func (c *consumer) run(ctx context.Context, yield func(*Item, error) bool) error
 		case !mayPass(ctx, err) && !attempt.RefusedForNow(err) && !errors.Is(err, framework.ErrSessionEnded) && !errors.Is(err, errOver):
 			return err
 		}
-		c.q.client.Logger().Warn("a consumer is interrupted", logPath, c.q.path, "error", err)
+		c.warn(err)
 		c.end()
 		c.pause(ctx)
 	}
+}
+
+// warnEvery is how often the log has one kind of reason why a consumer is interrupted.
+const warnEvery = time.Minute
+
+func (c *consumer) warn(err error) {
+	kind := framework.ErrorType(err)
+	if kind == c.warned && time.Since(c.warnedAt) < warnEvery {
+		return
+	}
+	c.warned, c.warnedAt = kind, time.Now()
+	c.q.client.Logger().Warn("a consumer is interrupted", logPath, c.q.path, "error", err)
 }
 
 // pause waits after a failure, each time for longer.

@@ -5,10 +5,13 @@ package queues_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -409,6 +412,31 @@ func TestQueueConsumerWithoutRightsEnds(t *testing.T) {
 		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
 	require.NoError(t, err)
 	require.ErrorIs(t, newQueue(t, client).Consume(zktest.Context(t), func(context.Context, []byte) error { return nil }), framework.ErrNoAuth)
+}
+
+// A consumer at a server without a quorum tells so once a minute, does not flood the server, and goes on when there is a quorum.
+func TestQueueConsumerWithoutAQuorum(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		require.NoError(t, newQueue(t, zktest.Client(t, server)).Put(t.Context(), []byte("a")))
+		log := new(strings.Builder) // one handler writes at a time
+		regain := server.LoseQuorum()
+		client := zktest.Client(t, server, framework.WithReadOnly(), framework.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		var requests atomic.Int64
+		server.Intercept(func(zkserver.Request) zkserver.Fault {
+			requests.Add(1)
+			return zkserver.Pass
+		})
+		items := consumed(t, newQueue(t, client, withLock))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.Less(t, requests.Load(), int64(5*600), "some each second")
+		told := strings.Count(log.String(), "a consumer is interrupted")
+		require.GreaterOrEqual(t, told, 9)
+		require.LessOrEqual(t, told, 11)
+		regain()
+		require.Equal(t, "a", zktest.Await(t, items, "the item"))
+	})
 }
 
 // A witness that was refused needs no deletion, which would be refused for as long as the client lives.
