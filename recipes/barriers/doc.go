@@ -41,6 +41,8 @@
 // of a round have died, the node "ready" of that round does not open the next round,
 // unlike in Curator 5.4. A member relies only on a "ready" that is younger than
 // itself, or that another member relies on which is still there. A late member of
-// Curator leaves no trace of the round that it has joined. So a member in Go may take
-// its round for abandoned.
+// Curator leaves no trace of the round that it has joined. So when the others of its
+// round have left, a further member in Go takes the round for abandoned and opens the
+// next one. Members in Go that wait to leave then go on. The late member waits in its
+// leave for the members of the next round.
 package barriers
