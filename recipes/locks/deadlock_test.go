@@ -112,8 +112,7 @@ func TestDeadlockDetectionHoldsUpNoAcquisition(t *testing.T) {
 	})
 }
 
-// TestDeadlockDetectionBadInput is refused when the lock is made.
-// panickingMax is a source whose third answer is a panic.
+// panickingMax is a source whose third answer is a panic. It comes between two searches.
 type panickingMax struct{ asked atomic.Int64 }
 
 func (p *panickingMax) MaxLeases(context.Context) (n int, changed <-chan struct{}, err error) {
@@ -121,7 +120,7 @@ func (p *panickingMax) MaxLeases(context.Context) (n int, changed <-chan struct{
 		panic("the third answer")
 	}
 	later := make(chan struct{})
-	time.AfterFunc(3*time.Second, func() { close(later) })
+	time.AfterFunc(5*time.Second/2, func() { close(later) })
 	return 1, later, nil
 }
 
@@ -148,6 +147,7 @@ func TestDeadlockDetectionEndsWithAnAcquisitionThatPanics(t *testing.T) {
 	})
 }
 
+// TestDeadlockDetectionBadInput is refused when the lock is made.
 func TestDeadlockDetectionBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	none := func(context.Context, *framework.Framework, int64, time.Duration) (error, error) { return nil, nil }

@@ -91,12 +91,6 @@ var recipesOfModels = []*recipe{
 		open: openSemaphoreV2,
 	},
 	{
-		name: "semaphore-mutex", verbs: basicVerbs, folders: semaphoreFolders, model: checker.Mutex(),
-		open: func(c *framework.Framework) (acquireFunc, error) {
-			return through(locks.NewInterProcessSemaphoreMutex(c, modelPath))
-		},
-	},
-	{
 		name: "multi", verbs: basicVerbs, folders: multiMembers(maxPermits), model: checker.Reentrant(), reenters: true,
 		open: openMulti, members: multiMembers,
 	},

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -201,6 +202,31 @@ func TestSemaphorePaused(t *testing.T) {
 			release(t, o.lease)
 		}
 		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// Two that want more than half do not wait for each other with a part in hand.
+func TestSemaphoreLeasesTogether(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		var wg sync.WaitGroup
+		for _, client := range []*framework.Framework{w.holder, w.waiter} {
+			s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2))
+			wg.Go(func() {
+				for range 20 {
+					leases, err := s.AcquireN(zktest.Context(t), 2)
+					if err != nil {
+						t.Errorf("two leases: %v", err)
+						return
+					}
+					for _, lease := range leases {
+						if err := lease.Release(zktest.Context(t)); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		wg.Wait()
 	})
 }
 
