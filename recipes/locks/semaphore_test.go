@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -208,6 +209,7 @@ func TestSemaphorePaused(t *testing.T) {
 // Two that want more than half do not wait for each other with a part in hand.
 func TestSemaphoreLeasesTogether(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
+		w.server.Intercept(func(zkserver.Request) zkserver.Fault { return zkserver.Delay(time.Millisecond) })
 		var wg sync.WaitGroup
 		for _, client := range []*framework.Framework{w.holder, w.waiter} {
 			s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2))
