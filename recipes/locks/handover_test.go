@@ -224,6 +224,39 @@ func TestQueueOneWhoGivesUpLetsNobodyIn(t *testing.T) {
 	}
 }
 
+// TestDowngradedWriterKeepsWritersOut has a writer wait behind one of its own client, which
+// becomes a reader, and behind one of another client.
+func TestDowngradedWriterKeepsWritersOut(t *testing.T) {
+	t.Parallel()
+	for _, inProcess := range []bool{false, true} {
+		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				client := newLinked(t, server)
+				first := client.Framework
+				if !inProcess {
+					first = zktest.Client(t, server.ConnectString())
+				}
+				rw := newReadWrite(t, first, handoverPath)
+				writer := acquire(t, rw.WriteLock())
+				result := acquireLater(zktest.Context(t), newReadWrite(t, client.Framework, handoverPath).WriteLock())
+				awaitQueue(t, rw, 2)
+				require.NoError(t, client.Sync(zktest.Context(t), "/"))
+				reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
+				require.NoError(t, err)
+				sent := client.requests()
+				release(t, writer)
+				awaitRequest(t, sent, opGetChildren2, result)
+				require.NoError(t, client.Sync(zktest.Context(t), "/"))
+				requireWaiting(t, result)
+				release(t, reader)
+				o := await(t, result)
+				require.NoError(t, o.err)
+				release(t, o.lease)
+			})
+		})
+	}
+}
+
 // TestQueueOrderAcrossProcesses has goroutines of several clients queue up, and some give up.
 // The lock goes round in the order of the nodes.
 func TestQueueOrderAcrossProcesses(t *testing.T) {
