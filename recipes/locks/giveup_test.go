@@ -169,7 +169,16 @@ func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
 		client := zktest.Client(t, server)
-		for range 3 { // until the folder is there, and the client expects answers to many creations
+		slowly := func(op zkserver.OpCode) (remove func()) {
+			return server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if r.Op == op {
+					return zkserver.Delay(time.Millisecond)
+				}
+				return zkserver.Pass
+			})
+		}
+		remove := slowly(zkserver.OpCreate2) // or few of them may be under way at once
+		for range 3 {                        // until the folder is there, and the client expects answers to many creations
 			var turns sync.WaitGroup
 			for range 2 * many {
 				mutex := newMutex(t, client, "/lock")
@@ -177,6 +186,7 @@ func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 			}
 			turns.Wait()
 		}
+		remove()
 		synctest.Wait()
 
 		requests := countOps(server)
@@ -194,13 +204,7 @@ func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 		}
 		require.Equal(t, many, client.Health().PendingCleanups)
 		// A search that takes no time would end before others join it.
-		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpSync {
-				return zkserver.Delay(time.Millisecond)
-			}
-			return zkserver.Pass
-		})
-		defer remove()
+		defer slowly(zkserver.OpSync)()
 		lists := requests(zkserver.OpGetChildren2) // each left together with a creation
 		heal()
 		zktest.AwaitState(t, client, framework.Reconnected)
