@@ -50,7 +50,8 @@ func (f *Framework) heartbeatCall(s *Session, path string, created bool) *call {
 const closePatience = 500 * time.Millisecond
 
 // guarded calls what may call user code: an ACL provider or a retry policy. Its panic must not
-// end the goroutine of a session.
+// end the goroutine of a session. It returns closePatience after the end of the client at the latest, and fn may
+// still run then. So what fn has written is valid only if the error is nil.
 func (f *Framework) guarded(fn func() error) error {
 	type outcome struct {
 		err      error
@@ -86,5 +87,5 @@ func (f *Framework) hasLeader() bool {
 		return err
 	})
 	// Servers before ZooKeeper 3.5 do not say.
-	return isReply(err, ErrNoNode) || isReply(err, ErrNoAuth) || bytes.Contains(data, []byte("server."))
+	return isReply(err, ErrNoNode) || isReply(err, ErrNoAuth) || err == nil && bytes.Contains(data, []byte("server."))
 }

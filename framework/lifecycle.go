@@ -157,10 +157,11 @@ func (f *Framework) Start() error {
 // later calls fail with [ErrClosed]. Listeners still receive what was queued for them before,
 // and nothing of Close itself.
 //
-// Close takes at most about two seconds and leaves no goroutine, whatever the server does. An
-// error means that no server has confirmed the end of the session. The client is closed all the
-// same, and the session times out at the servers. Close is idempotent: a second call waits for the
-// first and returns its result. On a view (see [Framework.UsingNamespace]) Close does nothing but
+// Close takes at most about two seconds and leaves no goroutine, whatever the server does. Only a
+// call of an ACL provider or a retry policy by a heartbeat may still run. An error means that no
+// server has confirmed the end of the session. The client is closed all the same, and the session
+// times out at the servers. Close is idempotent: a second call waits for the first and returns its
+// result. On a view (see [Framework.UsingNamespace]) Close does nothing but
 // log and return an error.
 func (f *Framework) Close() error {
 	if f != f.base {
