@@ -6,8 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"strconv"
+
+	"github.com/gocurator/curator/internal/options"
 )
 
 // Header is the name of the HTTP header with a token, in decimal digits.
@@ -38,10 +39,10 @@ type Lease interface {
 // lease has ended, it returns the lease's error. If the lease is not exclusive, the error
 // matches [ErrShared].
 func SetHeader(header http.Header, lease Lease) error {
-	switch v := reflect.ValueOf(lease); {
+	switch {
 	case header == nil:
 		return errors.New("fence: header nil, expected one such as http.Header{}")
-	case !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil(): // as locks.LeaseFrom returns it without a lease
+	case options.IsNil(lease): // as locks.LeaseFrom returns it without a lease
 		return errors.New("fence: lease nil, expected one that is held")
 	}
 	if shared, ok := lease.(interface{ Exclusive() bool }); ok && !shared.Exclusive() {
