@@ -21,7 +21,6 @@ type entry struct {
 	driver LockInternalsDriver // the lock's, or one with the same order for this acquisition
 	wants  int                 // leases that one owner acquires together; the maximum may not be less
 	wait   bool
-	adopts bool // only what the process before has left; otherwise the error matches errNothingLeft
 	span   *telemetry.Span
 	dead   *detection // nil without one
 }
@@ -240,24 +239,16 @@ func startsAgain(err error) bool {
 func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Time, err error) {
 	var t *line.Try
 	defer func() { l.line.Withdraw(t) }() // if it has not become an acquisition
-	if e.wait && !e.adopts {
+	if e.wait {
 		err = l.client.BlockUntilConnected(ctx)
 	}
-	var node LockNode
-	if err == nil {
-		node, err = l.adopt(ctx, e.driver)
-	}
-	switch {
-	case err != nil || node.Path != "":
-	case e.adopts:
-		err = errNothingLeft
-	case !e.wait:
+	if !e.wait {
 		t, err = l.lookFirst(ctx, e.driver)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	a := &acquisition{entry: e, l: l, session: l.client.Session(), node: node, place: l.line.NewPlace()}
+	a := &acquisition{entry: e, l: l, session: l.client.Session(), place: l.line.NewPlace()}
 	defer func() {
 		if h == nil { // even if the driver has panicked: no node must stand in the way of others
 			waited, err = a.began, a.leave(ctx, err)
@@ -276,11 +267,8 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 
 // create creates the node, and joins the line with it.
 func (a *acquisition) create(ctx context.Context) error {
-	before, adopted := a.l.instant(), a.node.Path != ""
-	var err error
-	if !adopted {
-		err = a.createNode(ctx, before.link)
-	}
+	before := a.l.instant()
+	err := a.createNode(ctx, before.link)
 	if errors.Is(err, framework.ErrSessionEnded) { // between the look at it and the create
 		return nodeGone(err)
 	}
@@ -297,9 +285,7 @@ func (a *acquisition) create(ctx context.Context) error {
 	node := line.Node{
 		Name: a.name, Czxid: a.node.Stat.Czxid, Moved: numbered && !standsLast(a.driver), List: a.node.Children,
 	}
-	if !adopted { // otherwise a list must show the node first
-		node.History, node.Link = a.l.origin(before)
-	}
+	node.History, node.Link = a.l.origin(before)
 	a.place.Join(node)
 	if a.shrinking == nil && a.node.Children != nil {
 		a.listed = a.l.line.Sorted(a.node.Children)

@@ -156,15 +156,6 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 	}
 	e := entry{driver: s.leases.driver, wants: n, wait: wait}
 	err = s.leases.observed(ctx, s.path, e, func(ctx context.Context, e entry) (err error) {
-		if n == 1 { // without a turn, for which others may wait as long as the lease is left
-			left := e
-			left.adopts = true
-			// Whatever its error says, the way below meets, too.
-			if h, _, _ := s.leases.enterOnce(ctx, left); h != nil {
-				leases = []*Lease{h.newLease(h.l)}
-				return nil
-			}
-		}
 		if n > 1 || wait {
 			leases, err = s.takeTurns(ctx, n, e)
 		} else {
