@@ -4,6 +4,6 @@
 //
 //	go -C testing/internal run ./measure github.com/gocurator/curator/framework github.com/gocurator/curator/recipes/locks
 //
-// Its tests check the documents: links, commands, names, tables, and that each program in a
+// Its tests hold the circles of files of each package to a table. They check the documents: links, commands, names, tables, and that each program in a
 // document is one that a test runs.
 package main
