@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"net/http"
 	"time"
+
+	"github.com/gocurator/curator/internal/bodies"
 )
 
 // Health is a snapshot of a client's condition.
@@ -94,7 +96,7 @@ func (h Health) MarshalJSON() ([]byte, error) {
 // never for its liveness probes. A liveness probe would restart every replica during an outage
 // of ZooKeeper. The answer names servers, but has no secrets.
 func (f *Framework) HealthHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return bodies.Within(bodies.Unread, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		h := f.Health()
 		w.Header().Set("Content-Type", "application/json")
 		w.Header().Set("Cache-Control", "no-store")
@@ -103,5 +105,5 @@ func (f *Framework) HealthHandler() http.Handler {
 		}
 		// It fails only when the client of this request is gone.
 		_ = json.NewEncoder(w).Encode(h)
-	})
+	}))
 }

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/internal/bodies"
 	"github.com/gocurator/curator/recipes/inspect/page"
 )
 
@@ -67,7 +68,7 @@ func newPageServer(handler http.Handler, conns int) *http.Server {
 	s := &seats{free: conns}
 	s.freed.L = &s.mu
 	return &http.Server{
-		Handler: handler, MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ConnState: s.note,
+		Handler: bodies.Within(bodies.Unread, handler), MaxHeaderBytes: 16 << 10, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ConnState: s.note,
 	}
 }
 

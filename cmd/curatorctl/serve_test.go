@@ -123,6 +123,7 @@ func TestServeLimitsTime(t *testing.T) {
 		}{
 			{"GET / HTTP/1.1\r\nHost: local", 10 * time.Second},
 			{"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n", time.Minute},
+			{"PUT /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n{", time.Second},
 		} {
 			conn, theirs := net.Pipe()
 			listener <- theirs

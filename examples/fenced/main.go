@@ -32,7 +32,7 @@ func main() {
 	think := flag.Duration("think", 0, "how `long` the writer has the lock before it writes")
 	flag.Parse()
 	if *store {
-		panic((&http.Server{Addr: "127.0.0.1:8081", Handler: newStore(os.Stdout), ReadHeaderTimeout: time.Second}).ListenAndServe())
+		panic((&http.Server{Addr: "127.0.0.1:8081", Handler: newStore(os.Stdout), ReadTimeout: time.Second}).ListenAndServe())
 	}
 	if err := run(context.Background(), "127.0.0.1:2181", "http://127.0.0.1:8081", *text, *think); err != nil {
 		panic(err)

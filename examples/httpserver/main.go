@@ -56,6 +56,9 @@ func newHandler(client *framework.Framework, permits int, work http.HandlerFunc)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/render", func(w http.ResponseWriter, r *http.Request) {
+		if r.ContentLength != 0 { // the work reads no body, and one that does not come must not keep the connection
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Second))
+		}
 		lease, err := semaphore.TryAcquire(r.Context())
 		switch {
 		case errors.Is(err, locks.ErrNotAcquired):

@@ -49,7 +49,7 @@ func run(connect, id, address string) error {
 		return err
 	}
 	ctx, fail := context.WithCancelCause(signalled)
-	server := &http.Server{Addr: address, Handler: leading(selector), ReadHeaderTimeout: time.Second}
+	server := &http.Server{Addr: address, Handler: leading(selector), ReadTimeout: time.Second}
 	go func() { fail(server.ListenAndServe()) }()
 	defer server.Close()
 	err = selector.Run(ctx, func(ctx context.Context) error {

@@ -63,10 +63,10 @@ type leaving struct {
 
 // registration is an instance that is kept at the server.
 type registration[T any] struct {
-	busy     chan struct{} // has room for one: held over a change of the instance
-	node     *nodes.PersistentNode
-	instance ServiceInstance[T] // guarded by busy
-	removal  *removal           // nil while it is kept; guarded by the mutex of the discovery
+	busy    chan struct{} // has room for one: held over a change of the instance
+	node    *nodes.PersistentNode
+	kind    ServiceType
+	removal *removal // nil while it is kept; guarded by the mutex of the discovery
 }
 
 // removal is the end of a registration.
@@ -141,7 +141,7 @@ func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInst
 	if err != nil {
 		return err
 	}
-	entry := &registration[T]{busy: make(chan struct{}, 1), node: node, instance: instance}
+	entry := &registration[T]{busy: make(chan struct{}, 1), node: node, kind: instance.Type}
 	entry.busy <- struct{}{}
 	defer func() { <-entry.busy }()
 	switch kept, err := d.claim(ctx, path, entry); {
@@ -182,9 +182,9 @@ func (d *ServiceDiscovery[T]) edited(path string, own ServiceInstance[T], data [
 }
 
 // Put writes the znode of a static or permanent instance for another process, and keeps nothing: the instance stays
-// until [ServiceDiscovery.Remove] or a client deletes it. It replaces an instance that was put before. If a process has
-// registered a dynamic instance of that name and id, the error matches [nodes.ErrTaken], and nothing is changed. It
-// updates an instance that this discovery has registered itself.
+// until [ServiceDiscovery.Remove] or a client deletes it. It replaces an instance that was put before, and updates one that
+// this discovery has registered itself. If a process, this one included, has registered a dynamic instance of that name and
+// id, the error matches [nodes.ErrTaken], and nothing is changed.
 func (d *ServiceDiscovery[T]) Put(ctx context.Context, instance ServiceInstance[T]) error {
 	return attempt.Wrapf(d.put(ctx, instance), "discovery: put %s of %s", instance.ID, instance.Name)
 }
@@ -200,6 +200,8 @@ func (d *ServiceDiscovery[T]) put(ctx context.Context, instance ServiceInstance[
 	switch entry, closed := d.kept(instance); {
 	case closed:
 		return ErrClosed
+	case entry != nil && entry.kind.isDynamic():
+		return errOwnDynamic
 	case entry != nil:
 		return d.update(ctx, instance)
 	}
@@ -222,7 +224,8 @@ func (d *ServiceDiscovery[T]) put(ctx context.Context, instance ServiceInstance[
 
 // Remove deletes the znode of an instance, whichever process has put it, and reports whether there was one. If a process
 // has registered it as a dynamic instance, that process would create it again: the error then matches [nodes.ErrTaken],
-// and nothing is changed. An instance that this discovery has registered itself is unregistered.
+// and nothing is changed. This holds for the own process too, which has [ServiceDiscovery.Unregister] for it. A static
+// instance that this discovery has registered itself is unregistered.
 func (d *ServiceDiscovery[T]) Remove(ctx context.Context, name, id string) (existed bool, err error) {
 	if existed, err = d.remove(ctx, ServiceInstance[T]{Name: name, ID: id, Type: Static}); err != nil {
 		return false, fmt.Errorf("discovery: remove %s of %s: %w", id, name, err)
@@ -239,9 +242,12 @@ func (d *ServiceDiscovery[T]) remove(ctx context.Context, instance ServiceInstan
 	}
 	path := d.pathOf(instance.Name, instance.ID)
 	d.mu.Lock()
-	isOwn := d.registered[path] != nil
+	own := d.registered[path]
 	d.mu.Unlock()
-	if isOwn {
+	switch {
+	case own != nil && own.kind.isDynamic():
+		return false, errOwnDynamic
+	case own != nil:
 		return true, d.Unregister(instance)
 	}
 	for {
@@ -264,6 +270,8 @@ func (d *ServiceDiscovery[T]) unowned(ctx context.Context, path string) (*framew
 	}
 	return stat, err
 }
+
+var errOwnDynamic = fmt.Errorf("%w: this process has registered it as a dynamic instance", nodes.ErrTaken)
 
 // hasChanged reports whether a write has failed because the znode is another one than before.
 func hasChanged(err error) bool {
@@ -370,10 +378,9 @@ func (d *ServiceDiscovery[T]) update(ctx context.Context, instance ServiceInstan
 		return attempt.Interrupted(ctx)
 	}
 	defer func() { <-entry.busy }()
-	if entry.instance.Type != instance.Type {
-		return fmt.Errorf("service type %s, expected %s as registered", instance.Type, entry.instance.Type)
+	if entry.kind != instance.Type {
+		return fmt.Errorf("service type %s, expected %s as registered", instance.Type, entry.kind)
 	}
-	entry.instance = instance
 	err = entry.node.SetData(ctx, data)
 	if errors.Is(err, nodes.ErrClosed) {
 		return ErrNotRegistered // by an Unregister at the same time

@@ -38,6 +38,8 @@ const (
 	DynamicSequential ServiceType = "DYNAMIC_SEQUENTIAL"
 )
 
+func (t ServiceType) isDynamic() bool { return t == Dynamic || t == DynamicSequential }
+
 // mode returns what kind of znode stands for an instance of the type.
 func (t ServiceType) mode() (framework.CreateMode, error) {
 	switch t {

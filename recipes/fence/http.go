@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+
+	"github.com/gocurator/curator/internal/bodies"
 )
 
 // NewestHeader is the name of the header of a refusal, with the newest token that the
@@ -20,8 +22,8 @@ const NewestHeader = "Fence-Newest"
 // token in [NewestHeader].
 //
 // Next runs in [Register.Do]. Requests with one token run at the same time; requests with a
-// newer token run when the older ones have ended. A request whose context ends during that
-// wait is answered 503 (Service Unavailable).
+// newer token run when the older ones have ended. So Next must bound how long it reads a
+// body. A request whose context ends during that wait is answered 503 (Service Unavailable).
 //
 // A token is a claim of the client, and the largest one locks all other clients out. Use
 // Verify, or let only clients that you trust reach the handler.
@@ -38,28 +40,40 @@ type Handler struct {
 
 var (
 	errForged     = errors.New("fence: the token belongs to no holder of the lock")
+	errIncomplete = errors.New("fence: a Handler without Register or Next, expected both")
 	errUnverified = errors.New("fence: the token cannot be verified now")
 )
 
 // ServeHTTP forwards the request or rejects it.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h.forward(w, r); err != nil {
+		bodies.Within(bodies.Unread, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { refuse(w, err) })).ServeHTTP(w, r)
+	}
+}
+
+// forward returns an error without an answer if it does not forward the request.
+func (h *Handler) forward(w http.ResponseWriter, r *http.Request) error {
 	if h.Register == nil || h.Next == nil {
-		http.Error(w, "fence: a Handler without Register or Next, expected both", http.StatusInternalServerError)
-		return
+		return errIncomplete
 	}
 	token, err := FromHeader(r.Header)
 	if err == nil {
 		err = h.verify(r.Context(), token)
 	}
-	if err == nil {
-		err = h.Register.Do(r.Context(), token, func() error {
-			h.Next.ServeHTTP(w, r)
-			return nil
-		})
+	if err != nil {
+		return err
 	}
+	return h.Register.Do(r.Context(), token, func() error {
+		h.Next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+func refuse(w http.ResponseWriter, err error) {
 	var stale *StaleError
 	switch {
-	case err == nil:
+	case errors.Is(err, errIncomplete):
+		http.Error(w, err.Error(), http.StatusInternalServerError)
 	case errors.Is(err, ErrNoToken):
 		http.Error(w, err.Error(), http.StatusPreconditionRequired)
 	case errors.Is(err, ErrInvalidToken):

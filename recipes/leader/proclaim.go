@@ -11,6 +11,7 @@ import (
 	"net/http"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/bodies"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -74,7 +75,7 @@ func proclaim(ctx context.Context, client *framework.Framework, lease *locks.Lea
 // without a connection under [framework.SessionErrorPolicy]; its role is leader while its
 // leadership is valid. The handler asks no server.
 func (l *LeaderLatch) HealthHandler() http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	return bodies.Within(bodies.Unread, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		said := struct {
 			Role  string `json:"role"`
 			Term  int64  `json:"term,omitempty"`
@@ -102,5 +103,5 @@ func (l *LeaderLatch) HealthHandler() http.Handler {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(status)
 		_ = json.NewEncoder(w).Encode(said) // a client that is gone reads nothing
-	})
+	}))
 }

@@ -15,6 +15,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gocurator/curator/internal/bodies"
 	"github.com/gocurator/curator/recipes/internal/profile"
 )
 
@@ -37,7 +38,7 @@ const (
 // acquisitions, the holds that have ended, and how long both took. An acquisition counts when its call returns, even
 // with an error. With ?format=json the same is an array. Nothing is recorded while no request waits. The answer has the
 // paths of the locks at the server.
-func Profile() http.Handler { return http.HandlerFunc(serveProfile) }
+func Profile() http.Handler { return bodies.Within(bodies.Unread, http.HandlerFunc(serveProfile)) }
 
 func serveProfile(w http.ResponseWriter, r *http.Request) {
 	seconds, err := profileTime, error(nil)

@@ -36,6 +36,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/bodies"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/internal/ownhost"
@@ -52,9 +53,9 @@ const (
 //
 // The status of a PUT is 201, or 400 if the body is no instance, names another instance than the
 // path, or is dynamic. The status of a DELETE is 200, or 404 if there is no such instance. Both
-// are 409 for an instance that a process has registered as a dynamic one. A GET of an
-// instance that does not exist is 404. A path with an encoded slash is 400. A request takes at most 10 seconds, its answer
-// another 10, and a body of 1 MiB. A refusal of the ZooKeeper servers is 500, as in Curator.
+// are 409 for an instance that a process, this one included, has registered as a dynamic one. A GET of an
+// instance that does not exist is 404. A path with an encoded slash is 400. A request, refused or not, takes at most 10
+// seconds, its answer another 10, and a body of 1 MiB. A refusal of the ZooKeeper servers is 500, as in Curator.
 //
 // Requests for host names that may not be the handler's own get the status 421, because another
 // site could have such a name point here. Its own are IP addresses, localhost, the name of the
@@ -73,7 +74,7 @@ func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.
 		w.Header().Set("Warning", "This API has been deprecated. Please see the updated spec for the replacement API.")
 		s.one(w, r)
 	})
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	return bodies.Within(limit, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !own.Has(r.Host) {
 			http.Error(w, fmt.Sprintf("rest: host %.100q, expected an IP address, localhost or a name that this handler was given", r.Host), http.StatusMisdirectedRequest)
 			return
@@ -84,17 +85,8 @@ func Handler[T any](services *discovery.ServiceDiscovery[T], strategy discovery.
 		}
 		ctx, cancel := context.WithTimeout(r.Context(), limit)
 		defer cancel()
-		if r.ContentLength != 0 {
-			setReadDeadline(w, time.Now().Add(limit))
-		}
 		mux.ServeHTTP(w, r.WithContext(ctx))
-	})
-}
-
-// setReadDeadline bounds how long a body may take to come. It must not be there while net/http waits for the next request of
-// the connection: a deadline that passes then ends the contexts of all later ones.
-func setReadDeadline(w http.ResponseWriter, t time.Time) {
-	_ = http.NewResponseController(w).SetReadDeadline(t) // not every writer has deadlines
+	}))
 }
 
 type resource[T any] struct {
@@ -205,9 +197,6 @@ func (s *resource[T]) one(w http.ResponseWriter, r *http.Request) {
 // put registers an instance, which must say the same as the path.
 func (s *resource[T]) put(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
-	if err == nil {
-		setReadDeadline(w, time.Time{})
-	}
 	var i discovery.ServiceInstance[T]
 	if err == nil {
 		i, err = discovery.JSONSerializer[T]{}.Deserialize(body)

@@ -130,8 +130,17 @@ func TestRESTOfSeveralHandlers(t *testing.T) {
 	require.Equal(t, 409, do(b, "DELETE", live.ID, ""), "its process lives")
 	require.Equal(t, 409, do(b, "PUT", live.ID, strings.ReplaceAll(one, `"one"`, `"`+live.ID+`"`)))
 	require.Equal(t, 200, do(b, "GET", live.ID, ""))
-	require.Equal(t, 200, do(c, "DELETE", live.ID, ""), "its own process")
+	require.Equal(t, 409, do(c, "DELETE", live.ID, ""), "its own process")
+	require.Equal(t, 409, do(c, "PUT", live.ID, strings.ReplaceAll(one, `"one"`, `"`+live.ID+`"`)))
+	require.NoError(t, services.Unregister(live))
 	require.Equal(t, 404, do(b, "GET", live.ID, ""))
+	own := discovery.NewInstance[string]("test", "10.0.0.3", 80)
+	own.Type = discovery.Static
+	require.NoError(t, services.Register(t.Context(), own))
+	require.Equal(t, 200, do(c, "DELETE", own.ID, ""), "a static one that the own process keeps")
+	isKept, err := services.Registered(own)
+	require.NoError(t, err)
+	require.False(t, isKept)
 	require.NoError(t, services.Close())
 }
 

@@ -30,6 +30,7 @@ import (
 	"unicode"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/bodies"
 	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/internal/ownhost"
 	"github.com/gocurator/curator/recipes/locks"
@@ -121,12 +122,11 @@ const (
 // whole list as JSON, for at most 10 seconds each. Others wait for two seconds, and get the status
 // 503 then. It refuses request bodies.
 func Handler(client *framework.Framework, path string, hosts ...string) http.Handler {
-	h := &handler{
+	return bodies.Within(bodies.Unread, &handler{
 		client: client, path: path, hosts: ownhost.New(hosts...),
 		places: make(map[string]*place), reads: make(chan struct{}, maxReads), slots: make(chan struct{}, maxRequests), dumps: make(chan struct{}, maxDumps),
 		joins: make(chan struct{}, 1),
-	}
-	return h
+	})
 }
 
 type handler struct {

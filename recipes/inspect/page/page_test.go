@@ -237,11 +237,28 @@ func TestPageOnlyReads(t *testing.T) {
 	get(t, handler, "/")
 	get(t, handler, "/?lock=/locks/report")
 	remove()
+	bounded := false // a client that sends no body is let go
+	withBody := request(t.Context(), http.MethodPut, "/")
+	withBody.ContentLength = 1000
+	handler.ServeHTTP(bounding{httptest.NewRecorder(), &bounded}, withBody)
+	require.True(t, bounded)
 	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodDelete} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, request(t.Context(), method, "/"))
 		require.Equal(t, http.StatusMethodNotAllowed, w.Code)
 	}
+}
+
+// bounding notes that a read deadline is set.
+type bounding struct {
+	http.ResponseWriter
+
+	bounded *bool
+}
+
+func (b bounding) SetReadDeadline(at time.Time) error {
+	*b.bounded = !at.IsZero()
+	return nil
 }
 
 // TestPageManyViewersCostOneWalk for as long as it is fresh.
