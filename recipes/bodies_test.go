@@ -16,7 +16,6 @@ import (
 	"github.com/gocurator/curator/recipes/discovery/rest"
 	"github.com/gocurator/curator/recipes/fence"
 	"github.com/gocurator/curator/recipes/leader"
-	"github.com/gocurator/curator/recipes/locks"
 )
 
 // deadline records the first read deadline that a handler sets.
@@ -61,7 +60,6 @@ func TestHandlersBoundBodies(t *testing.T) {
 		"fence that is not filled": {&fence.Handler{}, "", "/", 500},
 		"health of a client":       {client.HealthHandler(), "", "/", 503},
 		"health of a candidate":    {latch.HealthHandler(), "", "/", 503},
-		"profile of the locks":     {locks.Profile(), "", "/?seconds=0", 400},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), http.MethodPut, test.target, strings.NewReader("{"))

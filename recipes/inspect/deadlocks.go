@@ -49,43 +49,6 @@ func (d Deadlock) String() string {
 	return text + strings.Join(d.Steps(), ";\n  ")
 }
 
-// DeadlockError is a deadlock as an error.
-type DeadlockError struct{ Deadlock }
-
-// Error is String on one line.
-func (e *DeadlockError) Error() string { return strings.ReplaceAll(e.String(), "\n ", "") }
-
-// SearchDeadlock is for locks.WithDeadlockDetection. It searches below the root of the client for a cycle that
-// the contender with this token waits in, and returns it as a [*DeadlockError]. Of the contenders of a cycle only the last
-// one that came gets it at first. The others get it, too, once that one has waited for longer than 3*d. SearchDeadlock looks
-// as [Deadlocks] does, with d, but 5 seconds at most, between the looks.
-//
-// A search reads all folders and contenders there, 32 MB at most, which is more than 20,000 locks. See [WithMemoryLimit].
-// If there is more, and no cycle in what was read, the error says so. A view of the client with a namespace makes searches small.
-func SearchDeadlock(ctx context.Context, client *framework.Framework, token int64, d time.Duration) (deadlock, err error) {
-	found, isPartial, err := deadlocks(ctx, client, "/", LongerThan(min(d, standsFor)), WithMemoryLimit(searchLimit))
-	for _, cycle := range found {
-		last, has := cycle.Waits[0].Waiter, false
-		for _, w := range cycle.Waits {
-			has = has || w.Waiter.Token == token
-			if w.Waiter.Token > last.Token {
-				last = w.Waiter
-			}
-		}
-		if has && (last.Token == token || time.Since(last.Since) > 3*d) {
-			return &DeadlockError{cycle}, nil
-		}
-	}
-	if err == nil && isPartial {
-		err = fmt.Errorf("inspect: there is more below %s than the %d bytes that are searched for deadlocks: use a view with a namespace",
-			client.FullPath("/"), searchLimit)
-	}
-	return nil, err
-}
-
-// searchLimit bounds what an acquisition reads.
-const searchLimit = 32 << 20
-
 // standsFor is how long a cycle must stand by default.
 const standsFor = 5 * time.Second
 
@@ -108,32 +71,27 @@ const standsFor = 5 * time.Second
 // in the background. A LeaderSelector of Java has the names of a mutex. Its data is an id and no address, so
 // Deadlocks also passes over a contender of Java for a mutex whose client has other default data than an address.
 func Deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Deadlock, error) {
-	found, _, err := deadlocks(ctx, client, path, opts...)
-	return found, err
-}
-
-func deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) (found []Deadlock, isPartial bool, err error) {
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
-		return nil, false, attempt.At("inspect", path, err)
+		return nil, attempt.At("inspect", path, err)
 	}
 	first, err := waitsBelow(ctx, client, path, opts)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	found = first.cycles()
+	found := first.cycles()
 	if len(found) == 0 {
-		return nil, first.isPartial, nil
+		return nil, nil
 	}
 	attempt.Sleep(ctx, cmp.Or(cfg.longerThan, standsFor))
 	if err := client.Sync(ctx, path); err != nil {
-		return nil, false, fmt.Errorf("inspect: %w", err)
+		return nil, fmt.Errorf("inspect: %w", err)
 	}
 	again, err := waitsBelow(ctx, client, path, opts)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return slices.DeleteFunc(found, func(d Deadlock) bool { return !again.has(d) }), first.isPartial, nil
+	return slices.DeleteFunc(found, func(d Deadlock) bool { return !again.has(d) }), nil
 }
 
 // wait is a contender that waits.
@@ -149,8 +107,6 @@ type wait struct {
 type waits struct {
 	of    map[int64][]*wait             // by session
 	holds map[string]*locks.Participant // by what ownUUID says
-
-	isPartial bool // as the survey
 }
 
 func waitsBelow(ctx context.Context, client *framework.Framework, path string, opts []Option) (waits, error) {
@@ -159,7 +115,6 @@ func waitsBelow(ctx context.Context, client *framework.Framework, path string, o
 		return waits{}, err
 	}
 	all := waitsIn(survey.Recipes)
-	all.isPartial = survey.Partial
 	all.settle()
 	return all, nil
 }

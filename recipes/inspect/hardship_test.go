@@ -24,7 +24,7 @@ func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardship
 
 func TestHardshipsOfEveryCall(t *testing.T) {
 	hardship.Complete(t, hardshipCalls, map[string]string{
-		"FourLetterWord": "it is no request, and Explain asks so", "Sessions": "as FourLetterWord", "SearchDeadlock": "it is Deadlocks",
+		"FourLetterWord": "it is no request, and Explain asks so", "Sessions": "as FourLetterWord",
 	})
 }
 

@@ -13,8 +13,8 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/inspect/internal/profile"
 	"github.com/gocurator/curator/recipes/internal/attempt"
-	"github.com/gocurator/curator/recipes/internal/profile"
 )
 
 // These bound what following costs the servers.

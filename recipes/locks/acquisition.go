@@ -22,7 +22,6 @@ type entry struct {
 	wants  int                 // leases that one owner acquires together; the maximum may not be less
 	wait   bool
 	span   *telemetry.Span
-	dead   *detection // nil without one
 }
 
 // attemptLock re-enters, or joins the queue until it gets through.
@@ -57,21 +56,12 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 	return lease, err
 }
 
-// observed makes an acquisition with all that goes along with one: its span, its search for
-// deadlocks, its record in the profile, and the prefix of its error.
+// observed makes an acquisition with its span and the prefix of its error.
 func (l *lock) observed(ctx context.Context, path string, e entry, acquire func(context.Context, entry) error) error {
-	began := recordings.beginning()
 	ctx, e.span = l.telemetry.Begin(ctx)
 	defer e.span.Abandon(ctx)
-	within, dead := l.detect(ctx, e.wait)
-	defer dead.stop() // even if user code has panicked
-	e.dead = dead
-	err := acquire(within, e)
-	if found, isDead := errors.AsType[*deadlockError](context.Cause(within)); isDead && err != nil {
-		err = found
-	}
+	err := acquire(ctx, e)
 	endSpan(ctx, e.span, err)
-	recordings.acquired(l, began)
 	if err != nil {
 		return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, err))
 	}
@@ -142,7 +132,8 @@ type acquisition struct {
 	grants   uint64          // of this process, before the last list was sent
 	link     context.Context // the connection of listed; see linkOf
 
-	began time.Time // when the first wait began; zero before
+	began   time.Time // when the first wait began; zero before
+	created time.Time // when the reply to the creation of the node came
 
 	suspended bool // the span has recorded an interruption
 	behind    bool // the driver's last answer was to wait
@@ -278,8 +269,8 @@ func (a *acquisition) create(ctx context.Context) error {
 	_, a.name = framework.SplitPath(a.node.Path)
 	a.self = &member{node: a.l.nodeKey(a.name), place: a.place, session: a.session, proves: a.l.localReleaseProves(a.l.driver, a.name)}
 	a.place.Owner, a.place.Data = a.self, a.l.cfg.data
-	a.dead.joins(a.node.Stat.Czxid)
 	a.grants, a.link, a.shown = before.grants, before.link, time.Now()
+	a.created = a.shown
 	a.shrinking, _ = a.driver.(ShrinkingQueue)
 	_, numbered := a.driver.(numberingDriver)
 	node := line.Node{

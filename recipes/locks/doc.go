@@ -144,7 +144,6 @@
 // [WithLabel] names them. [WithQueueListener] tells a waiter its place. [AttemptRevoke] asks a
 // contender to give its lock back.
 // [WithLocalHandoff] passes a lock that is hot within one process on in memory.
-// [Profile] shows which functions of a process wait for which locks, in pprof.
 //
 // The layout is Apache Curator's, so Go and Java queue together. recipes/MIGRATING.md has
 // Curator's names beside the names here, and says how to share a queue with zk.Lock and kazoo.
@@ -188,9 +187,8 @@
 // LockInternals adds waiting, loss, re-entry, cancellation and cleanup. A driver must
 // follow these rules:
 //
-//   - The node is protected and bound to the session: use CreatesTheLock of
-//     [StandardLockInternalsDriver]. A node that is not ephemeral is a [LockNode] that says
-//     so.
+//   - The node must be ephemeral, of the given session, and protected: use CreatesTheLock of
+//     [StandardLockInternalsDriver].
 //   - The decision follows from the names alone. The names do not show which contender holds
 //     the lock, so the decision must never admit a newcomer before a holder.
 //   - A waiter's turn never comes before a contender in its PathsToWatch has left.

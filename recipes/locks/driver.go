@@ -22,10 +22,10 @@ import (
 type LockInternalsDriver interface {
 	LockInternalsSorter
 
-	// CreatesTheLock creates the node of one acquisition. The node must be ephemeral,
-	// belong to the given session, and have a name that is never used again, as with
-	// [framework.WithProtection] and [framework.InSession]. (For a node that is not
-	// ephemeral see [LockNode].) On failure it leaves nothing behind.
+	// CreatesTheLock creates the node of one acquisition. The node must be ephemeral, of the
+	// given session, and have a name that is never used again, as with
+	// [framework.WithProtection] and [framework.InSession]. An acquisition with any other node
+	// fails at once. On failure CreatesTheLock leaves nothing behind.
 	CreatesTheLock(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
 
 	// GetsTheLock decides from the sorted contenders whether ours has the lock, or which

@@ -158,14 +158,14 @@ func ExampleAttemptRevoke() {
 
 // The listener stays for the life of the lock, and hears of each lease that another client
 // asks for.
-func ExampleWithRevocationListener() {
+func ExampleInterProcessMutex_MakeRevocable() {
 	client, closeAll := exampleClient()
 	defer closeAll()
 	ctx := context.Background()
 	released := make(chan error, 1)
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report",
-		locks.WithRevocationListener(func(lease *locks.Lease) { released <- lease.Release(ctx) }))
+	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
 	check(err)
+	mutex.MakeRevocable(func(lease *locks.Lease) { released <- lease.Release(ctx) })
 	lease, err := mutex.Acquire(ctx)
 	check(err)
 	check(locks.AttemptRevoke(ctx, client, lease.Path()))

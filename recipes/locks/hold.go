@@ -89,7 +89,6 @@ func (h *hold) exceed() { h.lose(&LostError{Reason: framework.ReasonMaxHold}) }
 // ended measures a hold that was released, or lost if there is a cause.
 func (h *hold) ended(ctx context.Context, cause error) {
 	h.l.telemetry.Ended(ctx, h.since, cause)
-	recordings.ended(h, cause)
 }
 
 // cause returns how the hold has ended, or nil.

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
@@ -76,6 +77,8 @@ type lock struct {
 	handoff   *handoff                // nil if every hold has a node of its own
 	queued    *listen.Set[queuePlace] // nil without WithQueueListener
 
+	onRevocation atomic.Pointer[func(*Lease)] // nil if the lock is not revocable
+
 	// driverFor returns the driver of an acquisition with a context, or why there can be none.
 	// It is nil if all have driver.
 	driverFor func(ctx context.Context) (LockInternalsDriver, error)
@@ -103,6 +106,7 @@ func newLock(s spec, opts []Option) (*lock, error) {
 			return nil, err
 		}
 	}
+	l.MakeRevocable(cfg.onRevocation)
 	if cfg.onQueued != nil {
 		l.queued = queueListeners(s.client, s.path, cfg.onQueued)
 	}

@@ -3,7 +3,6 @@
 package locks
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"time"
@@ -31,9 +30,6 @@ type config struct {
 	maxHold      time.Duration                   // 0 has no bound
 	delay        time.Duration                   // after a loss; 0 for none
 	cleanup      time.Duration                   // how long a failed acquisition waits for the deletion of its node
-
-	deadlock      func(ctx context.Context, client *framework.Framework, token int64) error // searches for one; nil for no search
-	deadlockAfter time.Duration
 }
 
 func newConfig(s spec, opts []Option) (config, error) {

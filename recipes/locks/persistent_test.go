@@ -5,24 +5,25 @@ package locks_test
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 // lasting is the driver of a mutex whose nodes are not ephemeral.
 type lasting struct {
 	locks.StandardLockInternalsDriver
+
+	created *int
 }
 
 func (d lasting) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
 ) (node locks.LockNode, err error) {
+	*d.created++
 	node.Path, err = client.Create(ctx, path, data,
 		framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
 		framework.WithMode(framework.PersistentSequential), framework.InSession(session),
@@ -30,18 +31,22 @@ func (d lasting) CreatesTheLock(
 	return node, err
 }
 
-// TestPersistentNodeThatIsNotOurs: a driver whose nodes are not ephemeral never gets a lock, and leaves nothing.
-func TestPersistentNodeThatIsNotOurs(t *testing.T) {
+// TestDriverMustMakeEphemeralNodes, or each acquisition fails at once, and leaves nothing.
+func TestDriverMustMakeEphemeralNodes(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString(),
-			framework.WithRetryPolicy(retry.NTimes(1, time.Millisecond)))
+		client := zktest.Client(t, server.ConnectString())
+		created := 0
 		l, err := locks.NewLockInternals(client, lasting{locks.StandardLockInternalsDriver{
 			StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "lock-"},
-		}}, "/locks/lasting", "lock-", 1)
+		}, &created}, "/locks/lasting", "lock-", 1)
 		require.NoError(t, err)
 		_, err = l.Acquire(zktest.Context(t))
-		require.ErrorContains(t, err, "belongs to session 0x0, ours is")
+		require.ErrorContains(t, err, "driver locks_test.lasting: the node /locks/lasting/_c_")
+		require.ErrorContains(t, err, "has owner 0x0, must be ephemeral, of the given session")
+		_, err = l.TryAcquire(zktest.Context(t))
+		require.ErrorContains(t, err, "must be ephemeral, of the given session")
+		require.Equal(t, 2, created, "it has not begun again")
 		awaitQueue(t, l, 0)
 	})
 }

@@ -35,20 +35,45 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 	return nil
 }
 
-// WithRevocationListener makes the lock call fn once for each of its leases that another
-// client asks to be released. If the request came earlier, while the lease's node was waiting
-// in the queue or for another lease of the same hold, fn is called when the lease is granted.
-// It is not called for a lease that has ended.
-//
-// The lock stays held until the lease is released, which fn may do itself:
-//
-//	locks.WithRevocationListener(func(lease *locks.Lease) { stop(lease.Path()) })
-//
-// With a listener a caller may drop a lease without a release, because fn can release it. The
-// log then does not report it.
-//
-// fn runs on a goroutine of its own and may block. A panic of fn is logged. The option is
-// Curator's makeRevocable, but it is not repeated before each acquisition.
+// Revocable is a lock whose holder can be asked to give it back: an [InterProcessMutex], either side of
+// an [InterProcessReadWriteLock], a [LockInternals]. It is Curator's interface of that name, but
+// MakeRevocable is called once for a lock and not before each acquisition.
+type Revocable interface {
+	// MakeRevocable makes the lock call fn once for each of its leases that another client asks
+	// to be released with [AttemptRevoke]. It is for the leases that are acquired after the call, and takes
+	// the place of an earlier call. A nil fn ends it. Like [WithoutReentry] it is for this value only. If the
+	// request came while the lease's node was waiting in the queue, or for another lease of the same hold,
+	// fn is called when the lease is granted. It is not called for a lease that has ended.
+	//
+	// The lock stays held until the lease is released, which fn may do itself:
+	//
+	//	mutex.MakeRevocable(func(lease *locks.Lease) { stop(lease.Path()) })
+	//
+	// A caller may then drop a lease without a release, because fn can release it. The log does not
+	// report it.
+	//
+	// fn runs on a goroutine of its own and may block. A panic of fn is logged. MakeRevocable sends nothing.
+	MakeRevocable(fn func(*Lease))
+}
+
+var (
+	_ Revocable = (*InterProcessMutex)(nil)
+	_ Revocable = (*ReadLock)(nil)
+	_ Revocable = (*WriteLock)(nil)
+	_ Revocable = (*LockInternals)(nil)
+)
+
+// MakeRevocable implements [Revocable].
+func (l *lock) MakeRevocable(fn func(*Lease)) {
+	if fn == nil {
+		l.onRevocation.Store(nil)
+		return
+	}
+	l.onRevocation.Store(&fn)
+}
+
+// WithRevocationListener is MakeRevocable of [Revocable] as an option. It is for permits of semaphores, and for
+// a lock that another package makes, such as an election.
 func WithRevocationListener(fn func(*Lease)) Option {
 	return optionFunc(func(c *config) error {
 		if fn == nil {
@@ -103,8 +128,8 @@ func (h *hold) revocation() context.Context {
 // listen calls the lock's listener, if there is one, when the lock is asked for before the
 // lease is released.
 func (l *Lease) listen() {
-	fn := l.hold.l.cfg.onRevocation
-	if fn == nil {
+	listener := l.hold.l.onRevocation.Load()
+	if listener == nil {
 		l.unlisten = func() {}
 		return
 	}
@@ -113,7 +138,7 @@ func (l *Lease) listen() {
 	// A lease that its caller has dropped is still for the listener, who may release it.
 	context.AfterFunc(asked, func() {
 		if !l.released.Load() && l.Err() == nil {
-			l.tell(fn)
+			l.tell(*listener)
 		}
 	})
 }

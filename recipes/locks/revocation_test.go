@@ -337,3 +337,36 @@ func TestRevocationListenerIsToldOfALeaseOfAView(t *testing.T) {
 	release(t, again)
 	release(t, lease)
 }
+
+// TestMakeRevocable is for the leases that are acquired after the call, until the next call.
+func TestMakeRevocable(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	readWrite := newReadWrite(t, client, "/rw")
+	for name, lock := range map[string]interface {
+		locks.InterProcessLock
+		locks.Revocable
+	}{"mutex": newMutex(t, client, "/mutex"), "read": readWrite.ReadLock(), "write": readWrite.WriteLock()} {
+		first, second := make(told, 10), make(told, 10)
+		before, err := lock.Acquire(zktest.Context(t))
+		require.NoError(t, err)
+		lock.MakeRevocable(func(lease *locks.Lease) { first <- lease })
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, before.Path()))
+		awaitDone(t, before.Revoked(), "the request")
+		release(t, before)
+
+		lease, err := lock.Acquire(zktest.Context(t))
+		require.NoError(t, err, name)
+		lock.MakeRevocable(func(lease *locks.Lease) { second <- lease })
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
+		require.Equal(t, lease, first.await(t))
+		release(t, lease)
+		lock.MakeRevocable(nil)
+		lease, err = lock.Acquire(zktest.Context(t))
+		require.NoError(t, err)
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
+		awaitDone(t, lease.Revoked(), "the request")
+		release(t, lease)
+		require.Empty(t, first)
+		require.Empty(t, second)
+	}
+}

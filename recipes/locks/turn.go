@@ -17,10 +17,8 @@ import (
 
 // internalLockLoop looks and waits until the node has the lock.
 func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
-	// A node of another session would outlive ours, or vanish before it (CURATOR-604).
-	if owner := a.node.Stat.EphemeralOwner; owner != a.session.ID() {
-		return nil, fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v",
-			errOwnNodeGone, a.node.Path, uint64(owner), a.session)
+	if err := a.checkOwner(); err != nil {
+		return nil, err
 	}
 	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
 		var done context.CancelFunc
@@ -47,6 +45,20 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 			return nil, err
 		}
 	}
+}
+
+// checkOwner returns an error if the driver has created the node of another session, which would
+// outlive ours or vanish before it (CURATOR-604), or one that is not ephemeral.
+func (a *acquisition) checkOwner() error {
+	owner := a.node.Stat.EphemeralOwner
+	if owner == a.session.ID() {
+		return nil
+	}
+	if err := a.session.Err(); err != nil { // the driver has created it in the session after ours
+		return nodeGone(err)
+	}
+	return fmt.Errorf("driver %T: the node %s has owner 0x%x, must be ephemeral, of the given session, 0x%x",
+		a.driver, a.node.Path, uint64(owner), uint64(a.session.ID()))
 }
 
 // step looks once, and then takes the lock or waits for a reason to look again. It returns

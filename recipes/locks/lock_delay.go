@@ -6,31 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
-	"sync"
+	"strings"
 	"time"
-	"weak"
 
 	"github.com/gocurator/curator/framework"
 )
-
-// WithMaxHold ends each hold of the lock that lasts for d, as a loss whose reason is
-// [framework.ReasonMaxHold]. First the contexts of its leases end, and then the client deletes the
-// node. The log and curator.lock.lost tell. So a holder that hangs does not keep the lock for as
-// long as its session lives.
-//
-// A holder that goes on without regard to its context works without the lock, beside the next
-// holder. Give the resource the token, or set [WithLockDelay]. A lease that re-enters does not
-// prolong the hold. Each hold of a row of [WithLocalHandoff] counts for itself. Default: no bound.
-func WithMaxHold(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("WithMaxHold(%v), expected more than 0", d)
-		}
-		c.maxHold = d
-		return nil
-	})
-}
 
 // WithLockDelay makes the next holder wait for d after a hold was lost, and not after a release. It
 // is for resources that know no tokens: what the lost holder has under way, such as a request to
@@ -39,11 +19,15 @@ func WithMaxHold(d time.Duration) Option {
 // ZooKeeper does not tell whether a node was released or went with its session. So a holder creates
 // a marker, the znode <path>/holder with the name of its node, before it has the lock. This is one
 // round trip more for each hold, and a lock without contenders lists its folder each time. The
-// release deletes node and marker in one transaction. The next contender in the queue that finds a
-// marker waits at its place. d counts from the moment at which
-// its client first finds that marker, as the time of the loss is not known. So the first to come an
-// hour after a loss waits for d, too. A TryAcquire does not wait, and matches [ErrNotAcquired]
-// until d is over.
+// release deletes node and marker in one transaction. The first contender that has its turn and finds a
+// marker without its holder writes that into the marker. d counts from this write, as the time of the
+// loss is not known. So the first to come an hour after a loss waits for d.
+//
+// The others compare the time of the write with the time at which their own node was created. Both are
+// by the clock of the leading server. So contenders that each live for less than d get the lock in the end.
+// Where that clock jumps, as it may when another server becomes the leader, a contender that stays waits
+// for d at most. An Acquire waits at its place in the queue. A TryAcquire does not wait, and matches
+// [ErrNotAcquired] until d is over.
 //
 // A hold that ends with its client or by [WithMaxHold] counts as lost. So does a release that the
 // server does not confirm, and an acquisition that fails right after it has made the marker.
@@ -63,52 +47,16 @@ func WithLockDelay(d time.Duration) Option {
 	})
 }
 
-// markerName has no digits in front, so that Java's mutex sorts it behind all contenders.
-const markerName = "holder"
+const (
+	// markerName has no digits in front, so that Java's mutex sorts it behind all contenders.
+	markerName = "holder"
+
+	// lostSuffix follows the name of a holder whose loss was noticed. No name of a node ends so.
+	lostSuffix = " lost"
+)
 
 var errDelayOfMany = errors.New("WithLockDelay, expected with an InterProcessMutex only, " +
 	"or with a LockInternals for one lease whose driver takes no " + markerName + " for a contender")
-
-// found has the markers that clients have found. It outlives the value of a lock, as a program may make one for each try.
-var found = struct {
-	sync.Mutex
-	byLock map[foundBy]foundMarker
-}{byLock: make(map[foundBy]foundMarker)}
-
-// foundBy is a client, and the path of a lock at the server.
-type foundBy struct {
-	client weak.Pointer[framework.Framework] // without namespace
-	path   string
-}
-
-type foundMarker struct {
-	czxid   int64
-	version int32
-	at      time.Time
-}
-
-// delayLeft returns how long to wait because of a marker.
-func (l *lock) delayLeft(marker framework.Stat) time.Duration {
-	client := l.client.WithoutNamespace()
-	by := foundBy{weak.Make(client), l.fullPath}
-	found.Lock()
-	defer found.Unlock()
-	last, ok := found.byLock[by]
-	if !ok {
-		runtime.AddCleanup(client, forgetFound, by)
-	}
-	if last.czxid != marker.Czxid || last.version != marker.Version {
-		last = foundMarker{marker.Czxid, marker.Version, time.Now()}
-		found.byLock[by] = last
-	}
-	return time.Until(last.at.Add(l.cfg.delay))
-}
-
-func forgetFound(by foundBy) {
-	found.Lock()
-	defer found.Unlock()
-	delete(found.byLock, by)
-}
 
 // mark makes the marker name our node. It reports false without an error when it has waited.
 func (a *acquisition) mark(ctx context.Context) (ready bool, err error) {
@@ -133,16 +81,40 @@ func (a *acquisition) mark(ctx context.Context) (ready bool, err error) {
 		a.marked = true
 		return true, nil
 	}
-	if left := a.l.delayLeft(marker); left > 0 {
+	// Only the first to find the marker writes: a later write would begin the delay again.
+	if !strings.HasSuffix(string(holder), lostSuffix) {
+		err = a.setMarker(ctx, path, string(holder[:min(len(holder), maxHolder)])+lostSuffix, &marker)
+		if err != nil {
+			return false, err
+		}
+	}
+	if left := a.delayLeft(marker); left > 0 {
 		return false, a.outlast(ctx, left)
 	}
-	err = client.Set(ctx, path, []byte(a.name),
-		framework.WithVersion(marker.Version), framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session))
-	if errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrSessionEnded) {
-		return false, nodeGone(err)
-	}
+	err = a.setMarker(ctx, path, a.name, &marker)
 	a.marked = err == nil
 	return a.marked, err
+}
+
+// maxHolder bounds what is kept of the data of a marker, which may be made by hand.
+const maxHolder = 1024
+
+// setMarker changes the marker if no other client has changed it.
+func (a *acquisition) setMarker(ctx context.Context, path, data string, marker *framework.Stat) error {
+	err := a.l.client.Set(ctx, path, []byte(data), framework.WithVersion(marker.Version), framework.StoringStatIn(marker),
+		framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session))
+	if errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrSessionEnded) {
+		return nodeGone(err)
+	}
+	return err
+}
+
+// delayLeft returns how long to wait because of a marker that says when the loss was noticed.
+func (a *acquisition) delayLeft(marker framework.Stat) time.Duration {
+	// The server had created our node when its reply came, so its clock has gone on for at least as long.
+	passed := time.Duration(a.node.Stat.Ctime-marker.Mtime)*time.Millisecond + time.Since(a.created)
+	left := a.l.cfg.delay - passed + time.Millisecond // to which the times of the server are rounded
+	return min(left, a.l.cfg.delay)                   // a clock that was set back prolongs no delay
 }
 
 // outlast waits for the rest of a delay at the place in the queue.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/recipes/internal/profile"
+	"github.com/gocurator/curator/recipes/inspect/internal/profile"
 )
 
 // TestWriteIsReadByPprof: with its names, values and times, and the last type as the one that is shown.
