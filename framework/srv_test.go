@@ -7,6 +7,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"strings"
 	"sync/atomic"
@@ -64,7 +65,9 @@ func (n *nameServer) serve(link net.Conn) {
 	for _, target := range targets {
 		record := []byte{0, 1, 0, 1, 8, 133} // priority, weight, port 2181
 		for part := range strings.SplitSeq(target, ".") {
-			record = append(append(record, byte(len(part))), part...)
+			if part != "" {
+				record = append(append(record, byte(len(part))), part...)
+			}
 		}
 		record = append(record, 0)
 		answer = append(answer, 0xC0, 12, 0, 33, 0, 1, 0, 0, 0, 60) // the name of the question, SRV, IN, 60 s
@@ -159,4 +162,39 @@ func TestSRVRecordsInAnotherOrderAreNoChange(t *testing.T) {
 		}
 		require.EqualValues(t, 20, n.asked.Load())
 	})
+}
+
+// TestSRVRecordsThatNameNoServerAreLeftOut, and logged once, whether they come first or later.
+func TestSRVRecordsThatNameNoServerAreLeftOut(t *testing.T) {
+	for name, bad := range map[string]string{"no such service": ".", "a blank": "b 1"} {
+		t.Run(name, func(t *testing.T) {
+			onFakeDNS(t, func(t *testing.T, n *nameServer) {
+				log, said := warnings()
+				before := slog.Default()
+				slog.SetDefault(log)
+				defer slog.SetDefault(before)
+				n.set("a1", bad)
+				provider, err := framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "")
+				require.NoError(t, err)
+				require.Equal(t, "a1:2181", provider.ConnectionString())
+				n.set("a1", "c1", bad)
+				for range 3 {
+					time.Sleep(time.Minute)
+					provider.ConnectionString()
+					synctest.Wait()
+				}
+				require.Equal(t, "a1:2181,c1:2181", provider.ConnectionString())
+				warned := said()
+				require.Len(t, warned, 1)
+				require.Contains(t, warned[0], "SRV records are left out")
+				n.set(bad)
+				time.Sleep(time.Minute)
+				provider.ConnectionString()
+				synctest.Wait()
+				require.Equal(t, "a1:2181,c1:2181", provider.ConnectionString())
+				_, err = framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "")
+				require.ErrorContains(t, err, srvName)
+			})
+		})
+	}
 }
