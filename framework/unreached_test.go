@@ -114,8 +114,8 @@ func TestConnectDoesNotWaitForAnotherCertificate(t *testing.T) {
 func TestUnreachedPortForTLSIsGuessed(t *testing.T) {
 	hangUp := listenFor(t, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 8)) }) // as either does that understands nothing
 	for hint, opts := range map[string][]framework.Option{
-		"(is it a port for TLS?)":     nil,
-		"(is it a port without TLS?)": {framework.WithTLS(&tls.Config{RootCAs: newAuthority(t).pool()})},
+		"(is it without a quorum, at its limit maxClientCnxns, or a port for encrypted connections?)":   nil,
+		"(is it without a quorum, at its limit maxClientCnxns, or a port for unencrypted connections?)": {framework.WithTLS(&tls.Config{RootCAs: newAuthority(t).pool()})},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
 		var found string

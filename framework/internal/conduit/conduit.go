@@ -357,11 +357,11 @@ func (c *Conduit) hungUp(reason error) {
 		c.lastFailure.Store(&reason)
 		return
 	}
-	guess := "is it a port without TLS?"
+	guess := "unencrypted"
 	if c.cfg.Plain {
-		guess = "is it a port for TLS?"
+		guess = "encrypted"
 	}
-	c.failed(Failure{Reason: fmt.Errorf("%w (%s)", reason, guess)})
+	c.failed(Failure{Reason: fmt.Errorf("%w (is it without a quorum, at its limit maxClientCnxns, or a port for %s connections?)", reason, guess)})
 }
 
 func isHangUp(err error) bool { return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) }

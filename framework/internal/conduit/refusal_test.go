@@ -272,11 +272,11 @@ func TestRefusalsAreNoFailures(t *testing.T) {
 		hangUp(<-n.peers) // it is starting
 		p := <-n.peers
 		require.Empty(t, failures)
-		require.NotContains(t, c.LastFailure().Error(), "TLS")
+		require.NotContains(t, c.LastFailure().Error(), "encrypted")
 		hangUp(p)
 		p = n.meet()
 		f := <-failures
-		require.ErrorContains(t, f.Reason, "is it a port for TLS?")
+		require.ErrorContains(t, f.Reason, "(is it without a quorum, at its limit maxClientCnxns, or a port for encrypted connections?)")
 		require.False(t, f.Reached)
 		p.reply((<-p.frames).xid, 0, -127, nil)
 		p = n.meet()
