@@ -105,6 +105,9 @@ func (tx *Tx) lookOnce(again bool) (look, error) {
 	}
 	if again {
 		maps.Copy(l.again, l.before)
+		for path := range tx.folders {
+			l.after[path] = nil
+		}
 	} else {
 		for _, path := range tx.identified() {
 			l.before[parentOf(path)] = nil
@@ -168,11 +171,11 @@ func (tx *Tx) compare(seen look) error {
 	return nil
 }
 
-// verify checks that all that was read was true at one moment, for a transaction that writes nothing: it looks once
-// more. What existed, and is the same now, was so all the time in between. What is missing was missing at the
+// verify checks that all that the function has met was true at one moment, for a transaction that applies nothing: it
+// looks once more. What existed, and is the same now, was so all the time in between. What is missing was missing at the
 // beginning of the look, if the folders above are the same before and after. So all was true then.
 func (tx *Tx) verify() error {
-	if len(tx.nodes)+len(tx.lists) <= 1 {
+	if len(tx.nodes)+len(tx.lists)+len(tx.folders) <= 1 {
 		return nil // one read is one moment
 	}
 	seen, err := tx.look(true)
@@ -181,6 +184,11 @@ func (tx *Tx) verify() error {
 	}
 	if err := tx.compare(seen); err != nil {
 		return err
+	}
+	for _, path := range slices.Sorted(maps.Keys(tx.folders)) { // no creation in it is applied, so none shows that it was there
+		if now := seen.after[path]; now == nil || now.Czxid != tx.folders[path].Czxid {
+			return conflict(path, errChanged)
+		}
 	}
 	for path, n := range tx.nodes {
 		if n.exists || path == "/" {

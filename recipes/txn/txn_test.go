@@ -975,6 +975,45 @@ func ignoring(err, expected error) error {
 	return err
 }
 
+// TestTxnErrorOfTwoStatesIsNotReturned: the folder of a creation was there before the other read, and was gone, or another one, by then.
+func TestTxnErrorOfTwoStatesIsNotReturned(t *testing.T) {
+	for name, replaced := range map[string]bool{"deleted": false, "replaced": true} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client, other := zktest.Client(t, server), zktest.Client(t, server)
+			put(t, client, "/open", "", "/orders", "")
+			failure := errors.New("the folder is there, and nothing is open")
+			runs := 0
+			err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+				runs++
+				if err := tx.Create("/orders/1", nil); errors.Is(err, framework.ErrNoNode) {
+					return nil
+				} else if err != nil {
+					return err
+				}
+				if runs == 1 {
+					ops := []framework.Op{framework.DeleteOp("/orders"), framework.DeleteOp("/open")}
+					if replaced {
+						ops = append(ops, framework.CreateOp("/orders", nil))
+					}
+					_, err := other.Transact(t.Context(), ops...)
+					require.NoError(t, err)
+				}
+				if open, err := tx.Exists("/open"); err != nil || open {
+					return err
+				}
+				return failure
+			})
+			require.Equal(t, 2, runs)
+			if replaced {
+				require.ErrorIs(t, err, failure, "both are so at one moment now")
+			} else {
+				require.NoError(t, err)
+			}
+		})
+	}
+}
+
 // TestTxnRefusesAZnodeWithoutAVersion: after 2^32 - 1 writes the version is -1, which is no condition.
 func TestTxnRefusesAZnodeWithoutAVersion(t *testing.T) {
 	server := zktest.NewServer(t)
