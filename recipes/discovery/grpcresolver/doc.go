@@ -25,7 +25,7 @@
 //
 // # While ZooKeeper is away
 //
-//   - A connection goes on with the last known instances. gRPC itself stops calling
+//   - A connection goes on with the last known instances, also after it was idle. gRPC itself stops calling
 //     instances that do not answer. [Builder.Age] reports how old the instances may be.
 //   - A connection that has never known the instances makes its calls wait until
 //     ZooKeeper answers, or until the contexts of the calls end.

@@ -64,6 +64,7 @@ type Builder[T any] struct {
 
 	mu        sync.Mutex
 	resolvers map[*serviceResolver[T]]struct{} // that are not closed
+	last      map[string]resolver.State        // what connections were last told, by service; gRPC closes the resolver of an idle one
 }
 
 // NewBuilder returns a builder of resolvers that follow services of a discovery.
@@ -79,7 +80,7 @@ func NewBuilder[T any](services *discovery.ServiceDiscovery[T], cfg Config[T]) (
 		}
 	}
 	cfg.Filters = slices.Clone(cfg.Filters)
-	return &Builder[T]{services: services, cfg: cfg, resolvers: map[*serviceResolver[T]]struct{}{}}, nil
+	return &Builder[T]{services: services, cfg: cfg, resolvers: map[*serviceResolver[T]]struct{}{}, last: map[string]resolver.State{}}, nil
 }
 
 // Scheme returns [Scheme].
@@ -131,18 +132,46 @@ type serviceResolver[T any] struct {
 
 	// The endpoints by a weak pointer to the instance, for as long as it is anywhere.
 	endpoints sync.Map
+
+	telling sync.Mutex // held while the connection is told, which does not block
+	told    bool       // of its own instances
 }
 
-// start waits until the instances are known, which the follower tells the
-// connection.
+// headStart is how long a connection waits for the newest instances before it goes on with the last known ones.
+const headStart = 100 * time.Millisecond
+
+// start waits until the instances are known, which the follower tells the connection. A connection that was idle does not
+// wait for servers that are away.
 func (r *serviceResolver[T]) start(ctx context.Context) {
 	defer close(r.stopped)
 	err := r.cache.Start()
 	if err == nil {
+		var wait time.Duration
+		if r.cache.Age() == 0 {
+			wait = headStart
+		}
+		soon, cancel := context.WithTimeout(ctx, wait)
+		err = r.cache.Wait(soon)
+		cancel()
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		r.goOn()
 		err = r.cache.Wait(ctx)
 	}
 	if err != nil && ctx.Err() == nil {
 		r.conn.ReportError(err)
+	}
+}
+
+// goOn tells the connection of the instances that a connection of this service was last told.
+func (r *serviceResolver[T]) goOn() {
+	r.builder.mu.Lock()
+	last := r.builder.last[r.cache.Name()]
+	r.builder.mu.Unlock()
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	if !r.told && len(last.Endpoints) > 0 {
+		_ = r.conn.UpdateState(last)
 	}
 }
 
@@ -160,6 +189,12 @@ func (r *serviceResolver[T]) update(instances []*discovery.ServiceInstance[T]) {
 		state.Endpoints = append(state.Endpoints, endpoint)
 		state.Addresses = append(state.Addresses, endpoint.Addresses...)
 	}
+	r.builder.mu.Lock()
+	r.builder.last[r.cache.Name()] = state
+	r.builder.mu.Unlock()
+	r.telling.Lock()
+	defer r.telling.Unlock()
+	r.told = true
 	_ = r.conn.UpdateState(state)
 }
 

@@ -187,6 +187,50 @@ func TestResolverCallsGoOnWhileZooKeeperIsAway(t *testing.T) {
 	require.False(t, used)
 }
 
+// TestResolverOfAnIdleConnection: gRPC closes the resolver of a connection that is idle. The next one goes on with what was last
+// known, but only if the servers do not tell what is there now.
+func TestResolverOfAnIdleConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		d, others := newServices(t, client), newServices(t, zktest.Client(t, server))
+		register := func(id string) instance {
+			i := discovery.NewInstance[payload]("orders", "10.0.0.7", 8080)
+			i.ID = id
+			require.NoError(t, others.Register(t.Context(), i))
+			return i
+		}
+		a := register("a")
+		b := newBuilder(t, d, grpcresolver.Config[payload]{})
+		first := func() (known string, end func()) {
+			conn := connection{states: make(chan resolver.State, 100)}
+			r, err := b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{})
+			require.NoError(t, err)
+			state := <-conn.states
+			for _, endpoint := range state.Endpoints {
+				attributes, _ := grpcresolver.AttributesOf(endpoint)
+				known += attributes.ID
+			}
+			return known, r.Close
+		}
+		known, idle := first()
+		require.Equal(t, "a", known)
+		idle()
+		register("b")
+		require.NoError(t, others.Unregister(a))
+		known, idle = first()
+		require.Equal(t, "b", known, "what has gone meanwhile is not used")
+		idle()
+		require.NoError(t, server.Stop())
+		began := time.Now()
+		known, idle = first()
+		require.Equal(t, "b", known)
+		require.Less(t, time.Since(began), time.Second)
+		idle()
+		require.NoError(t, server.Restart())
+	})
+}
+
 func TestResolverCallsWaitForTheFirstAnswerOfZooKeeper(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
