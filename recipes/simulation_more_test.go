@@ -205,7 +205,6 @@ func meetings() zksim.Program {
 	}
 	return zksim.Program{
 		Actions: 1,
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			b, err := barriers.NewCyclicBarrier(c.Framework, "/meeting", w.Size())
 			all := zksim.State[members](w)
@@ -246,7 +245,6 @@ func jobs() zksim.Program {
 	return zksim.Program{
 		Actions:  3,
 		Requests: 200, // to take over jobs
-		Options:  shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all := zksim.State[ticks](w)
 			all.began, all.ended = make(map[string]time.Time), make(map[string][]time.Time)

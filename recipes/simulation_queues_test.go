@@ -100,7 +100,6 @@ func queueOf(locks string, folderGoes bool, open opener) zksim.Program {
 	return zksim.Program{
 		Clients: 4,
 		Actions: 8,
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all := zksim.State[items](w)
 			var opts []queues.Option

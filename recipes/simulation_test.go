@@ -89,7 +89,6 @@ func overRestores() zksim.Program {
 		}
 	}
 	return zksim.Program{
-		Options: shortSessions,
 		Faults: append(slices.Repeat([]zksim.Fault{zksim.Restore, zksim.ChangeLeader}, 3),
 			zksim.StopLeader, zksim.LoseReplies, zksim.CutClient, zksim.LagTime),
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
@@ -161,13 +160,9 @@ func downgrade(w *zksim.World, c *zksim.Client, lock *locks.InterProcessReadWrit
 
 type act = func(ctx context.Context, random *rand.Rand)
 
-// shortSessions are so short that servers that are cut off expire them, and as long as the default policy needs.
-var shortSessions = []framework.Option{framework.WithSessionTimeout(4 * time.Second)}
-
 // simulations are programs of recipes, by name.
 var simulations = map[string]zksim.Program{
 	"mutex": {
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			mutex, err := locks.NewInterProcessMutex(c.Framework, "/lock")
 			return holding(w, c, zksim.Hold{Key: "/lock", Exclusive: true}, mutex), err
@@ -182,7 +177,6 @@ var simulations = map[string]zksim.Program{
 	},
 	"readers and writers": {
 		Clients: 4,
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			lock, err := locks.NewInterProcessReadWriteLock(c.Framework, "/lock")
 			if err != nil {
@@ -205,14 +199,12 @@ var simulations = map[string]zksim.Program{
 	"mutex over restores": overRestores(),
 	"semaphore": {
 		Clients: 4,
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			semaphore, err := locks.NewInterProcessSemaphoreV2(c.Framework, "/lock", locks.FixedLeases(2))
 			return holding(w, c, zksim.Hold{Key: "/lock", Places: 2}, semaphore), err
 		},
 	},
 	"leader": {
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			selector, err := leader.NewLeaderSelector(c.Framework, "/lock")
 			return func(ctx context.Context, random *rand.Rand) {
@@ -245,7 +237,6 @@ var simulations = map[string]zksim.Program{
 func onceOnly() zksim.Program {
 	type done = sync.Map
 	return zksim.Program{
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			once, err := leader.NewOnce(c.Framework, "/once")
 			return func(ctx context.Context, random *rand.Rand) {
@@ -275,7 +266,6 @@ func doubleBarrier() zksim.Program {
 		Clients: 4,
 		Actions: 1,
 		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession, zksim.LagTime, zksim.SlowRequests, zksim.LoseReplies}, 8), zksim.Usual...),
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			come := func() (*barriers.DistributedDoubleBarrier, error) {
 				return barriers.NewDistributedDoubleBarrier(c.Framework, "/barrier", max(1, w.Size()-1))
@@ -525,7 +515,6 @@ func simpleQueue() zksim.Program {
 func queueAndResults() zksim.Program {
 	return zksim.Program{
 		Actions: 16,
-		Options: shortSessions,
 		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession, zksim.SlowRequests, zksim.LoseReplies}, 3), zksim.Usual...),
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all := zksim.State[items](w)

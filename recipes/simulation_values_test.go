@@ -35,7 +35,6 @@ var valueSimulations = map[string]zksim.Program{
 	"cache over restores": caches(append(slices.Repeat([]zksim.Fault{zksim.Restore}, 4), zksim.Usual...), false),
 	"transactions":        transfers(),
 	"latch": {
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			return func(ctx context.Context, random *rand.Rand) {
 				latch, err := leader.NewLeaderLatch(c.Framework, "/lock")
@@ -67,7 +66,6 @@ var valueSimulations = map[string]zksim.Program{
 	"latches and vandals": latches(true),
 	"partitions": {
 		Requests: 200, // to take over a piece
-		Options:  shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			member, err := partition.New(c.Framework, "/partitions", partition.Fixed("a", "b", "c", "d"))
 			return func(ctx context.Context, random *rand.Rand) {
@@ -94,7 +92,6 @@ var valueSimulations = map[string]zksim.Program{
 func latches(vandals bool) zksim.Program {
 	type candidates struct{ all []*leader.LeaderLatch }
 	p := zksim.Program{
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			latch, err := leader.NewLeaderLatch(c.Framework, "/lock")
 			if err == nil {
@@ -183,7 +180,6 @@ func countsUp() zksim.Program {
 	}
 	return zksim.Program{
 		Actions: 12,
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			number, err := atomic.NewDistributedAtomicLong(c.Framework, "/counter")
 			all := zksim.State[counts](w)
@@ -389,7 +385,6 @@ func transfers() zksim.Program {
 	}
 	return zksim.Program{
 		Actions: 12,
-		Options: shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			for _, path := range accounts {
 				_, err := c.Create(context.Background(), path, []byte("100"), framework.CreatingParentsIfNeeded())
@@ -436,7 +431,6 @@ func instances() zksim.Program {
 	}
 	return zksim.Program{
 		Requests: 120, // to have six instances again
-		Options:  shortSessions,
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all, n := zksim.State[registered](w), 0
 			services, err := discovery.NewServiceDiscovery[string](c.Framework, "/services", nil)
@@ -495,8 +489,7 @@ func instances() zksim.Program {
 func group() zksim.Program {
 	type members [3]*nodes.GroupMember // of the clients
 	return zksim.Program{
-		Options: shortSessions,
-		Faults:  append(slices.Repeat([]zksim.Fault{zksim.KillSession}, 2), zksim.Usual...),
+		Faults: append(slices.Repeat([]zksim.Fault{zksim.KillSession}, 2), zksim.Usual...),
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all, n := zksim.State[members](w), 0
 			own := func() []byte { n++; return fmt.Appendf(nil, "%d-%d", c.Index, n) }

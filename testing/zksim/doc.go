@@ -24,7 +24,7 @@
 //
 // [Check] judges each history. No two clients may hold the same thing at a time, and tokens must rise. No call may wait long
 // after the last fault, and no client may repeat what fails without pauses. Clients that are closed must leave no ephemeral znodes,
-// watches or sessions. A finding is played again, to say how often it comes back, and made smaller.
+// watches or sessions. Sessions time out after 4 seconds unless [Program.Options] say otherwise, so that faults end some. A finding is played again, to say how often it comes back, and made smaller.
 //
 // The servers decide the same in each run with a seed, and clients connect at the same moments. Goroutines of clients may run in
 // another order, so a finding need not come back each time. Check says how often it does.

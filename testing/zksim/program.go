@@ -27,7 +27,7 @@ type Program struct {
 	Actions  int                // of each client, 6 by default
 	Requests int                // that a client may make in a second, 60 by default
 	Faults   []Fault            // the kinds that may happen, by default [Usual]
-	Options  []framework.Option // of all clients, beside dialer, logger and server timing
+	Options  []framework.Option // of all clients, beside dialer, logger and server timing; sessions have 4 s by default
 }
 
 // History is what became of one run.
@@ -35,6 +35,7 @@ type History struct {
 	Findings []string      // what was wrong, in order
 	Log      []string      // what happened, with its fake time
 	Events   int           // of the servers
+	Expired  int           // sessions whose time was up
 	Took     time.Duration // of fake time
 }
 
@@ -63,6 +64,9 @@ type action struct {
 const (
 	FaultTime = 20 * time.Second // faults happen, and end, within this time
 	patience  = 3 * time.Minute  // how long after it calls may go on
+
+	// sessionTimeout is so short that faults end sessions.
+	sessionTimeout = 4 * time.Second
 )
 
 func draw(seed uint64, p Program) plan {
@@ -110,20 +114,20 @@ func Run(t *testing.T, seed uint64, p Program) *History {
 
 // Check plays so many histories, from a seed on, and fails the test at the first with a finding. It plays that one again ten
 // times, and says how often something is found, and leaves out clients, actions and faults that it takes not. The log says how many
-// histories and events of servers it has played a second.
+// histories and events of servers it has played a second, and how many sessions have expired: a history without any shows nothing about lost ones.
 func Check(t *testing.T, seed uint64, histories int, p Program) {
 	t.Helper()
 	p = p.withDefaults()
-	began, played, events, fake := time.Now(), 0, 0, time.Duration(0)
+	began, played, events, expired, fake := time.Now(), 0, 0, 0, time.Duration(0)
 	defer func() {
 		took := time.Since(began)
-		t.Logf("%d histories with %d events of servers, %v long, in %v: %.0f histories and %.0f events a second", played, events,
+		t.Logf("%d histories with %d events of servers and %d expired sessions, %v long, in %v: %.0f histories and %.0f events a second", played, events, expired,
 			fake.Round(time.Second), took.Round(time.Millisecond), float64(played)/took.Seconds(), float64(events)/took.Seconds())
 	}()
 	for n := range histories {
 		drawn := draw(seed+uint64(n), p)
 		h := play(t, drawn, p)
-		played, events, fake = played+1, events+h.Events, fake+h.Took
+		played, events, expired, fake = played+1, events+h.Events, expired+h.Expired, fake+h.Took
 		if len(h.Findings) == 0 {
 			continue
 		}

@@ -211,6 +211,7 @@ func (w *World) connect(ctx context.Context, planned client, p Program) (*Client
 	d := &dialer{w: w, planned: planned, random: rand.New(rand.NewPCG(w.seed, uint64(planned.index)))}
 	opts := append([]framework.Option{
 		framework.WithDialer(d.dial), framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithServerTiming(tick, syncLimit),
+		framework.WithSessionTimeout(sessionTimeout),
 	}, p.Options...)
 	f, err := framework.Connect(ctx, "servers:2181", opts...)
 	if err != nil {
@@ -331,6 +332,11 @@ func (w *World) fill(h *History) {
 	h.Findings, h.Took = w.findings, time.Since(w.began)
 	events := w.Servers.Log()
 	h.Events = len(events)
+	for _, e := range events {
+		if e.Kind == zkserver.SessionExpired {
+			h.Expired++
+		}
+	}
 	if len(h.Findings) == 0 {
 		return
 	}

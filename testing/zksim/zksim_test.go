@@ -120,14 +120,26 @@ func TestSessionBelowItsBound(t *testing.T) {
 		}
 	}
 	require.GreaterOrEqual(t, again, 9, "runs with the seed %d that have found it again", seed)
-	safe := mutexes(framework.WithSessionTimeout(4 * time.Second))
+	safe := mutexes()
 	safe.Faults = unsafe.Faults
 	zksim.Check(t, 0, 15, safe)
 }
 
+// TestSessionsExpire within a history, unless a program has longer ones.
+func TestSessionsExpire(t *testing.T) {
+	expired := func(opts ...framework.Option) (n int) {
+		for seed := range uint64(5) {
+			n += zksim.Run(t, seed, mutexes(opts...)).Expired
+		}
+		return n
+	}
+	require.Positive(t, expired())
+	require.Zero(t, expired(framework.WithSessionTimeout(time.Minute)))
+}
+
 // TestWrongClocks: a server whose clock is wrong by more than a hundredth lets two clients hold a lock.
 func TestWrongClocks(t *testing.T) {
-	p := mutexes(framework.WithSessionTimeout(4 * time.Second))
+	p := mutexes()
 	p.Faults = []zksim.Fault{zksim.WrongClock, zksim.WrongClock, zksim.WrongClock, zksim.SilentClient}
 	seed := uint64(0)
 	for ; !strings.Contains(strings.Join(zksim.Run(t, seed, p).Findings, "\n"), "both hold /lock"); seed++ {
