@@ -33,7 +33,7 @@ PKG ?=
 # The modules beside the main one: the workshop, the command, and what has dependencies of its own.
 WORKSHOP := testing/internal
 COMMAND := cmd/curatorctl
-MODULES := $(WORKSHOP) $(COMMAND) framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel
+MODULES := $(WORKSHOP) $(COMMAND) framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel examples/kratos
 
 # Packages wait more than they compute: four at a time keep two processors busy. Those that take
 # longest come first, or the last of them would run alone.
