@@ -42,9 +42,7 @@ type client struct {
 	watches  *watching.Registry
 	janitor  *janitor.Janitor
 	searches *searching.Searches
-	guardian *guardian // nil without a guard and a file
-
-	inheritance inheritance
+	guardian *guardian // nil without a guard
 
 	noContainers atomic.Bool // parents are persistent nodes, by an option or because a server has no containers
 	newParents   foresight

@@ -63,8 +63,6 @@ type config struct {
 	compressed     bool // see WithCompression
 	noContainers   bool
 	guard          string // the path of its socket, or empty
-	id             string // of the program at the guard, or empty
-	sessionFile    string // or empty
 }
 
 // queueLogs puts a queue between the client and the handler, which belongs to the program

@@ -199,14 +199,12 @@
 //
 // # When a process is killed
 //
+// A session belongs to one process, from its beginning to its end. Another process may end it, and may do nothing else with it.
+//
 // A process that ends without [Framework.Close] leaves its session behind, until it times out. A guard ends such a
 // session at once (see cmd/curatorctl, and [WithGuard]). So the next holder of a lock enters within
 // milliseconds. What the process has sent elsewhere before its death may still arrive then: fence
 // it, for example with the czxid of a znode. [EndSession] is what a guard does.
-//
-// A program that is started again may keep its session, by a guard and [WithID], or by [WithSessionFile]. It then stays the
-// holder of its locks, and its ephemeral znodes are never missing. Recipes of your own do the same by [Framework.Create] and
-// [Framework.Adopt].
 //
 // # When the servers move
 //

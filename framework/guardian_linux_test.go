@@ -67,19 +67,6 @@ func (g *fakeGuard) meet() {
 	g.answer("")
 }
 
-// give accepts a client of a program, and gives it a session.
-func (g *fakeGuard) give(program string, left guarding.Registration) {
-	g.t.Helper()
-	var err error
-	g.conn, err = g.listener.Accept()
-	require.NoError(g.t, err)
-	require.Equal(g.t, guarding.Registration{Program: program}, g.hear())
-	text, err := json.Marshal(guarding.Answer{Left: &left})
-	require.NoError(g.t, err)
-	_, err = g.conn.Write(text)
-	require.NoError(g.t, err)
-}
-
 func (g *fakeGuard) hear() guarding.Registration {
 	g.t.Helper()
 	message := make([]byte, guarding.MaxMessage)
@@ -224,79 +211,6 @@ func TestGuardKeepsASessionWhoseEndIsNotConfirmed(t *testing.T) {
 	n, err := g.conn.Read(make([]byte, guarding.MaxMessage))
 	require.Zero(t, n, "a withdrawal")
 	require.ErrorIs(t, err, io.EOF)
-}
-
-// TestGuardGivesASession: a client begins with the session that its guard has for the program. It keeps its place there once nothing
-// of the process before is left.
-func TestGuardGivesASession(t *testing.T) {
-	t.Parallel()
-	server := zktest.NewServer(t)
-	before := zktest.Client(t, server)
-	left := guarding.Registration{
-		Servers: server.Addr(), Session: before.Session().ID(), Password: before.Session().Password(), Timeout: before.Session().Timeout(),
-	}
-	_, err := before.Create(zktest.Context(t), "/left", nil, framework.WithMode(framework.Ephemeral))
-	require.NoError(t, err)
-	zktest.KillProcess(t, server, before)
-	g := newFakeGuard(t)
-	client, err := framework.New(server.Addr(), framework.WithGuard(g.path), framework.WithID("orders"),
-		framework.WithLogger(slog.New(slog.DiscardHandler)))
-	require.NoError(t, err)
-	require.NoError(t, client.Start())
-	g.give("orders", left)
-	r := g.hear()
-	require.Equal(t, left.Session, r.Session)
-	require.Empty(t, r.Program, "another process would find what was left by two")
-	g.answer("")
-	require.NoError(t, client.BlockUntilConnected(zktest.Context(t)))
-	require.Equal(t, left.Session, client.Session().ID())
-	r.Program = "orders"
-	require.Equal(t, r, g.hear(), "what was left is deleted")
-	g.answer("")
-	stat, err := client.Exists(zktest.Context(t), "/left")
-	require.NoError(t, err)
-	require.Nil(t, stat)
-
-	zktest.KillSession(t, client)
-	next := g.hear()
-	require.NotEqual(t, r.Session, next.Session)
-	require.Equal(t, "orders", next.Program, "nothing is left in it")
-	g.answer("")
-	require.NoError(t, client.Close())
-}
-
-// TestIDOfTheEnvironment names the program, unless an option does.
-func TestIDOfTheEnvironment(t *testing.T) {
-	server := zktest.NewServer(t)
-	t.Setenv(guarding.EnvID, "a")
-	for want, opts := range map[string][]framework.Option{"a": nil, "b": {framework.WithID("b")}} {
-		g := newFakeGuard(t)
-		played, got := make(chan struct{}), ""
-		go func() {
-			defer close(played)
-			g.give(want, guarding.Registration{})
-			got = g.hear().Program
-			g.answer("")
-		}()
-		zktest.Client(t, server, append(opts, framework.WithGuard(g.path))...)
-		zktest.Await(t, played, "the registration")
-		require.Equal(t, want, got)
-	}
-}
-
-// TestKeeperOptionsAreChecked.
-func TestKeeperOptionsAreChecked(t *testing.T) {
-	for want, opts := range map[string][]framework.Option{
-		"id of 0 bytes, expected 1 to 256":                                    {framework.WithID("")},
-		"id of 257 bytes, expected 1 to 256":                                  {framework.WithID(strings.Repeat("a", 257))},
-		"path empty, expected that of a file":                                 {framework.WithSessionFile("")},
-		"WithSessionFile with WithGuard or WithReadOnly, expected it without": {framework.WithSessionFile("a"), framework.WithGuard("b")},
-		"WithSessionFile with WithGuard or WithReadOnly":                      {framework.WithReadOnly(), framework.WithSessionFile("a")},
-	} {
-		_, err := framework.New("a:1", opts...)
-		require.ErrorIs(t, err, framework.ErrInvalidOption)
-		require.ErrorContains(t, err, want)
-	}
 }
 
 // TestGuardOfTheEnvironment is used, unless an option names another. Neither is for a client that ends a session.

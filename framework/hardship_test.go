@@ -22,8 +22,7 @@ func TestHardships(t *testing.T) { hardship.Run(t, hardshipCalls, knownHardships
 
 func TestHardshipsOfEveryCall(t *testing.T) {
 	hardship.Complete(t, hardshipCalls, map[string]string{
-		"Framework.Adopt": "it takes the session of a process that is gone: TestAdoptWhileRequestsFail",
-		"EndSession":      "the client that it takes the session from begins another: TestEndSessionTriesAgain",
+		"EndSession": "the client that it takes the session from begins another: TestEndSessionTriesAgain",
 
 		"NewSRVEnsembleProvider": "it asks no server: TestSRVAnswersThatFailChangeNothing",
 

@@ -63,9 +63,6 @@ func (f *Framework) conduitConfig() conduit.Config {
 	cfg.Plain, cfg.Ended = f.cfg.tls == nil, f.ctx.Done()
 	if f.guardian != nil {
 		cfg.Register = (*events)(f).register
-		if f.guardian.program != "" {
-			cfg.Inherit = f.guardian.inherit
-		}
 	}
 	return cfg
 }
@@ -193,7 +190,7 @@ func (f *Framework) Close() error {
 		f.closeErr = fmt.Errorf("framework: close: %w", err)
 	}
 	if f.guardian != nil {
-		// After the session, which it guards. What was inherited may not have been used.
+		// After the session, which it guards.
 		f.guardian.close(f.closeErr == nil && session != nil)
 	}
 	// Last, since meter providers and log handlers are not ours and may block.
@@ -216,9 +213,6 @@ func (e *events) Expired() {
 
 func (e *events) Connected(h conduit.Handshake) {
 	e.telemetry.connected(h)
-	if h.Left != nil {
-		e.takeOver(h.SessionID, h.Left)
-	}
 	// Before the tracker lets calls go: a watch must be in place again before new reads.
 	e.watches.OnConnected()
 	e.tracker.onConnected(h)

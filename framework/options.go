@@ -3,7 +3,6 @@
 package framework
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -72,15 +71,9 @@ func newConfig(connectString string, opts []Option) (config, error) {
 	}
 	switch {
 	case c.Resume != nil:
-		c.guard, c.sessionFile = "", "" // the client is a guard
-	case c.sessionFile != "" && (c.guard != "" || c.ReadOnly):
-		return config{}, fmt.Errorf("framework: %w: WithSessionFile with WithGuard or WithReadOnly, expected it without them", ErrInvalidOption)
-	case c.sessionFile != "":
+		c.guard = "" // the client is a guard
 	case c.guard == "":
 		c.guard = os.Getenv(guarding.Env)
-	}
-	if c.id = cmp.Or(c.id, os.Getenv(guarding.EnvID)); c.ReadOnly || c.guard == "" {
-		c.id = "" // a server without a quorum does not know sessions of others
 	}
 	for _, a := range c.Auth {
 		if err := c.fitsAuth(a); err != nil { // whatever the order of the options
@@ -274,40 +267,6 @@ func WithoutContainerParents() Option {
 func WithGuard(path string) Option {
 	return option("WithGuard", path != "", func(c *config) { c.guard = path },
 		"path empty, expected that of the socket of a guard")
-}
-
-// WithID names this program for its guard, so that the program keeps its place when it is started again. If it ends without
-// [Framework.Close], the guard keeps the session for the time of its flag -resume. A client with the same id that starts within
-// that time begins with this session. No two clients have a session at the same time: the guard gives it away once
-// the process before is gone.
-//
-// The ephemeral znodes of the session stay. A [Framework.Create] of one of them adopts the znode: it sets the data, and
-// returns as if it had created it. The znode keeps its czxid and its access control list. So registrations and members of groups are
-// never missing. The acquisition of a lock or a leadership with the same label adopts the contender that was left,
-// and a holder stays holder, with its token. What no call has adopted after 5 seconds is deleted. A program that ends
-// within these 5 seconds loses its place, so one that fails at each start keeps no lock. On servers before ZooKeeper 3.6
-// the client ends the session, and begins another.
-//
-// Without a guard the option has no effect. Each client of a program needs an id of its own. Default: the environment
-// variable CURATOR_ID.
-func WithID(id string) Option {
-	return option("WithID", id != "" && len(id) <= maxID, func(c *config) { c.id = id },
-		"id of %d bytes, expected 1 to %d", len(id), maxID)
-}
-
-// maxID is the greatest length of the id of a program in bytes.
-const maxID = 256
-
-// WithSessionFile keeps the session in a file, for the same program that is started again. It does what [WithID] does,
-// without a guard: the next client with this file begins with the session, unless that has timed out. The session of a program that is
-// not started again times out.
-//
-// The file is created with mode 0600, and must belong to this user alone. It must be on a local file system. The process has
-// it locked as long as it lives, so no two processes have the session. A client that finds it locked logs a warning, begins a session of its own,
-// and takes the file once it is free. The file has the password of the session. It needs Linux.
-func WithSessionFile(path string) Option {
-	return option("WithSessionFile", path != "", func(c *config) { c.sessionFile = path },
-		"path empty, expected that of a file")
 }
 
 // WithACLProvider sets the provider of the access control lists of new znodes without

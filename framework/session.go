@@ -77,8 +77,7 @@ func (s *Session) ID() int64 {
 	return s.id
 }
 
-// Password returns a copy of the session's secret. Any client that has it can take over or
-// close the session.
+// Password returns a copy of the session's secret. Whoever has it can end the session, see [EndSession].
 func (s *Session) Password() []byte {
 	if s == nil {
 		return nil

@@ -97,9 +97,8 @@ func (s *setting) encode(e *wire.Encoder) error {
 // onExisting returns the outcome of a create that found an existing znode. refused is the
 // server's error. The result errAgain means that the znode has vanished in between.
 func (c *creation) onExisting(ctx context.Context, refused error) error {
-	adopts, err := c.adopts(ctx)
+	var err error
 	switch {
-	case adopts:
 	case c.cfg.has(orSetData):
 		err = c.setExisting(ctx)
 	case c.cfg.has(idempotent):

@@ -71,12 +71,6 @@
 // connection to the guard, keeps its session. So do all processes when the guard itself is stopped, killed or restarted: they
 // register again when there is a guard. The socket and its folder are for one user, and the guard writes no core file.
 //
-// With -resume the guard keeps the session of a process that is gone for that time, but not longer than half of the session timeout.
-// It gives the session to the same program that is started again, see framework.WithID. So a service that is upgraded
-// stays the holder of its locks. If it is not started again, the next holder waits for that time:
-//
-//	curatorctl guard -socket /run/worker/guard/sock -resume 5s
-//
 // A process that is checkpointed and killed is gone, too. Do not restore it: its session has ended.
 // CRIU refuses to checkpoint a process with a guard, unless it is told otherwise (--ext-unix-sk).
 //

@@ -7,7 +7,6 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/guarding"
@@ -17,9 +16,6 @@ import (
 func verbGuard(fs *flag.FlagSet) action {
 	socket := textFlag(fs, "socket", "`path` of the socket, in a folder that only its owner may enter and that is created if need be; "+
 		"with a command, the default is a new path")
-	var resume duration
-	fs.Var(&resume, "resume", "`time` for which the session of a process that is gone waits for the same program, by its "+
-		"framework.WithID or CURATOR_ID; it is half of the session timeout at most")
 	return func(ctx context.Context, c *call) error {
 		if *socket == "" && len(c.command) == 0 {
 			return usage("guard: neither -socket nor a command, expected one of them")
@@ -40,7 +36,7 @@ func verbGuard(fs *flag.FlagSet) action {
 			defer func() { _ = os.Remove(folder) }() // the socket is gone, or another program has put something there
 			path = filepath.Join(folder, "socket")
 		}
-		g := newSessionGuard(c, time.Duration(resume), func(ctx context.Context, r guarding.Registration) error {
+		g := newSessionGuard(c, func(ctx context.Context, r guarding.Registration) error {
 			return framework.EndSession(ctx, r.Servers, r.Session, r.Password, opts...)
 		})
 		if err := g.listen(path); err != nil {

@@ -30,19 +30,11 @@ import (
 // A guard that is stopped, killed or restarted ends no session. Clients register again with the next one. A guard
 // that was stopped for long finds that the session has ended by itself.
 //
-// With a time to resume, the session of a process that is gone waits for the same program, by its name, before it ends. It is
-// given to one process only, which is in the care of the guard from then on. The servers keep it without pings for that time,
-// which is half of its timeout at most.
-//
 // Only processes of the user of the guard can register. The socket and its folder are that user's, and the
 // kernel names the user of each peer.
 
 // lastEnds is how long a guard goes on with sessions that it is ending when it is told to stop.
 const lastEnds = 2 * time.Second
-
-// givePatience is how long a program that is started again waits until the end of the process before is known everywhere. The
-// client waits for a second.
-const givePatience = 500 * time.Millisecond
 
 // sessionGuard ends the sessions of processes that are gone.
 type sessionGuard struct {
@@ -50,35 +42,27 @@ type sessionGuard struct {
 	end  func(context.Context, guarding.Registration) error
 	path string
 
-	resume time.Duration // 0 for none
-
 	listener *net.UnixListener
 	failed   chan error      // why it has stopped to listen
 	ctx      context.Context // of its attempts to end sessions
 	stop     context.CancelFunc
 	serving  sync.WaitGroup
 
-	mu     sync.Mutex
-	wards  map[*ward]bool // nil once the guard is closed
-	closed chan struct{}
+	mu    sync.Mutex
+	wards map[*ward]bool // nil once the guard is closed
 }
 
 // ward is a process, or one client in it, that the guard has in its care.
 type ward struct {
 	socket  *net.UnixConn
 	peer    *syscall.Ucred
-	process *os.File      // its pidfd
-	parted  chan struct{} // closed once the process is gone, and its session waits or ends
+	process *os.File // its pidfd
 
-	// Guarded by the mutex of the guard.
-	registration guarding.Registration
-	waits        bool // for the program
+	registration guarding.Registration // guarded by the mutex of the guard
 }
 
-func newSessionGuard(c *call, resume time.Duration, end func(context.Context, guarding.Registration) error) *sessionGuard {
-	g := &sessionGuard{
-		call: c, resume: resume, end: end, failed: make(chan error, 1), wards: make(map[*ward]bool), closed: make(chan struct{}),
-	}
+func newSessionGuard(c *call, end func(context.Context, guarding.Registration) error) *sessionGuard {
+	g := &sessionGuard{call: c, end: end, failed: make(chan error, 1), wards: make(map[*ward]bool)}
 	g.ctx, g.stop = context.WithCancel(context.Background())
 	return g
 }
@@ -162,7 +146,6 @@ func (g *sessionGuard) close() {
 	wards := g.wards
 	g.wards = nil
 	g.mu.Unlock()
-	close(g.closed)
 	forget := func(which func(*ward) bool) {
 		for w := range wards {
 			if which(w) {
@@ -181,19 +164,14 @@ func (g *sessionGuard) close() {
 
 // serve has a client in the care of the guard until it withdraws, or its process is gone.
 func (g *sessionGuard) serve(socket *net.UnixConn) {
-	w := &ward{socket: socket, parted: make(chan struct{})}
+	w := &ward{socket: socket}
 	defer w.forget()
-	program, err := w.meet()
+	err := w.meet()
 	if err == nil && !g.take(w) {
 		return
 	}
 	defer g.dismiss(w)
-	var left *guarding.Registration
-	if err == nil && program != "" {
-		left = g.give(w, program)
-	}
-	for w.answer(err, left) && err == nil {
-		left = nil
+	for w.answer(err) && err == nil {
 		var next guarding.Registration
 		if _, err = w.read(&next, nil); err == nil {
 			g.register(w, next)
@@ -202,7 +180,7 @@ func (g *sessionGuard) serve(socket *net.UnixConn) {
 	if g.registration(w).Session == 0 || !w.awaitEnd() {
 		return
 	}
-	if r := g.leave(w); r.Session != 0 {
+	if r := g.registration(w); r.Session != 0 {
 		g.endSession(w, r)
 	}
 }
@@ -229,62 +207,10 @@ func (g *sessionGuard) register(w *ward, r guarding.Registration) {
 	defer g.mu.Unlock()
 	for other := range g.wards {
 		if r.Session != 0 && other.registration.Session == r.Session {
-			other.registration, other.waits = guarding.Registration{}, false
+			other.registration = guarding.Registration{}
 		}
 	}
 	w.registration = r
-}
-
-// leave waits for the program of a process that is gone, and returns the session to end: none if another process has it.
-func (g *sessionGuard) leave(w *ward) guarding.Registration {
-	g.mu.Lock()
-	wait := min(g.resume, w.registration.Timeout/2)
-	if w.registration.Program == "" {
-		wait = 0
-	}
-	w.waits = wait > 0
-	g.mu.Unlock()
-	close(w.parted)
-	select {
-	case <-time.After(wait):
-	case <-g.closed:
-	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	w.waits = false
-	return w.registration
-}
-
-// give hands the session that a program has left to its next process, which has not registered any. If that ends before it registers the session
-// for the program again, the session ends.
-func (g *sessionGuard) give(w *ward, program string) *guarding.Registration {
-	tooLate := time.After(givePatience)
-	for {
-		var leaving <-chan struct{}
-		g.mu.Lock()
-		for other := range g.wards {
-			switch r := other.registration; {
-			case r.Program != program:
-			case other.waits:
-				r.Program = ""
-				other.waits, other.registration, w.registration = false, guarding.Registration{}, r
-				g.mu.Unlock()
-				g.call.logger().Info("the session of a process that is gone has another", "curator.session", r, "process", other.peer.Pid, "other", w.peer.Pid)
-				return &r
-			case other.isGone() && !isClosed(other.parted): // which its connection may not show yet
-				leaving = other.parted
-			}
-		}
-		g.mu.Unlock()
-		if leaving == nil {
-			return nil
-		}
-		select {
-		case <-leaving:
-		case <-tooLate:
-			return nil
-		}
-	}
 }
 
 func (g *sessionGuard) dismiss(w *ward) {
@@ -306,21 +232,20 @@ func (g *sessionGuard) endSession(w *ward, r guarding.Registration) {
 		"curator.session", r, "process", w.peer.Pid, "after", time.Since(began))
 }
 
-// meet receives the pidfd of the peer and the name of its program, and refuses a peer of another user.
-func (w *ward) meet() (program string, err error) {
+// meet receives the pidfd of the peer, and refuses a peer of another user.
+func (w *ward) meet() (err error) {
 	if w.peer, err = guarding.Peer(w.socket); err != nil {
-		return "", err
+		return err
 	}
-	var introduction guarding.Registration
 	rights := make([]byte, unix.CmsgSpace(4))
-	n, err := w.read(&introduction, rights)
+	n, err := w.read(new(guarding.Registration), rights)
 	if err := cmp.Or(err, w.watch(rights[:n])); err != nil { // a message without sense may have descriptors, too
-		return "", err
+		return err
 	}
 	if int(w.peer.Uid) != os.Geteuid() { // after its message, or the answer would be lost
-		return "", fmt.Errorf("a process of user %d, expected user %d", w.peer.Uid, os.Geteuid())
+		return fmt.Errorf("a process of user %d, expected user %d", w.peer.Uid, os.Geteuid())
 	}
-	return introduction.Program, nil
+	return nil
 }
 
 // watch receives the pidfd.
@@ -366,8 +291,8 @@ func (w *ward) read(into *guarding.Registration, rights []byte) (n int, err erro
 }
 
 // answer answers a message, and reports whether the connection goes on.
-func (w *ward) answer(refusal error, left *guarding.Registration) bool {
-	answer := guarding.Answer{Left: left}
+func (w *ward) answer(refusal error) bool {
+	var answer guarding.Answer
 	if refusal != nil {
 		answer.Refused = refusal.Error()
 	}
@@ -388,15 +313,6 @@ func (w *ward) awaitEnd() bool {
 func (w *ward) isGone() (gone bool) {
 	raw, err := w.process.SyscallConn()
 	return err == nil && raw.Control(func(fd uintptr) { gone = hasExited(fd) }) == nil && gone
-}
-
-func isClosed(c <-chan struct{}) bool {
-	select {
-	case <-c:
-		return true
-	default:
-		return false
-	}
 }
 
 // hasExited reports whether the process of a pidfd is gone. One that no parent has waited for is.

@@ -106,12 +106,11 @@ func hold() {
 				}
 			}
 		case "register again": // as a client does that has lost its connection to the guard
-			conn, _, err := guarding.Dial(ctx, os.Getenv(guarding.Env), "")
+			conn, err := guarding.Dial(ctx, os.Getenv(guarding.Env))
 			check(err)
 			session := client.Session()
 			check(conn.Register(ctx, guarding.Registration{
-				Program: os.Getenv(guarding.EnvID), Servers: os.Getenv("CURATOR_SERVERS"), Session: session.ID(),
-				Password: session.Password(), Timeout: session.Timeout(),
+				Servers: os.Getenv("CURATOR_SERVERS"), Session: session.ID(), Password: session.Password(), Timeout: session.Timeout(),
 			}))
 		case "fork": // a child that outlives this process
 			child := exec.Command("sleep", "600")
@@ -328,73 +327,6 @@ func TestGuardEndsTheSession(t *testing.T) {
 	})
 }
 
-// TestGuardGivesTheSession of a process that is gone to the same program, started again: it holds the lock with its token, and the next
-// contender waits.
-func TestGuardGivesTheSession(t *testing.T) {
-	t.Parallel()
-	const resume = 3 * time.Second
-	fates := map[string]struct {
-		before func(h *holder)
-		id     string // of the program that is started then
-		takes  bool
-		lives  bool // still, when it is started
-	}{
-		"killed":                           {func(h *holder) { h.signal(syscall.SIGKILL) }, "a", true, false},
-		"it exits":                         {func(h *holder) { h.order("exit") }, "a", true, false},
-		"another program":                  {func(h *holder) { h.signal(syscall.SIGKILL) }, "b", false, false},
-		"no program":                       {func(h *holder) { h.signal(syscall.SIGKILL) }, "", false, false},
-		"it lives":                         {func(*holder) {}, "a", false, true},
-		"it lives without its descriptors": {func(h *holder) { h.do("close descriptors") }, "a", false, true},
-		"it has come back over another connection": {func(h *holder) {
-			h.do("register again")
-			h.signal(syscall.SIGKILL)
-		}, "a", true, false},
-		"it has closed its client": {func(h *holder) {
-			h.do("close")
-			h.signal(syscall.SIGKILL)
-		}, "a", false, false},
-	}
-	server := zktest.Embedded(zktest.NewServer(t))
-	for name, fate := range fates {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			socket := newSocket(t)
-			startGuard(t, socket, nil, "-resume", resume.String())
-			server := apart(server)
-			h := startHolderAs(t, server, asHolder, nil, []string{guarding.Env + "=" + socket, guarding.EnvID + "=a"})
-			fate.before(h)
-			if !fate.lives {
-				require.Error(t, h.cmd.Wait())
-			}
-			env := []string{guarding.Env + "=" + socket, guarding.EnvID + "=" + fate.id, "CURATOR_SERVERS=" + server.ConnectString()}
-			again := spawn(t, asHolder, nil, env)
-			if !fate.takes {
-				if fate.lives { // and holds the lock until then
-					again.read("the session is registered")
-					require.Empty(t, h.next)
-					h.signal(syscall.SIGKILL)
-				}
-				h.succeeded()
-				again.read("holds in session")
-				require.NotContains(t, again.text.String(), fmt.Sprintf("holds in session %d ", h.session))
-				return
-			}
-			held := fmt.Sprintf("holds in session %d ", h.session)
-			require.True(t, strings.HasSuffix(again.read("holds in session"), fmt.Sprintf(" %d", h.token)), "the token is another: %s", &again.text)
-			require.Contains(t, again.text.String(), held)
-			third := spawn(t, asHolder, nil, env)
-			third.read("the session is registered")
-			time.Sleep(resume + time.Second) // the guard has ended it, if it does
-			again.do("look")
-			require.Empty(t, h.next, "another has the lock")
-			again.signal(syscall.SIGKILL) // within 5 seconds, so that it keeps no place
-			h.succeeded()
-			third.read("holds in session")
-			require.NotContains(t, third.text.String(), held)
-		})
-	}
-}
-
 // TestGuardWithoutDescriptors goes on with the clients that it has, and takes others once it can.
 func TestGuardWithoutDescriptors(t *testing.T) {
 	socket := newSocket(t)
@@ -415,32 +347,9 @@ func TestGuardWithoutDescriptors(t *testing.T) {
 	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &many, nil))
 	h.signal(syscall.SIGKILL)
 	h.succeeded()
-	conn, _, err := guarding.Dial(zktest.Context(t), socket, "")
+	conn, err := guarding.Dial(zktest.Context(t), socket)
 	require.NoError(t, err)
 	conn.Drop()
-}
-
-// TestGuardKeepsNoProgramWaiting for a session that it does not give away, because it ends that session already.
-func TestGuardKeepsNoProgramWaiting(t *testing.T) {
-	gone := exec.CommandContext(t.Context(), "true")
-	require.NoError(t, gone.Start())
-	fd, err := unix.PidfdOpen(gone.Process.Pid, 0)
-	require.NoError(t, err)
-	require.NoError(t, gone.Wait())
-	ending := &ward{process: os.NewFile(uintptr(fd), "process"), parted: make(chan struct{}), registration: guarding.Registration{Program: "a"}}
-	defer ending.process.Close()
-	close(ending.parted)
-	g := newSessionGuard(nil, 0, nil)
-	defer g.stop()
-	g.wards[ending] = true
-	for range 10 { // a busy machine may be late, but not each time
-		began := time.Now()
-		require.Nil(t, g.give(new(ward), "a"))
-		if time.Since(began) < givePatience {
-			return
-		}
-	}
-	require.Fail(t, "the program has waited each time")
 }
 
 // TestGuardSparesTheLiving: whatever happens to a process that lives, or to its guard, its session goes on. It ends
@@ -592,7 +501,7 @@ func TestGuardIsForItsUser(t *testing.T) {
 	dial := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		conn, _, err := guarding.Dial(ctx, socket, "")
+		conn, err := guarding.Dial(ctx, socket)
 		if err == nil {
 			conn.Withdraw()
 		}
@@ -663,7 +572,7 @@ func TestGuardKeepsSecrets(t *testing.T) {
 		require.NotContains(t, after, secret)
 	}
 
-	here := newSessionGuard(new(call), 0, nil)
+	here := newSessionGuard(new(call), nil)
 	require.NoError(t, here.listen(socket))
 	defer func() { require.NoError(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) }()
 	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
@@ -711,26 +620,21 @@ func TestGuardRunsACommand(t *testing.T) {
 }
 
 // TestGuardUnderKills kills workers at any moment of a connection, a wait, a hold and a release. Never do two hold the lock,
-// tokens rise, the lock is free at once, and nothing is left. Workers that are started again may go on with the session and the
-// hold of the worker before. On one server, half of the workers are killed while all connect again.
+// tokens rise, the lock is free at once, and nothing is left. On one server, half of the workers are killed while all connect again.
 func TestGuardUnderKills(t *testing.T) {
-	for _, resume := range []string{"0", "2s"} {
-		t.Run("resume "+resume, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				proxy := zktest.NewProxy(t, server)
-				underKills(t, proxy.Addr(), resume, proxy)
-			})
-			if resume != "0" && !testing.Short() { // or a session is never taken to another server
-				t.Run("three servers", func(t *testing.T) { underKills(t, zktest.NewEnsemble(t, 3).ConnectString(), resume, nil) })
-			}
-		})
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		proxy := zktest.NewProxy(t, server)
+		underKills(t, proxy.Addr(), proxy)
+	})
+	if !testing.Short() { // or a session is never ended at another server
+		t.Run("three servers", func(t *testing.T) { underKills(t, zktest.NewEnsemble(t, 3).ConnectString(), nil) })
 	}
 }
 
-func underKills(t *testing.T, servers, resume string, proxy *zkproxy.Proxy) {
+func underKills(t *testing.T, servers string, proxy *zkproxy.Proxy) {
 	t.Helper()
 	socket := newSocket(t)
-	startGuard(t, socket, nil, "-resume", resume)
+	startGuard(t, socket, nil)
 	read, write, err := os.Pipe() // of all workers, so their lines are in order
 	require.NoError(t, err)
 	defer read.Close()
@@ -742,20 +646,18 @@ func underKills(t *testing.T, servers, resume string, proxy *zkproxy.Proxy) {
 		}
 	}()
 	workers := make(map[int]*exec.Cmd)
-	ids := make(map[int]int) // of all processes
-	begin := func(id int) {
+	begin := func() {
 		w := exec.CommandContext(t.Context(), os.Args[0])
-		w.Env = append(os.Environ(), asHolder+"=1", asWorker+"=1", guarding.Env+"="+socket, "CURATOR_SERVERS="+servers,
-			fmt.Sprintf("%s=%d", guarding.EnvID, id))
+		w.Env = append(os.Environ(), asHolder+"=1", asWorker+"=1", guarding.Env+"="+socket, "CURATOR_SERVERS="+servers)
 		w.Stdout = write
 		require.NoError(t, w.Start())
-		workers[w.Process.Pid], ids[w.Process.Pid] = w, id
+		workers[w.Process.Pid] = w
 	}
-	for id := range 4 {
-		begin(id)
+	for range 4 {
+		begin()
 	}
 	var token int64
-	holder, last, adopted := 0, 0, 0
+	holder := 0
 	next := func() {
 		t.Helper()
 		for tooLate := time.After(muchEarlier); ; {
@@ -769,13 +671,8 @@ func underKills(t *testing.T, servers, resume string, proxy *zkproxy.Proxy) {
 			var with int64
 			if n, _ := fmt.Sscanf(line, "enters %d %d", &pid, &with); n == 2 {
 				require.NotContains(t, workers, holder, "%d holds the lock, and so does %d", holder, pid)
-				if with == token && resume != "0" {
-					require.Equal(t, ids[last], ids[pid], "another program has the token")
-					adopted++
-				} else {
-					require.Greater(t, with, token)
-				}
-				holder, last, token = pid, pid, with
+				require.Greater(t, with, token)
+				holder, token = pid, with
 				return
 			}
 			if n, _ := fmt.Sscanf(line, "leaves %d %d", &pid, &with); n == 2 && pid == holder {
@@ -801,7 +698,7 @@ func underKills(t *testing.T, servers, resume string, proxy *zkproxy.Proxy) {
 		require.NoError(t, workers[pid].Process.Kill())
 		require.Error(t, workers[pid].Wait())
 		delete(workers, pid)
-		begin(ids[pid])
+		begin()
 	}
 	for range 10 {
 		next()
@@ -811,7 +708,6 @@ func underKills(t *testing.T, servers, resume string, proxy *zkproxy.Proxy) {
 		require.Error(t, w.Wait())
 	}
 	require.NoError(t, write.Close())
-	t.Logf("%d kills, %d holds were adopted", kills, adopted)
 	client := zktest.Client(t, servers)
 	left, err := locks.NewInterProcessMutex(client, "/locks/guarded")
 	require.NoError(t, err)
@@ -841,19 +737,4 @@ func TestGuardHasCredentials(t *testing.T) {
 	began := time.Now()
 	spawn(t, asProgram, nil, env, append(run[1:], "echo next")...).read("next")
 	require.Less(t, time.Since(began), muchEarlier)
-
-	socket := newSocket(t) // and gives it to the program that is started again
-	g := spawn(t, asProgram, nil, env, "guard", "-socket", socket, "-resume", "10s")
-	g.read("listening on " + socket)
-	env = append(env, guarding.Env+"="+socket, guarding.EnvID+"=a")
-	start := func() (keeper int, token int64) {
-		p := spawn(t, asProgram, nil, env, append(run[1:], "echo keeper $(ps -o ppid= -p $PPID) $CURATOR_LOCK_TOKEN; exec sleep 600")...)
-		_, err := fmt.Sscanf(p.read("keeper "), "keeper %d %d", &keeper, &token)
-		require.NoError(t, err)
-		return keeper, token
-	}
-	keeper, token := start()
-	require.NoError(t, syscall.Kill(keeper, syscall.SIGKILL))
-	_, again := start()
-	require.Equal(t, token, again)
 }

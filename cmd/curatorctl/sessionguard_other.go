@@ -7,7 +7,6 @@ package main
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/gocurator/curator/internal/guarding"
 )
@@ -18,7 +17,7 @@ type sessionGuard struct {
 	failed chan error
 }
 
-func newSessionGuard(*call, time.Duration, func(context.Context, guarding.Registration) error) *sessionGuard {
+func newSessionGuard(*call, func(context.Context, guarding.Registration) error) *sessionGuard {
 	return new(sessionGuard)
 }
 

@@ -4,14 +4,12 @@
 //
 //	go run ./examples/devserver &
 //	go build -o /tmp/ ./examples/guard && go build -C cmd/curatorctl -o /tmp/ .
-//	/tmp/curatorctl guard -socket /tmp/own/guard -resume 2s &
+//	/tmp/curatorctl guard -socket /tmp/own/guard &
 //	export CURATOR_GUARD=/tmp/own/guard
-//	/tmp/guard -id a & sleep 1; /tmp/guard -id b & sleep 1
-//	kill -9 %3; /tmp/guard -id a &   # a holds the lock again, with the same token
-//	sleep 6; kill -9 %5              # b holds the lock 2 s later, with a greater token
+//	/tmp/guard -label a & sleep 1; /tmp/guard -label b & sleep 1
+//	kill -9 %3   # b holds the lock milliseconds later, with a greater token
 //
-// Without the guard, b waits for the session timeout of 20 s. Without -resume it waits for milliseconds, and so does the
-// second a. With -file in the place of -id the second a needs no guard.
+// Without the guard, b waits for the session timeout of 20 s.
 package main
 
 import (
@@ -27,29 +25,19 @@ import (
 )
 
 func main() {
-	id := flag.String("id", "", "the `name` of the program at its guard")
-	file := flag.String("file", "", "the `path` of a file for the session")
+	label := flag.String("label", "", "the `name` of this contender")
 	flag.Parse()
-	var opts []framework.Option
-	switch {
-	case *file != "":
-		opts = append(opts, framework.WithSessionFile(*file))
-	case *id != "":
-		opts = append(opts, framework.WithID(*id))
-	}
-	if err := run(context.Background(), os.Stdout, "127.0.0.1:2181", *id+*file, opts...); err != nil {
+	if err := run(context.Background(), os.Stdout, "127.0.0.1:2181", *label); err != nil {
 		panic(err)
 	}
 }
 
-func run(ctx context.Context, w io.Writer, connect, label string, opts ...framework.Option) error {
-	opts = append(opts, framework.WithSessionTimeout(20*time.Second))
-	client, err := framework.Connect(ctx, connect, opts...)
+func run(ctx context.Context, w io.Writer, connect, label string) error {
+	client, err := framework.Connect(ctx, connect, framework.WithSessionTimeout(20*time.Second)) // and the guard in CURATOR_GUARD
 	if err != nil {
 		return err
 	}
 	defer client.Close()
-	// The label says whose place in the queue a restarted program takes.
 	mutex, err := locks.NewInterProcessMutex(client, "/examples/guard", locks.WithLabel(label))
 	if err != nil {
 		return err

@@ -19,8 +19,7 @@ import (
 // Proclaim publishes a value of this leader, such as its address or progress. It replaces the
 // data of the leader's node, and so the Identity that [LeaderLatch.Leader] and Participants show,
 // and [LeaderLatch.Observe] yields the leader again. The value goes with the leadership: it is
-// written only under this term, and the next leader begins with its id. The value takes the place of the
-// label, so a program that is started again ([framework.WithID]) does not stay the leader after a Proclaim.
+// written only under this term, and the next leader begins with its id.
 //
 // Proclaim blocks for two round trips, and until ctx or the leadership ends. The error matches
 // [locks.ErrNotAcquired] if this candidate does not lead, and a [*locks.LostError] if the

@@ -75,9 +75,6 @@
 // A rolling restart of ten members with 100 partitions then starts 100 functions. Without a return it starts 200,
 // because ten partitions move away at each restart, and ten come back.
 //
-// A program that goes on with the session of the process before it, see [framework.WithID], stays a member if it has the same
-// [WithID] here, too. Its partitions begin again five seconds after its start, when the locks of that process are deleted.
-//
 // # Moves that cost much
 //
 // [WithMoves] bounds how many partitions move for balance at a time, and how soon one moves again. [Member.Drain]

@@ -14,8 +14,7 @@ import (
 // the session holds, stay until the session times out, which takes no time on a fake clock.
 //
 // A guard (see [framework.WithGuard]) ends the session at once. So does [framework.EndSession] here, with the id and the password of
-// the session, and [framework.WithDialer] for a server [zkserver.WithoutListener]. A client [framework.WithSessionFile] that
-// starts after KillProcess begins with the session.
+// the session, and [framework.WithDialer] for a server [zkserver.WithoutListener].
 func KillProcess(tb testing.TB, server *zkserver.Server, client *framework.Framework) {
 	tb.Helper()
 	id := client.Session().ID()

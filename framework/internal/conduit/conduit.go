@@ -31,10 +31,6 @@ type Handshake struct {
 	// Fresh means that nothing held before can be relied on: the session is new, or
 	// its lease had ended.
 	Fresh bool
-
-	// Left are the ephemeral znodes that an inherited session has, at its first connection. It is nil for every
-	// other session.
-	Left []string
 }
 
 // Session names a session, and proves the right to it.
@@ -88,7 +84,7 @@ type Failure struct {
 }
 
 // Config has the settings of a Conduit. Every field is required except Ensemble, Rank, Lookup,
-// Tick, Auth, SASL, ReadOnly, Plain, Failed, Resume, Inherit, Register, Ended and Suspended.
+// Tick, Auth, SASL, ReadOnly, Plain, Failed, Resume, Register, Ended and Suspended.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string         // the servers from now on, at least one; asked before each round of attempts
@@ -109,10 +105,6 @@ type Config struct {
 	Failed         func(Failure)   // called for each attempt that has failed, except refusals
 	Ended          <-chan struct{} // closed when the owner ends
 	Resume         *Session        // to begin with; if it has ended, each server says so, and no other begins
-
-	// Inherit is called before the first attempt to connect, and may block. It returns the session of a process that
-	// is gone, to begin with, or nil. If that has ended, another session begins.
-	Inherit func(context.Context) *Session
 
 	// Register is called before a session takes its first call, which waits until done is called.
 	Register func(h Handshake, done func())
@@ -150,9 +142,6 @@ type Conduit struct {
 	fresh         atomic.Bool  // there is a new lease, and Connected has not been called since
 	registered    atomic.Int64 // the session that Register was last called for
 	readOnly      atomic.Bool  // the newest session was opened by a read-only server
-
-	inherit   sync.Once
-	inherited atomic.Pointer[Session] // until its ephemeral znodes are listed
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
 
@@ -423,11 +412,6 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 		<-c.ctx.Done() // go-zookeeper would try again forever
 		return nil, ErrClosed
 	}
-	c.inherit.Do(func() {
-		if c.cfg.Inherit != nil {
-			c.inherited.Store(c.cfg.Inherit(c.ctx))
-		}
-	})
 	socket, to, by, err := c.connect(c.ctx, network, address)
 	if err != nil {
 		err = fmt.Errorf("dial %s: %w", address, err)

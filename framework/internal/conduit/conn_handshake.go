@@ -33,7 +33,6 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	if h.SessionID == 0 {
 		// Data that was read in the session says nothing about the next server.
 		c.expired = true
-		c.owner.inherited.Store(nil)
 		c.owner.seen.forget()
 		c.owner.cfg.Events.Expired()
 		return handshakeFrame(0, 0, make([]byte, wire.PasswordSize)), nil
@@ -43,7 +42,6 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 			ErrProtocol, h.Timeout, len(h.Password))
 	}
 	if asked != 0 && asked != h.SessionID {
-		c.owner.inherited.Store(nil)
 		c.owner.seen.forget() // ClickHouse Keeper hands out another session without a word
 	}
 	c.establish(h, sent)
@@ -98,9 +96,6 @@ func (c *conn) openFor(h Handshake) {
 	c.admitted = true
 	c.owner.lastFailure.Store(nil)
 	h.Fresh = c.owner.fresh.Swap(false)
-	if h.Left != nil {
-		c.owner.inherited.Store(nil) // not before: the connection could have ended, and the list with it
-	}
 	c.queue.Lock()
 	c.open = true
 	c.queue.Unlock()

@@ -3,7 +3,6 @@
 package conduit
 
 import (
-	"cmp"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -88,7 +87,7 @@ func (c *conn) completeHandshake(frame []byte) []byte {
 	if fresh {
 		binary.BigEndian.PutUint64(frame[sessionAt:], 0)
 	}
-	if r := cmp.Or(c.owner.cfg.Resume, c.owner.inherited.Load()); r != nil && binary.BigEndian.Uint64(frame[sessionAt:]) == 0 {
+	if r := c.owner.cfg.Resume; r != nil && binary.BigEndian.Uint64(frame[sessionAt:]) == 0 {
 		binary.BigEndian.PutUint64(frame[sessionAt:], uint64(r.ID))
 		copy(frame[passwordAt:], r.Password)
 	}

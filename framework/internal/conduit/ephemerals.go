@@ -43,14 +43,6 @@ func (e *ephemerals) begin(session, history int64) (suspect bool) {
 	return e.used && e.history != history
 }
 
-// inherit notes the znodes that a session has before this client.
-func (e *ephemerals) inherit(session, history int64, listed []string) {
-	e.begin(session, history)
-	for _, path := range listed {
-		e.created(path)
-	}
-}
-
 // answered notes what a request of the session has created and deleted.
 func (e *ephemerals) answered(call *Call, reply Reply) {
 	switch reply.Code {

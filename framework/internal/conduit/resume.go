@@ -4,7 +4,6 @@ package conduit
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -19,8 +18,6 @@ func (c *conn) resume(h Handshake) {
 	c.queue.Unlock()
 	history := func(Reply) { c.compare(h) }
 	switch {
-	case c.owner.inherited.Load() != nil:
-		c.askFirst(catchUp(), func(Reply) { c.takeOver(h) })
 	case c.behind, c.owner.seen.newest.Load() == 0 && c.owner.ephemerals.begin(h.SessionID, c.owner.seen.history.Load()):
 		// The connect request could not name what the client has seen, so the server may be behind.
 		c.askFirst(catchUp(), history)
@@ -52,21 +49,6 @@ func (c *conn) compare(h Handshake) {
 		c.admit(h)
 		return
 	}
-	c.listEphemerals(func(listed []string, err error) {
-		if err == nil {
-			if ghosts := c.owner.ephemerals.compare(listed, history); len(ghosts) > 0 {
-				c.owner.cfg.Logger.Warn("the servers have ephemeral znodes that this session had deleted: they were restored from a backup. The session ends",
-					"server.address", c.to.String(), "count", len(ghosts), "paths", slices.Clone(ghosts[:min(len(ghosts), maxGhosts)]))
-				c.giveUpSession(errRestored)
-				return
-			}
-		}
-		c.admit(h)
-	})
-}
-
-// listEphemerals lists the ephemeral znodes of the session before all calls.
-func (c *conn) listEphemerals(answered func(listed []string, err error)) {
 	e := wire.NewEncoder(wire.LengthSize + 1)
 	e.String("/")
 	c.askFirst(&Call{Op: wire.OpGetEphemerals, Body: e.Bytes(), MaxReply: maxDiscard}, func(reply Reply) {
@@ -74,32 +56,14 @@ func (c *conn) listEphemerals(answered func(listed []string, err error)) {
 		listed := d.Strings()
 		switch {
 		case reply.Code == wire.CodeUnimplemented:
-			answered(nil, c.noteTooOld(wire.OpGetEphemerals))
-		case reply.Code != 0:
-			answered(nil, fmt.Errorf("the server has refused to list its ephemeral znodes, with code %d", reply.Code))
+			_ = c.noteTooOld(wire.OpGetEphemerals) // no caller waits for the error
+		case reply.Code != 0, d.Err() != nil: // or the list was too long
 		default:
-			answered(listed, d.Err()) // it may have been too long
+			if ghosts := c.owner.ephemerals.compare(listed, history); len(ghosts) > 0 {
+				c.giveUpSession(ghosts)
+				return
+			}
 		}
-	})
-}
-
-// takeOver lists what the process before this one has left in its session. Znodes that nobody knew of would live as
-// long as the session does, so without the list the session ends.
-//
-// No request of that process can follow. The servers refuse requests over its connection since the session has moved
-// to this one, and this server has caught up with all that was committed before.
-func (c *conn) takeOver(h Handshake) {
-	if c.hasRefused(wire.OpGetEphemerals, unknownVersion) {
-		c.giveUpSession(fmt.Errorf("%s is older than ZooKeeper 3.6, which lists ephemeral znodes", c.to))
-		return
-	}
-	c.listEphemerals(func(listed []string, err error) {
-		if err != nil {
-			c.giveUpSession(err)
-			return
-		}
-		c.owner.ephemerals.inherit(h.SessionID, c.owner.seen.history.Load(), listed)
-		h.Left = append([]string{}, listed...)
 		c.admit(h)
 	})
 }
@@ -109,24 +73,13 @@ var errRestored = errors.New("the servers were restored, and the session ends")
 // maxGhosts bounds the paths in a log line.
 const maxGhosts = 3
 
-// giveUpSession ends the session at the server. The client must stop to rely on it before the server can
-// know of the end. The next connection begins another session. Callers hold dispatch.
-func (c *conn) giveUpSession(why error) {
+// giveUpSession ends the session at the server, which has znodes that the session had deleted. The client must stop to rely
+// on it before the server can know of the end. The next connection begins another session.
+func (c *conn) giveUpSession(ghosts []string) {
+	c.owner.cfg.Logger.Warn("the servers have ephemeral znodes that this session had deleted: they were restored from a backup. The session ends",
+		"server.address", c.to.String(), "count", len(ghosts), "paths", slices.Clone(ghosts[:min(len(ghosts), maxGhosts)]))
 	c.owner.cfg.Events.Expired()
 	c.askFirst(&Call{Op: wire.OpCloseSession}, func(Reply) {
-		go c.fail(why) // the server hangs up, too
+		go c.fail(errRestored) // the server hangs up, too
 	})
-}
-
-// GiveUpSession ends the session of the newest connection at the server, and another begins.
-func (c *Conduit) GiveUpSession(why error) {
-	conn := c.current()
-	if conn == nil {
-		return
-	}
-	conn.dispatch.Lock()
-	defer conn.dispatch.Unlock()
-	if conn.admitted && !conn.failed {
-		conn.giveUpSession(why)
-	}
 }

@@ -25,7 +25,7 @@ import (
 var circles = map[string]int{
 	"cmd/curatorctl":              33,
 	"examples/quickstart":         2,
-	"framework":                   36,
+	"framework":                   31,
 	"framework/internal/conduit":  16,
 	"framework/internal/janitor":  2,
 	"framework/internal/watching": 4,

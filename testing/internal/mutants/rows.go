@@ -28,7 +28,7 @@ const (
 	saslFirst      invariant = "No request of ours leaves before the exchange of SASL is complete"
 	boundedMemory  invariant = "Memory that a server can make a client use is bounded"
 	cacheConverges invariant = "A cache converges after any faults, and reports nothing twice"
-	oneProcess     invariant = "A session is of one process at a time. A guard has it before its first call, and ends it after the process only"
+	oneProcess     invariant = "A session belongs to one process, from its beginning to its end. Another process may end it, and may do nothing else with it"
 	cacheReads     invariant = "A cache reads nothing that it does not keep"
 )
 

@@ -91,13 +91,7 @@ var frameworkRows = []row{
 		name: "end-of-a-connection-is-that-of-the-process", breaks: oneProcess,
 		in:     "cmd/curatorctl.(*ward).awaitEnd",
 		change: begin("return true"),
-		test:   "^TestGuardGivesTheSession$/^it_lives_without_its_descriptors$",
-	},
-	{
-		name: "session-that-was-given-ends", breaks: oneProcess,
-		in:     "cmd/curatorctl.(*sessionGuard).register",
-		change: never("registration", "Session"),
-		test:   "^TestGuardGivesTheSession$/^it_has_come_back_over_another_connection$",
+		test:   "^TestGuardSparesTheLiving$/^descriptors_closed$",
 	},
 	{
 		name: "any-user-registers", breaks: oneProcess,

@@ -88,7 +88,7 @@ func (w *way) options(cfg clientConfig) []framework.Option {
 		options = append(options, guarded()...)
 	}
 	if cfg.Socket != "" {
-		options = append(options, framework.WithGuard(cfg.Socket), framework.WithID(cfg.Socket))
+		options = append(options, framework.WithGuard(cfg.Socket))
 	}
 	return options
 }

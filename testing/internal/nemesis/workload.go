@@ -39,7 +39,7 @@ type workload struct {
 	// workers is how many take turns in each client process.
 	workers int
 
-	// model says which histories of holds are legal. It is nil for a recipe that is no lock, and for one whose holds may share a token.
+	// model says which histories of holds are legal. It is nil for a recipe that is no lock.
 	model func(lockSpec) checker.Model
 
 	// folders are those that must be empty in the end; nil is the path alone. And protects are the names of what

@@ -20,14 +20,14 @@ import (
 )
 
 const (
-	twoHolders     promise = "two_holders"     // of a lock whose holders are killed, and go on in the session
-	lateSuccessors promise = "late_successors" // what a killed process had is free, or the program's again, at once
+	twoHolders     promise = "two_holders"     // of a lock whose holders are killed
+	lateSuccessors promise = "late_successors" // what a killed process had is free at once
 )
 
 // guardWorkloads are programs in the care of a guard, which are killed and started again.
 var guardWorkloads = []workload{
 	{
-		name: "guard", workers: 1, exclusive: true, policies: []framework.ErrorPolicy{framework.StandardErrorPolicy}, least: 30,
+		name: "guard", workers: 1, exclusive: true, model: mutexModel, policies: []framework.ErrorPolicy{framework.StandardErrorPolicy}, least: 30,
 		promises: []promise{twoHolders, lateSuccessors}, calls: map[promise]promise{noOverlap: twoHolders},
 		findAtServers: late, prepare: prepareGuard,
 	},
@@ -35,7 +35,6 @@ var guardWorkloads = []workload{
 
 const (
 	wardTimeout = 20 * tick // of the session of a program, the longest that servers allow
-	wardResume  = time.Second
 	wardLife    = 6 * time.Second // of a program or a guard, at most
 	wardReset   = 20 * time.Millisecond
 	lastKills   = 2
@@ -157,7 +156,7 @@ func (g *ward) start() (err error) {
 
 // startGuard starts a guard, and waits until programs can register.
 func (g *ward) startGuard() error {
-	g.guard = exec.Command(g.client.cfg.Guard, "guard", "-socket", g.socket, "-resume", oneOf(g.random, 0, wardResume).String())
+	g.guard = exec.Command(g.client.cfg.Guard, "guard", "-socket", g.socket)
 	g.guard.Stderr = os.Stderr
 	if file := g.client.cfg.Certificates; file != "" {
 		g.guard.Env = append(os.Environ(), "CURATOR_CA="+file, "CURATOR_CERT="+file, "CURATOR_KEY="+file)
@@ -199,7 +198,7 @@ func isWard(client string) bool { return strings.Contains(client, "-") }
 // wardKill is a kill of a program that had nodes, at a moment when its guard was at work.
 type wardKill struct {
 	at   int64
-	took time.Duration // until they were gone, or the program had its session again
+	took time.Duration // until they were gone
 	what string
 }
 
@@ -275,13 +274,6 @@ func (r *roundReport) wardKill(spec lockSpec, e event, session, down int64) []wa
 	end := forever
 	if over != math.MaxInt64 {
 		end = over*int64(time.Millisecond) - r.record.WallOffset
-	}
-	for client, events := range r.events {
-		for _, other := range events {
-			if other.Kind == connected && other.Session == session && other.At > e.At && client != e.Value {
-				end = min(end, other.At)
-			}
-		}
 	}
 	until := min(end, e.At+int64(lateAfter))
 	disturbed := slices.ContainsFunc(r.active(e.At, until), func(f faultRecord) bool {

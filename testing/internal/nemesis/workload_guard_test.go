@@ -22,7 +22,7 @@ func killed() *plan {
 	return p
 }
 
-// TestWorkloadGuardJudgeOfKills: what a killed program had must be gone in time, or be its successor's in the session. A kill
+// TestWorkloadGuardJudgeOfKills: what a killed program had must be gone in time. A kill
 // proves nothing while something disturbs the guard.
 func TestWorkloadGuardJudgeOfKills(t *testing.T) {
 	end := func(ms int64) func(*plan) {
@@ -39,8 +39,6 @@ func TestWorkloadGuardJudgeOfKills(t *testing.T) {
 		"ended at once":        {end(45), 1, false},
 		"ended by itself":      {end(7000), 1, true},
 		"never ended":          {func(*plan) {}, 1, true},
-		"the program is back":  {func(p *plan) { p.add("c-2", event{At: at(60), Kind: connected, Session: 'x'}) }, 1, false},
-		"another session":      {func(p *plan) { p.add("c-2", event{At: at(60), Kind: connected, Session: 'y'}) }, 1, true},
 		"nodes gone before":    {end(30), 0, false},
 		"servers hurt":         {fault("N1"), 0, false},
 		"clients cut off":      {fault("N15 N6"), 0, false},
@@ -65,20 +63,20 @@ func TestWorkloadGuardJudgeOfKills(t *testing.T) {
 	require.Len(t, p.load(t).wardKills(guardSpec), 1)
 }
 
-// TestWorkloadGuardJudgeOfHolds: a program that goes on with the hold of the process before it, and its token, is one holder. Two that
-// have it at a time are found.
+// TestWorkloadGuardJudgeOfHolds: two holds of a lock at a time are found, and two in turn are right.
 func TestWorkloadGuardJudgeOfHolds(t *testing.T) {
 	again := func(from int64) string {
 		p := killed()
 		p.commit(txnCloseSession, 'x', 21, 7, "")
 		p.commit(txnCreate2, 'a', 29, 9, node(guardSpec.Name, "lock-", 29))
+		p.commit(txnCreate2, 'b', 31, 9, node(guardSpec.Name, "lock-", 31))
+		p.commit(txnDelete, 'a', 32, 45, node(guardSpec.Name, "lock-", 29))
 		p.add("a", take("a", guardSpec.Name, 29, 10, 39)...)
-		p.add("b", change(take("b", guardSpec.Name, 29, from, 60), func(e *event) { e.Session = 'a' })...)
+		p.add("b", take("b", guardSpec.Name, 31, from, 60)...)
 		var page strings.Builder
 		_ = judge(&page, p.save(t)) // the plan has more faults
 		return lastLine(page.String())
 	}
 	require.Contains(t, again(50), "two_holders=0 ")
-	require.Contains(t, again(50), "token_regressions=0 ")
-	require.Contains(t, again(30), "two_holders=1 ")
+	require.NotContains(t, again(30), "two_holders=0 ")
 }

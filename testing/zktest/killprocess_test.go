@@ -3,7 +3,6 @@
 package zktest_test
 
 import (
-	"path/filepath"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,34 +14,29 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestKillProcess leaves the session to the server, without and with a guard, and to the program that is started again.
+// TestKillProcess leaves the session to the server, without and with a guard.
 func TestKillProcess(t *testing.T) {
 	const timeout = 10 * time.Second
 	for name, test := range map[string]struct {
-		then func(t *testing.T, server *zkserver.Server, killed *framework.Framework, file string)
+		then func(t *testing.T, killed *framework.Framework)
 		left time.Duration // for which the ephemeral znode stays
 	}{
-		"alone": {func(*testing.T, *zkserver.Server, *framework.Framework, string) {}, timeout},
-		"with a guard": {func(t *testing.T, _ *zkserver.Server, killed *framework.Framework, _ string) {
+		"alone": {func(*testing.T, *framework.Framework) {}, timeout},
+		"with a guard": {func(t *testing.T, killed *framework.Framework) {
 			session := killed.Session()
 			require.NoError(t, framework.EndSession(zktest.Context(t), killed.String(), session.ID(), session.Password(),
 				framework.WithDialer(killed.Dialer())))
 		}, 0},
-		"started again": {func(t *testing.T, server *zkserver.Server, killed *framework.Framework, file string) {
-			again := zktest.Client(t, server, framework.WithSessionFile(file))
-			require.Equal(t, killed.Session().ID(), again.Session().ID())
-		}, 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
-				file := filepath.Join(t.TempDir(), "session")
-				client := zktest.Client(t, server, framework.WithSessionTimeout(timeout), framework.WithSessionFile(file))
+				client := zktest.Client(t, server, framework.WithSessionTimeout(timeout))
 				_, err := client.Create(zktest.Context(t), "/ephemeral", nil, framework.WithMode(framework.Ephemeral))
 				require.NoError(t, err)
 				zktest.KillProcess(t, server, client)
 				killed := time.Now()
-				test.then(t, server, client, file)
+				test.then(t, client)
 				for server.Stats().Ephemerals > 0 {
 					time.Sleep(100 * time.Millisecond)
 				}

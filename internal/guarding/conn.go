@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package guarding
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+)
+
+// Conn is the connection of a client to a guard. One goroutine may use it.
+type Conn struct {
+	socket  *net.UnixConn
+	answers chan Answer // closed at the end of the connection
+	lost    chan struct{}
+}
+
+// Dial connects to a guard and hands this process over to its care. The context bounds it.
+func Dial(ctx context.Context, path string) (*Conn, error) {
+	socket, err := new(net.Dialer).DialContext(ctx, Network, path)
+	if err != nil {
+		return nil, err
+	}
+	c := &Conn{socket: socket.(*net.UnixConn), answers: make(chan Answer, 1), lost: make(chan struct{})} //nolint:forcetypeassert // of Network
+	go c.receive()
+	if err := c.introduce(ctx); err != nil {
+		_ = socket.Close() // the guard has no registration
+		<-c.lost
+		return nil, err
+	}
+	return c, nil
+}
+
+// introduce hands over a descriptor of this process.
+func (c *Conn) introduce(ctx context.Context) error {
+	if err := checkOwner(c.socket); err != nil {
+		return err
+	}
+	self, err := os.FindProcess(os.Getpid())
+	if err != nil {
+		return err
+	}
+	return c.handOver(ctx, self)
+}
+
+func (c *Conn) handOver(ctx context.Context, process *os.Process) (err error) {
+	failed := withRights(process, func(rights []byte) { err = c.ask(ctx, Registration{}, rights) })
+	return errors.Join(failed, err)
+}
+
+// Register replaces the registration, and returns once the guard has it.
+func (c *Conn) Register(ctx context.Context, r Registration) error { return c.ask(ctx, r, nil) }
+
+func (c *Conn) ask(ctx context.Context, r Registration, rights []byte) error {
+	if err := c.send(ctx, r, rights); err != nil {
+		return err
+	}
+	select {
+	case answer, open := <-c.answers:
+		switch {
+		case !open:
+			return errors.New("the guard has hung up")
+		case answer.Refused != "":
+			return errors.New(answer.Refused)
+		default:
+			return nil
+		}
+	case <-ctx.Done():
+		return fmt.Errorf("the guard does not answer: %w", ctx.Err())
+	}
+}
+
+func (c *Conn) send(ctx context.Context, r Registration, rights []byte) error {
+	message, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if len(message) > MaxMessage {
+		return fmt.Errorf("a registration of %d bytes, expected %d at most", len(message), MaxMessage)
+	}
+	deadline, _ := ctx.Deadline() // the zero value is none
+	if err := c.socket.SetWriteDeadline(deadline); err != nil {
+		return err
+	}
+	_, _, err = c.socket.WriteMsgUnix(message, rights, nil)
+	return err
+}
+
+// receive reads the answers until the end of the connection.
+func (c *Conn) receive() {
+	defer close(c.lost)
+	defer close(c.answers)
+	for message := make([]byte, MaxMessage); ; {
+		n, err := c.socket.Read(message)
+		if err != nil || n == 0 {
+			return
+		}
+		var answer Answer
+		if err := json.Unmarshal(message[:n], &answer); err != nil {
+			return
+		}
+		select {
+		case c.answers <- answer:
+		default: // to a message whose sender has stopped waiting
+			return
+		}
+	}
+}
+
+// Lost is closed when the connection has ended.
+func (c *Conn) Lost() <-chan struct{} { return c.lost }
+
+// Drop ends the connection. The guard keeps the registration for as long as this process lives.
+func (c *Conn) Drop() {
+	_ = c.socket.Close() // nothing is unwritten
+	<-c.lost
+}
+
+// Withdraw ends the registration and the connection. It does not wait for a guard that is stopped.
+func (c *Conn) Withdraw() {
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	_ = c.send(ctx, Registration{}, nil) // a guard that is gone has none
+	c.Drop()
+}
