@@ -33,10 +33,9 @@ func New[T any](opts ...Option) *Set[T] {
 	return &Set[T]{handler: s.handler, latest: s.latest}
 }
 
-// Add makes fn a listener: it will be called with the values of first, and then with the value of every Notify that comes later, until
-// the returned registration is removed. Adding the same function twice registers two listeners. Add does not block. It panics if fn is
+// Add makes fn a listener: it will be called with the value of every Notify that comes later, until the returned registration is removed. Adding the same function twice registers two listeners. Add does not block. It panics if fn is
 // nil, which is a mistake in the program and would otherwise come to light only in the first Notify.
-func (s *Set[T]) Add(fn func(T), first ...T) *Registration {
+func (s *Set[T]) Add(fn func(T)) *Registration {
 	if fn == nil {
 		panic(fmt.Sprintf("listen: Add of a nil listener, expected a %T", fn))
 	}
@@ -46,9 +45,6 @@ func (s *Set[T]) Add(fn func(T), first ...T) *Registration {
 	defer s.mu.Unlock()
 	l.index = len(s.listeners)
 	s.listeners = append(s.listeners, l)
-	for _, v := range first {
-		l.push(v)
-	}
 	return &Registration{remove: func() { s.remove(l) }, done: l.done}
 }
 

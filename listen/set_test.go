@@ -255,14 +255,3 @@ func TestSetRemovedListenersAreReleased(t *testing.T) {
 	require.True(t, collected(second), "the set keeps a removed listener")
 	runtime.KeepAlive(&set)
 }
-
-func TestAddGivesTheFirstValuesBeforeAll(t *testing.T) {
-	var set listen.Set[int]
-	var early, late recorder
-	set.Add(early.listen)
-	set.Add(late.listen, 1, 2)
-	set.Notify(3)
-	require.NoError(t, set.Flush(t.Context()))
-	require.Equal(t, []int{3}, early.told)
-	require.Equal(t, []int{1, 2, 3}, late.told)
-}

@@ -195,15 +195,6 @@ var newcomers = []newcomer{
 		}
 		return b.Leave(ctx)
 	})},
-	{"cache.NewShared", func(t *testing.T, c *framework.Framework) func(context.Context) error {
-		t.Helper()
-		shared, err := cache.NewShared(c, "/shared")
-		require.NoError(t, err)
-		tree, giveBack, err := shared.Open()
-		require.NoError(t, err)
-		t.Cleanup(giveBack)
-		return tree.Fresh
-	}},
 	{"cache.NewCuratorCache", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
 		tree, err := cache.NewCuratorCache(c, "/tree")

@@ -56,7 +56,7 @@ func NewCuratorCache(client *framework.Framework, path string, opts ...Option) (
 	if err != nil {
 		return nil, fmt.Errorf("cache: %w", err)
 	}
-	picture := newPicture(path, client.Logger(), cfg.storage, telemetry, cfg.indexes)
+	picture := newPicture(path, client.Logger(), cfg.storage, telemetry)
 	if cfg.compressed || client.CompressionEnabled() {
 		picture.inflated = newInflated(cfg.inflated)
 	}
@@ -176,8 +176,7 @@ func (c *CuratorCache) Children(path string) iter.Seq2[string, *ChildData] {
 }
 
 // Listen calls fn with every later event; package listen has the contract. A listener that
-// must see the first fill is added before [CuratorCache.Start], or with [WithReplay]. Listen
-// panics if fn is nil.
+// must see the first fill is added before [CuratorCache.Start]. Listen panics if fn is nil.
 func (c *CuratorCache) Listen(fn func(Event), opts ...ListenOption) *listen.Registration {
 	var f filter
 	for _, opt := range opts {

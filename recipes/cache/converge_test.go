@@ -22,8 +22,7 @@ import (
 
 // TestConvergence has a writer run random programs on a small tree, while the connection of the
 // client with the cache suffers. In the end the cache must equal the part of the tree that its
-// limits select, and so must the streams of its listeners when they are replayed, of which one
-// comes late. The index must have what the picture has. On the way a
+// limits select, and so must the stream of its listener when it is replayed. On the way the
 // listener must have been told only states that the server had, of each path in the server's
 // order, and none twice. The cache must have read nothing that it does not keep.
 func TestConvergence(t *testing.T) {
@@ -46,7 +45,7 @@ type program struct {
 	server           *zkserver.Server
 	writer, follower *framework.Framework
 	cache            *cache.CuratorCache
-	told, late       *record
+	told             *record
 	limits           limited
 	names            []string        // of the tree
 	forbidden        func() []string // requests
@@ -66,8 +65,7 @@ func newProgram(t *testing.T, version string, seed uint64) *program {
 		p.limits, p.names = allLimits[1+seed/2%uint64(len(allLimits)-1)], everywhere
 	}
 	p.forbidden = p.limits.watchReads(t, p.server, p.writer)
-	index := cache.WithIndex("words", words)
-	p.cache = newCache(t, p.follower, "/tree", append([]cache.Option{index}, p.limits.opts...)...)
+	p.cache = newCache(t, p.follower, "/tree", p.limits.opts...)
 	p.told = listenTo(p.cache)
 	return p
 }
@@ -78,10 +76,7 @@ func (p *program) run() {
 	}
 	p.began = p.follower.History()
 	require.NoError(p, p.cache.Start())
-	for i := range 40 {
-		if i == 20 {
-			p.late = listenTo(p.cache, cache.WithReplay())
-		}
+	for range 40 {
 		switch p.rng.IntN(10) {
 		case 0, 1:
 			p.hurt()
@@ -183,28 +178,15 @@ func (p *program) judge() {
 		require.Equal(p, p.history[path][data.Stat.Mzxid], string(data.Data), path)
 	}
 	requireSameNodes(p, tree, shown, "the picture")
-	for path, data := range p.cache.Stream() {
-		require.Contains(p, byWord(p, p.cache, string(data.Data)), path)
-	}
-	for number := range 1000 {
-		found, err := p.cache.ByIndex("words", strconv.Itoa(number))
-		require.NoError(p, err)
-		for _, data := range found {
-			require.Equal(p, shown[data.Path], data.Stat)
-			require.Equal(p, strconv.Itoa(number), string(data.Data))
+	told := p.replay(p.told)
+	for path, stat := range told {
+		// What a listener is not told: that a later history has the same data, with other numbers.
+		same := p.history[path][stat.Mzxid] == p.history[path][tree[path].Mzxid]
+		if _, found := tree[path]; found && same && p.follower.History() != p.began {
+			told[path] = tree[path]
 		}
 	}
-	for what, record := range map[string]*record{"the stream": p.told, "the late stream": p.late} {
-		told := p.replay(record)
-		for path, stat := range told {
-			// What a listener is not told: that a later history has the same data, with other numbers.
-			same := p.history[path][stat.Mzxid] == p.history[path][tree[path].Mzxid]
-			if _, found := tree[path]; found && same && p.follower.History() != p.began {
-				told[path] = tree[path]
-			}
-		}
-		requireSameNodes(p, tree, told, what)
-	}
+	requireSameNodes(p, tree, told, "the stream")
 }
 
 func requireSameNodes(p *program, want, got map[string]framework.Stat, what string) {

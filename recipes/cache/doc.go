@@ -35,24 +35,6 @@
 // look. The cache does not read a znode that it does not keep, except that it lists a znode
 // whose children it keeps.
 //
-// # Find znodes by what is in them
-//
-//	byZone := cache.WithIndex("zone", func(data *cache.ChildData) []string { return []string{string(data.Data)} })
-//	c, err := cache.NewCuratorCache(client, "/services", byZone)
-//	...
-//	found, err := c.ByIndex("zone", "east")
-//
-// Package typed has indexes by the fields of a Go type.
-//
-// # Share one cache
-//
-// Components that come and go share a cache by [NewShared]. The cache runs while a component has it
-// open. A listener that is added later gets the picture first, with [WithReplay].
-//
-//	c, giveBack, err := shared.Open()
-//	defer giveBack()
-//	c.Listen(fn, cache.WithReplay())
-//
 // # Listen to changes
 //
 //	registration := c.Listen(func(e cache.Event) {
@@ -154,7 +136,7 @@
 //	listenable().addListener                    Listen
 //	CuratorCacheListener.builder                For, WithPathFilter, AfterInitialized
 //	exceptionHandler                            the client's log
-//	none                                        WaitFor, Fresh, WithIndex, WithReplay, Shared
+//	none                                        WaitFor, Fresh
 //	NodeCache                                   SingleNodeCache, Framework.Follow
 //	PathChildrenCache                           WithChildrenOnly, Framework.FollowChildren
 //	TreeCache, setMaxDepth, setSelector         CuratorCache, WithMaxDepth, WithSelector

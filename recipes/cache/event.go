@@ -72,7 +72,6 @@ type filter struct {
 	types            []EventType
 	path             func(string) bool
 	afterInitialized bool
-	replay           bool
 }
 
 // For selects events of these types. Several For options add up. It replaces the methods
@@ -90,15 +89,6 @@ func WithPathFilter(accept func(path string) bool) ListenOption {
 // AfterInitialized drops all events before [Initialized]. It is Curator's afterInitialized.
 func AfterInitialized() ListenOption {
 	return func(f *filter) { f.afterInitialized = true }
-}
-
-// WithReplay first gives the listener a [NodeCreated] event for each znode that is in the picture
-// already, parents first, and [Initialized] if the picture has been full. Then it gets the changes.
-// So a listener that comes late gets what one that was there from the start has, without a gap, and
-// no state twice. The events wait in memory until the listener has taken them. They have the data
-// that the storage has.
-func WithReplay() ListenOption {
-	return func(f *filter) { f.replay = true }
 }
 
 // accepts reports whether an event passes the types and the paths of the filter.

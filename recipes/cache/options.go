@@ -19,7 +19,6 @@ type config struct {
 	inflated   int // bytes
 	keep       bool
 	storage    CuratorCacheStorage
-	indexes    []*index
 }
 
 // validate checks the options together.

@@ -5,8 +5,6 @@ package cache
 import (
 	"iter"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -27,33 +25,22 @@ type picture struct {
 	inflated  *inflated              // nil unless data is decompressed
 	unlisted  atomic.Pointer[string] // a folder whose list is too large, nil if there is none
 
-	// whole is held while the storage, the indexes and the listeners are given a change. Who reads
-	// more than one of them holds it for reading. It is taken before mu.
-	whole   sync.RWMutex
-	indexes []*index
-
 	mu          sync.Mutex // orders Notify and Add of the listeners
 	initialized bool
 	changed     chan struct{} // closed with the next change; nil while no caller waits
 }
 
-func newPicture(path string, log *slog.Logger, storage CuratorCacheStorage, telemetry *telemetry, indexes []*index) *picture {
+func newPicture(path string, log *slog.Logger, storage CuratorCacheStorage, telemetry *telemetry) *picture {
 	known, ours := storage.(*standardStorage)
 	if !ours {
 		known = newStorage(true)
 	}
-	p := &picture{
-		path: path, log: log, storage: storage, known: known, telemetry: telemetry, indexes: indexes,
+	return &picture{
+		path: path, log: log, storage: storage, known: known, telemetry: telemetry,
 		listeners: listen.New[Event](listen.OnPanic(func(recovered any, stack []byte) {
 			log.Error("cache listener panicked", logPath, path, "panic", recovered, "stack", string(stack))
 		})),
 	}
-	if len(indexes) > 0 { // another cache may have filled the storage
-		for data := range storage.Stream() {
-			p.index(data.Path, p.keys(data))
-		}
-	}
-	return p
 }
 
 func (p *picture) has(path string) bool { return p.known.record(path) != nil }
@@ -92,15 +79,12 @@ func (p *picture) shows(path string, stat *framework.Stat) bool {
 
 // put stores a state and notifies the listeners.
 func (p *picture) put(data *ChildData, event EventType) {
-	keys := p.keys(data)
-	p.whole.Lock()
-	defer p.whole.Unlock()
 	// Stored first: a listener finds its event, or a newer state, in the picture.
-	old := p.storeLocked(data, keys)
+	old := p.store(data)
 	p.notify(Event{Type: event, Path: data.Path, Old: old, New: data})
 }
 
-func (p *picture) storeLocked(data *ChildData, keys [][]string) (old *ChildData) {
+func (p *picture) store(data *ChildData) (old *ChildData) {
 	if p.isCallers() {
 		p.known.Put(data)
 	}
@@ -108,7 +92,6 @@ func (p *picture) storeLocked(data *ChildData, keys [][]string) (old *ChildData)
 		p.inflated.set(data.Path, len(data.Data))
 	}
 	p.guarded(func() { old = p.storage.Put(data) })
-	p.index(data.Path, keys)
 	return old
 }
 
@@ -122,10 +105,7 @@ func (p *picture) renew(data *ChildData) {
 	if have == stat {
 		return
 	}
-	keys := p.keys(data)
-	p.whole.Lock()
-	defer p.whole.Unlock()
-	p.storeLocked(data, keys)
+	p.store(data)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.wakeLocked()
@@ -137,14 +117,11 @@ func (p *picture) remove(path string) {
 		return
 	}
 	e := Event{Type: NodeDeleted, Path: path}
-	p.whole.Lock()
-	defer p.whole.Unlock()
 	if p.isCallers() {
 		p.known.Remove(path)
 	}
 	p.inflated.set(path, 0)
 	p.guarded(func() { e.Old = p.storage.Remove(path) })
-	p.index(path, nil)
 	p.notify(e)
 }
 
@@ -153,8 +130,6 @@ func (p *picture) remove(path string) {
 func (p *picture) isCallers() bool { return p.storage != CuratorCacheStorage(p.known) }
 
 func (p *picture) clear() {
-	p.whole.Lock()
-	defer p.whole.Unlock()
 	p.known.Clear()
 	p.storage.Clear()
 }
@@ -194,12 +169,6 @@ func (p *picture) wakeLocked() {
 
 // listen adds a listener behind a filter.
 func (p *picture) listen(fn func(Event), f filter) *listen.Registration {
-	var first []Event
-	if f.replay {
-		p.whole.RLock() // so that it stays as it is until the listener is added
-		defer p.whole.RUnlock()
-		first = p.replay()
-	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if fn == nil { // Add panics, where the caller's mistake shows in the stack
@@ -207,9 +176,6 @@ func (p *picture) listen(fn func(Event), f filter) *listen.Registration {
 	}
 	// No lock guards quiet: the calls of one listener follow one another.
 	quiet := f.afterInitialized && !p.initialized
-	if f.replay && p.initialized {
-		first = append(first, Event{Type: Initialized})
-	}
 	return p.listeners.Add(func(e Event) {
 		if e.Type == Initialized {
 			quiet = false
@@ -217,17 +183,7 @@ func (p *picture) listen(fn func(Event), f filter) *listen.Registration {
 		if !quiet && f.accepts(e) {
 			fn(e)
 		}
-	}, first...)
-}
-
-// replay returns the events that give the present picture; callers hold whole.
-func (p *picture) replay() []Event {
-	var events []Event
-	for data := range p.storage.Stream() {
-		events = append(events, Event{Type: NodeCreated, Path: data.Path, New: data})
-	}
-	slices.SortFunc(events, func(a, b Event) int { return strings.Compare(a.Path, b.Path) }) // parents first
-	return events
+	})
 }
 
 // nextChange returns a channel that the next change closes.

@@ -15,8 +15,8 @@ import (
 
 // CuratorCacheStorage keeps the picture of one cache. The cache calls Put and Remove from one
 // goroutine at a time. All other methods must be safe for concurrent use. The cache logs and
-// survives a panic of Put and Remove. No method may call methods of the cache that wait for it:
-// Close, ByIndex, and Listen with [WithReplay].
+// survives a panic of Put and Remove. No method may call the
+// cache's Close, which waits for it.
 type CuratorCacheStorage interface {
 	// Put stores the data of a path and returns the data that it replaces, or nil.
 	Put(data *ChildData) (old *ChildData)

@@ -66,44 +66,6 @@ func (f *Folder[T]) cached(data *cache.ChildData) (*CachedNode[T], error) {
 	return &CachedNode[T]{Path: data.Path, Parameters: parameters, Value: value, Stat: data.Stat}, err
 }
 
-// WithIndex has a cache find znodes of the folder by keys of their values; see [cache.WithIndex].
-// Znodes outside the folder, and values that the codec refuses, have no keys.
-func (f *Folder[T]) WithIndex(name string, keys func(T) []string) cache.Option {
-	if keys == nil {
-		return cache.WithIndex(name, nil) // which refuses it
-	}
-	return cache.WithIndex(name, func(data *cache.ChildData) []string {
-		if _, ok := f.parameters(data.Path); !ok {
-			return nil
-		}
-		value, err := f.codec.Decode(data.Data)
-		if err != nil {
-			return nil
-		}
-		return keys(value)
-	})
-}
-
-// CachedByIndex returns the znodes of the folder that have a key in an index of the cache, which
-// [Folder.WithIndex] has made, in no particular order. It fails as [cache.CuratorCache.ByIndex]
-// does, and with [ErrCodec]. It sends nothing.
-func (f *Folder[T]) CachedByIndex(c *cache.CuratorCache, name, key string) ([]*CachedNode[T], error) {
-	if c == nil {
-		return nil, fmt.Errorf("typed: %w", errNilCache)
-	}
-	found, err := c.ByIndex(name, key)
-	if err != nil {
-		return nil, err
-	}
-	nodes := make([]*CachedNode[T], len(found))
-	for i, data := range found {
-		if nodes[i], err = f.cached(data); err != nil {
-			return nil, err
-		}
-	}
-	return nodes, nil
-}
-
 // walk calls yield for the znodes of the folder at a path and below it, and reports whether all
 // calls returned true. The path fits as many names of the form.
 func (f *Folder[T]) walk(c *cache.CuratorCache, path string, names int, yield func(*cache.ChildData) bool) bool {

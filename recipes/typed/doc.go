@@ -32,12 +32,6 @@
 //	service, stat, err := node.Cached(c)
 //	for node, err := range services.Cached(c) { ... node.Parameters, node.Value ... }
 //
-// A cache that was made with an index finds values by their fields:
-//
-//	byAddress := services.WithIndex("address", func(s Service) []string { return []string{s.Address} })
-//	c, err := cache.NewCuratorCache(client, "/services", byAddress)
-//	nodes, err := services.CachedByIndex(c, "address", "b:80")
-//
 // The package returns the errors of package framework, and [ErrCodec] for data that the codec
 // cannot decode.
 package typed
