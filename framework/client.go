@@ -45,7 +45,6 @@ type client struct {
 	guardian *guardian // nil without a guard
 
 	noContainers atomic.Bool // parents are persistent nodes, by an option or because a server has no containers
-	newParents   foresight
 	connecting   atomic.Bool // Connect is under way
 	unreached    unreached
 	heartbeats   atomic.Int64 // runs in all sessions: a late deletion must not find a znode of the next one

@@ -26,9 +26,6 @@ const (
 	HeartbeatPrefix            = heartbeatPrefix
 )
 
-// ForeseeAfter is how many missing parents make a client expect another one.
-const ForeseeAfter = foreseeAfter
-
 // ForgetTheTiming has the next short session warn again, as in another process.
 func ForgetTheTiming() { hasWarned.Store(false) }
 

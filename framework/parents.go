@@ -16,62 +16,12 @@ type parents struct {
 }
 
 func (c *creation) createParents(ctx context.Context) error {
-	parent, _ := SplitPath(c.f.root.below(c.target))
-	return c.parents().create(ctx, parent)
-}
-
-func (c *creation) parents() *parents {
-	p := &parents{f: c.f, mode: c.cfg.parentsAs()}
+	p := parents{f: c.f, mode: c.cfg.parentsAs()}
 	if c.cfg.has(applyingACLToParents) {
 		p.acl = c.cfg.acl
 	}
-	return p
-}
-
-// parentCall creates the parent, if that is expected to be missing, together with the znode. A
-// failure shows in the outcome of the znode's creation.
-func (c *creation) parentCall() *call {
-	p := c.parents()
-	full, _ := SplitPath(c.f.root.below(c.target))
-	request := p.request(full)
-	request.path, request.optional = c.path, true
-	request.decode = func(*wire.Decoder) error { c.parent = parentCreated; return nil }
-	request.refused = func(err error) error {
-		switch {
-		case err == ErrNodeExists: //nolint:errorlint // it is the answer itself
-			c.parent = parentThere
-		case err == errUnimplemented && request.code == opCreateContainer.code: //nolint:errorlint // as above
-			c.f.avoidContainers()
-		}
-		return nil
-	}
-	return request
-}
-
-// foresee decides whether the parent is created in the same write. It returns the folder of
-// the parent at the server, or "" if there can be nothing to learn about it. Only protected
-// creates foresee anything: they are the contenders of locks, which come by the thousand.
-func (c *creation) foresee() (folder string) {
-	c.parent = parentUnasked
 	parent, _ := SplitPath(c.f.root.below(c.target))
-	if !c.makesParents() || !c.cfg.has(withProtection) || parent == "/" {
-		return ""
-	}
-	folder, _ = SplitPath(parent)
-	if c.f.newParents.expects(folder) {
-		c.parent = parentUnknown
-	}
-	return folder
-}
-
-// learnOfParent notes what the first requests of a try have shown about the parent.
-func (c *creation) learnOfParent(folder string, err error) {
-	switch missing := isReply(err, ErrNoNode); {
-	case c.parent == parentCreated, missing && c.parent == parentUnasked:
-		c.f.newParents.learn(folder, true)
-	case c.parent == parentThere, c.parent == parentUnasked && (c.created != "" || isReply(err, ErrNodeExists)):
-		c.f.newParents.learn(folder, false)
-	}
+	return p.create(ctx, parent)
 }
 
 // CreateContainers creates the znode at path and those above it that are missing, as

@@ -27,9 +27,6 @@ type call struct {
 
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
-	// optional is a call whose failure the outcome of a later call shows.
-	optional bool
-
 	length int32 // operations of a transaction
 
 	// decode reads the reply. It returns an error for unacceptable content; the decoder
@@ -85,7 +82,7 @@ func (c *call) isJoinable() bool {
 }
 
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
-// error of the first call that failed and is not optional.
+// error of the first call that failed.
 func (r *requests) exchange(ctx context.Context, calls ...*call) error {
 	if err := r.awaitConnection(ctx, r.cfg.ConnectTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
@@ -166,7 +163,7 @@ func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.C
 			r.measure(ctx, c, reply)
 			err = c.replied(reply, sent[i])
 		}
-		if err != nil && first == nil && !c.optional {
+		if err != nil && first == nil {
 			first = named(c.operation, c.path, err)
 		}
 	}

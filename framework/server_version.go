@@ -40,7 +40,7 @@ func (r *requests) withoutUnknown(ctx context.Context, calls []*call) ([]*call, 
 		switch {
 		case err == nil:
 			continue
-		case errors.Is(err, ErrUnsupported) && c.refused != nil && c.refused(errUnimplemented) == nil, c.keep(err) == nil, c.optional:
+		case errors.Is(err, ErrUnsupported) && c.refused != nil && c.refused(errUnimplemented) == nil, c.keep(err) == nil:
 			left = slices.DeleteFunc(slices.Clone(left), func(other *call) bool { return other == c })
 		default:
 			return nil, named(c.operation, c.path, err)

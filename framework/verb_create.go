@@ -52,22 +52,10 @@ type creation struct {
 	create call     // the request of this try
 	list   *call    // of the siblings; nil if they are not asked for
 	calls  [2]*call // these
-	parent parentState
 
 	created string
-	first   bool // the new znode has the number 0: its parent has had no child before
 	stat    Stat
 }
-
-// parentState is what the request for the parent that goes along with a try has shown.
-type parentState int
-
-const (
-	parentUnasked parentState = iota // there is no such request
-	parentUnknown
-	parentCreated
-	parentThere
-)
 
 // prepare checks the path, and completes what is sent.
 func (c *creation) prepare() error {
@@ -107,18 +95,12 @@ var errAgain = errors.New("again")
 // attempt sends the request, creates missing parents, and treats an existing znode as the
 // options say.
 func (c *creation) attempt(ctx context.Context) error {
-	folder := c.foresee()
 	for {
 		err := c.f.exchange(ctx, c.requests()...)
-		if folder != "" {
-			c.learnOfParent(folder, err)
-		}
 		if !c.cfg.mode.isSequential() {
 			err = c.f.foundInstead(ctx, c.f.root.below(c.target), err)
 		}
 		switch {
-		case c.created != "" && c.parent != parentUnasked && c.cfg.siblings != nil:
-			return c.listAfter(ctx)
 		case c.created != "":
 			return nil // even if the list has failed
 		case isReply(err, ErrNodeExists):
@@ -137,7 +119,6 @@ func (c *creation) attempt(ctx context.Context) error {
 		if !errors.Is(err, errAgain) {
 			return err
 		}
-		c.parent, folder = parentUnasked, ""
 	}
 }
 
@@ -148,23 +129,7 @@ func (c *creation) makesParents() bool {
 	return c.cfg.has(creatingParents|creatingParentContainers) || parent == "/" && c.f != c.f.base
 }
 
-// listAfter fills in the siblings of a znode that was created along with its parent. A new
-// parent has no other children when it gives the first number. (Before ZooKeeper 3.6 the
-// numbers of an old parent come to 0 again.)
-func (c *creation) listAfter(ctx context.Context) error {
-	if c.parent == parentCreated && c.first {
-		_, name := SplitPath(c.created)
-		*c.cfg.siblings = []string{name}
-		return nil
-	}
-	// The znode is there, even if the list fails.
-	_ = c.f.exchange(ctx, c.list)
-	return nil
-}
-
-// requests returns what one try sends: the parent's creation if that is expected to be
-// missing, the creation and, if asked for, the list. A list that listAfter can do without is
-// left out.
+// requests returns what one try sends: the creation and, if asked for, the list.
 func (c *creation) requests() []*call {
 	asked := c.f.root.below(c.target)
 	parent, _ := SplitPath(c.target)
@@ -189,7 +154,7 @@ func (c *creation) requests() []*call {
 				d.Reject(fmt.Sprintf("%q as the path of the node %q", full, asked))
 			}
 			if d.Err() == nil {
-				c.created, c.first = c.f.root.own(full), number == "0000000000"
+				c.created = c.f.root.own(full)
 			}
 			return nil
 		},
@@ -203,14 +168,10 @@ func (c *creation) requests() []*call {
 		c.list = &call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
 	}
 	c.calls = [...]*call{&c.create, c.list}
-	switch {
-	case c.parent != parentUnasked:
-		return []*call{c.parentCall(), &c.create}
-	case c.cfg.siblings == nil:
+	if c.cfg.siblings == nil {
 		return c.calls[:1]
-	default:
-		return c.calls[:]
 	}
+	return c.calls[:]
 }
 
 // listed reads the list of the siblings.
@@ -340,9 +301,7 @@ func OrSetData(version ...int32) CreateOption {
 }
 
 // ListingSiblingsIn also lists the children of the parent, in the same write and after the
-// creation, so that both take one round trip together. The list includes the new znode. No
-// list is asked for if the parent was created in the same write and the znode is its first
-// child. The list is nil if the list failed although the znode was created. It is also nil
+// creation, so that both take one round trip together. The list includes the new znode. The list is nil if the list failed although the znode was created. It is also nil
 // if an earlier try created the znode, or if the znode existed before. Call
 // [Framework.Children] then.
 func ListingSiblingsIn(names *[]string) CreateOption { return siblingsOption{names: names} }

@@ -34,12 +34,6 @@ var frameworkRows = []row{
 		pkg:    "recipes/locks", test: "^TestLockAtABadServer$/^10_",
 	},
 	{
-		name: "new-folder-has-no-others", breaks: oneHolder,
-		in:     "framework.(*creation).listAfter",
-		change: always("first"),
-		test:   "^TestForesightNewFolderMayHaveOthersInItAlready$",
-	},
-	{
 		name: "sequence-without-a-wrap", breaks: inOrder,
 		in:     "framework.CompareSequence",
 		change: begin("return int($1) - int($2)"),
