@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package migration changes the znodes of an application from release to release. It runs ordered sets of
-// operations once for each ensemble. It is Curator's MigrationManager, with its layout. The package is
-// experimental until version 0.2: its API may change.
+// operations once for each ensemble. It is Curator's MigrationManager, with its layout. The package
+// is kept for programs that have Curator's, and gets no new options. It is experimental until version 0.2: its API may change.
 //
 //	set := migration.Set{
 //		ID:           "orders",

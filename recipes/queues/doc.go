@@ -25,7 +25,8 @@
 //   - [DistributedPriorityQueue] gives items with a lower number first.
 //   - [DistributedDelayQueue] gives each item at its own time.
 //   - [DistributedIdQueue] has items that can be removed by their ids.
-//   - [QueueSharder] spreads items over several queues of one of these kinds.
+//   - [QueueSharder] spreads items over several queues of one of these kinds. It is kept for programs that have
+//     Curator's, and gets no new options.
 //   - [SimpleDistributedQueue] is the plain queue of ZooKeeper's own recipes.
 //
 // They share their znodes, byte for byte, with Curator's classes of the same

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package rest offers a discovery over HTTP, with the paths and the JSON of Curator's
-// curator-x-discovery-server. The package is experimental until version 0.2: its API may change.
+// curator-x-discovery-server, for programs that have that. It gets no new options. The package is experimental until version 0.2: its API may change.
 // Nothing is served until a program mounts the handler:
 //
 //	http.Handle("/discovery/", http.StripPrefix("/discovery", rest.Handler(services, nil)))
