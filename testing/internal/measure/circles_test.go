@@ -30,7 +30,7 @@ var circles = map[string]int{
 	"framework/internal/janitor":  2,
 	"framework/internal/watching": 4,
 	"internal/testkit/hardship":   2,
-	"recipes/cache":               10,
+	"recipes/cache":               5,
 	"recipes/discovery":           3,
 	"recipes/inspect":             4,
 	"recipes/inspect/page":        6,
