@@ -36,7 +36,7 @@ var circles = map[string]int{
 	"recipes/inspect/page":        6,
 	"recipes/internal/attempt":    2,
 	"recipes/leader":              2,
-	"recipes/locks":               17,
+	"recipes/locks":               20,
 	"recipes/locks/internal/line": 3,
 	"recipes/migration":           2,
 	"recipes/nodes":               2,
