@@ -118,7 +118,7 @@ func (k lockKind) declares(method string) string {
 	case method == "Participants" && (k.typ == "ReadLock" || k.typ == "WriteLock"):
 		return k.typ + "." + method
 	case method == "Do":
-		return "recipe.Do"
+		return "lock.Do"
 	default:
 		return "lock." + method
 	}

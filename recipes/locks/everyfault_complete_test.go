@@ -15,7 +15,7 @@ import (
 var withoutAFault = map[string]string{
 	"FixedLeases.MaxLeases":                      "it makes no request",
 	"StandardLockInternalsDriver.CreatesTheLock": "every acquisition makes it",
-	"permits.Do": "it is Do, like recipe.Do",
+	"permits.Do": "it is Do, like lock.Do",
 }
 
 // TestEveryCallIsFaulted: each exported call that takes a context and can fail

@@ -65,12 +65,9 @@ func (l *lock) Acquire(ctx context.Context) (*Lease, error) { return l.attemptLo
 // does, after the client's connection timeout and retries. It re-enters like Acquire.
 func (l *lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.attemptLock(ctx, false) }
 
-// recipe is a lock with the methods that programs use, for the types that embed it.
-type recipe struct{ *lock }
-
 // Do runs fn while the lock is held; see [Do].
-func (r recipe) Do(ctx context.Context, fn func(context.Context) error) error {
-	return do(ctx, r.path, r.Acquire, fn)
+func (l *lock) Do(ctx context.Context, fn func(context.Context) error) error {
+	return do(ctx, l.path, l.Acquire, fn)
 }
 
 // InterProcessLock is the interface that the recipes of this package share: a mutex, either

@@ -20,7 +20,7 @@ var mutexDriver LockInternalsDriver = newQueueDriver(mutexName)
 //
 // It is safe for concurrent use. Two InterProcessMutex on one path and client are the same
 // lock.
-type InterProcessMutex struct{ recipe }
+type InterProcessMutex struct{ *lock }
 
 var _ InterProcessLock = (*InterProcessMutex)(nil)
 
@@ -34,5 +34,5 @@ func NewInterProcessMutex(client *framework.Framework, path string, opts ...Opti
 	if err != nil {
 		return nil, err
 	}
-	return &InterProcessMutex{recipe{l}}, nil
+	return &InterProcessMutex{l}, nil
 }

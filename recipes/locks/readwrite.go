@@ -69,7 +69,7 @@ func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts
 		}
 		return write.driver, nil
 	}
-	return &InterProcessReadWriteLock{&ReadLock{recipe{read}}, &WriteLock{recipe{write}}}, nil
+	return &InterProcessReadWriteLock{&ReadLock{read}, &WriteLock{write}}, nil
 }
 
 // ReadLock returns the side that many can hold.
@@ -99,7 +99,7 @@ func (l *InterProcessReadWriteLock) Participants(ctx context.Context) ([]Partici
 // granted at once, has a node of its own in the writer's place of the queue, and the
 // writer's token. Either lease may be released first. If the write lease has ended, or ends
 // during the call, the error says how.
-type ReadLock struct{ recipe }
+type ReadLock struct{ *lock }
 
 var _ InterProcessLock = (*ReadLock)(nil)
 
@@ -112,7 +112,7 @@ func (r *ReadLock) Participants(ctx context.Context) ([]Participant, error) {
 // WriteLock is the side of an [InterProcessReadWriteLock] that one owner can hold, while there
 // are no readers. An acquisition blocks until no contender is before it in the queue. With the
 // context of a read lease alone it fails at once, with an error that matches [ErrUpgrade].
-type WriteLock struct{ recipe }
+type WriteLock struct{ *lock }
 
 var _ InterProcessLock = (*WriteLock)(nil)
 

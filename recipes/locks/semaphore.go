@@ -16,12 +16,12 @@ import "github.com/gocurator/curator/framework"
 // An acquisition blocks until there is a lease for its place in the queue. While the maximum
 // is 0, no acquisition gets a lease. It is not re-entrant: every acquisition is for another
 // lease. It is safe for concurrent use.
-type InterProcessSemaphore struct{ recipe }
+type InterProcessSemaphore struct{ *lock }
 
 var _ InterProcessLock = (*InterProcessSemaphore)(nil)
 
-// NewInterProcessSemaphore returns the semaphore at path. It checks its arguments
-// and sends nothing.
+// NewInterProcessSemaphore returns the semaphore at path, for three leases with FixedLeases(3) as its maxLeases.
+// It checks its arguments and sends nothing.
 func NewInterProcessSemaphore(
 	client *framework.Framework, path string, maxLeases MaxLeases, opts ...Option,
 ) (*InterProcessSemaphore, error) {
@@ -31,7 +31,7 @@ func NewInterProcessSemaphore(
 	if err != nil {
 		return nil, err
 	}
-	return &InterProcessSemaphore{recipe{l}}, nil
+	return &InterProcessSemaphore{l}, nil
 }
 
 // InterProcessSemaphoreMutex is a lock across processes and machines that is not
