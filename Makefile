@@ -30,10 +30,10 @@ MUTANTS ?=
 N ?= 50
 PKG ?=
 
-# The modules beside the main one: the workshop, the command, and what has dependencies of its own.
+# The modules beside the main one: the workshop and the command, whose tests take longest, and the others.
 WORKSHOP := testing/internal
 COMMAND := cmd/curatorctl
-MODULES := $(WORKSHOP) $(COMMAND) framework/gssapi recipes/discovery/grpcresolver examples/grpc examples/gocron examples/otel examples/kratos
+MODULES := $(WORKSHOP) $(COMMAND) $(filter-out $(WORKSHOP) $(COMMAND),$(shell .ci/modules))
 
 # Packages wait more than they compute: four at a time keep two processors busy. Those that take
 # longest come first, or the last of them would run alone.

@@ -2,7 +2,7 @@
 
 // Package curator is the root of a module with Apache Curator's recipes for ZooKeeper: locks,
 // elections, caches, queues, counters and barriers for processes that share an ensemble. The
-// package itself is empty. A program imports these:
+// package itself has no names. A program imports these:
 //
 //   - [github.com/gocurator/curator/framework]: the client. Everything begins with its Connect.
 //   - [github.com/gocurator/curator/recipes/locks]: mutex, read/write lock, semaphores. A holder
@@ -31,3 +31,7 @@
 // The other folders of recipes have the other recipes, and recipes/CHOOSING.md says which one to
 // take. The layout of the znodes is Apache Curator's, so Go and Java can wait in one queue.
 package curator
+
+import (
+	_ "github.com/gocurator/curator/framework" // so that "go get" of the module records what all of it needs
+)

@@ -3,7 +3,7 @@
 // Command curatorctl shows and changes the contents of a ZooKeeper ensemble: locks with their holders and
 // waiters, servers, sessions, and znodes. It also runs commands under locks, as flock(1) does.
 //
-//	go -C cmd/curatorctl install . # in a clone
+//	go install github.com/gocurator/curator/cmd/curatorctl@latest
 //	curatorctl -servers zk1:2181,zk2:2181 locks
 //	curatorctl lock show /locks/report
 //	curatorctl lock run -w 30s /locks/report -- ./report.sh

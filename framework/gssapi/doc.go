@@ -5,7 +5,9 @@
 // github.com/jcmturner/gokrb5.
 //
 //	mechanism, err := gssapi.Keytab("/etc/security/reports.keytab", "reports@EXAMPLE.COM")
-//	...
+//	if err != nil {
+//		return err
+//	}
 //	client, err := framework.Connect(ctx, servers, framework.WithSASL(mechanism))
 //
 // # Credentials
