@@ -25,7 +25,7 @@ NEMESIS ?=
 
 # What "make mutants" gets, and how many random changes "make mutants-random" makes, in which
 # packages, and by which seed: those of PKG, or those that differ from the last commit but one.
-# make mutants MUTANTS='-run lease'; make mutants-random N=20 PKG='recipes/fence recipes/txn'
+# make mutants MUTANTS='-run lease'; make mutants-random N=20 PKG='recipes/fence recipes/shared'
 MUTANTS ?=
 N ?= 50
 PKG ?=
@@ -34,6 +34,7 @@ PKG ?=
 WORKSHOP := testing/internal
 COMMAND := cmd/curatorctl
 MODULES := $(WORKSHOP) $(COMMAND) $(filter-out $(WORKSHOP) $(COMMAND),$(shell .ci/modules))
+EXPERIMENTAL := recipes/x
 
 # Packages wait more than they compute: four at a time keep two processors busy. Those that take
 # longest come first, or the last of them would run alone.
@@ -67,13 +68,15 @@ test: deps ## run all tests, with real ZooKeeper servers and the race detector; 
 test-short: ## run the tests of the library that need no Java, check the documents, and print how many faults were tried
 	cells=$$(mktemp) && trap 'cat $$cells; rm -f $$cells' EXIT && CURATOR_CELLS=$$cells $(GO) $(TEST) -short $(LONGEST) ./... \
 		&& $(GO) -C $(COMMAND) $(TEST) -short ./... \
+		&& $(GO) -C $(EXPERIMENTAL) $(TEST) -short ./... \
 		&& $(GO) -C $(WORKSHOP) $(TEST) -short ./measure
 
 test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED=n; compare more programs with ZooKeeper, PROGRAMS=n SEED=n; kazoo's own tests; 10,000 increments and long contests of Go and of Java; a campaign with TLS and fsync; the benchmark with every peer; each trouble of a lock twenty times; 200 kills and pauses of a fleet of jobs, and 200 kills in the care of a guard; the page in a browser, and its memory; 100,000 partitions; the recipes on a server like ClickHouse Keeper; fifty clients through a rolling reconfiguration
 	@.ci/install-deps long
-	$(GO) test -race -v -run '^TestBrowser|^TestContentionOfMany' -timeout 20m ./recipes/inspect/page -browser=chromium-headless-shell -locks=10000
+	$(GO) -C $(COMMAND) test -race -v -run '^TestBrowser|^TestContentionOfMany' -timeout 20m ./internal/page -browser=chromium-headless-shell -locks=10000
 	$(GO) -C $(COMMAND) test -v -run '^TestServeMemory$$' -timeout 20m . -served-locks=100000
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
+	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) -C $(EXPERIMENTAL) test -short -race -shuffle=on -timeout 60m ./...
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) -C $(COMMAND) test -race -v -run '^TestDoctorRandomHealthyStates$$' -timeout 20m .
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
 	$(GO) -C $(WORKSHOP) test -v -run '^TestValuesIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
@@ -82,13 +85,14 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) -C $(WORKSHOP) test -v -run '^TestCampaign$$' -timeout 20m ./nemesis -campaign=6m
 	$(GO) test -v -run '^TestRandomProgramsAsApache$$' -timeout 60m ./testing/zkserver -programs=$(PROGRAMS) -seed=$(SEED)
 	$(GO) test -v -run '^TestRandomHistories' -timeout 60m ./testing/zkserver -own-histories=$(PROGRAMS) -real-histories=200 -seed=$(SEED)
-	GOGC=800 CURATOR_PARTITION_SCALE=100000,5,embedded $(GO) test -v -run '^TestScaleWhat' -timeout 20m ./recipes/partition
-	CURATOR_KEEPER=1 $(GO) test -short -timeout 60m ./recipes/...
-	CURATOR_FOLLOWER=1 $(GO) test -short -timeout 60m ./recipes/...
+	GOGC=800 CURATOR_PARTITION_SCALE=100000,5,embedded $(GO) -C $(EXPERIMENTAL) test -v -run '^TestScaleWhat' -timeout 20m ./partition
+	for kind in KEEPER FOLLOWER; do for module in . $(EXPERIMENTAL); do \
+		env CURATOR_$$kind=1 $(GO) -C $$module test -short -timeout 60m $$([ $$module = . ] && echo ./recipes/... || echo ./...) || exit 1; done; done
 	CURATOR_CHECKS=200 $(GO) test -race -skip 'Hardships|EveryFault' -timeout 60m ./recipes/locks
-	CURATOR_CHECKS=200 $(GO) test -v -run '^TestKillsAndPausesOfFive$$' -timeout 20m ./recipes/schedule
+	CURATOR_CHECKS=200 $(GO) -C $(EXPERIMENTAL) test -v -run '^TestKillsAndPausesOfFive$$' -timeout 20m ./schedule
 	CURATOR_CHECKS=200 $(GO) -C $(COMMAND) test -v -run '^TestGuardUnderKills$$' -timeout 20m .
 	CURATOR_SEED=$(CURATOR_SEED) $(GO) test -v -run '^TestSimulation$$' -timeout 60m ./recipes -histories=$(CHECKS)
+	CURATOR_SEED=$(CURATOR_SEED) $(GO) -C $(EXPERIMENTAL) test -v -run '^TestSimulation$$' -timeout 60m . -histories=$(CHECKS)
 	CURATOR_CHECKS=1 $(GO) test -race -v -run '^TestRollingReconfigurationLosesNothing$$' -timeout 10m ./recipes/leader
 	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestScaleChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
@@ -100,7 +104,7 @@ lint: $(LINTER) $(ACTIONLINT) ## check the code, its formatting, go.mod and the 
 	$(GO) mod tidy -diff
 	for module in $(MODULES); do $(GO) -C $$module mod tidy -diff && (cd $$module && $(CURDIR)/$(LINTER) run ./... && $(GO) vet ./...) || exit 1; done
 	$(GO) fix -diff ./...
-	for module in $(WORKSHOP) $(COMMAND); do $(GO) -C $$module fix -diff ./... || exit 1; done
+	for module in $(WORKSHOP) $(COMMAND) $(EXPERIMENTAL); do $(GO) -C $$module fix -diff ./... || exit 1; done
 
 api: ## compare the exported names with those of the newest release
 	@.ci/api

@@ -12,12 +12,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/barriers"
-	"github.com/gocurator/curator/recipes/inspect"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/recipes/queues"
-	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -135,13 +132,6 @@ func TestCompressionOfParticipantsIsTheirOwn(t *testing.T) {
 			require.Equal(t, bad, first.Identity)
 			break
 		}
-		found, err := inspect.At(ctx, m.compressed, "/leaders")
-		require.NoError(t, err)
-		require.Len(t, found, 1)
-		require.Len(t, found[0].Participants, 2)
-		tree, err := inspect.Tree(ctx, m.compressed, "/leaders")
-		require.NoError(t, err)
-		require.Len(t, tree, 3)
 	})
 }
 
@@ -278,61 +268,5 @@ func TestCompressionOfOneItemConcernsNoOther(t *testing.T) {
 				return nil
 			})
 		})
-	})
-}
-
-func TestCompressionOfAMemberConcernsNoOther(t *testing.T) {
-	onMixed(t, func(t *testing.T, m mixed) {
-		m.create(t, "/group/members/foreign", framework.Ephemeral)
-		group, err := partition.New(m.compressed, "/group", partition.Fixed("a", "b"))
-		require.NoError(t, err)
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- group.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
-				<-ctx.Done()
-				return nil
-			})
-		}()
-		time.Sleep(time.Minute)
-		state, err := group.Assignment(ctx)
-		require.NoError(t, err)
-		for _, p := range state.Partitions {
-			require.NotEmpty(t, p.Holder, "partition %s", p.Name)
-		}
-		stop()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	})
-}
-
-// TestCompressionOfAReplicaConcernsNoOther: of two releases one compresses its data, and each runs jobs that the other
-// has run before. So do orders of an operator.
-func TestCompressionOfAReplicaConcernsNoOther(t *testing.T) {
-	onMixed(t, func(t *testing.T, m mixed) {
-		ran := 0
-		for n, client := range []*framework.Framework{m.compressed, m.uncompressed, m.compressed} {
-			s, err := schedule.New(client, "/cron", schedule.Job{
-				Name: "job", Schedule: schedule.Every(time.Minute), Run: func(context.Context, schedule.Tick) error {
-					ran++
-					return nil
-				},
-			})
-			require.NoError(t, err)
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- s.Run(ctx) }()
-			time.Sleep(150 * time.Second)
-			operator := []*framework.Framework{m.uncompressed, m.compressed, m.uncompressed}[n]
-			require.NoError(t, schedule.Pause(t.Context(), operator, "/cron", "job"))
-			require.NoError(t, schedule.RunNow(t.Context(), operator, "/cron", "job"))
-			require.NoError(t, schedule.Resume(t.Context(), operator, "/cron", "job"))
-			time.Sleep(time.Second)
-			list, err := schedule.List(t.Context(), operator, "/cron")
-			require.NoError(t, err)
-			require.Empty(t, list[0].Problem)
-			stop()
-			require.ErrorIs(t, <-ended, context.Canceled)
-		}
-		require.Equal(t, 7+3, ran, "ticks and orders")
 	})
 }

@@ -32,7 +32,6 @@ import (
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/recipes/shared"
-	"github.com/gocurator/curator/recipes/txn"
 	"github.com/gocurator/curator/recipes/typed"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
@@ -671,18 +670,6 @@ func TestHistoriesChangeIsMadeOfWhatTheServersHave(t *testing.T) {
 				ok, err = v.TrySetValue(w.Context(), known, []byte("changed"))
 				require.NoError(w, err)
 			}
-			return from
-		}},
-		{"txn", func(w *world, during func()) (from string) {
-			require.NoError(w, txn.Do(w.Context(), w.client, func(tx *txn.Tx) error {
-				data, err := tx.Get("/view/node")
-				from = string(data)
-				during()
-				if err != nil {
-					return err
-				}
-				return tx.Set("/view/node", []byte("changed"))
-			}))
 			return from
 		}},
 	} {

@@ -32,9 +32,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/migration"
 	"github.com/gocurator/curator/recipes/nodes"
-	"github.com/gocurator/curator/recipes/partition"
 	"github.com/gocurator/curator/recipes/queues"
-	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/recipes/typed"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -391,43 +389,6 @@ var newcomers = []newcomer{
 		return m.Migrate(ctx, migration.Set{
 			ID: "a", MetadataPath: "/migrations/a", Migrations: []migration.Migration{{migration.Create("/migrated", nil)}},
 		})
-	})},
-	{"partition.New", calling(func(ctx context.Context, c *framework.Framework) error {
-		m, err := partition.New(c, "/partitions", partition.Fixed("a"))
-		if err != nil {
-			return err
-		}
-		running, stop := context.WithCancelCause(ctx)
-		defer stop(nil)
-		worked := errors.New("it worked")
-		err = m.Run(running, func(ctx context.Context, _ partition.Partition) error {
-			stop(worked)
-			<-ctx.Done()
-			return nil
-		})
-		if errors.Is(err, worked) {
-			return nil
-		}
-		return err
-	})},
-	{"schedule.New", calling(func(ctx context.Context, c *framework.Framework) error {
-		running, stop := context.WithCancelCause(ctx)
-		defer stop(nil)
-		worked := errors.New("it worked")
-		s, err := schedule.New(c, "/schedule", schedule.Job{
-			Name: "a", Schedule: schedule.Every(100 * time.Millisecond),
-			Run: func(context.Context, schedule.Tick) error {
-				stop(worked)
-				return nil
-			},
-		})
-		if err != nil {
-			return err
-		}
-		if err = s.Run(running); errors.Is(err, worked) {
-			return nil
-		}
-		return err
 	})},
 	{"typed.NewNode", calling(func(ctx context.Context, c *framework.Framework) error {
 		n, err := typed.NewNode(c, "/typed", typed.JSON[string]())

@@ -5,15 +5,12 @@ package recipes_test
 import (
 	"context"
 	"math/rand/v2"
-	"slices"
-	"strconv"
 	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/recipes/schedule"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/testing/zksim"
 )
@@ -27,7 +24,6 @@ var moreSimulations = map[string]zksim.Program{
 		Join:    countsDown(),
 	},
 	"cyclic barrier": meetings(),
-	"jobs":           jobs(),
 	"mutex under SessionErrorPolicy": {
 		Faults: []zksim.Fault{ // a server that is cut off is beyond this policy
 			zksim.StopServer, zksim.StopLeader, zksim.StopAll, zksim.LagTime, zksim.LagCount, zksim.SlowLinks, zksim.ChangeLeader,
@@ -230,65 +226,6 @@ func meetings() zksim.Program {
 					all.Unlock()
 				}
 			}, err
-		},
-	}
-}
-
-// jobs is about ticks: one replica runs a job at a time, in the order of its ticks, and none is left out.
-func jobs() zksim.Program {
-	const interval = 3 * time.Second
-	type ticks struct {
-		sync.Mutex
-		began map[string]time.Time   // the last one, by job
-		ended map[string][]time.Time // that no loss has interrupted
-	}
-	return zksim.Program{
-		Actions:  3,
-		Requests: 200, // to take over jobs
-		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			all := zksim.State[ticks](w)
-			all.began, all.ended = make(map[string]time.Time), make(map[string][]time.Time)
-			run := func(ctx context.Context, tick schedule.Tick) error {
-				leave := w.Enter(zksim.Hold{
-					Key: tick.Job, Client: c.Index, Exclusive: true, IsOver: func() bool { return ctx.Err() != nil },
-				})
-				defer leave()
-				all.Lock()
-				if before := all.began[tick.Job]; ctx.Err() == nil && tick.Time.Before(before) {
-					w.Findf("client %d runs the tick %v of %s after %v", c.Index, tick.Time, tick.Job, before)
-				}
-				all.began[tick.Job] = tick.Time
-				all.Unlock()
-				time.Sleep(200 * time.Millisecond)
-				all.Lock()
-				defer all.Unlock()
-				if ctx.Err() == nil {
-					all.ended[tick.Job] = append(all.ended[tick.Job], tick.Time)
-				}
-				return ctx.Err()
-			}
-			var list []schedule.Job
-			for i := range 2 {
-				list = append(list, schedule.Job{
-					Name: "job-" + strconv.Itoa(i), Schedule: schedule.Every(interval), Run: run, Overlap: schedule.Queue(100),
-				})
-			}
-			replica, err := schedule.New(c.Framework, "/jobs", list...)
-			return func(ctx context.Context, random *rand.Rand) {
-				ctx, cancel := context.WithTimeout(ctx, 5*time.Second+upTo(random, 20*time.Second))
-				defer cancel()
-				w.Logf("client %d: %v", c.Index, replica.Run(ctx))
-			}, err
-		},
-		Settled: func(_ context.Context, w *zksim.World) {
-			for job, ended := range zksim.State[ticks](w).ended {
-				slices.SortFunc(ended, time.Time.Compare)
-				for i := 1; i < len(ended); i++ {
-					if ended[i].Sub(ended[i-1]) > interval {
-						w.Findf("no replica has run the ticks of %s between %v and %v to their end", job, ended[i-1], ended[i])
-					}
-				}
-			}
 		},
 	}
 }

@@ -21,8 +21,6 @@ import (
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/nodes"
-	"github.com/gocurator/curator/recipes/partition"
-	"github.com/gocurator/curator/recipes/txn"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zksim"
 )
@@ -33,7 +31,6 @@ var valueSimulations = map[string]zksim.Program{
 	"cache":   caches(zksim.Usual, true),
 	// What a restore undoes comes back as an older state.
 	"cache over restores": caches(append(slices.Repeat([]zksim.Fault{zksim.Restore}, 4), zksim.Usual...), false),
-	"transactions":        transfers(),
 	"latch": {
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			return func(ctx context.Context, random *rand.Rand) {
@@ -64,27 +61,8 @@ var valueSimulations = map[string]zksim.Program{
 	},
 	"latches that stay":   latches(false),
 	"latches and vandals": latches(true),
-	"partitions": {
-		Requests: 200, // to take over a piece
-		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			member, err := partition.New(c.Framework, "/partitions", partition.Fixed("a", "b", "c", "d"))
-			return func(ctx context.Context, random *rand.Rand) {
-				ctx, cancel := context.WithTimeout(ctx, upTo(random, 20*time.Second))
-				defer cancel()
-				err := member.Run(ctx, func(ctx context.Context, p partition.Partition) error {
-					defer w.Enter(zksim.Hold{
-						Key: p.Name, Client: c.Index, Exclusive: true, Token: p.Lease.Token(),
-						IsOver: func() bool { return p.Lease.Err() != nil },
-					})()
-					<-ctx.Done()
-					return nil
-				})
-				w.Logf("client %d: %v", c.Index, err)
-			}, err
-		},
-	},
-	"discovery": instances(),
-	"group":     group(),
+	"discovery":           instances(),
+	"group":               group(),
 }
 
 // latches is about candidates that stay for all of a history: one leads at a time, each hears of its terms one after the other, and
@@ -370,55 +348,6 @@ func (p *picture) agrees(w *zksim.World, i int) {
 	}
 	if p.looped != loop {
 		w.Findf("loop %d was shown %#x, and the servers have %#x", i, p.looped, loop)
-	}
-}
-
-// transfers is about transactions: the sum of all accounts stays.
-func transfers() zksim.Program {
-	accounts := []string{"/accounts/a", "/accounts/b", "/accounts/c"}
-	balance := func(tx *txn.Tx, path string) (int, error) {
-		data, err := tx.Get(path)
-		if err != nil {
-			return 0, err
-		}
-		return strconv.Atoi(string(data))
-	}
-	return zksim.Program{
-		Actions: 12,
-		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			for _, path := range accounts {
-				_, err := c.Create(context.Background(), path, []byte("100"), framework.CreatingParentsIfNeeded())
-				if err != nil && !errors.Is(err, framework.ErrNodeExists) {
-					return nil, err
-				}
-			}
-			return func(ctx context.Context, random *rand.Rand) {
-				order := random.Perm(len(accounts))
-				from, to, amount := accounts[order[0]], accounts[order[1]], random.IntN(50)
-				err := txn.Do(ctx, c.Framework, func(tx *txn.Tx) error {
-					a, err := balance(tx, from)
-					if err != nil {
-						return err
-					}
-					b, err := balance(tx, to)
-					if err != nil {
-						return err
-					}
-					return errors.Join(tx.Set(from, strconv.AppendInt(nil, int64(a-amount), 10)), tx.Set(to, strconv.AppendInt(nil, int64(b+amount), 10)))
-				})
-				w.Logf("client %d: %d from %s to %s: %v", c.Index, amount, from, to, err)
-			}, nil
-		},
-		Settled: func(_ context.Context, w *zksim.World) {
-			sum := 0
-			for _, z := range w.Servers.Znodes("/accounts") {
-				n, _ := strconv.Atoi(string(z.Data)) // the folder has no data
-				sum += n
-			}
-			if sum != 100*len(accounts) {
-				w.Findf("the accounts have %d together", sum)
-			}
-		},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 )
 
 // verbContention reports what locks had to bear.

@@ -18,8 +18,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/inspect"
 )
 
 // record is a znode in an export: its path below the exported one, "" for that itself. Servers

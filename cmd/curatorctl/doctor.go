@@ -14,8 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/inspect"
 )
 
 // Limits of servers that they do not tell, and how near is too near.

@@ -18,8 +18,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/fleet"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testkit/fleet"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 )
 
 // verbExplain says why a lock is stuck.

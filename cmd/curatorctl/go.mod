@@ -5,12 +5,14 @@ go 1.26.0
 replace (
 	github.com/gocurator/curator => ../..
 	github.com/gocurator/curator/framework/gssapi => ../../framework/gssapi
+	github.com/gocurator/curator/recipes/x => ../../recipes/x
 )
 
 require (
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/gocurator/curator v0.0.0-00010101000000-000000000000
 	github.com/gocurator/curator/framework/gssapi v0.0.0-00010101000000-000000000000
+	github.com/gocurator/curator/recipes/x v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1
 	golang.org/x/sys v0.50.0
 )

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/schedule"
+	"github.com/gocurator/curator/recipes/x/schedule"
 )
 
 // verbJobs lists the jobs of a fleet.

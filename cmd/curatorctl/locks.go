@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/recipes/locks"
 )
 

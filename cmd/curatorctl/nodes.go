@@ -14,8 +14,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/inspect"
 )
 
 // znode is a znode in JSON. The data is in base64, and missing where it is empty or was not read.

@@ -11,7 +11,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/x/partition"
 )
 
 // verbPartitions shows the members of a group, and where its partitions are.

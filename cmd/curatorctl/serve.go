@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/internal/bodies"
-	"github.com/gocurator/curator/recipes/inspect/page"
 )
 
 // verbServe shows the locks in a browser.

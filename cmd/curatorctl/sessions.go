@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gocurator/curator/recipes/inspect"
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 )
 
 // verbSessions lists the sessions with what they own.

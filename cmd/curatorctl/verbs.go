@@ -3,8 +3,8 @@
 package main
 
 import (
-	"github.com/gocurator/curator/recipes/partition"
-	"github.com/gocurator/curator/recipes/schedule"
+	"github.com/gocurator/curator/recipes/x/partition"
+	"github.com/gocurator/curator/recipes/x/schedule"
 )
 
 // verbs are what the command can do, in the order of its help.

@@ -11,8 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/inspect"
 )
 
 // settle is how long changes are gathered before locks are read again.

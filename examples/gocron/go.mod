@@ -2,11 +2,15 @@ module github.com/gocurator/curator/examples/gocron
 
 go 1.26.0
 
-replace github.com/gocurator/curator => ../..
+replace (
+	github.com/gocurator/curator => ../..
+	github.com/gocurator/curator/recipes/x => ../../recipes/x
+)
 
 require (
 	github.com/go-co-op/gocron/v2 v2.21.2
 	github.com/gocurator/curator v0.0.0-00010101000000-000000000000
+	github.com/gocurator/curator/recipes/x v0.0.0-00010101000000-000000000000
 	github.com/robfig/cron/v3 v3.0.1
 	github.com/stretchr/testify v1.12.1
 	go.uber.org/goleak v1.3.0

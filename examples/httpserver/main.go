@@ -9,7 +9,7 @@
 //	curl 127.0.0.1:8081/render
 //
 // It answers 429 when all permits are taken, and 503 when ZooKeeper cannot be reached. /ready
-// is for a readiness probe, and /debug/locks shows which replicas have the permits.
+// is for a readiness probe. "curatorctl locks /examples" shows which replicas have the permits.
 package main
 
 import (
@@ -24,7 +24,6 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/inspect/page"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -71,7 +70,6 @@ func newHandler(client *framework.Framework, permits int, work http.HandlerFunc)
 		}
 	})
 	mux.Handle("/ready", client.HealthHandler())
-	mux.Handle("/debug/locks", page.Handler(client, "/examples"))
 	return mux, nil
 }
 

@@ -24,7 +24,7 @@ import (
 	"github.com/robfig/cron/v3"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/schedule"
+	"github.com/gocurator/curator/recipes/x/schedule"
 )
 
 func main() {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/testing/internal/interop"
+	"github.com/gocurator/curator/internal/testkit/interop"
 	"github.com/gocurator/curator/testing/zktest"
 )
 

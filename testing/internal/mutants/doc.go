@@ -67,7 +67,7 @@
 // a statement is left out, or a number is greater by one. It runs the quick tests of the changed
 // package after each, and lists the changes that no test has noticed:
 //
-//	go -C testing/internal run ./mutants -random 50 recipes/fence recipes/txn
+//	go -C testing/internal run ./mutants -random 50 recipes/fence recipes/x/txn
 //
 // Without folders it changes the packages that differ from the last commit but one. A survivor
 // is a question to a reader and no failure: many a statement serves speed, or a message.

@@ -5,44 +5,44 @@ package main
 var partitionRows = []row{
 	{
 		name: "plan-of-an-old-state", breaks: partitionHeld,
-		in:     "recipes/partition.(*state).write",
+		in:     "recipes/x/partition.(*state).write",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
 		test:   "^TestAssignOneOfTwoPlansIsAccepted$",
 	},
 	{
 		name: "loads-of-the-heaviest-stay", breaks: loadsDivided,
-		in:     "internal/shares.(*balance).move",
+		in:     "recipes/x/partition/internal/shares.(*balance).move",
 		change: never("high"),
 		test:   "^TestAssignHeavyPartitions$",
 	},
 	{
 		name: "standby-comes-last", breaks: standbyFirst,
-		in:     "recipes/partition.(*state).terms",
+		in:     "recipes/x/partition.(*state).terms",
 		change: become("nil", "warm()"),
 		test:   "^TestStandbyTakesOverFirst$",
 	},
 	{
 		name: "names-of-another-set-dropped", breaks: partitionHeld,
-		in:     "recipes/partition.(*run).planOnce",
+		in:     "recipes/x/partition.(*run).planOnce",
 		change: drop("together()"),
 		test:   "^TestSetsOfARollingDeployment$", flags: []string{"-short"},
 	},
 	{
 		name: "partition-robbed", breaks: partitionHeld,
-		in: "recipes/partition.(*piece).awaitReturn",
+		in: "recipes/x/partition.(*piece).awaitReturn",
 		change: begin("select { case <-$3: case <-time.After($r.r.cfg.grace): $r.tell(Overdue, $2, context.Cause($1)) }; " +
 			"return"),
 		test: "^TestMemberHolderThatHangs$",
 	},
 	{
 		name: "death-of-a-member-unnoticed", breaks: partitionHeld,
-		in:     "recipes/partition.(*run).handle",
+		in:     "recipes/x/partition.(*run).handle",
 		change: never("previous"),
 		test:   "^TestMemberDies$",
 	},
 	{
 		name: "partitions-move-for-a-rounding", breaks: oneShareMoves,
-		in:     "internal/shares.quotas",
+		in:     "recipes/x/partition/internal/shares.quotas",
 		change: negate("count()"),
 		test:   "^TestAssignJoinMovesOneShare$",
 	},
@@ -51,19 +51,19 @@ var partitionRows = []row{
 var scheduleRows = []row{
 	{
 		name: "state-of-another-runner-overwritten", breaks: ticksOnce,
-		in:     "recipes/schedule.(*runner).write",
+		in:     "recipes/x/schedule.(*runner).write",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
 		test:   "^TestStateOfAnotherRunnerIsNotOverwritten$",
 	},
 	{
 		name: "lost-reply-of-a-state-not-resolved", breaks: ticksOnce,
-		in:     "recipes/schedule.(*runner).write",
+		in:     "recipes/x/schedule.(*runner).write",
 		change: negate("is()"),
 		test:   "^TestLostReplyOfTheStateIsResolvedByReading$",
 	},
 	{
 		name: "clock-ahead-runs-the-future", breaks: ticksOnce,
-		in:     "recipes/schedule.(*clock).now",
+		in:     "recipes/x/schedule.(*clock).now",
 		change: never("After()"),
 		test:   "^TestClockThatDiffers$",
 	},
@@ -175,13 +175,13 @@ var valuesRows = []row{
 	},
 	{
 		name: "transaction-on-what-has-changed", breaks: atMostOnce,
-		in:     "recipes/txn.(*Tx).checks",
+		in:     "recipes/x/txn.(*Tx).checks",
 		change: negate("used"),
 		test:   "^TestTxnConflictsAtTheCommit$",
 	},
 	{
 		name: "transaction-beside-a-new-znode", breaks: atMostOnce,
-		in:     "recipes/txn.(*Tx).probes",
+		in:     "recipes/x/txn.(*Tx).probes",
 		change: drop("identified()"),
 		test:   "^TestTxnConflictsAtTheCommit$",
 	},

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/x/partition"
 )
 
 const (

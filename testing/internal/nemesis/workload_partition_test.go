@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/recipes/partition"
+	"github.com/gocurator/curator/recipes/x/partition"
 )
 
 // TestWorkloadPartitionJudgeOfPartitions: two holders, a group that does not come to order, and a partition that

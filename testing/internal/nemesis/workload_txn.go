@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/txn"
+	"github.com/gocurator/curator/recipes/x/txn"
 )
 
 // serializable is the promise that one order of the transactions explains what each has read and written.

@@ -1,0 +1,435 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect_test
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// crossed has each client hold one lock, and then wait for the next one, until the test ends.
+func crossed(t *testing.T, server zktest.Backend, n int, lock func(client *framework.Framework, i, of int) locks.InterProcessLock) []*framework.Framework {
+	t.Helper()
+	clients := make([]*framework.Framework, n)
+	for i := range clients {
+		clients[i] = zktest.Client(t, server)
+		hold(t, lock(clients[i], i, i))
+	}
+	for i, client := range clients {
+		contend(t, lock(client, i, (i+1)%n))
+	}
+	return clients
+}
+
+func pathOf(i int) string { return fmt.Sprint("/locks/", i) }
+
+// await returns the deadlocks when there are any, which takes until all clients wait.
+func await(t *testing.T, client *framework.Framework, opts ...inspect.Option) []inspect.Deadlock {
+	t.Helper()
+	ctx := zktest.Context(t)
+	for {
+		found, err := inspect.Deadlocks(ctx, client, "/", append(opts, inspect.LongerThan(10*time.Millisecond))...)
+		require.NoError(t, err)
+		if len(found) > 0 {
+			return found
+		}
+	}
+}
+
+// TestDeadlocksAreFound: of any number of clients, and of locks of any kind.
+func TestDeadlocksAreFound(t *testing.T) {
+	t.Parallel()
+	mutex := func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
+		t.Helper()
+		return func(client *framework.Framework, _, of int) locks.InterProcessLock {
+			m, err := locks.NewInterProcessMutex(client, pathOf(of), locks.WithLabel("worker"))
+			require.NoError(t, err)
+			return m
+		}
+	}
+	semaphore := func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
+		t.Helper()
+		return func(client *framework.Framework, _, of int) locks.InterProcessLock {
+			s, err := locks.NewInterProcessSemaphoreV2(client, pathOf(of), locks.FixedLeases(1))
+			require.NoError(t, err)
+			return s
+		}
+	}
+	for _, test := range []struct {
+		name string
+		n    int
+		lock func(*testing.T) func(*framework.Framework, int, int) locks.InterProcessLock
+		kind inspect.Kind
+	}{
+		{"two with mutexes", 2, mutex, inspect.Mutex},
+		{"five with mutexes", 5, mutex, inspect.Mutex},
+		{"three with semaphores", 3, semaphore, inspect.Semaphore},
+		{"readers and writers", 2, func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
+			t.Helper()
+			return func(client *framework.Framework, i, of int) locks.InterProcessLock {
+				rw, err := locks.NewInterProcessReadWriteLock(client, pathOf(of))
+				require.NoError(t, err)
+				if i == of {
+					return rw.ReadLock()
+				}
+				return rw.WriteLock()
+			}
+		}, inspect.ReadWrite},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+				clients := crossed(t, server, test.n, test.lock(t))
+				found := await(t, clients[0])
+				require.Len(t, found, 1)
+				require.Len(t, found[0].Waits, test.n)
+				var paths, want []string
+				for i, w := range found[0].Waits {
+					paths, want = append(paths, w.Path), append(want, pathOf(i))
+					require.Equal(t, test.kind, w.Kind)
+					next := found[0].Waits[(i+1)%test.n]
+					require.Equal(t, w.Holder.Session, next.Waiter.Session)
+					require.False(t, w.Waiter.Holds)
+					require.True(t, w.Holder.Holds)
+				}
+				require.ElementsMatch(t, want, paths)
+				require.Contains(t, found[0].String(), fmt.Sprintf("%d clients wait for each other:\n  ", test.n))
+			})
+		})
+	}
+}
+
+// TestDeadlocksFirstLookProvesNothing: a cycle that has dissolved at the second look is none.
+func TestDeadlocksFirstLookProvesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server)}
+		var held []*locks.Lease
+		for i, client := range clients {
+			m, err := locks.NewInterProcessMutex(client, pathOf(i))
+			require.NoError(t, err)
+			lease, err := m.Acquire(t.Context())
+			require.NoError(t, err)
+			held = append(held, lease)
+		}
+		for i, client := range clients {
+			m, err := locks.NewInterProcessMutex(client, pathOf(1-i))
+			require.NoError(t, err)
+			contend(t, m)
+		}
+		synctest.Wait()
+		found, err := inspect.Deadlocks(t.Context(), clients[0], "/")
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		go func() {
+			time.Sleep(4 * time.Second) // of the 5 between the looks
+			for _, lease := range held {
+				assert.NoError(t, lease.Release(context.Background()))
+			}
+		}()
+		found, err = inspect.Deadlocks(t.Context(), clients[0], "/")
+		require.NoError(t, err)
+		require.Empty(t, found)
+	})
+}
+
+// TestDeadlocksThatAreNone: clients with several threads, candidates, and permits that are left.
+func TestDeadlocksThatAreNone(t *testing.T) {
+	mutex := func(t *testing.T, client *framework.Framework, path string) locks.InterProcessLock {
+		t.Helper()
+		m, err := locks.NewInterProcessMutex(client, path, locks.WithoutReentry())
+		require.NoError(t, err)
+		return m
+	}
+	for name, enter := range map[string]func(t *testing.T, a, b *framework.Framework){
+		"a client that waits for itself": func(t *testing.T, a, _ *framework.Framework) {
+			t.Helper()
+			hold(t, mutex(t, a, pathOf(0)))
+			contend(t, mutex(t, a, pathOf(0)))
+		},
+		"a client that waits for two locks": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			hold(t, mutex(t, b, pathOf(2)))
+			hold(t, mutex(t, a, pathOf(0)))
+			hold(t, mutex(t, b, pathOf(1)))
+			contend(t, mutex(t, a, pathOf(1)))
+			contend(t, mutex(t, a, pathOf(2)))
+			contend(t, mutex(t, b, pathOf(0)))
+		},
+		"a client that has waited since before its hold": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			hold(t, mutex(t, b, pathOf(1)))
+			contend(t, mutex(t, a, pathOf(1)))
+			synctest.Wait()
+			hold(t, mutex(t, a, pathOf(0)))
+			contend(t, mutex(t, b, pathOf(0)))
+		},
+		"a chain": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			hold(t, mutex(t, b, pathOf(1)))
+			hold(t, mutex(t, a, pathOf(0)))
+			contend(t, mutex(t, a, pathOf(1)))
+		},
+		"candidates in the elections of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				latch, err := leader.NewLeaderLatch(client, pathOf(i%2))
+				require.NoError(t, err)
+				require.NoError(t, latch.Start())
+				t.Cleanup(func() { require.NoError(t, latch.Close()) })
+				synctest.Wait()
+			}
+		},
+		"leaders that are candidates in the election of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				selector, err := leader.NewLeaderSelector(client, pathOf(i%2))
+				require.NoError(t, err)
+				ctx, stop := context.WithCancel(context.Background())
+				var wg sync.WaitGroup
+				wg.Go(func() {
+					_ = selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil }) // the error of the context, or none
+				})
+				t.Cleanup(func() {
+					stop()
+					wg.Wait()
+				})
+				synctest.Wait()
+			}
+		},
+		"leaders in Java that are candidates in the election of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				election, err := locks.NewLockInternals(client, locks.QueueDriver("lock-"), pathOf(i%2), "lock-", 1, locks.WithLockData(nil))
+				require.NoError(t, err)
+				if i < 2 {
+					hold(t, election)
+				} else {
+					contend(t, election)
+				}
+			}
+		},
+		"members that wait for partitions of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			put(t, a, "/group/members/m", "/group/plan")
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				partition := mutex(t, client, fmt.Sprint("/group/locks/", i%2))
+				if i < 2 {
+					hold(t, partition)
+				} else {
+					contend(t, partition)
+				}
+			}
+		},
+		"a permit of another client": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			semaphore := func(client *framework.Framework) locks.InterProcessLock {
+				s, err := locks.NewInterProcessSemaphoreV2(client, pathOf(0), locks.FixedLeases(2))
+				require.NoError(t, err)
+				return s
+			}
+			hold(t, semaphore(a))
+			hold(t, semaphore(b))
+			hold(t, mutex(t, a, pathOf(1)))
+			contend(t, mutex(t, b, pathOf(1)))
+			contend(t, semaphore(a)) // its own permit, or the one of b
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				a, b := zktest.Client(t, server), zktest.Client(t, server)
+				enter(t, a, b)
+				synctest.Wait()
+				found, err := inspect.Deadlocks(t.Context(), a, "/")
+				require.NoError(t, err)
+				require.Empty(t, found)
+			})
+		})
+	}
+}
+
+// TestDeadlocksOfCandidates: clients that are candidates in the background, and wait for each other.
+func TestDeadlocksOfCandidates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server), zktest.Client(t, server)}
+		ctx, stop := context.WithCancel(context.Background())
+		var wg sync.WaitGroup
+		t.Cleanup(func() {
+			stop()
+			wg.Wait()
+		})
+		for _, client := range clients {
+			selector, err := leader.NewLeaderSelector(client, "/election", leader.WithAutoRequeue())
+			require.NoError(t, err)
+			wg.Go(func() {
+				err := selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
+				assert.ErrorIs(t, err, context.Canceled)
+			})
+			synctest.Wait()
+		}
+		for i, client := range clients[1:] {
+			hold(t, mutexAt(t, pathOf(i))(client))
+		}
+		for i, client := range clients[1:] {
+			contend(t, mutexAt(t, pathOf(1-i))(client))
+		}
+		synctest.Wait()
+		found, err := inspect.Deadlocks(t.Context(), clients[0], "/")
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		require.Len(t, found[0].Waits, 2)
+	})
+}
+
+// TestDeadlocksOfOwners: what was acquired with the context of a lease shows its owner, whatever else its client does.
+func TestDeadlocksOfOwners(t *testing.T) {
+	for _, test := range []struct {
+		name  string
+		steps int // of the deadlock; 0 for none
+		enter func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock)
+	}{
+		{"of one client", 2, func(t *testing.T, a, _ *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			first, second := hold(t, lock(a, "/1")), hold(t, lock(a, "/2"))
+			contendUnder(t, first, lock(a, "/2"))
+			contendUnder(t, second, lock(a, "/1"))
+		}},
+		{"of busy clients", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			first, second := hold(t, lock(a, "/1")), hold(t, lock(b, "/2"))
+			contend(t, lock(a, "/2"))
+			contend(t, lock(b, "/1"))
+			hold(t, lock(a, "/3"))
+			contend(t, lock(b, "/3"))
+			synctest.Wait()
+			contendUnder(t, first, lock(a, "/2"))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+		{"through another lease of the owner", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			outer, err := lock(a, "/1").Acquire(t.Context())
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, outer.Release(context.Background())) })
+			inner, err := lock(a, "/inner").Acquire(outer.Context(t.Context()))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, inner.Release(context.Background())) })
+			contend(t, lock(a, "/inner"))
+			second := hold(t, lock(b, "/2"))
+			contendUnder(t, inner, lock(a, "/2"))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+		{"with itself", 1, func(t *testing.T, a, _ *framework.Framework, _ func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			s, err := locks.NewInterProcessSemaphoreV2(a, "/1", locks.FixedLeases(1))
+			require.NoError(t, err)
+			contendUnder(t, hold(t, s), s)
+		}},
+		{"behind another owner of the client at a semaphore", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			semaphore := func(client *framework.Framework) locks.InterProcessLock {
+				s, err := locks.NewInterProcessSemaphoreV2(client, "/2", locks.FixedLeases(1))
+				require.NoError(t, err)
+				return s
+			}
+			first, second := hold(t, lock(a, "/1")), hold(t, semaphore(b))
+			contend(t, semaphore(a)) // it has its turn
+			hold(t, lock(b, "/3"))
+			contend(t, lock(a, "/3"))
+			synctest.Wait()
+			contendUnder(t, first, semaphore(a))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+		{"of an owner of several permits", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			semaphore := func(client *framework.Framework) *locks.InterProcessSemaphoreV2 {
+				s, err := locks.NewInterProcessSemaphoreV2(client, "/2", locks.FixedLeases(2))
+				require.NoError(t, err)
+				return s
+			}
+			first := hold(t, lock(a, "/1"))
+			both, err := semaphore(b).AcquireN(t.Context(), 2)
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, locks.ReleaseAll(context.Background(), both...)) })
+			hold(t, lock(a, "/3"))
+			contend(t, lock(b, "/3"))
+			synctest.Wait()
+			contendUnder(t, first, semaphore(a))
+			contendUnder(t, both[1], lock(b, "/1"))
+		}},
+		{"but not of siblings", 0, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			outer := hold(t, lock(a, "/outer"))
+			sibling, err := lock(a, "/1").Acquire(outer.Context(t.Context()))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, sibling.Release(context.Background())) })
+			second := hold(t, lock(b, "/2"))
+			contendUnder(t, outer, lock(a, "/2"))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+		{"but not of an owner with nothing", 0, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
+			t.Helper()
+			hold(t, lock(a, "/1"))
+			other, second := hold(t, lock(a, "/other")), hold(t, lock(b, "/2"))
+			contendUnder(t, other, lock(a, "/2"))
+			contendUnder(t, second, lock(b, "/1"))
+		}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				a, b := zktest.Client(t, server), zktest.Client(t, server)
+				test.enter(t, a, b, func(client *framework.Framework, path string) locks.InterProcessLock {
+					m, err := locks.NewInterProcessMutex(client, path)
+					require.NoError(t, err)
+					return m
+				})
+				synctest.Wait()
+				found, err := inspect.Deadlocks(t.Context(), a, "/")
+				require.NoError(t, err)
+				if test.steps == 0 {
+					require.Empty(t, found)
+					return
+				}
+				require.Len(t, found, 1)
+				require.Len(t, found[0].Waits, test.steps)
+			})
+		})
+	}
+}
+
+// contendUnder is contend with the context of a lease.
+func contendUnder(t *testing.T, lease *locks.Lease, lock locks.InterProcessLock) {
+	t.Helper()
+	ctx, stop := context.WithCancel(lease.Context(context.Background()))
+	done := make(chan error, 1)
+	go func() {
+		got, err := lock.Acquire(ctx)
+		if err == nil {
+			<-ctx.Done()
+			err = got.Release(context.Background())
+		}
+		done <- err
+	}()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+		}
+	})
+}

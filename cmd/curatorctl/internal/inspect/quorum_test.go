@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/testing/ensemble"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestExplainLatchWhoseLeaderHasLostItsQuorum: its server is cut off from the others, and hangs up. The others keep its node until
+// the session expires, and then the next candidate leads.
+func TestExplainLatchWhoseLeaderHasLostItsQuorum(t *testing.T) {
+	t.Run("zkserver", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			e, err := zkserver.NewEnsemble(3, zkserver.WithoutListener(), zkserver.WithSessionTimeouts(0, time.Minute))
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, e.Close()) })
+			side := e.Followers()[0]
+			cut := zktest.Client(t, fmt.Sprintf("zk%d:2181", 1+slices.Index(e.Servers(), side)),
+				framework.WithDialer(e.Dial), framework.WithSessionTimeout(40*time.Second))
+			explainLostQuorum(t, cut, zktest.Client(t, e), func() (heal func()) { return e.Isolate(side) })
+		})
+	})
+	t.Run("zookeeper", func(t *testing.T) {
+		if testing.Short() {
+			t.Log("three real servers are left to the full run")
+			return
+		}
+		e := zktest.NewEnsemble(t, 3, ensemble.WithNetwork(), ensemble.WithTick(time.Second))
+		followers, err := e.Followers(t.Context())
+		require.NoError(t, err)
+		side := followers[0]
+		host, err := e.Network().Join("leader")
+		require.NoError(t, err)
+		cut := zktest.Client(t, side.Addr(), framework.WithDialer(host.DialContext), framework.WithSessionTimeout(15*time.Second))
+		explainLostQuorum(t, cut, zktest.Client(t, e), func() (heal func()) {
+			for _, other := range e.Servers() {
+				if other != side {
+					e.Network().Cut(side.Host(), other.Host())
+				}
+			}
+			return e.Network().HealAll
+		})
+	})
+}
+
+// explainLostQuorum has one client lead and another one wait, when the server of the first is cut off.
+func explainLostQuorum(t *testing.T, cut, client *framework.Framework, isolate func() (heal func())) {
+	t.Helper()
+	for n, of := range []*framework.Framework{cut, client} {
+		latch, err := leader.NewLeaderLatch(of, "/latch")
+		require.NoError(t, err)
+		require.NoError(t, latch.Start())
+		t.Cleanup(func() { _ = latch.Close() }) // its servers may be out of reach
+		awaitChildren(t, client, "/latch", n+1)
+	}
+	heal := isolate()
+	defer heal()
+	f := awaitLatch(t, client, inspect.ReasonLost)
+	require.True(t, f.Trouble)
+	require.Contains(t, f.Text, "has no connection to any server. Its node goes by itself when its session expires, in ")
+	require.Contains(t, f.Advice[0].Command, "curatorctl lock break -yes -token ")
+	require.False(t, awaitLatch(t, client, inspect.ReasonHeld).Trouble)
+}
+
+// awaitLatch explains the latch until the first finding has the reason.
+func awaitLatch(t *testing.T, client *framework.Framework, reason inspect.Reason) inspect.Finding {
+	t.Helper()
+	var found inspect.Explanation
+	for range 600 {
+		var err error
+		found, err = inspect.Explain(t.Context(), client, "/latch")
+		require.NoError(t, err)
+		if found.Findings[0].Reason == reason {
+			return found.Findings[0]
+		}
+		<-time.After(100 * time.Millisecond)
+	}
+	require.Fail(t, "no such reason", "%s: %v", reason, found)
+	return inspect.Finding{}
+}

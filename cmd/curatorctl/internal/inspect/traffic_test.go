@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package inspect_test
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// work has clients take turns at a lock, each turn of the same length, until the context ends.
+func work(ctx context.Context, t *testing.T, wg *sync.WaitGroup, server *zkserver.Server, n int, hold time.Duration, lock func(*framework.Framework) locks.InterProcessLock) {
+	t.Helper()
+	for range n {
+		client := zktest.Client(t, server)
+		of := lock(client)
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				lease, err := of.Acquire(ctx)
+				if err != nil {
+					assert.ErrorIs(t, err, context.Canceled)
+					return
+				}
+				time.Sleep(hold)
+				assert.NoError(t, lease.Release(context.Background()))
+			}
+		})
+	}
+}
+
+func mutexAt(t *testing.T, path string) func(*framework.Framework) locks.InterProcessLock {
+	t.Helper()
+	return func(client *framework.Framework) locks.InterProcessLock {
+		m, err := locks.NewInterProcessMutex(client, path, locks.WithLabel("worker"))
+		require.NoError(t, err)
+		return m
+	}
+}
+
+func loadOf(t *testing.T, c inspect.Contention, path string) inspect.Load {
+	t.Helper()
+	for _, l := range c.Locks {
+		if l.Path == path {
+			return l
+		}
+	}
+	require.Fail(t, "no such lock", "%s in %+v", path, c)
+	return inspect.Load{}
+}
+
+// TestTrafficOfAKnownLoad: of a load of fixed holds all figures are right within five hundredths, and no turn costs a request.
+func TestTrafficOfAKnownLoad(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "profile")
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		semaphore := func(client *framework.Framework) locks.InterProcessLock {
+			s, err := locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(2))
+			require.NoError(t, err)
+			return s
+		}
+		readWrite := func(reads bool) func(client *framework.Framework) locks.InterProcessLock {
+			return func(client *framework.Framework) locks.InterProcessLock {
+				rw, err := locks.NewInterProcessReadWriteLock(client, "/rw")
+				require.NoError(t, err)
+				if reads {
+					return rw.ReadLock()
+				}
+				return rw.WriteLock()
+			}
+		}
+		work(ctx, t, &wg, server, 4, 100*time.Millisecond, mutexAt(t, "/locks/mutex"))
+		work(ctx, t, &wg, server, 1, 50*time.Millisecond, mutexAt(t, "/locks")) // and the entrance of no semaphore
+		work(ctx, t, &wg, server, 5, 100*time.Millisecond, semaphore)
+		work(ctx, t, &wg, server, 1, 100*time.Millisecond, readWrite(true))
+		work(ctx, t, &wg, server, 1, 100*time.Millisecond, readWrite(false))
+		time.Sleep(2 * time.Second)
+		client := zktest.Client(t, server)
+		traffic, err := inspect.Follow(t.Context(), client, "/")
+		require.NoError(t, err)
+		defer traffic.Close()
+		for range 2 { // the second time as the first
+			time.Sleep(15 * time.Second)
+			c := traffic.Take()
+			require.Equal(t, 15*time.Second, c.Until.Sub(c.From).Round(time.Second))
+			require.Empty(t, c.Unknown)
+			require.Len(t, c.Locks, 4)
+			require.False(t, c.Sampled || c.Partial || c.Gaps != 0)
+			require.LessOrEqual(t, c.Cost.Looks, 1)
+			require.LessOrEqual(t, c.Cost.Reads, 16*100)
+			require.InDelta(t, 5, c.Cost.Censuses, 1)
+			for _, want := range []inspect.Load{
+				{Path: "/locks/mutex", Kind: inspect.Mutex, Turns: 150, Held: 1, Waiters: 3, Most: 3, Wait: inspect.Times{P50: 0.3, P99: 0.3}, Hold: inspect.Times{P50: 0.1, P99: 0.1, Max: 0.1}},
+				{Path: "/sem", Kind: inspect.Semaphore, Turns: 300, Held: 1, Waiters: 3, Most: 3, Wait: inspect.Times{P50: 0.15, P99: 0.2}, Hold: inspect.Times{P50: 0.1, P99: 0.1, Max: 0.1}},
+				{Path: "/rw", Kind: inspect.ReadWrite, Turns: 150, Held: 1, Waiters: 1, Most: 1, Wait: inspect.Times{P50: 0.1, P99: 0.1}, Hold: inspect.Times{P50: 0.1, P99: 0.1, Max: 0.1}},
+				{Path: "/locks", Kind: inspect.Mutex, Turns: 300, Held: 1, Hold: inspect.Times{P50: 0.05, P99: 0.05, Max: 0.05}},
+			} {
+				got := loadOf(t, c, want.Path)
+				require.Equal(t, want.Kind, got.Kind)
+				for _, pair := range [][2]float64{
+					{float64(want.Turns), float64(got.Turns)},
+					{want.Held, got.Held},
+					{want.Waiters, got.Waiters},
+					{want.Hold.P50, got.Hold.P50},
+					{want.Hold.P99, got.Hold.P99},
+					{want.Hold.Max, got.Hold.Max},
+					{want.Wait.P99, got.Wait.P99},
+				} {
+					require.InDelta(t, pair[0], pair[1], 0.05*pair[0]+1e-9, "%+v, expected about %+v", got, want)
+				}
+				if want.Path != "/sem" { // whose first waiter has one of two times
+					require.InDelta(t, want.Wait.P50, got.Wait.P50, 0.05*want.Wait.P50+1e-9, "%+v", got)
+				}
+				var turns int
+				var hold float64
+				for _, o := range got.Owners {
+					turns, hold = turns+o.Turns, hold+o.Hold
+				}
+				require.Equal(t, got.Turns, turns)
+				if got.Kind == inspect.Mutex {
+					require.InDelta(t, 15, hold, 0.75)
+				}
+			}
+			var profile bytes.Buffer
+			require.NoError(t, c.WriteProfile(&profile))
+			require.NoError(t, os.WriteFile(file, profile.Bytes(), 0o600))
+		}
+		stop()
+		wg.Wait()
+	})
+	for _, sample := range []struct {
+		name string
+		want map[string]float64 // of four contenders for the first lock, five for two permits, and a reader and a writer
+	}{
+		{"turns", map[string]float64{"/locks/mutex": 150, "/sem": 300, "/rw": 150, "/locks": 300}},
+		{"hold", map[string]float64{"/locks/mutex": 15, "/sem": 30, "/rw": 15, "/locks": 15}},
+		{"wait", map[string]float64{"/locks/mutex": 45, "/sem": 45, "/rw": 15, "/locks": 0}},
+	} {
+		text, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-unit=s", "-sample_index="+sample.name, file).CombinedOutput()
+		require.NoError(t, err, string(text))
+		for path, want := range sample.want {
+			m := regexp.MustCompile(`(?m)^\s*([\d.]+)s? .* ` + path + `$`).FindStringSubmatch(string(text))
+			if want == 0 && m == nil {
+				continue
+			}
+			require.NotNil(t, m, "%s of %s: %s", sample.name, path, text)
+			got, err := strconv.ParseFloat(m[1], 64)
+			require.NoError(t, err)
+			require.InDelta(t, want, got, 0.05*want, "%s of %s: %s", sample.name, path, text)
+		}
+	}
+}
+
+// TestTrafficShowsOwnersAndLosses: who has held for longest, who holds and waits now, and that the session of a client that was killed
+// has ended its hold. A release is no loss.
+func TestTrafficShowsOwnersAndLosses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		killed, proxy := zktest.ClientViaProxy(t, server, framework.WithSessionTimeout(12*time.Second))
+		client := zktest.Client(t, server)
+		traffic, err := inspect.Follow(t.Context(), client, "/a") // before there is any
+		require.NoError(t, err)
+		defer traffic.Close()
+		lock := func(client *framework.Framework, label string) locks.InterProcessLock {
+			m, err := locks.NewInterProcessMutex(client, "/a/lock", locks.WithLabel(label), locks.WithoutReentry())
+			require.NoError(t, err)
+			return m
+		}
+		lease, err := lock(client, "first").Acquire(t.Context())
+		require.NoError(t, err)
+		time.Sleep(5 * time.Second)
+		require.NoError(t, lease.Release(t.Context()))
+		_, err = lock(killed, "second").Acquire(t.Context())
+		require.NoError(t, err)
+		contend(t, lock(client, "third"))
+		time.Sleep(2 * time.Second)
+		proxy.Refuse(true)
+		proxy.Cut()
+		time.Sleep(30 * time.Second)
+
+		turns := traffic.Turns("/a/lock")
+		require.Len(t, turns, 3)
+		for i, label := range []string{"first", "second", "third"} {
+			require.Contains(t, turns[i].Owner, label)
+			require.Equal(t, i == 1, turns[i].Lost)
+			require.Equal(t, i == 2, turns[i].Left.IsZero())
+			require.False(t, turns[i].Early || turns[i].Granted.IsZero())
+		}
+		require.Empty(t, traffic.Turns("/a"))
+		c := traffic.Take()
+		require.Len(t, c.Locks, 1)
+		require.Equal(t, 1, c.Locks[0].Losses)
+		require.Equal(t, 2, c.Locks[0].Turns)
+		require.Contains(t, c.Locks[0].Longest[0].Owner, "third")
+		require.Zero(t, c.Locks[0].Longest[0].Left)
+		require.Len(t, c.Locks[0].Owners, 3)
+
+		time.Sleep(10 * time.Second)
+		c = traffic.Take()
+		require.Len(t, c.Locks, 1)
+		require.Zero(t, c.Locks[0].Turns+c.Locks[0].Losses)
+		require.InDelta(t, 1, c.Locks[0].Held, 1e-9)
+		require.InDelta(t, 10, c.Locks[0].Owners[0].Hold, 1e-6)
+		require.Empty(t, traffic.Turns("/b"))
+	})
+}
+
+// TestTrafficOfWhatWasThere: contenders that were there before are followed, and what is not known of them is left out.
+func TestTrafficOfWhatWasThere(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		semaphoreOf := func(client *framework.Framework) locks.InterProcessLock {
+			semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(1))
+			require.NoError(t, err)
+			return semaphore
+		}
+		var held []*locks.Lease
+		for i, lockOf := range []func(*framework.Framework) locks.InterProcessLock{mutexAt(t, "/mutex"), semaphoreOf} {
+			held = append(held, hold(t, lockOf(client)))
+			for range 2 {
+				contend(t, lockOf(zktest.Client(t, server)))
+			}
+			awaitChildren(t, client, []string{"/mutex", "/sem/locks"}[i], 3-i)
+		}
+		awaitChildren(t, client, "/sem/leases", 2)
+		traffic, err := inspect.Follow(t.Context(), client, "/")
+		require.NoError(t, err)
+		defer traffic.Close()
+		for i, path := range []string{"/mutex", "/sem"} {
+			require.NoError(t, held[i].Release(t.Context()))
+			for ctx := zktest.Context(t); ; {
+				turns := traffic.Turns(path)
+				require.NoError(t, ctx.Err(), "%v", turns)
+				require.Len(t, turns, 3)
+				if !turns[0].Left.IsZero() && !turns[1].Granted.IsZero() {
+					require.True(t, turns[0].Early && turns[1].Early && turns[2].Early)
+					require.Zero(t, turns[2].Granted)
+					break
+				}
+			}
+		}
+		c := traffic.Take()
+		for _, path := range []string{"/mutex", "/sem"} {
+			l := loadOf(t, c, path)
+			require.Equal(t, 1, l.Turns)
+			require.Equal(t, 2, l.Most)
+			require.Zero(t, l.Hold.Max+l.Wait.Max)
+		}
+		require.Len(t, c.Locks, 2)
+	})
+}
+
+// TestTrafficWithoutAWatch: before ZooKeeper 3.6, and when there are too many events, looks say what they can.
+func TestTrafficWithoutAWatch(t *testing.T) {
+	for name, opts := range map[string][]zkserver.Option{"old": {zkserver.WithVersion("3.5.9")}, "flooded": nil} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, append(opts, zkserver.WithoutListener())...)
+				client := zktest.Client(t, server)
+				traffic, err := inspect.Follow(t.Context(), client, "/")
+				require.NoError(t, err)
+				defer traffic.Close()
+				if name == "flooded" {
+					put(t, client, "/other")
+					for range 5001 {
+						require.NoError(t, client.Set(t.Context(), "/other", nil))
+					}
+					time.Sleep(2 * time.Second)
+					require.Zero(t, server.Stats().Watches)
+				}
+				traffic.Take()
+				ctx, stop := context.WithCancel(t.Context())
+				var wg sync.WaitGroup
+				work(ctx, t, &wg, server, 2, 3500*time.Millisecond, mutexAt(t, "/locks/mutex"))
+				time.Sleep(time.Minute)
+				c := traffic.Take()
+				require.True(t, c.Sampled)
+				require.InDelta(t, 60, c.Cost.Looks, 2)
+				l := loadOf(t, c, "/locks/mutex")
+				require.InDelta(t, 17, l.Turns, 2)
+				require.InDelta(t, 3.5, l.Hold.P50, 1)
+				require.InDelta(t, 1, l.Waiters, 0.1)
+				require.InDelta(t, 1, l.Held, 0.05)
+				stop()
+				wg.Wait()
+			})
+		})
+	}
+}
+
+// TestTrafficOverAnOutage: what has happened while there was no connection is found out, and said to be inexact.
+func TestTrafficOverAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		other := zktest.Client(t, server)
+		follower, proxy := zktest.ClientViaProxy(t, server)
+		first, err := mutexAt(t, "/locks/first")(other).Acquire(t.Context())
+		require.NoError(t, err)
+		traffic, err := inspect.Follow(t.Context(), follower, "/locks")
+		require.NoError(t, err)
+		defer traffic.Close()
+		proxy.Refuse(true)
+		proxy.Cut()
+		time.Sleep(3 * time.Second)
+		require.NoError(t, first.Release(t.Context()))
+		hold(t, mutexAt(t, "/locks/second")(other))
+		proxy.Refuse(false)
+		time.Sleep(10 * time.Second)
+		turns := traffic.Turns("/locks/first")
+		require.Len(t, turns, 1)
+		require.False(t, turns[0].Left.IsZero())
+		turns = traffic.Turns("/locks/second")
+		require.Len(t, turns, 1)
+		require.False(t, turns[0].Granted.IsZero())
+		c := traffic.Take()
+		require.Equal(t, 1, c.Gaps)
+		require.Len(t, c.Locks, 2)
+	})
+}
+
+// TestTrafficLeavesNothingBehind, and refuses what it cannot do.
+func TestTrafficLeavesNothingBehind(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		_, err := inspect.Follow(t.Context(), client, "locks")
+		require.ErrorIs(t, err, framework.ErrInvalidPath)
+		_, err = inspect.Follow(t.Context(), client, "/", inspect.HeadsOnly())
+		require.ErrorContains(t, err, "HeadsOnly, expected no such option")
+		ended, stop := context.WithCancel(t.Context())
+		stop()
+		_, err = inspect.Follow(ended, client, "/")
+		require.ErrorIs(t, err, context.Canceled)
+		before := server.Counts(t)
+		traffic, err := inspect.Follow(t.Context(), client, "/")
+		require.NoError(t, err)
+		require.Greater(t, server.Counts(t).Watches, before.Watches)
+		traffic.Close()
+		traffic.Close()
+		for ctx := zktest.Context(t); server.Counts(t).Watches > before.Watches; { // their removal is in the background
+			require.NoError(t, ctx.Err())
+		}
+	})
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package page
+
+import (
+	"cmp"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
+	"github.com/gocurator/curator/recipes/locks"
+)
+
+const pageSize = 100 // rows of one page
+
+// picture is what was read below a path. All viewers share it, so that a viewer costs what it is shown.
+type picture struct {
+	locks           []row
+	held, contended int // locks
+	others          []inspect.Recipe
+	sessions        []session
+	sessionCount    int
+	sorted          map[string]func() []row // the locks, sorted when a viewer first asks
+}
+
+// row is one lock, with the participants that hold and wait for longest, as far as they were read.
+type row struct {
+	*inspect.Recipe
+	Holder, Waiter *locks.Participant
+}
+
+func newPicture(of []inspect.Recipe) *picture {
+	p := &picture{sorted: make(map[string]func() []row)}
+	known := make(map[int64]int) // the number of a session
+	for i := range of {
+		r := &of[i]
+		p.addSessions(r, known)
+		if !r.Kind.IsLock() {
+			p.others = append(p.others, *r)
+			continue
+		}
+		one := row{Recipe: r, Holder: longest(r.Participants, true)}
+		if r.Holders > 0 {
+			p.held++
+		}
+		if r.Waiters > 0 {
+			p.contended++
+			one.Waiter = longest(r.Participants, false)
+		}
+		p.locks = append(p.locks, one)
+	}
+	p.sessionCount = len(known)
+	for _, sort := range sortings {
+		p.sorted[sort] = sync.OnceValue(func() []row {
+			rows := slices.Clone(p.locks)
+			slices.SortStableFunc(rows, func(a, b row) int { return compare(a, b, sort) })
+			return rows
+		})
+	}
+	return p
+}
+
+// addSessions notes which sessions hold or wait.
+func (p *picture) addSessions(r *inspect.Recipe, known map[int64]int) {
+	for _, q := range r.Participants {
+		if q.Session == 0 {
+			continue // not an ephemeral node, or one that may not be read
+		}
+		i, isKnown := known[q.Session]
+		if !isKnown {
+			i = len(known)
+			known[q.Session] = i
+			if i < maxSessions {
+				p.sessions = append(p.sessions, session{ID: q.Session, Name: inspect.Name(q), Client: inspect.Client(q)})
+			}
+		}
+		switch {
+		case i >= maxSessions:
+		case q.Holds:
+			p.sessions[i].Holds.add(r.Path)
+		default:
+			p.sessions[i].Waits.add(r.Path)
+		}
+	}
+}
+
+// has reports whether the path, the kind, the holder or the first waiter has a text, which is in lower case.
+func (r row) has(text string) bool {
+	if containsFold(r.Path, text) || containsFold(string(r.Kind), text) {
+		return true
+	}
+	for _, p := range []*locks.Participant{r.Holder, r.Waiter} {
+		if p != nil && (containsFold(inspect.Name(*p), text) || p.Holds && strings.Contains(inspect.Client(*p), text)) {
+			return true
+		}
+	}
+	return false
+}
+
+func containsFold(in, text string) bool { return strings.Contains(strings.ToLower(in), text) }
+
+// longest returns the participant that has held or waited for longest, nil if none was read.
+func longest(of []locks.Participant, holds bool) (found *locks.Participant) {
+	for i := range of {
+		p := &of[i]
+		if p.Holds == holds && !p.Since.IsZero() && (found == nil || p.Since.Before(found.Since)) {
+			found = p
+		}
+	}
+	return found
+}
+
+func compare(a, b row, sort string) int {
+	switch sort {
+	case "held":
+		return earlier(a.Holder, b.Holder)
+	case "waited":
+		return earlier(a.Waiter, b.Waiter)
+	case "waiters":
+		return cmp.Compare(b.Waiters, a.Waiters)
+	default:
+		return 0 // they are in the order of their paths
+	}
+}
+
+// earlier puts the one that came earlier first, and none last.
+func earlier(a, b *locks.Participant) int {
+	switch {
+	case a != nil && b != nil:
+		return a.Since.Compare(b.Since)
+	case a != nil:
+		return -1
+	case b != nil:
+		return 1
+	default:
+		return 0
+	}
+}
+
+// choice is what a viewer has asked to see of a list.
+type choice struct {
+	Filter string
+	Sort   string
+	Page   int // from 1
+	Job    string
+}
+
+// sortings are the orders of the list, the first by default.
+var sortings = []string{"held", "waited", "waiters", "path"}
+
+func choiceOf(r *http.Request) choice {
+	query := r.URL.Query()
+	c := choice{Filter: strings.TrimSpace(query.Get("q")), Sort: query.Get("sort"), Job: query.Get("job")}
+	if len(c.Filter) > maxText {
+		c.Filter = strings.ToValidUTF8(c.Filter[:maxText], "")
+	}
+	if !slices.Contains(sortings, c.Sort) {
+		c.Sort = sortings[0]
+	}
+	c.Page, _ = strconv.Atoi(query.Get("page")) // what is no number is the first page
+	c.Page = max(c.Page, 1)
+	return c
+}
+
+// URL returns the address of another page of the same choice.
+func (c choice) URL(sort string, page int) string {
+	query := url.Values{"sort": {sort}, "page": {strconv.Itoa(page)}}
+	if c.Filter != "" {
+		query.Set("q", c.Filter)
+	}
+	return "?" + query.Encode()
+}
+
+// list is one page of locks, with counts of all.
+type list struct {
+	choice
+	Rows                          []row
+	Total, Held, Contended, Found int
+	Pages                         int
+	First                         int // number of the first row that is shown
+}
+
+// of returns the locks that a viewer has asked to see.
+func (c choice) of(p *picture) list {
+	found := p.sorted[c.Sort]()
+	if c.Filter != "" {
+		filter := strings.ToLower(c.Filter)
+		found = slices.DeleteFunc(slices.Clone(found), func(r row) bool { return !r.has(filter) })
+	}
+	l := list{choice: c, Total: len(p.locks), Held: p.held, Contended: p.contended, Found: len(found)}
+	l.Pages = max(1, (len(found)+pageSize-1)/pageSize)
+	l.Page = min(l.Page, l.Pages)
+	first := (l.Page - 1) * pageSize
+	l.First = first + 1
+	l.Rows = found[first:min(first+pageSize, len(found))]
+	return l
+}

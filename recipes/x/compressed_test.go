@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package x_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/x/partition"
+	"github.com/gocurator/curator/recipes/x/schedule"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// mixed is a program with WithCompression, and another without it, on fake time.
+type mixed struct {
+	compressed   *framework.Framework
+	uncompressed *framework.Framework
+}
+
+func onMixed(t *testing.T, test func(t *testing.T, m mixed)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		test(t, mixed{zktest.Client(t, server, framework.WithCompression()), zktest.Client(t, server)})
+	})
+}
+
+func TestCompressionOfAMemberConcernsNoOther(t *testing.T) {
+	onMixed(t, func(t *testing.T, m mixed) {
+		_, err := m.uncompressed.Create(t.Context(), "/group/members/foreign", []byte("10.0.0.1"),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		group, err := partition.New(m.compressed, "/group", partition.Fixed("a", "b"))
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- group.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		time.Sleep(time.Minute)
+		state, err := group.Assignment(ctx)
+		require.NoError(t, err)
+		for _, p := range state.Partitions {
+			require.NotEmpty(t, p.Holder, "partition %s", p.Name)
+		}
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+// TestCompressionOfAReplicaConcernsNoOther: of two releases one compresses its data, and each runs jobs that the other
+// has run before. So do orders of an operator.
+func TestCompressionOfAReplicaConcernsNoOther(t *testing.T) {
+	onMixed(t, func(t *testing.T, m mixed) {
+		ran := 0
+		for n, client := range []*framework.Framework{m.compressed, m.uncompressed, m.compressed} {
+			s, err := schedule.New(client, "/cron", schedule.Job{
+				Name: "job", Schedule: schedule.Every(time.Minute), Run: func(context.Context, schedule.Tick) error {
+					ran++
+					return nil
+				},
+			})
+			require.NoError(t, err)
+			ctx, stop := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			time.Sleep(150 * time.Second)
+			operator := []*framework.Framework{m.uncompressed, m.compressed, m.uncompressed}[n]
+			require.NoError(t, schedule.Pause(t.Context(), operator, "/cron", "job"))
+			require.NoError(t, schedule.RunNow(t.Context(), operator, "/cron", "job"))
+			require.NoError(t, schedule.Resume(t.Context(), operator, "/cron", "job"))
+			time.Sleep(time.Second)
+			list, err := schedule.List(t.Context(), operator, "/cron")
+			require.NoError(t, err)
+			require.Empty(t, list[0].Problem)
+			stop()
+			require.ErrorIs(t, <-ended, context.Canceled)
+		}
+		require.Equal(t, 7+3, ran, "ticks and orders")
+	})
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/x/partition/internal/shares"
+)
+
+// orders is the data of the znode orders. The head of the plan follows it.
+type orders struct {
+	Drained  []string          `json:"drained,omitempty"`  // members
+	Pinned   map[string]string `json:"pinned,omitempty"`   // members by partitions
+	Excluded []string          `json:"excluded,omitempty"` // partitions
+}
+
+// ordersOf returns the orders in the data of their znode, none if it is not valid.
+func ordersOf(client *framework.Framework, at layout, data []byte) orders {
+	o, err := parseOrders(data)
+	if err != nil {
+		client.Logger().Error("the orders for partitions are not valid, and count as none", logPath, at.orders(), "error", err)
+		return orders{}
+	}
+	return o
+}
+
+func parseOrders(data []byte) (o orders, err error) {
+	if len(data) > 0 {
+		err = json.Unmarshal(data, &o)
+	}
+	return o, err
+}
+
+// Drain has a member of the group at path give its partitions up, one after the other, or as many at a time as
+// [WithMoves] allows. The member stays without partitions, also after a restart, until a Drain with on false. While all members
+// are drained, it has no effect. The call writes the order and returns, also for a member that is down. [Read]
+// shows what is done. The error matches [framework.ErrNoNode] when there is no znode at path, as for the calls
+// below. Orders stay when the last member leaves.
+func Drain(ctx context.Context, client *framework.Framework, path, member string, on bool) error {
+	return order(ctx, client, path, member, func(o *orders) { o.Drained = with(o.Drained, member, on) })
+}
+
+// Pin has a member have a partition, whatever the loads are, while that member lives and is not drained. An empty
+// member ends the pin.
+func Pin(ctx context.Context, client *framework.Framework, path, partition, member string) error {
+	if member != "" && !isName(member) {
+		return wrap(layout(path), fmt.Errorf("member %q, expected the id of a member", member))
+	}
+	return order(ctx, client, path, partition, func(o *orders) {
+		if o.Pinned == nil {
+			o.Pinned = make(map[string]string)
+		}
+		o.Pinned[partition] = member
+		if member == "" {
+			delete(o.Pinned, partition)
+		}
+	})
+}
+
+// Exclude keeps a partition from all members, until an Exclude with on false. The context of its function ends
+// with [ErrRemoved].
+func Exclude(ctx context.Context, client *framework.Framework, path, partition string, on bool) error {
+	return order(ctx, client, path, partition, func(o *orders) { o.Excluded = with(o.Excluded, partition, on) })
+}
+
+// with returns the sorted list with the name or without it.
+func with(list []string, name string, on bool) []string {
+	list = slices.DeleteFunc(list, func(other string) bool { return other == name })
+	if on {
+		list = append(list, name)
+	}
+	slices.Sort(list)
+	return list
+}
+
+// order changes the orders. An order may be written twice, so a lost reply does no harm.
+func order(ctx context.Context, client *framework.Framework, path, name string, change func(*orders)) error {
+	at := layout(path)
+	if err := attempt.CheckCall(ctx, client, path); err != nil {
+		return wrap(at, err)
+	}
+	if !isName(name) {
+		return wrap(at, fmt.Errorf("name %q, expected the name of a member or a partition", name))
+	}
+	err := untilWritten(ctx, func() error { return orderOnce(ctx, client, at, change) })
+	if errors.Is(err, errNoGroup) {
+		err = fmt.Errorf("%w: %w", err, framework.ErrNoNode)
+	}
+	return wrap(layout(path), err)
+}
+
+// errNoGroup is not taken for a write of another client that came first.
+var errNoGroup = errors.New("no group there")
+
+func orderOnce(ctx context.Context, client *framework.Framework, at layout, change func(*orders)) error {
+	var stat framework.Stat
+	data, err := client.Get(ctx, at.orders(), framework.StoringStatIn(&stat), framework.Undecompressed())
+	isMissing := errors.Is(err, framework.ErrNoNode)
+	if err != nil && !isMissing {
+		return err
+	}
+	o, err := parseOrders(attempt.Plain(client, at.orders(), data))
+	if err != nil {
+		return err
+	}
+	change(&o)
+	if data, err = json.Marshal(o); err != nil {
+		return err
+	}
+	if !isMissing {
+		return client.Set(ctx, at.orders(), data, framework.WithVersion(stat.Version), framework.Uncompressed())
+	}
+	_, err = client.Create(ctx, at.orders(), data, framework.Uncompressed())
+	if errors.Is(err, framework.ErrNoNode) {
+		return errNoGroup
+	}
+	return err
+}
+
+// isDrained reports whether a member is to give its partitions up.
+func (s *state) isDrained(id string) bool {
+	return s.members[id].Drained || slices.Contains(s.orders.Drained, id)
+}
+
+// drains reports whether a member that is drained has partitions.
+func (s *state) drains() bool {
+	for id, sh := range s.shares {
+		if _, isThere := s.members[id]; isThere && s.isDrained(id) && len(sh.Partitions) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// isPaced reports whether the plan must tell which partitions are under way.
+func (s *state) isPaced(cfg config) bool { return cfg.moves > 0 || s.drains() }
+
+// terms returns what the next plan may do.
+func (s *state) terms(ctx context.Context, r *run, rebalance bool) (shares.Terms, error) {
+	t := shares.AtWill(rebalance)
+	t.Pins, t.Still, t.Warm = s.orders.Pinned, make(map[string]bool), s.warm()
+	if err := s.findMoving(ctx, r.client, r.at); err != nil {
+		return t, err
+	}
+	maps.Copy(t.Still, s.moving)
+	t.Drains = max(1, r.cfg.moves) - len(s.moving)
+	if r.cfg.moves > 0 {
+		t.Most = r.cfg.moves - len(s.moving)
+	}
+	for name := range s.moved(shares.Outcome{}, r.cfg) {
+		t.Still[name] = true
+	}
+	return t, nil
+}
+
+// findMoving finds which partitions are still under way: their owners live, and do not have them yet.
+func (s *state) findMoving(ctx context.Context, client *framework.Framework, at layout) error {
+	s.moving = make(map[string]bool)
+	owners := make(map[string]string)
+	for id, sh := range s.shares {
+		if _, isThere := s.members[id]; isThere {
+			for _, name := range sh.Moving {
+				owners[name] = id
+			}
+		}
+	}
+	queues, err := readQueues(ctx, client, at, slices.Collect(maps.Keys(owners)))
+	for _, q := range queues {
+		if q.state(s.owners).Holder != owners[q.name] {
+			s.moving[q.name] = true
+		}
+	}
+	return err
+}
+
+// moved returns when the partitions have moved that cool down, with those of the next plan.
+func (s *state) moved(out shares.Outcome, cfg config) map[string]time.Time {
+	moved := make(map[string]time.Time)
+	if cfg.cool == 0 {
+		return moved
+	}
+	now := time.Now()
+	for _, sh := range s.shares {
+		for name, at := range sh.Moved {
+			if age := now.Sub(at); age >= 0 && age < cfg.cool { // a clock that is ahead holds no partition back
+				moved[name] = at
+			}
+		}
+	}
+	for name := range out.Moved {
+		moved[name] = now.UTC()
+	}
+	return moved
+}
+
+// Drain has this member give its partitions up, one after the other, or as many at a time as [WithMoves] allows. It returns
+// when all functions have returned and other members are to have the partitions. The member then stays in
+// the group without partitions, and its program ends the context of [Member.Run]. Until the end of the Run the
+// member gets no partition, also if the Drain fails. If no other member could have the partitions, Drain waits. It fails when ctx or the Run ends, and with
+// [ErrNotRunning] before a Run.
+func (m *Member) Drain(ctx context.Context) error {
+	if ctx == nil {
+		return wrap(m.at, attempt.ErrNilContext)
+	}
+	r := m.current.Load()
+	if r == nil {
+		return wrap(m.at, ErrNotRunning)
+	}
+	r.mu.Lock()
+	if r.drained == nil {
+		r.drained = make(chan struct{})
+	}
+	drained := r.drained
+	r.mu.Unlock()
+	attempt.Signal(r.prepared) // what this member says of itself has one writer
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return wrap(m.at, attempt.Interrupted(ctx))
+	case <-r.ctx.Done():
+		return wrap(m.at, context.Cause(r.ctx))
+	}
+}
+
+// notifyDrainedLocked ends a Drain when this member has no partition any more.
+func (r *run) notifyDrainedLocked() {
+	if r.announced && len(r.pieces) == 0 && (r.share == nil || len(r.share.Partitions) == 0) && !attempt.IsClosed(r.drained) {
+		close(r.drained)
+	}
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/x/partition"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// slowly is a function that takes longer to end than the group waits between plans.
+func slowly(context.Context, partition.Partition) error {
+	time.Sleep(3 * time.Second)
+	return nil
+}
+
+// requireUnderWay checks for a while that no more partitions are on their way from members that live. It
+// returns the most that were.
+func (w *world) requireUnderWay(most int, d time.Duration) (seen int) {
+	w.tb.Helper()
+	for began := time.Now(); time.Since(began) < d; time.Sleep(d / 200) {
+		a, err := partition.Read(w.tb.Context(), w.theirs, root)
+		require.NoError(w.tb, err)
+		n := 0
+		for _, p := range a.Partitions {
+			if p.Owner != "" && p.Holder != "" && p.OnItsWay() {
+				n++
+			}
+		}
+		require.LessOrEqual(w.tb, n, most, w.told())
+		seen = max(seen, n)
+	}
+	return seen
+}
+
+// TestMovesAtOnce: a join moves no more partitions at a time than the budget has, and all that it should in
+// the end. A death is not held back.
+func TestMovesAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(40)...))
+		bounds := partition.WithMoves(3, 0)
+		w.joinWith("a", slowly, bounds)
+		w.await(map[string]int{"a": 40})
+		time.Sleep(10 * partition.DefaultSettle)
+		b := w.join("b", bounds)
+
+		require.Equal(t, 3, w.requireUnderWay(3, time.Minute))
+
+		w.await(map[string]int{"a": 20, "b": 20})
+		b.link.Refuse(true)
+		b.link.Cut()
+		time.Sleep(sessionTimeout(b.client) + time.Second)
+		w.await(map[string]int{"a": 40})
+	})
+}
+
+// TestMovesCoolDown: a partition that has moved does not move again for balance before its time.
+func TestMovesCoolDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		bounds := partition.WithMoves(0, time.Hour)
+		w.join("a", bounds)
+		w.await(map[string]int{"a": 12})
+		w.join("b", bounds)
+		w.await(map[string]int{"a": 6, "b": 6})
+		time.Sleep(2 * time.Hour)
+		w.join("c", bounds)
+		w.await(map[string]int{"a": 4, "b": 4, "c": 4})
+		w.join("d", bounds)
+		time.Sleep(30 * time.Minute)
+		w.await(map[string]int{"a": 3, "b": 3, "c": 4, "d": 2})
+		time.Sleep(31 * time.Minute)
+		w.await(map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
+		w.takenMoves()
+	})
+}
+
+// TestDrainBeforeLeaving: a member gives one partition after the other up, and has none when Drain returns.
+func TestDrainBeforeLeaving(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		a := w.joinWith("a", slowly)
+		short, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		w.await(map[string]int{"a": 12})
+		require.ErrorIs(t, a.Drain(short), context.DeadlineExceeded, "there is no other member")
+		a.leave()
+		require.ErrorIs(t, a.Drain(t.Context()), partition.ErrNotRunning)
+		a.begin("a", slowly)
+		w.join("b")
+		w.join("c")
+		w.await(map[string]int{"a": 4, "b": 4, "c": 4})
+		time.Sleep(10 * partition.DefaultSettle)
+		w.takenMoves()
+		drained := make(chan error, 1)
+		go func() { drained <- a.Drain(t.Context()) }()
+
+		require.Equal(t, 1, w.requireUnderWay(1, 30*time.Second))
+
+		require.NoError(t, <-drained)
+		w.await(map[string]int{"b": 6, "c": 6})
+		got, err := a.Assignment(t.Context())
+		require.NoError(t, err)
+		require.True(t, got.Balanced)
+		require.True(t, got.Members[0].Drained)
+		a.leave()
+		time.Sleep(10 * partition.DefaultSettle)
+		require.Equal(t, 4, w.takenMoves())
+		a.begin("a", nil)
+		w.await(map[string]int{"a": 4, "b": 4, "c": 4})
+	})
+}
+
+// TestOrdersOfAnOperator are followed: a member is drained over a restart, a partition is pinned and excluded.
+func TestOrdersOfAnOperator(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, partition.Fixed(numbered(6)...))
+		a := w.join("a")
+		b := w.join("b")
+		w.await(map[string]int{"a": 3, "b": 3})
+		state := func(name string) partition.State {
+			got, err := partition.Read(ctx, w.theirs, root)
+			require.NoError(t, err)
+			for _, p := range got.Partitions {
+				if p.Name == name {
+					return p
+				}
+			}
+			return partition.State{}
+		}
+		require.NoError(t, partition.Drain(ctx, w.theirs, root, "a", true))
+		w.await(map[string]int{"b": 6})
+		a.restart(time.Second)
+		time.Sleep(10 * partition.DefaultSettle)
+		w.await(map[string]int{"b": 6})
+		require.NoError(t, partition.Drain(ctx, w.theirs, root, "b", true)) // now none has another member
+		time.Sleep(10 * partition.DefaultSettle)
+		require.Equal(t, 6, w.total())
+		for _, id := range []string{"a", "b"} {
+			require.NoError(t, partition.Drain(ctx, w.theirs, root, id, false))
+		}
+		time.Sleep(10 * partition.DefaultSettle)
+		w.await(map[string]int{"a": 3, "b": 3})
+
+		name := "p00"
+		other := map[string]string{"a": "b", "b": "a"}[w.owner(name)]
+		require.NoError(t, partition.Pin(ctx, w.theirs, root, name, other))
+		time.Sleep(10 * partition.DefaultSettle)
+		w.await(map[string]int{"a": 3, "b": 3})
+		require.Equal(t, other, w.owner(name))
+		require.Equal(t, other, state(name).Pinned)
+		for _, k := range []*worker{a, b} {
+			if k.ID() == other {
+				k.restart(time.Second)
+			}
+		}
+		time.Sleep(10 * partition.DefaultSettle)
+		require.Equal(t, other, w.owner(name), "the pin is in force again")
+		require.NoError(t, partition.Pin(ctx, w.theirs, root, name, ""))
+
+		require.NoError(t, partition.Exclude(ctx, w.theirs, root, name, true))
+		w.mu.Lock()
+		function := w.held[name].Lease
+		w.mu.Unlock()
+		time.Sleep(10 * partition.DefaultSettle)
+		require.Error(t, function.Err())
+		require.Equal(t, 5, w.total())
+		require.Equal(t, "excluded", state(name).Describe())
+		require.NoError(t, partition.Exclude(ctx, w.theirs, root, name, false))
+		time.Sleep(10 * partition.DefaultSettle)
+		w.await(map[string]int{"a": 3, "b": 3})
+	})
+}
+
+func TestOrdersThatAreNotValid(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx := t.Context()
+		w := newWorld(t, partition.Fixed("p"))
+		require.ErrorContains(t, partition.Drain(ctx, w.theirs, root, "a/b", true), `name "a/b"`)
+		require.ErrorContains(t, partition.Pin(ctx, w.theirs, root, "", "a"), `name ""`)
+		require.ErrorContains(t, partition.Pin(ctx, w.theirs, root, "p", "a/b"), `member "a/b"`)
+		require.ErrorContains(t, partition.Exclude(ctx, nil, root, "p", true), "client nil")
+		require.ErrorIs(t, partition.Exclude(ctx, w.theirs, root, "p", true), framework.ErrNoNode)
+		a := w.join("a")
+		w.await(map[string]int{"a": 1})
+		_, err := w.theirs.Create(ctx, root+"/orders", []byte("drain a"))
+		require.NoError(t, err)
+		require.ErrorContains(t, partition.Exclude(ctx, w.theirs, root, "p", true), "invalid character", "they may be another version's")
+		a.leave()
+		w.join("b")
+		w.await(map[string]int{"b": 1})
+	})
+}
+
+// TestOrdersThatAreNotValidHoldNoPlanBack, although a member has partitions that it must give up.
+func TestOrdersThatAreNotValidHoldNoPlanBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(4)...))
+		goOn := make(chan struct{})
+		w.joinWith("a", func(ctx context.Context, _ partition.Partition) error {
+			<-ctx.Done()
+			<-goOn
+			return nil
+		})
+		w.await(map[string]int{"a": 4})
+		_, err := w.theirs.Create(t.Context(), root+"/orders", []byte("drain a"))
+		require.NoError(t, err)
+		w.join("b")
+		time.Sleep(time.Minute) // a looks whether the partitions that it must give up were removed
+		c := w.join("c")
+		time.Sleep(time.Minute)
+		c.leave()
+		close(goOn)
+		w.await(map[string]int{"a": 2, "b": 2})
+	})
+}
+
+// TestDrainOfAMemberThatALatePlanGivesAPartition: the plan was made before the member said that it is drained.
+func TestDrainOfAMemberThatALatePlanGivesAPartition(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Stored("/set"))
+		_, err := w.theirs.Create(t.Context(), "/set", []byte("p"))
+		require.NoError(t, err)
+		a := w.join("a")
+		w.await(map[string]int{"a": 1})
+		b := w.join("b")
+		time.Sleep(10 * partition.DefaultSettle)
+		goOn := make(chan struct{})
+		remove := w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == a.client.Session().ID() && r.Op == zkserver.OpMulti {
+				return zkserver.HoldUntil(goOn)
+			}
+			return zkserver.Pass
+		})
+		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p\nq")))
+		synctest.Wait()
+		require.NoError(t, b.Drain(t.Context()))
+		time.Sleep(10 * partition.DefaultSettle)
+		close(goOn)
+		remove()
+		time.Sleep(10 * partition.DefaultSettle)
+		w.await(map[string]int{"a": 2})
+	})
+}
+
+// TestDrainIsSaidBeforeItReturns: otherwise a member without partitions would be given some.
+func TestDrainIsSaidBeforeItReturns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed("p"))
+		w.join("a")
+		w.await(map[string]int{"a": 1})
+		b := w.join("b")
+		time.Sleep(10 * partition.DefaultSettle)
+		remove := w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == b.client.Session().ID() && r.Op == zkserver.OpSetData {
+				return zkserver.FailWith(-102) // no permission
+			}
+			return zkserver.Pass
+		})
+		drained := make(chan error, 1)
+		go func() { drained <- b.Drain(t.Context()) }()
+		synctest.Wait()
+		data, err := w.theirs.Get(t.Context(), root+"/plan/b")
+		require.NoError(t, err)
+		require.NoError(t, w.theirs.Set(t.Context(), root+"/plan/b", data)) // b hears of it
+		time.Sleep(10 * time.Minute)
+		require.Empty(t, drained)
+		remove()
+		require.NoError(t, <-drained)
+	})
+}
+
+func TestStateIsDescribed(t *testing.T) {
+	for text, state := range map[string]partition.State{
+		"excluded":          {Excluded: true},
+		"held":              {Owner: "a", Holder: "a", Asked: true},
+		"not held":          {Owner: "a", Asked: true},
+		"moving, asked for": {Owner: "a", Holder: "b", Asked: true},
+		"moving":            {Owner: "a", Holder: "b"},
+	} {
+		require.Equal(t, text, state.Describe())
+	}
+}

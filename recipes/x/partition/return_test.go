@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/recipes/x/partition"
+)
+
+// starts returns how often functions have started.
+func (w *world) starts() (n int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, line := range w.story {
+		if strings.Contains(line, " has ") {
+			n++
+		}
+	}
+	return n
+}
+
+// restart has a member leave, and return after a while.
+func (k *worker) restart(after time.Duration, opts ...partition.Option) {
+	id := k.ID()
+	k.leave()
+	time.Sleep(after)
+	k.begin(id, nil, opts...)
+}
+
+// TestReturnRollingRestart: each of ten members restarts, and each of 100 partitions starts once more, at the
+// member that had it.
+func TestReturnRollingRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(100)...))
+		stays := partition.WithReturn(30 * time.Second)
+		want, workers := make(map[string]int), make(map[string]*worker)
+		for i := range 10 {
+			id := fmt.Sprintf("m%d", i)
+			want[id], workers[id] = 10, w.join(id, stays)
+		}
+		w.await(want)
+		time.Sleep(10 * partition.DefaultSettle)
+		before := w.starts()
+		w.takenMoves()
+
+		for _, id := range slices.Sorted(maps.Keys(workers)) {
+			workers[id].restart(5*time.Second, stays)
+			time.Sleep(2 * partition.DefaultSettle)
+		}
+
+		w.await(want)
+		require.Equal(t, 100, w.starts()-before)
+		require.Zero(t, w.takenMoves())
+		time.Sleep(10 * partition.DefaultSettle)
+		got, err := workers["m0"].Assignment(t.Context())
+		require.NoError(t, err)
+		require.True(t, got.Balanced)
+	})
+}
+
+// TestReturnIsAwaitedNoLonger: the partitions of a member that does not return go to the others when its time
+// is over, also if the member has died that has noticed it. A join does not move them before.
+func TestReturnIsAwaitedNoLonger(t *testing.T) {
+	for _, noticerDies := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWorld(t, partition.Fixed(numbered(12)...))
+			a := w.join("a", partition.WithReturn(time.Minute))
+			b, c := w.join("b"), w.join("c")
+			w.await(map[string]int{"a": 4, "b": 4, "c": 4})
+			time.Sleep(10 * partition.DefaultSettle)
+			w.takenMoves()
+			a.leave()
+			left := time.Now()
+			time.Sleep(20 * time.Second)
+			state, err := c.Assignment(t.Context())
+			require.NoError(t, err)
+			require.WithinDuration(t, left.Add(time.Minute), state.Members[0].Until, time.Second)
+			require.False(t, state.Balanced)
+			if noticerDies {
+				w.hurts(b)
+				b.link.Refuse(true)
+				b.link.Cut()
+				w.server.KillSession(b.client.Session().ID())
+			} else {
+				w.join("d")
+			}
+			time.Sleep(39 * time.Second)
+			require.Equal(t, 8, w.total(), w.told())
+			if !noticerDies {
+				require.Zero(t, w.takenMoves(), "nothing moves for the newcomer yet")
+			}
+			for w.total() < 12 {
+				require.Less(t, time.Since(left), time.Minute+time.Second, w.told())
+				time.Sleep(100 * time.Millisecond)
+			}
+			time.Sleep(10 * partition.DefaultSettle)
+			if noticerDies {
+				w.await(map[string]int{"c": 12})
+			} else {
+				w.await(map[string]int{"b": 4, "c": 4, "d": 4})
+			}
+			w.check()
+		})
+	}
+}
+
+// TestReturnOfTheWholeGroup: all members restart at once, and each has its partitions again. When all have gone
+// for good, the next member has them after the time, and leaves nothing.
+func TestReturnOfTheWholeGroup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(12)...))
+		stays := partition.WithReturn(time.Minute)
+		workers := []*worker{w.join("a", stays), w.join("b", stays), w.join("c", stays)}
+		w.await(map[string]int{"a": 4, "b": 4, "c": 4})
+		time.Sleep(10 * partition.DefaultSettle)
+		w.takenMoves()
+		for _, k := range workers {
+			k.leave()
+		}
+		time.Sleep(30 * time.Second)
+		for i, k := range workers {
+			k.begin(string("abc"[i]), nil, stays)
+		}
+		w.await(map[string]int{"a": 4, "b": 4, "c": 4})
+		require.Zero(t, w.takenMoves())
+		time.Sleep(10 * partition.DefaultSettle)
+		for _, k := range workers {
+			k.leave()
+		}
+		d := w.join("d")
+		joined := time.Now()
+		w.await(map[string]int{"d": 12})
+		require.InDelta(t, time.Minute, time.Since(joined), float64(time.Second))
+		d.leave()
+		w.requireNothingLeft()
+	})
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/seeds"
+	"github.com/gocurator/curator/recipes/x/partition/internal/shares"
+	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestPlanOfManyPartitions: a plan of 30,000 partitions is written and read as one of a hundred. One member has all of them, or many
+// members share them. A long run has 100,000. The log has what it costs; SIZING.md has the table of a long run.
+func TestPlanOfManyPartitions(t *testing.T) {
+	sizes := []int{100, 30_000}
+	if seeds.Long() {
+		sizes = []int{100, 10_000, 100_000}
+	}
+	for _, partitions := range sizes {
+		set := make([]entry, partitions)
+		for i := range set {
+			set[i].name = fmt.Sprintf("partition-%05d", i)
+		}
+		for _, standbys := range []int{0, 1} {
+			if partitions == 100_000 && standbys == 0 && os.Getenv("CURATOR_PARTITION_SCALE") == "" {
+				continue // it takes seconds, and shows nothing else
+			}
+			p := newPlanner(t, standbys)
+			p.join(1)
+			p.plan(set, "one member has all")
+			p.join(99)
+			p.plan(set, "99 more join")
+			p.leave("m000")
+			p.plan(set, "one has gone")
+			s, err := readState(t.Context(), p.client, p.at)
+			require.NoError(t, err)
+			require.Len(t, s.planned(), partitions)
+			require.True(t, s.isBalanced())
+		}
+	}
+}
+
+// planner plans alone for members that do nothing.
+type planner struct {
+	tb              testing.TB
+	client          *framework.Framework
+	at              layout
+	standbys, count int
+	requests, size  atomic.Int64
+}
+
+func newPlanner(tb testing.TB, standbys int) *planner {
+	p := &planner{tb: tb, at: "/jobs", standbys: standbys}
+	link := zktest.NewProxy(tb, zktest.NewServer(tb))
+	link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
+		if f.Kind == zkproxy.Request {
+			p.requests.Add(1)
+		}
+		p.size.Add(int64(4 + len(f.Body)))
+		return zkproxy.Pass
+	})
+	p.client = zktest.Client(tb, link)
+	return p
+}
+
+func (p *planner) join(n int) {
+	for range n {
+		g := registration{Capacity: 1, Set: "set", Zone: fmt.Sprintf("zone-%d", p.count%3), Standbys: &p.standbys}
+		_, err := p.client.Create(p.tb.Context(), p.at.member(fmt.Sprintf("m%03d", p.count)), g.encode(),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded())
+		require.NoError(p.tb, err)
+		p.count++
+	}
+}
+
+func (p *planner) leave(id string) {
+	require.NoError(p.tb, p.client.Delete(p.tb.Context(), p.at.member(id)))
+}
+
+// plan reads the state and writes the next plan.
+func (p *planner) plan(set []entry, what string) {
+	p.requests.Store(0)
+	p.size.Store(0)
+	s, err := readState(p.tb.Context(), p.client, p.at)
+	require.NoError(p.tb, err)
+	read := p.size.Load()
+	began := time.Now()
+	_, data, changes, err := s.next(p.at, "m001", set, shares.AtWill(true), config{})
+	require.NoError(p.tb, err)
+	took := time.Since(began)
+	for _, c := range changes {
+		require.Less(p.tb, c.size, p.client.MaxRequestSize())
+	}
+	require.NoError(p.tb, s.write(p.tb.Context(), p.client, p.at, data, changes))
+	p.tb.Logf("%d partitions, %d standbys, %d members: %s: %d requests, read %.1f KB, written %.1f KB, computed in %v", len(set), p.standbys,
+		len(s.members), what, p.requests.Load(), float64(read)/1000, float64(p.size.Load()-read)/1000, took.Round(time.Millisecond))
+}
+
+// TestPackLeavesWhatIsShort: people can read it.
+func TestPackLeavesWhatIsShort(t *testing.T) {
+	for _, size := range []int{0, 1000, packAbove - 1, packAbove, 10 * packAbove} {
+		data := bytes.Repeat([]byte("a"), size)
+		packed, err := pack(data)
+		require.NoError(t, err)
+		require.Equal(t, size < packAbove, bytes.Equal(data, packed), size)
+		again, err := unpack(packed)
+		require.NoError(t, err)
+		require.Equal(t, data, again)
+	}
+	_, err := parseShare([]byte{0x1f, 0x8b, 8})
+	require.Error(t, err, "damaged")
+}
+
+// TestStoredSetMayBeCompressed, as a set of 100,000 names must be.
+func TestStoredSetMayBeCompressed(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	var text bytes.Buffer
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "partition-%06d\n", i)
+	}
+	data, err := framework.GzipCompressionProvider{}.Compress("", text.Bytes())
+	require.NoError(t, err)
+	_, err = client.Create(t.Context(), "/set", data)
+	require.NoError(t, err)
+	set, known, err := Stored("/set").load(t.Context(), client)
+	require.NoError(t, err)
+	require.True(t, known)
+	require.Len(t, set, 100_000)
+	require.NoError(t, client.Set(t.Context(), "/set", slices.Concat(data[:100], []byte("damaged"))))
+	_, known, err = Stored("/set").load(t.Context(), client)
+	require.NoError(t, err)
+	require.False(t, known)
+}
+
+// TestPreparedHasAQuarterOfARequest: a member that is prepared for more partitions tells the first ones.
+func TestPreparedHasAQuarterOfARequest(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	m, err := New(client, "/jobs", Fixed("p"), WithStandbys(1, func(context.Context, string) error { return nil }))
+	require.NoError(t, err)
+	r, err := newRun(t.Context(), m, func(context.Context, Partition) error { return nil })
+	require.NoError(t, err)
+	prepared := &preparation{ready: make(chan struct{})}
+	close(prepared.ready)
+	name := func(i int) string { return fmt.Sprintf("partition-%010d", i) }
+	for i := range 20_000 {
+		r.pieces[name(i)] = &piece{standby: true, warm: prepared}
+	}
+	g := r.registration()
+	require.LessOrEqual(t, len(g.encode()), client.MaxRequestSize()/4+1000)
+	require.Greater(t, len(g.Prepared), 10_000)
+	for i, told := range g.Prepared {
+		require.Equal(t, name(i), told)
+	}
+}

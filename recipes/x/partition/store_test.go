@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package partition
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/x/partition/internal/shares"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestAssignOneOfTwoPlansIsAccepted: two members plan from one state.
+func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
+	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/jobs")
+	for _, id := range []string{"a", "b"} {
+		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded())
+		require.NoError(t, err)
+	}
+	write := func(names ...string) error {
+		s, err := readState(ctx, client, at)
+		require.NoError(t, err)
+		_, first, changes, err := s.next(at, "a", entriesOf(names), shares.AtWill(false), config{})
+		require.NoError(t, err)
+		_, second, others, err := s.next(at, "b", entriesOf(append(names, "of the second")), shares.AtWill(false), config{})
+		require.NoError(t, err)
+		require.NoError(t, s.write(ctx, client, at, first, changes))
+		return s.write(ctx, client, at, second, others)
+	}
+	require.True(t, isOvertaken(write("p")), "the first plan")
+	require.True(t, isOvertaken(write("p", "q")), "the next one")
+	s, err := readState(ctx, client, at)
+	require.NoError(t, err)
+	require.Equal(t, []string{"p", "q"}, s.planned())
+}
+
+// TestDriverReportsAllContendersAhead: one that waits may have the lock next, with an older plan.
+func TestDriverReportsAllContendersAhead(t *testing.T) {
+	var ahead [][]string
+	d := newDriver(func(names []string) { ahead = append(ahead, names) })
+	ours := "_c_3-lock-0000000003"
+	d.ours.Store(&ours)
+
+	result, err := d.GetsTheLock([]string{"_c_1-lock-0000000001", "_c_2-lock-0000000002", ours, "_c_4-lock-0000000004"}, ours, 1)
+
+	require.NoError(t, err)
+	require.False(t, result.GetsTheLock)
+	require.Equal(t, [][]string{{"_c_1-lock-0000000001", "_c_2-lock-0000000002"}}, ahead)
+}
+
+func TestShareOfNamesThatNoZnodeCanHaveIsNoShare(t *testing.T) {
+	for _, data := range []string{`{"capacity":1,"partitions":["a/b"]}`, `{"capacity":1,"standbys":["a/b"]}`} {
+		_, err := parseShare([]byte(data))
+		require.ErrorContains(t, err, `partition "a/b"`)
+	}
+}
+
+// TestStandbysOfEachPartition: standbys are spread over the members by capacity, each in a zone of its own, and
+// only those of a member that leaves change.
+func TestStandbysOfEachPartition(t *testing.T) {
+	n, names := 2, make([]string, 3000)
+	for i := range names {
+		names[i] = fmt.Sprintf("p%04d", i)
+	}
+	s := &state{members: make(map[string]registration)}
+	for i := range 12 {
+		s.members[fmt.Sprintf("m%02d", i)] = registration{Capacity: 1 + i%2, Zone: fmt.Sprintf("zone-%d", i%4), Standbys: &n}
+	}
+	of := func(owner string) map[string][]string {
+		byName := make(map[string][]string)
+		for id, list := range s.standbys(map[string][]string{owner: names}) {
+			require.NotEqual(t, owner, id)
+			for _, name := range list {
+				byName[name] = append(byName[name], id)
+			}
+		}
+		return byName
+	}
+	before, counts := of("m00"), make(map[string]int)
+	for name, ids := range before {
+		require.Len(t, ids, 2, name)
+		zones := []string{"zone-0", s.members[ids[0]].Zone, s.members[ids[1]].Zone}
+		slices.Sort(zones)
+		require.Len(t, slices.Compact(zones), 3, name)
+		counts[ids[0]]++
+		counts[ids[1]]++
+	}
+	require.Len(t, counts, 9, "all of other zones")
+	require.InEpsilon(t, counts["m01"], 2*counts["m02"], 0.3, "by capacity: %v", counts)
+
+	delete(s.members, "m01")
+
+	changed := 0
+	for name, ids := range of("m00") {
+		if !slices.Equal(slices.Sorted(slices.Values(ids)), slices.Sorted(slices.Values(before[name]))) {
+			changed++
+			require.Contains(t, before[name], "m01")
+		}
+	}
+	require.Equal(t, counts["m01"], changed)
+	s.members = map[string]registration{"m00": s.members["m00"], "m04": s.members["m04"]}
+	require.Equal(t, []string{"m04"}, of("m00")["p0000"], "there is no other zone")
+	s.members = map[string]registration{"m00": {Prepared: []string{"p0", "p1"}}, "m04": {Prepared: []string{"p1"}}}
+	s.shares = map[string]share{"m00": {Standbys: []string{"p1"}}, "m04": {Standbys: []string{"p0", "p1"}}}
+	require.Equal(t, map[string][]string{"p1": {"m00", "m04"}}, s.warm(), "m00 stands by for p0 no more, and will say so")
+}

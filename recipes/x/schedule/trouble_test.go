@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package schedule_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/x/schedule"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// lasting is a function that lasts for d at the first call, and for no time later.
+func lasting(d time.Duration) func(context.Context, schedule.Tick) error {
+	called := false
+	return func(context.Context, schedule.Tick) error {
+		if !called {
+			called = true
+			time.Sleep(d)
+		}
+		return nil
+	}
+}
+
+// TestTicksDuringAnOrderedRunOverlapIt, as they overlap a run of a tick.
+func TestTicksDuringAnOrderedRunOverlapIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		job := minutely()
+		job.Run = lasting(5 * time.Minute)
+		sleepInto(time.Minute, 10*time.Second)
+		began := time.Now()
+		w.start("a", 0, job)
+		time.Sleep(10 * time.Second)
+		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+		time.Sleep(7 * time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Equal(t, minutes(began.Add(5*time.Minute), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+		require.Equal(t, int64(5), w.state().Missed)
+	})
+}
+
+// TestTicksDuringTheRunOfADeadReplicaOverlapIt: only the ticks before the take-over were missed.
+func TestTicksDuringTheRunOfADeadReplicaOverlapIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		dies, slow := minutely(), minutely()
+		var running <-chan struct{}
+		dies.Run, running = untilItsEnd()
+		slow.Run = lasting(5 * time.Minute)
+		a := w.start("a", 0, dies)
+		<-running
+		first := w.started()[0].Time
+		a.die()
+		time.Sleep(3 * time.Minute)
+		w.start("b", 0, slow)
+		time.Sleep(8 * time.Minute)
+		synctest.Wait()
+		w.check()
+		want := []int{0, 1, 2, 3} // the first is run again
+		for m := 9; !first.Add(time.Duration(m) * time.Minute).After(time.Now()); m++ {
+			want = append(want, m)
+		}
+		var got []int
+		for _, tick := range w.ticks(schedule.Succeeded) {
+			got = append(got, int(tick.Sub(first).Minutes()))
+		}
+		require.Equal(t, want, got, "%s", w.told())
+		require.Equal(t, int64(5), w.state().Missed)
+	})
+}
+
+// breaks is a schedule that fails after its first tick.
+type breaks struct {
+	tick  time.Time
+	fails func(time.Time) time.Time
+}
+
+func (b breaks) Next(t time.Time) time.Time {
+	if t.Before(b.tick) {
+		return b.tick
+	}
+	return b.fails(t)
+}
+
+// TestRunIsRecordedAlthoughItsScheduleFails, and so it runs once.
+func TestRunIsRecordedAlthoughItsScheduleFails(t *testing.T) {
+	for name, fails := range map[string]func(time.Time) time.Time{
+		"the same":         func(t time.Time) time.Time { return t },
+		"earlier":          func(t time.Time) time.Time { return t.Add(-time.Hour) },
+		"a panic":          func(time.Time) time.Time { panic("what is this") },
+		"the far future":   func(time.Time) time.Time { return time.Date(20_000, 1, 1, 0, 0, 0, 0, time.UTC) },
+		"never":            func(time.Time) time.Time { return time.Time{} },
+		"the distant past": func(time.Time) time.Time { return time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.observe("job")
+				tick := time.Now().Add(time.Minute).UTC()
+				w.start("a", 0, schedule.Job{Name: "job", Schedule: breaks{tick, fails}, Overlap: schedule.Cancel, CatchUp: schedule.CatchUp{Ticks: schedule.Last}})
+				time.Sleep(10 * time.Minute)
+				synctest.Wait()
+				w.check()
+				require.Len(t, w.started(), 1, "%s", w.told())
+				require.Equal(t, []time.Time{tick}, w.ticks(schedule.Succeeded))
+				require.Zero(t, w.state().Next)
+			})
+		})
+	}
+}
+
+// TestOutageThatTheLeaseOutlastsForgetsNoRun: its end is recorded when the servers are back.
+func TestOutageThatTheLeaseOutlastsForgetsNoRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		client := zktest.Client(t, w.server, framework.WithSessionTimeout(40*time.Second))
+		calls := 0
+		s, err := schedule.New(client, root, schedule.Job{
+			Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
+				calls++
+				return w.server.Stop()
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		sleepInto(time.Hour, 35*time.Second)
+		require.NoError(t, w.server.Restart())
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, calls)
+		require.Len(t, w.ticks(schedule.Succeeded), 1)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+// TestRunIsRecordedByRestoredServers: they have begun a new history since the run began, in which the lease lives on.
+func TestRunIsRecordedByRestoredServers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		calls := 0
+		s, err := schedule.New(zktest.Client(t, w.server), root, schedule.Job{
+			Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
+				calls++
+				backup := w.server.Backup()
+				return errors.Join(w.server.Stop(), w.server.Restore(backup, 1), w.server.Restart())
+			},
+		})
+		require.NoError(t, err)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(ctx) }()
+		sleepInto(time.Hour, time.Minute)
+		synctest.Wait()
+		require.Equal(t, 1, calls)
+		require.Len(t, w.ticks(schedule.Succeeded), 1)
+		cancel()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}
+
+// nilError panics when it is asked what it says.
+type nilError struct{ text string }
+
+func (e *nilError) Error() string { return e.text }
+
+// TestErrorThatPanicsIsRecorded, as of a function that returns a nil pointer as its error.
+func TestErrorThatPanicsIsRecorded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		job := minutely()
+		job.Run = func(context.Context, schedule.Tick) error { return (*nilError)(nil) }
+		w.start("a", 0, job)
+		time.Sleep(2*time.Minute + 30*time.Second)
+		synctest.Wait()
+		w.check()
+		require.Len(t, w.started(), 2)
+		require.Len(t, w.ticks(schedule.Failed), 2)
+	})
+}
+
+// TestJobWhoseStateIsBrokenConcernsNoOther: it runs again when its state is mended.
+func TestJobWhoseStateIsBrokenConcernsNoOther(t *testing.T) {
+	none, all := []framework.ACL{{Perms: framework.PermAdmin, Scheme: "world", ID: "anyone"}}, framework.OpenACL()
+	for name, c := range map[string]struct {
+		state string
+		acl   []framework.ACL
+	}{
+		"garbage":       {"\x00\xff{", nil},
+		"another type":  {`{"last":7}`, nil},
+		"no permission": {"", none},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.observe("job")
+				path := root + "/jobs/broken/state"
+				_, err := w.theirs.Create(t.Context(), path, []byte(c.state), framework.CreatingParentsIfNeeded())
+				require.NoError(t, err)
+				if c.acl != nil {
+					require.NoError(t, w.theirs.SetACL(t.Context(), path, c.acl))
+				}
+				began := time.Now()
+				other := minutely()
+				other.Name = "broken"
+				w.start("a", 0, minutely(), other)
+				time.Sleep(3*time.Minute + time.Second)
+				synctest.Wait()
+				w.check()
+				require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded))
+				require.Len(t, w.calls, 3, "%s", w.told())
+
+				require.NoError(t, w.theirs.SetACL(t.Context(), path, all))
+				require.NoError(t, w.theirs.Set(t.Context(), path, nil))
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				require.Greater(t, len(w.calls), 5)
+			})
+		})
+	}
+}
+
+// TestCancelOfTheSchedulersContextInAJob ends its Run when the function has returned.
+func TestCancelOfTheSchedulersContextInAJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		job := minutely()
+		stop := make(chan context.CancelFunc, 1)
+		job.Run = func(ctx context.Context, _ schedule.Tick) error {
+			(<-stop)()
+			time.Sleep(time.Minute)
+			return ctx.Err()
+		}
+		a := w.start("a", 0, job)
+		stop <- a.stop
+		require.ErrorIs(t, <-a.ended, context.Canceled)
+		require.Len(t, w.state().History, 1)
+		require.Equal(t, schedule.Succeeded, w.state().History[0].Outcome)
+	})
+}
+
+// TestOrdersDuringARunThatOverlapWouldCancel: no run is cancelled for a tick that is skipped, or for a paused job.
+func TestOrdersDuringARunThatOverlapWouldCancel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		job := minutely()
+		job.Overlap = schedule.Cancel
+		job.Run = func(ctx context.Context, _ schedule.Tick) error {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(90 * time.Second):
+				return nil
+			}
+		}
+		w.start("a", 0, job)
+		sleepInto(time.Minute, 10*time.Second) // 1
+		tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
+		require.NoError(t, err)
+		require.Equal(t, 2, tick.Minute(), "the tick after the run under way")
+		time.Sleep(2 * time.Minute) // 3
+		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+		time.Sleep(90 * time.Second) // 4:30 is over
+		require.NoError(t, schedule.Resume(t.Context(), w.theirs, root, "job"))
+		time.Sleep(time.Minute) // 4, late, was cancelled for 5
+		synctest.Wait()
+		w.check()
+		require.Equal(t, []int{1, 3}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
+		require.Equal(t, []int{4}, minutesOf(w.ticks(schedule.Cancelled)), "%s", w.told())
+	})
+}
+
+// TestOrderDuringARunIsForOneRunAfterIt, however often it is given.
+func TestOrderDuringARunIsForOneRunAfterIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		job := minutely()
+		job.Run = lasting(30 * time.Second)
+		w.start("a", 0, job)
+		sleepInto(time.Minute, 10*time.Second)
+		for range 3 {
+			require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+			time.Sleep(time.Second)
+		}
+		time.Sleep(40 * time.Second)
+		synctest.Wait()
+		w.check()
+		calls := w.started()
+		require.Len(t, calls, 2, "%s", w.told())
+		require.True(t, calls[1].Manual)
+		require.Equal(t, calls[0].ended, calls[1].began)
+	})
+}
+
+// TestOrderDuringTheRunOfADeadReplica is for one run after the interrupted one, which is run again. While the job is
+// paused, it is for the interrupted run.
+func TestOrderDuringTheRunOfADeadReplica(t *testing.T) {
+	for _, paused := range []bool{false, true} {
+		t.Run(fmt.Sprintf("paused %v", paused), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				job := minutely()
+				dies := job
+				var running <-chan struct{}
+				dies.Run, running = untilItsEnd()
+				a := w.start("a", 0, dies)
+				<-running
+				a.die()
+				if paused {
+					require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+				}
+				require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+				w.start("b", 0, job)
+				time.Sleep(3 * time.Minute)
+				synctest.Wait()
+				w.check()
+				manual := 0
+				for _, c := range w.started()[1:] {
+					if c.Manual {
+						manual++
+					}
+				}
+				require.Equal(t, w.started()[0].Time, w.started()[1].Time, "%s", w.told())
+				require.Equal(t, map[bool]int{false: 1, true: 0}[paused], manual, "%s", w.told())
+			})
+		})
+	}
+}
+
+// TestPlanOfADeadReleaseIsForgotten by the next replica that starts, and that of a living one is not.
+func TestPlanOfADeadReleaseIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		named := func(name string) schedule.Job {
+			job := minutely()
+			job.Name = name
+			return job
+		}
+		plans := func() (created []int64) {
+			groups, err := w.theirs.Children(t.Context(), root+"/fleets")
+			require.NoError(t, err)
+			for _, id := range groups {
+				stat, err := w.theirs.Exists(t.Context(), root+"/fleets/"+id+"/plan")
+				require.NoError(t, err)
+				if stat != nil {
+					created = append(created, stat.Czxid)
+				}
+			}
+			slices.Sort(created)
+			return created
+		}
+		began := time.Now()
+		w.start("a", 0, minutely())
+		time.Sleep(30 * time.Second)
+		ofA := plans()
+		require.Len(t, ofA, 1)
+		b := w.start("b", 0, named("of b"))
+		c := w.start("c", 0, named("of c"))
+		time.Sleep(time.Minute)
+		b.die()
+		c.die()
+		time.Sleep(5 * time.Minute)
+		require.Len(t, plans(), 3)
+
+		w.start("d", 0, named("of d"))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Len(t, plans(), 2, "of a and of d")
+		require.Equal(t, ofA[0], plans()[0], "it was never deleted")
+		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+		groups, err := w.theirs.Children(t.Context(), root+"/fleets")
+		require.NoError(t, err)
+		require.Len(t, groups, 2, "the empty folders are containers")
+	})
+}
+
+// TestReplicasShareJobsWhateverTheirOrder: two programs may name the same jobs in another order.
+func TestReplicasShareJobsWhateverTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		first, second := minutely(), minutely()
+		second.Name = "second"
+		w.start("a", 0, first, second)
+		w.start("b", 0, second, first)
+		time.Sleep(time.Minute)
+		groups, err := w.theirs.Children(t.Context(), root+"/fleets")
+		require.NoError(t, err)
+		require.Len(t, groups, 1)
+	})
+}
