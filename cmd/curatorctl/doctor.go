@@ -165,7 +165,7 @@ func (d *doctor) examineSessions(ctx context.Context, e ensemble) {
 		if host, _, err := net.SplitHostPort(s.Client); err == nil {
 			connections[[2]string{s.Server, host}]++
 		}
-		if s.Client == "" && census.Whole && len(s.Ephemerals) > 0 {
+		if s.Life == inspect.LifeLost && len(s.Ephemerals) > 0 {
 			d.findf("session", s.ID, "Wait, or delete the znodes if the client is certain to be gone.",
 				"it has no client, and owns %d ephemeral znodes such as %s until it expires at %s", len(s.Ephemerals), s.Ephemerals[0], cmp.Or(s.Expires, "an unknown time"))
 		}

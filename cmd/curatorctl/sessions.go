@@ -5,6 +5,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -19,24 +20,26 @@ func verbSessions(ctx context.Context, c *call) error {
 	found, err := inspect.Sessions(ctx, c.client)
 	sessions := found.Sessions
 	if err != nil && len(sessions) == 0 {
-		return err
+		return &exit{status: exitUnknown, err: fmt.Errorf("%w. %s", err, found.Remedy)}
 	}
 	if err != nil {
-		c.complainf("curatorctl: sessions may be missing: %s\n", said(err))
+		c.complainf("curatorctl: sessions may be missing: %s. %s\n", said(err), found.Remedy)
 	}
 	list := []inspect.Session{}
 	for _, id := range slices.Sorted(maps.Keys(sessions)) {
 		list = append(list, *sessions[id])
 	}
-	rows := [][]string{{"SESSION", "CLIENT", "SERVER", "TIMEOUT", "OWNS"}}
+	rows := [][]string{{"SESSION", "CLIENT", "SERVER", "TIMEOUT", "LIFE", "OWNS"}}
 	for _, s := range list {
 		owns := strconv.Itoa(len(s.Ephemerals))
 		if c.output == "wide" && len(s.Ephemerals) > 0 {
 			owns = printable(strings.Join(s.Ephemerals, " "))
 		}
-		rows = append(rows, []string{
-			s.ID, cmp.Or(s.Client, "-"), cmp.Or(s.Server, "-"), (time.Duration(s.Timeout) * time.Millisecond).String(), owns,
-		})
+		timeout := "-"
+		if s.Timeout > 0 {
+			timeout = (time.Duration(s.Timeout) * time.Millisecond).String()
+		}
+		rows = append(rows, []string{s.ID, cmp.Or(s.Client, "-"), cmp.Or(s.Server, "-"), timeout, string(s.Life), owns})
 	}
 	return c.show(list, rows)
 }
@@ -45,7 +48,7 @@ func verbSessions(ctx context.Context, c *call) error {
 func (c *call) censusOrNote(ctx context.Context) inspect.Census {
 	found, err := inspect.Sessions(ctx, c.client)
 	if err != nil {
-		c.complainf("curatorctl: sessions are not known: %s\n", said(err))
+		c.complainf("curatorctl: sessions are not known: %s. %s\n", said(err), found.Remedy)
 	}
 	return found
 }

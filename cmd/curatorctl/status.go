@@ -22,6 +22,7 @@ const (
 	exitDone        = 0
 	exitFailed      = 1
 	exitFound       = 2
+	exitUnknown     = 3
 	exitUsage       = 64
 	exitUnavailable = 69
 	exitLost        = 70

@@ -19,6 +19,10 @@ import (
 // of the next Waiter, and the session of the last Holder is the session of the first Waiter.
 type Deadlock struct {
 	Waits []Wait `json:"waits"`
+
+	// Certain says that the znodes prove the cycle: each wait was begun under the lease that the one before it waits for. Otherwise it
+	// is a guess from sessions, which have more than one thread.
+	Certain bool `json:"certain"`
 }
 
 // Wait is one step of a [Deadlock].
@@ -41,11 +45,15 @@ func (d Deadlock) Steps() (steps []string) {
 
 // String describes the cycle in words, a line for each side.
 func (d Deadlock) String() string {
-	text := "A client waits for itself:\n  "
-	if len(d.Waits) > 1 {
-		text = fmt.Sprintf("%d clients wait for each other:\n  ", len(d.Waits))
+	text := "A client waits for itself:"
+	switch {
+	case len(d.Waits) > 1 && d.Certain:
+		text = fmt.Sprintf("%d clients wait for each other:", len(d.Waits))
+	case len(d.Waits) > 1:
+		text = fmt.Sprintf("%d clients may wait for each other. Their sessions do, and whether it is one thread of each is not known: "+
+			"a dump of the threads of each process shows it (jstack, or SIGQUIT to a program in Go).", len(d.Waits))
 	}
-	return text + strings.Join(d.Steps(), ";\n  ")
+	return text + "\n  " + strings.Join(d.Steps(), ";\n  ")
 }
 
 // standsFor is how long a cycle must stand by default.
@@ -59,15 +67,17 @@ const standsFor = 5 * time.Second
 //
 // A contender of this library that was created with [locks.Lease.Context] shows in its name which
 // lease that is. So a cycle of such owners is certain, also within a client, and whatever else the
-// clients do. The last of the leases of an AcquireN stands for all of them. Of other contenders, such as those of Java, the znodes show sessions and no threads. Such
-// a session counts as blocked if all of this is true:
+// clients do. The last of the leases of an AcquireN stands for all of them. Of other contenders, such as those of Java, the znodes
+// show sessions and no threads: two services with two threads and a lock each look like two clients that wait for each other. So a cycle
+// of such contenders is returned only with [LongerThan], if that is longer than all of its holds have lasted at the first look. Choose a
+// time that no healthy hold lasts for. It is then not certain. A session counts as blocked if all of this is true:
 //
 //   - It has joined the queue that it waits in after the queue of what it holds.
 //   - It waits for one lock only. A client that waits for several has several threads.
 //   - Another session holds what it waits for.
 //
 // Deadlocks passes over candidates of elections and members that wait for partitions, because they wait
-// in the background. A LeaderSelector of Java has the names of a mutex. Its data is an id and no address, so
+// in the background. A LeaderSelector of Java has the names of a mutex. Its data is its id if it has one, so
 // Deadlocks also passes over a contender of Java for a mutex whose client has other default data than an address.
 func Deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Deadlock, error) {
 	cfg, err := newConfig(ctx, client, path, opts)
@@ -79,6 +89,11 @@ func Deadlocks(ctx context.Context, client *framework.Framework, path string, op
 		return nil, err
 	}
 	found := first.cycles()
+	for _, d := range first.guessing().cycles() {
+		if cfg.longerThan > d.age() && !slices.ContainsFunc(found, d.overlaps) {
+			found = append(found, d)
+		}
+	}
 	if len(found) == 0 {
 		return nil, nil
 	}
@@ -90,7 +105,28 @@ func Deadlocks(ctx context.Context, client *framework.Framework, path string, op
 	if err != nil {
 		return nil, err
 	}
-	return slices.DeleteFunc(found, func(d Deadlock) bool { return !again.has(d) }), nil
+	guesses := again.guessing()
+	return slices.DeleteFunc(found, func(d Deadlock) bool {
+		if d.Certain {
+			return !again.has(d)
+		}
+		return !guesses.has(d)
+	}), nil
+}
+
+// age is how long the oldest of its holds has lasted, by when it joined the queue.
+func (d Deadlock) age() (oldest time.Duration) {
+	for _, w := range d.Waits {
+		oldest = max(oldest, time.Since(w.Holder.Since))
+	}
+	return oldest
+}
+
+// overlaps reports whether two cycles have a contender in common.
+func (d Deadlock) overlaps(other Deadlock) bool {
+	return slices.ContainsFunc(d.Waits, func(w Wait) bool {
+		return slices.ContainsFunc(other.Waits, func(o Wait) bool { return o.Waiter.Token == w.Waiter.Token })
+	})
 }
 
 // wait is a contender that waits.
@@ -106,6 +142,8 @@ type wait struct {
 type waits struct {
 	of    map[int64][]*wait             // by session
 	holds map[string]*locks.Participant // by what ownUUID says
+
+	guesses bool // what follows from sessions counts, too
 }
 
 func waitsBelow(ctx context.Context, client *framework.Framework, path string, opts []Option) (waits, error) {
@@ -116,6 +154,19 @@ func waitsBelow(ctx context.Context, client *framework.Framework, path string, o
 	all := waitsIn(survey.Recipes)
 	all.settle()
 	return all, nil
+}
+
+// guessing returns the same waits, where what follows from sessions counts, too.
+func (all waits) guessing() waits {
+	guesses := waits{of: make(map[int64][]*wait), holds: all.holds, guesses: true}
+	for session, of := range all.of {
+		for _, w := range of {
+			same := *w
+			guesses.of[session] = append(guesses.of[session], &same)
+		}
+	}
+	guesses.settle()
+	return guesses
 }
 
 func waitsIn(recipes []Recipe) waits {
@@ -200,7 +251,7 @@ func (all waits) behind(w *wait, h *locks.Participant) *wait {
 			return c
 		}
 	}
-	if h.Session == w.Session || len(of) != 1 || !of[0].stuck || of[0].Token < h.Token || holderUUID(of[0].Participant) != "" {
+	if !all.guesses || h.Session == w.Session || len(of) != 1 || !of[0].stuck || of[0].Token < h.Token || holderUUID(of[0].Participant) != "" {
 		return nil
 	}
 	return of[0]
@@ -276,7 +327,7 @@ func (all waits) cycles() []Deadlock {
 			seen[w], at[w] = true, len(way)
 			w, way = all.step(w, way)
 			if first, isCycle := at[w]; isCycle {
-				found = append(found, Deadlock{way[first:]})
+				found = append(found, Deadlock{Waits: way[first:], Certain: !all.guesses})
 			}
 		}
 	}

@@ -5,6 +5,7 @@ package inspect_test
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -21,16 +22,16 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// crossed has each client hold one lock, and then wait for the next one, until the test ends.
+// crossed has each client hold one lock, and then wait for the next one under its lease, until the test ends.
 func crossed(t *testing.T, server zktest.Backend, n int, lock func(client *framework.Framework, i, of int) locks.InterProcessLock) []*framework.Framework {
 	t.Helper()
-	clients := make([]*framework.Framework, n)
+	clients, leases := make([]*framework.Framework, n), make([]*locks.Lease, n)
 	for i := range clients {
 		clients[i] = zktest.Client(t, server)
-		hold(t, lock(clients[i], i, i))
+		leases[i] = hold(t, lock(clients[i], i, i))
 	}
 	for i, client := range clients {
-		contend(t, lock(client, i, (i+1)%n))
+		contendUnder(t, leases[i], lock(client, i, (i+1)%n))
 	}
 	return clients
 }
@@ -129,7 +130,7 @@ func TestDeadlocksFirstLookProvesNothing(t *testing.T) {
 		for i, client := range clients {
 			m, err := locks.NewInterProcessMutex(client, pathOf(1-i))
 			require.NoError(t, err)
-			contend(t, m)
+			contendUnder(t, held[i], m)
 		}
 		synctest.Wait()
 		found, err := inspect.Deadlocks(t.Context(), clients[0], "/")
@@ -283,11 +284,12 @@ func TestDeadlocksOfCandidates(t *testing.T) {
 			})
 			synctest.Wait()
 		}
+		var leases []*locks.Lease
 		for i, client := range clients[1:] {
-			hold(t, mutexAt(t, pathOf(i))(client))
+			leases = append(leases, hold(t, mutexAt(t, pathOf(i))(client)))
 		}
 		for i, client := range clients[1:] {
-			contend(t, mutexAt(t, pathOf(1-i))(client))
+			contendUnder(t, leases[i], mutexAt(t, pathOf(1-i))(client))
 		}
 		synctest.Wait()
 		found, err := inspect.Deadlocks(t.Context(), clients[0], "/")
@@ -408,6 +410,7 @@ func TestDeadlocksOfOwners(t *testing.T) {
 				}
 				require.Len(t, found, 1)
 				require.Len(t, found[0].Waits, test.steps)
+				require.True(t, found[0].Certain)
 			})
 		})
 	}
@@ -431,5 +434,79 @@ func contendUnder(t *testing.T, lease *locks.Lease, lock locks.InterProcessLock)
 		if err := <-done; err != nil {
 			require.ErrorIs(t, err, locks.ErrNotAcquired)
 		}
+	})
+}
+
+// TestDeadlocksOfSessions are a guess: they are returned only when they stand for longer than their holds have lasted, and say so.
+func TestDeadlocksOfSessions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server)}
+		for i, client := range clients {
+			hold(t, mutexAt(t, pathOf(i))(client))
+		}
+		for i, client := range clients {
+			contend(t, mutexAt(t, pathOf(1-i))(client))
+		}
+		time.Sleep(time.Minute)
+		for d, want := range map[time.Duration]int{0: 0, time.Minute - time.Second: 0, 10 * time.Minute: 1} {
+			var opts []inspect.Option
+			if d > 0 {
+				opts = append(opts, inspect.LongerThan(d))
+			}
+			found, err := inspect.Deadlocks(t.Context(), clients[0], "/", opts...)
+			require.NoError(t, err)
+			require.Len(t, found, want, "%v", d)
+			if want == 0 {
+				continue
+			}
+			require.False(t, found[0].Certain)
+			require.Contains(t, found[0].String(), "2 clients may wait for each other. Their sessions do, and whether it is one thread of each is not known: "+
+				"a dump of the threads of each process shows it")
+			return // the holds have lasted for longer now
+		}
+	})
+}
+
+// TestDeadlocksOfWorkersWithALockEach: two replicas of a service have a worker for each job, and each worker holds the lock of its job while
+// it works. No worker ever waits with a lock in hand, so nothing is said of them, whenever one looks.
+func TestDeadlocksOfWorkersWithALockEach(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		monitor := zktest.Client(t, server)
+		ctx, stop := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for replica := range uint64(2) {
+			client := zktest.Client(t, server)
+			for n := range uint64(2) {
+				random, job := rand.New(rand.NewPCG(replica, n)), mutexAt(t, pathOf(int(n)))(client) //nolint:gosec // no secrets
+				all.Go(func() {
+					for ctx.Err() == nil {
+						lease, err := job.Acquire(ctx)
+						if err != nil {
+							return
+						}
+						time.Sleep(time.Duration(10+random.IntN(50)) * time.Second)
+						assert.NoError(t, lease.Release(context.Background()))
+						time.Sleep(time.Duration(random.IntN(10_000)) * time.Millisecond)
+					}
+				})
+			}
+		}
+		for range 120 {
+			time.Sleep(time.Minute)
+			found, err := inspect.Deadlocks(ctx, monitor, "/")
+			require.NoError(t, err)
+			require.Empty(t, found)
+			found, err = inspect.Deadlocks(ctx, monitor, "/", inspect.LongerThan(time.Minute))
+			require.NoError(t, err)
+			require.Empty(t, found, "no hold lasts for a minute")
+			e, err := inspect.Explain(ctx, monitor, pathOf(0), inspect.WithDeadlocks("/"))
+			require.NoError(t, err)
+			require.Equal(t, inspect.No, e.Answer, e)
+			require.NotContains(t, e.String(), "lock break")
+		}
+		stop()
+		all.Wait()
 	})
 }

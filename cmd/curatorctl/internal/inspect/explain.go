@@ -20,11 +20,14 @@ type Reason string
 const (
 	ReasonFree   Reason = "free"   // no client holds it or waits
 	ReasonHeld   Reason = "held"   // no client waits
-	ReasonTurn   Reason = "turn"   // the first waiter is behind a contender whose client is alive, as far as is known
+	ReasonTurn   Reason = "turn"   // the first waiter is behind a contender whose client is alive
 	ReasonLimit  Reason = "limit"  // all permits are out, and their clients are alive
 	ReasonWriter Reason = "writer" // readers wait behind a writer, which waits for readers before it
 	ReasonOther  Reason = "other"  // it is no lock
 )
+
+// ReasonUnknown is neither: whether the client of a holder is alive is not known.
+const ReasonUnknown Reason = "unknown"
 
 // These reasons are trouble.
 const (
@@ -35,7 +38,7 @@ const (
 	ReasonForeign    Reason = "foreign"    // a znode that is no contender keeps contenders out
 	ReasonUnreadable Reason = "unreadable" // the client that asks may not read a node of the queue
 	ReasonPaused     Reason = "paused"     // no permit is out, and a contender waits: the maximum is 0
-	ReasonDeadlock   Reason = "deadlock"   // it is part of a cycle of clients; see [Deadlocks] and [WithDeadlocks]
+	ReasonDeadlock   Reason = "deadlock"   // it is part of a cycle that is certain; see [Deadlocks] and [WithDeadlocks]
 	ReasonMixed      Reason = "mixed"      // two recipes at one path, which do not exclude each other
 )
 
@@ -47,6 +50,10 @@ type Finding struct {
 
 	// Trouble says that waiting is not enough, or that it takes until a session expires.
 	Trouble bool `json:"trouble"`
+
+	// Unknown says what has to be known to say that there is no trouble, why it is not, and what would make it known. It is
+	// empty if all is known.
+	Unknown string `json:"unknown,omitempty"`
 
 	Node   string   `json:"node,omitempty"` // the znode in the way
 	Text   string   `json:"text"`           // the same in words
@@ -61,7 +68,8 @@ type Advice struct {
 
 // Explanation says why the recipes at a path are stuck, or that they are not.
 type Explanation struct {
-	Path string `json:"path"`
+	Path   string `json:"path"`
+	Answer Answer `json:"answer"`
 
 	// Findings has one for each recipe first: why its first waiter waits. Others are about trouble
 	// behind that.
@@ -70,13 +78,33 @@ type Explanation struct {
 	Recipes  []Recipe           `json:"recipes"`
 	Sessions map[string]Session `json:"sessions"` // of the participants, by their ids
 
-	// Unknown says what the servers have not told, empty if nothing. An unknown client counts as alive.
+	// Unknown says what the servers have not told of their sessions, empty if nothing.
 	Unknown string `json:"unknown,omitempty"`
 }
 
+// Answer says whether there is trouble.
+type Answer string
+
+// The answers.
+const (
+	Yes     Answer = "yes"
+	No      Answer = "no"
+	Unknown Answer = "unknown" // some finding lacks what its Unknown says, and none is trouble
+)
+
 // Trouble reports whether a finding is trouble.
-func (e Explanation) Trouble() bool {
-	return slices.ContainsFunc(e.Findings, func(f Finding) bool { return f.Trouble })
+func (e Explanation) Trouble() bool { return e.Answer == Yes }
+
+// answer says what the findings come to.
+func answer(findings []Finding) Answer {
+	switch {
+	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Trouble }):
+		return Yes
+	case slices.ContainsFunc(findings, func(f Finding) bool { return f.Unknown != "" }):
+		return Unknown
+	default:
+		return No
+	}
 }
 
 // String returns the findings as a text, a paragraph for each, with the commands that help.
@@ -84,12 +112,12 @@ func (e Explanation) String() string {
 	var b strings.Builder
 	for _, f := range e.Findings {
 		fmt.Fprintf(&b, "%s\n", f.Text)
+		if f.Unknown != "" {
+			fmt.Fprintf(&b, "Not known: %s\n", f.Unknown)
+		}
 		for _, a := range f.Advice {
 			fmt.Fprintf(&b, "    %s\n        %s\n", a.Command, a.Risk)
 		}
-	}
-	if e.Unknown != "" {
-		fmt.Fprintf(&b, "Not known: %s\n", e.Unknown)
 	}
 	return b.String()
 }
@@ -108,7 +136,7 @@ func LongerThan(d time.Duration) Option {
 }
 
 // WithDeadlocks makes [Explain] look for deadlocks below root that a lock with waiters is part of, as
-// [Deadlocks] does.
+// [Deadlocks] does: for those that are certain.
 func WithDeadlocks(root string) Option {
 	return optionFunc(func(c *config) error {
 		c.deadlocksBelow = root
@@ -122,34 +150,79 @@ func WithDeadlocks(root string) Option {
 // paused, or have no replica, and explains the locks that have waiters.
 //
 // It makes the requests of [At] and of [Sessions], and one for each znode that is no contender and
-// keeps contenders out. Where the servers do not tell of their sessions, Explain does without, and
-// says so in Unknown. The error is that of [At].
+// keeps contenders out. Where the servers do not tell of a session, Explain says so in the findings. The error is that of [At].
 func Explain(ctx context.Context, client *framework.Framework, path string, opts ...Option) (Explanation, error) {
 	cfg, err := newConfig(ctx, client, path, opts)
 	if err != nil {
 		return Explanation{}, at(path, err)
 	}
-	x := &explainer{config: cfg, ctx: ctx, client: client, opts: opts, said: Explanation{Path: path, Sessions: make(map[string]Session)}}
-	if x.census, err = Sessions(ctx, client); err != nil {
-		x.said.Unknown = strings.ReplaceAll(err.Error(), "\n", "; ")
+	x := &explainer{config: cfg, ctx: ctx, client: client, opts: opts}
+	for range maxLooks {
+		x.said, x.newcomers = Explanation{}, false
+		if x.census, err = Sessions(ctx, client); err != nil {
+			x.said.Unknown = strings.ReplaceAll(err.Error(), "\n", "; ")
+		}
+		if err := x.explainFrom(path); err != nil {
+			return Explanation{}, err
+		}
+		if !x.newcomers { // sessions that began after the servers were asked
+			break
+		}
 	}
-	if err := x.explain(path); err != nil {
-		return Explanation{}, err
+	if cfg.looksTwice {
+		if ids := x.unknown(); len(ids) > 0 {
+			x.census.lookAgain(ctx, client, ids)
+			if err := x.explainFrom(path); err != nil {
+				return Explanation{}, err
+			}
+		}
 	}
 	if err := x.findDeadlocks(); err != nil {
 		return Explanation{}, err
 	}
+	x.said.Answer = answer(x.said.Findings)
 	return x.said, nil
+}
+
+// maxLooks bounds how often the servers are asked for sessions that are not in their answers yet.
+const maxLooks = 3
+
+// LookingTwice makes [Explain] ask the leader for its sessions again, where a server does not answer. A client that is alive
+// renews its session meanwhile. It takes as long as clients take to ping, and half of a session timeout at most.
+func LookingTwice() Option {
+	return optionFunc(func(c *config) error {
+		c.looksTwice = true
+		return nil
+	})
 }
 
 // explainer is an [Explain] that is under way.
 type explainer struct {
 	config
-	ctx    context.Context //nolint:containedctx // of one call
-	client *framework.Framework
-	opts   []Option
-	census Census
-	said   Explanation
+	ctx       context.Context //nolint:containedctx // of one call
+	client    *framework.Framework
+	opts      []Option
+	census    Census
+	newcomers bool // contenders whose sessions the census has not
+	said      Explanation
+}
+
+// explainFrom begins again.
+func (x *explainer) explainFrom(path string) error {
+	x.said = Explanation{Path: path, Sessions: make(map[string]Session), Unknown: x.said.Unknown}
+	return x.explain(path)
+}
+
+// unknown returns the sessions of contenders of which it is not known whether they are alive.
+func (x *explainer) unknown() (ids []int64) {
+	for _, r := range x.said.Recipes {
+		for _, p := range r.Participants {
+			if life, _ := x.census.of(p.Session); r.Kind.IsLock() && p.Session != 0 && life == LifeUnknown {
+				ids = append(ids, p.Session)
+			}
+		}
+	}
+	return ids
 }
 
 // explain adds what there is to say of one path.
@@ -198,7 +271,7 @@ func (x *explainer) strangers(recipes []Recipe) (map[string]framework.Stat, erro
 // findDeadlocks changes what was said of locks that clients wait for in a cycle.
 func (x *explainer) findDeadlocks() error {
 	isWaited := func(f Finding) bool {
-		return slices.Contains([]Reason{ReasonTurn, ReasonLimit, ReasonWriter, ReasonOverstays, ReasonAsked}, f.Reason)
+		return slices.Contains([]Reason{ReasonTurn, ReasonLimit, ReasonWriter, ReasonOverstays, ReasonAsked, ReasonUnknown}, f.Reason)
 	}
 	if x.deadlocksBelow == "" || !slices.ContainsFunc(x.said.Findings, isWaited) {
 		return nil
@@ -212,9 +285,9 @@ func (x *explainer) findDeadlocks() error {
 				continue
 			}
 			holder := d.Waits[at].Holder
-			f.Reason, f.Trouble, f.Node = ReasonDeadlock, true, holder.Path
+			f.Reason, f.Trouble, f.Node, f.Unknown = ReasonDeadlock, true, holder.Path, ""
 			f.Text += " It does not go on by itself: " + d.String()
-			f.Advice = []Advice{revoking(holder), breaking(holder)}
+			f.Advice = []Advice{asking(holder)}
 		}
 	}
 	return err

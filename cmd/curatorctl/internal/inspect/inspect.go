@@ -26,6 +26,7 @@ type config struct {
 
 	longerThan     time.Duration // of Explain and Deadlocks; 0 for their default
 	deadlocksBelow string        // of Explain; "" for none
+	looksTwice     bool          // of Explain
 }
 
 func (c config) ofAll() config {

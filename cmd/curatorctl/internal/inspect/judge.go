@@ -22,11 +22,14 @@ func (x *explainer) judge(path string, recipes []Recipe, strangers map[string]fr
 	var contended []string
 	for _, r := range recipes {
 		for _, p := range r.Participants {
-			if s := x.census.Sessions[p.Session]; s != nil {
-				told := *s
-				told.Ephemerals = nil // those of all servers are long
-				x.said.Sessions[s.ID] = told
+			s := x.census.Sessions[p.Session]
+			if s == nil {
+				x.newcomers = x.newcomers || p.Session != 0 && x.census.led
+				continue
 			}
+			told := *s
+			told.Ephemerals = nil // those of all servers are long
+			x.said.Sessions[s.ID] = told
 		}
 		q := &queue{explainer: x, Recipe: r, strangers: strangers}
 		switch {
@@ -43,7 +46,7 @@ func (x *explainer) judge(path string, recipes []Recipe, strangers map[string]fr
 	}
 	switch {
 	case len(recipes) == 0:
-		x.add(Finding{Path: path, Reason: ReasonFree, Text: shownPath(path) + " has no contender: it is no recipe, or a lock that is free."})
+		x.add(Finding{Path: path, Reason: ReasonFree, Text: x.describeFolder(path)})
 	case len(contended) > 1:
 		slices.Sort(contended)
 		x.add(Finding{Path: path, Reason: ReasonMixed, Trouble: true, Text: fmt.Sprintf("%s is used as %s at the same time. They do not exclude each other: "+
@@ -51,6 +54,29 @@ func (x *explainer) judge(path string, recipes []Recipe, strangers map[string]fr
 	}
 	return nil
 }
+
+// describeFolder says of a path without a recipe how many locks are below it.
+func (x *explainer) describeFolder(path string) string {
+	text := shownPath(path) + " has no contender: it is no recipe, or a lock that is free."
+	survey, err := Walk(x.ctx, x.client, path, HeadsOnly(), WithMemoryLimit(belowLimit))
+	n := 0
+	for _, r := range survey.Recipes {
+		if r.Kind.IsLock() {
+			n++
+		}
+	}
+	if err != nil || n == 0 {
+		return text
+	}
+	atLeast := ""
+	if survey.Partial {
+		atLeast = "at least "
+	}
+	return text + fmt.Sprintf(" Below it are %s%d locks and elections with contenders: curatorctl locks %s lists them.", atLeast, n, quoted(path))
+}
+
+// belowLimit bounds what is read to count the locks below a folder.
+const belowLimit = 32 << 20
 
 func (x *explainer) add(f Finding) { x.said.Findings = append(x.said.Findings, f) }
 
@@ -188,7 +214,12 @@ func (q *queue) judge() {
 	default:
 		q.judgeWaiter(waiter)
 	}
-	reported := q.said.Findings[len(q.said.Findings)-1].Node
+	main := &q.said.Findings[len(q.said.Findings)-1]
+	if i := slices.IndexFunc(q.Participants, q.isUnknown); i >= 0 && !main.Trouble && main.Unknown == "" {
+		_, why := q.census.of(q.Participants[i].Session)
+		main.Unknown = fmt.Sprintf("whether the client of %s is alive (%s). %s", Name(q.Participants[i]), why, q.census.Remedy)
+	}
+	reported := main.Node
 	told := make(map[int64]bool) // sessions
 	for _, p := range q.Participants {
 		for _, ahead := range p.WaitsFor {
@@ -197,9 +228,9 @@ func (q *queue) judge() {
 				reported = ahead
 			}
 		}
-		if s := q.census.Sessions[p.Session]; !p.Holds && q.census.isDead(s) && p.Path != reported && !told[p.Session] {
+		if life, _ := q.census.of(p.Session); !p.Holds && life.isDead() && p.Path != reported && !told[p.Session] {
 			told[p.Session] = true
-			q.findDead(p, s, fmt.Sprintf("When the turn of %s comes, contenders behind it wait for its client.", Name(p)))
+			q.findDead(p, fmt.Sprintf("When the turn of %s comes, contenders behind it wait for its client.", Name(p)))
 		}
 	}
 	for _, name := range q.Foreign {
@@ -233,13 +264,17 @@ func (q *queue) judgeWaiter(waiter locks.Participant) {
 		q.judgeHolder(&waiter)
 		return
 	}
-	s := q.census.Sessions[waiter.Session]
+	life, _ := q.census.of(waiter.Session)
+	grantTakes := inFlight // for longer than half of its timeout a client that is alive is heard
+	if s := q.census.Sessions[waiter.Session]; s != nil {
+		grantTakes = max(grantTakes, milliseconds(s.Timeout))
+	}
 	switch {
 	case waiter.Token == 0:
 		q.findUnreadable(waiter)
-	case q.census.isDead(s):
-		q.findDead(waiter, s, "It is the first, so the others wait for its client.")
-	case waiter.LockName == leaseName && time.Since(waiter.Since) > inFlight:
+	case life.isDead():
+		q.findDead(waiter, "It is the first, so the others wait for its client.")
+	case waiter.LockName == leaseName && life == LifeAlive && time.Since(waiter.Since) > grantTakes:
 		q.find(ReasonPaused, true, waiter.Path, "No client has a permit, and the first waiter gets none. So the maximum is 0: the semaphore is paused, "+
 			"or the znode that has its maximum says so.")
 	default:
@@ -250,46 +285,80 @@ func (q *queue) judgeWaiter(waiter locks.Participant) {
 // judgeHolder says what holders do that the waiter, if there is one, waits for. The worst comes first.
 func (q *queue) judgeHolder(waiter *locks.Participant) {
 	oldest, _ := q.OldestHold()
+	unknown := locks.Participant{}
 	for _, p := range q.Participants {
-		s := q.census.Sessions[p.Session]
+		life, _ := q.census.of(p.Session)
 		switch {
 		case !p.Holds:
 		case p.Token == 0:
 			q.findUnreadable(p)
 			return
-		case q.census.isDead(s):
-			q.findDead(p, s, "")
+		case life.isDead():
+			q.findDead(p, "")
 			return
+		case life == LifeUnknown && unknown.Path == "":
+			unknown = p
 		}
+	}
+	if unknown.Path != "" && !q.overstays(waiter) {
+		q.findUnknown(unknown, waiter != nil)
+		return
 	}
 	if waiter == nil {
 		q.find(ReasonHeld, false, oldest.Path, "No client waits.")
 		return
 	}
 	node := cmp.Or(oldest.Path, waiter.Path)
-	var advice []Advice
-	if oldest.Path != "" {
-		advice = []Advice{revoking(oldest), breaking(oldest)}
-	}
-	if q.longerThan > 0 && time.Since(waiter.Since) > q.longerThan && q.Kind != LeaderLatch {
-		reason, why := ReasonOverstays, fmt.Sprintf("The first waiter has waited for longer than %v. As far as the servers know the client of the oldest hold is alive: "+
-			"it works, it has forgotten the release, or it waits for something itself.", q.longerThan)
+	if q.overstays(waiter) {
+		what := "The client of the oldest hold is alive: it works, it has forgotten the release, or it waits for something itself."
+		if unknown.Path != "" {
+			_, why := q.census.of(unknown.Session)
+			what = fmt.Sprintf("Whether the client of %s is alive is not known (%s).", Name(unknown), why)
+		}
+		reason, why := ReasonOverstays, fmt.Sprintf("The first waiter has waited for longer than %v. %s", q.longerThan, what)
 		if oldest.RevocationRequested() {
 			reason, why = ReasonAsked, why+" It was asked to give way, and has not."
+		}
+		var advice []Advice
+		if oldest.Path != "" {
+			advice = []Advice{asking(oldest)}
 		}
 		q.find(reason, true, node, why+" See what that process does.", advice...)
 		return
 	}
 	switch {
 	case q.Kind == LeaderLatch:
-		q.find(ReasonTurn, false, node, "Candidates wait for as long as the leader lives.", advice...)
+		q.find(ReasonTurn, false, node, "Candidates wait for as long as the leader lives.")
 	case q.Kind == Semaphore || q.Kind == KazooSemaphore:
-		q.find(ReasonLimit, false, node, "All permits are out. The first waiter gets the next permit that is released."+q.hoarder(), advice...)
+		q.find(ReasonLimit, false, node, "All permits are out. The first waiter gets the next permit that is released."+q.hoarder())
 	case q.isBehindWriter(*waiter):
-		q.find(ReasonWriter, false, waiter.Path, "Readers hold it, and readers that have come after the first waiter wait behind that writer.", advice...)
+		q.find(ReasonWriter, false, waiter.Path, "Readers hold it, and readers that have come after the first waiter wait behind that writer.")
 	default:
-		q.find(ReasonTurn, false, node, "The first waiter gets it when the holder releases it.", advice...)
+		q.find(ReasonTurn, false, node, "The first waiter gets it when the holder releases it.")
 	}
+}
+
+// overstays reports whether a waiter has waited for too long, as far as a limit was given.
+func (q *queue) overstays(waiter *locks.Participant) bool {
+	return waiter != nil && q.longerThan > 0 && time.Since(waiter.Since) > q.longerThan && q.Kind != LeaderLatch
+}
+
+func (q *queue) isUnknown(p locks.Participant) bool {
+	life, _ := q.census.of(p.Session)
+	return life == LifeUnknown && p.Token != 0
+}
+
+// findUnknown reports a holder of whose client it is not known whether it is alive.
+func (q *queue) findUnknown(p locks.Participant, waits bool) {
+	_, why := q.census.of(p.Session)
+	text := fmt.Sprintf("Whether the client of %s is alive is not known.", Name(p))
+	if waits {
+		text += " If it is, the first waiter gets its turn with a release."
+	}
+	text += " If it is not, its node goes by itself when its session expires: within maxSessionTimeout, by default 40s. " +
+		"A node that is still there after that time has a client that was alive at this look."
+	q.find(ReasonUnknown, false, p.Path, text)
+	q.said.Findings[len(q.said.Findings)-1].Unknown = fmt.Sprintf("whether the client of %s is alive (%s). %s", Name(p), why, q.census.Remedy)
 }
 
 // isBehindWriter reports whether readers wait behind a writer that waits for readers.
@@ -318,17 +387,22 @@ func (q *queue) hoarder() string {
 }
 
 // findDead reports a contender whose client does not answer.
-func (q *queue) findDead(p locks.Participant, s *Session, why string) {
+func (q *queue) findDead(p locks.Participant, why string) {
+	s := q.census.Sessions[p.Session]
 	expiry := "when its session expires"
 	if s.ExpiresIn > 0 {
 		expiry = fmt.Sprintf("when its session expires, in %v at most if the client does not come back", milliseconds(s.ExpiresIn).Round(time.Second))
 	}
 	reason := ReasonLost
 	text := fmt.Sprintf("The client of %s has no connection to any server. Its node goes by itself %s.", Name(p), expiry)
-	if !s.isLost() {
+	if s.Life == LifeSilent {
 		reason = ReasonSilent
-		text = fmt.Sprintf("The client of %s has not been heard for %v of its timeout of %v: it is paused, overloaded or cut off. Its node goes by itself %s.",
-			Name(p), milliseconds(s.Silence).Round(time.Millisecond), milliseconds(s.Timeout), expiry)
+		of := ""
+		if s.Timeout > 0 {
+			of = fmt.Sprintf(" of its timeout of %v", milliseconds(s.Timeout))
+		}
+		text = fmt.Sprintf("The client of %s has not been heard for %v%s: it is paused, overloaded or cut off. Its node goes by itself %s.",
+			Name(p), milliseconds(s.Silence).Round(time.Millisecond), of, expiry)
 	}
 	q.find(reason, true, p.Path, strings.TrimSpace(text+" "+why), breaking(p))
 }
@@ -344,7 +418,8 @@ func (q *queue) findStranger(path string, out locks.Participant) {
 		q.find(ReasonForeign, true, path, fmt.Sprintf("%s It belongs to no session, so it stays until it is deleted. It is there since %s.",
 			text, time.UnixMilli(stat.Ctime).UTC().Format(time.RFC3339)), deleting(path))
 	default: // perhaps of a library that is not known here
-		q.find(ReasonForeign, q.census.isDead(q.census.Sessions[stat.EphemeralOwner]), path,
+		life, _ := q.census.of(stat.EphemeralOwner)
+		q.find(ReasonForeign, life.isDead(), path,
 			text+" It belongs to "+q.census.Describe(stat.EphemeralOwner)+", and goes with it.", deleting(path))
 	}
 }
@@ -358,8 +433,15 @@ func deleting(path string) Advice {
 	return Advice{"curatorctl rm " + quoted(path), "If an application needs the znode, it loses it. Look first: curatorctl stat " + quoted(path)}
 }
 
-func revoking(p locks.Participant) Advice {
-	return Advice{"curatorctl lock revoke -yes " + quoted(p.Path), "The request replaces the name in the node. Only a client that listens for it gives way."}
+// asking is what helps against a holder that is alive. To break its lock is for one that was asked before.
+func asking(p locks.Participant) Advice {
+	if p.RevocationRequested() {
+		return breaking(p)
+	}
+	return Advice{
+		"curatorctl lock revoke -yes " + quoted(p.Path),
+		"The request replaces the name in the node. Only a client that listens for it gives way. If it does not, explain names what is left.",
+	}
 }
 
 func breaking(p locks.Participant) Advice {

@@ -7,11 +7,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"regexp"
-	"slices"
+	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -22,174 +21,212 @@ type Session struct {
 	ID         string   `json:"id"`                // 0x and hexadecimal digits
 	Client     string   `json:"client,omitempty"`  // address of its connection
 	Server     string   `json:"server,omitempty"`  // that has the connection
-	Timeout    int      `json:"timeout,omitempty"` // milliseconds; 0 without a connection
+	Timeout    int      `json:"timeout,omitempty"` // milliseconds; missing without a connection
 	Expires    string   `json:"expires,omitempty"` // as the leader says, without renewal
 	Ephemerals []string `json:"ephemerals"`
 
-	// Silence is how long its server has not heard its client, in milliseconds. It may be too
-	// low at a server to which the caller of [Sessions] is not connected.
+	// Life says whether the session has a client that answers. Why says of an unknown one what is missing.
+	Life Life   `json:"life"`
+	Why  string `json:"why,omitempty"`
+
+	// Silence is how long the client has not been heard, in milliseconds: by the leader, which knows it to a tick, and by
+	// the server that has the connection.
 	Silence int `json:"silence,omitempty"`
 
 	// Renewals counts the requests and pings over its connection, each of which has renewed the session.
 	Renewals int `json:"renewals,omitempty"`
 
 	// ExpiresIn is Expires as a time from now, in milliseconds, a tick of the server too long at
-	// most. It is 0 if the leader has not listed the session of the client that asks.
+	// most. It is missing if the leader has not listed the session of the client that asks.
 	ExpiresIn int `json:"expiresIn,omitempty"`
 
-	answered int64     // when its server has last answered it, by a clock of that server, in milliseconds
-	expires  time.Time // Expires; servers of one zone compare
+	expires time.Time // Expires; servers of one zone compare
 }
 
-// isLost reports whether no server has a connection of a session that a leader has listed.
-func (s *Session) isLost() bool { return s.Client == "" }
+// Life is what is known of the client of a session.
+type Life string
 
-// isSilent reports whether the client has missed its pings. Clients ping after a third of the session timeout.
-func (s *Session) isSilent() bool { return s.Client != "" && s.Silence > s.Timeout/2 }
+// The lives. A client that is lost or silent may come back until its session expires.
+const (
+	LifeAlive   Life = "alive"
+	LifeSilent  Life = "silent" // it is connected, and has missed its pings
+	LifeLost    Life = "lost"   // no server has a connection of the session
+	LifeUnknown Life = "unknown"
+)
+
+func (l Life) isDead() bool { return l == LifeSilent || l == LifeLost }
 
 // Census is the sessions as the servers know them.
 type Census struct {
 	Sessions map[int64]*Session
 	Asked    []string // the servers that have listed their connections
-	Whole    bool     // those are all servers of the ensemble
-}
+	Whole    bool     // those are all servers of the ensemble that run
+	Missing  []string // what the servers have not said, with their addresses
+	Remedy   string   // what would make it known; empty if nothing is missing
 
-// isDead reports whether a session has no client that answers. A session that no server lists is not known.
-func (n Census) isDead(s *Session) bool {
-	return s != nil && (s.isLost() && n.Whole || s.isSilent())
+	tick time.Duration
+	led  bool // the leader has listed its sessions
 }
 
 // Sessions asks all servers of the client for their sessions, with the four-letter words cons, dump
-// and conf. It takes three connections to each server, one after another. What the servers do not say
-// is in the error, beside what others do: usually the words are not in 4lw.commands.whitelist.
+// and conf. It takes three connections to each server, one after another. Where the words are not in 4lw.commands.whitelist, which is
+// so by default, it asks the admin server at the port 8080 instead. A server that refuses the connection has no clients.
+// What the servers do not say is in the error, beside what others do.
 func Sessions(ctx context.Context, client *framework.Framework) (Census, error) {
 	if err := usable(ctx, client); err != nil {
 		return Census{}, fmt.Errorf("inspect: sessions: %w", err)
 	}
-	found := Census{Sessions: make(map[int64]*Session)}
-	var errs []error
-	var roll members
-	for _, address := range client.Servers() {
-		for _, word := range []string{"cons", "dump"} {
-			text, err := FourLetterWord(ctx, client, address, word)
-			switch {
-			case err != nil:
-				errs = append(errs, fmt.Errorf("%s: %w", address, err))
-			case word == "cons":
-				found.Asked = append(found.Asked, address)
-				found.readCons(address, text)
-			default:
-				found.readDump(text)
-			}
-		}
-		text, err := FourLetterWord(ctx, client, address, "conf")
-		roll.read(text, err)
+	servers := client.Servers()
+	hosts := make(map[string]int)
+	for _, address := range servers {
+		host, _, _ := net.SplitHostPort(address)
+		hosts[host]++
 	}
-	found.Whole = len(errs) == 0 && roll.areAsked()
+	said, failed := make([]told, len(servers)), make([]error, len(servers))
+	var wg sync.WaitGroup
+	for i, address := range servers {
+		wg.Go(func() {
+			failed[i] = guard(client, func() error {
+				host, _, _ := net.SplitHostPort(address)
+				said[i] = askSessions(ctx, client, address, hosts[host] > 1)
+				return nil
+			})
+		})
+	}
+	wg.Wait()
+	found := Census{Sessions: make(map[int64]*Session)}
+	errs := failed
+	for _, t := range said {
+		if t.missing != nil {
+			err := fmt.Errorf("%s: %w", t.address, t.missing)
+			errs, found.Missing = append(errs, err), append(found.Missing, err.Error())
+		}
+	}
+	members := found.read(ctx, client, said)
+	found.Whole = len(found.Missing) == 0 && members.areAsked()
+	found.tick = time.Duration(cmp.Or(members.tick, 2000)) * time.Millisecond
+	switch {
+	case errors.Is(errors.Join(errs...), errNotAllowed):
+		found.Remedy = "To know it, write 4lw.commands.whitelist=srvr,mntr,conf,cons,dump into zoo.cfg of each server and restart it."
+	case len(found.Missing) > 0:
+		found.Remedy = "To know it, ask again when these servers answer."
+	case !found.Whole:
+		found.Missing, found.Remedy = []string{"not all servers of the ensemble were asked"}, "To know it, name all servers, and allow them the word conf."
+	}
 	found.reckon(client.Session())
 	return found, errors.Join(errs...)
 }
 
-// reckon finds out when sessions expire. The session that asks was heard just now, so no clocks are compared.
-func (n Census) reckon(own *framework.Session) {
-	if own == nil || n.Sessions[own.ID()] == nil || n.Sessions[own.ID()].expires.IsZero() {
-		return
-	}
-	now := n.Sessions[own.ID()].expires.Add(-own.Timeout())
-	for _, s := range n.Sessions {
-		if !s.expires.IsZero() {
-			s.ExpiresIn = int(max(s.expires.Sub(now), time.Second).Milliseconds())
-		}
-	}
-}
-
-// wordLimit bounds how long one server may take to answer a four-letter word, and wordBytes its answer.
-const (
-	wordLimit = 3 * time.Second
-	wordBytes = 16 << 20
-)
-
-// memberships is how the answer to conf ends at a server of several: the only one without a line end.
-var memberships = regexp.MustCompile(`\nversion=[0-9a-f]+$`)
-
-// FourLetterWord asks one server, over a connection as the client makes them. It blocks for three
-// seconds at most.
-func FourLetterWord(ctx context.Context, client *framework.Framework, server, word string) (string, error) {
-	if err := usable(ctx, client); err != nil {
-		return "", fmt.Errorf("inspect: %s: %w", word, err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, wordLimit)
-	defer cancel()
-	conn, err := client.Dialer()(ctx, "tcp", server)
-	if err != nil {
-		return "", err
-	}
-	defer conn.Close()
-	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	defer stop()
-	if _, err := io.WriteString(conn, word); err != nil {
-		return "", err
-	}
-	answer, err := io.ReadAll(io.LimitReader(conn, wordBytes))
-	switch {
-	case ctx.Err() != nil: // the answer may end before its end
-		return "", interrupted(ctx)
-	case err != nil:
-		return "", fmt.Errorf("%s: %w", word, err)
-	case len(answer) == 0:
-		return "", errors.New("no answer")
-	case answer[len(answer)-1] != '\n' && !memberships.Match(answer):
-		return "", fmt.Errorf("%s: %w", word, errTruncated)
-	case strings.Contains(string(answer), "is not executed because it is not in the whitelist"):
-		return "", fmt.Errorf("%s is not in 4lw.commands.whitelist", word)
-	}
-	return string(answer), nil
-}
-
-// errTruncated is an answer that ends within a line.
-var errTruncated = errors.New("the answer is truncated")
-
-var consLine = regexp.MustCompile(`^\s*/?(\S+?)\[\d+\]\((.*)\)\s*$`)
-
-// readCons adds what the word cons says about connections.
-func (n Census) readCons(server, text string) {
-	var here []*Session
-	newest := int64(0)
-	for line := range strings.Lines(text) {
-		m := consLine.FindStringSubmatch(line)
-		if m == nil {
+// read adds what the servers have said.
+func (n *Census) read(ctx context.Context, client *framework.Framework, said []told) (roll members) {
+	for _, t := range said {
+		switch {
+		case t.idle:
+			roll.idle++
 			continue
+		case t.admin != nil:
+			n.Asked = append(n.Asked, t.address)
+			n.readAdmin(t.address, t.admin)
+			config, err := client.Config(ctx)
+			roll.read(fmt.Sprintf("%s\nserverId=%s\ntickTime=%s\n", config, t.admin.ServerID, t.admin.TickTime), err)
+			continue
+		case t.cons != "":
+			n.Asked = append(n.Asked, t.address)
+			n.readCons(t.address, t.cons)
 		}
-		f := make(map[string]string)
-		for pair := range strings.SplitSeq(m[2], ",") {
-			name, value, _ := strings.Cut(pair, "=")
-			f[name] = value
-		}
-		if id, ok := ParseSession(f["sid"]); ok {
-			s := n.session(id)
-			s.Client, s.Server = m[1], server
-			s.Timeout, _ = strconv.Atoi(f["to"])
-			s.Renewals, _ = strconv.Atoi(f["recved"])
-			s.answered, _ = strconv.ParseInt(f["lresp"], 10, 64)
-			newest = max(newest, s.answered)
-			here = append(here, s)
-		}
+		n.readDump(t.dump)
+		roll.read(t.conf, t.confErr)
 	}
-	for _, s := range here {
-		if s.answered > 0 {
-			s.Silence = int(newest - s.answered)
+	return roll
+}
+
+// reckon finds out when sessions expire, and which have clients that answer. The session that asks was heard just now, so no clocks
+// are compared.
+func (n *Census) reckon(own *framework.Session) {
+	var asks *Session
+	if own != nil {
+		asks = n.Sessions[own.ID()]
+	}
+	n.led = asks != nil && !asks.expires.IsZero()
+	for _, s := range n.Sessions {
+		late := 0 // how long the leader has not heard it
+		if n.led && !s.expires.IsZero() {
+			s.ExpiresIn = int(max(s.expires.Sub(asks.expires.Add(-own.Timeout())), time.Second).Milliseconds())
+			late = s.Timeout - s.ExpiresIn
 		}
+		s.judge(n, late, s == asks || asks != nil && s.Server == asks.Server)
+		s.Silence = max(s.Silence, late)
 	}
 }
 
-// dateOf returns a date of Java's, and its text in RFC 3339. One of a time zone whose letters say no offset stays the text
-// that it is.
-func dateOf(text string) (time.Time, string) {
-	when, err := time.Parse(time.UnixDate, text)
-	if zone, offset := when.Zone(); err != nil || offset == 0 && zone != "UTC" && zone != "GMT" {
-		return when, text
+// judge says whether the client of a session answers. late is how long the leader has not heard it, and near says that the client that
+// asks is connected to the same server, whose clock has gone on until now.
+func (s *Session) judge(n *Census, late int, near bool) {
+	// Clients ping after a third of the timeout, followers tell the leader within half a tick, and the leader counts in ticks.
+	patience := max(milliseconds(s.Timeout)/2, milliseconds(s.Timeout)/3+n.tick*3/2+time.Second)
+	switch {
+	case s.Client == "" && n.Whole:
+		s.Life = LifeLost
+	case s.Client == "":
+		s.Life, s.Why = LifeUnknown, strings.Join(n.Missing, "; ")
+	case s.Silence > s.Timeout/2, milliseconds(late) > patience:
+		s.Life = LifeSilent
+	case s.ExpiresIn > 0, near:
+		s.Life = LifeAlive
+	default:
+		s.Life, s.Why = LifeUnknown, "the leader has not said when sessions expire: "+strings.Join(n.Missing, "; ")
 	}
-	return when, when.UTC().Format(time.RFC3339)
+}
+
+// of returns what is known of the client of a session.
+func (n *Census) of(id int64) (life Life, why string) {
+	switch s := n.Sessions[id]; {
+	case s != nil:
+		return s.Life, s.Why
+	case len(n.Missing) > 0:
+		return LifeUnknown, strings.Join(n.Missing, "; ")
+	default:
+		return LifeUnknown, "no server has listed its session"
+	}
+}
+
+// lookAgain asks the leader for some sessions again, until it has heard the client of each, or until it has not heard it for longer than the
+// session still lasts. A client pings sooner than that.
+func (n *Census) lookAgain(ctx context.Context, client *framework.Framework, ids []int64) {
+	begun := time.Now()
+	before := make(map[int64]time.Time)
+	for _, id := range ids {
+		if s := n.Sessions[id]; s != nil && s.Life == LifeUnknown && s.ExpiresIn > 0 {
+			before[id] = s.expires
+		}
+	}
+	for len(before) > 0 && ctx.Err() == nil {
+		sleep(ctx, time.Second)
+		again := Census{Sessions: make(map[int64]*Session)}
+		for _, address := range n.Asked {
+			text, _ := FourLetterWord(ctx, client, address, "dump") // what is missing stays unknown
+			again.readDump(text)
+		}
+		again.reckon(client.Session())
+		if !again.led {
+			return
+		}
+		for id, expired := range before {
+			s, passed := again.Sessions[id], time.Since(begun)
+			switch {
+			case s == nil: // it has expired
+				delete(n.Sessions, id)
+			case s.expires.After(expired):
+				n.Sessions[id].Life, n.Sessions[id].Silence = LifeAlive, 0
+			case passed > milliseconds(s.ExpiresIn):
+				n.Sessions[id].Life, n.Sessions[id].ExpiresIn = LifeSilent, s.ExpiresIn
+				n.Sessions[id].Silence = int(passed.Milliseconds())
+			default:
+				continue
+			}
+			delete(before, id)
+		}
+	}
 }
 
 // ParseSession reads the id of a session, such as 0x1000a. It reports false for other text, and for 0.
@@ -213,91 +250,38 @@ func (n Census) session(id int64) *Session {
 	return n.Sessions[id]
 }
 
-// readDump adds what the word dump says: when sessions expire, and what they own.
-func (n Census) readDump(text string) {
-	expires, owner := "", int64(0)
-	var at time.Time
-	for line := range strings.Lines(text) {
-		trimmed := strings.TrimSpace(line)
-		before, date, isExpiry := strings.Cut(trimmed, " expire at ")
-		id, isSession := ParseSession(strings.TrimSuffix(trimmed, ":"))
-		switch {
-		case isExpiry && before != "":
-			at, expires = dateOf(strings.TrimSuffix(date, ":"))
-			owner = 0
-		case isSession && strings.HasSuffix(trimmed, ":"):
-			owner, expires = id, ""
-		case isSession && expires != "":
-			s := n.session(id)
-			s.Expires, s.expires = expires, at
-		case owner != 0 && strings.HasPrefix(trimmed, "/"):
-			s := n.session(owner)
-			if !slices.Contains(s.Ephemerals, trimmed) {
-				s.Ephemerals = append(s.Ephemerals, trimmed)
-			}
-		default:
-			owner, expires = 0, ""
-		}
-	}
-}
-
-// members compares the servers that were asked with the servers that there are.
-type members struct {
-	listed, asked []string // server.N
-	unknown       bool     // a server has not said which there are
-	idle          int      // servers that have lost their quorum, and with it their clients; they do not say which they are
-}
-
-// read adds what the word conf says.
-func (m *members) read(text string, err error) {
-	if err == nil && strings.Contains(text, "not currently serving") {
-		m.idle++
-		return
-	}
-	inQuorum, id, n := false, "", len(m.listed)
-	for line := range strings.Lines(text) {
-		name, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		switch {
-		case strings.HasPrefix(name, "server."):
-			m.listed = append(m.listed, name)
-		case name == "quorumPort":
-			inQuorum = true
-		case name == "serverId":
-			id = value
-		}
-	}
-	if err != nil || inQuorum && len(m.listed) == n { // as before ZooKeeper 3.5
-		m.unknown = true
-	}
-	m.asked = append(m.asked, "server."+id)
-}
-
-func (m *members) areAsked() bool {
-	slices.Sort(m.listed)
-	others := slices.DeleteFunc(slices.Compact(m.listed), func(name string) bool { return slices.Contains(m.asked, name) })
-	return !m.unknown && len(others) <= m.idle
-}
-
 // Describe says in words whether the owner of a node is alive.
 func (n Census) Describe(id int64) string {
 	s, found := n.Sessions[id]
+	life, why := n.of(id)
 	switch {
 	case id == 0:
 		return "no session: the node stays until it is deleted"
 	case !found:
-		return "session " + SessionText(id)
+		return fmt.Sprintf("session %s: whether its client is alive is not known (%s)", SessionText(id), why)
 	case s.Client != "":
-		return fmt.Sprintf("session %s is connected from %s to %s, timeout %v, renewed %d times over this connection, the last time %v ago", SessionText(id),
-			s.Client, s.Server, milliseconds(s.Timeout), s.Renewals, milliseconds(s.Silence))
+		heard := fmt.Sprintf("heard %v ago", milliseconds(s.Silence))
+		if life == LifeUnknown {
+			heard = "and when it was heard is not known"
+		}
+		return fmt.Sprintf("session %s is connected from %s to %s, timeout %v, renewed %d times over this connection, %s", SessionText(id),
+			s.Client, s.Server, milliseconds(s.Timeout), s.Renewals, heard)
 	}
 	connection := " has no connection"
 	switch {
+	case life == LifeAlive:
+		connection = " is renewed at a server that was not asked"
+	case life == LifeLost:
 	case len(n.Asked) == 0:
 		connection = ": no server has listed its connections"
-	case !n.Whole: // another server may have it
-		connection = ": no connection at the servers asked (" + strings.Join(n.Asked, ", ") + ")"
+	default: // another server may have it
+		connection = ": no connection at the servers asked (" + strings.Join(n.Asked, ", ") + "; " + why + ")"
 	}
-	return fmt.Sprintf("session %s%s, expires at %s", SessionText(id), connection, cmp.Or(s.Expires, "an unknown time"))
+	expires := cmp.Or(s.Expires, "an unknown time")
+	if s.Expires == "" && s.ExpiresIn > 0 {
+		expires = time.Now().Add(milliseconds(s.ExpiresIn)).UTC().Format(time.RFC3339)
+	}
+	return fmt.Sprintf("session %s%s, expires at %s", SessionText(id), connection, expires)
 }
 
 func milliseconds(n int) time.Duration { return time.Duration(n) * time.Millisecond }

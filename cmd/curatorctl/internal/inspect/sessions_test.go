@@ -22,21 +22,56 @@ func TestSessionsDatesOfServers(t *testing.T) {
 	require.Equal(t, 10*time.Second, late.Sub(early))
 }
 
-// TestSessionsSilence is reckoned by the clock of the server, and is known only for connections.
-func TestSessionsSilence(t *testing.T) {
-	n := Census{Sessions: make(map[int64]*Session), Whole: true}
-	n.readCons("zk1:2181", ` /10.0.0.7:4711[1](queued=0,recved=8,sent=8,sid=0xa,lop=PING,est=1,to=6000,lzxid=0x1,lresp=20000,llat=0,minlat=0,avglat=0,maxlat=1)
+// TestSessionsLife: a client is alive, silent, lost or unknown by what the leader and its server say.
+func TestSessionsLife(t *testing.T) {
+	read := func(dump string, whole bool) *Census {
+		n := &Census{Sessions: make(map[int64]*Session), Asked: []string{"zk1:2181", "zk2:2181"}, Whole: whole, tick: 2 * time.Second}
+		if !whole {
+			n.Missing = []string{"zk3:2181: no answer"}
+		}
+		n.readCons("zk1:2181", ` /10.0.0.7:4711[1](queued=0,recved=8,sent=8,sid=0xa,lop=PING,est=1,to=30000,lzxid=0x1,lresp=20000,llat=0,minlat=0,avglat=0,maxlat=1)
  /10.0.0.8:4712[1](queued=0,recved=8,sent=8,sid=0xb,lop=PING,est=1,to=6000,lzxid=0x1,lresp=16999,llat=0,minlat=0,avglat=0,maxlat=1)
  /10.0.0.9:4713[1](queued=0,recved=8,sent=8,sid=0xc,lop=PING,est=1,to=6000,lzxid=0x1,lresp=17000,llat=0,minlat=0,avglat=0,maxlat=1)
  /10.0.0.9:4714[0](queued=0,recved=1,sent=0)
 `)
-	n.readDump("SessionTracker dump:\nSession Sets (1)/(1):\n1 expire at Wed Nov 25 22:19:51 UTC 2026:\n\t0xd\nephemeral nodes dump:\nSessions with Ephemerals (1):\n0xd:\n\t/a\n")
-	require.Len(t, n.Sessions, 4)
-	require.Equal(t, []int{0, 3001, 3000}, []int{n.Sessions[0xa].Silence, n.Sessions[0xb].Silence, n.Sessions[0xc].Silence})
-	require.Equal(t, []bool{false, true, false}, []bool{n.Sessions[0xa].isSilent(), n.Sessions[0xb].isSilent(), n.Sessions[0xc].isSilent()})
-	require.Contains(t, n.Describe(0xb), "timeout 6s, renewed 8 times over this connection, the last time 3.001s ago")
-	require.True(t, n.Sessions[0xd].isLost())
+		n.readCons("zk2:2181", " /10.0.0.7:4715[1](queued=0,recved=8,sent=8,sid=0xe,lop=PING,est=1,to=30000,lzxid=0x1,lresp=100,llat=0,minlat=0,avglat=0,maxlat=1)\n")
+		n.readDump(dump)
+		return n
+	}
+	judge := func(n *Census, own int64) {
+		for _, s := range n.Sessions {
+			late := 0
+			if n.led = !n.Sessions[own].expires.IsZero(); n.led && !s.expires.IsZero() {
+				s.ExpiresIn = int(s.expires.Sub(n.Sessions[own].expires.Add(-30 * time.Second)).Milliseconds())
+				late = s.Timeout - s.ExpiresIn
+			}
+			s.judge(n, late, s.Server == n.Sessions[own].Server)
+		}
+	}
+	dump := "SessionTracker dump:\nSession Sets (2)/(2):\n1 expire at Wed Nov 25 22:19:51 UTC 2026:\n\t0xa\n1 expire at Wed Nov 25 22:19:35 UTC 2026:\n\t0xe\n" +
+		"1 expire at Wed Nov 25 22:19:30 UTC 2026:\n\t0xd\nephemeral nodes dump:\nSessions with Ephemerals (1):\n0xd:\n\t/a\n"
+	n := read(dump, true)
+	judge(n, 0xa)
+	lives := func(n *Census) (all []Life) {
+		for _, id := range []int64{0xa, 0xb, 0xc, 0xd, 0xe} {
+			life, _ := n.of(id)
+			all = append(all, life)
+		}
+		return all
+	}
+	require.Equal(t, []Life{LifeAlive, LifeSilent, LifeAlive, LifeLost, LifeSilent}, lives(n), "the leader has not heard 0xe for 16s")
+	require.Contains(t, n.Describe(0xb), "timeout 6s, renewed 8 times over this connection, heard 3.001s ago")
 	require.Equal(t, []string{"/a"}, n.Sessions[0xd].Ephemerals)
+	n = read(dump, false)
+	judge(n, 0xa)
+	require.Equal(t, []Life{LifeAlive, LifeSilent, LifeAlive, LifeUnknown, LifeSilent}, lives(n), "zk3 may have the client of 0xd")
+	require.Contains(t, n.Describe(0xd), "no connection at the servers asked")
+	n = read("ephemeral nodes dump:\nSessions with Ephemerals (1):\n0xd:\n\t/a\n", false)
+	judge(n, 0xa)
+	require.Equal(t, []Life{LifeAlive, LifeSilent, LifeAlive, LifeUnknown, LifeUnknown}, lives(n), "nothing says when zk2 has heard 0xe")
+	life, why := n.of(0x77)
+	require.Equal(t, LifeUnknown, life)
+	require.Equal(t, "zk3:2181: no answer", why)
 }
 
 // TestExplainQuotesForShells: a command of an advice is one line in which a terminal obeys nothing.

@@ -306,7 +306,7 @@ func (t *Traffic) count(ctx context.Context) error {
 	census, err := Sessions(ctx, t.client)
 	dead := make(map[string]bool)
 	for _, s := range census.Sessions {
-		if census.isDead(s) {
+		if s.Life.isDead() {
 			for _, path := range s.Ephemerals {
 				dead[path] = true
 			}
