@@ -9,6 +9,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -70,7 +71,7 @@ func (c *call) writeContention(found inspect.Contention, most int) error {
 		}
 		rows = append(rows, []string{
 			printable(l.Path), string(l.Kind), strconv.Itoa(l.Turns), strconv.FormatFloat(l.Waiters, 'f', 1, 64), strconv.Itoa(l.Most),
-			seconds(l.Wait.P50), seconds(l.Wait.P99), seconds(l.Hold.P50), seconds(l.Hold.P99),
+			measured(l.Wait, l.Wait.P50), measured(l.Wait, l.Wait.P99), measured(l.Hold, l.Hold.P50), measured(l.Hold, l.Hold.P99),
 			fmt.Sprintf("%.0f%%", 100*l.Held), strconv.Itoa(l.Losses), longest,
 		})
 	}
@@ -81,6 +82,9 @@ func (c *call) writeContention(found inspect.Contention, most int) error {
 		found.Cost.Events, found.Cost.Looks, found.Cost.Reads, found.Cost.Censuses)
 	if n := len(found.Locks) - most; n > 0 {
 		text = fmt.Sprintf("%d more locks; ", n) + text
+	}
+	if slices.ContainsFunc(found.Locks, func(l inspect.Load) bool { return l.Wait.AtLeast || l.Hold.AtLeast }) {
+		text += "\n> before a time: it is a least value, as some go on, or had begun before"
 	}
 	if found.Sampled {
 		text += "\nwithout a watch: turns between two looks are missing"
@@ -95,6 +99,18 @@ func (c *call) writeContention(found inspect.Contention, most int) error {
 		text += "\nlosses may be missing: " + oneLine(found.Unknown)
 	}
 	return c.println(text)
+}
+
+// measured writes one of some times: a dash for what was not measured, and ">" before a least value.
+func measured(of inspect.Times, s float64) string {
+	switch {
+	case of.Count == 0:
+		return "-"
+	case of.AtLeast:
+		return ">" + seconds(s)
+	default:
+		return seconds(s)
+	}
 }
 
 // seconds writes a time with three digits.

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"regexp"
@@ -26,7 +27,6 @@ const (
 	near           = 0.8     // of a limit
 	halfOfBuffer   = maxBuffer / 2
 	manyChildren   = 10_000 // lists of them are slow
-	manyForever    = 1000   // children of a folder from which nearly none is ever deleted
 	wrongClock     = 30 * time.Second
 	examined       = 500 // znodes that are asked for at a time
 	shownOfOne     = 10  // findings of one kind
@@ -35,11 +35,20 @@ const (
 // ailment is a finding of the doctor.
 type ailment struct {
 	About string `json:"about"` // kind of the finding
-	Where string `json:"where"` // server, session or path
+	Where string `json:"where"` // servers, session or path
 	Text  string `json:"text"`
 	Mend  string `json:"mend"`
 	More  int    `json:"more,omitempty"` // of the last one of its kind that is kept: others that are left out
+	Note  bool   `json:"note,omitempty"` // it may be of no effect, and does not count for the status
 }
+
+// kinds are the kinds of findings, the worst first.
+var kinds = []string{
+	"server", "connections", "load", "session", "quota", "children", "size", "clock", "timeout", "empty", "version", notKnown,
+}
+
+// notKnown is the kind of what could not be examined.
+const notKnown = "unknown"
 
 // doctor gathers findings.
 type doctor struct {
@@ -48,27 +57,68 @@ type doctor struct {
 	kept  map[string][]int // the places of those of a kind
 }
 
-func (d *doctor) findf(about, where, mend, format string, args ...any) {
+// findf adds a finding. What several servers have in common is one.
+func (d *doctor) findf(about, where, mend, format string, args ...any) *ailment {
+	a := ailment{About: about, Where: where, Text: fmt.Sprintf(format, args...), Mend: mend}
+	for _, i := range d.kept[about] {
+		if f := &d.found[i]; f.Text == a.Text && f.Mend == mend && !strings.HasPrefix(where, "/") {
+			f.Where += ", " + where
+			return f
+		}
+	}
 	if of := d.kept[about]; len(of) == shownOfOne {
 		d.found[of[shownOfOne-1]].More++
-		return
+		return new(ailment)
 	}
 	d.kept[about] = append(d.kept[about], len(d.found))
-	d.found = append(d.found, ailment{about, where, fmt.Sprintf(format, args...), mend, 0})
+	d.found = append(d.found, a)
+	return &d.found[len(d.found)-1]
 }
 
 // verbDoctor looks for what will hurt.
-func verbDoctor(ctx context.Context, c *call) error {
-	d := &doctor{call: c, found: []ailment{}, kept: make(map[string][]int)}
-	if err := d.examine(ctx); err != nil {
-		return err
+func verbDoctor(fs *flag.FlagSet) action {
+	var except []string
+	fs.Func("except", "leave out these `kinds` of findings, such as version,timeout", func(text string) error {
+		except = strings.Split(text, ",")
+		for _, kind := range except {
+			if !slices.Contains(kinds, kind) {
+				return fmt.Errorf("%q, expected some of %s", kind, strings.Join(kinds, ", "))
+			}
+		}
+		return nil
+	})
+	return func(ctx context.Context, c *call) error {
+		d := &doctor{call: c, found: []ailment{}, kept: make(map[string][]int)}
+		e := c.askServers(ctx)
+		d.examineServers(e)
+		if e.Quorum {
+			limited, cancel := c.limited(ctx)
+			defer cancel()
+			if err := c.with(limited, c.connect, func() error { return d.examine(ctx, e) }); err != nil {
+				return err
+			}
+		}
+		d.found = slices.DeleteFunc(d.found, func(a ailment) bool { return slices.Contains(except, a.About) })
+		return cmp.Or(d.write(), d.status())
 	}
-	return cmp.Or(d.write(), monitored(len(d.found) > 0))
 }
 
-func (d *doctor) examine(ctx context.Context) error {
-	e := d.askServers(ctx)
-	d.examineServers(e)
+func (d *doctor) status() error {
+	answer := inspect.No
+	for _, a := range d.found {
+		switch {
+		case a.Note:
+		case a.About != notKnown:
+			answer = inspect.Yes
+		case answer == inspect.No:
+			answer = inspect.Unknown
+		}
+	}
+	return answered(answer)
+}
+
+// examine looks at what a client that is connected can see.
+func (d *doctor) examine(ctx context.Context, e ensemble) error {
 	d.examineSessions(ctx, e)
 	if err := d.examineTree(ctx, []string{d.arg(0, "/")}); err != nil {
 		return err
@@ -77,6 +127,9 @@ func (d *doctor) examine(ctx context.Context) error {
 }
 
 func (d *doctor) write() error {
+	slices.SortStableFunc(d.found, func(a, b ailment) int {
+		return cmp.Compare(slices.Index(kinds, a.About), slices.Index(kinds, b.About))
+	})
 	var lines []string
 	for _, a := range d.found {
 		lines = append(lines, fmt.Sprintf("%s: %s: %s\n    %s", a.About, printable(a.Where), printable(a.Text), a.Mend))
@@ -117,31 +170,56 @@ func versionOf(text string) (n int) {
 	return n
 }
 
+// whitelist is the line that has servers say what this command asks them.
+const whitelist = "Write 4lw.commands.whitelist=srvr,mntr,conf,cons,dump into zoo.cfg of each server and restart it"
+
+// isRelease matches the version of a build of the project itself, which ends with a commit. Distributions patch theirs.
+var isRelease = regexp.MustCompile(`-[0-9a-f]{40}$`)
+
 // examineServers looks at each server.
 func (d *doctor) examineServers(e ensemble) {
+	if !e.Quorum {
+		d.findf("server", d.servers, "Start more of its servers.", "no server has a quorum")
+	}
 	for _, s := range e.Servers {
 		address := s.Address
 		if s.Error != "" {
-			d.findf("server", address, "See its log. If the word is not allowed, add srvr, mntr, conf, cons and dump to 4lw.commands.whitelist.", "it does not say how it is: %s", s.Error)
+			d.findf("server", address, s.remedy(), "it does not say how it is: %s", s.Error)
 			continue
+		}
+		if len(s.mntr) == 0 || len(s.conf) == 0 {
+			d.findf(notKnown, address, whitelist+".", "watches, file descriptors, limits and the safe session timeout are not known: mntr or conf is not allowed")
 		}
 		version := versionOf(s.Version)
 		for _, f := range faults {
 			if version != 0 && version >= versionOf(f.from) && version < versionOf(f.until) {
-				d.findf("version", address, "Upgrade to "+f.until+" or later.", "ZooKeeper %s: %s", s.Version, f.text)
+				found := d.findf("version", address, "Upgrade to "+f.until+" or later, unless your distribution has patched it. -except version leaves this out.",
+					"ZooKeeper %s: %s", cmp.Or(strings.SplitN(s.Version, "-", 2)[0], s.Version), f.text)
+				found.Note = !isRelease.MatchString(s.Version)
 			}
 		}
-		if s.Outstanding >= maxOutstanding/2 {
+		if n := valueOf(s.Outstanding); n >= maxOutstanding/2 {
 			d.findf("load", address, "Find the clients with the most requests: curatorctl sessions -o wide, and the word cons. Read in pipelines, and watch instead of polling.",
-				"%d requests are outstanding. From globalOutstandingLimit on, by default %d, the server stops reading", s.Outstanding, maxOutstanding)
+				"%d requests are outstanding. From globalOutstandingLimit on, by default %d, the server stops reading", n, maxOutstanding)
 		}
-		if s.Watches >= manyWatches {
-			d.findf("load", address, "Use one recursive watch, as the caches of this library do, instead of one for each znode.", "it has %d watches, some hundred bytes each", s.Watches)
+		if n := valueOf(s.Watches); n >= manyWatches {
+			d.findf("load", address, "Use one recursive watch, as the caches of this library do, instead of one for each znode.", "it has %d watches, some hundred bytes each", n)
 		}
 		d.examineLimits(s)
 	}
-	if !e.Quorum {
-		d.findf("server", d.client.String(), "Start more of its servers.", "no server has a quorum")
+}
+
+// remedy is what helps with a server that does not say how it is.
+func (s server) remedy() string {
+	switch {
+	case strings.Contains(s.Error, "whitelist"):
+		return whitelist + "."
+	case s.hangsUp:
+		return "It ends connections at once: it has as many from this address as maxClientCnxns allows, or it expects TLS. Its log says so."
+	case strings.Contains(s.Error, "refused"):
+		return "Start it."
+	default:
+		return "See its log."
 	}
 }
 
@@ -158,7 +236,13 @@ func (d *doctor) examineLimits(s server) {
 
 // examineSessions compares timeouts, clocks and connections, and looks for sessions without a client.
 func (d *doctor) examineSessions(ctx context.Context, e ensemble) {
-	census, safe := d.censusOrNote(ctx), e.SafeSessionTimeout
+	census, err := inspect.Sessions(ctx, d.client)
+	if len(census.Missing) > 0 {
+		d.findf(notKnown, d.servers, census.Remedy, "whether clients are alive is not known of all sessions: %s", oneLine(strings.Join(census.Missing, "; ")))
+	} else if err != nil {
+		d.findf(notKnown, d.servers, "Ask again.", "sessions are not known: %s", said(err))
+	}
+	safe := e.SafeSessionTimeout
 	short, shortest := 0, safe
 	connections := make(map[[2]string]int) // of a server, from a host
 	for _, s := range census.Sessions {
@@ -175,7 +259,7 @@ func (d *doctor) examineSessions(ctx context.Context, e ensemble) {
 		}
 	}
 	if short > 0 {
-		d.findf("timeout", d.client.String(), "Use longer session timeouts, or QuorumErrorPolicy.",
+		d.findf("timeout", d.servers, "Use longer session timeouts, or QuorumErrorPolicy.",
 			"%d sessions have timeouts below %v, the shortest %v: with StandardErrorPolicy, and in Java, a holder behind a follower that is cut off may learn of its loss too late",
 			short, time.Duration(safe)*time.Millisecond, time.Duration(shortest)*time.Millisecond)
 	}
@@ -260,12 +344,6 @@ func (d *doctor) examineZnode(path string, names []string, s framework.Stat) {
 	}
 	if s.DataLength >= halfOfBuffer {
 		d.findf("size", path, "Keep the data elsewhere, and the place of it here.", "it has %d bytes, and a request may have jute.maxbuffer, by default %d", s.DataLength, maxBuffer)
-	}
-	// The version of a folder counts creations and deletions.
-	created := (int64(s.Cversion) + int64(s.NumChildren)) / 2
-	if deleted := created - int64(s.NumChildren); s.NumChildren >= manyForever && deleted >= 0 && deleted*100 < created {
-		d.findf("grows", path, "Have what creates them delete them, or use TTL nodes, containers or ephemeral nodes.",
-			"%d children were created and %d deleted: it grows without end", created, deleted)
 	}
 }
 

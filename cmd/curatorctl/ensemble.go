@@ -4,11 +4,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
@@ -22,14 +24,18 @@ type server struct {
 	Mode        string `json:"mode,omitempty"`
 	Version     string `json:"version,omitempty"`
 	Zxid        string `json:"zxid,omitempty"`
-	Lag         int64  `json:"lag"` // transactions behind the server that is farthest
 	Latency     string `json:"latency,omitempty"`
-	Connections int    `json:"connections"`
-	Outstanding int    `json:"outstanding"`
-	Nodes       int    `json:"nodes"`
-	Watches     int    `json:"watches"`
 	TickTime    int    `json:"tickTime,omitempty"`
 	SyncLimit   int    `json:"syncLimit,omitempty"`
+
+	// These are null where the server does not say them.
+	Lag         *int64 `json:"lag"` // transactions behind the server that is farthest; unknown while they serve different leaders
+	Connections *int   `json:"connections"`
+	Outstanding *int   `json:"outstanding"`
+	Nodes       *int   `json:"nodes"`
+	Watches     *int   `json:"watches"`
+
+	hangsUp    bool // it ends connections without an answer
 
 	zxid       int64
 	mntr, conf map[string]string // what the words say; empty if they are not on its whitelist
@@ -52,17 +58,44 @@ func number(text string) int {
 	return n
 }
 
+// known reads a number, which is nil if a server does not say it.
+func known(text string) *int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return nil
+	}
+	return &n
+}
+
+// valueOf returns what a server says, 0 if it does not.
+func valueOf(n *int) int {
+	if n == nil {
+		return 0
+	}
+	return *n
+}
+
+// orUnknown writes a number for people.
+func orUnknown[T any](n *T) string {
+	if n == nil {
+		return "-"
+	}
+	return fmt.Sprint(*n)
+}
+
 func (c *call) askServer(ctx context.Context, address string) server {
 	s := server{Address: address}
 	text, err := inspect.FourLetterWord(ctx, c.client, address, "srvr")
 	if err != nil {
 		s.Error = err.Error()
+		s.hangsUp = errors.Is(err, inspect.ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		return s
 	}
 	f := fields(text, ": ")
 	s.Mode, s.Zxid, s.Latency = f["Mode"], f["Zxid"], f["Latency min/avg/max"]
 	s.Version, _, _ = strings.Cut(f["Zookeeper version"], ",")
-	s.Connections, s.Outstanding, s.Nodes = number(f["Connections"]), number(f["Outstanding"]), number(f["Node count"])
+	s.Version, _, _ = strings.Cut(s.Version, "-$") // the build of Debian names a variable of its build tool
+	s.Connections, s.Outstanding, s.Nodes = known(f["Connections"]), known(f["Outstanding"]), known(f["Node count"])
 	s.zxid, _ = strconv.ParseInt(strings.TrimPrefix(s.Zxid, "0x"), 16, 64)
 	if s.Mode == "" {
 		s.Error = oneLine(strings.TrimSpace(text)) // such as: not currently serving requests
@@ -71,7 +104,7 @@ func (c *call) askServer(ctx context.Context, address string) server {
 	s.mntr = fields(text, "\t")
 	text, _ = inspect.FourLetterWord(ctx, c.client, address, "conf")
 	s.conf = fields(text, "=")
-	s.Watches, s.TickTime, s.SyncLimit = number(s.mntr["zk_watch_count"]), number(s.conf["tickTime"]), number(s.conf["syncLimit"])
+	s.Watches, s.TickTime, s.SyncLimit = known(s.mntr["zk_watch_count"]), number(s.conf["tickTime"]), number(s.conf["syncLimit"])
 	return s
 }
 
@@ -127,8 +160,8 @@ func (c *call) writeEnsemble(e ensemble) error {
 			continue
 		}
 		rows = append(rows, []string{
-			s.Address, s.Mode, s.Version, s.Zxid, strconv.FormatInt(s.Lag, 10), s.Latency,
-			strconv.Itoa(s.Connections), strconv.Itoa(s.Outstanding), strconv.Itoa(s.Watches), strconv.Itoa(s.Nodes),
+			s.Address, s.Mode, s.Version, s.Zxid, orUnknown(s.Lag), s.Latency,
+			orUnknown(s.Connections), orUnknown(s.Outstanding), orUnknown(s.Watches), orUnknown(s.Nodes),
 		})
 	}
 	if err := c.table(rows); err != nil {
@@ -195,7 +228,8 @@ func (e *ensemble) judge() {
 	}
 	for i := range e.Servers {
 		if s := &e.Servers[i]; s.Error == "" && s.zxid>>32 == newest>>32 {
-			s.Lag = newest - s.zxid
+			lag := newest - s.zxid
+			s.Lag = &lag
 		}
 	}
 }

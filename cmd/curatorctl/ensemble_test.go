@@ -72,7 +72,7 @@ func TestEnsembleOwnerMayBeConnectedElsewhere(t *testing.T) {
 	require.NoError(t, err)
 	holdLock(t, mutex)
 	quorum := "serverId=1\nquorumPort=2888\nmembership: \nserver.1=a:2888:3888:participant\n"
-	elsewhere := ": no connection at the servers asked (" + server.Addr() + "), expires at "
+	elsewhere := ": no connection at the servers asked (" + server.Addr() + "; "
 	unlisted := ": no server has listed its connections, expires at "
 	for _, test := range []struct {
 		name, cons, conf, said, note string

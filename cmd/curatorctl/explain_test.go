@@ -5,6 +5,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"regexp"
 	"testing"
 
@@ -102,19 +103,20 @@ func words(line string) (words []string) {
 	return words
 }
 
-// TestExplainDeadlocks: a cycle has the status 2, and one of the commands that explain prints dissolves it.
+// TestExplainDeadlocks: a cycle has the status 2, and the commands that explain prints, one after the other, dissolve it.
 func TestExplainDeadlocks(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx, stop := context.WithCancel(zktest.Context(t))
 		paths, got := []string{"/locks/a", "/locks/b"}, make(chan error, 2)
 		var second []locks.InterProcessLock
+		var held []*locks.Lease
 		for i := range paths {
 			client := zktest.Client(t, server)
 			for _, path := range []string{paths[i], paths[1-i]} {
 				mutex, err := locks.NewInterProcessMutex(client, path)
 				require.NoError(t, err)
 				if path == paths[i] {
-					holdLock(t, mutex)
+					held = append(held, holdLock(t, mutex))
 				} else {
 					second = append(second, mutex)
 				}
@@ -123,9 +125,9 @@ func TestExplainDeadlocks(t *testing.T) {
 		none := curatorctl(t, server.ConnectString(), "", "deadlocks", "-o", "json")
 		require.Zero(t, none.status)
 		require.Equal(t, "[]\n", none.stdout)
-		for _, mutex := range second {
+		for i, mutex := range second {
 			go func() {
-				lease, err := mutex.Acquire(ctx)
+				lease, err := mutex.Acquire(held[i].Context(ctx))
 				if err == nil {
 					err = lease.Release(context.Background())
 				}
@@ -138,15 +140,19 @@ func TestExplainDeadlocks(t *testing.T) {
 			require.NoError(t, ctx.Err())
 		}
 		require.Contains(t, said.stdout, "2 clients wait for each other:")
-		said = curatorctl(t, server.ConnectString(), "", "explain", "/locks/a")
-		require.Equal(t, exitFound, said.status)
-		command := regexp.MustCompile(`(?m)^    (curatorctl lock break .*)$`).FindStringSubmatch(said.stdout)
-		require.NotNil(t, command, said.stdout)
-		require.Zero(t, curatorctl(t, server.ConnectString(), "", words(command[1])[1:]...).status)
-		require.NoError(t, zktest.Await(t, got, "the lock"))
+		for _, advice := range []string{"revoke", "break"} { // the second is for one that was asked
+			said = curatorctl(t, server.ConnectString(), "", "explain", "/locks/a")
+			require.Equal(t, exitFound, said.status)
+			command := regexp.MustCompile(`(?m)^    (curatorctl lock .*)$`).FindStringSubmatch(said.stdout)
+			require.NotNil(t, command, said.stdout)
+			require.Contains(t, command[1], advice)
+			require.Zero(t, curatorctl(t, server.ConnectString(), "", words(command[1])[1:]...).status)
+		}
 		require.Zero(t, curatorctl(t, server.ConnectString(), "", "deadlocks", "-for", "10ms").status)
+		err := errors.Join(zktest.Await(t, got, "the wait of a client"), zktest.Await(t, got, "the other wait"))
+		lost := new(locks.LostError)
+		require.ErrorAs(t, err, &lost, "of the one whose lock was broken; the other one gets it")
 		stop()
-		require.ErrorIs(t, zktest.Await(t, got, "the other wait"), context.Canceled)
 	})
 }
 

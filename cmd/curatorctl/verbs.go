@@ -31,7 +31,7 @@ func verbs() []*verb {
 		{name: "job resume", args: "PATH JOB", least: 2, most: 2, about: "end the pause of a job", do: verbJobOrder("resumed", schedule.Resume)},
 		{name: "job skip", args: "PATH JOB", least: 2, most: 2, about: "skip the next tick of a job", do: verbJobSkip},
 		{name: "ensemble", apart: true, about: "show all servers, and whether they have a quorum", do: verbEnsemble},
-		{name: "doctor", args: "[PATH]", most: 1, lasts: true, about: "look for what will hurt: limits, sizes, growth, timeouts, clocks and versions", do: verbDoctor},
+		{name: "doctor", args: "[PATH]", most: 1, lasts: true, apart: true, about: "look for what will hurt: limits, sizes, timeouts, clocks and versions", flags: verbDoctor},
 		{name: "sessions", about: "list the sessions with their clients, servers and ephemeral znodes", do: verbSessions},
 		{name: "whoami", about: "list the identities that a server has for this command", do: verbWhoAmI},
 		{name: "ls", args: "[PATH]", most: 1, about: "list the children of a znode", do: verbLs},

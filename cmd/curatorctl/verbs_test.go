@@ -572,8 +572,9 @@ func TestEnsembleWithAServerThatIsDown(t *testing.T) {
 		{Mode: "follower", zxid: 1<<32 + 5, TickTime: 2000, SyncLimit: 5}, {Mode: "follower", zxid: 1<<32 + 9}, {Error: "down"},
 	}}
 	e.judge()
-	require.EqualValues(t, 4, e.Servers[0].Lag)
-	require.Zero(t, e.Servers[1].Lag)
+	require.EqualValues(t, 4, *e.Servers[0].Lag)
+	require.Zero(t, *e.Servers[1].Lag)
+	require.Nil(t, e.Servers[2].Lag, "it is not known")
 	require.Equal(t, 18_000, e.SafeSessionTimeout)
 }
 

@@ -4,6 +4,7 @@ package inspect
 
 import (
 	"cmp"
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"
@@ -27,7 +28,7 @@ type Turn struct {
 	Granted time.Time `json:"granted,omitzero"` // zero while it waits
 	Left    time.Time `json:"left,omitzero"`    // zero while it is there
 	Lost    bool      `json:"lost,omitempty"`   // its client did not answer any more when it left
-	Early   bool      `json:"early,omitempty"`  // it was there before; its times are those at which it was first seen
+	Early   bool      `json:"early,omitempty"`  // it was there before; Joined is by its znode, and Granted is not known if it held already
 
 	path string // of the lock
 }
@@ -41,17 +42,30 @@ type Load struct {
 	Held    float64 `json:"held"`    // the share of the time in which it was held, up to 1
 	Waiters float64 `json:"waiters"` // the mean
 	Most    int     `json:"mostWaiters"`
-	Wait    Times   `json:"wait"`    // of grants
-	Hold    Times   `json:"hold"`    // of holds that have ended
+	Wait    Times   `json:"wait"`    // of grants, and of waits that go on for longer than those
+	Hold    Times   `json:"hold"`    // of holds that have ended; of one that had begun before, if it was the longest, what was seen
 	Longest []Turn  `json:"longest"` // holds, those that go on too
 	Owners  []Owner `json:"owners"`
 }
 
 // Times are times in seconds. P50 and P99 are within a hundredth.
 type Times struct {
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
-	Max float64 `json:"max"`
+	Count int     `json:"count"` // how many were measured; if it is 0 the others say nothing
+	P50   float64 `json:"p50"`
+	P99   float64 `json:"p99"`
+	Max   float64 `json:"max"`
+
+	// AtLeast says that some of the times go on, or had begun before they were seen. All figures are least values then.
+	AtLeast bool `json:"atLeast,omitempty"`
+}
+
+// MarshalJSON implements [json.Marshaler]. What was not measured is null.
+func (t Times) MarshalJSON() ([]byte, error) {
+	if t.Count == 0 {
+		return []byte("null"), nil
+	}
+	type plain Times
+	return json.Marshal(plain(t))
 }
 
 // Owner is what one owner had of a lock.
@@ -92,6 +106,7 @@ type turn struct {
 
 	came      time.Time // when the node was first seen
 	isRead    bool      // Owner is known
+	sawGrant  bool      // when it was granted is known
 	dead      bool      // its client did not answer at the last look
 	accounted time.Time
 }
@@ -235,7 +250,9 @@ func (l *ledger) remove(q *line, at int, now time.Time) {
 		q.Turns++
 		q.owner(t.Owner).Turns++
 		q.keepLong(t.Turn)
-		if !t.Early {
+		if t.Early && !t.sawGrant {
+			q.hold.open = append(q.hold.open, now.Sub(t.Granted))
+		} else {
 			q.hold.add(now.Sub(t.Granted))
 		}
 	}
@@ -253,8 +270,8 @@ func (q *line) grant(t *turn, now time.Time) {
 		return
 	}
 	q.account(t, now)
-	t.Granted = now
-	if !t.Early {
+	t.Granted, t.sawGrant = now, !t.Early || t.came.Before(now)
+	if t.sawGrant {
 		q.wait.add(now.Sub(t.Joined))
 	}
 }
@@ -351,6 +368,7 @@ func (l *ledger) looked(found []Recipe, isWhole bool, begun, now time.Time) {
 			}
 			seen[p.Path] = true
 			t.identify(p)
+			t.joinedAt(p.Since, now)
 			if l.first && q.entrance != nil && !p.Holds {
 				t.Granted, q.pending = time.Time{}, t
 			}
@@ -370,6 +388,13 @@ func (l *ledger) looked(found []Recipe, isWhole bool, begun, now time.Time) {
 func (t *turn) identify(p locks.Participant) {
 	if t != nil && p.Token != 0 && !p.RevocationRequested() {
 		t.Owner, t.isRead = Name(p), true
+	}
+}
+
+// joinedAt notes when an early contender has joined, by the time of its znode.
+func (t *turn) joinedAt(since, now time.Time) {
+	if t.Early && !since.IsZero() && since.Before(now) {
+		t.Joined = since
 	}
 }
 
@@ -419,11 +444,13 @@ func (l *ledger) take(now time.Time) []Load {
 		q.reckon(now, q.holders, q.waiters)
 		for _, t := range q.turns {
 			q.account(t, now)
-			if !t.Granted.IsZero() {
-				until := t.Turn
-				until.Left = now
-				q.keepLong(until)
+			if t.Granted.IsZero() {
+				q.wait.open = append(q.wait.open, now.Sub(t.Joined))
+				continue
 			}
+			until := t.Turn
+			until.Left = now
+			q.keepLong(until)
 		}
 	}
 	var all []Load
@@ -506,6 +533,7 @@ type spread struct {
 	counts map[int]int
 	n      int
 	max    time.Duration
+	open   []time.Duration // least values, of what goes on or had begun before
 }
 
 // width is the logarithm of how much longer each class is than the one before.
@@ -531,4 +559,14 @@ func (s *spread) at(share float64) float64 {
 	return 0
 }
 
-func (s *spread) times() Times { return Times{s.at(0.5), s.at(0.99), s.max.Seconds()} }
+// times counts a least value only if it is above all others: a shorter one says nothing.
+func (s *spread) times() Times {
+	known, isLeast := s.max, false
+	for _, d := range s.open {
+		if d > known {
+			s.add(d)
+			isLeast = true
+		}
+	}
+	return Times{s.n, s.at(0.5), s.at(0.99), s.max.Seconds(), isLeast}
+}

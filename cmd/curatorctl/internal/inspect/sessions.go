@@ -260,9 +260,9 @@ func (n Census) Describe(id int64) string {
 	case !found:
 		return fmt.Sprintf("session %s: whether its client is alive is not known (%s)", SessionText(id), why)
 	case s.Client != "":
-		heard := fmt.Sprintf("heard %v ago", milliseconds(s.Silence))
+		heard := fmt.Sprintf("the last time %v ago", milliseconds(s.Silence))
 		if life == LifeUnknown {
-			heard = "and when it was heard is not known"
+			heard = "the last time is not known"
 		}
 		return fmt.Sprintf("session %s is connected from %s to %s, timeout %v, renewed %d times over this connection, %s", SessionText(id),
 			s.Client, s.Server, milliseconds(s.Timeout), s.Renewals, heard)

@@ -60,7 +60,7 @@ func TestSessionsLife(t *testing.T) {
 		return all
 	}
 	require.Equal(t, []Life{LifeAlive, LifeSilent, LifeAlive, LifeLost, LifeSilent}, lives(n), "the leader has not heard 0xe for 16s")
-	require.Contains(t, n.Describe(0xb), "timeout 6s, renewed 8 times over this connection, heard 3.001s ago")
+	require.Contains(t, n.Describe(0xb), "timeout 6s, renewed 8 times over this connection, the last time 3.001s ago")
 	require.Equal(t, []string{"/a"}, n.Sessions[0xd].Ephemerals)
 	n = read(dump, false)
 	judge(n, 0xa)

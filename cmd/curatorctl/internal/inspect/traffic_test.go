@@ -5,6 +5,7 @@ package inspect_test
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -262,7 +263,9 @@ func TestTrafficOfWhatWasThere(t *testing.T) {
 			l := loadOf(t, c, path)
 			require.Equal(t, 1, l.Turns)
 			require.Equal(t, 2, l.Most)
-			require.Zero(t, l.Hold.Max+l.Wait.Max)
+			require.Equal(t, 1, l.Hold.Count, "%+v", l)
+			require.True(t, l.Hold.AtLeast, "the hold had begun before")
+			require.Positive(t, l.Wait.Count)
 		}
 		require.Len(t, c.Locks, 2)
 	})
@@ -357,5 +360,39 @@ func TestTrafficLeavesNothingBehind(t *testing.T) {
 		for ctx := zktest.Context(t); server.Counts(t).Watches > before.Watches; { // their removal is in the background
 			require.NoError(t, ctx.Err())
 		}
+	})
+}
+
+// TestTrafficOfLongWaits: ten clients take turns of two seconds, so each waits for 18. A look of twelve seconds says so, and so does one
+// of five at a lock whose holder does not come to its end.
+func TestTrafficOfLongWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		ctx, stop := context.WithCancel(t.Context())
+		var wg sync.WaitGroup
+		work(ctx, t, &wg, server, 10, 2*time.Second, mutexAt(t, "/locks/slow"))
+		stuck := zktest.Client(t, server)
+		lease := hold(t, mutexAt(t, "/locks/stuck")(stuck))
+		contendUnder(t, lease, mutexAt(t, "/locks/stuck")(zktest.Client(t, server)))
+		time.Sleep(time.Minute)
+		traffic, err := inspect.Follow(t.Context(), stuck, "/")
+		require.NoError(t, err)
+		defer traffic.Close()
+		time.Sleep(12 * time.Second)
+		c := traffic.Take()
+		slow, held := loadOf(t, c, "/locks/slow"), loadOf(t, c, "/locks/stuck")
+		require.InDelta(t, 6, slow.Turns, 1)
+		require.InDelta(t, 18, slow.Wait.Max, 0.5)
+		require.InDelta(t, 18, slow.Wait.P50, 0.5)
+		require.False(t, slow.Wait.AtLeast)
+		require.InDelta(t, 2, slow.Hold.P50, 0.1)
+		require.InDelta(t, 72, held.Wait.P50, 2)
+		require.True(t, held.Wait.AtLeast)
+		require.Zero(t, held.Hold.Count, "it goes on")
+		text, err := json.Marshal(held)
+		require.NoError(t, err)
+		require.Contains(t, string(text), `"hold":null`)
+		stop()
+		wg.Wait()
 	})
 }

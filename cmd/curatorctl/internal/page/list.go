@@ -35,12 +35,21 @@ type row struct {
 
 func newPicture(of []inspect.Recipe) *picture {
 	p := &picture{sorted: make(map[string]func() []row)}
-	known := make(map[int64]int) // the number of a session
-	for i := range of {
+	known := make(map[int64]int)   // the number of a session
+	fleets := make(map[string]int) // places among the others of what has locks of its own, by path
+	for i := range of {            // in the order of their paths, so a fleet comes before its locks
 		r := &of[i]
 		p.addSessions(r, known)
 		if !r.Kind.IsLock() {
+			if r.Kind == inspect.Partitions || r.Kind == inspect.Jobs {
+				fleets[r.Path] = len(p.others)
+			}
 			p.others = append(p.others, *r)
+			continue
+		}
+		if at, isPart := fleetOf(r.Path, fleets); isPart {
+			fleet := &p.others[at]
+			fleet.Holders, fleet.Waiters = fleet.Holders+r.Holders, fleet.Waiters+r.Waiters
 			continue
 		}
 		one := row{Recipe: r, Holder: longest(r.Participants, true)}
@@ -62,6 +71,17 @@ func newPicture(of []inspect.Recipe) *picture {
 		})
 	}
 	return p
+}
+
+// fleetOf returns the place of the fleet of jobs, or the outermost group of partitions, that a lock is part of.
+func fleetOf(path string, fleets map[string]int) (at int, isPart bool) {
+	for end := range path {
+		if at, isPart = fleets[path[:end]]; isPart {
+			_, below, _ := strings.Cut(path[end+1:], "/")
+			return at, below != ""
+		}
+	}
+	return 0, false
 }
 
 // addSessions notes which sessions hold or wait.
@@ -150,7 +170,7 @@ type choice struct {
 }
 
 // sortings are the orders of the list, the first by default.
-var sortings = []string{"held", "waited", "waiters", "path"}
+var sortings = []string{"waited", "held", "waiters", "path"}
 
 func choiceOf(r *http.Request) choice {
 	query := r.URL.Query()

@@ -56,15 +56,34 @@ var shape = template.Must(template.New("page").Funcs(template.FuncMap{
 	"session": func(id int64) string { return fmt.Sprintf("0x%x", uint64(id)) }, //nolint:gosec // as ZooKeeper prints it
 	"add":     func(a, b int) int { return a + b },
 	"tick":    tick,
-	"seconds": func(s float64) string {
-		return time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
+	"measured": func(of inspect.Times, s float64) string {
+		text := time.Duration(s * float64(time.Second)).Round(time.Millisecond).String()
+		switch {
+		case of.Count == 0:
+			return "-"
+		case of.AtLeast:
+			return "≥ " + text
+		default:
+			return text
+		}
 	},
 	"held":    func(t inspect.Turn, until time.Time) time.Duration { return cmp.Or(t.Left, until).Sub(t.Granted) },
+	"reason":  func(f inspect.Finding) string { return cmp.Or(reasons[f.Reason], string(f.Reason)) },
 	"percent": func(share float64) string { return fmt.Sprintf("%.0f%%", 100*share) },
 	"clock":   func(t time.Time) string { return t.UTC().Format("15:04:05") },
 	"span":    func(d time.Duration) string { return max(d, 0).Round(time.Millisecond).String() },
 	"linked":  func(path string) bool { return len(path) <= maxLink },
 }).Parse(roles.Replace(text)))
+
+// reasons are the headings of findings.
+var reasons = map[inspect.Reason]string{
+	inspect.ReasonFree: "Free", inspect.ReasonHeld: "Held, and no client waits", inspect.ReasonTurn: "The first waiter waits for its turn",
+	inspect.ReasonLimit: "All permits are out", inspect.ReasonWriter: "Readers wait behind a writer", inspect.ReasonOther: "What is here",
+	inspect.ReasonUnknown: "whether its client is alive", inspect.ReasonOverstays: "a wait is too long", inspect.ReasonAsked: "the holder was asked, and does not give way",
+	inspect.ReasonSilent: "a client is silent", inspect.ReasonLost: "a client is gone", inspect.ReasonForeign: "a znode is in the way",
+	inspect.ReasonUnreadable: "a znode may not be read", inspect.ReasonPaused: "no permit is given out", inspect.ReasonDeadlock: "a deadlock",
+	inspect.ReasonMixed: "two kinds of lock at one path",
+}
 
 // roles say what a table is. Browsers forget that where the style makes boxes of its rows, on narrow screens.
 var roles = strings.NewReplacer(
@@ -88,7 +107,7 @@ const (
 
 // Handler returns the page for what is at a path and below it. It answers GET and HEAD.
 //
-// The page is a list of at most 100 locks at a time, those held for longest first. With ?q=TEXT
+// The page is a list of at most 100 locks at a time, those waited for longest first. With ?q=TEXT
 // it shows the locks whose path, kind, holder or first waiter has the text; ?sort= takes held,
 // waited, waiters or path, and ?page= a number. With ?lock=PATH it shows the queue of one lock,
 // or who has which partition of a group, or the jobs of a fleet, and with &job=NAME the last runs of one. That path must be the handler's or

@@ -111,7 +111,7 @@ func TestPageShowsPartitions(t *testing.T) {
 	handler := page.Handler(client, "/")
 	require.Contains(t, get(t, handler, "/").Body.String(), `<a href="?lock=%2fjobs">/jobs</a></td><td role="cell" data-label="kind">partitions</td>`)
 	body := get(t, handler, "/?lock=/jobs").Body.String()
-	require.Contains(t, body, "partitions: 2 for 1 members")
+	require.Contains(t, body, "2 partitions for 1 member")
 	require.Regexp(t, `class="waits"><td role="cell" data-label="member">worker-1 \(alive, in &lt;east&gt;\)</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
 	require.Regexp(t, `class="holds"><td[^>]*>orders</td><td[^>]*>worker-1</td><td[^>]*>worker-1</td>.*<td[^>]*>held</td>`, body)
 	require.Regexp(t, `class="waits"><td[^>]*>bills</td><td[^>]*>worker-1</td>.*<td[^>]*>moving, asked for</td>`, body)
@@ -374,7 +374,7 @@ func TestPageExplains(t *testing.T) {
 		synctest.Wait()
 		target := "/?lock=" + url.QueryEscape("/locks/it's")
 		text := html.UnescapeString(get(t, handler, target).Body.String())
-		require.Contains(t, text, "✕ stuck: foreign")
+		require.Contains(t, text, "✕ stuck: a znode is in the way")
 		require.Contains(t, text, "so nightly (")
 		require.Contains(t, text, `<code>curatorctl rm '/locks/it'\''s/my-lock-0000000000'</code>`)
 
@@ -382,7 +382,7 @@ func TestPageExplains(t *testing.T) {
 		lease := <-got
 		time.Sleep(time.Second) // the picture is fresh until then
 		text = html.UnescapeString(get(t, handler, target).Body.String())
-		require.Contains(t, text, "<h2 class=\"\">held</h2>")
+		require.Contains(t, text, "<h2 class=\"\">Held, and no client waits</h2>")
 		require.NotContains(t, text, "stuck")
 		require.NoError(t, lease.Release(t.Context()))
 	})
@@ -408,7 +408,7 @@ func TestPageShowsDeadlocks(t *testing.T) {
 		require.NoError(t, err)
 		for lease, next := range map[*locks.Lease]*locks.InterProcessMutex{first: mutex(one, "/locks/b"), second: mutex(other, "/locks/a")} {
 			wg.Go(func() {
-				_, err := next.Acquire(ctx)
+				_, err := next.Acquire(lease.Context(ctx))
 				ended <- errors.Join(err, lease.Release(context.Background()))
 			})
 		}
