@@ -19,14 +19,14 @@ import (
 
 // server is what one server says about itself.
 type server struct {
-	Address     string `json:"address"`
-	Error       string `json:"error,omitempty"`
-	Mode        string `json:"mode,omitempty"`
-	Version     string `json:"version,omitempty"`
-	Zxid        string `json:"zxid,omitempty"`
-	Latency     string `json:"latency,omitempty"`
-	TickTime    int    `json:"tickTime,omitempty"`
-	SyncLimit   int    `json:"syncLimit,omitempty"`
+	Address   string `json:"address"`
+	Error     string `json:"error,omitempty"`
+	Mode      string `json:"mode,omitempty"`
+	Version   string `json:"version,omitempty"`
+	Zxid      string `json:"zxid,omitempty"`
+	Latency   string `json:"latency,omitempty"`
+	TickTime  int    `json:"tickTime,omitempty"`
+	SyncLimit int    `json:"syncLimit,omitempty"`
 
 	// These are null where the server does not say them.
 	Lag         *int64 `json:"lag"` // transactions behind the server that is farthest; unknown while they serve different leaders
@@ -35,7 +35,7 @@ type server struct {
 	Nodes       *int   `json:"nodes"`
 	Watches     *int   `json:"watches"`
 
-	hangsUp    bool // it ends connections without an answer
+	hangsUp bool // it ends connections without an answer
 
 	zxid       int64
 	mntr, conf map[string]string // what the words say; empty if they are not on its whitelist

@@ -250,10 +250,11 @@ func (l *ledger) remove(q *line, at int, now time.Time) {
 		q.Turns++
 		q.owner(t.Owner).Turns++
 		q.keepLong(t.Turn)
-		if t.Early && !t.sawGrant {
-			q.hold.open = append(q.hold.open, now.Sub(t.Granted))
-		} else {
+		switch {
+		case t.sawGrant:
 			q.hold.add(now.Sub(t.Granted))
+		case q.entrance == nil: // which permits were out at the first look is not certain
+			q.hold.open = append(q.hold.open, now.Sub(t.Granted))
 		}
 	}
 	if len(l.past) < maxTurns {

@@ -303,4 +303,3 @@ func (m *members) areAsked() bool {
 	others := slices.DeleteFunc(slices.Compact(m.listed), func(name string) bool { return slices.Contains(m.asked, name) })
 	return !m.unknown && len(others) <= m.idle
 }
-
