@@ -88,7 +88,7 @@ func (c *call) askServer(ctx context.Context, address string) server {
 	text, err := inspect.FourLetterWord(ctx, c.client, address, "srvr")
 	if err != nil {
 		s.Error = err.Error()
-		s.hangsUp = errors.Is(err, inspect.ErrNoAnswer) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+		s.hangsUp = s.Error == "no answer" || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 		return s
 	}
 	f := fields(text, ": ")

@@ -55,7 +55,7 @@ func FourLetterWord(ctx context.Context, client *framework.Framework, server, wo
 	case err != nil:
 		return "", fmt.Errorf("%s: %w", word, err)
 	case len(answer) == 0:
-		return "", ErrNoAnswer
+		return "", errors.New("no answer")
 	case answer[len(answer)-1] != '\n' && !memberships.Match(answer):
 		return "", fmt.Errorf("%s: %w", word, errTruncated)
 	case strings.Contains(string(answer), "is not executed because it is not in the whitelist"):
@@ -63,9 +63,6 @@ func FourLetterWord(ctx context.Context, client *framework.Framework, server, wo
 	}
 	return string(answer), nil
 }
-
-// ErrNoAnswer is the answer of a server that ends the connection at once.
-var ErrNoAnswer = errors.New("no answer")
 
 var (
 	errTruncated  = errors.New("the answer is truncated") // it ends within a line
