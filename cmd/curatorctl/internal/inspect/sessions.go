@@ -86,7 +86,7 @@ func Sessions(ctx context.Context, client *framework.Framework) (Census, error) 
 	var wg sync.WaitGroup
 	for i, address := range servers {
 		wg.Go(func() {
-			failed[i] = guard(client, func() error {
+			failed[i] = Guard(client, func() error {
 				host, _, _ := net.SplitHostPort(address)
 				said[i] = askSessions(ctx, client, address, hosts[host] > 1)
 				return nil
