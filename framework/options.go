@@ -265,8 +265,8 @@ func WithoutContainerParents() Option {
 // Default: the path in the environment variable CURATOR_GUARD, which curatorctl guard sets for its command. Without
 // one there is no guard.
 func WithGuard(path string) Option {
-	return option("WithGuard", path != "", func(c *config) { c.guard = path },
-		"path empty, expected that of the socket of a guard")
+	err := guarding.CheckPath(path)
+	return option("WithGuard", err == nil, func(c *config) { c.guard = path }, "%w", err)
 }
 
 // WithACLProvider sets the provider of the access control lists of new znodes without

@@ -50,14 +50,6 @@ func commandAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }
 
-func (b *brood) kill() {
-	for _, p := range processes() {
-		if p.parent == os.Getpid() {
-			_ = unix.Kill(p.pid, unix.SIGKILL) // it may have ended
-		}
-	}
-}
-
 // reach sends all descendants a signal, except a spared one. Parents come first, or a script could see its child end and exit
 // with another status.
 func (b *brood) reach(s unix.Signal, spared int) {

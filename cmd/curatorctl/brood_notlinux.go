@@ -40,8 +40,6 @@ func hasTerminal() bool {
 // commandAttributes gives the command a group of its own unless that would cost it the terminal.
 func commandAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: !hasTerminal()} }
 
-func (b *brood) kill() { b.reach(unix.SIGKILL, 0) }
-
 func (b *brood) reach(s unix.Signal, _ int) {
 	if b.command == 0 {
 		return // of a keeper, whose guard is gone

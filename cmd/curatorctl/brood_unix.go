@@ -34,13 +34,13 @@ func (b *brood) reap() bool {
 	}
 }
 
-// end kills the children, and theirs when they become children, until there are none. It waits for
-// those that it may not kill.
+// end kills all descendants at once, and again what they have started meanwhile, until there are none. It waits for those that it
+// may not kill.
 func (b *brood) end() {
-	b.kill() // what the command has left behind, where that is no child
+	b.reach(unix.SIGKILL, 0) // what the command has left behind, where that is no child
 	for pause := time.Millisecond; b.reap(); pause = min(2*pause, look) {
-		b.kill()
 		<-time.After(pause)
+		b.reach(unix.SIGKILL, 0)
 	}
 }
 

@@ -67,7 +67,8 @@
 //	curatorctl guard -socket /run/worker/guard/sock # all processes of this user that name the socket
 //
 // The guard connects to the servers that a session names, with the credentials of its own flags. It ends a session only when
-// the kernel says that the process is gone. A process that is stopped, traced or frozen, or that has lost its
+// the kernel says that the process is gone, and the session of lock run and elect only when all processes of the command have
+// ended, too. A process that is stopped, traced or frozen, or that has lost its
 // connection to the guard, keeps its session. So do all processes when the guard itself is stopped, killed or restarted: they
 // register again when there is a guard. The socket and its folder are for one user, and the guard writes no core file.
 //

@@ -19,6 +19,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/gocurator/curator/internal/guarding"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -91,6 +92,7 @@ func (u *underLock) supervise(c *call, lease *locks.Lease, env ...string) error 
 	if err != nil {
 		return &exit{status: exitCannotRun, err: err}
 	}
+	guarding.Beside(guard.process.Process) // before it may start the command
 	adopt()
 	// A group of its own in the same session is not enough. At the end of the guard the kernel could then take the group that
 	// the keeper has left for an orphan. It sends SIGHUP to all of an orphaned group in which a process is stopped.

@@ -3,10 +3,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/guarding"
@@ -20,6 +22,10 @@ func verbGuard(fs *flag.FlagSet) action {
 		if *socket == "" && len(c.command) == 0 {
 			return usage("guard: neither -socket nor a command, expected one of them")
 		}
+		path := cmp.Or(*socket, filepath.Join(os.TempDir(), "curatorctl-guard-"+strings.Repeat("0", 10), "socket"))
+		if err := guarding.CheckPath(path); err != nil {
+			return usage("guard: %s: %w", path, err)
+		}
 		opts, err := c.clientOptions()
 		if err != nil {
 			return err
@@ -27,8 +33,7 @@ func verbGuard(fs *flag.FlagSet) action {
 		if len(c.command) > 0 && c.reports == nil {
 			return c.front(c.line)
 		}
-		path := *socket
-		if path == "" {
+		if *socket == "" {
 			folder, err := os.MkdirTemp("", "curatorctl-guard-")
 			if err != nil {
 				return err

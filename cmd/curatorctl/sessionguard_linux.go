@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +11,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -23,7 +23,8 @@ import (
 
 // The guard never ends the session of a process that lives. The end of a connection proves nothing: a program may
 // close the descriptor by mistake, or become another program. So the guard ends a session only when the kernel says,
-// by the pidfd that the process has handed over, that the process is gone. A pidfd stands for one process: it is
+// by the pidfds that the process has handed over, that it is gone, and all that acts under its session: the keeper of
+// lock run, and the guard that ends the command. A pidfd stands for one process: it is
 // not mistaken about numbers that are used again, holds in every namespace, and speaks before a parent has waited.
 // A process that is stopped, traced or frozen is not gone.
 //
@@ -54,9 +55,11 @@ type sessionGuard struct {
 
 // ward is a process, or one client in it, that the guard has in its care.
 type ward struct {
-	socket  *net.UnixConn
-	peer    *syscall.Ucred
-	process *os.File // its pidfd
+	socket *net.UnixConn
+	peer   *syscall.Ucred
+
+	acting    sync.Mutex
+	processes []*os.File // the pidfds of what acts under the session, of which the first is the peer's
 
 	registration guarding.Registration // guarded by the mutex of the guard
 }
@@ -72,9 +75,11 @@ func (g *sessionGuard) listen(path string) error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
 		return fmt.Errorf("keeping passwords out of core files: %w", err)
 	}
-	if err := makeRoom(path); err != nil {
+	lock, err := makeRoom(path)
+	if err != nil {
 		return fmt.Errorf("-socket %s: %w", path, err)
 	}
+	defer func() { _ = lock.Close() }() // it was only locked
 	listener, err := net.ListenUnix(guarding.Network, &net.UnixAddr{Name: path, Net: guarding.Network})
 	if err != nil {
 		return err
@@ -112,18 +117,33 @@ func (g *sessionGuard) accept() {
 	}
 }
 
-// makeRoom creates the folder of a socket, and removes the socket of a guard that is gone.
-func makeRoom(path string) error {
-	folder := filepath.Dir(path)
-	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return err
+// makeRoom creates the folder of a socket, and removes the socket of a guard that is gone. It returns the folder, which is locked
+// until it is closed: another guard that begins there at the same time must see the socket of this one.
+func makeRoom(path string) (folder *os.File, err error) {
+	name := filepath.Dir(path)
+	if err := os.MkdirAll(name, 0o700); err != nil {
+		return nil, err
 	}
+	folder, err = os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	if err := clearRoom(folder, path); err != nil {
+		return nil, errors.Join(err, folder.Close())
+	}
+	return folder, nil
+}
+
+func clearRoom(folder *os.File, path string) error {
 	var stat unix.Stat_t
-	if err := unix.Stat(folder, &stat); err != nil {
+	if err := unix.Fstat(int(folder.Fd()), &stat); err != nil {
 		return err
 	}
 	if int(stat.Uid) != os.Geteuid() || stat.Mode&0o077 != 0 {
 		return fmt.Errorf("the folder belongs to user %d and has mode %#o, expected user %d and 0700", stat.Uid, stat.Mode&0o777, os.Geteuid())
+	}
+	if err := unix.Flock(int(folder.Fd()), unix.LOCK_EX); err != nil {
+		return err
 	}
 	other, err := net.Dial(guarding.Network, path) //nolint:noctx // it does not block
 	switch {
@@ -166,16 +186,17 @@ func (g *sessionGuard) close() {
 func (g *sessionGuard) serve(socket *net.UnixConn) {
 	w := &ward{socket: socket}
 	defer w.forget()
-	err := w.meet()
-	if err == nil && !g.take(w) {
-		return
-	}
-	defer g.dismiss(w)
-	for w.answer(err) && err == nil {
-		var next guarding.Registration
-		if _, err = w.read(&next, nil); err == nil {
-			g.register(w, next)
+	refusal := w.meet()
+	if refusal == nil {
+		if !g.take(w) {
+			return
 		}
+		defer g.dismiss(w)
+		refusal = g.heed(w)
+	}
+	if refusal != nil { // perhaps of a process that acts under the session, which ends by itself then
+		w.answer(refusal)
+		return
 	}
 	if g.registration(w).Session == 0 || !w.awaitEnd() {
 		return
@@ -183,6 +204,22 @@ func (g *sessionGuard) serve(socket *net.UnixConn) {
 	if r := g.registration(w); r.Session != 0 {
 		g.endSession(w, r)
 	}
+}
+
+// heed keeps what a client says until the end of the connection. The error is the reason of a refusal.
+func (g *sessionGuard) heed(w *ward) error {
+	for w.answer(nil) {
+		var next guarding.Registration
+		switch acts, err := w.read(&next); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		case !acts:
+			g.register(w, next)
+		}
+	}
+	return nil
 }
 
 func (g *sessionGuard) take(w *ward) bool {
@@ -201,12 +238,13 @@ func (g *sessionGuard) registration(w *ward) guarding.Registration {
 	return w.registration
 }
 
-// register has a session in the care of one ward only: a client may have come back over another connection.
+// register has a session in the care of one ward only: a client may have come back over another connection, with more
+// processes. Sessions of two ensembles may have the same number.
 func (g *sessionGuard) register(w *ward, r guarding.Registration) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for other := range g.wards {
-		if r.Session != 0 && other.registration.Session == r.Session {
+		if r.Session != 0 && other.registration.Session == r.Session && other.registration.Servers == r.Servers {
 			other.registration = guarding.Registration{}
 		}
 	}
@@ -237,10 +275,11 @@ func (w *ward) meet() (err error) {
 	if w.peer, err = guarding.Peer(w.socket); err != nil {
 		return err
 	}
-	rights := make([]byte, unix.CmsgSpace(4))
-	n, err := w.read(new(guarding.Registration), rights)
-	if err := cmp.Or(err, w.watch(rights[:n])); err != nil { // a message without sense may have descriptors, too
+	switch acts, err := w.read(new(guarding.Registration)); {
+	case err != nil:
 		return err
+	case !acts:
+		return errors.New("no descriptor in the first message, expected that of the process")
 	}
 	if int(w.peer.Uid) != os.Geteuid() { // after its message, or the answer would be lost
 		return fmt.Errorf("a process of user %d, expected user %d", w.peer.Uid, os.Geteuid())
@@ -248,11 +287,11 @@ func (w *ward) meet() (err error) {
 	return nil
 }
 
-// watch receives the pidfd.
+// watch receives a pidfd.
 func (w *ward) watch(rights []byte) error {
 	messages, err := unix.ParseSocketControlMessage(rights)
 	if err != nil || len(messages) != 1 {
-		return fmt.Errorf("%d descriptors in the first message, expected that of the process", len(messages))
+		return fmt.Errorf("%d control messages with a message, expected one", len(messages))
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil {
@@ -262,32 +301,37 @@ func (w *ward) watch(rights []byte) error {
 		err = errors.Join(err, unix.Close(more))
 	}
 	if err != nil || len(fds) > 1 {
-		return errors.Join(fmt.Errorf("%d descriptors in the first message, expected that of the process", len(fds)), err, unix.Close(fds[0]))
+		return errors.Join(fmt.Errorf("%d descriptors in a message, expected that of a process", len(fds)), err, unix.Close(fds[0]))
 	}
 	unix.CloseOnExec(fds[0])
 	if err := unix.PidfdSendSignal(fds[0], 0, nil, 0); errors.Is(err, unix.EBADF) {
-		return errors.Join(errors.New("the descriptor in the first message is not that of a process"), unix.Close(fds[0]))
+		return errors.Join(errors.New("the descriptor in a message is not that of a process"), unix.Close(fds[0]))
 	}
 	if err := unix.SetNonblock(fds[0], true); err != nil { // so that the wait for it can be ended
 		return errors.Join(err, unix.Close(fds[0]))
 	}
-	w.process = os.NewFile(uintptr(fds[0]), "process")
+	w.acting.Lock()
+	defer w.acting.Unlock()
+	w.processes = append(w.processes, os.NewFile(uintptr(fds[0]), "process"))
 	return nil
 }
 
-// read reads one message, and the descriptors that come with it.
-func (w *ward) read(into *guarding.Registration, rights []byte) (n int, err error) {
-	message := make([]byte, guarding.MaxMessage)
+// read reads one message, and reports whether it has handed over a process. The error is io.EOF at the end of the connection.
+func (w *ward) read(into *guarding.Registration) (acts bool, err error) {
+	message, rights := make([]byte, guarding.MaxMessage), make([]byte, unix.CmsgSpace(4))
 	length, n, flags, _, err := w.socket.ReadMsgUnix(message, rights)
-	switch {
-	case err != nil:
-		return n, err
-	case length == 0:
-		return n, io.EOF
-	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
-		return n, errors.New("a message that is too long")
+	if acts = n > 0; acts { // a message without sense may have descriptors, too
+		if bad := w.watch(rights[:n]); bad != nil {
+			return acts, bad
+		}
 	}
-	return n, json.Unmarshal(message[:length], into)
+	switch {
+	case err != nil, length == 0:
+		return acts, io.EOF
+	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
+		return acts, errors.New("a message that is too long")
+	}
+	return acts, json.Unmarshal(message[:length], into)
 }
 
 // answer answers a message, and reports whether the connection goes on.
@@ -303,16 +347,27 @@ func (w *ward) answer(refusal error) bool {
 	return err == nil
 }
 
-// awaitEnd waits until the process is gone, and returns false if the guard forgets it before.
+// awaitEnd waits until all processes are gone, and returns false if the guard forgets them before. No other is handed over
+// any more.
 func (w *ward) awaitEnd() bool {
-	raw, err := w.process.SyscallConn()
-	return err == nil && raw.Read(hasExited) == nil
+	for _, process := range w.processes {
+		raw, err := process.SyscallConn()
+		if err != nil || raw.Read(hasExited) != nil {
+			return false
+		}
+	}
+	return true
 }
 
-// isGone reports whether the process is gone.
-func (w *ward) isGone() (gone bool) {
-	raw, err := w.process.SyscallConn()
-	return err == nil && raw.Control(func(fd uintptr) { gone = hasExited(fd) }) == nil && gone
+// isGone reports whether all processes are gone.
+func (w *ward) isGone() bool {
+	w.acting.Lock()
+	defer w.acting.Unlock()
+	return !slices.ContainsFunc(w.processes, func(process *os.File) bool {
+		gone := false
+		raw, err := process.SyscallConn()
+		return err != nil || raw.Control(func(fd uintptr) { gone = hasExited(fd) }) != nil || !gone
+	})
 }
 
 // hasExited reports whether the process of a pidfd is gone. One that no parent has waited for is.
@@ -322,10 +377,12 @@ func hasExited(pidfd uintptr) bool {
 	return err == nil && n == 1 && poll[0].Revents&unix.POLLIN != 0
 }
 
-// forget ends the care of a process, which may live on.
+// forget ends the care of processes, which may live on.
 func (w *ward) forget() {
 	_ = w.socket.Close() // the client sees it
-	if w.process != nil {
-		_ = w.process.Close() // it was only read
+	w.acting.Lock()
+	defer w.acting.Unlock()
+	for _, process := range w.processes {
+		_ = process.Close() // it was only read
 	}
 }

@@ -117,6 +117,11 @@ func hold() {
 			child.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 			check(child.Start())
 			fmt.Println("child", child.Process.Pid)
+		case "beside": // a process that acts under the session, too
+			child := exec.Command("sleep", "600")
+			check(child.Start())
+			guarding.Beside(child.Process)
+			fmt.Println("child", child.Process.Pid)
 		case "become": // another program, which lives
 			sleep, err := exec.LookPath("sleep")
 			check(err)
@@ -418,6 +423,119 @@ func TestGuardSparesTheLiving(t *testing.T) {
 	}
 }
 
+// TestGuardWaitsForAllThatActs under a session: the process that has it, and another beside it. So does a guard that takes
+// the place of another.
+func TestGuardWaitsForAllThatActs(t *testing.T) {
+	for _, replaced := range []bool{false, true} {
+		t.Run(fmt.Sprintf("replaced %v", replaced), func(t *testing.T) {
+			server := zktest.Embedded(zktest.NewServer(t))
+			socket := newSocket(t)
+			g := startGuard(t, socket, nil)
+			h := startHolder(t, server, socket, nil)
+			h.order("beside")
+			beside, err := strconv.Atoi(strings.TrimPrefix(h.read("child "), "child "))
+			require.NoError(t, err)
+			defer func() { _ = syscall.Kill(beside, syscall.SIGKILL) }()
+			h.do("look")
+			if replaced {
+				g.signal(syscall.SIGKILL)
+				h.read("the session is not registered")
+				startGuard(t, socket, nil)
+				h.read("the session is registered")
+			}
+			h.signal(syscall.SIGKILL)
+			h.stillLives(socket)
+			require.NoError(t, syscall.Kill(beside, syscall.SIGKILL))
+			h.succeeded()
+		})
+	}
+}
+
+// TestGuardWaitsForTheCommand of lock run, however late the process comes that ends it.
+func TestGuardWaitsForTheCommand(t *testing.T) {
+	server := zktest.Embedded(zktest.NewServer(t))
+	socket := newSocket(t)
+	startGuard(t, socket, nil)
+	tree := filepath.Join(t.TempDir(), "tree")
+	require.NoError(t, os.WriteFile(tree, []byte("#!/bin/sh\n[ $1 -gt 0 ] && { \"$0\" $(($1 - 1)); exit; }\necho deep $$; sleep 600; exit\n"), 0o700))
+	run := spawn(t, asProgram, nil, []string{guarding.Env + "=" + socket, "CURATOR_SERVERS=" + server.ConnectString()},
+		"lock", "run", "-policy", "session", "-session-timeout", guardedSession.String(), "/locks/guarded", "--",
+		"sh", "-c", "echo keeper $(ps -o ppid= -p $PPID) $PPID; exec "+tree+" 6")
+	var keeper, ender, deep int
+	_, err := fmt.Sscanf(run.read("keeper "), "keeper %d %d", &keeper, &ender)
+	require.NoError(t, err)
+	_, err = fmt.Sscanf(run.read("deep "), "deep %d", &deep)
+	require.NoError(t, err)
+	client := zktest.Client(t, server)
+	contenders := func() int {
+		names, err := client.Children(zktest.Context(t), "/locks/guarded")
+		require.True(t, err == nil || errors.Is(err, framework.ErrNoNode), "%v", err)
+		return len(names)
+	}
+	require.NoError(t, syscall.Kill(ender, syscall.SIGSTOP))
+	require.NoError(t, syscall.Kill(keeper, syscall.SIGKILL))
+	other := startHolder(t, apart(server), socket, nil) // which shows that the guard has had the time
+	other.signal(syscall.SIGKILL)
+	other.succeeded()
+	require.Equal(t, 1, contenders())
+	require.NoError(t, syscall.Kill(deep, 0))
+	require.NoError(t, syscall.Kill(ender, syscall.SIGCONT))
+	began := time.Now()
+	for contenders() > 0 {
+		time.Sleep(time.Millisecond)
+	}
+	require.Less(t, time.Since(began), muchEarlier)
+	require.ErrorIs(t, syscall.Kill(deep, 0), unix.ESRCH, "the command has outlived the hold")
+}
+
+// TestGuardKeepsSessionsApart: a client that comes back is one with itself, and a session of another ensemble is another one.
+func TestGuardKeepsSessionsApart(t *testing.T) {
+	first, again, elsewhere := new(ward), new(ward), new(ward)
+	g := newSessionGuard(nil, nil)
+	defer g.stop()
+	g.wards[first], g.wards[again], g.wards[elsewhere] = true, true, true
+	r := guarding.Registration{Servers: "a:1", Session: 7}
+	g.register(first, r)
+	g.register(elsewhere, guarding.Registration{Servers: "b:1", Session: 7})
+	require.Equal(t, r, first.registration)
+	g.register(again, r)
+	require.Zero(t, first.registration)
+	require.Equal(t, int64(7), elsewhere.registration.Session)
+}
+
+// TestGuardsBeginOneByOne: of two that begin at one socket at the same time, the second sees the socket of the first.
+func TestGuardsBeginOneByOne(t *testing.T) {
+	socket := newSocket(t)
+	first, err := makeRoom(socket)
+	require.NoError(t, err)
+	second := spawn(t, asProgram, nil, nil, "guard", "-socket", socket)
+	require.Eventually(t, func() bool { // it waits for the first
+		locks, err := os.ReadFile("/proc/locks")
+		return err == nil && strings.Contains(string(locks), fmt.Sprintf("-> FLOCK  ADVISORY  WRITE %d ", second.cmd.Process.Pid))
+	}, time.Minute, time.Millisecond)
+	listener, err := new(net.ListenConfig).Listen(t.Context(), guarding.Network, socket)
+	require.NoError(t, err)
+	defer listener.Close()
+	require.NoError(t, first.Close())
+	second.read("another guard listens there")
+	require.Error(t, second.cmd.Wait())
+	require.FileExists(t, socket)
+}
+
+// TestGuardAsTheFirstProcess of a container, whom the kernel spares by the signal that has ended the command.
+func TestGuardAsTheFirstProcess(t *testing.T) {
+	unshare, err := exec.LookPath("unshare")
+	require.NoError(t, err)
+	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
+		cmd := exec.CommandContext(t.Context(), unshare, "--pid", "--fork", "--mount-proc", os.Args[0], "guard", "--", "sh", "-c", fmt.Sprintf("kill -%d $$", s))
+		cmd.Env = append(os.Environ(), asProgram+"=1")
+		output, err := cmd.CombinedOutput()
+		var exit *exec.ExitError
+		require.ErrorAs(t, err, &exit)
+		require.Equal(t, exitSignal+int(s), exit.ExitCode(), "%s", output)
+	}
+}
+
 // trace traces a process until the end of the test. The tracer is a thread that does nothing else.
 func trace(t *testing.T, pid int) {
 	t.Helper()
@@ -544,6 +662,13 @@ $ guard sleep 1
 `)
 	got := curatorctl(t, "", "", "guard", "-socket", open+"/socket")
 	require.Contains(t, got.stderr, "has mode 0755, expected user 0 and 0700")
+	got = curatorctl(t, "", "", "guard", "-socket", "/"+strings.Repeat("a", 107), "--", "true")
+	require.Equal(t, exitUsage, got.status)
+	require.Contains(t, got.stderr, "108 bytes, expected 1 to 107")
+	t.Setenv("TMPDIR", "/"+strings.Repeat("a", 107))
+	got = curatorctl(t, "", "", "guard", "--", "true")
+	require.Equal(t, exitUsage, got.status)
+	require.Contains(t, got.stderr, "expected 1 to 107")
 }
 
 // TestGuardKeepsSecrets: the password of a session is in no log, command line or environment, and a guard writes no core file.

@@ -55,15 +55,15 @@ import (
 //   - Front and keeper are gone, as after killall -9 curatorctl: the guard kills. It has a name of
 //     its own, and its command line has neither that of the program nor that of the command.
 //
-// When keeper and guard are killed together, the kernel kills the command (on Linux), but not what it has started.
-// The lock goes with the session then.
+// A guard of sessions (see verbGuard) ends the session of a keeper only when keeper and guard are gone. So the command has ended before the
+// next holder begins. When keeper and guard are killed together, the kernel kills the command (on Linux), but not what it
+// has started. The lock goes with the session then.
 //
 // Proof. On Linux keeper and guard are the parents that the kernel gives to orphans below them, also
 // to daemons with sessions of their own. Both are started for this one command, so every process below
 // them is the command's, and no other is: what a script has started before it became the front is
-// below the front only. They kill their children until there are none left. The number of a child is
-// not used again before its parent has waited for it, and the goroutine that kills is the one that
-// waits. Elsewhere a process that has left the group of the command is not found.
+// below the front only. They kill all of them in one pass, and again until no child is left. A process is killed by its
+// pidfd, and only if it began when the one that was found began, so its number may be used again. Elsewhere a process that has left the group of the command is not found.
 //
 // Program. Keeper and guard are started from the running program (on Linux), not from the file of its
 // name, which may be gone or replaced. They speak JSON over pipes whose numbers are no descriptors of
@@ -107,10 +107,10 @@ func endsWait(s syscall.Signal) bool {
 }
 
 // die ends this process by a signal, as the shell that has started it expects it of a job that was interrupted: it
-// does not go on with the script then. It returns where that is not possible: if the signal is ignored, and for
-// SIGQUIT, at which Go's runtime shows the stacks of goroutines.
+// does not go on with the script then. It returns where that is not possible: if the signal is ignored, for
+// SIGQUIT, at which Go's runtime shows the stacks of goroutines, and in the first process of a container, which the kernel spares.
 func die(s syscall.Signal) {
-	if isIgnored(s) || s == syscall.SIGQUIT || !endsWait(s) {
+	if isIgnored(s) || s == syscall.SIGQUIT || !endsWait(s) || os.Getpid() == 1 {
 		return
 	}
 	signal.Reset(s)

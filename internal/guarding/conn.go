@@ -7,20 +7,54 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
+	"slices"
+	"sync"
 	"time"
 )
 
-// Conn is the connection of a client to a guard. One goroutine may use it.
+// acting is what acts under the sessions of this process beside it.
+var acting struct {
+	mu        sync.Mutex
+	processes []*os.Process
+	conns     map[*Conn]bool
+}
+
+// besidePatience bounds how long Beside waits for a guard.
+const besidePatience = time.Second
+
+// Beside hands over another process to all guards that this process has or will have: they end no session of this process
+// before both are gone. A guard that does not answer in time is left, and the client registers anew with both. A guard
+// that goes on later first reads what was written to it, and only then sees the end of this process.
+func Beside(process *os.Process) {
+	acting.mu.Lock()
+	acting.processes = append(acting.processes, process)
+	conns := slices.Collect(maps.Keys(acting.conns))
+	acting.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), besidePatience)
+	defer cancel()
+	for _, c := range conns {
+		if c.handOver(ctx, process) != nil {
+			_ = c.socket.Close() // which its client sees
+		}
+	}
+}
+
+// Conn is the connection of a client to a guard. One goroutine may use it, besides [Beside].
 type Conn struct {
+	asking  sync.Mutex // from a message to its answer
 	socket  *net.UnixConn
 	answers chan Answer // closed at the end of the connection
 	lost    chan struct{}
 }
 
-// Dial connects to a guard and hands this process over to its care. The context bounds it.
+// Dial connects to a guard and hands this process over to its care, with those beside it. The context bounds it.
 func Dial(ctx context.Context, path string) (*Conn, error) {
+	if err := CheckPath(path); err != nil {
+		return nil, err
+	}
 	socket, err := new(net.Dialer).DialContext(ctx, Network, path)
 	if err != nil {
 		return nil, err
@@ -28,14 +62,13 @@ func Dial(ctx context.Context, path string) (*Conn, error) {
 	c := &Conn{socket: socket.(*net.UnixConn), answers: make(chan Answer, 1), lost: make(chan struct{})} //nolint:forcetypeassert // of Network
 	go c.receive()
 	if err := c.introduce(ctx); err != nil {
-		_ = socket.Close() // the guard has no registration
-		<-c.lost
+		c.Drop()
 		return nil, err
 	}
 	return c, nil
 }
 
-// introduce hands over a descriptor of this process.
+// introduce hands over this process and those beside it.
 func (c *Conn) introduce(ctx context.Context) error {
 	if err := checkOwner(c.socket); err != nil {
 		return err
@@ -44,7 +77,19 @@ func (c *Conn) introduce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.handOver(ctx, self)
+	acting.mu.Lock()
+	processes := append([]*os.Process{self}, acting.processes...)
+	if acting.conns == nil {
+		acting.conns = make(map[*Conn]bool)
+	}
+	acting.conns[c] = true // so one that comes now is handed over, too
+	acting.mu.Unlock()
+	for _, p := range processes {
+		if err := c.handOver(ctx, p); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (c *Conn) handOver(ctx context.Context, process *os.Process) (err error) {
@@ -56,6 +101,8 @@ func (c *Conn) handOver(ctx context.Context, process *os.Process) (err error) {
 func (c *Conn) Register(ctx context.Context, r Registration) error { return c.ask(ctx, r, nil) }
 
 func (c *Conn) ask(ctx context.Context, r Registration, rights []byte) error {
+	c.asking.Lock()
+	defer c.asking.Unlock()
 	if err := c.send(ctx, r, rights); err != nil {
 		return err
 	}
@@ -116,6 +163,9 @@ func (c *Conn) Lost() <-chan struct{} { return c.lost }
 
 // Drop ends the connection. The guard keeps the registration for as long as this process lives.
 func (c *Conn) Drop() {
+	acting.mu.Lock()
+	delete(acting.conns, c)
+	acting.mu.Unlock()
 	_ = c.socket.Close() // nothing is unwritten
 	<-c.lost
 }

@@ -4,9 +4,10 @@
 // that are gone. The command curatorctl has one.
 //
 // They speak over a Unix socket that keeps the bounds of messages. The first message of a client hands
-// over a pidfd of its own process, by which the kernel shows the end of that process alone. Each further
-// message is a [Registration], which replaces the one before. The guard answers each message with an
-// [Answer]. The end of the connection says nothing about the process.
+// over a pidfd of its own process, by which the kernel shows the end of that process alone. A further message with
+// a pidfd hands over another process that acts under the session, see [Beside]. Each message without one is a
+// [Registration], which replaces the one before. The guard answers each message with an [Answer]. It ends the session when all
+// processes are gone. The end of the connection says nothing about them.
 package guarding
 
 import (
@@ -22,9 +23,20 @@ const (
 	// Network is the network of the socket.
 	Network = "unixpacket"
 
+	// maxPath is the length in bytes of the longest path of a socket that the kernel takes.
+	maxPath = 107
+
 	// MaxMessage is the length in bytes of the longest message.
 	MaxMessage = 64 << 10
 )
+
+// CheckPath returns an error for a path that no socket can have.
+func CheckPath(path string) error {
+	if path == "" || len(path) > maxPath {
+		return fmt.Errorf("path of the socket of a guard with %d bytes, expected 1 to %d", len(path), maxPath)
+	}
+	return nil
+}
 
 // Registration is what a guard needs to end a session. The zero value withdraws a registration.
 type Registration struct {

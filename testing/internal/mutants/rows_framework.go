@@ -88,6 +88,12 @@ var frameworkRows = []row{
 		test:   "^TestGuardSparesTheLiving$/^descriptors_closed$",
 	},
 	{
+		name: "command-outlives-the-session", breaks: oneProcess,
+		in:     "cmd/curatorctl.(*underLock).supervise",
+		change: drop("Beside()"),
+		test:   "^TestGuardWaitsForTheCommand$",
+	},
+	{
 		name: "any-user-registers", breaks: oneProcess,
 		in:     "cmd/curatorctl.(*ward).meet",
 		change: never("Geteuid()"),
