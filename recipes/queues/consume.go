@@ -387,6 +387,9 @@ func (c *consumer) consumeAtOnce(ctx context.Context, name string, yield func(*I
 	bounded, cancel := graceful(ctx)
 	defer cancel()
 	switch err := remove(bounded, c.q.client, d.path, &d.stat, d.history); {
+	case errors.Is(err, framework.ErrBadVersion):
+		c.forgetList() // it was written, and no change of the list will show it again
+		return false, nil
 	case attempt.Overtaken(err):
 		return false, nil
 	case framework.OutcomeUnknown(err):

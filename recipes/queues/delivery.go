@@ -248,6 +248,11 @@ func (d *delivery) finishLocked(ctx context.Context, l *locker, path, lock strin
 	if failed := l.unlock(ctx, path, lock); failed != nil { // the next try may do all
 		return false, failed
 	}
+	if errors.Is(err, framework.ErrBadVersion) {
+		d.stays = true
+		d.c.q.client.Logger().Warn("an item was written while it was consumed, and is given again", logPath, path)
+		return false, nil
+	}
 	d.c.q.client.Logger().Error("an item that was consumed stays in its queue", "lock", lock, "error", err)
 	return false, nil
 }
@@ -273,6 +278,7 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 		})
 		if attempt.Overtaken(err) && (end.into == nil || !failedAt(err, end.ops[len(end.ops)-1].Path())) {
 			overtaken = true
+			d.stays = errors.Is(err, framework.ErrBadVersion) // it was written, and is given again
 			return nil
 		}
 		return err

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -389,4 +390,90 @@ func TestFaultsConsumerWhoseServersRestartLeavesNoLock(t *testing.T) {
 			})
 		})
 	}
+}
+
+// An item that another client writes between a consumer's read and its removal is still there, and is consumed with its new data. The
+// write changes no list.
+func TestFaultsItemThatIsWrittenWhileItIsTaken(t *testing.T) {
+	t.Parallel()
+	for name, opts := range map[string][]queues.Option{
+		"removed first": nil, "removed late": {queues.WithLateRemoval()}, "locked": {withLock},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := zktest.NewServer(t)
+			client, theirs := zktest.Client(t, server), zktest.Client(t, server)
+			q := newQueue(t, client, opts...)
+			require.NoError(t, q.Put(zktest.Context(t), []byte("old")))
+			data := queueData(t, theirs, "new")
+			item := path + "/" + awaitNames(t, theirs, path, 1)[0]
+
+			items := whileTaken(t, server, client, item, func() error { return theirs.Set(zktest.Context(t), item, data) }, func() <-chan string {
+				return consumed(t, q)
+			})
+
+			if len(opts) > 0 {
+				require.Equal(t, "old", zktest.Await(t, items, "the item as it was read"))
+			}
+			require.Equal(t, "new", zktest.Await(t, items, "the item as it was written"))
+			awaitNames(t, theirs, path, 0)
+		})
+	}
+	t.Run("simple", func(t *testing.T) {
+		t.Parallel()
+		server := zktest.NewServer(t)
+		client, theirs := zktest.Client(t, server), zktest.Client(t, server)
+		q, err := queues.NewSimpleDistributedQueue(client, path)
+		require.NoError(t, err)
+		for _, data := range []string{"old", "second"} {
+			require.NoError(t, q.Offer(zktest.Context(t), []byte(data)))
+		}
+		item := path + "/" + awaitNames(t, theirs, path, 2)[0]
+		items := whileTaken(t, server, client, item, func() error { return theirs.Set(zktest.Context(t), item, []byte("new")) }, func() <-chan string {
+			taken := make(chan string, 1)
+			go func() {
+				data, err := q.Take(zktest.Context(t))
+				taken <- fmt.Sprintf("%s, %v", data, err)
+			}()
+			return taken
+		})
+		require.Equal(t, "new, <nil>", zktest.Await(t, items, "the item"), "it is still the first")
+	})
+}
+
+// whileTaken starts a consumer, and calls fn when it has read the item and before the server applies what removes it.
+func whileTaken(
+	t *testing.T, server *zkserver.Server, client *framework.Framework, item string, fn func() error, start func() <-chan string,
+) <-chan string {
+	t.Helper()
+	session := client.Session().ID()
+	var read, held atomic.Bool
+	removing, goOn := make(chan struct{}), make(chan struct{})
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		switch {
+		case r.SessionID != session:
+		case r.Op == zkserver.OpGetData && r.Path == item, r.Op == zkserver.OpMultiRead:
+			read.Store(true)
+		case read.Load() && (r.Op == zkserver.OpDelete || r.Op == zkserver.OpMulti) && !held.Swap(true):
+			close(removing)
+			return zkserver.HoldUntil(goOn)
+		}
+		return zkserver.Pass
+	})
+	items := start()
+	zktest.Await(t, removing, "the removal")
+	require.NoError(t, fn())
+	close(goOn)
+	return items
+}
+
+// queueData returns what a queue writes for an item.
+func queueData(t *testing.T, client *framework.Framework, item string) []byte {
+	t.Helper()
+	other, err := queues.NewDistributedQueue(client, "/other")
+	require.NoError(t, err)
+	require.NoError(t, other.Put(zktest.Context(t), []byte(item)))
+	data, err := client.Get(zktest.Context(t), "/other/"+awaitNames(t, client, "/other", 1)[0])
+	require.NoError(t, err)
+	return data
 }

@@ -232,6 +232,8 @@ func (q *SimpleDistributedQueue) read(ctx context.Context, name string, at liste
 		return data, err
 	case attempt.NotSent(err):
 		return nil, errOtherFolder
+	case errors.Is(err, framework.ErrBadVersion):
+		return q.read(ctx, name, at, removes) // it was written, and is still the first
 	case err != nil:
 		return nil, err
 	}
