@@ -46,17 +46,17 @@ type locker struct {
 // restored servers have it, from a time at which a locker that has left since had locked the item.
 var live sync.Map
 
-// newLocker blocks until there is a session, and makes a witness in it.
-func newLocker(ctx context.Context, q *queue) (made *locker, err error) {
-	if err := q.client.BlockUntilConnected(ctx); err != nil {
+// newLocker blocks until there is a session, and makes a witness in it, below lockPath.
+func newLocker(ctx context.Context, client *framework.Framework, lockPath string) (made *locker, err error) {
+	if err := client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
 	}
 	name := witnessPrefix + uuid.NewString()
 	l := &locker{
-		client: q.client, session: q.client.Session(),
-		witness: framework.JoinPath(q.cfg.lockPath, name), claim: name,
+		client: client, session: client.Session(),
+		witness: framework.JoinPath(lockPath, name), claim: name,
 	}
-	if l.held, l.release, err = l.session.Hold(ctx, q.client.ErrorPolicy()); err != nil {
+	if l.held, l.release, err = l.session.Hold(ctx, client.ErrorPolicy()); err != nil {
 		return nil, err
 	}
 	mayStay := true
@@ -75,7 +75,7 @@ func newLocker(ctx context.Context, q *queue) (made *locker, err error) {
 		if !errors.Is(err, framework.ErrNoNode) {
 			break
 		}
-		if err = ensure(ctx, l.client, q.cfg.lockPath); err != nil {
+		if err = ensure(ctx, client, lockPath); err != nil {
 			break
 		}
 	}

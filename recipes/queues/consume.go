@@ -431,12 +431,6 @@ func (c *consumer) read(ctx context.Context, name string) (ahead, error) {
 	return item, err
 }
 
-// isOfElement reports whether an error is about one znode, so that other items may be consumed.
-func isOfElement(err error) bool {
-	return errors.Is(err, framework.ErrTooLarge) || errors.Is(err, framework.ErrNoAuth) ||
-		errors.Is(err, framework.ErrCompression) || errors.Is(err, framework.ErrNoChildrenForEphemerals)
-}
-
 // deliver returns the items of a znode that was read. It leaves out what is no item, and returns nil.
 func (c *consumer) deliver(ctx context.Context, name string, node ahead) (*delivery, error) {
 	err := node.err
@@ -516,7 +510,7 @@ func (c *consumer) consumeLocked(ctx context.Context, name string, yield func(*I
 		return false, errOver
 	}
 	if c.locker == nil {
-		if c.locker, err = newLocker(ctx, c.q); err != nil {
+		if c.locker, err = newLocker(ctx, c.q.client, c.q.cfg.lockPath); err != nil {
 			return false, err
 		}
 	}

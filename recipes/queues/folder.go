@@ -14,6 +14,14 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
+// A transaction of puts stays well below the size that a server and the client accept, unless
+// a single item is larger.
+const (
+	putsAtOnce  = 100
+	bytesAtOnce = 256 << 10
+	besidePut   = 100 // bytes of a put in a transaction, without its path and its data
+)
+
 // wrap names the package and the call that has failed.
 func wrap(what string, err error) error {
 	if err == nil {
@@ -122,4 +130,10 @@ func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 		stop()
 		cancel(nil)
 	}
+}
+
+// isOfElement reports whether an error is about one znode, so that other items may be consumed.
+func isOfElement(err error) bool {
+	return errors.Is(err, framework.ErrTooLarge) || errors.Is(err, framework.ErrNoAuth) ||
+		errors.Is(err, framework.ErrCompression) || errors.Is(err, framework.ErrNoChildrenForEphemerals)
 }

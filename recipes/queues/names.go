@@ -16,6 +16,9 @@ const (
 	// itemPrefix begins the name of every item, as in Curator.
 	itemPrefix = "queue-"
 
+	// simplePrefix begins the name of every item of a [SimpleDistributedQueue], as in ZooKeeper's own recipe.
+	simplePrefix = "qn-"
+
 	// separator encloses the time of a delayed item, and the id of an item with an id.
 	separator = "|"
 

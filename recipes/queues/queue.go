@@ -13,10 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
-	"github.com/gocurator/curator/recipes/internal/instruments"
 )
-
-const logPath = string(instruments.Path) // a key of log records, see framework.WithLogger
 
 // queue is what all queues with an envelope have in common.
 type queue struct {
@@ -150,14 +147,6 @@ func (q *queue) FlushPuts(ctx context.Context) error {
 	q.failed = nil
 	return err
 }
-
-// A transaction of puts stays well below the size that a server and the client accept, unless
-// a single item is larger.
-const (
-	putsAtOnce  = 100
-	bytesAtOnce = 256 << 10
-	besidePut   = 100 // bytes of a put in a transaction, without its path and its data
-)
 
 // run makes the background puts until none is pending.
 func (q *queue) run() {

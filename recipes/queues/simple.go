@@ -17,9 +17,6 @@ import (
 // ErrEmpty says that a queue has no item.
 var ErrEmpty = errors.New("the queue is empty")
 
-// simplePrefix begins the name of every item, as in ZooKeeper's own recipe.
-const simplePrefix = "qn-"
-
 // SimpleDistributedQueue is a queue of bytes: first in, first out. It shares its
 // znodes with Curator's class of that name and with the queue of ZooKeeper's
 // own recipes.

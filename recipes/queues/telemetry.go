@@ -7,6 +7,9 @@ import (
 	"github.com/gocurator/curator/recipes/internal/instruments"
 )
 
+// logPath is a key of log records, see framework.WithLogger.
+const logPath = string(instruments.Path)
+
 // telemetry is what one queue measures; "Metrics" in doc.go has the table.
 type telemetry struct {
 	put, consumed, failed, dead, leftOut *instruments.Count
