@@ -26,7 +26,8 @@
 //	job := schedule.Job{Name: "greet", Schedule: weekdays, Run: greet}
 //
 // The ticks of a new job begin when the first replica takes it over. When the schedule of a job changes with a
-// release, its next tick is the first tick of the new schedule after the last tick that is over.
+// release, the ticks of the new schedule begin with the next tick of the old one, or at the release if that is
+// earlier. So a monthly job that becomes a job of each minute does not run the minutes of the month.
 //
 // # What happens when
 //
@@ -69,9 +70,9 @@
 // # Clocks
 //
 // A tick is a scheduled time. A replica whose clock is late runs its ticks late, and no two replicas run a tick
-// because their clocks differ. Each write of a state shows the servers' time. A clock that differs from it by more than
-// [ClockTolerance] is not trusted beyond that, and the log says so. So a clock that is far ahead runs no tick more
-// than ten seconds before its time, and drops none.
+// because their clocks differ. Each write of a state shows the servers' time. If a replica's clock differs from it by more than
+// [ClockTolerance], a tick runs when both clocks say that it is due, since either may be wrong, and the log says so. The ticks of
+// a new job then begin by the clock that is ahead.
 //
 // # What it costs
 //

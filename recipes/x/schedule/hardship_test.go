@@ -44,7 +44,7 @@ func (d due) Next(t time.Time) time.Time {
 // start runs a replica of a new fleet, which wants to run a job that was due before.
 func start(b *hardship.Background) *hardship.Running {
 	path := b.NextPath()
-	_, err := b.Theirs.Create(context.Background(), path+"/jobs/job/state", []byte(`{"last":"1999-12-31T00:00:00Z"}`), framework.CreatingParentsIfNeeded())
+	_, err := b.Theirs.Create(context.Background(), path+"/jobs/job/state", []byte(`{"last":"1999-12-31T00:00:00Z","next":"2000-01-01T00:00:00Z"}`), framework.CreatingParentsIfNeeded())
 	require.NoError(b.T, err)
 	return b.Start(func(ctx context.Context, ready func()) error {
 		s, err := schedule.New(b.Ours, path, schedule.Job{

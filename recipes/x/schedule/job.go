@@ -22,7 +22,8 @@ type Job struct {
 	Name string
 
 	// Each is, instead of a Name, the path of a znode with a name on each line. Each name is a job
-	// with this schedule and this function. The replicas follow the znode.
+	// with this schedule and this function. The replicas follow the znode. A name that also is the Name of a Job, or
+	// that stands in the znode of an earlier Each, is not run by this one, which the log says as an error.
 	Each string
 
 	Schedule Schedule
@@ -34,15 +35,16 @@ type Job struct {
 	Run func(ctx context.Context, tick Tick) error
 
 	// CatchUp says which ticks are run late. They were due while no replica had the job, or while the
-	// job was paused. The zero value runs all of them, in order.
+	// job was paused, or waited when the pause began. The zero value runs all of them, in order. Ticks that
+	// come meanwhile are run late, too, until a run takes longer than the interval.
 	CatchUp CatchUp
 
 	// Overlap says what becomes of a tick that is due while the job runs: [Skip], which is the
 	// zero value, [Queue] or [Cancel].
 	Overlap Overlap
 
-	// AtMostOnce has a tick begin at most once. A run that the death of its replica or the loss of its
-	// lease interrupts counts as failed. Without it another replica runs the tick again.
+	// AtMostOnce has a tick begin at most once, and a run that an operator asks for. A run that the death of its
+	// replica or the loss of its lease interrupts counts as failed. Without it another replica runs the tick again.
 	AtMostOnce bool
 
 	// GiveUp ends the context of a run when the job moves to another replica, or when the context of

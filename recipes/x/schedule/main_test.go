@@ -58,6 +58,9 @@ type world struct {
 	since   int                       // calls before it were forgotten by the servers
 	hurt    map[int64]bool            // sessions that were ended from outside
 	broken  []string
+
+	takeovers map[string][]time.Time // by job: when another replica has taken it over, as its state shows; nil if it does not matter
+	tokens    map[string]int64       // by job: of the last state
 }
 
 // call is a call of a job's function.
@@ -75,6 +78,7 @@ func newWorld(tb testing.TB) *world {
 	w := &world{
 		tb: tb, log: slog.New(slog.DiscardHandler), server: zktest.NewServer(tb, zkserver.WithoutListener()),
 		records: make(map[string][]schedule.Run), begins: make(map[string]time.Time), hurt: make(map[int64]bool),
+		tokens: make(map[string]int64),
 	}
 	w.theirs = zktest.Client(tb, w.server)
 	return w
@@ -242,6 +246,11 @@ func (w *world) saw(job string, data []byte) {
 	if w.begins[job].IsZero() {
 		w.begins[job] = state.Last
 	}
+	if w.takeovers != nil && w.tokens[job] != state.Token {
+		w.tokens[job] = state.Token
+		w.takeovers[job] = append(w.takeovers[job], time.Now())
+	}
+	w.requireFailuresLocked(job, state)
 	for _, run := range slices.Backward(state.History) {
 		if slices.Contains(w.records[job], run) {
 			continue

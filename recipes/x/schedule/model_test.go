@@ -41,8 +41,9 @@ func TestModel(t *testing.T) {
 			for _, job := range []string{"both", "once", "old", "new"} {
 				m.observe(job)
 			}
-			m.startOne(0)
-			m.startOne(1)
+			for release := range 2 {
+				m.startOne(release).skew.Store(0) // a job begins by the clock that is ahead
+			}
 			for range 3 {
 				for range 10 {
 					m.step()
@@ -98,11 +99,12 @@ func (m *model) jobs(release int) []schedule.Job {
 	return jobs
 }
 
-func (m *model) startOne(release int) {
+func (m *model) startOne(release int) *replica {
 	m.next++
 	name := fmt.Sprintf("%s-%d", []string{"old", "new"}[release], m.next)
 	skews := []time.Duration{0, time.Second, -time.Second, 5 * time.Minute, -5 * time.Minute, 24 * time.Hour}
 	m.replicas[name] = m.start(name, skews[m.random.IntN(len(skews))], m.jobs(release)...)
+	return m.replicas[name]
 }
 
 func (m *model) some() (string, *replica) {
@@ -220,11 +222,13 @@ func (m *model) restore() {
 func (m *model) heal() {
 	m.didf("heal")
 	for _, r := range m.replicas {
+		r.skew.Store(0) // or ticks run when that clock says so
 		r.link.Refuse(false)
 		r.link.Heal()
 	}
-	m.startOne(0)
-	m.startOne(1)
+	for release := range 2 {
+		m.startOne(release).skew.Store(0)
+	}
 	time.Sleep(6 * time.Minute) // sessions end, pauses have become long, and what was missed is run
 	synctest.Wait()
 	m.check()

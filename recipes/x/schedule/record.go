@@ -29,15 +29,34 @@ func (r *runner) claim() (err error) {
 	}
 	state := r.state
 	state.Runner, state.Token = r.id, r.lease.Token()
-	if err := r.write(r.held, state, false); err != nil {
+	if err := r.write(r.held, state, false); err != nil { // with the next tick that was there: see begins
 		return err
 	}
 	r.gap, _ = r.clock.now()
-	if !state.Last.IsZero() {
+	if !r.begins(r.state.Next) {
 		return nil
 	}
-	r.state.Last = r.gap // the ticks of a new job begin now
 	return r.record(r.held)
+}
+
+// begins finds from when on the job has ticks, if was is the next tick that the runner before has found. It reports
+// whether something has changed. That runner may have had another schedule, as of another release.
+func (r *runner) begins(was time.Time) (changed bool) {
+	if r.state.Last.IsZero() { // the ticks of a new job begin now, by each clock
+		r.state.Last = r.clock.latest()
+		return true
+	}
+	next, err := r.following(r.state)
+	switch {
+	case err != nil || next.Equal(was):
+		return false
+	case next.IsZero() || !was.IsZero() && next.After(was):
+	case was.IsZero() || was.After(r.gap): // no tick was due until now
+		r.state.Last = later(r.state.Last, r.gap)
+	default: // nor before that one
+		r.state.Last = was.Add(-1)
+	}
+	return true
 }
 
 // errTaken ends a runner whose state another one has written. Servers that come back from a backup may have the
@@ -74,7 +93,7 @@ func (r *runner) reload(ctx context.Context) (entry, error) {
 // changed, or the servers have begun again.
 func (r *runner) record(ctx context.Context) error {
 	for {
-		err := r.write(ctx, r.state, false)
+		err := r.write(ctx, r.withNext(r.state), false)
 		if !r.isOutdated(err) {
 			return err
 		}
@@ -90,17 +109,31 @@ func (r *runner) isOutdated(err error) bool {
 	return attempt.NotSent(err) || attempt.Overtaken(err) && errors.As(err, &op) && op.Path != r.lease.Path()
 }
 
+// withNext returns the state with the next tick, for which operators look. When the schedule fails, which the runner
+// says when it needs the tick, the next tick stays as it was.
+func (r *runner) withNext(state Status) Status {
+	if next, err := r.following(state); err == nil {
+		state.Next = next
+	}
+	return state
+}
+
+// following returns the tick after those of the state, as wanted does.
+func (r *runner) following(state Status) (time.Time, error) {
+	at := state.Last
+	if run := state.Running; run != nil && !run.Manual {
+		at = later(at, run.Tick)
+	}
+	if at.IsZero() { // the job is new
+		return at, nil
+	}
+	return r.wanted(at)
+}
+
 // write writes the state while the lease is held and the state has the version that this runner knows. If the
 // reply is lost, a read shows whether the write was applied. With guarded, the orders must be those that the
 // runner knows, too.
 func (r *runner) write(ctx context.Context, state Status, guarded bool) error {
-	state.Next = time.Time{}
-	switch {
-	case state.Running != nil && state.Running.Tick.After(state.Last) && !state.Running.Manual:
-		state.Next = r.wanted(state.Running.Tick)
-	case !state.Last.IsZero(): // or the job is new
-		state.Next = r.wanted(state.Last)
-	}
 	data, err := json.Marshal(state)
 	if err != nil {
 		return err

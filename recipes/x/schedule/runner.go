@@ -35,10 +35,15 @@ type runner struct {
 	entry   // as this runner has read and written it
 	history int64
 
-	gap     time.Time // ticks up to it may have been missed: after a take-over, and after a pause
-	busy    bool      // a run has begun, and no moment without a due tick has come since
-	backlog time.Time // ticks up to it are run, however long that takes
-	warned  bool      // of the clock
+	gap  time.Time // ticks up to it may have been missed: after a take-over, and after a pause
+	kept time.Time // ticks up to it that CatchUp and Overlap have left are run, however long that takes
+
+	// busy is until when the job would have run if each run had begun at its tick, or after the run before. A later tick
+	// was due while the job was free, even if it is run late because other ticks were late.
+	busy   time.Time
+	from   time.Time // when the run under way would have begun, zero if it does not count
+	began  time.Time // when it began
+	warned bool      // of the clock
 }
 
 // run runs the ticks of the job until it must go.
@@ -132,10 +137,8 @@ func (r *runner) heed(version int32) error {
 
 // execute runs a tick, again if it fails and may be repeated, and records its end.
 func (r *runner) execute(tick time.Time, manual bool) error {
-	if !r.busy {
-		r.busy = true
-		r.backlog, _ = r.clock.now()
-	}
+	r.occupy(tick, manual)
+	defer r.rest() // with the time that it takes to record the end
 	ctx := r.held
 	if r.job.GiveUp {
 		ctx = r.lease.Context(r.moves)
@@ -153,6 +156,7 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 		failure = r.call(ctx)
 		return failure
 	})
+	r.rest()
 	switch {
 	case r.isOutdated(unrecorded):
 		return r.refresh(r.held) // and decide again
@@ -170,6 +174,26 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 		failure = err // the context ended first
 	}
 	return r.finish(Failed, failure)
+}
+
+// occupy notes that a run begins.
+func (r *runner) occupy(tick time.Time, manual bool) {
+	r.began, _ = r.clock.now()
+	r.from = later(tick, r.busy)
+	if !manual {
+		return
+	}
+	r.from = r.began
+	if next, err := r.wanted(r.state.Last); err == nil && !next.IsZero() && !next.After(r.began) {
+		r.from = time.Time{} // ticks wait, and are late already
+	}
+}
+
+// rest notes until when the run has gone on.
+func (r *runner) rest() {
+	if now, _ := r.clock.now(); !r.from.IsZero() {
+		r.busy = r.from.Add(now.Sub(r.began))
+	}
 }
 
 // goOn begins an attempt. An order that has come in the pause before a repetition ends the run only if it pauses the job: to decide
@@ -202,7 +226,7 @@ func (r *runner) begin(tick time.Time, manual bool) error {
 	if manual || r.orders.Paused {
 		state.Ordered = r.orders.Run
 	}
-	return r.write(r.held, state, true)
+	return r.write(r.held, r.withNext(state), true)
 }
 
 // call calls the function of the job for the run under way, and waits for its return.
@@ -230,17 +254,22 @@ func (r *runner) call(ctx context.Context) error {
 }
 
 // await waits until the function has returned. It heeds operators, and cancels the run when the next tick is due, if
-// the job wants that. Meanwhile it looks at the clock, which may jump.
+// the job wants that. A run that has begun late has as much time as one in time. Meanwhile it looks at the clock, which may jump.
 func (r *runner) await(run *Run, cancel context.CancelCauseFunc, done <-chan error) error {
+	late := r.began.Sub(r.from)
 	for {
 		var look <-chan time.Time
-		if next := r.wanted(run.Began); r.job.Overlap == Cancel && !run.Manual && !r.orders.Paused && !next.IsZero() {
-			now, _ := r.clock.now()
-			if !next.After(now) {
-				cancel(ErrOverlap)
-				return <-done
+		if r.job.Overlap == Cancel && !run.Manual && !r.orders.Paused {
+			// A schedule that fails says so when the run is over.
+			if next, err := r.wanted(run.Began.Add(-late)); err == nil && !next.IsZero() {
+				now, _ := r.clock.now()
+				left := next.Add(late).Sub(now)
+				if left <= 0 {
+					cancel(ErrOverlap)
+					return <-done
+				}
+				look = time.After(min(left, lookEvery))
 			}
-			look = time.After(min(next.Sub(now), lookEvery))
 		}
 		select {
 		case err := <-done:

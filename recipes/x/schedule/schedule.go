@@ -46,14 +46,17 @@ type Scheduler struct {
 	client    *framework.Framework
 	at        layout
 	groups    []group
+	lists     *lists
 	telemetry telemetry
 	wall      func() time.Time // the clock of the process
 }
 
 // group is a set of jobs that the replicas divide.
 type group struct {
-	member *partition.Member
-	job    func(name string) *Job
+	member  *partition.Member
+	job     func(name string) *Job
+	each    string   // "" for the Jobs
+	earlier []string // what New was given before
 }
 
 // New returns a replica of the fleet at path with these jobs. It checks its arguments and sends
@@ -62,7 +65,7 @@ func New(client *framework.Framework, path string, jobs ...Job) (*Scheduler, err
 	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("schedule: %w", err)
 	}
-	s := &Scheduler{client: client, at: layout(path), wall: time.Now}
+	s := &Scheduler{client: client, at: layout(path), lists: newLists(jobs), wall: time.Now}
 	if err := s.divide(jobs); err != nil {
 		return nil, wrap(s.at, err)
 	}
@@ -78,25 +81,25 @@ func New(client *framework.Framework, path string, jobs ...Job) (*Scheduler, err
 // that it does not know.
 func (s *Scheduler) divide(jobs []Job) error {
 	named := make(map[string]*Job)
-	each := make(map[string]bool)
-	var names []string
+	var names, each []string
 	for _, job := range jobs {
 		if err := job.check(); err != nil {
 			return err
 		}
 		if job.Each != "" {
-			if each[job.Each] {
+			if slices.Contains(each, job.Each) {
 				return fmt.Errorf("two jobs of each of %s, expected one", job.Each)
 			}
-			each[job.Each] = true
 			one := func(name string) *Job {
 				named := job
 				named.Name = name
 				return &named
 			}
-			if err := s.add("each\n"+job.Each, partition.Stored(job.Each), one); err != nil {
+			g := group{job: one, each: job.Each, earlier: slices.Clone(each)}
+			if err := s.add("each\n"+job.Each, partition.Stored(job.Each), g); err != nil {
 				return err
 			}
+			each = append(each, job.Each)
 			continue
 		}
 		if named[job.Name] != nil {
@@ -112,15 +115,15 @@ func (s *Scheduler) divide(jobs []Job) error {
 		return nil
 	}
 	slices.Sort(names)
-	return s.add("names\n"+strings.Join(names, "\n"), partition.Fixed(names...), func(name string) *Job { return named[name] })
+	return s.add("names\n"+strings.Join(names, "\n"), partition.Fixed(names...), group{job: func(name string) *Job { return named[name] }})
 }
 
-func (s *Scheduler) add(set string, names partition.Names, job func(string) *Job) error {
+func (s *Scheduler) add(set string, names partition.Names, g group) (err error) {
 	hash := sha256.Sum256([]byte(set))
-	member, err := partition.New(s.client, s.at.fleet(hex.EncodeToString(hash[:8])), names, partition.WithGrace(overdueAfter),
+	g.member, err = partition.New(s.client, s.at.fleet(hex.EncodeToString(hash[:8])), names, partition.WithGrace(overdueAfter),
 		partition.WithLockOptions(s.keep()))
 	if err == nil {
-		s.groups = append(s.groups, group{member, job})
+		s.groups = append(s.groups, g)
 	}
 	return err
 }
@@ -148,9 +151,15 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() { s.forgetOthers(running) })
 	for i, g := range s.groups {
+		if i+1 < len(s.groups) && s.groups[i+1].each != "" { // of which a later one may have the names
+			all.Go(func() { s.lists.follow(running, s.client, g.each) })
+		}
 		all.Go(func() {
 			defer cancel() // without one group the fleet is not whole
 			errs[i] = g.member.Run(running, func(ctx context.Context, p partition.Partition) error {
+				if g.each != "" {
+					return s.runFirst(ctx, g, p.Name)
+				}
 				return s.run(ctx, g.job(p.Name), g.member.ID())
 			})
 		})
@@ -175,6 +184,51 @@ func (s *Scheduler) forgetOthers(ctx context.Context) {
 	if err != nil && ctx.Err() == nil && !errors.Is(err, framework.ErrNoNode) && attempt.Ended(s.client) == nil {
 		s.client.Logger().Warn("plans of other releases were left behind", logPath, string(s.at), "error", err) // until a replica starts
 	}
+}
+
+// errElsewhere is the cause with which a job ends because an earlier job of the Scheduler has its name by now.
+var errElsewhere = errors.New("an earlier job has the name")
+
+// runFirst runs the job of an Each while no earlier job has its name.
+func (s *Scheduler) runFirst(ctx context.Context, g group, name string) error {
+	for ctx.Err() == nil {
+		other, known, changed := s.lists.before(name, g.earlier)
+		if other != "" {
+			if known {
+				s.client.Logger().Error("two jobs have one name, and only the first is run", logPath, string(s.at), "job", name, "first", other, "second", g.each)
+			}
+			select {
+			case <-changed:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		if err := s.runWhileFirst(ctx, g, name, changed); !errors.Is(err, errElsewhere) {
+			return err
+		}
+	}
+	return context.Cause(ctx)
+}
+
+func (s *Scheduler) runWhileFirst(ctx context.Context, g group, name string, changed <-chan struct{}) error {
+	running, cancel := context.WithCancelCause(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer cancel(nil)
+	watching.Go(func() {
+		for {
+			select {
+			case <-changed:
+			case <-running.Done():
+				return
+			}
+			var other string
+			if other, _, changed = s.lists.before(name, g.earlier); other != "" {
+				cancel(errElsewhere)
+			}
+		}
+	})
+	return s.run(running, g.job(name), g.member.ID())
 }
 
 // run runs a job for as long as this replica has it.

@@ -35,7 +35,7 @@ type Status struct {
 	// Succeeded is the newest tick that has succeeded.
 	Succeeded time.Time `json:"succeeded,omitzero"`
 
-	// Next is the next tick, without Jitter.
+	// Next is the next tick, without Jitter. It is zero if there is none, and stays as it was while the schedule fails.
 	Next time.Time `json:"next,omitzero"`
 
 	// Runner is the replica that took the job over last, and Token the token of its lease.
@@ -117,9 +117,9 @@ func (s Status) over(outcome Outcome, failure error, now time.Time) Status {
 	switch {
 	case run.Manual:
 	case outcome == Succeeded:
-		s.Last, s.Succeeded, s.Failures = run.Tick, run.Tick, 0
+		s.Last, s.Succeeded, s.Failures = later(s.Last, run.Tick), run.Tick, 0
 	default:
-		s.Last, s.Failures = run.Tick, s.Failures+1
+		s.Last, s.Failures = later(s.Last, run.Tick), s.Failures+1
 	}
 	return s
 }

@@ -20,25 +20,22 @@ func (r *runner) due() (tick time.Time, wait time.Duration, err error) {
 		if err := r.drop(r.gap, r.job.CatchUp.keeps(), r.job.CatchUp.Window); err != nil {
 			return tick, 0, err
 		}
-		r.gap = time.Time{}
+		r.kept, r.gap = r.gap, time.Time{}
 	}
 	for {
-		tick, err = r.next(r.state.Last)
+		tick, err = r.wanted(r.state.Last)
 		switch {
 		case err != nil:
 			return tick, 0, err
 		case tick.IsZero():
 			return tick, lookEvery, nil
 		case tick.After(now):
-			r.busy = false
 			return tick, tick.Sub(now), nil
-		case !tick.After(r.orders.Skip):
-			r.state.Last = tick
-		case r.busy && tick.After(r.backlog): // it was due while the job ran
+		case tick.After(r.kept) && tick.Before(r.busy): // it was due while the job ran
 			if err := r.drop(now, r.job.Overlap.keeps(), 0); err != nil {
 				return tick, 0, err
 			}
-			r.backlog = now
+			r.kept, r.busy = now, now
 		default:
 			return tick, tick.Add(r.job.delay(tick)).Sub(now), nil
 		}
@@ -65,14 +62,15 @@ func (r *runner) pass(upTo time.Time, keep int) error {
 	if keep == math.MaxInt {
 		return nil
 	}
+	at := later(r.state.Last, r.orders.Skip) // what is skipped is not missed
 	if e, ok := r.job.Schedule.(every); ok {
-		if n := e.count(r.state.Last, upTo) - int64(keep); n > 0 {
-			r.missed(e.Next(r.state.Last).Add(time.Duration(n-1)*time.Duration(e)), n)
+		if n := e.count(at, upTo) - int64(keep); n > 0 {
+			r.missed(e.Next(at).Add(time.Duration(n-1)*time.Duration(e)), n)
 		}
 		return nil
 	}
 	var kept []time.Time
-	at, last, dropped := r.state.Last, r.state.Last, int64(0)
+	last, dropped := r.state.Last, int64(0)
 	for {
 		tick, err := r.next(at)
 		if err != nil {
@@ -150,18 +148,8 @@ func (r *runner) next(t time.Time) (next time.Time, err error) {
 	}
 }
 
-// wanted returns the tick after t that operators do not skip. It is zero if there is none, and if the schedule fails,
-// which the runner says when it needs the tick.
-func (r *runner) wanted(t time.Time) time.Time {
-	next, err := r.next(t)
-	for err == nil && !next.IsZero() && !next.After(r.orders.Skip) {
-		next, err = r.next(next)
-	}
-	if err != nil {
-		return time.Time{}
-	}
-	return next
-}
+// wanted returns the first tick after t that operators do not skip, or the zero time.
+func (r *runner) wanted(t time.Time) (time.Time, error) { return r.next(later(t, r.orders.Skip)) }
 
 // now returns the time.
 func (r *runner) now() (time.Time, error) {
@@ -169,7 +157,7 @@ func (r *runner) now() (time.Time, error) {
 	if out == 0 {
 		return now, nil
 	}
-	next, err := r.next(r.state.Last)
+	next, err := r.wanted(r.state.Last)
 	if err != nil {
 		return now, err
 	}
@@ -182,8 +170,8 @@ func (r *runner) now() (time.Time, error) {
 	}
 	if out != 0 && !r.warned {
 		r.warned = true
-		r.client.Logger().Warn("the clock of this process differs from the servers', which counts now",
-			logPath, string(r.at), "job", r.job.Name, "difference", out, "beyond", ClockTolerance)
+		r.client.Logger().Warn("the clock of this process differs from the servers': a tick runs when both say that it is due",
+			logPath, string(r.at), "job", r.job.Name, "difference", out, "tolerance", ClockTolerance)
 	}
 	return now, nil
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -115,7 +116,11 @@ func TestRunIsRecordedAlthoughItsScheduleFails(t *testing.T) {
 				w.check()
 				require.Len(t, w.started(), 1, "%s", w.told())
 				require.Equal(t, []time.Time{tick}, w.ticks(schedule.Succeeded))
-				require.Zero(t, w.state().Next)
+				if name == "never" || name == "the far future" {
+					require.Zero(t, w.state().Next)
+				} else { // it stays, so that a schedule that is mended has the ticks since then
+					require.Equal(t, tick, w.state().Next)
+				}
 			})
 		})
 	}
@@ -407,4 +412,182 @@ func TestReplicasShareJobsWhateverTheirOrder(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, groups, 1)
 	})
+}
+
+// TestTicksThatComeInACatchUpAreRun: no run is longer than the interval, so none overlaps.
+func TestTicksThatComeInACatchUpAreRun(t *testing.T) {
+	for name, overlap := range map[string]schedule.Overlap{"skip": schedule.Skip, "queue": schedule.Queue(1), "cancel": schedule.Cancel} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.observe("job")
+				job := minutely()
+				job.Overlap = overlap
+				job.Run = func(ctx context.Context, _ schedule.Tick) error {
+					select {
+					case <-ctx.Done():
+						return ctx.Err()
+					case <-time.After(20 * time.Second):
+						return nil
+					}
+				}
+				sleepInto(time.Minute, 30*time.Second)
+				began := time.Now()
+				a := w.start("a", 0, job)
+				time.Sleep(time.Second)
+				a.leave()
+				time.Sleep(20 * time.Minute)
+				w.start("b", 0, job)
+				time.Sleep(5 * time.Minute)
+				require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job")) // which makes the ticks that wait no later
+				time.Sleep(10*time.Minute + 5*time.Second)
+
+				synctest.Wait()
+				w.check()
+				require.Equal(t, minutes(began, time.Now().Add(-30*time.Second)), w.ticks(schedule.Succeeded), "%s", w.told())
+				require.Zero(t, w.state().Missed)
+			})
+		})
+	}
+}
+
+// TestRunThatIsTooLongEndsTheCatchUp: what has come since then is dropped, so that no job stays late.
+func TestRunThatIsTooLongEndsTheCatchUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe("job")
+		job := minutely()
+		job.Overlap, job.Run = schedule.Queue(1), func(context.Context, schedule.Tick) error {
+			time.Sleep(61 * time.Second)
+			return nil
+		}
+		sleepInto(time.Minute, 30*time.Second)
+		a := w.start("a", 0, job)
+		time.Sleep(time.Second)
+		a.leave()
+		time.Sleep(20 * time.Minute)
+		w.start("b", 0, job)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		w.check()
+		calls := w.started()
+		last := calls[len(calls)-1]
+		require.Less(t, last.began.Sub(last.Time), 2*time.Minute, "%s", w.told())
+	})
+}
+
+// TestScheduleThatBecomesFrequent makes no ticks of the time in which none was due: its ticks begin with the next tick of the schedule
+// before, or at the take-over.
+func TestScheduleThatBecomesFrequent(t *testing.T) {
+	at := func(d time.Duration) schedule.Schedule {
+		return due(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d))
+	}
+	for name, c := range map[string]struct {
+		before schedule.Schedule
+		first  int // minute
+	}{
+		"none was due":             {at(time.Hour), 11},
+		"there was no tick at all": {at(0), 11},
+		"one was due meanwhile":    {at(7 * time.Minute), 7},
+		"the same":                 {schedule.Every(time.Minute), 3},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				w.observe("job")
+				job := minutely()
+				job.Schedule = c.before
+				time.Sleep(30 * time.Second)
+				a := w.start("a", 0, job)
+				time.Sleep(2 * time.Minute)
+				a.leave()
+				ran := len(w.started())
+				time.Sleep(8 * time.Minute)
+				w.start("b", 0, minutely())
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				w.check()
+				got := minutesOf(w.ticks(schedule.Succeeded))[ran:]
+				var want []int
+				for m := c.first; m <= 12; m++ {
+					want = append(want, m)
+				}
+				require.Equal(t, want, got, "%s", w.told())
+			})
+		})
+	}
+}
+
+// TestInterruptedRunByHandOfAJobAtMostOnceIsNotRunAgain, as no other run of the job is.
+func TestInterruptedRunByHandOfAJobAtMostOnceIsNotRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		job := minutely()
+		job.AtMostOnce = true
+		hangs, running := untilItsEnd()
+		dies := job
+		dies.Run = hangs
+		sleepInto(time.Minute, time.Second)
+		a := w.start("a", 0, dies)
+		time.Sleep(time.Second)
+		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+		<-running
+		w.start("b", 0, job)
+		time.Sleep(time.Second)
+		a.die()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Len(t, w.started(), 1, "%s", w.told())
+		run := w.state().History[0]
+		require.True(t, run.Manual)
+		require.Equal(t, schedule.Interrupted, run.Outcome)
+	})
+}
+
+// TestSuccessEndsTheCountOfFailures, and a run by hand changes it neither way.
+func TestSuccessEndsTheCountOfFailures(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		job := minutely()
+		job.Run = func(_ context.Context, tick schedule.Tick) error {
+			if tick.Time.Minute() <= 2 {
+				return errors.New("it is broken")
+			}
+			return nil
+		}
+		time.Sleep(30 * time.Second)
+		w.start("a", 0, job)
+		for _, want := range []int{1, 2, 0} {
+			time.Sleep(time.Minute)
+			require.Equal(t, want, w.state().Failures, "%s", w.told())
+			require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+			time.Sleep(time.Second)
+			require.Equal(t, want, w.state().Failures, "%s", w.told())
+		}
+	})
+}
+
+// TestSkipThatLiesFarAhead, as somebody writes it by hand, is one look at the schedule, and no other order waits for it.
+func TestSkipThatLiesFarAhead(t *testing.T) {
+	for name, s := range map[string]schedule.Schedule{"every": schedule.Every(time.Second), "of a program": crowd{to: time.Date(9000, 1, 1, 0, 0, 0, 0, time.UTC), asked: new(atomic.Int64)}} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				job := minutely()
+				job.Schedule, job.CatchUp.Ticks = s, schedule.None
+				w.start("a", 0, job)
+				time.Sleep(time.Second)
+				require.NoError(t, w.theirs.Set(t.Context(), root+"/jobs/job", []byte(`{"skip":"3000-01-01T00:00:00Z"}`)))
+				time.Sleep(time.Hour)
+				require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
+				synctest.Wait()
+				calls := w.started()
+				require.True(t, calls[len(calls)-1].Manual)
+				require.Less(t, len(calls), 1100)
+				require.Equal(t, 3000, w.state().Next.Year())
+			})
+		})
+	}
 }
