@@ -94,7 +94,10 @@ func ordering(order func(ctx context.Context, s *hardship.Stage, group string) e
 // draining drains a member that has no partition, in a group of its own.
 func draining(s *hardship.Stage) func(context.Context) error {
 	b := hardship.InBackground(s)
-	member, err := partition.New(s.Ours, b.NextPath(), partition.Fixed())
+	set := b.NextPath()
+	_, err := s.Theirs.Create(context.Background(), set, nil)
+	require.NoError(s.T, err)
+	member, err := partition.New(s.Ours, b.NextPath(), partition.Stored(set))
 	require.NoError(s.T, err)
 	b.Start(func(ctx context.Context, _ func()) error {
 		return member.Run(ctx, func(context.Context, partition.Partition) error { return nil })

@@ -16,7 +16,8 @@ import (
 // ReportLoad says how much work the partition makes, in any unit that all members use: items a minute,
 // bytes, milliseconds. The group then divides loads instead of numbers of partitions. The load of the
 // busiest member stays within a tenth of its part, as far as whole partitions allow, and smaller changes
-// move nothing. A partition without a load counts as the mean of the others.
+// move nothing. A partition without a load counts as the mean of the others. For ten minutes after a move a partition
+// counts with the load that it had before, because the move itself makes work.
 //
 // ReportLoad sends nothing and does not block. The member writes what has changed, all its partitions in
 // one request, once in [LoadPeriod]. When the partition goes to another member, its load is still known, to a

@@ -1099,7 +1099,8 @@ func TestMemberBadArguments(t *testing.T) {
 		`partition "a/b"`: func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("a/b")) },
 		`partition ""`:    func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("")) },
 		`partition ".."`:  func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("..")) },
-		`"a" twice`:       func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("a", "a")) },
+		"no partitions, expected at least one name": func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed()) },
+		`"a" twice`: func() (*partition.Member, error) { return partition.New(client, root, partition.Fixed("a", "a")) },
 		"bytes, compressed if there are many, expected at most 600000": func() (*partition.Member, error) {
 			return partition.New(client, root, partition.Fixed(atRandom(35_000)...))
 		},

@@ -260,7 +260,7 @@ func (m *model) handOver() {
 // rest waits until the group has settled, and has reported its loads and divided them.
 func (m *model) rest(d time.Duration) {
 	if m.loads != nil {
-		d += 3 * partition.LoadPeriod
+		d += 3*partition.LoadPeriod + 12*time.Minute // what has moved counts with an old load for ten minutes
 	}
 	time.Sleep(d)
 }

@@ -44,9 +44,9 @@ const besideNames = 4 << 10
 // Names is the set of partitions: a fixed set, see [Fixed], or the content of a znode, see
 // [Stored].
 type Names interface {
-	// load returns the entries in the order of their names, without duplicates. known is false if there
-	// is no znode with a set.
-	load(ctx context.Context, client *framework.Framework) (set []entry, known bool, err error)
+	// load returns the entries in the order of their names, without duplicates. lacking says why there is no set, and the
+	// last one stays in force. err is a failure that may pass.
+	load(ctx context.Context, client *framework.Framework) (set []entry, lacking, err error)
 
 	// path returns the znode to follow, "" if the set never changes.
 	path() string
@@ -76,15 +76,21 @@ func Fixed(names ...string) Names { return fixedNames(slices.Clone(names)) }
 
 type fixedNames []string
 
-func (f fixedNames) check(client *framework.Framework) error { return checkNames(client, f) }
-func (fixedNames) path() string                              { return "" }
+func (f fixedNames) check(client *framework.Framework) error {
+	if len(f) == 0 {
+		return errors.New("no partitions, expected at least one name; a set that may be empty is Stored")
+	}
+	return checkNames(client, f)
+}
+
+func (fixedNames) path() string { return "" }
 
 func (f fixedNames) id() string {
 	return fmt.Sprintf("%016x", hash(strings.Join(slices.Sorted(slices.Values(f)), "\n")))
 }
 
-func (f fixedNames) load(context.Context, *framework.Framework) ([]entry, bool, error) {
-	return entriesOf(slices.Sorted(slices.Values(f))), true, nil
+func (f fixedNames) load(context.Context, *framework.Framework) (set []entry, lacking, err error) {
+	return entriesOf(slices.Sorted(slices.Values(f))), nil, nil
 }
 
 func entriesOf(names []string) []entry {
@@ -100,7 +106,7 @@ func entriesOf(names []string) []entry {
 // [Partition.ReportLoad], which takes precedence. The set may change while members run: new partitions are placed,
 // and the functions of removed ones end with [ErrRemoved]. The data may be compressed with gzip.
 //
-// While the znode is missing, or its data is not such a list, the last set stays in force, and
+// While the znode is missing or cannot be read, or its data is not such a list, the last set stays in force, and
 // an error is logged. A znode without data is the empty set.
 func Stored(path string) Names { return storedNames(path) }
 
@@ -113,24 +119,22 @@ func (s storedNames) check(*framework.Framework) error {
 	return framework.ValidatePath(string(s))
 }
 
-func (s storedNames) load(ctx context.Context, client *framework.Framework) ([]entry, bool, error) {
+func (s storedNames) load(ctx context.Context, client *framework.Framework) (set []entry, lacking, err error) {
 	data, err := client.Get(ctx, string(s), framework.Undecompressed())
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil, false, nil
+	switch {
+	case errors.Is(err, framework.ErrNoNode) || err != nil && !mayPass(err) && ctx.Err() == nil:
+		return nil, err, nil
+	case err != nil:
+		return nil, nil, err
 	}
-	if err != nil {
-		return nil, false, err
+	data, lacking = unpack(attempt.Plain(client, string(s), data))
+	if lacking == nil {
+		set, lacking = parseNames(client, data)
 	}
-	var set []entry
-	data, err = unpack(attempt.Plain(client, string(s), data))
-	if err == nil {
-		set, err = parseNames(client, data)
+	if lacking != nil {
+		return nil, lacking, nil
 	}
-	if err != nil {
-		client.Logger().Error("a set of partitions is not valid, the last one stays in force", logPath, string(s), "error", err)
-		return nil, false, nil
-	}
-	return set, true, nil
+	return set, nil, nil
 }
 
 func parseNames(client *framework.Framework, data []byte) ([]entry, error) {

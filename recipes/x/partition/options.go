@@ -121,7 +121,7 @@ func WithSettle(d time.Duration) Option {
 
 // WithMoves bounds how many partitions are under way at a time because the group balances itself, and sets for
 // how long a partition that has moved does not move again for balance. A partition is under way until its new
-// owner has it. Partitions of members that have gone are placed at once, and do not count. All members should have the
+// owner has it, or until the old one's function has not returned for the time of [WithGrace]. Partitions of members that have gone are placed at once, and do not count. All members should have the
 // same bounds. Default: any number, which 0 sets as well, and no time.
 func WithMoves(atOnce int, coolDown time.Duration) Option {
 	return optionFunc(func(c *config) error {

@@ -152,14 +152,31 @@ func (s *state) terms(ctx context.Context, r *run, rebalance bool) (shares.Terms
 		return t, err
 	}
 	maps.Copy(t.Still, s.moving)
-	t.Drains = max(1, r.cfg.moves) - len(s.moving)
+	underWay := s.underWay(r.cfg)
+	t.Drains = max(1, r.cfg.moves) - underWay
 	if r.cfg.moves > 0 {
-		t.Most = r.cfg.moves - len(s.moving)
+		t.Most = r.cfg.moves - underWay
 	}
-	for name := range s.moved(shares.Outcome{}, r.cfg) {
-		t.Still[name] = true
+	for _, sh := range s.shares {
+		for name := range sh.Moved {
+			t.Still[name] = t.Still[name] || sh.hasMovedWithin(name, r.cfg.cool)
+		}
 	}
 	return t, nil
+}
+
+// underWay counts the partitions under way that count against the budget: not those whose functions have not returned for
+// the grace. Otherwise one of them would hold all others back.
+func (s *state) underWay(cfg config) (n int) {
+	for _, sh := range s.shares {
+		for _, name := range sh.Moving {
+			_, isDated := sh.Moved[name]
+			if s.moving[name] && (!isDated || sh.hasMovedWithin(name, cfg.grace)) {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // findMoving finds which partitions are still under way: their owners live, and do not have them yet.
@@ -182,22 +199,28 @@ func (s *state) findMoving(ctx context.Context, client *framework.Framework, at 
 	return err
 }
 
-// moved returns when the partitions have moved that cool down, with those of the next plan.
-func (s *state) moved(out shares.Outcome, cfg config) map[string]time.Time {
-	moved := make(map[string]time.Time)
-	if cfg.cool == 0 {
-		return moved
-	}
-	now := time.Now()
+// hasMovedWithin reports whether a partition has come to the member of the share in the last d. A time to come does not count: a
+// clock that is ahead holds no partition back.
+func (s share) hasMovedWithin(name string, d time.Duration) bool {
+	at, found := s.Moved[name]
+	age := time.Since(at)
+	return found && age >= 0 && age < d
+}
+
+// moved returns when the partitions have moved for which the next plans must know it, with those of the next plan.
+func (s *state) moved(out shares.Outcome, loads map[string]int, cfg config) map[string]time.Time {
+	moved, now := make(map[string]time.Time), time.Now().UTC()
 	for _, sh := range s.shares {
 		for name, at := range sh.Moved {
-			if age := now.Sub(at); age >= 0 && age < cfg.cool { // a clock that is ahead holds no partition back
+			if s.moving[name] || sh.hasMovedWithin(name, cfg.cool) || loads[name] > 0 && sh.hasMovedWithin(name, warmUp) {
 				moved[name] = at
 			}
 		}
 	}
 	for name := range out.Moved {
-		moved[name] = now.UTC()
+		if cfg.cool > 0 || loads[name] > 0 || s.isPaced(cfg) {
+			moved[name] = now
+		}
 	}
 	return moved
 }

@@ -4,6 +4,8 @@ package partition_test
 
 import (
 	"context"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -276,6 +278,110 @@ func TestDrainIsSaidBeforeItReturns(t *testing.T) {
 		remove()
 		require.NoError(t, <-drained)
 	})
+}
+
+// TestOrdersAndRemovalsWithoutAValidSet are heeded at once: what is excluded, and what the last plan has no more.
+func TestOrdersAndRemovalsWithoutAValidSet(t *testing.T) {
+	spoilt := map[string]func(*world) error{
+		"no list": func(w *world) error { return w.theirs.Set(w.tb.Context(), "/set", []byte("p00\np/3")) },
+		"missing": func(w *world) error { return w.theirs.Delete(w.tb.Context(), "/set") },
+		"no right": func(w *world) error {
+			return w.theirs.SetACL(w.tb.Context(), "/set", []framework.ACL{{Perms: framework.PermWrite, Scheme: "world", ID: "anyone"}})
+		},
+	}
+	for name, spoil := range spoilt {
+		for _, members := range []int{1, 3} {
+			t.Run(fmt.Sprintf("%s, %d members", name, members), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWorld(t, partition.Stored("/set"))
+					_, err := w.theirs.Create(t.Context(), "/set", []byte("p00\np01\np02\np03"))
+					require.NoError(t, err)
+					for i := range members {
+						w.join(fmt.Sprint("m", i))
+					}
+					time.Sleep(time.Minute)
+					require.Equal(t, 4, w.total())
+					// The members look whether p03 was removed when there is no set any more.
+					w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+						if r.Op == zkserver.OpMulti {
+							return zkserver.Delay(time.Second)
+						}
+						return zkserver.Pass
+					})
+					require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p00\np01\np02")))
+					time.Sleep(500 * time.Millisecond)
+					require.NoError(t, spoil(w))
+					require.NoError(t, partition.Exclude(t.Context(), w.theirs, root, "p01", true))
+					time.Sleep(time.Minute)
+					require.Empty(t, w.owner("p03"), "%s", w.told())
+					require.Empty(t, w.owner("p01"), "%s", w.told())
+					require.Equal(t, 2, w.total(), "%s", w.told())
+				})
+			})
+		}
+	}
+}
+
+// TestDrainBehindAFunctionThatDoesNotReturn: it takes one move of the budget for the grace, and the others go on. So does balance.
+func TestDrainBehindAFunctionThatDoesNotReturn(t *testing.T) {
+	for name, drain := range map[string]bool{"drain": true, "balance": false} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, partition.Fixed(numbered(10)...))
+				returns := make(chan struct{})
+				var hung atomic.Bool
+				bounds := partition.WithMoves(1, 0)
+				w.joinWith("a", func(context.Context, partition.Partition) error {
+					if !hung.Swap(true) {
+						<-returns
+					}
+					return nil
+				}, bounds)
+				w.await(map[string]int{"a": 10})
+				if drain {
+					require.NoError(t, partition.Drain(t.Context(), w.theirs, root, "a", true))
+				}
+				w.join("b", bounds)
+				want := map[bool]map[string]int{true: {"a": 1, "b": 9}, false: {"a": 6, "b": 4}}[drain]
+				time.Sleep(5 * time.Minute)
+				require.Equal(t, want, w.counts(), "%s", w.told())
+				close(returns)
+				w.await(map[bool]map[string]int{true: {"b": 10}, false: {"a": 5, "b": 5}}[drain])
+			})
+		})
+	}
+}
+
+// TestDrainedMemberThatDiesIsNotAwaited, although it has a return: it leaves for good.
+func TestDrainedMemberThatDiesIsNotAwaited(t *testing.T) {
+	for name, drain := range map[string]func(*world, *worker){
+		"by an operator": func(w *world, _ *worker) {
+			require.NoError(w.tb, partition.Drain(w.tb.Context(), w.theirs, root, "a", true))
+		},
+		"by itself": func(w *world, a *worker) {
+			short, cancel := context.WithTimeout(w.tb.Context(), time.Second)
+			defer cancel()
+			require.ErrorIs(w.tb, a.Drain(short), context.DeadlineExceeded)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, partition.Fixed(numbered(12)...))
+				stays := partition.WithReturn(time.Hour)
+				a := w.joinWith("a", slowly, stays)
+				w.join("b", stays)
+				w.await(map[string]int{"a": 6, "b": 6})
+				time.Sleep(10 * partition.DefaultSettle)
+				drain(w, a)
+				time.Sleep(4 * time.Second)
+				require.NotZero(t, w.counts()["a"])
+				w.hurts(a)
+				a.dies()
+				time.Sleep(10 * time.Second)
+				require.Equal(t, map[string]int{"b": 12}, w.counts(), "%s", w.told())
+			})
+		})
+	}
 }
 
 func TestStateIsDescribed(t *testing.T) {

@@ -157,7 +157,7 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *s
 	if _, isMember := s.members[r.cfg.id]; !isMember {
 		return true, s, nil // the other members plan, and this member when it is back
 	}
-	set, known, err := r.names.load(ctx, r.client)
+	set, known, err := r.loadSet()
 	if err != nil {
 		return false, s, err
 	}

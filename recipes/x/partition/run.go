@@ -47,6 +47,8 @@ type run struct {
 	set      follower
 	orders   follower
 
+	lacking string // why there was no set at the last look, "" if there was one
+
 	urgent  bool          // plan now
 	recheck time.Time     // when to look whether partitions were removed; zero if there is no need
 	due     time.Time     // when to balance; zero if there is no need
@@ -394,40 +396,72 @@ func (r *run) pieceLocked(name string) *piece {
 	return p
 }
 
-// findRemoved ends the pieces that no member will ask for: the set does not have them.
-func (r *run) findRemoved() error {
-	set, known, err := r.names.load(r.ctx, r.client)
+// loadSet returns the set. known is false if there is none at present, which is logged once for each reason.
+func (r *run) loadSet() (set []entry, known bool, err error) {
+	set, lacking, err := r.names.load(r.ctx, r.client)
 	if err != nil {
-		return err
+		return nil, false, err
 	}
+	reason := ""
+	if lacking != nil {
+		reason = lacking.Error()
+	}
+	if lacking != nil && reason != r.lacking {
+		r.client.Logger().Error("there is no valid set of partitions, the last one stays in force", logPath, r.names.path(), "error", lacking)
+	}
+	r.lacking = reason
+	return set, lacking == nil, nil
+}
+
+// findRemoved ends the pieces that no member will ask for: they are excluded, or the set does not have them.
+func (r *run) findRemoved() error {
 	var o orders
-	err = readAll(r.ctx, r.client, []string{r.at.orders()}, func(_ int, node framework.Node) error {
+	err := readAll(r.ctx, r.client, []string{r.at.orders()}, func(_ int, node framework.Node) error {
 		o = ordersOf(r.client, r.at, node.Data)
 		return nil
 	})
 	if err != nil {
 		return err
 	}
-	r.recheck = time.Time{}
-	if !known {
-		return nil
+	// Orders count whether there is a set or not.
+	r.removeUnwanted(func(name string) bool { return slices.Contains(o.Excluded, name) })
+	set, known, err := r.loadSet()
+	if err != nil {
+		return err
+	}
+	if !known { // the last one is in force, which the plan has
+		s, err := readState(r.ctx, r.client, r.at)
+		if err != nil {
+			return err
+		}
+		set = entriesOf(s.planned())
 	}
 	inSet := make(map[string]bool, len(set))
 	for _, e := range set {
-		inSet[e.name] = !slices.Contains(o.Excluded, e.name)
+		inSet[e.name] = true
 	}
+	mayRemove := r.share == nil || !r.share.Mixed // otherwise other members may have it in their sets
+	r.recheck = time.Time{}
+	if r.removeUnwanted(func(name string) bool { return mayRemove && !inSet[name] }) {
+		r.recheck = time.Now().Add(recheckEvery) // they may be removed before another member asks for them
+	}
+	return nil
+}
+
+// removeUnwanted ends those of the pieces that are held and not wanted. It reports whether others stay.
+func (r *run) removeUnwanted(isRemoved func(name string) bool) (others bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for name, p := range r.pieces {
 		switch {
-		case p.wanted || !p.holds:
-		case !inSet[name] && (r.share == nil || !r.share.Mixed || slices.Contains(o.Excluded, name)):
+		case p.wanted || !p.holds || p.removed:
+		case isRemoved(name):
 			p.removeLocked()
-		default: // it may be removed before another member asks for it
-			r.recheck = time.Now().Add(recheckEvery)
+		default:
+			others = true
 		}
 	}
-	return nil
+	return others
 }
 
 // leave leaves the group and waits until all functions have returned. The last member takes

@@ -134,14 +134,14 @@ func TestStoredSetMayBeCompressed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Create(t.Context(), "/set", data)
 	require.NoError(t, err)
-	set, known, err := Stored("/set").load(t.Context(), client)
+	set, lacking, err := Stored("/set").load(t.Context(), client)
 	require.NoError(t, err)
-	require.True(t, known)
+	require.NoError(t, lacking)
 	require.Len(t, set, 100_000)
 	require.NoError(t, client.Set(t.Context(), "/set", slices.Concat(data[:100], []byte("damaged"))))
-	_, known, err = Stored("/set").load(t.Context(), client)
+	_, lacking, err = Stored("/set").load(t.Context(), client)
 	require.NoError(t, err)
-	require.False(t, known)
+	require.Error(t, lacking)
 }
 
 // TestPreparedHasAQuarterOfARequest: a member that is prepared for more partitions tells the first ones.
@@ -162,5 +162,26 @@ func TestPreparedHasAQuarterOfARequest(t *testing.T) {
 	require.Greater(t, len(g.Prepared), 10_000)
 	for i, told := range g.Prepared {
 		require.Equal(t, name(i), told)
+	}
+}
+
+// TestLargestLoadsAreReportedFirst: they have half of a request, and those that do not fit are the smallest.
+func TestLargestLoadsAreReportedFirst(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	m, err := New(client, "/jobs", Fixed("p"))
+	require.NoError(t, err)
+	r, err := newRun(t.Context(), m, func(context.Context, Partition) error { return nil })
+	require.NoError(t, err)
+	const n = 20_000
+	for i := range n {
+		r.pieces[fmt.Sprintf("partition-%010d", i)] = &piece{load: n - i}
+	}
+	g := r.registration()
+	require.LessOrEqual(t, len(g.encode()), client.MaxRequestSize()/2+1000)
+	require.Greater(t, len(g.Loads), n/2)
+	for i := range n {
+		load, told := g.Loads[fmt.Sprintf("partition-%010d", i)]
+		require.Equal(t, i < len(g.Loads), told)
+		require.Equal(t, told, load == n-i)
 	}
 }

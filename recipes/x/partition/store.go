@@ -76,7 +76,7 @@ type share struct {
 	Gone   time.Time `json:"gone,omitzero"`
 
 	// Moving are the partitions that have come to this member within a budget and are perhaps under way. Moved is
-	// when partitions have come, for the time of a cool-down.
+	// when partitions have come: for a cool-down, the warm-up of loads, and the grace of functions that must return.
 	Moving []string             `json:"moving,omitempty"`
 	Moved  map[string]time.Time `json:"moved,omitempty"`
 
@@ -293,6 +293,23 @@ func (s *state) loads() map[string]int {
 	return loads
 }
 
+// warmUp is for how long after a move a partition counts with the load that it had before.
+const warmUp = 10 * time.Minute
+
+// settledLoads returns the loads that count. A move itself makes work for a while. If that counted, it would cause the next
+// move, and the group would not come to rest.
+func (s *state) settledLoads() map[string]int {
+	loads := s.loads()
+	for _, sh := range s.shares {
+		for i, name := range sh.Partitions {
+			if len(sh.Loads) == len(sh.Partitions) && sh.Loads[i] > 0 && sh.hasMovedWithin(name, warmUp) {
+				loads[name] = sh.Loads[i]
+			}
+		}
+	}
+	return loads
+}
+
 // weigh returns the set with weights. A partition without a load counts as the mean of the others.
 func weigh(set []entry, reported map[string]int) []shares.Part {
 	sum, known := 0, 0
@@ -364,10 +381,10 @@ const around = 200
 func (s *state) next(
 	at layout, planner string, set []entry, t shares.Terms, cfg config,
 ) (out shares.Outcome, data []byte, changes []change, err error) {
-	loads := s.loads()
+	loads := s.settledLoads()
 	set = slices.DeleteFunc(slices.Clone(set), func(e entry) bool { return slices.Contains(s.orders.Excluded, e.name) })
 	out = shares.Assign(weigh(set, loads), s.candidates(), t)
-	moved := s.moved(out, cfg)
+	moved := s.moved(out, loads, cfg)
 	ids := slices.Sorted(maps.Keys(s.members))
 	standbys := s.standbys(out.Shares)
 	plan := root{Members: s.pzxid, Balanced: out.Balanced, Head: s.root.Head, Weighs: len(loads) > 0}

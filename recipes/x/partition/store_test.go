@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -108,4 +109,45 @@ func TestStandbysOfEachPartition(t *testing.T) {
 	s.members = map[string]registration{"m00": {Prepared: []string{"p0", "p1"}}, "m04": {Prepared: []string{"p1"}}}
 	s.shares = map[string]share{"m00": {Standbys: []string{"p1"}}, "m04": {Standbys: []string{"p0", "p1"}}}
 	require.Equal(t, map[string][]string{"p1": {"m00", "m04"}}, s.warm(), "m00 stands by for p0 no more, and will say so")
+}
+
+func TestLoadThatIsNotKnownIsTheMeanOfTheOthers(t *testing.T) {
+	parts := weigh([]entry{{"a", 100}, {"b", 0}, {"c", 0}, {"d", 0}}, map[string]int{"c": 300})
+	var weights []int64
+	for _, p := range parts {
+		weights = append(weights, p.Weight/shares.Unit)
+	}
+	require.Equal(t, []int64{100, 200, 300, 200}, weights)
+}
+
+// TestAwaitedReturns: the partitions of a drained member wait for nothing, and no clock that is ahead makes a wait longer.
+func TestAwaitedReturns(t *testing.T) {
+	now := time.Now()
+	for name, c := range map[string]struct {
+		gone    time.Time
+		drained bool
+		wait    time.Duration
+	}{
+		"just noticed":      {time.Time{}, false, time.Minute},
+		"noticed":           {now.Add(-20 * time.Second), false, 40 * time.Second},
+		"too long ago":      {now.Add(-time.Hour), false, 0},
+		"a clock was ahead": {now.Add(time.Hour), false, time.Minute},
+		"drained":           {now, true, 0},
+	} {
+		s := &state{shares: map[string]share{"a": {Return: 60_000, Gone: c.gone}}}
+		if c.drained {
+			s.orders.Drained = []string{"a"}
+		}
+		s.awaitReturns(now)
+		require.Equal(t, c.wait, s.wait, name)
+		require.Equal(t, c.wait > 0, len(s.away) > 0, name)
+	}
+}
+
+// TestCoolDownOfAClockThatIsAhead holds no partition back, as one that is over.
+func TestCoolDownOfAClockThatIsAhead(t *testing.T) {
+	s := share{Moved: map[string]time.Time{"now": time.Now(), "ahead": time.Now().Add(time.Hour), "over": time.Now().Add(-time.Hour)}}
+	for name, within := range map[string]bool{"now": true, "ahead": false, "over": false, "other": false} {
+		require.Equal(t, within, s.hasMovedWithin(name, time.Minute), name)
+	}
 }

@@ -421,3 +421,17 @@ func TestAssignWarmMembersFirst(t *testing.T) {
 	require.Equal(t, map[string][]string{"a": {"p0", "p1", "p2"}, "b": {"p3", "p4"}, "c": nil}, out.Shares)
 	require.Empty(t, out.Moved)
 }
+
+// TestAssignStillPartitionsOfADrainedMember move: it must have none.
+func TestAssignStillPartitionsOfADrainedMember(t *testing.T) {
+	set := (&group{names: []string{"p0", "p1", "p2", "p3"}}).set()
+	terms := AtWill(true)
+	terms.Still = map[string]bool{"p0": true, "p1": true, "p2": true, "p3": true}
+	for drained, want := range map[bool]map[string][]string{
+		true:  {"a": nil, "b": {"p0", "p1", "p2", "p3"}},
+		false: {"a": {"p0", "p1", "p2", "p3"}, "b": nil},
+	} {
+		out := Assign(set, []Candidate{{ID: "a", Capacity: 1, Held: []string{"p0", "p1", "p2", "p3"}, Drained: drained}, {ID: "b", Capacity: 1}}, terms)
+		require.Equal(t, want, out.Shares)
+	}
+}
