@@ -40,7 +40,7 @@ var circles = map[string]int{
 	"recipes/locks/internal/line":     3,
 	"recipes/migration":               2,
 	"recipes/nodes":                   2,
-	"recipes/queues":                  8,
+	"recipes/queues":                  3,
 	"recipes/x/partition":             11,
 	"recipes/x/schedule":              4,
 	"recipes/x/txn":                   4,
