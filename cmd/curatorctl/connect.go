@@ -14,8 +14,10 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
 )
 
@@ -121,6 +123,68 @@ func (c *call) connect(ctx context.Context) (*framework.Framework, error) {
 		return nil, err
 	}
 	return framework.Connect(ctx, c.servers, opts...)
+}
+
+// connectOrSay is connect, which ends as soon as the servers say that they have no quorum. They are asked twice, as they elect a leader
+// in less time than that.
+func (c *call) connectOrSay(ctx context.Context) (*framework.Framework, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	asked := make(chan struct{})
+	go func() {
+		defer close(asked)
+		apart, err := c.newClient()
+		if err != nil {
+			return // connect says it
+		}
+		defer func() { _ = apart.Close() }() // it has never been connected
+		for range 2 {
+			select {
+			case <-time.After(quorumAfter):
+			case <-ctx.Done():
+				return
+			}
+			if err = c.lacksQuorum(ctx, apart); err == nil {
+				return
+			}
+		}
+		end(err)
+	}()
+	client, err := c.connect(ctx)
+	var lost *exit
+	if errors.As(context.Cause(ctx), &lost) && err != nil {
+		err = lost
+	}
+	end(nil)
+	<-asked
+	return client, err
+}
+
+// quorumAfter is when the servers are asked for the first time, and then again.
+const quorumAfter = 700 * time.Millisecond
+
+// lacksQuorum returns an error if all servers have said that they have no quorum, or do not run.
+func (c *call) lacksQuorum(ctx context.Context, client *framework.Framework) error {
+	ctx, cancel := context.WithTimeout(ctx, quorumAfter/2)
+	defer cancel()
+	var said []string
+	runs := false
+	for _, address := range client.Servers() {
+		text, err := inspect.FourLetterWord(ctx, client, address, "srvr")
+		mode := fields(text, ": ")["Mode"]
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED):
+			said = append(said, address+": connection refused")
+		case err == nil && !serves(mode):
+			said, runs = append(said, address+": "+oneLine(strings.TrimSpace(cmp.Or(mode, text)))), true
+		default:
+			return nil
+		}
+	}
+	if !runs { // they may be about to start
+		return nil
+	}
+	return &exit{status: exitUnavailable, err: fmt.Errorf("no server has a quorum: %s", strings.Join(said, "; "))}
 }
 
 // clientOptions returns what the settings say, after a check.

@@ -213,15 +213,17 @@ func verbWhoAmI(ctx context.Context, c *call) error {
 	return c.say(list, allPrintable(identityTexts(found))...)
 }
 
+// serves reports whether a server has a quorum. One without has no mode, or read-only.
+func serves(mode string) bool {
+	return slices.Contains([]string{"leader", "follower", "observer", "standalone"}, mode)
+}
+
 // judge compares the servers.
 func (e *ensemble) judge() {
 	var newest int64
 	for _, s := range e.Servers {
 		newest = max(newest, s.zxid)
-		switch s.Mode {
-		case "leader", "follower", "observer", "standalone": // servers without a quorum have no mode, or read-only
-			e.Quorum = true
-		}
+		e.Quorum = e.Quorum || serves(s.Mode)
 		if s.TickTime > 0 && s.Mode != "standalone" {
 			e.SafeSessionTimeout = max(e.SafeSessionTimeout, 3*(s.SyncLimit+1)*s.TickTime/2)
 		}

@@ -198,7 +198,7 @@ func (c *call) run(ctx context.Context, v *verb, args []string) error {
 	defer stop()
 	limited, cancel := c.limited(ctx)
 	defer cancel()
-	connect := c.connect
+	connect := c.connectOrSay
 	if v.apart {
 		connect = func(context.Context) (*framework.Framework, error) { return c.newClient() }
 	}

@@ -122,6 +122,9 @@ func verbSet(fs *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		if len(data) == 0 && len(c.args) == 1 {
+			return usage("set: the standard input is empty, expected data; \"\" or - as DATA sets none")
+		}
 		ctx, cancel := c.limited(ctx)
 		defer cancel()
 		return c.client.Set(ctx, c.args[0], data, framework.WithVersion(*version))

@@ -598,6 +598,39 @@ func TestEnsembleThatHasLostItsQuorum(t *testing.T) {
 	}
 }
 
+// TestVerbsSayThatTheQuorumIsLost, long before they give up to connect, and doctor has it as its first finding.
+func TestVerbsSayThatTheQuorumIsLost(t *testing.T) {
+	server, down := zktest.NewServer(t), zktest.NewServer(t)
+	require.NoError(t, down.Stop())
+	server.LoseQuorum()
+	servers := server.Addr() + "," + down.Addr()
+	for _, line := range []string{"explain /a", "locks", "deadlocks", "sessions", "get /a", "lock show /a"} {
+		got := curatorctl(t, servers, "", append(strings.Fields(line), "-timeout", "10m")...)
+		require.Equal(t, exitUnavailable, got.status, line)
+		require.Contains(t, got.stderr, "curatorctl: no server has a quorum: ", line)
+		require.Contains(t, got.stderr, server.Addr()+": read-only", line)
+		require.Contains(t, got.stderr, down.Addr()+": connection refused", line)
+	}
+	got := curatorctl(t, servers, "", "doctor", "-timeout", "10m")
+	require.Equal(t, exitFound, got.status)
+	require.True(t, strings.HasPrefix(got.stdout, "server: "+servers+": no server has a quorum\n"), got.stdout)
+}
+
+// TestVerbsSetRefusesNothing: an empty standard input is that of cron, and erases no data.
+func TestVerbsSetRefusesNothing(t *testing.T) {
+	play(t, zktest.NewServer(t).Addr(), `
+$ create /config value
+/config
+$ set /config
+[64] curatorctl: set: the standard input is empty, expected data; "" or - as DATA sets none
+$ get /config
+value
+$ set /config -
+$ get /config
+$ set /config ""
+`)
+}
+
 // serverInfo is server where that is a variable.
 type serverInfo = server
 
