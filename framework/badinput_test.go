@@ -12,6 +12,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -368,11 +369,13 @@ func TestBadInputNoAuthIsSaidOnce(t *testing.T) {
 func TestBadInputSecretsAreToldToNobody(t *testing.T) {
 	const secret = "open-sesame"
 	said, observed := &safeBuffer{}, newObserved()
-	log := slog.New(slog.NewJSONHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}))
-	server := zktest.NewServer(t)
+	all := &slog.HandlerOptions{Level: slog.LevelDebug, AddSource: true}
+	log := slog.New(slog.NewMultiHandler(slog.NewJSONHandler(said, all), slog.NewTextHandler(said, all)))
+	server := zktest.NewServer(t, zkserver.WithSASLUsers(map[string]string{"alice": secret}))
 	proxy := zktest.NewProxy(t, server.Addr())
 	auth := framework.WithAuth("digest", []byte("alice:"+secret))
-	f := zktest.Client(t, proxy.Addr(), observed.options(auth, framework.WithLogger(log), framework.WithPathAttribute(),
+	f := zktest.Client(t, proxy.Addr(), observed.options(auth, framework.WithSASL(framework.DigestMD5("alice", secret)),
+		framework.WithGuard(filepath.Join(t.TempDir(), "none")), framework.WithLogger(log), framework.WithPathAttribute(),
 		framework.WithRetryPolicy(retry.NTimes(2, time.Millisecond)))...)
 	states := recordStates(f)
 	tell := func(values ...any) {

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/internal/guarding"
 )
 
@@ -72,7 +73,10 @@ func (g *guardian) run(ctx context.Context) {
 	}
 }
 
-var errGuardGone = errors.New("the guard has ended")
+var (
+	errGuardGone  = errors.New("the guard has ended")
+	errNoTakeover = errors.New("the server is ClickHouse Keeper, which lets no other connection have a session")
+)
 
 // attempt registers the newest session once.
 func (g *guardian) attempt(ctx context.Context) {
@@ -85,13 +89,17 @@ func (g *guardian) attempt(ctx context.Context) {
 	if err == nil {
 		err = g.conn.Register(ctx, g.newest)
 	}
-	if err != nil {
+	switch {
+	case err != nil:
 		g.leave(err)
-		return
+	case conduit.IsUnusual(g.newest.Session):
+		g.guarded.Store(0)
+		g.warn("the guard cannot end the session", errNoTakeover)
+	default:
+		g.guarded.Store(1)
+		g.warned = false
+		g.log.Info("the session is registered", "guard", g.path, logSession, g.newest)
 	}
-	g.guarded.Store(1)
-	g.warned = false
-	g.log.Info("the session is registered", "guard", g.path, logSession, g.newest)
 }
 
 // leave goes on without the guard.
@@ -101,9 +109,13 @@ func (g *guardian) leave(why error) {
 		g.conn = nil
 	}
 	g.guarded.Store(0)
+	g.warn("the session is not registered", why)
+}
+
+func (g *guardian) warn(what string, why error) {
 	if !g.warned {
 		g.warned = true
-		g.log.Warn("the session is not registered: if this process is killed, its locks are held until the session times out",
+		g.log.Warn(what+": if this process is killed, its locks are held until the session times out",
 			"guard", g.path, logSession, g.newest, "error", why)
 	}
 }

@@ -73,8 +73,8 @@ func (g *fakeGuard) hear() guarding.Registration {
 	require.NoError(g.t, g.conn.SetReadDeadline(time.Now().Add(patience)))
 	n, err := g.conn.Read(message)
 	require.NoError(g.t, err)
-	var r guarding.Registration
-	require.NoError(g.t, json.Unmarshal(message[:n], &r))
+	r, err := guarding.Decode(message[:n])
+	require.NoError(g.t, err)
 	return r
 }
 
@@ -112,7 +112,7 @@ func TestGuardHasTheSessionFirst(t *testing.T) {
 	}
 	g.answer("")
 	require.NoError(t, zktest.Await(t, called, "the call"))
-	require.Equal(t, client.Session().Password(), r.Password)
+	require.Equal(t, client.Session().Password(), r.Password())
 
 	zktest.KillSession(t, client)
 	next := g.hear()
@@ -124,6 +124,32 @@ func TestGuardHasTheSessionFirst(t *testing.T) {
 	require.NoError(t, client.Close())
 	require.Zero(t, g.hear(), "the registration is withdrawn")
 	require.Empty(t, server.Sessions())
+}
+
+// TestGuardCannotEndASessionOfKeeper: the client says so, and does not count as guarded.
+func TestGuardCannotEndASessionOfKeeper(t *testing.T) {
+	for guarded, opts := range map[float64][]zkserver.Option{0: {zkserver.WithKeeper()}, 1: nil} {
+		g, observed := newFakeGuard(t), newObserved()
+		log, said := warnings()
+		client, err := framework.New(zktest.NewServer(t, opts...).Addr(), observed.options(framework.WithGuard(g.path), framework.WithLogger(log))...)
+		require.NoError(t, err)
+		require.NoError(t, client.Start())
+		g.meet()
+		require.NotZero(t, g.hear().Session, "the guard says it too, if this process is killed")
+		g.answer("")
+		require.NoError(t, client.BlockUntilConnected(zktest.Context(t)))
+		value, found := 0.0, false
+		for name, v := range observed.values(t) {
+			if strings.HasPrefix(name, "curator.session.guarded{") {
+				value, found = v, true
+			}
+		}
+		require.True(t, found)
+		require.InDelta(t, guarded, value, 0)
+		warned := strings.Join(said(), "\n")
+		require.Equal(t, guarded == 0, strings.Contains(warned, "the guard cannot end the session"), warned)
+		require.NoError(t, client.Close())
+	}
 }
 
 // TestGuardIsNoCondition: without a guard, with one that refuses and with one that does not answer, a client

@@ -58,6 +58,44 @@ func TestKeeperIsSentNothingThatItLacks(t *testing.T) {
 	require.Same(t, session, f.Session(), "the server has never hung up")
 }
 
+// TestKeeperThatDoesNotSayWhatItIs, or says it too late, loses no session: its numbers of sessions are those of no ZooKeeper.
+func TestKeeperThatDoesNotSayWhatItIs(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithKeeper())
+	f := zktest.Client(t, server, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &answeringConn{Conn: conn}, err
+	}))
+	session := f.Session()
+	require.NoError(t, f.CreateContainers(t.Context(), "/d/e"))
+	for name, call := range map[string]func(context.Context) error{
+		"container": func(ctx context.Context) error {
+			_, err := f.Create(ctx, "/x", nil, framework.WithMode(framework.Container))
+			return err
+		},
+		"ttl": func(ctx context.Context) error {
+			_, err := f.Create(ctx, "/x", nil, framework.WithMode(framework.PersistentWithTTL), framework.WithTTL(time.Hour))
+			return err
+		},
+		"ephemerals":          func(ctx context.Context) error { _, err := f.Ephemerals(ctx, "/"); return err },
+		"all children number": func(ctx context.Context) error { _, err := f.AllChildrenNumber(ctx, "/"); return err },
+	} {
+		err := call(t.Context())
+		require.ErrorIs(t, err, framework.ErrUnsupported, name)
+		require.ErrorContains(t, err, "does not say what it is", name)
+	}
+	require.Same(t, session, f.Session(), "the server has never hung up")
+}
+
+// TestKeeperLetsNoOtherEndASession: EndSession says so, and its own session does not stay.
+func TestKeeperLetsNoOtherEndASession(t *testing.T) {
+	server := zktest.NewServer(t, zkserver.WithKeeper())
+	session := zktest.Client(t, server).Session()
+	err := framework.EndSession(zktest.Context(t), server.Addr(), session.ID(), session.Password())
+	require.ErrorIs(t, err, framework.ErrUnsupported)
+	require.NoError(t, session.Err())
+	require.Equal(t, 1, server.Stats().Sessions)
+}
+
 // TestKeeperWithoutCreate2: one hang-up, and then an error that says what it takes.
 func TestKeeperWithoutCreate2(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
@@ -138,7 +176,7 @@ type answeringConn struct {
 }
 
 func (c *answeringConn) Write(b []byte) (int, error) {
-	if string(b) == "srvr" {
+	if string(b) == "srvr" { // without a text it is not answered, and hung up
 		c.answer = strings.NewReader(c.text)
 		return len(b), nil
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
 	"github.com/gocurator/curator/internal/guarding"
+	"github.com/gocurator/curator/internal/secrets"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -304,9 +305,10 @@ const endPause = 100 * time.Millisecond
 // its holds. Credentials, TLS and the like come from the options.
 //
 // EndSession blocks until a server has confirmed the end, or ctx ends. It returns nil as well if the session has
-// already ended, and if the password is wrong: servers do not tell the two apart. After an error the session may go on.
+// already ended, and if the password is wrong: servers do not tell the two apart. After an error the session may go on. The
+// error matches [ErrUnsupported] at ClickHouse Keeper, which lets no other connection have a session.
 func EndSession(ctx context.Context, connectString string, id int64, password []byte, opts ...Option) error {
-	session := &conduit.Session{ID: id, Password: slices.Clone(password)}
+	session := &conduit.Session{ID: id, Password: secrets.Hide(password)}
 	opts = append(slices.Clone(opts), option("EndSession", id != 0 && len(password) == wire.PasswordSize, func(c *config) { c.Resume = session },
 		"session %#x with a password of %d bytes, expected %d", uint64(id), len(password), wire.PasswordSize))
 	for {
@@ -318,6 +320,10 @@ func EndSession(ctx context.Context, connectString string, id int64, password []
 			return err
 		}
 		err = f.BlockUntilConnected(ctx)
+		if err == nil && f.Session().ID() != id {
+			err = fmt.Errorf("framework: end session %#x: %w: the server has begun session %s instead; it ends the other one at its timeout",
+				uint64(id), ErrUnsupported, f.Session())
+		}
 		closing := f.Close()
 		switch {
 		case errors.Is(err, ErrSessionExpired):

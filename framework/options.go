@@ -18,6 +18,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/internal/guarding"
 	"github.com/gocurator/curator/internal/options"
+	"github.com/gocurator/curator/internal/secrets"
 	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/retry"
 )
@@ -333,7 +334,7 @@ func WithTLS(cfg *tls.Config) Option {
 // without a provider, but never a digest. A wrong password shows only as an [ErrNoAuth] from a znode
 // that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
-	auth := conduit.Auth{Scheme: scheme, Credential: conduit.Hide(credential)}
+	auth := conduit.Auth{Scheme: scheme, Credential: secrets.Hide(credential)}
 	return option("WithAuth", scheme != "", func(c *config) { c.Auth = append(c.Auth, auth) },
 		`auth scheme "", expected one such as "digest"`)
 }

@@ -19,6 +19,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/secrets"
 	"github.com/gocurator/curator/internal/usercode"
 )
 
@@ -186,15 +187,16 @@ func (m *digestMD5) Start(ctx context.Context, _ SASLServer) (SASLExchange, erro
 	}
 	var nonce [16]byte
 	rand.Read(nonce[:]) // never returns an error
-	return &digestExchange{user: user, password: password, cnonce: hex.EncodeToString(nonce[:])}, nil
+	return &digestExchange{user: user, password: secrets.Hide(password), cnonce: hex.EncodeToString(nonce[:])}, nil
 }
 
 // digestExchange is the exchange of one connection.
 type digestExchange struct {
-	user, password string
-	cnonce         string
-	step           int
-	rspauth        string // with which the server must prove that it knows the password
+	user     string
+	password secrets.Secret
+	cnonce   string
+	step     int
+	rspauth  string // with which the server must prove that it knows the password
 }
 
 func (e *digestExchange) Done() bool { return e.step > 2 }
@@ -221,14 +223,14 @@ func (e *digestExchange) respond(challenge []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	user := e.user
+	user, password := e.user, string(e.password())
 	if !c.utf8 {
-		if !isLatin1(e.user) || !isLatin1(e.password) {
+		if !isLatin1(e.user) || !isLatin1(password) {
 			return nil, fmt.Errorf("%w: the server does not take UTF-8, and user or password are not in ISO 8859-1", ErrAuthFailed)
 		}
 		user = latin1(user)
 	}
-	key := digestKey(e.user, c.realm, e.password, c.nonce, e.cnonce)
+	key := digestKey(e.user, c.realm, password, c.nonce, e.cnonce)
 	e.rspauth = digestValue(key, c.nonce, e.cnonce, "")
 	var b strings.Builder
 	if c.utf8 {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 // Session is one session of a client, from its handshake until the client no longer relies
@@ -23,7 +24,7 @@ import (
 // called on it.
 type Session struct {
 	id       int64
-	password []byte
+	password secrets.Secret
 	clock    *conduit.Conduit // knows until when servers keep the newest session
 
 	alive    context.Context
@@ -82,7 +83,7 @@ func (s *Session) Password() []byte {
 	if s == nil {
 		return nil
 	}
-	return append([]byte(nil), s.password...)
+	return slices.Clone(s.password())
 }
 
 // Timeout is the timeout that the server has granted.

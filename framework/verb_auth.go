@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 // SetAuth presents these credentials of a scheme from now on, instead of all that [WithAuth] or
@@ -29,14 +30,14 @@ func (f *Framework) SetAuth(ctx context.Context, scheme string, credentials ...[
 	if scheme == "" {
 		return &OpError{name, "", fmt.Errorf(`%w: auth scheme "", expected one such as "digest"`, ErrInvalidOption)}
 	}
-	secrets := make([]conduit.Secret, len(credentials))
+	hidden := make([]secrets.Secret, len(credentials))
 	for i, credential := range credentials {
-		secrets[i] = conduit.Hide(credential)
-		if err := f.cfg.fitsAuth(conduit.Auth{Scheme: scheme, Credential: secrets[i]}); err != nil {
+		hidden[i] = secrets.Hide(credential)
+		if err := f.cfg.fitsAuth(conduit.Auth{Scheme: scheme, Credential: hidden[i]}); err != nil {
 			return &OpError{name, "", err}
 		}
 	}
-	f.conduit.SetAuth(scheme, secrets...)
+	f.conduit.SetAuth(scheme, hidden...)
 	if err := f.present(ctx); err != nil {
 		return &OpError{name, "", err}
 	}

@@ -42,7 +42,7 @@ func verbGuard(fs *flag.FlagSet) action {
 			path = filepath.Join(folder, "socket")
 		}
 		g := newSessionGuard(c, func(ctx context.Context, r guarding.Registration) error {
-			return framework.EndSession(ctx, r.Servers, r.Session, r.Password, opts...)
+			return framework.EndSession(ctx, r.Servers, r.Session, r.Password(), opts...)
 		})
 		if err := g.listen(path); err != nil {
 			return err

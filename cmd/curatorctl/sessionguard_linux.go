@@ -331,7 +331,8 @@ func (w *ward) read(into *guarding.Registration) (acts bool, err error) {
 	case flags&(unix.MSG_TRUNC|unix.MSG_CTRUNC) != 0:
 		return acts, errors.New("a message that is too long")
 	}
-	return acts, json.Unmarshal(message[:length], into)
+	*into, err = guarding.Decode(message[:length])
+	return acts, err
 }
 
 // answer answers a message, and reports whether the connection goes on.

@@ -31,6 +31,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/guarding"
+	"github.com/gocurator/curator/internal/secrets"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -110,7 +111,7 @@ func hold() {
 			check(err)
 			session := client.Session()
 			check(conn.Register(ctx, guarding.Registration{
-				Servers: os.Getenv("CURATOR_SERVERS"), Session: session.ID(), Password: session.Password(), Timeout: session.Timeout(),
+				Servers: os.Getenv("CURATOR_SERVERS"), Session: session.ID(), Password: secrets.Hide(session.Password()), Timeout: session.Timeout(),
 			}))
 		case "fork": // a child that outlives this process
 			child := exec.Command("sleep", "600")

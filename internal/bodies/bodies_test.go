@@ -51,8 +51,11 @@ func connect(t *testing.T, handler http.Handler) net.Conn {
 
 func TestWithinDropsWhoSendsNoBody(t *testing.T) {
 	for name, handler := range map[string]http.HandlerFunc{
-		"refused":          func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
-		"refused for good": func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close"); w.WriteHeader(http.StatusConflict) },
+		"refused": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusMethodNotAllowed) },
+		"refused for good": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Connection", "close")
+			w.WriteHeader(http.StatusConflict)
+		},
 		"read": func(w http.ResponseWriter, r *http.Request) {
 			_, err := io.ReadAll(r.Body)
 			assert.ErrorContains(t, err, "timeout")

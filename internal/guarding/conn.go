@@ -122,7 +122,7 @@ func (c *Conn) ask(ctx context.Context, r Registration, rights []byte) error {
 }
 
 func (c *Conn) send(ctx context.Context, r Registration, rights []byte) error {
-	message, err := json.Marshal(r)
+	message, err := r.encode()
 	if err != nil {
 		return err
 	}

@@ -11,9 +11,13 @@
 package guarding
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
+
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 const (
@@ -42,7 +46,7 @@ func CheckPath(path string) error {
 type Registration struct {
 	Servers  string // host:port,...
 	Session  int64
-	Password []byte
+	Password secrets.Secret
 	Timeout  time.Duration // after which the servers end the session by themselves
 }
 
@@ -50,6 +54,39 @@ type Registration struct {
 func (r Registration) Format(f fmt.State, _ rune) {
 	// Format has no way to return an error; fmt reports a failed write itself.
 	_, _ = io.WriteString(f, fmt.Sprintf("0x%x", uint64(r.Session)))
+}
+
+// LogValue is what Format writes.
+func (r Registration) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(r)) }
+
+// MarshalJSON encodes what Format writes.
+func (r Registration) MarshalJSON() ([]byte, error) { return json.Marshal(fmt.Sprint(r)) }
+
+// message is a registration on its way to the guard.
+type message struct {
+	Servers  string
+	Session  int64
+	Password []byte
+	Timeout  time.Duration
+}
+
+func (r Registration) encode() ([]byte, error) {
+	m := message{Servers: r.Servers, Session: r.Session, Timeout: r.Timeout}
+	if r.Password != nil {
+		m.Password = r.Password()
+	}
+	return json.Marshal(m)
+}
+
+// Decode reads the message of a registration.
+func Decode(text []byte) (Registration, error) {
+	var m message
+	err := json.Unmarshal(text, &m)
+	r := Registration{Servers: m.Servers, Session: m.Session, Timeout: m.Timeout}
+	if len(m.Password) > 0 {
+		r.Password = secrets.Hide(m.Password)
+	}
+	return r, err
 }
 
 // Answer is what a guard says to a message.

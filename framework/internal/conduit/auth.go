@@ -3,13 +3,11 @@
 package conduit
 
 import (
-	"bytes"
 	"errors"
-	"fmt"
-	"io"
 	"slices"
 
 	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 // ErrAuthFailed reports that a server has refused a credential.
@@ -18,23 +16,7 @@ var ErrAuthFailed = errors.New("a server has refused the credential")
 // Auth is a credential that every connection presents.
 type Auth struct {
 	Scheme     string
-	Credential Secret
-}
-
-// Secret returns bytes that must not be shown. It is a function because fmt cannot look
-// into a function, and does not call the Format method of an unexported field.
-type Secret func() []byte
-
-// Hide returns a copy of the bytes as a Secret.
-func Hide(b []byte) Secret {
-	b = bytes.Clone(b)
-	return func() []byte { return b }
-}
-
-// Format writes the scheme for every verb, and never the credential.
-func (a Auth) Format(s fmt.State, _ rune) {
-	// Format has no way to return an error; fmt reports a failed write itself.
-	_, _ = io.WriteString(s, a.Scheme)
+	Credential secrets.Secret
 }
 
 // call is the request that presents the credential.
@@ -49,10 +31,10 @@ func (a Auth) call() *Call {
 
 // SetAuth presents these credentials of a scheme instead of the ones before, before the next request of the present
 // connection, and on later ones.
-func (c *Conduit) SetAuth(scheme string, secrets ...Secret) {
+func (c *Conduit) SetAuth(scheme string, credentials ...secrets.Secret) {
 	c.authMu.Lock()
 	next := slices.DeleteFunc(slices.Clone(c.auth()), func(a Auth) bool { return a.Scheme == scheme })
-	for _, secret := range secrets {
+	for _, secret := range credentials {
 		next = append(next, Auth{Scheme: scheme, Credential: secret})
 	}
 	c.auths.Store(&next) // first: a connection that has presented nothing yet presents these

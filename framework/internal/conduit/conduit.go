@@ -18,12 +18,14 @@ import (
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 // Handshake is a server's answer when it accepts the session.
 type Handshake struct {
 	SessionID int64
-	Password  []byte
+	Password  secrets.Secret
 	Timeout   time.Duration // negotiated
 	Server    string
 	ReadOnly  bool // the server takes no writes, and no other knows the session
@@ -36,7 +38,7 @@ type Handshake struct {
 // Session names a session, and proves the right to it.
 type Session struct {
 	ID       int64
-	Password []byte
+	Password secrets.Secret
 }
 
 // Notification is a watch event.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
@@ -16,7 +17,9 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 	d := wire.NewDecoder(frame)
 	d.Int32() // protocol version
 	h := Handshake{Server: c.to.server, Timeout: time.Duration(d.Int32()) * time.Millisecond}
-	h.SessionID, h.Password = d.Int64(), d.Buffer()
+	h.SessionID = d.Int64()
+	password := d.Buffer()
+	h.Password = secrets.Hide(password)
 	h.ReadOnly = d.Len() > 0 && d.Bool() // not from servers before 3.4
 	if err := d.Err(); err != nil {
 		return nil, fmt.Errorf("%w: connect response: %w", ErrProtocol, err)
@@ -37,21 +40,21 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 		c.owner.cfg.Events.Expired()
 		return handshakeFrame(0, 0, make([]byte, wire.PasswordSize)), nil
 	}
-	if h.Timeout <= 0 || len(h.Password) != wire.PasswordSize {
+	if h.Timeout <= 0 || len(password) != wire.PasswordSize {
 		return nil, fmt.Errorf("%w: connect response with timeout %v and a password of %d bytes",
-			ErrProtocol, h.Timeout, len(h.Password))
+			ErrProtocol, h.Timeout, len(password))
 	}
 	if asked != 0 && asked != h.SessionID {
 		c.owner.seen.forget() // ClickHouse Keeper hands out another session without a word
 	}
 	c.establish(h, sent)
-	return handshakeFrame(h.Timeout, h.SessionID, h.Password), nil
+	return handshakeFrame(h.Timeout, h.SessionID, password), nil
 }
 
 // establish begins the connection of a session; callers hold dispatch.
 func (c *conn) establish(h Handshake, sent time.Time) {
 	c.established = true
-	c.version.unusual.Store(h.SessionID > 0 && h.SessionID < maxUnusual)
+	c.version.unusual.Store(IsUnusual(h.SessionID))
 	c.owner.readOnly.Store(h.ReadOnly)
 	c.owner.handshake.Store(&h)
 	c.owner.hosts.spreadOver(h.Timeout / spreadShare)

@@ -89,7 +89,7 @@ func (c *conn) completeHandshake(frame []byte) []byte {
 	}
 	if r := c.owner.cfg.Resume; r != nil && binary.BigEndian.Uint64(frame[sessionAt:]) == 0 {
 		binary.BigEndian.PutUint64(frame[sessionAt:], uint64(r.ID))
-		copy(frame[passwordAt:], r.Password)
+		copy(frame[passwordAt:], r.Password())
 	}
 	if binary.BigEndian.Uint64(frame[sessionAt:]) != 0 {
 		seen := max(c.owner.seen.newest.Load(), int64(binary.BigEndian.Uint64(frame[zxidAt:])))

@@ -109,7 +109,13 @@ const maxHangUps = 3
 // and the time. ClickHouse Keeper counts from 1.
 const maxUnusual = 1 << 32
 
-const keeper = "ClickHouse Keeper "
+// IsUnusual reports whether no ZooKeeper gives a session of this id.
+func IsUnusual(id int64) bool { return id > 0 && id < maxUnusual }
+
+const (
+	keeper = "ClickHouse Keeper "
+	unsaid = "a server that does not say what it is, and numbers sessions otherwise than ZooKeeper"
+)
 
 // lacks returns why the server cannot have a kind of request, a [TooOldError], nil if it may. It waits until the server has told
 // its version, if each server is asked, or if this one may be no ZooKeeper or has hung up. It fails when the
@@ -147,6 +153,8 @@ func (c *conn) lacks(ctx context.Context, op int32, without bool) error {
 		if hasRequest(ofKeeper, k.keeper) {
 			return nil
 		}
+	case version == unknownVersion && (why.Other != "" || c.version.unusual.Load()) && !hasRequest(kinds[wire.OpCreate2].keeper, k.keeper):
+		why.Other = cmp.Or(why.Other, unsaid) // it may be a Keeper whose answer is late, and a hang-up would cost the session
 	case isRefused(then, version): // one address may belong to several servers, of which one has told its version
 	case version == unknownVersion && (k.proved || without), isOlderThan(version, k.zookeeper):
 		why.Version = version
@@ -192,8 +200,7 @@ func (c *conn) checkZooKeeper(ctx context.Context) error {
 	if is.other == "" && (is.version != unknownVersion || !c.version.unusual.Load()) {
 		return nil
 	}
-	other := cmp.Or(is.other, "a server that does not say what it is, and numbers sessions otherwise than ZooKeeper")
-	return &TooOldError{Server: c.to.String(), Other: other}
+	return &TooOldError{Server: c.to.String(), Other: cmp.Or(is.other, unsaid)}
 }
 
 // of returns whether a server has hung up since it last answered such a request, and the version that it reported when it
