@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package slots_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"go.uber.org/goleak"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/seeds"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/x/slots"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zksim"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m)) }
+
+func newSlots(t *testing.T, client *framework.Framework, size int, opts ...slots.Option) *slots.Slots {
+	t.Helper()
+	s, err := slots.New(client, "/nodes", size, opts...)
+	require.NoError(t, err)
+	return s
+}
+
+func take(t *testing.T, s *slots.Slots) *slots.Slot {
+	t.Helper()
+	slot, err := s.Take(zktest.Context(t))
+	require.NoError(t, err)
+	return slot
+}
+
+func TestSlotsRefuseBadInput(t *testing.T) {
+	client, err := framework.New("localhost:1")
+	require.NoError(t, err)
+	for want, opts := range map[string][]slots.Option{
+		"Prefer(-1), expected 0 or more":                {slots.Prefer(-1)},
+		"Prefer(4), expected a number below the size 4": {slots.Prefer(4)},
+		"WithDelay(0s), expected more than 0":           {slots.WithDelay(0)},
+		"error policy 9, expected":                      {slots.WithErrorPolicy(9)},
+		"a nil option, expected options":                {nil},
+		"label \"\\x00\": ":                             {slots.WithLabel("\x00")},
+	} {
+		_, err := slots.New(client, "/nodes", 4, opts...)
+		require.ErrorContains(t, err, want)
+	}
+	_, err = slots.New(client, "/nodes", 0)
+	require.ErrorContains(t, err, "size 0, expected 1 or more")
+	_, err = slots.New(client, "nodes", 1)
+	require.ErrorIs(t, err, framework.ErrInvalidPath)
+}
+
+// TestSlotsGiveTheLowest, the preferred one before it, and ErrFull after the last; what is given back goes to the one who waits.
+func TestSlotsGiveTheLowest(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		ctx := zktest.Context(t)
+		a, b := newSlots(t, zktest.Client(t, server), 3), newSlots(t, zktest.Client(t, server), 3, slots.Prefer(1))
+		zero, one, two := take(t, a), take(t, b), take(t, b)
+		require.Equal(t, []int{0, 1, 2}, []int{zero.Number(), one.Number(), two.Number()})
+		_, err := a.TryTake(ctx)
+		require.ErrorIs(t, err, slots.ErrFull)
+		require.ErrorContains(t, err, "no number is free of the 3 at /nodes: 3 are held")
+
+		token := one.Token()
+		taken := make(chan *slots.Slot)
+		go func() {
+			slot, err := a.Take(ctx)
+			assert.NoError(t, err)
+			taken <- slot
+		}()
+		require.NoError(t, one.Release(ctx))
+		require.NoError(t, one.Release(ctx), "a second time does nothing")
+		next := zktest.Await(t, taken, "the number that was given back")
+		require.Equal(t, 1, next.Number())
+		require.Greater(t, next.Token(), token)
+		for _, slot := range []*slots.Slot{zero, two, next} {
+			require.NoError(t, slot.Release(ctx))
+		}
+		left, err := zktest.Client(t, server).Children(ctx, "/nodes")
+		require.NoError(t, err)
+		require.Empty(t, left)
+	})
+}
+
+// TestSlotsServeInOrder wakes one waiter for each number that is given back.
+func TestSlotsServeInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		t.Cleanup(func() { zktest.AssertClean(t, server) })
+		held := take(t, newSlots(t, zktest.Client(t, server), 1))
+		turns := make(chan int, 10)
+		for i := range 10 {
+			s := newSlots(t, zktest.Client(t, server), 1)
+			go func() {
+				slot, err := s.Take(t.Context())
+				assert.NoError(t, err)
+				turns <- i
+				<-time.After(time.Minute)
+				assert.NoError(t, slot.Release(t.Context()))
+			}()
+			synctest.Wait()
+		}
+		before := requests(server)
+		require.NoError(t, held.Release(t.Context()))
+		synctest.Wait()
+		require.Equal(t, 0, <-turns)
+		require.Empty(t, turns)
+		require.LessOrEqual(t, requests(server)-before, 16, "however many wait")
+		for i := range 9 {
+			require.Equal(t, i+1, <-turns)
+		}
+		<-time.After(2 * time.Minute)
+	})
+}
+
+// requests is how many requests the server has had, without pings.
+func requests(server *zkserver.Server) (n int) {
+	for _, e := range server.Log() {
+		if e.Kind == zkserver.Served && e.Request.Op != zkserver.OpPing {
+			n++
+		}
+	}
+	return n
+}
+
+// TestSlotsJoinCostsFourRequests, however many numbers there are and are held.
+func TestSlotsJoinCostsFourRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		crowd := newSlots(t, zktest.Client(t, server), 1<<20, slots.WithDelay(time.Second))
+		for range 300 {
+			take(t, crowd)
+		}
+		for want, opts := range map[int][]slots.Option{3: nil, 4: {slots.WithDelay(time.Second)}} {
+			s := newSlots(t, zktest.Client(t, server), 1<<20, opts...)
+			before := requests(server)
+			slot := take(t, s)
+			require.Equal(t, 300, slot.Number())
+			require.Equal(t, want, requests(server)-before)
+			require.NoError(t, slot.Release(t.Context()))
+		}
+	})
+}
+
+// TestSlotsOfAFleet: processes that start at once have a number each, and none is woken in vain.
+func TestSlotsOfAFleet(t *testing.T) {
+	size := 1000
+	if testing.Short() {
+		size = 200
+	}
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		clients := make([]*framework.Framework, size)
+		for i := range clients {
+			clients[i] = zktest.Client(t, server)
+		}
+		// A request takes a millisecond, or all would come one after the other.
+		var made atomic.Int64 // the log of the server is too short for all
+		defer server.Intercept(func(zkserver.Request) zkserver.Fault {
+			made.Add(1)
+			return zkserver.Delay(time.Millisecond)
+		})()
+		began := time.Now()
+		numbers := make([]int, size)
+		var all sync.WaitGroup
+		for i, client := range clients {
+			all.Go(func() {
+				slot, err := newSlots(t, client, size).Take(t.Context())
+				if assert.NoError(t, err) {
+					numbers[i] = slot.Number()
+				}
+			})
+		}
+		all.Wait()
+		took := time.Since(began)
+		slices.Sort(numbers)
+		for i, number := range numbers {
+			require.Equal(t, i, number)
+		}
+		each := float64(made.Load()) / float64(size)
+		t.Logf("%d processes: %.1f requests each, %v with a millisecond for each request", size, each, took)
+		require.Less(t, each, 20.0)
+		require.Less(t, took, 10*time.Second)
+	})
+}
+
+// TestSlotsAreLostAsLeasesAre, and given out again at once, or after a delay.
+func TestSlotsAreLostAsLeasesAre(t *testing.T) {
+	for _, delay := range []time.Duration{0, time.Minute} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			var opts []slots.Option
+			if delay > 0 {
+				opts = append(opts, slots.WithDelay(delay))
+			}
+			unlucky, other := zktest.Client(t, server), newSlots(t, zktest.Client(t, server), 2, opts...)
+			slot := take(t, newSlots(t, unlucky, 2, opts...))
+			zktest.KillSession(t, unlucky)
+			<-slot.Done()
+			var lost *locks.LostError
+			require.ErrorAs(t, slot.Err(), &lost)
+			require.ErrorAs(t, context.Cause(slot.Context(t.Context())), &lost)
+			require.ErrorAs(t, slot.Release(t.Context()), &lost)
+
+			first, began := take(t, other), time.Now()
+			second := take(t, other)
+			require.InDelta(t, delay, time.Since(began), float64(2*time.Second))
+			want := []int{0, 1}
+			if delay > 0 {
+				want = []int{1, 0}
+			}
+			require.Equal(t, want, []int{first.Number(), second.Number()})
+			require.NoError(t, second.Release(t.Context()))
+			again := take(t, other)
+			require.Equal(t, second.Number(), again.Number(), "a number that was given back has no delay")
+			require.NoError(t, again.Release(t.Context()))
+			require.NoError(t, first.Release(t.Context()))
+		})
+	}
+}
+
+// TestSlotsSurviveEveryLostReply: a request or its reply is lost, whichever; the number is there, once, and none is left.
+func TestSlotsSurviveEveryLostReply(t *testing.T) {
+	for _, fault := range []zkserver.Fault{zkserver.LoseReply, zkserver.LoseRequest} {
+		for k := 1; k <= 8; k++ {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				t.Cleanup(func() { zktest.AssertClean(t, server) })
+				client := zktest.Client(t, server)
+				s := newSlots(t, client, 2, slots.WithDelay(time.Second))
+				n := 0
+				remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpPing {
+						return zkserver.Fault{}
+					}
+					if n++; n == k {
+						return fault
+					}
+					return zkserver.Fault{}
+				})
+				slot, err := s.Take(t.Context())
+				if err == nil {
+					_ = slot.Release(t.Context()) // the session may have been lost with the connection
+				}
+				remove()
+				<-time.After(2 * time.Minute)
+				both := newSlots(t, zktest.Client(t, server), 2, slots.WithDelay(time.Second))
+				numbers := []int{take(t, both).Number(), take(t, both).Number()}
+				slices.Sort(numbers)
+				require.Equal(t, []int{0, 1}, numbers, "%v of request %d", fault, k)
+			})
+		}
+	}
+}
+
+// TestSimulation plays slots with faults of servers and networks: no number has two holders, its tokens rise, no delay is cut
+// short, and all wait for no longer than they must.
+func TestSimulation(t *testing.T) {
+	t.Parallel()
+	for name, program := range map[string]zksim.Program{
+		"slots":               program(0, zksim.Usual),
+		"slots after a delay": program(5*time.Second, zksim.Usual),
+		"slots over restores": overRestores(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			histories := 30
+			if testing.Short() {
+				histories = 8
+			}
+			zksim.Check(t, seeds.New(t).Uint64(), histories, program)
+		})
+	}
+}
+
+// losses are when numbers were lost, of one history.
+type losses struct {
+	mu sync.Mutex
+	at map[int]time.Duration
+}
+
+func program(delay time.Duration, faults []zksim.Fault) zksim.Program {
+	return zksim.Program{
+		Clients: 4, Faults: faults,
+		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+			var opts []slots.Option
+			if delay > 0 {
+				opts = append(opts, slots.WithDelay(delay))
+			}
+			s, err := slots.New(c.Framework, "/nodes", 3, opts...)
+			return func(ctx context.Context, random *rand.Rand) {
+				takes := s.Take
+				if random.IntN(4) == 0 {
+					takes = s.TryTake
+				}
+				slot, err := takes(ctx)
+				if err != nil {
+					w.Logf("client %d: %v", c.Index, err)
+					return
+				}
+				leave := w.Enter(zksim.Hold{
+					Key: fmt.Sprint(slot.Number()), Client: c.Index, Exclusive: true, Token: slot.Token(), IsOver: func() bool { return slot.Err() != nil },
+				})
+				known := zksim.State[losses](w)
+				known.mu.Lock()
+				// The clock of a server may be wrong by a hundredth.
+				if lost, ok := known.at[slot.Number()]; ok && w.Elapsed()-lost < delay-delay/20 {
+					w.Findf("client %d has %d, which was lost %v ago", c.Index, slot.Number(), w.Elapsed()-lost)
+				}
+				delete(known.at, slot.Number())
+				known.mu.Unlock()
+				select {
+				case <-time.After(time.Duration(random.Int64N(int64(5 * time.Second)))):
+				case <-slot.Done():
+					known.mu.Lock()
+					if known.at == nil {
+						known.at = make(map[int]time.Duration)
+					}
+					known.at[slot.Number()] = w.Elapsed()
+					known.mu.Unlock()
+				}
+				leave()
+				if err := slot.Release(ctx); err != nil {
+					w.Logf("client %d: %v", c.Index, err)
+				}
+			}, err
+		},
+	}
+}
+
+// overRestores is about servers that go back to a backup. A process waits until those of the backup know that their slots are gone.
+func overRestores() zksim.Program {
+	return zksim.Program{
+		Faults: append(slices.Repeat([]zksim.Fault{zksim.Restore, zksim.ChangeLeader}, 3), zksim.StopLeader, zksim.LoseReplies, zksim.CutClient),
+		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+			s, err := slots.New(c.Framework, "/nodes", 3)
+			return func(ctx context.Context, _ *rand.Rand) {
+				waiting, stop := context.WithTimeout(ctx, 20*time.Second) // a backup may have slots of sessions that are gone
+				defer stop()
+				slot, err := s.Take(waiting)
+				if err != nil {
+					w.Logf("client %d: %v", c.Index, err)
+					return
+				}
+				select {
+				case <-time.After(8 * time.Second):
+				case <-slot.Done():
+				}
+				leave := w.Enter(zksim.Hold{Key: fmt.Sprint(slot.Number()), Client: c.Index, Exclusive: true, IsOver: func() bool { return slot.Err() != nil }})
+				<-time.After(500 * time.Millisecond)
+				leave()
+				if err := slot.Release(ctx); err != nil {
+					w.Logf("client %d: %v", c.Index, err)
+				}
+			}, err
+		},
+	}
+}
