@@ -5,6 +5,7 @@
 //
 //	partition    work divided among the members of a group
 //	schedule     jobs on a schedule, each tick once in the fleet
+//	slots        a small number for each live process
 //	txn          optimistic transactions over several znodes
 //
 // The module is experimental. It has versions of its own, and each of them may change exported

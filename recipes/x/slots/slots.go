@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -17,9 +16,6 @@ import (
 
 // ErrFull reports that no number is free. The text says how many there are.
 var ErrFull = errors.New("no number is free")
-
-// errRival reports that another process was faster.
-var errRival = errors.New("another process was faster")
 
 // Slots hands out the numbers from 0 up to a size, one number to one process at a time.
 //
@@ -133,7 +129,7 @@ func (s *Slots) awaitChange(ctx context.Context, before *names) error {
 		defer time.AfterFunc(before.left, stop).Stop()
 	}
 	for folder, err := range s.client.FollowChildren(patient, s.path) {
-		if err == nil && s.read(folder.Names).held != before.held {
+		if err == nil && read(folder.Names, s.size).held != before.held {
 			return nil
 		}
 		if err != nil && !framework.Retryable(err) && patient.Err() == nil {
@@ -196,54 +192,72 @@ func (s *Slots) takeFree(ctx context.Context, n *names) (*Slot, error) {
 	return slot, nil
 }
 
-const (
-	slotName   = "slot-"
-	markerName = "taken-"
-	none       = -1
-)
-
-// names is what the names in the folder tell.
-type names struct {
-	taken  map[int]bool // the numbers that are held
-	held   int          // how many of them are below the size
-	marked map[int]bool // the numbers with a marker
-	wait   bool         // a process waits for its turn
-
-	left time.Duration // of the shortest delay of a number that is not held; 0 for none
-}
-
 // list reads the folder.
 func (s *Slots) list(ctx context.Context) (*names, error) {
 	children, err := s.client.Children(ctx, s.path)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return nil, err
 	}
-	return s.read(children), nil
+	return read(children, s.size), nil
 }
 
-func (s *Slots) read(children []string) *names {
-	n := &names{taken: make(map[int]bool), marked: make(map[int]bool)}
-	for _, child := range children {
-		if number, ok := numberIn(child, slotName); ok {
-			if !n.taken[number] && number < s.size {
-				n.held++
-			}
-			n.taken[number] = true
-		} else if number, ok := numberIn(child, markerName); ok {
-			n.marked[number] = true
+func (s *Slots) markerOf(number int) string {
+	return framework.JoinPath(s.path, markerName+strconv.Itoa(number))
+}
+
+// choose returns the number to take, none if no number is free, and the Stat of the marker that its last holder has
+// left. It notes in n how long the shortest delay lasts if it has met one.
+func (s *Slots) choose(ctx context.Context, n *names) (number int, marker *framework.Stat, err error) {
+	var now int64 // by the clock of the servers, in milliseconds; 0 if not yet known
+	for i := none; i < s.size; i++ {
+		number := i
+		if i == none {
+			number = s.cfg.prefer
 		}
-		n.wait = n.wait || locks.StandardLockInternalsSorter{LockName: "lock-"}.Contends(child)
+		if number == none || n.taken[number] || i == s.cfg.prefer {
+			continue
+		}
+		if s.cfg.delay == 0 || !n.marked[number] {
+			return number, nil, nil
+		}
+		marker, left, err := s.delayOf(ctx, number, &now)
+		if err != nil || left <= 0 {
+			return number, marker, err
+		}
+		if n.left == 0 || left < n.left {
+			n.left = left
+		}
 	}
-	return n
+	return none, nil, nil
 }
 
-// numberIn returns the number behind the last place of a text in a name.
-func numberIn(name, text string) (number int, ok bool) {
-	at := strings.LastIndex(name, text)
-	if at < 0 {
-		return 0, false
+// lost is the data of the marker of a number whose loss was noticed. The marker's time is the time of that.
+const lost = "lost"
+
+// delayOf returns how long a number is not to be taken yet, and the Stat of its marker.
+func (s *Slots) delayOf(ctx context.Context, number int, now *int64) (marker *framework.Stat, left time.Duration, err error) {
+	marker = new(framework.Stat)
+	path := s.markerOf(number)
+	data, err := s.client.Get(ctx, path, framework.StoringStatIn(marker))
+	switch {
+	case errors.Is(err, framework.ErrNoNode): // released since
+		return nil, 0, nil
+	case err != nil:
+		return nil, 0, err
+	case string(data) != lost:
+		err = s.client.Set(ctx, path, []byte(lost), framework.WithVersion(marker.Version), framework.Idempotent())
+		if errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) {
+			err = nil // another process has noticed it, or has the number
+		}
+		return nil, s.cfg.delay, err
 	}
-	digits, _, _ := strings.Cut(name[at+len(text):], "-")
-	number, err := strconv.Atoi(digits)
-	return number, err == nil
+	if *now == 0 {
+		var folder framework.Stat
+		if err := s.client.Set(ctx, s.path, nil, framework.StoringStatIn(&folder), framework.Idempotent()); err != nil {
+			return nil, 0, err
+		}
+		*now = folder.Mtime
+	}
+	left = s.cfg.delay - time.Duration(*now-marker.Mtime)*time.Millisecond + time.Millisecond // times are rounded to it
+	return marker, min(left, s.cfg.delay), nil
 }

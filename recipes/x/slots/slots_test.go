@@ -156,9 +156,9 @@ func TestSlotsJoinCostsFourRequests(t *testing.T) {
 
 // TestSlotsOfAFleet: processes that start at once have a number each, and none is woken in vain.
 func TestSlotsOfAFleet(t *testing.T) {
-	size := 1000
-	if testing.Short() {
-		size = 200
+	size := 200
+	if seeds.Long() {
+		size = 1000
 	}
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())

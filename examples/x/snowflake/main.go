@@ -3,9 +3,9 @@
 // Command snowflake makes ids that no other process makes: 41 bits of time, 10 of the process, 12 of a count.
 //
 //	go run ./examples/devserver &     # in the root of the repository
-//	cd examples/snowflake
-//	go run . &
-//	go run . &
+//	cd examples/x
+//	go run ./snowflake &
+//	go run ./snowflake &
 //
 // The number of the process comes from ZooKeeper. When it is lost, as by an outage, ids wait until there is another.
 // The delay is for clocks that differ by less than five seconds.
