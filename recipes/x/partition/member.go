@@ -225,10 +225,32 @@ var (
 	ErrRunning = errors.New("member runs already")
 )
 
-// mayPass reports whether the znode of a member may be created later, although an attempt has
-// failed with err. Lack of rights and the like take a person to change.
-func mayPass(err error) bool {
-	var panicked *attempt.PanicError
-	return framework.Retryable(err) || framework.OutcomeUnknown(err) || attempt.RefusedForNow(err) || attempt.Overtaken(err) ||
-		errors.Is(err, framework.ErrNotEmpty) || errors.Is(err, framework.ErrSessionEnded) || errors.As(err, &panicked)
+// Drain has this member give its partitions up, one after the other, or as many at a time as [WithMoves] allows. It returns
+// when all functions have returned and other members are to have the partitions. The member then stays in
+// the group without partitions, and its program ends the context of [Member.Run]. Until the end of the Run the
+// member gets no partition, also if the Drain fails. If no other member could have the partitions, Drain waits. It fails when ctx or the Run ends, and with
+// [ErrNotRunning] before a Run.
+func (m *Member) Drain(ctx context.Context) error {
+	if ctx == nil {
+		return wrap(m.at, attempt.ErrNilContext)
+	}
+	r := m.current.Load()
+	if r == nil {
+		return wrap(m.at, ErrNotRunning)
+	}
+	r.mu.Lock()
+	if r.drained == nil {
+		r.drained = make(chan struct{})
+	}
+	drained := r.drained
+	r.mu.Unlock()
+	attempt.Signal(r.prepared) // what this member says of itself has one writer
+	select {
+	case <-drained:
+		return nil
+	case <-ctx.Done():
+		return wrap(m.at, attempt.Interrupted(ctx))
+	case <-r.ctx.Done():
+		return wrap(m.at, context.Cause(r.ctx))
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +20,9 @@ import (
 // maxNames bounds the names of a set together, in bytes as pack leaves them. The first member has all of them
 // in one znode, which a server limits to 1 MB, and their loads beside them.
 const maxNames = 600_000
+
+// MaxLoad is the greatest load of a partition.
+const MaxLoad = 1_000_000
 
 // packAbove is from how many bytes on data is compressed. People can read what is shorter.
 const packAbove = 256 << 10
@@ -187,4 +191,25 @@ func checkNames(client *framework.Framework, names []string) error {
 		err = fmt.Errorf("the names of the partitions have %d bytes, compressed if there are many, expected at most %d", len(data), limit)
 	}
 	return err
+}
+
+// mayPass reports whether the znode of a member may be created later, although an attempt has
+// failed with err. Lack of rights and the like take a person to change.
+func mayPass(err error) bool {
+	var panicked *attempt.PanicError
+	return framework.Retryable(err) || framework.OutcomeUnknown(err) || attempt.RefusedForNow(err) || attempt.Overtaken(err) ||
+		errors.Is(err, framework.ErrNotEmpty) || errors.Is(err, framework.ErrSessionEnded) || errors.As(err, &panicked)
+}
+
+func hash(name string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(name)) // never fails
+	return mix(h.Sum64())
+}
+
+// mix spreads each bit over all, as the end of MurmurHash3 does.
+func mix(h uint64) uint64 {
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return h ^ h>>33
 }

@@ -24,9 +24,6 @@ const (
 	// MaxCapacity is the greatest capacity of a member.
 	MaxCapacity = 1_000_000
 
-	// MaxLoad is the greatest load of a partition.
-	MaxLoad = 1_000_000
-
 	// LoadPeriod is how often a member writes the loads that [Partition.ReportLoad] has told it, and how
 	// often the group looks at them.
 	LoadPeriod = 30 * time.Second

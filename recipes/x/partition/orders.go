@@ -145,21 +145,21 @@ func (s *state) drains() bool {
 func (s *state) isPaced(cfg config) bool { return cfg.moves > 0 || s.drains() }
 
 // terms returns what the next plan may do.
-func (s *state) terms(ctx context.Context, r *run, rebalance bool) (shares.Terms, error) {
+func (s *state) terms(ctx context.Context, client *framework.Framework, at layout, cfg config, rebalance bool) (shares.Terms, error) {
 	t := shares.AtWill(rebalance)
 	t.Pins, t.Still, t.Warm = s.orders.Pinned, make(map[string]bool), s.warm()
-	if err := s.findMoving(ctx, r.client, r.at); err != nil {
+	if err := s.findMoving(ctx, client, at); err != nil {
 		return t, err
 	}
 	maps.Copy(t.Still, s.moving)
-	underWay := s.underWay(r.cfg)
-	t.Drains = max(1, r.cfg.moves) - underWay
-	if r.cfg.moves > 0 {
-		t.Most = r.cfg.moves - underWay
+	underWay := s.underWay(cfg)
+	t.Drains = max(1, cfg.moves) - underWay
+	if cfg.moves > 0 {
+		t.Most = cfg.moves - underWay
 	}
 	for _, sh := range s.shares {
 		for name := range sh.Moved {
-			t.Still[name] = t.Still[name] || sh.hasMovedWithin(name, r.cfg.cool)
+			t.Still[name] = t.Still[name] || sh.hasMovedWithin(name, cfg.cool)
 		}
 	}
 	return t, nil
@@ -223,41 +223,4 @@ func (s *state) moved(out shares.Outcome, loads map[string]int, cfg config) map[
 		}
 	}
 	return moved
-}
-
-// Drain has this member give its partitions up, one after the other, or as many at a time as [WithMoves] allows. It returns
-// when all functions have returned and other members are to have the partitions. The member then stays in
-// the group without partitions, and its program ends the context of [Member.Run]. Until the end of the Run the
-// member gets no partition, also if the Drain fails. If no other member could have the partitions, Drain waits. It fails when ctx or the Run ends, and with
-// [ErrNotRunning] before a Run.
-func (m *Member) Drain(ctx context.Context) error {
-	if ctx == nil {
-		return wrap(m.at, attempt.ErrNilContext)
-	}
-	r := m.current.Load()
-	if r == nil {
-		return wrap(m.at, ErrNotRunning)
-	}
-	r.mu.Lock()
-	if r.drained == nil {
-		r.drained = make(chan struct{})
-	}
-	drained := r.drained
-	r.mu.Unlock()
-	attempt.Signal(r.prepared) // what this member says of itself has one writer
-	select {
-	case <-drained:
-		return nil
-	case <-ctx.Done():
-		return wrap(m.at, attempt.Interrupted(ctx))
-	case <-r.ctx.Done():
-		return wrap(m.at, context.Cause(r.ctx))
-	}
-}
-
-// notifyDrainedLocked ends a Drain when this member has no partition any more.
-func (r *run) notifyDrainedLocked() {
-	if r.announced && len(r.pieces) == 0 && (r.share == nil || len(r.share.Partitions) == 0) && !attempt.IsClosed(r.drained) {
-		close(r.drained)
-	}
 }

@@ -164,7 +164,7 @@ func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *s
 	if _, mixed := s.sets(r.names.id()); !known || mixed {
 		set = s.together(set)
 	}
-	t, err := s.terms(ctx, r, rebalance)
+	t, err := s.terms(ctx, r.client, r.at, r.cfg, rebalance)
 	if err != nil {
 		return false, s, err
 	}

@@ -486,3 +486,10 @@ func (r *run) leave(ctx context.Context) error {
 	}
 	return nil
 }
+
+// notifyDrainedLocked ends a Drain when this member has no partition any more.
+func (r *run) notifyDrainedLocked() {
+	if r.announced && len(r.pieces) == 0 && (r.share == nil || len(r.share.Partitions) == 0) && !attempt.IsClosed(r.drained) {
+		close(r.drained)
+	}
+}

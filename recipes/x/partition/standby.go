@@ -3,25 +3,14 @@
 package partition
 
 import (
-	"context"
-	"errors"
-	"hash/fnv"
 	"maps"
 	"math"
 	"slices"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
-
-	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // Which members stand by follows from the members and the owners alone: rendezvous hashing. So a plan depends on
 // no standby of the plan before, and a join or a leave changes only as many standbys as it must. The shares have
 // them, because a member reads no more than its share.
-
-// preparedPeriod is for how long a member collects the partitions for which it is prepared before it writes.
-const preparedPeriod = time.Second
 
 // spare is a member that may stand by.
 type spare struct {
@@ -88,19 +77,6 @@ func choose(name, owner, zone string, spares []spare, n int) []string {
 	return chosen[1:]
 }
 
-func hash(name string) uint64 {
-	h := fnv.New64a()
-	_, _ = h.Write([]byte(name)) // never fails
-	return mix(h.Sum64())
-}
-
-// mix spreads each bit over all, as the end of MurmurHash3 does.
-func mix(h uint64) uint64 {
-	h = (h ^ h>>33) * 0xff51afd7ed558ccd
-	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
-	return h ^ h>>33
-}
-
 // warm returns the standbys that are prepared, by partition.
 func (s *state) warm() map[string][]string {
 	warm := make(map[string][]string)
@@ -112,71 +88,4 @@ func (s *state) warm() map[string][]string {
 		}
 	}
 	return warm
-}
-
-// preparation is the prepare of one partition, while the member is its owner or stands by.
-type preparation struct {
-	cancel context.CancelFunc
-	ready  chan struct{} // closed when prepare has returned nil
-	ended  chan struct{} // closed when prepare runs no more
-}
-
-// prepareLocked begins to prepare, if the member has a prepare and has not begun.
-func (p *piece) prepareLocked() {
-	if p.r.cfg.prepare == nil || p.warm != nil {
-		return
-	}
-	ctx, cancel := context.WithCancel(p.r.ctx)
-	warm := &preparation{cancel: cancel, ready: make(chan struct{}), ended: make(chan struct{})}
-	p.warm = warm
-	go func() {
-		defer close(warm.ended)
-		loop := attempt.Loop{Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be prepared, trying again"}
-		prepare := func(context.Context) error {
-			err := p.r.cfg.prepare(ctx, p.name)
-			if _, isPermanent := errors.AsType[*backoff.PermanentError](err); isPermanent {
-				err = errors.New(err.Error()) // which would end the loop: no failure of prepare does
-			}
-			return err
-		}
-		if loop.Do(ctx, prepare) == nil {
-			close(warm.ready)
-			attempt.Signal(p.r.prepared)
-		}
-	}()
-}
-
-// end ends the context of prepare, and waits until prepare has returned.
-func (w *preparation) end() {
-	w.cancel()
-	<-w.ended
-}
-
-// await waits until prepare has returned nil. There may be none.
-func (w *preparation) await(ctx context.Context) error {
-	if w == nil {
-		return nil
-	}
-	select {
-	case <-w.ready:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-}
-
-func (w *preparation) isReady() bool {
-	return w != nil && attempt.IsClosed(w.ready)
-}
-
-// standByLocked sets whether this member stands by.
-func (p *piece) standByLocked(on bool) {
-	if p.standby == on {
-		return
-	}
-	p.standby = on
-	attempt.Signal(p.wake)
-	if p.warm.isReady() { // it was the owner
-		attempt.Signal(p.r.prepared)
-	}
 }

@@ -26,7 +26,7 @@ func (c *clock) now() (now time.Time, out time.Duration) {
 	// The servers' time is not earlier than this, as they applied the write before the answer came.
 	servers := c.servers.Add(time.Since(c.answered)).UTC()
 	switch out = now.Sub(servers); {
-	case out > ClockTolerance:
+	case now.After(servers.Add(ClockTolerance)):
 		return servers, out
 	case out < -ClockTolerance:
 		return now, out
