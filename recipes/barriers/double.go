@@ -189,9 +189,6 @@ func (b *DistributedDoubleBarrier) awaitOthers(ctx context.Context, m *member) e
 			opened, err = b.look(ctx, m, ready, watch)
 		}
 		watch.Cancel()
-		if lost := m.session.Err(); lost != nil {
-			return lost // and the member with it, whatever the barrier of the next session is
-		}
 		if opened || err != nil {
 			return err
 		}
