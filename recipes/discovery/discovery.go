@@ -112,7 +112,8 @@ func (d *ServiceDiscovery[T]) pathOf(name, id string) string {
 // earlier process has left. It also replaces a znode of the same kind that another
 // process keeps, so ids must be unique. While a znode of another kind is in the way,
 // such as a persistent one in the place of a dynamic instance, Register waits until
-// ctx ends, and its error matches [nodes.ErrTaken]. An instance that this discovery has registered already is
+// ctx ends, and its error matches [nodes.ErrTaken]. A persistent znode with the very data of the
+// instance, which a restore of the tree has left, is replaced. An instance that this discovery has registered already is
 // updated; see [ServiceDiscovery.Update]. If its first Register is still under way
 // and then gives up, this call fails with [ErrNotRegistered].
 //

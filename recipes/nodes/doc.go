@@ -44,9 +44,11 @@
 //     replaces it in one transaction.
 //   - If another client has created a znode in its place, the node leaves that znode
 //     alone and reports [ErrTaken]. Close leaves it alone, too. When that znode goes,
-//     the node creates its own. A znode of another kind is never replaced: a persistent
+//     the node creates its own. A znode of another kind is not replaced: a persistent
 //     one in the place of an ephemeral one, or an ephemeral one in the place of a
-//     persistent one.
+//     persistent one. The exception is a persistent znode with the data of an ephemeral
+//     node, which a restore of the tree has left: data that is not empty, and the same to
+//     the last byte, shows that it is the node's.
 //   - If the server refuses a request for a reason that does not pass by itself,
 //     such as a missing permission, the node reports it. It repeats the request only
 //     after SetData or the next reconnect.

@@ -117,7 +117,13 @@ func (k *keeper) step(ctx context.Context) error {
 		return k.create(ctx, path)
 	case !k.fits(stat):
 		k.vanished()
-		if k.mayReplace(stat) {
+		isOwn := k.mayReplace(stat)
+		if !isOwn {
+			if isOwn, err = k.isRestored(ctx, path, stat); err != nil {
+				return err
+			}
+		}
+		if isOwn {
 			return k.replace(ctx, path, stat)
 		}
 		k.fail(taken(stat))
@@ -229,9 +235,29 @@ func (k *keeper) fits(stat *framework.Stat) bool {
 // so without end.
 func (k *keeper) mayReplace(stat *framework.Stat) bool {
 	if !k.kind.ephemeral || stat.EphemeralOwner == 0 {
-		return false // no session leaves a persistent znode, and a persistent node leaves no ephemeral one
+		return false // no session leaves a persistent znode (but see isRestored), and a persistent node leaves no ephemeral one
 	}
 	return !k.stood || k.sessions[stat.EphemeralOwner]
+}
+
+// isRestored reports whether a persistent znode is a copy of this ephemeral node: some tools restore all znodes as persistent
+// ones. Data that is not empty, and the node's own to the last byte, shows that. The replacement fails if the znode is written
+// meanwhile.
+func (k *keeper) isRestored(ctx context.Context, path string, stat *framework.Stat) (bool, error) {
+	data, _, _ := k.wanted()
+	if !k.kind.ephemeral || stat.EphemeralOwner != 0 || stat.NumChildren > 0 || len(data) == 0 {
+		return false, nil
+	}
+	var now framework.Stat
+	have, err := k.client.Get(ctx, path, framework.StoringStatIn(&now))
+	switch {
+	case err == nil:
+		return now.Czxid == stat.Czxid && now.Version == stat.Version && bytes.Equal(have, data), nil
+	case mayPass(err):
+		return false, err
+	default:
+		return false, nil // what it says is not known
+	}
 }
 
 // taken returns an ErrTaken that says what is in the way.
@@ -333,7 +359,7 @@ func (k *keeper) draw(ctx context.Context) error {
 func (k *keeper) replace(ctx context.Context, path string, stat *framework.Stat) error {
 	if !k.sessions[stat.EphemeralOwner] { // it may be a live client's of the same name
 		k.client.Logger().Warn("a node replaces the znode of another session", logPath, path,
-			"session", fmt.Sprintf("0x%x", uint64(stat.EphemeralOwner)))
+			"session", fmt.Sprintf("0x%x", uint64(stat.EphemeralOwner))) // 0x0 for a restored copy
 	}
 	err := k.exchange(ctx, path, framework.DeleteOp(path, framework.WithVersion(stat.Version)))
 	if attempt.Overtaken(err) {

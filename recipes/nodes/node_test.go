@@ -294,6 +294,47 @@ func TestCloseThatIsRefusedSaysSoAndAsksNoMore(t *testing.T) {
 	})
 }
 
+// TestNodeReplacesItsRestoredCopy: tools restore a tree with persistent znodes. Another persistent znode is left alone.
+func TestNodeReplacesItsRestoredCopy(t *testing.T) {
+	for name, c := range map[string]struct {
+		data, there string
+		child, own  bool
+	}{
+		"its own": {data: "mine", there: "mine", own: true}, "another": {data: "mine", there: "mine too"},
+		"one that says nothing": {}, "one with a child": {data: "mine", there: "mine", child: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := zktest.NewServer(t)
+			client, other := zktest.Client(t, server), zktest.Client(t, server)
+			_, err := other.Create(t.Context(), "/n", []byte(c.there))
+			require.NoError(t, err)
+			if c.child {
+				_, err := other.Create(t.Context(), "/n/child", nil)
+				require.NoError(t, err)
+			}
+			node, err := nodes.NewPersistentNode(client, "/n", framework.Ephemeral, []byte(c.data))
+			require.NoError(t, err)
+			changes := make(chan nodes.Change, 100)
+			node.OnChange(func(c nodes.Change) { changes <- c })
+			require.NoError(t, node.Start())
+			change := zktest.Await(t, changes, "the first change")
+			stat, err := other.Exists(t.Context(), "/n")
+			require.NoError(t, err)
+			if c.own {
+				require.True(t, change.Present, "%v", change.Err)
+				require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
+			} else {
+				require.ErrorIs(t, change.Err, nodes.ErrTaken)
+				require.Zero(t, stat.EphemeralOwner)
+			}
+			require.NoError(t, node.Close())
+			stat, err = other.Exists(t.Context(), "/n")
+			require.NoError(t, err)
+			require.Equal(t, c.own, stat == nil)
+		})
+	}
+}
+
 func TestNodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
