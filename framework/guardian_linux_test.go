@@ -19,6 +19,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/guarding"
+	"github.com/gocurator/curator/internal/testkit/meters"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -196,11 +197,14 @@ func TestGuardIsNoCondition(t *testing.T) {
 			if name == "there is none" {
 				<-played
 			}
-			client := zktest.Client(t, server, framework.WithGuard(g.path), framework.WithLogger(log))
+			metrics := meters.New()
+			client := zktest.Client(t, server, framework.WithGuard(g.path), framework.WithLogger(log), metrics.Option)
 			_, err := client.Create(zktest.Context(t), "/a", nil)
 			require.NoError(t, err)
 			<-played
 			warning := zktest.Await(t, warnings, "a warning")
+			require.Contains(t, metrics.Values(t), "curator.session.guarded{}")
+			require.Zero(t, metrics.Values(t)["curator.session.guarded{}"])
 			require.Contains(t, warning, "the session is not registered")
 			require.Contains(t, warning, test.reason)
 			require.Contains(t, warning, g.path)
@@ -209,6 +213,7 @@ func TestGuardIsNoCondition(t *testing.T) {
 			g.meet()
 			require.Equal(t, client.Session().ID(), g.hear().Session)
 			g.answer("")
+			require.Eventually(t, func() bool { return metrics.Values(t)["curator.session.guarded{}"] == 1 }, patience, time.Millisecond)
 			require.Empty(t, warnings)
 		})
 	}

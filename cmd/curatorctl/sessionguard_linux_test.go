@@ -207,9 +207,9 @@ func (c *child) signal(s syscall.Signal) {
 }
 
 // startGuard starts a guard on a socket, as a process.
-func startGuard(t *testing.T, socket string, attributes *syscall.SysProcAttr, flags ...string) *child {
+func startGuard(t *testing.T, socket string, attributes *syscall.SysProcAttr) *child {
 	t.Helper()
-	g := spawn(t, asProgram, attributes, nil, append([]string{"guard", "-v", "-socket", socket}, flags...)...)
+	g := spawn(t, asProgram, attributes, nil, "guard", "-v", "-socket", socket)
 	g.read("listening on " + socket)
 	return g
 }
@@ -502,6 +502,62 @@ func TestGuardKeepsSessionsApart(t *testing.T) {
 	g.register(again, r)
 	require.Zero(t, first.registration)
 	require.Equal(t, int64(7), elsewhere.registration.Session)
+}
+
+// TestGuardThatIsStopped goes on for a moment with the session of a process that is gone.
+func TestGuardThatIsStopped(t *testing.T) {
+	socket := newSocket(t)
+	began, goOn, ended := make(chan int64), make(chan struct{}), make(chan error, 1)
+	g := newSessionGuard(new(call), func(ctx context.Context, r guarding.Registration) error {
+		began <- r.Session
+		<-goOn
+		ended <- ctx.Err()
+		return nil
+	})
+	defer func() { require.NoError(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) }()
+	require.NoError(t, g.listen(socket))
+	gone := exec.CommandContext(t.Context(), "true")
+	require.NoError(t, gone.Start())
+	fd, err := unix.PidfdOpen(gone.Process.Pid, 0)
+	require.NoError(t, err)
+	defer unix.Close(fd)
+	require.NoError(t, gone.Wait())
+	socketOf, err := new(net.Dialer).DialContext(t.Context(), guarding.Network, socket)
+	require.NoError(t, err)
+	client := socketOf.(*net.UnixConn)
+	say := func(message string, rights []byte) {
+		t.Helper()
+		_, _, err := client.WriteMsgUnix([]byte(message), rights, nil)
+		require.NoError(t, err)
+		answer := make([]byte, 1000)
+		n, err := client.Read(answer)
+		require.NoError(t, err)
+		require.JSONEq(t, `{"Refused":""}`, string(answer[:n]))
+	}
+	say("{}", unix.UnixRights(fd))
+	say(`{"Servers":"a:1","Session":7,"Timeout":60000000000}`, nil)
+	var living []*guarding.Conn
+	for range 5 {
+		conn, err := guarding.Dial(zktest.Context(t), socket)
+		require.NoError(t, err)
+		living = append(living, conn)
+	}
+	require.NoError(t, client.Close())
+	require.Equal(t, int64(7), zktest.Await(t, began, "an attempt to end the session"))
+	closed, stopped := make(chan struct{}), time.Now()
+	go func() {
+		defer close(closed)
+		g.close()
+	}()
+	for _, conn := range living { // which it forgets
+		zktest.Await(t, conn.Lost(), "the end of a connection")
+		conn.Drop()
+	}
+	close(goOn)
+	zktest.Await(t, closed, "the end of the guard")
+	if err := <-ended; time.Since(stopped) < lastEnds { // or the machine is too busy to say
+		require.NoError(t, err)
+	}
 }
 
 // TestGuardsBeginOneByOne: of two that begin at one socket at the same time, the second sees the socket of the first.
