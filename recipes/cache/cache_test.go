@@ -108,6 +108,32 @@ func TestCacheOfACompressedTree(t *testing.T) {
 	})
 }
 
+// TestWaitForSeesAChangeWhileThePredicateRuns: the only change comes between two looks of the predicate.
+func TestWaitForSeesAChangeWhileThePredicateRuns(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	c := started(t, client, "/tree")
+	looks := 0
+	require.NoError(t, c.WaitFor(zktest.Context(t), func(*cache.CuratorCache) bool {
+		if looks++; looks > 1 {
+			return true
+		}
+		_, err := client.Create(t.Context(), "/tree", nil)
+		require.NoError(t, err)
+		fresh(t, c)
+		return false
+	}))
+	require.Equal(t, 2, looks)
+}
+
+// TestWaitForAfterBothAreClosed: the end of the cache is told, whatever has ended first.
+func TestWaitForAfterBothAreClosed(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	c := started(t, client, "/tree")
+	require.NoError(t, client.Close())
+	require.NoError(t, c.Close())
+	require.ErrorIs(t, c.WaitFor(zktest.Context(t), func(*cache.CuratorCache) bool { return false }), cache.ErrClosed)
+}
+
 func TestWaitFor(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
