@@ -58,26 +58,3 @@ type ACLProvider interface {
 	// a sequential mode adds. An empty list means DefaultACL.
 	ACLForPath(path string) []ACL
 }
-
-// worldACL is shared: it is only encoded, or copied.
-var worldACL = OpenACL()
-
-// defaultACL returns the list for a new znode without its own list, given its path at the
-// server.
-func (c *config) defaultACL(full string) []ACL {
-	if c.acl == nil {
-		return worldACL
-	}
-	var acl []ACL
-	// The provider knows paths below the chroot only.
-	if root := c.root; root == "" || isBelow(full, string(root)) && full != string(root) {
-		acl = c.acl.ACLForPath(root.own(full))
-	}
-	if len(acl) == 0 {
-		acl = c.acl.DefaultACL()
-	}
-	if len(acl) == 0 {
-		acl = OpenACL()
-	}
-	return acl
-}

@@ -47,7 +47,7 @@ type client struct {
 	noContainers atomic.Bool // parents are persistent nodes, by an option or because a server has no containers
 	connecting   atomic.Bool // Connect is under way
 	unreached    unreached
-	heartbeats   atomic.Int64 // runs in all sessions: a late deletion must not find a znode of the next one
+	heartbeats   atomic.Int64 // see sessionOwner
 
 	mu       sync.Mutex    // guards what follows, and orders Start and Close
 	closing  chan struct{} // not nil once Close has begun, closed when it is done

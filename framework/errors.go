@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/framework/internal/conduit"
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
@@ -366,3 +367,12 @@ func isAnswer(err error) bool {
 // ErrCompression reports data that could not be compressed or decompressed, or that
 // would become larger than the provider allows.
 var ErrCompression = errors.New("compression failed")
+
+func unsupported(why *conduit.TooOldError) error { return fmt.Errorf("%w: %w", ErrUnsupported, why) }
+
+// pathError matches ErrInvalidPath and says what is wrong with a path.
+type pathError struct{ path, why string }
+
+func (e *pathError) Error() string { return fmt.Sprintf("%v %q: %s", ErrInvalidPath, e.path, e.why) }
+
+func (e *pathError) Unwrap() error { return ErrInvalidPath }

@@ -79,6 +79,18 @@ func (f *Framework) guarded(fn func() error) error {
 	}
 }
 
+// deleteHeartbeat deletes a heartbeat's znode, however long that takes.
+func (f *Framework) deleteHeartbeat(path string) {
+	// Refused only when the client is closed: then the znode goes with the session.
+	_ = f.Delete(context.Background(), path, InBackground())
+}
+
+func (f *Framework) settings() *config { return &f.cfg }
+
+func (f *Framework) inBackground(run func()) bool { return f.background.start(run) }
+
+func (f *Framework) nextHeartbeat() int64 { return f.heartbeats.Add(1) }
+
 // hasLeader asks the server whether there are others, from which it can be cut off.
 func (f *Framework) hasLeader() bool {
 	var data []byte

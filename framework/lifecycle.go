@@ -40,7 +40,7 @@ func New(connectString string, opts ...Option) (*Framework, error) {
 	f.ensemble = newEnsemble(&f.cfg)
 	f.guardian = newGuardian(&f.cfg)
 	f.conduit = conduit.New(f.conduitConfig())
-	f.tracker = newTracker(f)
+	f.tracker = newTracker(f.conduit, f)
 	f.noContainers.Store(cfg.noContainers)
 	f.watches = watching.New(f.watchingConfig())
 	f.janitor = janitor.New(f.janitorConfig())

@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -141,4 +142,38 @@ func (s optionSet) only(takes optionSet, call string) error {
 // chooses reports what the options say of two opposites, or the default if they say nothing.
 func (s optionSet) chooses(on, off optionSet, byDefault bool) bool {
 	return s&on != 0 || byDefault && s&off == 0
+}
+
+// failed makes sure that an error of a verb is an OpError.
+func failed(op operation, path string, err error) error {
+	var have *OpError
+	if err == nil || errors.As(err, &have) {
+		return err
+	}
+	return &OpError{op.name, path, err}
+}
+
+// named returns an OpError. It returns err itself if err is one, as from one of several
+// calls.
+func named(op operation, path string, err error) error {
+	if _, ok := err.(*OpError); ok { //nolint:errorlint // one that is wrapped names something else
+		return err
+	}
+	return &OpError{op.name, path, err}
+}
+
+// reasonOf returns the cause in an OpError, for another OpError with verb and path.
+func reasonOf(err error) error {
+	if op, ok := err.(*OpError); ok { //nolint:errorlint // one that is wrapped names something else
+		return op.Err
+	}
+	return err
+}
+
+// parentsAs returns the mode of the parents that a call creates.
+func (c *common) parentsAs() CreateMode {
+	if c.has(creatingParentContainers) {
+		return Container
+	}
+	return Persistent
 }

@@ -26,13 +26,6 @@ func ValidatePath(path string) error {
 	return nil
 }
 
-// pathError matches ErrInvalidPath and says what is wrong with a path.
-type pathError struct{ path, why string }
-
-func (e *pathError) Error() string { return fmt.Sprintf("%v %q: %s", ErrInvalidPath, e.path, e.why) }
-
-func (e *pathError) Unwrap() error { return ErrInvalidPath }
-
 func checkPath(path string) error {
 	switch {
 	case path == "":

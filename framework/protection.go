@@ -266,14 +266,6 @@ func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error
 	return true, nil
 }
 
-// owner is the session that an ephemeral node of this creation must belong to.
-func (c *creation) owner() int64 {
-	if c.cfg.session != nil {
-		return c.cfg.session.ID()
-	}
-	return c.f.Session().ID()
-}
-
 // findProtected returns the path of the child with this prefix, "" when there is
 // none. Calls that search the same folder share a list.
 func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (string, error) {

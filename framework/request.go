@@ -8,52 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
-	"github.com/gocurator/curator/framework/internal/wire"
 )
-
-// call is one request of a verb and the handling of its reply. It can be sent any number
-// of times.
-type call struct {
-	operation
-	path string // as the caller named it
-	body []byte
-	common
-	maxReply int // in place of the client's limit, 0 for that
-
-	confirm bool // a write whose acknowledgement proves that a majority keeps the session
-
-	length int32 // operations of a transaction
-
-	// decode reads the reply. It returns an error for unacceptable content; the decoder
-	// keeps an error for a malformed reply.
-	decode  func(*wire.Decoder) error
-	decoder wire.Decoder // of the newest reply
-
-	// refused, when set, translates an error of the server into the call's outcome.
-	refused func(error) error
-
-	// errInto, when set, gets the server's refusal, or the error of decode. The exchange does not
-	// fail by it then.
-	errInto *error
-
-	follower follower // nil for none
-}
-
-// follower takes part in a request: the watch that a read sets, or the create whose reply
-// counts even after its caller has gone.
-type follower interface {
-	// begin is called before each try, and returns a function that receives the outcome of
-	// the try in stream order.
-	begin() func(conduit.Reply, error)
-
-	// deliver receives the outcome of the whole exchange.
-	deliver(ok bool)
-}
 
 // requests is the way of all requests of a client and its views. It waits for connections,
 // sends, repeats and measures. It knows sessions and the connection, but no verb.
@@ -73,12 +32,6 @@ type requests struct {
 	sizes sizes
 
 	background background
-}
-
-// isJoinable reports whether a call is a read of data, or of a Stat by exists, that sets no watch. The
-// conduit has such reads share a request.
-func (c *call) isJoinable() bool {
-	return (c.code == wire.OpGetData || c.code == wire.OpExists) && c.follower == nil
 }
 
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
@@ -160,7 +113,7 @@ func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.C
 				err, accepted = c.keep(err), nil // the reply was skipped, and the connection goes on
 			}
 		} else {
-			r.measure(ctx, c, reply)
+			r.sizes.note(ctx, &r.cfg, r.telemetry, c, reply)
 			err = c.replied(reply, sent[i])
 		}
 		if err != nil && first == nil {
@@ -172,99 +125,6 @@ func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.C
 		return &OpError{calls[0].name, calls[0].path, r.requestError(ctx, accepted, calls[0].write)}
 	}
 	return first
-}
-
-// newCalls returns n calls that are not set up. One call, as of most verbs, and two, as of a
-// contender, share one piece of memory with their list.
-func newCalls(n int) []*conduit.Call {
-	switch n {
-	case 1:
-		var one struct {
-			list [1]*conduit.Call
-			call conduit.Call
-		}
-		one.list[0] = &one.call
-		return one.list[:]
-	case 2:
-		var two struct {
-			list  [2]*conduit.Call
-			calls [2]conduit.Call
-		}
-		two.list[0], two.list[1] = &two.calls[0], &two.calls[1]
-		return two.list[:]
-	}
-	list, calls := make([]*conduit.Call, n), make([]conduit.Call, n)
-	for i := range calls {
-		list[i] = &calls[i]
-	}
-	return list
-}
-
-// replied decodes the reply to a call.
-func (c *call) replied(reply conduit.Reply, sent *conduit.Call) error {
-	if reply.Code == wire.CodeUnimplemented {
-		// The version could not be found out, but the answer shows it.
-		if why := sent.NoteTooOld(); why != nil {
-			return unsupported(why)
-		}
-	}
-	switch {
-	// For some verbs a refusal is an answer, such as NoNode for Exists.
-	case reply.Code != 0 && c.refused != nil:
-		return c.keep(c.refused(serverError(reply.Code)))
-	case c.write && leavesDoubt(reply.Code):
-		return fmt.Errorf("%w: %w", serverError(reply.Code), errOutcomeUnknown)
-	case reply.Code != 0:
-		return c.keep(serverError(reply.Code))
-	case c.decode == nil:
-		return nil
-	}
-	c.decoder = *wire.NewDecoder(reply.Body)
-	d := &c.decoder
-	meant := c.decode(d)
-	if err := d.Err(); err != nil {
-		// A server that garbles one reply is not trusted with the next.
-		sent.Distrust(err)
-		err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
-		if c.write { // the server has applied it, but the rest of the reply is unreliable
-			err = fmt.Errorf("%w: %w", err, errOutcomeUnknown)
-		}
-		return err
-	}
-	return c.keep(meant)
-}
-
-// keep stores an error where errInto says, and returns what the exchange fails by.
-func (c *call) keep(err error) error {
-	if c.errInto == nil || err == nil || Retryable(err) { // a retry sends all calls again
-		return err
-	}
-	*c.errInto = failed(c.operation, c.path, err)
-	return nil
-}
-
-// hasFailed reports whether the call alone has failed.
-func (c *call) hasFailed() bool { return c.errInto != nil && *c.errInto != nil }
-
-// pathCall builds a request that consists of a path.
-func pathCall(root chroot, op operation, path string, decode func(*wire.Decoder) error) ([]*call, error) {
-	if err := ValidatePath(path); err != nil {
-		return nil, err
-	}
-	var e wire.Encoder
-	e.String(root.full(path))
-	return []*call{{operation: op, path: path, body: e.Bytes(), decode: decode}}, nil
-}
-
-// answeringNoNode is a refused for which NoNode is an answer and not an error.
-func answeringNoNode(absent func()) func(error) error {
-	return func(err error) error {
-		if err != ErrNoNode { //nolint:errorlint // it is the answer itself
-			return err
-		}
-		absent()
-		return nil
-	}
 }
 
 // awaitConnection waits until there is a connection, the limit has passed (0 for
@@ -316,15 +176,6 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 		return r.unreachable(interrupted(ctx))
 	case <-r.ctx.Done():
 		return r.ended()
-	}
-}
-
-func isClosed(ch <-chan struct{}) bool {
-	select {
-	case <-ch:
-		return true
-	default:
-		return false
 	}
 }
 
@@ -385,28 +236,38 @@ func (r *requests) unreachable(err error) error {
 	return fmt.Errorf("%w (no server has refused or answered yet: %v)", err, r.ensemble.current())
 }
 
-// background is the goroutines of a client that end with its context.
-type background struct {
-	mu      sync.Mutex
-	closed  bool
-	running sync.WaitGroup
+// lacks fails if the server cannot have a request. There must be a connection already.
+func (r *requests) lacks(ctx context.Context, op int32, without bool) error {
+	return r.checked(ctx, r.conduit.Lacks(ctx, op, without))
 }
 
-// start starts a goroutine that close waits for, or returns false after close.
-func (b *background) start(run func()) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return false
+// checked translates the error of what the conduit knows of a server.
+func (r *requests) checked(ctx context.Context, err error) error {
+	var tooOld *conduit.TooOldError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &tooOld):
+		return unsupported(tooOld)
+	default:
+		return r.requestError(ctx, err, false)
 	}
-	b.running.Go(run)
-	return true
 }
 
-// close waits until all goroutines have ended. No other can be started.
-func (b *background) close() {
-	b.mu.Lock()
-	b.closed = true
-	b.mu.Unlock()
-	b.running.Wait()
+// withoutUnknown returns the calls that the server may know. The others fail as if the server had refused them: one that
+// does not know a request hangs up, and may end the session.
+func (r *requests) withoutUnknown(ctx context.Context, calls []*call) ([]*call, error) {
+	left := calls
+	for _, c := range calls {
+		err := r.lacks(ctx, c.code, c.errInto != nil)
+		switch {
+		case err == nil:
+			continue
+		case errors.Is(err, ErrUnsupported) && c.refused != nil && c.refused(errUnimplemented) == nil, c.keep(err) == nil:
+			left = slices.DeleteFunc(slices.Clone(left), func(other *call) bool { return other == c })
+		default:
+			return nil, named(c.operation, c.path, err)
+		}
+	}
+	return left, nil
 }

@@ -4,7 +4,6 @@ package framework
 
 import (
 	"errors"
-	"math"
 	"math/rand/v2"
 	"time"
 )
@@ -37,49 +36,6 @@ const (
 	returnPause    = time.Minute
 	maxReturnPause = 16 * time.Minute
 )
-
-// learnRanks asks for the ranks of servers that are new. A function that panics leaves them last.
-func (e *ensemble) learnRanks(servers []string, guard func(func())) {
-	for _, server := range servers {
-		if e.order == nil || !e.noteServer(server) {
-			continue
-		}
-		guard(func() {
-			rank := e.order(server)
-			e.mu.Lock()
-			defer e.mu.Unlock()
-			e.ranks[server] = rank
-		})
-	}
-}
-
-// noteServer notes a server, and reports whether it is new. Until its rank is known it comes last.
-func (e *ensemble) noteServer(server string) (isNew bool) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if _, known := e.ranks[server]; known {
-		return false
-	}
-	e.ranks[server] = math.MaxInt
-	return true
-}
-
-func (e *ensemble) rank(server string) int {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if rank, known := e.ranks[server]; known {
-		return rank
-	}
-	return math.MaxInt
-}
-
-// rankOf returns the function that orders the servers of the conduit, or nil.
-func (e *ensemble) rankOf() func(string) int {
-	if e.order == nil {
-		return nil
-	}
-	return e.rank
-}
 
 // moveBack moves the connection to a server of a lower rank once one serves again.
 func (f *Framework) moveBack() {

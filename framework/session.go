@@ -42,8 +42,24 @@ type Session struct {
 
 	standard atomic.Int64 // holds under StandardErrorPolicy, of a client that may move
 
-	f     *Framework  // the client, not a view
+	owner sessionOwner
 	timed atomic.Bool // the timeout does not fit, and the server was asked whether that matters
+}
+
+// sessionOwner is what a session needs of its client.
+type sessionOwner interface {
+	settings() *config
+
+	// inBackground starts a goroutine that ends with the client, or returns false after its end.
+	inBackground(run func()) bool
+
+	// nextHeartbeat numbers the heartbeats' znodes of all sessions: a late deletion must not find one of the next session.
+	nextHeartbeat() int64
+	writeHeartbeat(ctx context.Context, s *Session, path string, created bool) error
+	deleteHeartbeat(path string)
+
+	// hasLeader asks the server whether there are others, from which it can be cut off.
+	hasLeader() bool
 }
 
 // beforeAnySession is the context of a hold before there is a session.
@@ -61,8 +77,8 @@ type linked struct {
 	identities atomic.Pointer[[]Identity] // of the connection, if they are known
 }
 
-func newSession(h conduit.Handshake, f *Framework) *Session {
-	s := &Session{id: h.SessionID, password: h.Password, clock: f.conduit, f: f}
+func newSession(h conduit.Handshake, clock *conduit.Conduit, owner sessionOwner) *Session {
+	s := &Session{id: h.SessionID, password: h.Password, clock: clock, owner: owner}
 	s.heart.s = s
 	s.alive, s.endAlive = context.WithCancelCause(context.Background())
 	s.unlost, s.lose = context.WithCancelCause(context.Background())
@@ -220,18 +236,18 @@ func (s *Session) warnOfTiming(policy ErrorPolicy) {
 	if hasWarned.Load() {
 		return
 	}
-	granted, expected := s.Timeout(), s.f.cfg.safeTimeout()
+	granted, expected := s.Timeout(), s.owner.settings().safeTimeout()
 	if policy == QuorumErrorPolicy {
-		expected = 4 * s.f.cfg.Tick
+		expected = 4 * s.owner.settings().Tick
 	}
 	if policy == SessionErrorPolicy || granted >= expected || s.timed.Swap(true) {
 		return
 	}
-	s.f.background.start(func() {
-		if !s.f.hasLeader() || hasWarned.Swap(true) {
+	s.owner.inBackground(func() {
+		if !s.owner.hasLeader() || hasWarned.Swap(true) {
 			return
 		}
-		log := s.f.cfg.Logger.With("timeout", granted, "expected", expected, "policy", policy.String(),
+		log := s.owner.settings().Logger.With("timeout", granted, "expected", expected, "policy", policy.String(),
 			"remedy", "a longer WithSessionTimeout, or WithServerTiming if the servers' timing is not the usual one")
 		if policy == QuorumErrorPolicy {
 			log.Warn("The session timeout is short for the error policy. Holds may end while all servers are healthy.")

@@ -47,7 +47,7 @@ func (s *Session) Hold(ctx context.Context, policy ErrorPolicy) (held context.Co
 		return nil, nil, fmt.Errorf("framework: hold: %w: there has been no session yet", ErrNotConnected)
 	}
 	s.warnOfTiming(policy)
-	if policy == StandardErrorPolicy && s.f.cfg.Rank != nil {
+	if policy == StandardErrorPolicy && s.owner.settings().Rank != nil {
 		release = sync.OnceFunc(func() { s.standard.Add(-1) })
 		if s.standard.Add(1) <= 0 {
 			return whileItMoves, release, nil
@@ -163,7 +163,7 @@ func (h *heartbeat) hold(ctx context.Context) (context.Context, func(), error) {
 // quarter of the timeout apart, up to a quarter of the timeout earlier. So a timeout below
 // 4/3 ticks has passed by then.
 func (h *heartbeat) confirmable() error {
-	tick, timeout := h.s.f.cfg.Tick, h.s.Timeout()
+	tick, timeout := h.s.owner.settings().Tick, h.s.Timeout()
 	if 3*timeout < 4*tick {
 		return fmt.Errorf("%w: a session timeout of %v cannot be confirmed under QuorumErrorPolicy with a tickTime of %v, "+
 			"expected a timeout of %v or more, or the tickTime of the servers in WithServerTiming", ErrInvalidOption, timeout, tick, 4*tick)
@@ -186,13 +186,13 @@ func (h *heartbeat) join() *heartbeatRun {
 	}
 	t := &heartbeatRun{
 		h: h, ready: make(chan struct{}),
-		path: fmt.Sprintf("/%s%x_%d", heartbeatPrefix, uint64(h.s.id), h.s.f.heartbeats.Add(1)),
+		path: fmt.Sprintf("/%s%x_%d", heartbeatPrefix, uint64(h.s.id), h.s.owner.nextHeartbeat()),
 	}
 	t.ctx, t.end = context.WithCancelCause(h.s.alive)
 	t.timer = time.AfterFunc(time.Hour, t.watchDeadline)
 	t.timer.Stop() // until there is a deadline
 	h.run, h.holds = t, 1
-	if !h.s.f.background.start(t.run) {
+	if !h.s.owner.inBackground(t.run) {
 		t.end(&LostError{Reason: ReasonClosed})
 	}
 	return t
@@ -228,13 +228,12 @@ func (t *heartbeatRun) run() {
 		}
 		if err != nil {
 			t.first = time.Time{}
-			t.h.s.f.cfg.Logger.Debug("heartbeat not written", "error", err)
+			t.h.s.owner.settings().Logger.Debug("heartbeat not written", "error", err)
 		}
 		t.pause(err == nil)
 	}
 	if mayStay { // the deletion of a znode that was refused may be refused for as long as the client lives
-		// Refused only when the client is closed: then the znode goes with the session.
-		_ = t.h.s.f.Delete(context.WithoutCancel(t.ctx), t.path, InBackground())
+		t.h.s.owner.deleteHeartbeat(t.path)
 	}
 }
 
@@ -248,7 +247,7 @@ func (t *heartbeatRun) hopeless(err error) bool {
 // beat writes one heartbeat. When it confirms the first deadline, it sets the timer to end
 // the run there, and lets the waiting holders continue.
 func (t *heartbeatRun) beat(created *bool) error {
-	err := t.h.s.f.writeHeartbeat(t.ctx, t.h.s, t.path, *created)
+	err := t.h.s.owner.writeHeartbeat(t.ctx, t.h.s, t.path, *created)
 	switch {
 	case isReply(err, ErrNodeExists): // an earlier try did it
 		*created = true
@@ -292,7 +291,7 @@ func (t *heartbeatRun) pause(written bool) {
 	case !written:
 		wait = min(wait, heartbeatMinPause)
 	case !t.isReady():
-		wait = min(wait, t.h.s.f.cfg.Tick)
+		wait = min(wait, t.h.s.owner.settings().Tick)
 	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

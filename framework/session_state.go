@@ -21,7 +21,7 @@ import (
 // clock decides whether the deadline has moved since. So a client that reaches no server
 // still notices the loss in time.
 type tracker struct {
-	f         *Framework
+	owner     sessionOwner
 	log       *slog.Logger
 	listeners *listen.Set[ConnectionState]
 	clock     *conduit.Conduit
@@ -38,11 +38,12 @@ type tracker struct {
 	timer         *time.Timer   // runs to the deadline of session
 }
 
-func newTracker(f *Framework) *tracker {
+func newTracker(clock *conduit.Conduit, owner sessionOwner) *tracker {
+	log := owner.settings().Logger
 	return &tracker{
-		f: f, log: f.cfg.Logger, clock: f.conduit, connected: make(chan struct{}),
+		owner: owner, log: log, clock: clock, connected: make(chan struct{}),
 		listeners: listen.New[ConnectionState](listen.OnPanic(func(recovered any, stack []byte) {
-			f.cfg.Logger.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
+			log.Error("connection state listener panicked", "panic", recovered, "stack", string(stack))
 		})),
 	}
 }
@@ -57,7 +58,7 @@ func (t *tracker) onConnected(h conduit.Handshake) {
 	// A session that this client gave up is a new one, even if the server has kept it.
 	if h.Fresh || t.session == nil || t.session.Err() != nil {
 		t.replaceSession()
-		t.session = newSession(h, t.f)
+		t.session = newSession(h, t.clock, t.owner)
 		t.armTimer()
 	} else {
 		t.session.resume(h.Timeout)

@@ -86,14 +86,6 @@ func newTelemetry(cfg *config) (*telemetry, error) {
 	return t, nil
 }
 
-// start registers the gauges, so that collectors can read them.
-func (t *telemetry) start(c *client) (err error) {
-	if t != nil {
-		t.registration, err = t.gauges.register(c, &t.server)
-	}
-	return err
-}
-
 func (t *telemetry) stop() error {
 	if t == nil || t.registration == nil {
 		return nil
@@ -216,22 +208,49 @@ func newGauges(meter metric.Meter) (gauges, error) {
 	return g, errors.Join(errs[:]...)
 }
 
-func (g *gauges) register(seen *client, newest *atomic.Pointer[[]attribute.KeyValue]) (metric.Registration, error) {
-	return g.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		state, session := seen.tracker.current()
-		server := metric.WithAttributes(*newest.Load()...)
-		o.ObserveInt64(g.state, int64(state), server)
-		// Before the first session there is no lease that could be short.
-		if session != nil {
-			o.ObserveFloat64(g.lease, max(0, time.Until(session.Deadline()).Seconds()), server)
-		}
-		o.ObserveInt64(g.watches, int64(seen.watches.Active()))
-		pending, oldest := seen.janitor.Unfinished()
-		o.ObserveInt64(g.cleanup, int64(pending))
-		o.ObserveFloat64(g.oldest, oldest.Seconds())
-		if seen.guardian != nil {
-			o.ObserveInt64(g.guarded, seen.guardian.guarded.Load())
-		}
-		return nil
-	}, g.state, g.lease, g.watches, g.cleanup, g.oldest, g.guarded)
+// sizeInstruments are of each call, not of each verb: a pipeline has many.
+type sizeInstruments struct {
+	request, reply, children, transaction metric.Int64Histogram
+	warnings                              metric.Int64Counter
+
+	of map[string]metric.MeasurementOption // by the name of an operation
+}
+
+func newSizeInstruments(meter metric.Meter) (s sizeInstruments, errs [5]error) {
+	bytes := metric.WithExplicitBucketBoundaries(128, 1<<10, 8<<10, 64<<10, 256<<10, 512<<10, 768<<10, 1<<20, 4<<20, 16<<20)
+	s.request, errs[0] = meter.Int64Histogram("curator.client.request.size",
+		metric.WithUnit("By"), metric.WithDescription("Sizes of requests."), bytes)
+	s.reply, errs[1] = meter.Int64Histogram("curator.client.response.size",
+		metric.WithUnit("By"), metric.WithDescription("Sizes of replies."), bytes)
+	s.children, errs[2] = meter.Int64Histogram("curator.client.children",
+		metric.WithUnit("{znode}"), metric.WithDescription("Children of the folders that were listed."),
+		metric.WithExplicitBucketBoundaries(1, 10, 100, 1000, 5000, 10_000, 50_000, 100_000))
+	s.transaction, errs[3] = meter.Int64Histogram("curator.client.transaction.operations",
+		metric.WithUnit("{operation}"), metric.WithDescription("Operations of transactions."),
+		metric.WithExplicitBucketBoundaries(1, 2, 5, 10, 50, 100, 500, 1000, 5000))
+	s.warnings, errs[4] = meter.Int64Counter("curator.client.size.warnings",
+		metric.WithUnit("{message}"), metric.WithDescription("Requests and replies above three quarters of the limit of a request."))
+	s.of = make(map[string]metric.MeasurementOption)
+	for _, op := range measures {
+		s.of[op.name] = metric.WithAttributeSet(attribute.NewSet(keyOperation.String(op.name)))
+	}
+	return s, errs
+}
+
+func (t *telemetry) sized(ctx context.Context, c *call, request, reply, children int, isNear bool) {
+	if t == nil {
+		return
+	}
+	of := t.sizes.of[c.name]
+	t.sizes.request.Record(ctx, int64(request), of)
+	t.sizes.reply.Record(ctx, int64(reply), of)
+	if children >= 0 {
+		t.sizes.children.Record(ctx, int64(children))
+	}
+	if c.length > 0 {
+		t.sizes.transaction.Record(ctx, int64(c.length))
+	}
+	if isNear {
+		t.sizes.warnings.Add(ctx, 1, of)
+	}
 }

@@ -177,16 +177,6 @@ func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...
 	return n, err
 }
 
-// ask makes a request that consists of a path.
-func (f *Framework) ask(ctx context.Context, op operation, path string, opts []CallOption, decode func(*wire.Decoder) error) error {
-	cfg, err := newCommon(opts)
-	var calls []*call
-	if err == nil {
-		calls, err = pathCall(f.root, op, path, decode)
-	}
-	return f.run(ctx, op, path, plan{common: cfg, calls: calls}, err)
-}
-
 // WhoAmI asks the server for the identities of this connection: by [WithSASL], by [WithAuth],
 // by a certificate of [WithTLS], and the address of the client. They are in no particular order. It
 // needs ZooKeeper 3.7, and fails with [ErrUnsupported] on an older server, or on one that does not

@@ -260,14 +260,6 @@ func CreatingParentContainersIfNeeded() CreateReadOption {
 	return flag{is: creatingParentContainers, not: creatingParents}
 }
 
-// parentsAs returns the mode of the parents that a call creates.
-func (c *common) parentsAs() CreateMode {
-	if c.has(creatingParentContainers) {
-		return Container
-	}
-	return Persistent
-}
-
 // WithProtection makes the create safe against a lost reply, which would otherwise hide the
 // name of a sequential znode from the client. The name gets the prefix "_c_", a UUID and
 // "-", as in Curator. After a try whose outcome is unknown the client looks for that name
@@ -313,4 +305,12 @@ type siblingsOption struct {
 
 func (o siblingsOption) set(c *callConfig) error {
 	return put(c, listingSiblingsIn, &c.siblings, o.names, "a place for the names")
+}
+
+// owner is the session that an ephemeral node of this creation must belong to.
+func (c *creation) owner() int64 {
+	if c.cfg.session != nil {
+		return c.cfg.session.ID()
+	}
+	return c.f.Session().ID()
 }

@@ -433,3 +433,13 @@ func (f *Framework) appendChildren(ctx context.Context, children []Child, path s
 	}
 	return children, nil
 }
+
+// ask makes a request that consists of a path.
+func (f *Framework) ask(ctx context.Context, op operation, path string, opts []CallOption, decode func(*wire.Decoder) error) error {
+	cfg, err := newCommon(opts)
+	var calls []*call
+	if err == nil {
+		calls, err = pathCall(f.root, op, path, decode)
+	}
+	return f.run(ctx, op, path, plan{common: cfg, calls: calls}, err)
+}

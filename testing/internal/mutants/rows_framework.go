@@ -72,7 +72,7 @@ var frameworkRows = []row{
 	{
 		name: "heartbeat-left", breaks: nothingLeft,
 		in:     "framework.(*heartbeatRun).run",
-		change: drop("Delete()"),
+		change: drop("deleteHeartbeat()"),
 		test:   "^TestHeartbeatsAreWrittenWhileSomethingIsHeld$",
 	},
 	{
