@@ -122,15 +122,10 @@
 //
 // # Changing things
 //
-// Verbs are read-only unless their names say otherwise. The destructive verbs need -yes: rm -r, lock break,
-// lock revoke and import -overwrite. lock revoke replaces the data of the holder's node, as Curator does, so the name of
+// Verbs are read-only unless their names say otherwise. The destructive verbs need -yes: rm -r, lock break
+// and lock revoke. lock revoke replaces the data of the holder's node, as Curator does, so the name of
 // the holder is lost.
 //
-// The server masks digests in access control lists for clients without the ADMIN permission. If a
-// list has digests, export and import need that permission. Without it they fail and write nothing.
-// import gives each znode its list when it creates it. So the lists that it writes must let it
-// create znodes.
-//
-// If the standard error is a terminal, export, import and rm -r show their progress there. When a signal
-// ends them, they say how many znodes they have read, written or deleted. A second signal kills them.
+// If the standard error is a terminal, rm -r shows its progress there. When a signal
+// ends it, it says how many znodes it has deleted. A second signal kills it.
 package main

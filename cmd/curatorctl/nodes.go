@@ -301,3 +301,11 @@ func verbFind(fs *flag.FlagSet) action {
 		return c.say(found, allPrintable(found)...)
 	}
 }
+
+// znodes counts znodes in words.
+func znodes(n int) string {
+	if n == 1 {
+		return "1 znode"
+	}
+	return strconv.Itoa(n) + " znodes"
+}

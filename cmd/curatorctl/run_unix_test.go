@@ -521,7 +521,7 @@ func TestRunSignalEndsTheInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	_, err := zktest.Client(t, server).Create(t.Context(), "/a", nil)
 	require.NoError(t, err)
-	for _, args := range [][]string{{"set", "/a"}, {"create", "/b", "-"}, {"import", "/b"}} {
+	for _, args := range [][]string{{"set", "/a"}, {"create", "/b", "-"}} {
 		stdin, typed := io.Pipe()
 		reads := &noticed{stdin, make(chan struct{}, 10)}
 		signals, uncaught := make(chan os.Signal, 2), make(chan struct{}, 1)

@@ -42,8 +42,6 @@ func verbs() []*verb {
 		{name: "create", args: "PATH [DATA|-]", least: 1, most: 2, lasts: true, numbers: true, about: "create a znode, with the standard input for -", flags: verbCreate},
 		{name: "rm", args: "PATH...", least: 1, most: -1, lasts: true, about: "delete znodes", flags: verbRm},
 		{name: "acl", args: "PATH", least: 1, most: 1, about: "show an access control list", do: verbACL},
-		{name: "export", args: "PATH", least: 1, most: 1, lasts: true, about: "write a subtree as lines of JSON, without ephemeral znodes", do: verbExport},
-		{name: "import", args: "PATH [FILE]", least: 1, most: 2, lasts: true, about: "create the znodes of an export", flags: verbImport},
 		{name: "serve", args: "[PATH]", most: 1, lasts: true, about: "show the locks below a path in a browser", flags: verbServe},
 		{name: "completion", args: "SHELL", least: 1, most: 1, offline: true, about: "write a script that completes verbs, flags and paths: bash, zsh or fish", do: verbCompletion},
 		{name: "version", offline: true, about: "show the version of this command", do: verbVersion},

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
@@ -137,9 +136,6 @@ func TestVerbsKeepBytes(t *testing.T) {
 	data := string([]byte{0, 1, 0xff, '\n', '\r', 0})
 	require.Zero(t, curatorctl(t, server.Addr(), data, "create", "/bytes", "-").status)
 	require.Equal(t, data, curatorctl(t, server.Addr(), "", "get", "/bytes").stdout)
-	exported := curatorctl(t, server.Addr(), "", "export", "/bytes").stdout
-	require.Zero(t, curatorctl(t, server.Addr(), exported, "import", "/copy").status)
-	require.Equal(t, data, curatorctl(t, server.Addr(), "", "get", "/copy").stdout)
 }
 
 // TestVerbsInputWithoutEnd is refused, and not kept.
@@ -157,73 +153,6 @@ type endless struct{}
 func (endless) Read(p []byte) (int, error) {
 	clear(p)
 	return len(p), nil
-}
-
-// TestVerbsExportImport: a subtree moves with its access control lists and without ephemerals.
-func TestVerbsExportImport(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		for path, mode := range map[string]framework.CreateMode{
-			"/from/a": framework.Persistent, "/from/box": framework.Container, "/from/mine": framework.Ephemeral,
-		} {
-			_, err := client.Create(t.Context(), path, []byte(path), framework.WithMode(mode), framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
-		}
-		require.NoError(t, client.SetACL(t.Context(), "/from/a", zk.WorldACL(framework.PermRead|framework.PermAdmin)))
-		file := filepath.Join(t.TempDir(), "export")
-		exported := curatorctl(t, server.ConnectString(), "", "export", "/from")
-		require.Equal(t, "exported 3 znodes; ephemeral znodes left out: 1\n", exported.stderr)
-		require.NoError(t, os.WriteFile(file, []byte(exported.stdout), 0o600))
-		play(t, server.ConnectString(), strings.ReplaceAll(`
-$ export /from
-{"path":"","data":*,"acl":[{"scheme":"world","id":"anyone","perms":"rwcda"}]}
-{"path":"/a","data":"L2Zyb20vYQ==","acl":[{"scheme":"world","id":"anyone","perms":"ra"}]}
-{"path":"/box","data":"L2Zyb20vYm94","acl":[{"scheme":"world","id":"anyone","perms":"rwcda"}]}
-[0] exported 3 znodes; ephemeral znodes left out: 1
-$ import /to FILE
-[0] wrote 3 znodes
-$ import /to FILE
-[0] wrote 0 znodes
-$ acl /to/a
-world:anyone:ra
-$ set /to/box changed
-$ import /from
-< {"path":"/b","data":"","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-< {"path":"/mine/below","data":"","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-[1] curatorctl: nothing was done: /from/mine exists and is ephemeral
-$ import /to FILE
-[1] curatorctl: nothing was done: /to/box exists and differs
-$ import -overwrite /to FILE
-[64] curatorctl: 1 znode would be changed; nothing was done: -yes is missing
-$ get /to/box
-changed
-$ import -overwrite -yes /to FILE
-[0] wrote 1 znode
-$ import /to FILE
-[0] wrote 0 znodes
-$ import /to
-< {"path":"/x","acl":"world"}
-[1] curatorctl: record 1: *
-$ import /twice
-< {"path":"/a","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-< {"path":"/b","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-< {"path":"/a","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-[1] curatorctl: record 3: the path "/a" comes a second time
-$ stat /twice
-[1] *
-$ import /twice
-< {"path":"/a","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-< {"path":"/","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-[1] curatorctl: record 2: the path "/", expected "" for the exported znode
-$ import /twice
-< {"path":"/a","acl":[{"scheme":"world","id":"anyone","perms":"r"}],"date":"aGVsbG8="}
-[1] curatorctl: record 1: json: unknown field "date"
-$ stat /twice
-[1] *
-$ import /to /no/such/file
-[1] curatorctl: open /no/such/file: *
-`, "FILE", file))
-	})
 }
 
 // holdLock holds a lock until the test ends.
@@ -937,12 +866,6 @@ $ create relative
 [64] curatorctl: create: invalid path "relative": *
 $ rm /
 [64] curatorctl: delete: invalid path "/": *
-$ import /b
-< {"path":"relative","acl":[{"scheme":"world","id":"anyone","perms":"r"}]}
-[1] curatorctl: record 1: *
-$ import /b
-< {"path":"","acl":[{"scheme":"world","id":"anyone","perms":"x"}]}
-[1] curatorctl: record 1: permission 'x', expected some of rwcda
 `)
 		require.Contains(t, curatorctl(t, server.ConnectString(), "", "whoami").stdout, "ip:127.0.0.1\n")
 		require.Contains(t, curatorctl(t, server.ConnectString(), "", "whoami", "-o", "json").stdout, `{"scheme":"ip","id":"127.0.0.1"}`)
@@ -1098,8 +1021,7 @@ func TestVerbsTerminalsObeyNothing(t *testing.T) {
 	const reversed = "/secret\u202egpj"
 	_, err = client.Create(t.Context(), reversed, nil, framework.WithACL(zk.WorldACL(framework.PermAdmin)...))
 	require.NoError(t, err)
-	got := curatorctl(t, server.Addr(), "", "export", "/")
-	require.Equal(t, exitNoPerm, got.status)
+	got := curatorctl(t, server.Addr(), "", "find", "/")
 	require.Contains(t, got.stderr, `/secret\u202egpj`)
 }
 
