@@ -63,7 +63,3 @@ func (d driver) GetsTheLock(contenders []string, ours string, workers int) (lock
 		return locks.PredicateResults{GetsTheLock: true}, nil
 	}
 }
-
-// Shrinks makes the driver a locks.ShrinkingQueue: a waiter need not list again when a
-// contender leaves.
-func (driver) Shrinks(string) bool { return true }

@@ -49,8 +49,8 @@ func hardshipCalls() []hardship.Call {
 	joins := []string{"LeaderLatch.Start", "LeaderLatch.Await"}
 	return []hardship.Call{
 		{Name: "LeaderLatch: Start and Await", Of: joins, Requests: 8, Prepare: joining(false), May: isLost},
-		{Name: "LeaderLatch: Start and Await behind a leader", Of: joins, Requests: 4, Prepare: joining(true), May: isLost},
-		{Name: "LeaderLatch: Resign", Of: []string{"LeaderLatch.Resign"}, Requests: 4, Prepare: resigning, May: isLost},
+		{Name: "LeaderLatch: Start and Await behind a leader", Of: joins, Requests: 5, Prepare: joining(true), May: isLost},
+		{Name: "LeaderLatch: Resign", Of: []string{"LeaderLatch.Resign"}, Requests: 5, Prepare: resigning, May: isLost},
 		{Name: "LeaderLatch: Close", Of: []string{"LeaderLatch.Close", "LeaderLatch.CloseWith"}, Requests: 1, Prepare: closing},
 		{Name: "LeaderLatch: Participants", Of: []string{"election.Participants"}, Requests: 2, Prepare: asking(participants)},
 		{Name: "LeaderLatch: Leader", Of: []string{"election.Leader"}, Requests: 2, Prepare: asking(leads)},

@@ -92,7 +92,7 @@ func TestObserverIsNotWokenByThoseWhoWait(t *testing.T) {
 
 	latches := make([]*leader.LeaderLatch, 20)
 	for i := range latches {
-		latches[i] = started(t, client)
+		latches[i] = started(t, client, leader.WithLockOptions(locks.WithQueuePlaces(0))) // or the others wait in memory
 		awaitCandidates(t, client, i+2)
 	}
 	for _, latch := range latches[1:] {

@@ -6,22 +6,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks/internal/contexts"
-	"github.com/gocurator/curator/recipes/locks/internal/line"
-	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
-	"github.com/gocurator/curator/retry"
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 )
+
+// This file is the way of an acquisition, from the top to the bottom: from the call of Acquire to the hold.
 
 // entry is what one acquisition asks of a lock.
 type entry struct {
 	driver LockInternalsDriver // the lock's, or one with the same order for this acquisition
 	wants  int                 // leases that one owner acquires together; the maximum may not be less
 	wait   bool
-	span   *telemetry.Span
 }
 
 // attemptLock re-enters, or joins the queue until it gets through.
@@ -46,8 +47,8 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 		return lease, nil
 	}
 	var lease *Lease
-	err = l.observed(ctx, l.path, e, func(ctx context.Context, e entry) error {
-		h, err := l.take(ctx, e)
+	err = l.observed(ctx, l.path, func(ctx context.Context) error {
+		h, err := l.enter(ctx, e)
 		if err == nil {
 			lease = h.newLease(h.l)
 		}
@@ -56,17 +57,31 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 	return lease, err
 }
 
-// observed makes an acquisition with its span and the prefix of its error.
-func (l *lock) observed(ctx context.Context, path string, e entry, acquire func(context.Context, entry) error) error {
-	ctx, e.span = l.telemetry.Begin(ctx)
-	defer e.span.Abandon(ctx)
-	err := acquire(ctx, e)
-	endSpan(ctx, e.span, err)
+// observed makes an acquisition, tells the observers of it, and gives its error a prefix.
+func (l *lock) observed(ctx context.Context, path string, acquire func(context.Context) error) (err error) {
+	if len(l.observers) > 0 {
+		for _, o := range l.observers {
+			ctx = o.begins(ctx) //nolint:fatcontext // one for each is meant
+		}
+		outcome := errPanicked
+		defer func() {
+			for _, o := range l.observers {
+				o.returns(ctx, outcome)
+			}
+		}()
+		err = acquire(ctx)
+		outcome = err
+	} else {
+		err = acquire(ctx)
+	}
 	if err != nil {
 		return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, err))
 	}
 	return nil
 }
+
+// errPanicked is what observers hear of an acquisition that does not return, because user code has panicked.
+var errPanicked = errors.New("panicked")
 
 // whyNot returns the reason for a failed acquisition: err, the end of the context if it has
 // ended, and the missing connection if there is none.
@@ -85,74 +100,20 @@ func (l *lock) whyNot(ctx context.Context, err error) error {
 	return err
 }
 
-// endSpan ends the span of an acquisition by its outcome and, for a failure, the type of its
-// error.
-func endSpan(ctx context.Context, span *telemetry.Span, err error) {
-	switch {
-	case err == nil:
-		span.End(ctx, telemetry.Acquired, "")
-	case ctx.Err() != nil: // before the others, which it may have caused
-		span.End(ctx, telemetry.Canceled, framework.ErrorType(ctx.Err()))
-	case errors.Is(err, ErrNotAcquired):
-		span.End(ctx, telemetry.NotAcquired, "")
-	case errors.Is(err, ErrSequenceExhausted):
-		span.End(ctx, telemetry.Error, "sequence_exhausted")
-	case errors.Is(err, errOwnNodeGone), errors.Is(err, framework.ErrSessionExpired):
-		span.End(ctx, telemetry.Lost, framework.ErrorType(err))
-	default:
-		span.End(ctx, telemetry.Error, framework.ErrorType(err))
-	}
-}
-
-// take takes a hold over from another goroutine, or gets one from the queue.
-func (l *lock) take(ctx context.Context, e entry) (*hold, error) {
-	if l.handoff != nil {
-		return l.handoff.take(ctx, e.wait, e.span, func() (*hold, error) { return l.enter(ctx, e) })
-	}
-	return l.enter(ctx, e)
-}
-
-// acquisition is one call to acquire whose node stands in the queue. What it knows about
-// the queue it shares with the other acquisitions of the client; see package line.
-type acquisition struct {
-	entry
-
-	l         *lock
-	shrinking ShrinkingQueue // the driver, or nil if it makes no such promise
-	session   *framework.Session
-	node      LockNode
-	name      string
-	self      *member
-	place     *line.Place
-	max       maximum
-
-	outdated bool            // what is known must not be used: list first
-	departed []string        // contenders that have left, and whose names the line keeps for others
-	listed   []string        // the contenders by the last list, if the queue does not shrink; nil before
-	grants   uint64          // of this process, before the last list was sent
-	link     context.Context // the connection of listed; see linkOf
-
-	began   time.Time // when the first wait began; zero before
-	created time.Time // when the reply to the creation of the node came
-
-	suspended bool // the span has recorded an interruption
-	behind    bool // the driver's last answer was to wait
-	marked    bool // the marker of WithLockDelay names our node
-	told      int  // one more than the position that noteQueued has told; 0 before
-
-	awaited map[string]*predecessor // nil before the first wait, as is wake
-	asked   uint64                  // how often awaited was brought up to date
-	wake    chan struct{}
-	own     *framework.Watch // on node; nil until it is set
-	shown   time.Time        // when a server has last shown node, by the creation or a fresh list
-	far     bool             // the contender before ours waits for another one; see andMore
-	data    []byte           // of node, read together with setting own
-	changes *framework.Watch // on the folder, for drivers that wait for any change; may be nil
-}
-
-// enter joins the queue and returns when it has the lock. When its node or its session is
-// gone it joins again, as rejoining allows.
+// enter waits at the gate, joins the queue, and returns when it has the lock. When its node or its
+// session is gone it joins again, as rejoining allows.
 func (l *lock) enter(ctx context.Context, e entry) (h *hold, err error) {
+	if h, err = l.gate.enter(ctx, l, e.wait); h != nil || err != nil {
+		if h != nil {
+			h.start(ctx)
+		}
+		return h, err
+	}
+	defer func() {
+		if h == nil { // a hold gives its place back when it ends; a failure, or a driver's panic, does it here
+			l.gate.leave()
+		}
+	}()
 	again := rejoin(l.client.RetryPolicy())
 	defer func() { again.run.Done(err) }()
 	for err = context.Cause(ctx); err == nil; {
@@ -162,93 +123,31 @@ func (l *lock) enter(ctx context.Context, e entry) (h *hold, err error) {
 		}
 		err = again.after(ctx, waited, err)
 	}
-	return nil, l.overtaken(ctx, e, err)
+	return nil, err
 }
 
-// rejoining decides whether an acquisition that has failed makes another attempt: within the
-// retry policy, and without limit once an attempt has stood in the queue, so that only the context
-// ends a wait.
-type rejoining struct {
-	run      retry.Run
-	queued   bool // an attempt has stood in the queue
-	failures attempt.Pause
-}
-
-func rejoin(policy retry.Policy) rejoining { return rejoining{run: retry.Begin(policy)} }
-
-// after pauses before the attempt that follows one that has failed with this error, and has
-// waited in the queue since then, or not at all if that is zero. If none follows, it returns the
-// error of the acquisition.
-func (r *rejoining) after(ctx context.Context, since time.Time, err error) error {
-	r.queued = r.queued || !since.IsZero()
-	pause := time.Duration(0)
-	switch {
-	case r.queued && outlasted(err):
-		pause = r.pause(since)
-	case !startsAgain(err):
-		return err
-	case ctx.Err() == nil:
-		allowed := r.run.AllowRetry(err, true)
-		if allowed {
-			pause, allowed = r.run.Next(err)
-		}
-		if !allowed {
-			return err
-		}
-	}
-	attempt.Sleep(ctx, pause)
-	if ctx.Err() != nil {
-		return fmt.Errorf("%w; last error: %w", context.Cause(ctx), err)
-	}
-	return nil
-}
-
-// pause returns the pause of an acquisition that nothing but its context ends.
-func (r *rejoining) pause(since time.Time) time.Duration {
-	if since.IsZero() {
-		return min(r.failures.Next(), maxRejoinPause)
-	}
-	r.failures.Reset()
-	// A node that was deleted right after its creation is not created again at once:
-	// whatever deletes it would spin with us.
-	return time.Until(since.Add(ownDelay))
-}
-
-// outlasted reports whether a wait outlasts the error: its place in the queue is gone, or there
-// is an outage.
-func outlasted(err error) bool {
-	return startsAgain(err) || framework.Retryable(err) || errors.Is(err, framework.ErrNotReadOnly)
-}
-
-// startsAgain reports whether the error says that a place in the queue is gone.
-func startsAgain(err error) bool {
-	return errors.Is(err, errOwnNodeGone) || errors.Is(err, errTurnLost) || errors.Is(err, ErrSequenceExhausted)
-}
-
-// enterOnce creates one node and takes it through the queue. If it fails in any way, it
-// deletes the node.
+// enterOnce creates one node and takes it through the queue. If it fails in any way, it deletes the node.
 func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Time, err error) {
-	var t *line.Try
-	defer func() { l.line.Withdraw(t) }() // if it has not become an acquisition
 	if e.wait {
 		err = l.client.BlockUntilConnected(ctx)
-	}
-	if !e.wait {
-		t, err = l.lookFirst(ctx, e.driver)
+	} else {
+		err = l.lookFirst(ctx)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
 	}
-	a := &acquisition{entry: e, l: l, session: l.client.Session(), place: l.line.NewPlace()}
+	a := &acquisition{entry: e, l: l, session: l.client.Session()}
+	if _, fixed := l.maxLeases.(FixedLeases); !fixed {
+		var done context.CancelFunc
+		ctx, done = context.WithCancel(ctx) // of the watch on the maximum
+		defer done()
+	}
 	defer func() {
+		a.stopWatching()
 		if h == nil { // even if the driver has panicked: no node must stand in the way of others
 			waited, err = a.began, a.leave(ctx, err)
 		}
 	}()
-	if err := a.create(ctx); err != nil {
-		return nil, time.Time{}, err
-	}
-	l.line.Withdraw(t)
 	h, err = a.internalLockLoop(ctx)
 	if !e.wait {
 		l.noteTry(err)
@@ -256,55 +155,210 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 	return h, a.began, err
 }
 
-// create creates the node, and joins the line with it.
-func (a *acquisition) create(ctx context.Context) error {
-	before := a.l.instant()
-	err := a.createNode(ctx, before.link)
+// lookFirst makes a try that follows a failed one fail before it creates a node, if a contender is in the
+// way. A node that cannot get the lock would be in the way of other tries. A list is a read instead of two writes.
+func (l *lock) lookFirst(ctx context.Context) error {
+	if !l.client.State().IsConnected() || l.client.Session() == nil {
+		// A read waits for a connection as long as any verb, and its error says what is wrong.
+		_, err := l.client.Children(ctx, l.path)
+		if absent(err) != nil {
+			return err
+		}
+	}
+	if l.isFull == nil || !l.failed.within(tryMemory) {
+		return nil
+	}
+	maxLeases, err := l.currentMax(ctx)
+	if err != nil {
+		return err
+	}
+	names, err := l.client.Children(ctx, l.path)
+	if err != nil { // no folder, no contenders
+		return absent(err)
+	}
+	if names = l.sorted(names); l.isFull(names, maxLeases) {
+		l.failed.set()
+		return l.notAcquired(names, nil, nil)
+	}
+	return nil
+}
+
+// noteTry remembers how the last try ended.
+func (l *lock) noteTry(err error) {
+	switch {
+	case err == nil:
+		l.failed.clear()
+	case errors.Is(err, ErrNotAcquired):
+		l.failed.set()
+	}
+}
+
+// acquisition is one call to acquire whose node stands in the queue.
+type acquisition struct {
+	entry
+
+	l         *lock
+	session   *framework.Session
+	node      LockNode
+	self      *place // nil before the node was created
+	max       maximum
+	seen      instant // before the last list, or the creation of the node, was sent
+	shown     time.Time
+	began     time.Time // when the first wait began; zero before
+	told      int       // one more than the position that observers know; 0 before
+	ahead     []string  // the contenders before ours by the last list
+	watches   []awaited
+	wake      chan struct{}    // gets a value when one of several watches fires; nil before
+	changes   *framework.Watch // on the folder, for drivers that wait for any change; may be nil
+	suspended bool             // the observers know of an interruption
+	with      []framework.Op   // what the release deletes with the node
+}
+
+// awaited is a contender whose departure an acquisition waits for.
+type awaited struct {
+	name  string
+	watch *framework.Watch
+	data  []byte
+}
+
+// internalLockLoop creates the node, and looks and waits until it has the lock.
+func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
+	if err := a.create(ctx); err != nil {
+		return nil, err
+	}
+	names := a.node.Children
+	a.node.Children = nil // or each waiter would keep a list of all names in memory
+	if a.l.exclusive {
+		first, waited, err := a.follow(ctx, names)
+		if err != nil {
+			return nil, err
+		}
+		if first {
+			if h, err := a.grant(ctx); h != nil || err != nil {
+				return h, err
+			}
+		}
+		if first || waited {
+			names = nil
+		}
+	}
+	for {
+		h, next, err := a.step(ctx, names)
+		names = next
+		switch {
+		case h != nil:
+			return h, nil
+		case err == nil:
+		case ctx.Err() != nil && len(a.ahead) > 0 && !errors.Is(err, ErrNotAcquired):
+			return nil, a.refusal(ended(ctx))
+		case ctx.Err() == nil && !a.began.IsZero() && !startsAgain(err) && framework.Retryable(err):
+			// The node keeps its place. Look again when there is a connection.
+			names = nil
+			attempt.Sleep(ctx, ownDelay)
+			if err := a.l.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
+				return nil, err
+			}
+		default:
+			return nil, err
+		}
+	}
+}
+
+// step looks once, and then takes the lock or waits for a reason to look again. It returns
+// the names that the next step may use, nil if they must be listed.
+func (a *acquisition) step(ctx context.Context, names []string) (h *hold, next []string, err error) {
+	if names == nil {
+		if names, err = a.list(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	contenders := a.l.sorted(names)
+	result, err := a.decide(ctx, contenders)
+	switch {
+	case errors.Is(err, errOlderThanAHold):
+		return nil, nil, nil
+	case err != nil:
+		return nil, nil, err
+	case result.GetsTheLock:
+		// If it is not granted, the connection was lost after the look, or a delay has passed.
+		h, err = a.grant(ctx)
+		return h, nil, err
+	}
+	ours := slices.Index(contenders, a.self.key.name)
+	a.ahead = contenders[:max(ours, 0)]
+	if !a.wait {
+		return nil, nil, a.refusal(nil)
+	}
+	a.waits(ctx, ours)
+	switch {
+	case len(result.PathsToWatch) == 0: // the driver knows no contender whose departure is enough
+		next, err = a.awaitFolder(ctx, names)
+	case a.l.exclusive:
+		next, err = a.awaitOwn(ctx, contenders, result.PathsToWatch[0])
+	default:
+		err = a.await(ctx, result.PathsToWatch)
+	}
+	return nil, next, err
+}
+
+// create creates the node. The driver may list the folder in the same round trip.
+func (a *acquisition) create(ctx context.Context) (err error) {
+	l := a.l
+	a.seen = l.instant()
+	var self *place
+	l.gate.begin()
+	defer func() { l.gate.end(self) }() // even if the driver panics
+	if l.exclusive && l.gate.expectsNeighbour(a.seen.link) {
+		err = createNode(ctx, l.client, a.session, l.basePath, l.cfg.data, &a.node)
+	} else {
+		sent := time.Now()
+		a.node, err = a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
+		defer func() {
+			if a.node.Children != nil && err == nil {
+				l.gate.noteList(a.node.Children, l.driver, sent)
+			}
+		}()
+	}
 	if errors.Is(err, framework.ErrSessionEnded) { // between the look at it and the create
 		return nodeGone(err)
 	}
 	if err != nil {
 		return err
 	}
-	_, a.name = framework.SplitPath(a.node.Path)
-	a.self = &member{node: a.l.nodeKey(a.name), place: a.place, session: a.session, proves: a.l.localReleaseProves(a.l.driver, a.name)}
-	a.place.Owner, a.place.Data = a.self, a.l.cfg.data
-	a.grants, a.link, a.shown = before.grants, before.link, time.Now()
-	a.created = a.shown
-	a.shrinking, _ = a.driver.(ShrinkingQueue)
-	_, numbered := a.driver.(numberingDriver)
-	node := line.Node{
-		Name: a.name, Czxid: a.node.Stat.Czxid, Moved: numbered && !standsLast(a.driver), List: a.node.Children,
+	_, name := framework.SplitPath(a.node.Path)
+	self = &place{
+		g: l.gate, key: l.nodeKey(name), czxid: a.node.Stat.Czxid, data: l.cfg.data, session: a.session, created: time.Now(),
 	}
-	node.History, node.Link = a.l.origin(before)
-	a.place.Join(node)
-	if a.shrinking == nil && a.node.Children != nil {
-		a.listed = a.l.line.Sorted(a.node.Children)
+	if l.exclusive {
+		// The server gives the last number to each further node, so it says nothing about neighbours.
+		if number, ok := (StandardLockInternalsSorter{l.lockName}).Sequence(name); ok && number != math.MaxInt32 && l.isUnchanged(a.seen) {
+			self.number, self.at = number, instant{history: a.seen.history, link: a.seen.link}
+		}
 	}
-	a.node.Children = nil // or each waiter would keep a list of all names in memory
-	return nil
+	a.self, a.shown = self, self.created
+	return a.checkOwner()
 }
 
-// createNode has the driver create the node over this connection, or a later one. The driver may
-// list the folder in the same round trip.
-func (a *acquisition) createNode(ctx, link context.Context) (err error) {
-	l := a.l
-	driver, ok := a.driver.(numberingDriver)
-	if ok && driver.standsLast() && (a.place.Alone(link) || a.wait && l.line.Crowd() >= crowd) {
-		return createNode(ctx, l.client, a.session, l.basePath, l.cfg.data, &a.node)
+// checkOwner returns an error if the driver has created the node of another session, which would
+// outlive ours or vanish before it (CURATOR-604), or one that is not ephemeral.
+func (a *acquisition) checkOwner() error {
+	owner := a.node.Stat.EphemeralOwner
+	if owner == a.session.ID() {
+		return nil
 	}
-	a.node, err = a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
-	return err
+	if err := a.session.Err(); err != nil { // the driver has created it in the session after ours
+		return nodeGone(err)
+	}
+	return fmt.Errorf("driver %T: the node %s has owner 0x%x, must be ephemeral, of the given session, 0x%x",
+		a.driver, a.node.Path, uint64(owner), uint64(a.session.ID()))
 }
 
 // leave deletes the node after a failure, and returns the failure.
 func (a *acquisition) leave(ctx context.Context, cause error) error {
 	if a.self == nil { // it has none
-		a.place.Leave(false)
 		return cause
 	}
-	a.self.leave() // first, as waiters of this process need not wait for the deletion
-	defer a.own.Cancel()
+	a.self.leave() // first, as waiters of this client need not wait for the deletion
 	if limit := a.l.cfg.cleanup; limit > 0 {
 		var done context.CancelFunc
 		ctx, done = context.WithTimeout(contexts.WithValues(a.session.LossContext(), ctx), limit)
@@ -312,3 +366,308 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 	}
 	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
 }
+
+// follow waits until the place of this client before ours has left, if there is one. It reports whether ours is the first in
+// the queue now, without a list, and whether it has waited. A try does not wait.
+func (a *acquisition) follow(ctx context.Context, listed []string) (first, waited bool, err error) {
+	g := a.l.gate
+	before, pending := g.neighbour(a.self, a.wait)
+	for n := g.underWay(); pending != nil; n-- {
+		select {
+		case <-pending:
+		case <-a.session.Done():
+			return false, false, nodeGone(a.session.Err())
+		case <-ctx.Done():
+			return false, false, a.refusal(ended(ctx))
+		}
+		// Those that began later are behind ours, and need not be waited for.
+		before, pending = g.neighbour(a.self, n > 0)
+	}
+	if before == nil || !a.wait && !before.hasLeft() {
+		return false, false, nil
+	}
+	if !before.hasLeft() {
+		position := -1
+		if listed != nil {
+			contenders := a.l.sorted(listed)
+			position = slices.Index(contenders, a.self.key.name)
+			a.ahead = contenders[:max(position, 0)]
+		}
+		if len(a.ahead) == 0 {
+			a.ahead = []string{before.key.name}
+		}
+		a.waits(ctx, position)
+		if err := a.sleep(ctx, before.whenGone()); err != nil {
+			return false, true, err
+		}
+		waited = true
+	}
+	return a.self.follows(before) && before.wasFirst() && a.isProof(), waited, nil
+}
+
+// isProof reports whether the departure of a place of this client, which had the lock, proves that the next node is
+// the first. It must be known that this node is still there, and a server must have answered lately, as another client may hold the
+// lock by now on a silent link. A chain of neighbours lists once a second, so that it does not pass a node for ever that was made by
+// hand with a number of its own.
+func (a *acquisition) isProof() bool {
+	return a.isConnectedAsSeen() && heardLately(a.session) && time.Since(a.shown) < ownDelay && a.l.gate.wasListedLately()
+}
+
+// isConnectedAsSeen reports whether the connection is the one of the last list.
+func (a *acquisition) isConnectedAsSeen() bool {
+	link := linkOf(a.l.client)
+	return link == a.seen.link && link.Err() == nil
+}
+
+// heardLately reports whether a server has acknowledged a request of the session that
+// was sent within proofAge.
+func heardLately(s *framework.Session) bool {
+	timeout := s.Timeout()
+	sent := s.Deadline().Add(timeout/100 - timeout) // see Session.Deadline
+	return time.Since(sent) <= proofAge
+}
+
+// list lists the folder.
+func (a *acquisition) list(ctx context.Context) ([]string, error) {
+	sent := time.Now()
+	a.seen = a.l.instant()
+	names, err := a.l.client.Children(ctx, a.l.path)
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil, nodeGone(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.shown = time.Now() // or the driver says that it is not listed
+	a.l.gate.noteList(names, a.l.driver, sent)
+	return names, nil
+}
+
+// decide asks the driver and checks its answer.
+func (a *acquisition) decide(ctx context.Context, contenders []string) (PredicateResults, error) {
+	// The maximum is read after the list. Since then contenders may have left, but none
+	// has come before ours, so both together are an answer as of this moment.
+	if err := a.max.read(ctx, a.l.maxLeases, a.wants); err != nil {
+		return PredicateResults{}, err
+	}
+	if err := a.session.Err(); err != nil {
+		return PredicateResults{}, nodeGone(err)
+	}
+	result, err := a.driver.GetsTheLock(contenders, a.self.key.name, a.max.n)
+	if errors.Is(err, framework.ErrNoNode) {
+		return PredicateResults{}, nodeGone(err)
+	}
+	if err != nil {
+		return PredicateResults{}, err
+	}
+	if err := a.check(result, contenders); err != nil {
+		return PredicateResults{}, fmt.Errorf("driver %T: %w", a.driver, err)
+	}
+	return result, nil
+}
+
+// check returns an error if a decision of the driver cannot be right.
+func (a *acquisition) check(result PredicateResults, contenders []string) error {
+	if !result.GetsTheLock {
+		return checkNames(contenders, a.self.key.name, result.PathsToWatch)
+	}
+	// A maximum that was lowered takes no lease away, so a holder may be beyond it.
+	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
+		return nil
+	}
+	var newer bool
+	err := checkHolders(a.driver, contenders, a.self.key.name, a.max.n, func(name string) bool {
+		grant := holders.grantOf(a.l.nodeKey(name))
+		newer = grant > a.seen.grants
+		return grant > 0
+	})
+	if err != nil && newer {
+		return errOlderThanAHold
+	}
+	return err
+}
+
+// errOlderThanAHold is the error of a decision that contradicts a hold of this process, but
+// by a list that began before the hold. Contenders may have left in between, so that both
+// may have the lock: only a newer list tells.
+var errOlderThanAHold = errors.New("locks: the list is older than a hold")
+
+// grant makes the hold. It returns nil when an entrance has waited, or when the connection was lost since the
+// last list: then the caller looks again. Under QuorumErrorPolicy the first hold of a session takes a round trip.
+func (a *acquisition) grant(ctx context.Context) (*hold, error) {
+	if err := a.session.Err(); err != nil {
+		return nil, nodeGone(err)
+	}
+	for _, e := range a.l.entrances {
+		if admitted, err := e.admit(ctx, a); !admitted || err != nil {
+			return nil, err
+		}
+	}
+	held, release, err := a.session.Hold(ctx, a.l.cfg.policy)
+	if err != nil {
+		return nil, err
+	}
+	// In a process that was paused the clock knows before the context does.
+	if held.Err() != nil || !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy)) || !a.isConnectedAsSeen() {
+		release()
+		a.interrupted(ctx)
+		return nil, nil //nolint:nilerr // the caller looks again
+	}
+	a.self.holds(a.l.exclusive)
+	h := &hold{
+		l: a.l, session: a.session, parent: held, endUse: release, token: a.node.token(), self: a.self, row: 1, with: a.with,
+		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Due: time.Now().Add(holdDelay)},
+	}
+	h.start(ctx)
+	return h, nil
+}
+
+// refusal returns the error of an acquisition that stands behind others. The cause is the
+// end of its context, nil for a try.
+func (a *acquisition) refusal(cause error) error { return a.l.notAcquired(a.ahead, a.watches, cause) }
+
+// waits notes that the acquisition is about to wait, at a position that is negative if it is not known.
+func (a *acquisition) waits(ctx context.Context, position int) {
+	if a.began.IsZero() {
+		a.began = time.Now()
+	}
+	if a.told != position+1 || position < 0 {
+		a.told = position + 1
+		a.l.tellQueued(ctx, a.node.Path, position)
+	}
+}
+
+// interrupted notes that the connection was lost.
+func (a *acquisition) interrupted(ctx context.Context) {
+	if !a.suspended {
+		a.suspended = true
+		a.l.tellSuspended(ctx)
+	}
+}
+
+// awaitOwn waits until the contender before ours has left. If it is a place of this client, it says so in memory, and if it had the
+// lock, the names from ours on are the queue. Otherwise they must be listed again.
+func (a *acquisition) awaitOwn(ctx context.Context, contenders []string, before string) ([]string, error) {
+	own := a.l.gate.own(before)
+	if own == nil || own.hasLeft() { // its node still stands: the server tells when it goes
+		return nil, a.await(ctx, []string{before})
+	}
+	if err := a.sleep(ctx, own.whenGone()); err != nil {
+		return nil, err
+	}
+	if own.wasFirst() && a.isProof() {
+		return contenders[len(a.ahead):], nil
+	}
+	return nil, nil
+}
+
+// await waits until one of the named contenders has left, or something else is a reason to look again.
+func (a *acquisition) await(ctx context.Context, names []string) error {
+	if err := a.watch(ctx, names); err != nil {
+		return err
+	}
+	switch {
+	case len(a.watches) < len(names): // one has left already
+		return nil
+	case a.wake == nil:
+		return a.sleep(ctx, a.watches[0].watch.Fired())
+	default:
+		return a.sleep(ctx, a.wake)
+	}
+}
+
+// watch reads the named contenders with watches, as Curator does, unless they are watched already. It leaves no watch
+// on a node that is missing.
+func (a *acquisition) watch(ctx context.Context, names []string) error {
+	a.watches = slices.DeleteFunc(a.watches, func(w awaited) bool {
+		if fired(w.watch) && w.watch.Event().Err != nil {
+			a.interrupted(ctx)
+		}
+		if slices.Contains(names, w.name) && !fired(w.watch) {
+			return false
+		}
+		w.watch.Cancel()
+		return true
+	})
+	added := make([]awaited, 0, len(names))
+	reads := make([]framework.Read, 0, len(names))
+	for _, name := range names {
+		if slices.ContainsFunc(a.watches, func(w awaited) bool { return w.name == name }) {
+			continue
+		}
+		added = append(added, awaited{name: name})
+		w := &added[len(added)-1]
+		reads = append(reads, framework.ReadData(framework.JoinPath(a.l.path, name), &w.data,
+			framework.Watched(&w.watch), framework.StoringAbsenceIn(new(bool)), framework.Undecompressed()))
+	}
+	if len(reads) == 0 {
+		return nil
+	}
+	err := a.l.client.Pipeline(ctx, reads...)
+	if a.wake == nil && !a.l.exclusive { // there may be several
+		a.wake = make(chan struct{}, 1)
+	}
+	for _, w := range added {
+		if w.watch == nil {
+			continue
+		}
+		a.watches = append(a.watches, w)
+		if a.wake != nil {
+			w.watch.OnFired(func(framework.Event) { attempt.Signal(a.wake) })
+		}
+	}
+	return err
+}
+
+// stopWatching cancels the watches.
+func (a *acquisition) stopWatching() {
+	for _, w := range a.watches {
+		w.watch.Cancel()
+	}
+	a.changes.Cancel()
+}
+
+// awaitFolder waits for any change of the folder. The first time it returns at once, with a
+// watch and a new list: the list that the driver has decided on came without a watch.
+func (a *acquisition) awaitFolder(ctx context.Context, listed []string) ([]string, error) {
+	if a.changes != nil && !fired(a.changes) {
+		if err := a.sleep(ctx, a.changes.Fired()); err != nil || !fired(a.changes) {
+			return listed, err
+		}
+	}
+	if fired(a.changes) && a.changes.Event().Err != nil {
+		a.interrupted(ctx)
+	}
+	sent := time.Now()
+	a.seen = a.l.instant()
+	names, err := a.l.client.Children(ctx, a.l.path, framework.Watched(&a.changes))
+	if errors.Is(err, framework.ErrNoNode) {
+		return nil, nodeGone(err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	a.shown = sent
+	return names, nil
+}
+
+// sleep waits until wake is closed or has a value, the maximum changes, or the session ends. It returns an error when the
+// context or the session has ended.
+func (a *acquisition) sleep(ctx context.Context, wake <-chan struct{}) error {
+	if g := a.l.gate; g.hasHolder() {
+		warning := time.AfterFunc(time.Until(a.began.Add(ownWait)), func() { g.warnOfHolder(a.l) })
+		defer warning.Stop()
+	}
+	select {
+	case <-wake:
+	case <-a.max.changed:
+	case <-a.session.Done():
+		return nodeGone(a.session.Err())
+	case <-ctx.Done():
+		return a.refusal(ended(ctx))
+	}
+	return nil
+}
+
+// fired reports whether the watch exists and has fired.
+func fired(w *framework.Watch) bool { return w != nil && attempt.IsClosed(w.Fired()) }

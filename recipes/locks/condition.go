@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/recipes/internal/attempt"
-	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 	"github.com/gocurator/curator/recipes/locks/internal/waiters"
 )
 
@@ -76,7 +75,7 @@ func newCondition(of *lock, path string) (*Condition, error) {
 	folder := waiters.Folder{Client: of.client, Path: path, Order: driver, Data: of.cfg.data}
 	queue, err := newLock(spec{
 		client: of.client, driver: driver, path: path, lockName: waiters.Name, maxLeases: signalCount{folder},
-		recipe: "condition",
+		recipe: "condition", features: []feature{measured},
 	}, nil)
 	if err != nil {
 		return nil, err
@@ -147,18 +146,18 @@ func (c *Condition) Await(ctx context.Context, lease *Lease) (*Lease, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("locks: await %s: %w", c.Path(), attempt.ErrNilContext)
 	}
-	ctx, span := c.queue.telemetry.Begin(ctx)
-	defer span.Abandon(ctx)
-	again, err := c.await(ctx, lease, span)
-	endSpan(ctx, span, err)
-	if err != nil {
-		return nil, fmt.Errorf("locks: await %s: %w", c.Path(), joined(err, unsettled(lease.release(ctx))))
-	}
-	return again, nil
+	again, failure := (*Lease)(nil), error(nil)
+	_ = c.queue.observed(ctx, c.Path(), func(ctx context.Context) error {
+		if again, failure = c.await(ctx, lease); failure != nil {
+			failure = fmt.Errorf("locks: await %s: %w", c.Path(), joined(failure, unsettled(lease.release(ctx))))
+		}
+		return failure
+	})
+	return again, failure
 }
 
 // await is Await without telemetry. On failure the lease may not have been released yet.
-func (c *Condition) await(ctx context.Context, lease *Lease, span *telemetry.Span) (*Lease, error) {
+func (c *Condition) await(ctx context.Context, lease *Lease) (*Lease, error) {
 	lock, err := c.node(lease)
 	switch {
 	case err != nil:
@@ -174,7 +173,7 @@ func (c *Condition) await(ctx context.Context, lease *Lease, span *telemetry.Spa
 	if err != nil {
 		return nil, awaitError(ctx, err)
 	}
-	span.Waits()
+	c.queue.tellQueued(ctx, "", -1)
 	// The lock must be free before the wait, or no holder could signal.
 	var again *Lease
 	if err = lease.release(ctx); err == nil {

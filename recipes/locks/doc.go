@@ -98,9 +98,10 @@
 // In one case the holder may learn of the loss later than the next waiter: another client
 // deletes the node of the hold, or closes its session. The server then notifies the holder and
 // the waiter of the same transaction, and the client with the faster link learns first. To
-// save requests, a holder watches its node only after 1 ms. A waiter does so when no server has
-// shown the node for 20 ms, or for 1 s while the contender before it waits, too. Each notices an
-// earlier deletion when it begins to watch. A client that may change the access
+// save requests, a holder watches its node only after 1 ms, and notices an earlier deletion when it begins
+// to watch. A waiter whose node is deleted by hand learns of it at its turn, and joins the queue again. Within 20 ms after
+// a server has shown its node it may take the turn nevertheless, behind a holder of its own client, and then loses the
+// lock as a holder does. A client that may change the access
 // control list of the node can make it unreadable first. Then the server tells the holder
 // nothing (since the fix of CVE-2024-23944). [framework.WithACLProvider] can leave the nodes
 // of locks to their creators.
@@ -134,7 +135,7 @@
 //
 // The server notifies a client only about nodes that it may read. A waiter needs the node
 // before it, or the folder of an [InterProcessSemaphoreV2]'s leases. If it may not read them
-// when it starts to wait, it fails with [framework.ErrNoAuth], after a second at the latest.
+// when it starts to wait, it fails with [framework.ErrNoAuth].
 // If the permission is taken away during the wait, it may miss its turn until its connection
 // changes or its context ends. So let all clients that share the lock read its nodes.
 //
@@ -147,6 +148,14 @@
 //
 // The layout is Apache Curator's, so Go and Java queue together. recipes/MIGRATING.md has
 // Curator's names beside the names here, and says how to share a queue with zk.Lock and kazoo.
+//
+// # Many goroutines of one client
+//
+// In Curator each thread has a node in the queue. Here a client has at most four nodes in the queue of a mutex, an
+// election, or the turn at an [InterProcessSemaphoreV2], and two when other clients are in it; see [WithQueuePlaces]. The
+// other goroutines wait in memory, in the order of their calls. They cost the servers nothing, and Participants does not show
+// them. So the turns of a client among the turns of others do not grow with its goroutines: beside a Java process with ten
+// threads in the queue, a Go process with ten goroutines gets two turns for each ten.
 //
 // # Metrics and traces
 //
@@ -193,9 +202,8 @@
 //     the lock, so the decision must never admit a newcomer before a holder.
 //   - A waiter's turn never comes before a contender in its PathsToWatch has left.
 //     LockInternals need not wake a waiter for another change.
-//   - If no newcomer can stand before an existing contender, the driver can be a
-//     [ShrinkingQueue]. A waiter then enters when the contenders before it have left, without
-//     another list.
+//
+// A waiter lists the folder after each wake-up, and asks the driver again.
 //
 // The package's example "composing" makes a lock from a driver, a mutex and a multi-lock. In
 // its queue operators wait in front.

@@ -9,7 +9,6 @@ import (
 	"slices"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
 
 // LockInternalsDriver is what makes one recipe differ from another: how a node is created,
@@ -38,21 +37,6 @@ type LockInternalsDriver interface {
 	// room in front of a mutex. The driver of one has a method Overtakes() bool that
 	// returns true.)
 	GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error)
-}
-
-// ShrinkingQueue is an optional interface of a driver. It promises that no newcomer can
-// come to stand before a contender that is in the queue already. Contenders ahead can
-// then only leave, so a waiter acquires the lock once all of them have left, without
-// listing again, and GetsTheLock is asked about the contenders up to ours only. Without
-// it each wake-up leads to a new list.
-//
-// The promise is about the whole driver, its order and its decisions, so it is not
-// inherited: a driver that embeds [StandardLockInternalsDriver] makes it with a Shrinks
-// method of its own.
-type ShrinkingQueue interface {
-	// Shrinks reports whether the departure of the contender with this name proves that
-	// its place is free, and that no other contender has taken it.
-	Shrinks(name string) bool
 }
 
 // LockNode is the znode of one acquisition.
@@ -125,36 +109,10 @@ var ofContenders = []framework.CreateOption{
 	framework.WithMode(framework.EphemeralSequential),
 }
 
-// numberingDriver is a driver of this package. It sorts by the numbers of the server, and knows
-// where a newcomer stands. If that is behind all others, it creates the node of
-// StandardLockInternalsDriver; an acquisition that is certain to wait, or to be alone, creates
-// it without a list.
-type numberingDriver interface {
-	order() line.Sorter // equal for the drivers that sort in the same way
-	standsLast() bool
-}
-
-// standsLast reports whether a newcomer stands behind all contenders.
-func standsLast(driver LockInternalsDriver) bool {
-	_, shrinking := driver.(ShrinkingQueue)
-	numbering, ok := driver.(numberingDriver)
-	return shrinking && (!ok || numbering.standsLast())
-}
-
-// markingQueue is a [ShrinkingQueue] in which a contender may take the place of one that
-// leaves, and that marks the contenders of this process whose place was taken; see
-// member.unproven.
-type markingQueue interface{ marks() bool }
-
-func marks(driver LockInternalsDriver) bool {
-	marking, ok := driver.(markingQueue)
-	return ok && marking.marks()
-}
-
 // QueueDriver returns the driver of a mutex whose nodes have this lock name, for a recipe that is built on [NewLockInternals],
-// such as an election. It decides as [StandardLockInternalsDriver] does, and is a [ShrinkingQueue]. A lock with it needs
-// the fewest lists, because contenders enter in the order of the numbers that the server gives them. A driver of another
-// order must not be built on it.
+// such as an election. It decides as [StandardLockInternalsDriver] does. A lock with it for one lease needs
+// the fewest lists, because contenders enter in the order of the numbers that the server gives them; see [WithQueuePlaces].
+// A driver of another order must not be built on it.
 func QueueDriver(lockName string) LockInternalsDriver { return newQueueDriver(lockName) }
 
 // queueDriver is what QueueDriver returns.
@@ -163,19 +121,6 @@ type queueDriver struct{ StandardLockInternalsDriver }
 func newQueueDriver(lockName string) queueDriver {
 	return queueDriver{StandardLockInternalsDriver{StandardLockInternalsSorter{lockName}}}
 }
-
-func (d queueDriver) order() line.Sorter { return numbered{d.StandardLockInternalsSorter} }
-
-func (queueDriver) standsLast() bool { return true }
-
-// numbered is the order of the numbers that the server appends.
-type numbered struct{ StandardLockInternalsSorter }
-
-// Number returns the number of a name.
-func (s numbered) Number(name string) (int32, bool) { return s.Sequence(name) }
-
-// Shrinks is true: a newcomer stands behind all others.
-func (queueDriver) Shrinks(string) bool { return true }
 
 // GetsTheLock decides by the place in the queue. It never admits a contender with the last
 // positive sequence number; see [ErrSequenceExhausted].
@@ -250,3 +195,6 @@ type LockInternalsSorter interface {
 	// for equal stand in the order of their names.
 	Compare(a, b string) int
 }
+
+// isFull reports whether a newcomer behind these contenders of a queue does not get one of the leases.
+func isFull(contenders []string, maxLeases int) bool { return len(contenders) >= maxLeases }

@@ -136,8 +136,6 @@ type pairs struct {
 	locks.StandardLockInternalsDriver
 }
 
-func (pairs) Shrinks(string) bool { return true }
-
 func (d pairs) Number(name string) (int32, bool) {
 	n, ok := d.Sequence(name)
 	return n / 2, ok
@@ -220,17 +218,6 @@ func TestDriverThatThinks(t *testing.T) {
 		release(t, requireAtOnce(t, waiting))
 		release(t, fourth)
 	})
-}
-
-// TestDriverPromiseIsNotInherited: a driver that embeds the standard one does not promise that
-// its queue only shrinks.
-func TestDriverPromiseIsNotInherited(t *testing.T) {
-	var driver locks.LockInternalsDriver = priority{}
-	_, promises := driver.(locks.ShrinkingQueue)
-	require.False(t, promises)
-	for _, driver := range locks.ReadWriteDrivers() {
-		require.Implements(t, (*locks.ShrinkingQueue)(nil), driver)
-	}
 }
 
 // TestDriverMoreWatchesThanOneRequestTakes: a waiter of the first semaphore watches all

@@ -131,8 +131,8 @@ func unsettled(err error) error {
 // the wait.
 type NotAcquiredError struct {
 	// Position is the number of contenders that were known to stand before this
-	// acquisition. Under [WithLocalHandoff] it may be the number of goroutines of this
-	// process instead.
+	// acquisition. An acquisition that has waited in memory counts the goroutines of its
+	// client; see [WithQueuePlaces].
 	Position int
 
 	path       string // of the lock
@@ -144,12 +144,18 @@ type NotAcquiredError struct {
 	cause      error         // nil for a try
 }
 
-// notAcquired returns the error of an acquisition behind these contenders.
-func (l *lock) notAcquired(ahead []string, cause error) error {
+// notAcquired returns the error of an acquisition behind these contenders. Some of them may be known: places of this client, and
+// those that the acquisition waits for.
+func (l *lock) notAcquired(ahead []string, waitsFor []awaited, cause error) error {
 	e := &NotAcquiredError{Position: len(ahead), path: l.path, lockName: l.lockName, ahead: ahead, cause: cause}
 	for _, name := range ahead[:min(len(ahead), identified)] {
-		data, _ := l.line.Data(name)
-		e.identities = append(e.identities, string(attempt.Plain(l.client, framework.JoinPath(l.path, name), []byte(data))))
+		var data []byte
+		if i := slices.IndexFunc(waitsFor, func(w awaited) bool { return w.name == name }); i >= 0 {
+			data = waitsFor[i].data
+		} else if own := l.gate.own(name); own != nil {
+			data = own.data
+		}
+		e.identities = append(e.identities, string(attempt.Plain(l.client, framework.JoinPath(l.path, name), data)))
 	}
 	return e
 }
@@ -157,8 +163,8 @@ func (l *lock) notAcquired(ahead []string, cause error) error {
 // Ahead returns the contenders that were known to stand before this acquisition, in the
 // order of the queue: the first one holds the lock, or is about to. Ahead makes no request,
 // so only Path, LockName, Position and Sequence are always set. Identity, Host, PID and
-// Label are set for contenders of this client and for contenders that its waiters had
-// read, among the first hundred. [LockInternals.Participants] returns everything.
+// Label are set for contenders of this client and for the contenders that this acquisition
+// watched, among the first hundred. [LockInternals.Participants] returns everything.
 func (e *NotAcquiredError) Ahead() []Participant {
 	var participants []Participant
 	for i := range e.ahead {

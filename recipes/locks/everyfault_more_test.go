@@ -53,7 +53,7 @@ var otherCalls = []faultedCall{
 	{name: "AttemptRevoke", of: []string{"AttemptRevoke"}, requests: 1, prepare: attemptRevoke},
 	{name: "Lease: Transact", of: []string{"Lease.Transact"}, requests: 1, prepare: transact, may: []func(error) bool{isLost, framework.OutcomeUnknown}},
 
-	{name: "Condition: Await until there is a signal", of: []string{"Condition.Await"}, requests: 17, prepare: awaitFaulted(false), may: losing},
+	{name: "Condition: Await until there is a signal", of: []string{"Condition.Await"}, requests: 18, prepare: awaitFaulted(false), may: losing},
 	{name: "Condition: Await of a write lock", of: []string{"Condition.Await"}, requests: 18, prepare: awaitFaulted(true), may: losing},
 	{name: "Condition: Signal", of: []string{"Condition.Signal"}, requests: 3, prepare: signal((*locks.Condition).Signal), may: losing},
 	{name: "Condition: SignalAll", of: []string{"Condition.SignalAll"}, requests: 5, prepare: signal((*locks.Condition).SignalAll), may: losing},

@@ -5,6 +5,7 @@ package locks
 import (
 	"sync"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 )
 
@@ -25,3 +26,15 @@ func SemaphoreV2Driver() LockInternalsDriver {
 
 // MutexOfHold is what guards the count of the leases of the lease's hold.
 func MutexOfHold(l *Lease) sync.Locker { return &l.hold.mu }
+
+// GatesOf counts the gates of a client that are in use.
+func GatesOf(client *framework.Framework) (n int) {
+	gates.Lock()
+	defer gates.Unlock()
+	for key, g := range gates.byKey {
+		if key.client == client.WithoutNamespace() && g.Value() != nil {
+			n++
+		}
+	}
+	return n
+}

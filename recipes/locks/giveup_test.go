@@ -181,7 +181,7 @@ func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 		for range 3 {                        // until the folder is there, and the client expects answers to many creations
 			var turns sync.WaitGroup
 			for range 2 * many {
-				mutex := newMutex(t, client, "/lock")
+				mutex := newMutex(t, client, "/lock", locks.WithQueuePlaces(0))
 				turns.Go(func() { release(t, acquire(t, mutex)) })
 			}
 			turns.Wait()
@@ -194,7 +194,7 @@ func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 		ctx, giveUp := context.WithCancel(context.Background())
 		waiting := make([]<-chan outcome, many)
 		for i := range waiting {
-			waiting[i] = acquireLater(ctx, newMutex(t, client, "/lock"))
+			waiting[i] = acquireLater(ctx, newMutex(t, client, "/lock", locks.WithQueuePlaces(0)))
 		}
 		synctest.Wait()
 		require.Equal(t, many, requests(zkserver.OpCreate2))

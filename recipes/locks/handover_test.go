@@ -8,14 +8,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -81,38 +79,6 @@ func awaitWatches(t *testing.T, server zktest.Backend, before zktest.Counts, n i
 	}
 }
 
-// TestQueueLastOneBeforeIsEnough cuts the way from the waiters to the server, when they wait: the end
-// of whom they wait for is all they need to have the lock.
-func TestQueueLastOneBeforeIsEnough(t *testing.T) {
-	for _, test := range []struct {
-		name         string
-		holds, waits func(t *testing.T, client *framework.Framework) contended
-	}{
-		{"mutex", aMutex, aMutex},
-		{"reader behind a writer", aWriter, aReader},
-		{"writer behind a reader", aReader, aWriter},
-		{"semaphore", aSemaphore, aSemaphore},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				before := server.Counts(t)
-				lease := acquire(t, test.holds(t, zktest.Client(t, server.ConnectString())))
-				awaitWatches(t, server, before, 1)
-				waiter := newLinked(t, server)
-				result := acquireLater(zktest.Context(t), test.waits(t, waiter.Framework))
-				awaitWatches(t, server, before, 3)
-				require.NoError(t, waiter.Sync(zktest.Context(t), "/"))
-				waiter.link.Blackhole(zkproxy.ToServer)
-				release(t, lease)
-				o := await(t, result)
-				require.NoError(t, o.err)
-				waiter.link.Heal()
-				release(t, o.lease)
-			})
-		})
-	}
-}
-
 const handoverPath = "/locks/handover"
 
 func aMutex(t *testing.T, client *framework.Framework) contended {
@@ -138,48 +104,6 @@ func aSemaphore(t *testing.T, client *framework.Framework) contended {
 		locks.WithErrorPolicy(framework.SessionErrorPolicy))
 	require.NoError(t, err)
 	return s
-}
-
-// TestQueueHandoverInTheProcess cuts a client off, when one of its goroutines holds the
-// lock and the next ones wait: they pass it on without a word from the server, in their
-// order, on a clock that stands still, so that the last word is a fresh one.
-func TestQueueHandoverInTheProcess(t *testing.T) {
-	for _, test := range []struct {
-		name         string
-		holds, waits func(t *testing.T, client *framework.Framework) contended
-	}{
-		{"mutex", aMutex, aMutex},
-		{"readers behind a writer", aWriter, aReader},
-		{"writers behind a reader", aReader, aWriter},
-		{"semaphore", aSemaphore, aSemaphore},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			onFakeTime(t, func(t *testing.T, w longWait) {
-				held := []*locks.Lease{acquire(t, test.holds(t, w.waiter))}
-				waiting := test.waits(t, w.waiter)
-				var results []<-chan outcome
-				for range 3 {
-					results = append(results, acquireLater(zktest.Context(t), waiting))
-					time.Sleep(time.Second) // each waits, and watches its own node
-				}
-				require.NoError(t, w.waiter.Sync(zktest.Context(t), "/"))
-				heal := w.server.Blackhole(w.waiter.Session().ID(), zkserver.ToServer)
-				for _, result := range results {
-					last := held[len(held)-1]
-					short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
-					require.ErrorIs(t, last.Release(short), framework.ErrCleanupPending)
-					cancel()
-					o := await(t, result)
-					require.NoError(t, o.err)
-					require.Greater(t, o.lease.Token(), last.Token())
-					held = append(held, o.lease)
-				}
-				heal()
-				release(t, held[len(held)-1])
-				awaitQueue(t, waiting, 0)
-			})
-		})
-	}
 }
 
 // TestQueueOneWhoGivesUpLetsNobodyIn has the one before the last of four leave the queue.
@@ -281,42 +205,6 @@ func TestQueueOrderAcrossProcesses(t *testing.T) {
 	})
 }
 
-// TestQueueOnlyTheNextLooksAhead has readers wait for a writer that waits for another one: the
-// end of the first wakes the second and one reader, not all of them.
-func TestQueueOnlyTheNextLooksAhead(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		first := newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath)
-		release(t, acquire(t, first.ReadLock())) // with the number 0, which no writer has then
-		lease := acquire(t, first.WriteLock())
-		second := acquireLater(zktest.Context(t), newReadWrite(t, zktest.Client(t, server.ConnectString()), handoverPath).WriteLock())
-		next := awaitQueue(t, first, 2)[1].Path
-		var readers []<-chan outcome
-		var clients []*framework.Framework
-		for i := range 5 {
-			clients = append(clients, zktest.Client(t, server.ConnectString()))
-			readers = append(readers, acquireLater(zktest.Context(t), newReadWrite(t, clients[i], handoverPath).ReadLock()))
-			awaitQueue(t, first, 3+i)
-		}
-		for ctx := zktest.Context(t); watchers(t, server, next) < 1+len(readers); { // and its own
-			require.NoError(t, ctx.Err(), "%d watch the second writer", watchers(t, server, next))
-		}
-		for _, client := range clients { // what was sent with these watches has been done
-			require.NoError(t, client.Sync(zktest.Context(t), "/"))
-		}
-		require.LessOrEqual(t, watchers(t, server, lease.Path()), 3, "itself, the second writer and one reader")
-		release(t, lease)
-		o := await(t, second)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-		for _, reader := range readers {
-			o := await(t, reader)
-			require.NoError(t, o.err)
-			release(t, o.lease)
-		}
-	})
-}
-
 // watchers counts the sessions that watch a path, named as in the chroot of the test.
 func watchers(t *testing.T, server zktest.Backend, path string) int {
 	t.Helper()
@@ -331,38 +219,4 @@ func watchers(t *testing.T, server zktest.Backend, path string) int {
 		}
 	}
 	return n
-}
-
-// replaceable is a mutex whose places may be taken by others.
-type replaceable struct {
-	locks.StandardLockInternalsDriver
-}
-
-func (replaceable) Shrinks(string) bool { return false }
-
-// TestQueueDriverMayInsistOnTheServer: where a driver says that the end of a contender proves
-// nothing, that goes for those of the same process too.
-func TestQueueDriverMayInsistOnTheServer(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := newLinked(t, server)
-		driver := replaceable{locks.StandardLockInternalsDriver{
-			StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "lock-"},
-		}}
-		lock, err := locks.NewLockInternals(client.Framework, driver, handoverPath, "lock-", 1)
-		require.NoError(t, err)
-		lease := acquire(t, lock)
-		result := acquireLater(zktest.Context(t), lock)
-		awaitQueue(t, lock, 2)
-		require.NoError(t, client.Sync(zktest.Context(t), "/"))
-		sent := client.requests()
-		release(t, lease)
-		o := await(t, result)
-		require.NoError(t, o.err)
-		listed := false
-		for len(sent) > 0 {
-			listed = <-sent == opGetChildren2 || listed
-		}
-		require.True(t, listed, "it has looked at a new list")
-		release(t, o.lease)
-	})
 }

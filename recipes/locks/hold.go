@@ -29,14 +29,17 @@ type hold struct {
 	endUse  func()          // ends the use of the session by this hold
 	node    heldnode.Node
 	token   int64
-	self    *member // what the contenders behind it see
-	row     int     // the number of holds that the node has served, with this one
+	self    *place // what the others of this client see
+	row     int    // the number of holds that the node has served, with this one
 	since   time.Time
 	lost    atomic.Bool // lost, and its node left to the background; for reportLeak, which must ask no context
 
-	ctx    context.Context // ends with the hold, by its release or loss
-	end    context.CancelCauseFunc
-	marked bool // the marker of WithLockDelay names the node
+	ctx context.Context // ends with the hold, by its release or loss
+	end context.CancelCauseFunc
+
+	limit  time.Duration  // ends the hold when it is over; 0 for none
+	excess error          // the cause of that
+	with   []framework.Op // what the release deletes in one transaction with the node
 
 	keep func() bool // keeps abandon from running; true for one caller, unless it has begun
 
@@ -48,26 +51,26 @@ type hold struct {
 	revoke  context.CancelFunc // of revoked
 }
 
-// grantedTo records the hold in the span of its acquisition. The turn at a semaphore has no
-// telemetry: it is waited for, but not counted as held.
-func (h *hold) grantedTo(span *telemetry.Span) {
-	if h.l.telemetry != nil {
-		span.Granted(h.token, h.session)
-	}
+// endAfter ends the hold when it has lasted for d. It is called before the hold begins.
+func (h *hold) endAfter(d time.Duration, cause error) { h.limit, h.excess = d, cause }
+
+// start begins the hold of an acquisition with this context.
+func (h *hold) start(ctx context.Context) {
+	h.l.tellGranted(ctx, h)
+	h.begin()
+	h.node.Start()
 }
 
-// successor returns the next hold of a row. It takes over the node, the session and the
-// watch of h, which has been released.
+// successor returns the next hold of a row, which has not begun. It takes over the node, the session
+// and the watch of h, which has been released.
 func (h *hold) successor() *hold {
 	s := &hold{
-		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1, marked: h.marked,
+		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1, with: h.with,
 		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver(), Due: h.node.Due},
 	}
-	s.begin()
 	if h.isRevoked() { // the request is for the holder of the node
 		s.setRevoked()
 	}
-	s.node.Start()
 	return s
 }
 
@@ -77,19 +80,14 @@ func (h *hold) begin() {
 	h.ctx, h.end = context.WithCancelCause(h.parent)
 	h.node.Held, h.node.Lose, h.node.Read = h.ctx, h.lose, h.noteRequest
 	h.keep = context.AfterFunc(h.parent, h.abandon)
-	if d := h.l.cfg.maxHold; d > 0 {
-		limit := time.AfterFunc(d, h.exceed)
+	if h.limit > 0 {
+		limit := time.AfterFunc(h.limit, h.exceed)
 		context.AfterFunc(h.ctx, func() { limit.Stop() })
 	}
 }
 
 // exceed ends a hold that has lasted for as long as it may.
-func (h *hold) exceed() { h.lose(&LostError{Reason: framework.ReasonMaxHold}) }
-
-// ended measures a hold that was released, or lost if there is a cause.
-func (h *hold) ended(ctx context.Context, cause error) {
-	h.l.telemetry.Ended(ctx, h.since, cause)
-}
+func (h *hold) exceed() { h.lose(h.excess) }
 
 // cause returns how the hold has ended, or nil.
 func (h *hold) cause() error { return context.Cause(h.ctx) }
@@ -123,10 +121,10 @@ func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
 	cause := h.cause()
 	h.lost.Store(true)
-	h.ended(context.Background(), cause)
+	h.l.tellEnded(context.Background(), h, cause)
 	h.endUse()
 	h.self.leave()
-	h.l.handoff.pass()
+	h.l.gate.leave()
 	h.node.Stop()
 	h.node.Own.Cancel()
 	if !errors.Is(cause, framework.ErrClosed) && !errors.Is(cause, framework.ErrAuthFailed) {
@@ -144,7 +142,7 @@ func (h *hold) err() error {
 		h.lose(&LostError{Reason: framework.ReasonLeaseEnd})
 		<-h.ctx.Done() // another goroutine may be about to end it
 	}
-	if d := h.l.cfg.maxHold; d > 0 && h.cause() == nil && time.Since(h.since) >= d {
+	if h.limit > 0 && h.cause() == nil && time.Since(h.since) >= h.limit {
 		h.exceed()
 		<-h.ctx.Done()
 	}
@@ -179,20 +177,20 @@ func (h *hold) leave(ctx context.Context) error {
 	if !h.release() {
 		return h.cause() // lost: abandon does the rest
 	}
-	if h.l.handoff != nil && h.l.handoff.next(h) {
-		h.ended(ctx, nil)
+	if h.l.cfg.handoff > 1 && h.l.gate.handOver(h) {
+		h.l.tellEnded(ctx, h, nil)
 		return nil
 	}
 	h.endUse()
 	h.self.leave()
-	h.l.handoff.pass()
+	h.l.gate.leave()
 	h.node.Stop()
 	err := h.remove(ctx)
 	// After the deletion, which has ended the watch for the price of a notification: to remove
 	// it before would be a request more.
 	h.node.Own.Cancel()
 	lost = h.lostBefore(err)
-	h.ended(ctx, lost)
+	h.l.tellEnded(ctx, h, lost)
 	return cmp.Or(lost, err)
 }
 
@@ -216,4 +214,21 @@ func (h *hold) lostBefore(outcome error) error {
 	default:
 		return fmt.Errorf("%w: %w", ended, outcome)
 	}
+}
+
+// remove deletes the node of a hold, and what goes with it in the same transaction.
+func (h *hold) remove(ctx context.Context) error {
+	var applied error // of the transaction
+	if len(h.with) > 0 {
+		_, applied = h.l.client.Transact(ctx, append([]framework.Op{framework.DeleteOp(h.node.Path)}, h.with...)...)
+		if applied == nil {
+			return nil
+		}
+	}
+	// What goes with it stays: without an answer, nobody knows what the next holder would find.
+	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
+	if errors.Is(err, framework.ErrNoNode) && framework.OutcomeUnknown(applied) {
+		return nil // by the transaction
+	}
+	return err
 }

@@ -3,10 +3,8 @@
 package locks_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -97,35 +95,6 @@ func TestKeeperTurnsOnAServerWithoutSetWatches(t *testing.T) {
 	}
 }
 
-// TestKeeperThatReportsAVersion: a server that hangs up at setWatches although it reports a version of ZooKeeper
-// costs three connections. From then on its waiters do without.
-func TestKeeperThatReportsAVersion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		t.Cleanup(func() { zktest.AssertClean(t, server) })
-		holder, client, open := zktest.Client(t, server), zktest.Client(t, server), waitingKinds["semaphore of 5"]
-		var held []*locks.Lease
-		for range 5 {
-			held = append(held, acquire(t, open(t, holder)))
-		}
-		sent := countRequests(t, server)
-		withoutSetWatches(t, server)
-		for range 10 {
-			_, err := open(t, client).Acquire(withDeadline(t, time.Minute))
-			require.ErrorIs(t, err, locks.ErrNotAcquired)
-		}
-		require.Equal(t, 3, sent.since(zkserver.OpSetWatches))
-		waiting := acquireLater(context.Background(), open(t, client))
-		time.Sleep(time.Minute)
-		release(t, held[3])
-		release(t, requireAtOnce(t, waiting))
-		require.Zero(t, sent.since(zkserver.OpSetWatches))
-		for _, lease := range slices.Delete(held, 3, 4) {
-			release(t, lease)
-		}
-	})
-}
-
 // record notes the requests of a session, and returns a function that returns them and ends the record.
 func record(server *zkserver.Server, session int64) (end func() []string) {
 	var mu sync.Mutex
@@ -162,33 +131,5 @@ func TestWatchPredecessorIsReadOnce(t *testing.T) {
 			require.Len(t, reads, 1, "%v", requests)
 		}
 		release(t, held)
-	})
-}
-
-// TestWatchManyWithOneRequest: the watches beyond the first are set by one request, once the server is known to be
-// ZooKeeper.
-func TestWatchManyWithOneRequest(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		open := waitingKinds["semaphore of 5"]
-		var held []*locks.Lease
-		for range 5 {
-			held = append(held, acquire(t, open(t, w.holder)))
-		}
-		_, err := open(t, w.waiter).Acquire(withDeadline(t, time.Second)) // has the server asked for its version
-		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		synctest.Wait()
-		sent := record(w.server, w.waiter.Session().ID())
-		waiting := acquireLater(context.Background(), open(t, w.waiter))
-		time.Sleep(time.Millisecond)
-		var ops []string
-		for _, request := range sent() {
-			op, _, _ := strings.Cut(request, " ")
-			ops = append(ops, op)
-		}
-		require.Equal(t, []string{"create2", "getChildren2", "getData", "setWatches"}, ops)
-		for _, lease := range held {
-			release(t, lease)
-		}
-		release(t, await(t, waiting).lease)
 	})
 }

@@ -6,17 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"reflect"
+	"slices"
 	"strings"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
-	"github.com/gocurator/curator/listen"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/internal/instruments"
-	"github.com/gocurator/curator/recipes/locks/internal/line"
-	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
 // keyPath is the key of a path in the log.
@@ -31,7 +27,11 @@ type spec struct {
 	maxLeases MaxLeases
 	reenters  bool   // ownership in a context counts
 	handsOff  bool   // holds in a row may share a node
-	recipe    string // in the telemetry, unless an option changes it; "" for a detail of a recipe, which is not observed
+	recipe    string // in the telemetry, unless an option changes it; "" for a detail of a recipe
+	features  []feature
+
+	// isFull reports whether a newcomer behind these contenders does not get the lock. It is nil if that is not known.
+	isFull func(contenders []string, maxLeases int) bool
 }
 
 // validate returns an error for what cannot be a lock.
@@ -63,19 +63,20 @@ func (s spec) validate() error {
 }
 
 // lock is one lock of a client: where its nodes are, how they are ordered, how many have the
-// lock, and how its holds behave. It does not change, but for failed and handoff.
+// lock, and how its holds behave. It does not change, but for failed and onRevocation.
 type lock struct {
 	spec
 
 	fullPath  string // of the folder, at the server
 	basePath  string // path and lockName, as the driver gets it
-	line      *line.Line
-	owner     any // the ownerKey of its holds
+	gate      *gate
+	places    int  // as of WithQueuePlaces; 0 for the default, noLimit for none
+	exclusive bool // one contender has the lock, the first in the order of the numbers that the server gives
+	owner     any  // the ownerKey of its holds
 	cfg       config
 	failed    atomicTime // the last failed try; unset if one has succeeded since
-	telemetry *telemetry.Lock
-	handoff   *handoff                // nil if every hold has a node of its own
-	queued    *listen.Set[queuePlace] // nil without WithQueueListener
+	observers []observer
+	entrances []entrance
 
 	onRevocation atomic.Pointer[func(*Lease)] // nil if the lock is not revocable
 
@@ -93,27 +94,40 @@ func newLock(s spec, opts []Option) (*lock, error) {
 	if err == nil && cfg.handoff > 1 && !s.handsOff {
 		err = errHandoffOfMany
 	}
-	if err == nil && cfg.delay > 0 && (!s.handsOff || s.driver.Contends(markerName)) {
-		err = errDelayOfMany
-	}
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 	}
 	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg}
-	l.owner, l.line = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}, l.newLine()
-	if s.recipe != "" {
-		if l.telemetry, err = telemetry.New(s.client, cfg.recipe, s.path); err != nil {
-			return nil, err
+	l.owner = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}
+	_, isQueue := s.driver.(queueDriver)
+	l.exclusive = isQueue && s.maxLeases == MaxLeases(FixedLeases(1))
+	l.joinGate()
+	l.MakeRevocable(cfg.onRevocation)
+	for _, f := range cfg.features {
+		if err := f.attach(l); err != nil {
+			return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 		}
 	}
-	l.MakeRevocable(cfg.onRevocation)
-	if cfg.onQueued != nil {
-		l.queued = queueListeners(s.client, s.path, cfg.onQueued)
-	}
-	if cfg.handoff > 1 {
-		l.handoff = &handoff{most: cfg.handoff}
-	}
 	return l, nil
+}
+
+// joinGate finds the gate of the lock, and how many places it has there.
+func (l *lock) joinGate() {
+	key := gateKey{client: l.client.WithoutNamespace(), path: l.fullPath, exclusive: l.exclusive}
+	switch {
+	case l.exclusive:
+		key.driver, l.places = l.driver, l.cfg.places
+	case l.cfg.handoff <= 1:
+		l.places = noLimit
+	}
+	if l.cfg.handoff > 1 {
+		l.places = 1 // the others of this client wait for the node, in memory
+	}
+	if !l.exclusive && l.places != noLimit {
+		l.gate = newGate() // shared with no lock of another order
+		return
+	}
+	l.gate = gateOf(key)
 }
 
 // ownerKey finds the hold of one lock in a context. Views of one client that name the same
@@ -124,72 +138,27 @@ type ownerKey struct {
 	basePath string               // at the server
 }
 
-// lineKey distinguishes the locks that know of each other's contenders.
-type lineKey struct {
-	client *framework.Framework // without namespace
-	path   string               // at the server
-	sorter any                  // equal for locks that sort the names in the same way
-	fixed  bool                 // the maximum; see lock.localReleaseProves
-}
-
-// newLine returns what the client knows of the contenders.
-func (l *lock) newLine() *line.Line {
-	var sorter line.Sorter = struct{ LockInternalsSorter }{l.driver} // a method that happens to be called Number means nothing
-	if driver, ok := l.driver.(numberingDriver); ok {
-		sorter = driver.order()
-	}
-	if !reflect.ValueOf(sorter).Comparable() {
-		return line.New(sorter) // shared by no other lock
-	}
-	_, fixed := l.maxLeases.(FixedLeases)
-	return line.Of(lineKey{l.client.WithoutNamespace(), l.fullPath, sorter, fixed}, sorter)
-}
-
-// localReleaseProves reports whether the release of an acquisition of this process proves
-// that its place is free. If the maximum may change only the server's events count: they come
-// in order with the news of another maximum.
-func (l *lock) localReleaseProves(driver LockInternalsDriver, name string) bool {
-	shrinking, ok := driver.(ShrinkingQueue)
-	if _, fixed := l.maxLeases.(FixedLeases); !ok || !fixed {
-		return false
-	}
-	return marks(driver) || shrinking.Shrinks(name)
-}
-
 func (l *lock) nodeKey(name string) nodeKey {
 	return nodeKey{l.client.WithoutNamespace(), l.fullPath, name}
 }
 
-// lister lists the folder for package line.
-type lister struct{ *lock }
-
-// Ask lists the folder, in the client's context: acquisitions share the answer.
-func (l lister) Ask(r *line.Request) {
-	var answer line.List
-	attempt.GuardHere(l.client, func() (err error) {
-		if !l.client.State().IsConnected() {
-			// A cheap request waits as long as any verb does.
-			if _, err := l.client.Exists(context.Background(), l.path); err != nil {
-				return err
-			}
-		}
-		r.Sent()
-		var stat framework.Stat
-		before := l.instant()
-		answer.Names, err = l.client.Children(context.Background(), l.path, framework.StoringStatIn(&stat))
-		answer.Pzxid = stat.Pzxid
-		answer.History, answer.Link = l.origin(before)
-		return err
-	}, func(err error) { r.Answered(answer, err) })
+// compare orders names that the driver takes for equal as text: each name has a place of its own.
+func (l *lock) compare(a, b string) int {
+	if order := l.driver.Compare(a, b); order != 0 {
+		return order
+	}
+	return strings.Compare(a, b)
 }
 
-// pathsOf returns the paths of nodes in the folder.
-func (l *lock) pathsOf(names []string) []string {
-	paths := make([]string, len(names))
-	for i, name := range names {
-		paths[i] = framework.JoinPath(l.path, name)
+// sorted returns the contenders among names, in order. It does not change names, and may return them.
+func (l *lock) sorted(names []string) []string {
+	contends := func(name string) bool { return !l.driver.Contends(name) }
+	if !slices.ContainsFunc(names, contends) && slices.IsSortedFunc(names, l.compare) {
+		return names
 	}
-	return paths
+	contenders := slices.DeleteFunc(slices.Clone(names), contends)
+	slices.SortFunc(contenders, l.compare)
+	return contenders
 }
 
 // currentMax returns the number as it is now.
@@ -208,16 +177,12 @@ type instant struct {
 }
 
 func (l *lock) instant() instant {
-	return instant{l.client.History(), linkOf(l.client), grants.Load()}
+	return instant{l.client.History(), linkOf(l.client), holders.grants.Load()}
 }
 
-// origin returns the history and the connection of an answer. It returns zeros if the answer may
-// be of either of two.
-func (l *lock) origin(before instant) (history int64, link any) {
-	if history = l.client.History(); history == before.history && linkOf(l.client) == before.link {
-		return history, before.link
-	}
-	return 0, nil
+// isUnchanged reports whether the history and the connection are those of a moment before a request, and so those of its answer.
+func (l *lock) isUnchanged(before instant) bool {
+	return before.history != 0 && l.client.History() == before.history && linkOf(l.client) == before.link
 }
 
 // linkOf returns a context that ends with the connection. Each connection has its own.

@@ -42,7 +42,13 @@ func WithLockDelay(d time.Duration) Option {
 		if d <= 0 {
 			return fmt.Errorf("WithLockDelay(%v), expected more than 0", d)
 		}
-		c.delay = d
+		c.add(feature{name: "lock delay", attach: func(l *lock) error {
+			if !l.handsOff || l.driver.Contends(markerName) {
+				return errDelayOfMany
+			}
+			l.entrances = append(l.entrances, lockDelay{d})
+			return nil
+		}})
 		return nil
 	})
 }
@@ -58,14 +64,12 @@ const (
 var errDelayOfMany = errors.New("WithLockDelay, expected with an InterProcessMutex only, " +
 	"or with a LockInternals for one lease whose driver takes no " + markerName + " for a contender")
 
-// mark makes the marker name our node. It reports false without an error when it has waited.
-func (a *acquisition) mark(ctx context.Context) (ready bool, err error) {
-	if a.l.cfg.delay == 0 || a.marked {
-		return true, nil
-	}
-	client, path := a.l.client, framework.JoinPath(a.l.path, markerName)
-	ours := []framework.CreateOption{framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session)}
-	_, err = client.Create(ctx, path, []byte(a.name), ours...)
+// lockDelay lets an acquisition in when the marker names its node.
+type lockDelay struct{ delay time.Duration }
+
+func (d lockDelay) admit(ctx context.Context, a *acquisition) (admitted bool, err error) {
+	client, path, name := a.l.client, framework.JoinPath(a.l.path, markerName), a.self.key.name
+	_, err = client.Create(ctx, path, []byte(name), framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session))
 	isNew := err == nil
 	var marker framework.Stat
 	var holder []byte
@@ -77,30 +81,30 @@ func (a *acquisition) mark(ctx context.Context) (ready bool, err error) {
 		return false, nodeGone(err) // the folder or the session is gone, or another client is at work
 	case err != nil:
 		return false, err
-	case isNew, string(holder) == a.name:
-		a.marked = true
-		return true, nil
-	}
-	// Only the first to find the marker writes: a later write would begin the delay again.
-	if !strings.HasSuffix(string(holder), lostSuffix) {
-		err = a.setMarker(ctx, path, string(holder[:min(len(holder), maxHolder)])+lostSuffix, &marker)
-		if err != nil {
+	case !isNew && string(holder) != name:
+		// Only the first to find the marker writes: a later write would begin the delay again.
+		if !strings.HasSuffix(string(holder), lostSuffix) {
+			noticed := string(holder[:min(len(holder), maxHolder)]) + lostSuffix
+			if err := setMarker(ctx, a, path, noticed, &marker); err != nil {
+				return false, err
+			}
+		}
+		if left := d.left(a, marker); left > 0 {
+			return false, d.outlast(ctx, a, left)
+		}
+		if err := setMarker(ctx, a, path, name, &marker); err != nil {
 			return false, err
 		}
 	}
-	if left := a.delayLeft(marker); left > 0 {
-		return false, a.outlast(ctx, left)
-	}
-	err = a.setMarker(ctx, path, a.name, &marker)
-	a.marked = err == nil
-	return a.marked, err
+	a.with = []framework.Op{framework.DeleteOp(path)}
+	return true, nil
 }
 
 // maxHolder bounds what is kept of the data of a marker, which may be made by hand.
 const maxHolder = 1024
 
 // setMarker changes the marker if no other client has changed it.
-func (a *acquisition) setMarker(ctx context.Context, path, data string, marker *framework.Stat) error {
+func setMarker(ctx context.Context, a *acquisition, path, data string, marker *framework.Stat) error {
 	err := a.l.client.Set(ctx, path, []byte(data), framework.WithVersion(marker.Version), framework.StoringStatIn(marker),
 		framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session))
 	if errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) || errors.Is(err, framework.ErrSessionEnded) {
@@ -109,23 +113,20 @@ func (a *acquisition) setMarker(ctx context.Context, path, data string, marker *
 	return err
 }
 
-// delayLeft returns how long to wait because of a marker that says when the loss was noticed.
-func (a *acquisition) delayLeft(marker framework.Stat) time.Duration {
+// left returns how long to wait because of a marker that says when the loss was noticed.
+func (d lockDelay) left(a *acquisition, marker framework.Stat) time.Duration {
 	// The server had created our node when its reply came, so its clock has gone on for at least as long.
-	passed := time.Duration(a.node.Stat.Ctime-marker.Mtime)*time.Millisecond + time.Since(a.created)
-	left := a.l.cfg.delay - passed + time.Millisecond // to which the times of the server are rounded
-	return min(left, a.l.cfg.delay)                   // a clock that was set back prolongs no delay
+	passed := time.Duration(a.node.Stat.Ctime-marker.Mtime)*time.Millisecond + time.Since(a.self.created)
+	left := d.delay - passed + time.Millisecond // to which the times of the server are rounded
+	return min(left, d.delay)                   // a clock that was set back prolongs no delay
 }
 
 // outlast waits for the rest of a delay at the place in the queue.
-func (a *acquisition) outlast(ctx context.Context, left time.Duration) error {
+func (lockDelay) outlast(ctx context.Context, a *acquisition, left time.Duration) error {
 	if !a.wait {
 		return &NotAcquiredError{delay: left}
 	}
-	if a.began.IsZero() {
-		a.began = time.Now()
-	}
-	a.span.Waits()
+	a.waits(ctx, -1)
 	timer := time.NewTimer(left)
 	defer timer.Stop()
 	select {
@@ -135,22 +136,4 @@ func (a *acquisition) outlast(ctx context.Context, left time.Duration) error {
 		return &NotAcquiredError{delay: left, cause: ended(ctx)}
 	}
 	return nil
-}
-
-// remove deletes the node of a hold, and its marker in the same transaction.
-func (h *hold) remove(ctx context.Context) error {
-	var applied error // of the transaction
-	if h.marked {
-		_, applied = h.l.client.Transact(ctx, framework.DeleteOp(h.node.Path),
-			framework.DeleteOp(framework.JoinPath(h.l.path, markerName)))
-		if applied == nil {
-			return nil
-		}
-	}
-	// The marker stays: without an answer, nobody knows what the next holder would find.
-	err := h.l.client.Delete(ctx, h.node.Path, framework.Guaranteed())
-	if errors.Is(err, framework.ErrNoNode) && framework.OutcomeUnknown(applied) {
-		return nil // by the transaction
-	}
-	return err
 }

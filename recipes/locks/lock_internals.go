@@ -28,10 +28,14 @@ type LockInternals struct{ *lock }
 func NewLockInternals(
 	client *framework.Framework, driver LockInternalsDriver, path, lockName string, maxLeases int, opts ...Option,
 ) (*LockInternals, error) {
-	l, err := newLock(spec{
+	s := spec{
 		client: client, driver: driver, path: path, lockName: lockName, maxLeases: FixedLeases(maxLeases),
-		reenters: true, handsOff: maxLeases == 1, recipe: "custom",
-	}, opts)
+		reenters: true, handsOff: maxLeases == 1, recipe: "custom", features: []feature{measured},
+	}
+	if _, isQueue := driver.(queueDriver); isQueue {
+		s.isFull = isFull
+	}
+	l, err := newLock(s, opts)
 	if err != nil {
 		return nil, err
 	}

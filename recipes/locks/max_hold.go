@@ -3,8 +3,11 @@
 package locks
 
 import (
+	"context"
 	"fmt"
 	"time"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // WithMaxHold ends each hold of the lock that lasts for d, as a loss whose reason is
@@ -20,7 +23,21 @@ func WithMaxHold(d time.Duration) Option {
 		if d <= 0 {
 			return fmt.Errorf("WithMaxHold(%v), expected more than 0", d)
 		}
-		c.maxHold = d
+		c.add(feature{name: "longest hold", ofHolds: true, attach: func(l *lock) error {
+			l.observers = append(l.observers, longestHold{longest: d})
+			return nil
+		}})
 		return nil
 	})
+}
+
+// longestHold ends the holds that have lasted for as long as they may.
+type longestHold struct {
+	ignores
+
+	longest time.Duration
+}
+
+func (o longestHold) granted(_ context.Context, h *hold) {
+	h.endAfter(o.longest, &LostError{Reason: framework.ReasonMaxHold})
 }

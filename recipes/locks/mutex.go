@@ -29,7 +29,7 @@ var _ InterProcessLock = (*InterProcessMutex)(nil)
 func NewInterProcessMutex(client *framework.Framework, path string, opts ...Option) (*InterProcessMutex, error) {
 	l, err := newLock(spec{
 		client: client, driver: mutexDriver, path: path, lockName: mutexName, maxLeases: FixedLeases(1),
-		reenters: true, handsOff: true, recipe: "mutex",
+		reenters: true, handsOff: true, recipe: "mutex", features: []feature{measured}, isFull: isFull,
 	}, opts)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ package locks
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -21,19 +22,18 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 type config struct {
 	policy       framework.ErrorPolicy
 	data         []byte
-	label        string                          // in the default data
-	recipe       string                          // in the telemetry
-	handoff      int                             // holds in a row under one node
-	onRevocation func(*Lease)                    // may be nil
-	onQueued     func(path string, position int) // may be nil
-	noReentry    bool                            // ownership in a context counts, and is refused
-	maxHold      time.Duration                   // 0 has no bound
-	delay        time.Duration                   // after a loss; 0 for none
-	cleanup      time.Duration                   // how long a failed acquisition waits for the deletion of its node
+	label        string        // in the default data
+	recipe       string        // in the telemetry
+	handoff      int           // holds in a row under one node
+	places       int           // of a client in the queue; 0 for the default, noLimit for none
+	onRevocation func(*Lease)  // may be nil
+	noReentry    bool          // ownership in a context counts, and is refused
+	cleanup      time.Duration // how long a failed acquisition waits for the deletion of its node
+	features     []feature
 }
 
 func newConfig(s spec, opts []Option) (config, error) {
-	c := config{policy: s.client.ErrorPolicy(), recipe: s.recipe}
+	c := config{policy: s.client.ErrorPolicy(), recipe: s.recipe, features: slices.Clone(s.features)}
 	for _, o := range opts {
 		if o == nil {
 			return c, errors.New("a nil option")
@@ -43,7 +43,8 @@ func newConfig(s spec, opts []Option) (config, error) {
 		}
 	}
 	if s.recipe == "" { // the turn at a semaphore: its owner has nothing yet
-		c.onRevocation, c.maxHold = nil, 0
+		c.onRevocation = nil
+		c.features = slices.DeleteFunc(c.features, func(f feature) bool { return f.ofHolds })
 	}
 	switch {
 	case c.data == nil:
@@ -132,6 +133,28 @@ func WithLabel(label string) Option {
 			return fmt.Errorf("label %.40q: %w", label, err)
 		}
 		c.label = label
+		return nil
+	})
+}
+
+// WithQueuePlaces sets how many acquisitions of one client may have a node in the queue of one lock at a time, 0 for no limit.
+// The others of the client wait in memory, in the order of their calls, and cost the servers nothing. All locks and
+// goroutines of a client that name the same queue share the places. Default: 4 while no other client is in the queue, and 2 when
+// others are.
+//
+// More places give the goroutines of this client more turns among the turns of other clients. Each place is one more name in every
+// list of the queue. Under [WithLocalHandoff] there is one place. The option is for an [InterProcessMutex], the turn at an
+// [InterProcessSemaphoreV2], and a [LockInternals] with a [QueueDriver] for one lease, such as an election. All others have no limit.
+func WithQueuePlaces(n int) Option {
+	return optionFunc(func(c *config) error {
+		switch {
+		case n < 0:
+			return fmt.Errorf("WithQueuePlaces(%d), expected 0 or more", n)
+		case n == 0:
+			c.places = noLimit
+		default:
+			c.places = n
+		}
 		return nil
 	})
 }

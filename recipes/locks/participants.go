@@ -58,7 +58,7 @@ func (l *lock) inspect(
 	if err != nil {
 		return nil, absent(err)
 	}
-	in := queued{names: l.line.Sorted(children)}
+	in := queued{names: l.sorted(children)}
 	if in.maxLeases, err = l.currentMax(ctx); err != nil {
 		return nil, err
 	}
@@ -159,7 +159,7 @@ func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ReadOption)
 	if absent(err) != nil {
 		return nil, fmt.Errorf("locks: queue of %s: %w", l.path, err)
 	}
-	return l.line.Sorted(children), nil
+	return l.sorted(children), nil
 }
 
 // Participant reads the node of one contender, by its name in the queue. It is for code that

@@ -3,6 +3,7 @@
 package locks
 
 import (
+	"context"
 	"errors"
 
 	"github.com/gocurator/curator/framework"
@@ -11,13 +12,14 @@ import (
 
 // WithQueueListener makes the lock call fn when an acquisition begins to wait, and again when its
 // position has changed. The position is the number of contenders that stand before it. The path
-// names its node, as [Lease.Path] does once it has the lock. An acquisition whose node is lost
+// names its node, as [Lease.Path] does once it has the lock. It is empty while the acquisition waits in
+// memory behind others of its client; see [WithQueuePlaces]. An acquisition whose node is lost
 // joins the queue again with another path.
 //
 // The listener costs no request. The lock tells what a waiter learns anyway, so the number may be
 // too great by contenders that have left since. A waiter among many watches only the contenders
-// before it that it needs, and learns little until its turn is near. It learns no position while
-// it waits for a hold of its own client only, or for another goroutine under [WithLocalHandoff].
+// before it that it needs, and learns little until its turn is near. In memory it knows those of its own client
+// that are before it, and is told once.
 // A permit of an [InterProcessSemaphoreV2] tells the position among those that wait for a permit.
 //
 // Calls come one after the other, on a goroutine of their own, in the order in which the positions
@@ -28,16 +30,26 @@ func WithQueueListener(fn func(path string, position int)) Option {
 		if fn == nil {
 			return errors.New("WithQueueListener(nil), expected a function")
 		}
-		c.onQueued = fn
+		c.add(feature{name: "queue listener", ofQueue: true, attach: func(l *lock) error {
+			l.observers = append(l.observers, queueListener{set: queueListeners(l.client, l.path, fn)})
+			return nil
+		}})
 		return nil
 	})
 }
 
-// withoutQueueListener is for a lock whose order says nothing about the turns.
-var withoutQueueListener = optionFunc(func(c *config) error {
-	c.onQueued = nil
-	return nil
-})
+// queueListener tells a function of the program.
+type queueListener struct {
+	ignores
+
+	set *listen.Set[queuePlace]
+}
+
+func (q queueListener) queued(_ context.Context, path string, position int) {
+	if position >= 0 {
+		q.set.Notify(queuePlace{path, position})
+	}
+}
 
 // queuePlace is where an acquisition waits.
 type queuePlace struct {

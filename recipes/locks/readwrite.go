@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/locks/internal/line"
 )
 
 // InterProcessReadWriteLock is a pair of locks across processes and machines: any
@@ -46,13 +45,15 @@ type InterProcessReadWriteLock struct {
 // NewInterProcessReadWriteLock returns the read/write lock at path. It checks its
 // arguments and sends nothing.
 func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
-	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true}
+	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true, features: []feature{measured}}
 	side.driver, side.lockName, side.recipe = readDriver{}, readName, "rw.read"
+	side.isFull = func(contenders []string, _ int) bool { return slices.ContainsFunc(contenders, writeSorter.Contends) }
 	read, err := newLock(side, opts)
 	if err != nil {
 		return nil, err
 	}
 	side.driver, side.lockName, side.recipe = writeDriver{}, writeName, "rw.write"
+	side.isFull = isFull
 	write, err := newLock(side, opts)
 	if err != nil {
 		return nil, err
@@ -148,10 +149,6 @@ var (
 // of the sequence numbers.
 type readWriteQueue struct{}
 
-func (readWriteQueue) order() line.Sorter { return readWriteQueue{} }
-
-func (readWriteQueue) standsLast() bool { return true }
-
 // Contends reports whether the name is a reader's or a writer's.
 func (readWriteQueue) Contends(name string) bool {
 	return readSorter.Contends(name) || writeSorter.Contends(name)
@@ -183,9 +180,6 @@ func (readWriteQueue) Number(name string) (int32, bool) {
 	return readSorter.Sequence(name)
 }
 
-// Shrinks is false for a writer: it may have become a reader in the same place.
-func (readWriteQueue) Shrinks(name string) bool { return !writeSorter.Contends(name) }
-
 // CreatesTheLock creates the node as for a mutex.
 func (readWriteQueue) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
@@ -196,9 +190,6 @@ func (readWriteQueue) CreatesTheLock(
 // writeDriver lets in the first in the queue.
 type writeDriver struct{ readWriteQueue }
 
-// marks is true: see downgradeDriver.CreatesTheLock.
-func (writeDriver) marks() bool { return true }
-
 // GetsTheLock decides as for a mutex.
 func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	return StandardLockInternalsDriver{writeSorter}.GetsTheLock(contenders, ours, maxLeases)
@@ -208,10 +199,6 @@ func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) 
 type readDriver struct{ readWriteQueue }
 
 func (readDriver) isShared() {}
-
-// Shrinks is true: only a reader can take the place of a writer, and a reader waits for no
-// reader.
-func (readDriver) Shrinks(string) bool { return true }
 
 // GetsTheLock has the reader wait for the nearest writer before it. A writer with the
 // reader's own number is the writer that became this reader.
@@ -241,16 +228,10 @@ type downgradeDriver struct {
 	writer *hold
 }
 
-// standsLast is false: the reader stands in the writer's place.
-func (downgradeDriver) standsLast() bool { return false }
-
 // CreatesTheLock creates the reader's node in the writer's session.
 func (d downgradeDriver) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, _ *framework.Session, path string, data []byte,
 ) (LockNode, error) {
-	// Before the check: once the writer is known to hold, its release must prove nothing to
-	// the contenders behind it, as the reader may be in its place.
-	d.writer.self.unproven.Store(true)
 	if err := d.writer.err(); err != nil {
 		return LockNode{}, writerEnded(err)
 	}

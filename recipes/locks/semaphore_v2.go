@@ -67,8 +67,8 @@ func newPermits(client *framework.Framework, path string, maxLeases MaxLeases, o
 	}
 	leases, err := newLock(spec{
 		client: client, driver: newLeaseDriver(nil), path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
-		recipe: "semaphore",
-	}, append(slices.Clone(opts), withoutQueueListener)) // the queue is the one for the turn
+		recipe: "semaphore", features: []feature{measured},
+	}, append(slices.Clone(opts), withoutOrder)) // the queue is the one for the turn
 	if err != nil {
 		return permits{}, err
 	}
@@ -77,6 +77,7 @@ func newPermits(client *framework.Framework, path string, maxLeases MaxLeases, o
 	// interruption need not end a turn and send its owner to the end of the queue.
 	turn, err := newLock(spec{
 		client: client, driver: mutexDriver, path: framework.JoinPath(path, semaphoreLocks), lockName: mutexName, maxLeases: FixedLeases(1),
+		features: []feature{measuredTurn}, isFull: isFull,
 	}, append(slices.Clone(opts), WithErrorPolicy(framework.SessionErrorPolicy)))
 	if err != nil {
 		return permits{}, err
@@ -155,7 +156,7 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 		return nil, fmt.Errorf("locks: acquire %s: %w", s.path, err)
 	}
 	e := entry{driver: s.leases.driver, wants: n, wait: wait}
-	err = s.leases.observed(ctx, s.path, e, func(ctx context.Context, e entry) (err error) {
+	err = s.leases.observed(ctx, s.path, func(ctx context.Context) (err error) {
 		if n > 1 || wait {
 			leases, err = s.takeTurns(ctx, n, e)
 		} else {
@@ -182,12 +183,12 @@ func (s permits) try(ctx context.Context, e entry) ([]*Lease, error) {
 	if err := errors.Join(err, absent(missing[0]), absent(missing[1])); err != nil {
 		return nil, err
 	}
-	turns, leases = s.turn.line.Sorted(turns), s.leases.line.Sorted(leases)
+	turns, leases = s.turn.sorted(turns), s.leases.sorted(leases)
 	switch {
 	case len(turns) > 0:
-		return nil, s.turn.notAcquired(turns, nil)
+		return nil, s.turn.notAcquired(turns, nil, nil)
 	case len(leases) >= maxLeases:
-		return nil, fmt.Errorf("%d of %d leases are taken: %w", len(leases), maxLeases, s.leases.notAcquired(leases, nil))
+		return nil, fmt.Errorf("%d of %d leases are taken: %w", len(leases), maxLeases, s.leases.notAcquired(leases, nil, nil))
 	}
 	return s.leases.enterTimes(ctx, 1, e)
 }
@@ -341,3 +342,9 @@ func (d leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int
 	}
 	return PredicateResults{GetsTheLock: place < maxLeases}, nil
 }
+
+// withoutOrder is for a lock whose order says nothing about the turns.
+var withoutOrder = optionFunc(func(c *config) error {
+	c.features = slices.DeleteFunc(c.features, func(f feature) bool { return f.ofQueue })
+	return nil
+})

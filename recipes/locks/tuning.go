@@ -2,37 +2,38 @@
 
 package locks
 
-import "time"
+import (
+	"math"
+	"time"
+)
 
 // What these constants cost and save is measured by the benchmark: scenarios of testing/internal/bench are named here.
-// Package line has two of its own.
 const (
-	// crowd is the number of acquisitions of this client in one queue from which on a newcomer does not
-	// list the folder with its create: it will wait for one of them in any case (queue).
-	crowd = 16
+	// placesAlone is how many acquisitions of a client have a node while no other client is in the queue: the holder,
+	// and those whose creations are under way meanwhile (one-process).
+	placesAlone = 4
 
-	// ownDelay is how long an acquisition relies on its own node, which a server has shown, before it
-	// watches the node (contended). A shorter wait saves this request; the release finds out whether the
-	// node was still there.
+	// placesBesideOthers is as many when others are in the queue. Each is one more name in all lists (queue, long-queue).
+	placesBesideOthers = 2
+
+	// noLimit is a number of places.
+	noLimit = math.MaxInt
+
+	// neighboursAfterMiss is the number of neighbours after a miss until a node is created without a list again (contended).
+	neighboursAfterMiss = 2
+
+	// remembered is how many nodes that have left a gate knows, as a list may show them yet.
+	remembered = 64
+
+	// chainDelay is how long neighbours follow each other without a list.
+	chainDelay = time.Second
+
+	// ownDelay is how long an acquisition relies on its own node, which a server has shown (one-process).
 	ownDelay = 20 * time.Millisecond
 
-	// farDelay takes the place of ownDelay while the contender before ours waits, too (contended, on
-	// servers that force to disk).
-	farDelay = time.Second
-
-	// holdDelay is how long a hold lasts before its node is watched (uncontended), for the same reason.
+	// holdDelay is how long a hold lasts before its node is watched (uncontended). A shorter hold saves this request; the
+	// release finds out whether the node was still there.
 	holdDelay = time.Millisecond
-
-	// namesPerNotification is how many names in a list cost as much as one notification (long-queue). For
-	// the processor of a server it is far more, for the network one or two.
-	namesPerNotification = 16
-
-	// maxAwaited bounds the contenders that one waiter watches (long-queue). Each departure wakes all
-	// waiters that watch it.
-	maxAwaited = 64
-
-	// watchBytes bounds the paths in one request for watches, far below what a server accepts.
-	watchBytes = 256 << 10
 
 	// proofAge bounds the age of the newest acknowledged request when a lock is handed on in memory
 	// (one-process). On a silent link another client may hold the lock by now.

@@ -28,8 +28,6 @@ import (
 //     listed the error matches [framework.ErrNoNode];
 //   - a newcomer takes the lock from no holder, unless the driver is a
 //     waiting room; see [locks.LockInternalsDriver];
-//   - in a [locks.ShrinkingQueue] newcomers stand behind all others, and the contenders up
-//     to ours are enough for the decision;
 //   - when goroutines of two clients contend, no more than maxLeases hold the lock at once,
 //     all get their turns, and no node is left.
 //
@@ -156,9 +154,6 @@ func (c *check) queue(contenders []string, newcomer string) {
 	}
 	with := append(slices.Clone(contenders), newcomer)
 	slices.SortFunc(with, c.driver.Compare)
-	if _, shrinks := c.driver.(locks.ShrinkingQueue); shrinks && with[len(with)-1] != newcomer {
-		c.problemf("is a ShrinkingQueue, and a newcomer stands before others")
-	}
 	if c.overtakes() {
 		return
 	}
@@ -172,8 +167,7 @@ func (c *check) queue(contenders []string, newcomer string) {
 
 // admitted returns the contenders that the driver lets in, and checks each decision.
 func (c *check) admitted(contenders []string) (names []string) {
-	_, shrinks := c.driver.(locks.ShrinkingQueue)
-	for i, ours := range contenders {
+	for _, ours := range contenders {
 		given := slices.Clone(contenders)
 		result, err := c.driver.GetsTheLock(given, ours, c.maxLeases)
 		switch {
@@ -182,12 +176,6 @@ func (c *check) admitted(contenders []string) (names []string) {
 			continue
 		case !slices.Equal(given, contenders):
 			c.problemf("GetsTheLock changes the contenders that it is given")
-		}
-		if shrinks { // the lock asks such a driver about the contenders up to ours only
-			short, err := c.driver.GetsTheLock(contenders[:i+1:i+1], ours, c.maxLeases)
-			if err != nil || short.GetsTheLock != result.GetsTheLock {
-				c.problemf("is a ShrinkingQueue, and decides otherwise by the contenders up to ours")
-			}
 		}
 		if result.GetsTheLock {
 			names = append(names, ours)

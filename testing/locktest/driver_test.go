@@ -41,20 +41,10 @@ func (d standard) GetsTheLock(contenders []string, ours string, maxLeases int) (
 	return result, err
 }
 
-// shrinking promises what it keeps.
-type shrinking struct{ standard }
-
-func (shrinking) Shrinks(string) bool { return true }
-
 // backwards lets the newest in first.
 type backwards struct{ standard }
 
 func (b backwards) Compare(x, y string) int { return b.standard.Compare(y, x) }
-
-// promising is backwards and says that its queue shrinks.
-type promising struct{ backwards }
-
-func (promising) Shrinks(string) bool { return true }
 
 // late panics on the goroutines that contend, or ends them.
 type late struct {
@@ -90,7 +80,7 @@ func (r *recorded) Errorf(format string, args ...any) {
 func TestDriversThatAreRight(t *testing.T) {
 	for leases := 1; leases <= 3; leases += 2 {
 		locktest.CheckDriver(t, newStandard(), "lock-", leases)
-		locktest.CheckDriver(t, shrinking{newStandard()}, "lock-", leases)
+		locktest.CheckDriver(t, newStandard(), "lock-", leases)
 	}
 }
 
@@ -123,7 +113,6 @@ func TestDriversThatAreWrong(t *testing.T) {
 		"panics late":      {late{newStandard(), false}, "panicked: late"},
 		"exits":            {late{newStandard(), true}, "ended its goroutine"},
 		"a newcomer first": {backwards{newStandard()}, "lets a newcomer in before one that holds the lock"},
-		"a false promise":  {promising{backwards{newStandard()}}, "is a ShrinkingQueue, and a newcomer stands before others"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := &recorded{TB: t}

@@ -37,7 +37,6 @@ var circles = map[string]int{
 	"recipes/internal/attempt":        2,
 	"recipes/leader":                  2,
 	"recipes/locks":                   20,
-	"recipes/locks/internal/line":     3,
 	"recipes/migration":               2,
 	"recipes/nodes":                   2,
 	"recipes/queues":                  3,

@@ -36,7 +36,7 @@ const (
 var table = slices.Concat(
 	conduitRows,
 	frameworkRows,
-	lineRows,
+	gateRows,
 	locksRows,
 	leaderRows,
 	partitionRows,

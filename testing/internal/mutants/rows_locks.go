@@ -81,8 +81,8 @@ var locksRows = []row{
 	},
 	{
 		name: "row-of-holds-without-end", breaks: inOrder,
-		in:     "recipes/locks.(*handoff).next",
-		change: boundary("row", "most"),
+		in:     "recipes/locks.(*gate).handOver",
+		change: boundary("row", "handoff"),
 		test:   "^TestHandoffRowOfHolds$",
 	},
 	{

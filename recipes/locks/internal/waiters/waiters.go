@@ -22,7 +22,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
-	"github.com/gocurator/curator/recipes/locks/internal/line"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -39,12 +38,18 @@ const message = "__SIGNAL__"
 // pause is how long a waiter pauses between two looks that fail.
 const pause = 20 * time.Millisecond
 
+// Order says which names are of waiters, and in which order they stand.
+type Order interface {
+	Contends(name string) bool
+	Compare(a, b string) int
+}
+
 // Folder is the folder of a condition, as one client sees it.
 type Folder struct {
 	Client *framework.Framework
 	Path   string
-	Order  line.Sorter // of the waiters
-	Data   []byte      // of the nodes of this client's waiters
+	Order  Order  // of the waiters
+	Data   []byte // of the nodes of this client's waiters
 }
 
 // content is the waiters in their order, and how many of them, from the first on, have been

@@ -20,14 +20,14 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestLineNumberByHand: a node that was created by name has a number that the server gives once more.
+// TestGateNumberByHand: a node that was created by name has a number that the server gives once more.
 // The contender that gets it is not overlooked by the next one.
-func TestLineNumberByHand(t *testing.T) {
+func TestGateNumberByHand(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const path, crowd = "/locks/by-hand", 16 // whose newcomers are created without a list
 		crowded, admin := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
-		mutex, rival := newMutex(t, crowded, path), newMutex(t, zktest.Client(t, server.ConnectString()), path)
+		mutex, rival := newMutex(t, crowded, path, locks.WithQueuePlaces(0)), newMutex(t, zktest.Client(t, server.ConnectString()), path)
 		first := acquire(t, newMutex(t, admin, path))
 		waiting := queueUp(t, crowd, func(i int) { awaitQueue(t, mutex, i+2) }, mutex)
 		block := fmt.Sprintf("%s/lock-%010d", path, crowd+2)
@@ -54,22 +54,22 @@ func TestLineNumberByHand(t *testing.T) {
 	})
 }
 
-// gate is a network that can be down: a dial then fails at once.
-type gate struct {
+// passage is a network that can be down: a dial then fails at once.
+type passage struct {
 	server *zkserver.Server
 	down   atomic.Bool
 }
 
-func (g *gate) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+func (g *passage) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	if g.down.Load() {
 		return nil, syscall.ECONNREFUSED
 	}
 	return g.server.Dial(ctx, network, addr)
 }
 
-// restore brings the backup back so that the client behind the gate gets no sign of it: before it
+// restore brings the backup back so that the client behind the passage gets no sign of it: before it
 // dials, others come past the newest transaction that it has seen, under the same epoch.
-func (g *gate) restore(t *testing.T, backup *zkserver.Backup, other *framework.Framework, meanwhile func()) {
+func (g *passage) restore(t *testing.T, backup *zkserver.Backup, other *framework.Framework, meanwhile func()) {
 	t.Helper()
 	g.down.Store(true)
 	require.NoError(t, g.server.Stop())
@@ -85,10 +85,10 @@ func (g *gate) restore(t *testing.T, backup *zkserver.Backup, other *framework.F
 	g.down.Store(false)
 }
 
-func restored(t *testing.T, test func(t *testing.T, g *gate, client, other *framework.Framework)) {
+func restored(t *testing.T, test func(t *testing.T, g *passage, client, other *framework.Framework)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		g := &gate{server: zktest.NewServer(t, zkserver.WithoutListener())}
+		g := &passage{server: zktest.NewServer(t, zkserver.WithoutListener())}
 		client, other := zktest.Client(t, g.server, framework.WithDialer(g.dial)), zktest.Client(t, g.server)
 		before := client.History()
 		test(t, g, client, other)
@@ -96,10 +96,10 @@ func restored(t *testing.T, test func(t *testing.T, g *gate, client, other *fram
 	})
 }
 
-// TestLineRestoreWithoutASign: restored servers give numbers again. The next number after the last
+// TestGateRestoreWithoutASign: restored servers give numbers again. The next number after the last
 // one of a client that was alone proves nothing then.
-func TestLineRestoreWithoutASign(t *testing.T) {
-	restored(t, func(t *testing.T, g *gate, client, other *framework.Framework) {
+func TestGateRestoreWithoutASign(t *testing.T) {
+	restored(t, func(t *testing.T, g *passage, client, other *framework.Framework) {
 		mutex, rival := newMutex(t, client, "/lock"), newMutex(t, other, "/lock")
 		release(t, acquire(t, rival))
 		backup := g.server.Backup()
@@ -120,10 +120,10 @@ func TestLineRestoreWithoutASign(t *testing.T) {
 	})
 }
 
-// TestLineRestoreWithoutASignUnderAWaiter: restored servers have a folder that was not changed since
+// TestGateRestoreWithoutASignUnderAWaiter: restored servers have a folder that was not changed since
 // before the waiter's node, which they lack. The waiter queues again.
-func TestLineRestoreWithoutASignUnderAWaiter(t *testing.T) {
-	restored(t, func(t *testing.T, g *gate, client, other *framework.Framework) {
+func TestGateRestoreWithoutASignUnderAWaiter(t *testing.T) {
+	restored(t, func(t *testing.T, g *passage, client, other *framework.Framework) {
 		_, err := other.Create(t.Context(), "/lock/lock-0000000000", nil, framework.CreatingParentsIfNeeded())
 		require.NoError(t, err)
 		backup := g.server.Backup()

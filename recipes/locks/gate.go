@@ -1,0 +1,398 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locks
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+	"weak"
+
+	"github.com/gocurator/curator/framework"
+)
+
+// gate is the goroutines of one client that want one lock. A few of them have a node in the queue: the
+// holder, and those whose nodes are there before the holder leaves. The others wait here, in the order of
+// their calls, and cost the servers nothing. It also knows the nodes of this client, and so which of them
+// follows directly on which; see place.follows.
+type gate struct {
+	mu       sync.Mutex
+	inside   int               // goroutines that may have a node
+	waiting  []*waiter         // for a place inside, in the order of their calls
+	nodes    map[string]*place // by name: those in the queue, and those of left
+	left     []string          // names of nodes that have left, the newest last: a list may show them yet
+	last     *place            // of the newest node that the server has numbered
+	misses   int               // how many neighbours it takes until a creation without a list pays again
+	creating int               // creations under way
+	created  chan struct{}     // closed at the end of the next one; nil before it is needed
+	others   bool              // the last list has shown contenders of other clients
+	listed   time.Time         // when the newest list was sent
+}
+
+// waiter is a goroutine that waits for a place inside.
+type waiter struct {
+	l    *lock
+	turn chan *hold // gets a hold in a row with another, or nil when the goroutine may make a node
+}
+
+// gateKey distinguishes the queues of a client.
+type gateKey struct {
+	client    *framework.Framework // without namespace
+	path      string               // of the folder, at the server
+	driver    any                  // equal for drivers of the same order
+	exclusive bool
+}
+
+// gates has the gates that are in use. A gate lives as long as a lock refers to it.
+var gates = struct {
+	sync.Mutex
+	byKey map[gateKey]weak.Pointer[gate]
+}{byKey: make(map[gateKey]weak.Pointer[gate])}
+
+func newGate() *gate {
+	return &gate{nodes: make(map[string]*place)}
+}
+
+// gateOf returns the gate that the locks with this key share.
+func gateOf(key gateKey) *gate {
+	gates.Lock()
+	defer gates.Unlock()
+	if g := gates.byKey[key].Value(); g != nil {
+		return g
+	}
+	g := newGate()
+	gates.byKey[key] = weak.Make(g)
+	runtime.AddCleanup(g, forgetGate, key)
+	return g
+}
+
+func forgetGate(key gateKey) {
+	gates.Lock()
+	defer gates.Unlock()
+	if gates.byKey[key].Value() == nil { // another gate may have taken its place
+		delete(gates.byKey, key)
+	}
+}
+
+// hasPlace reports whether one goroutine more may have a node. The caller holds g.mu.
+func (g *gate) hasPlace(l *lock) bool {
+	limit := l.places
+	switch {
+	case limit == noLimit:
+		return true
+	case limit == 0 && g.others: // each place of ours is one more name in the lists of the others
+		limit = placesBesideOthers
+	case limit == 0:
+		limit = placesAlone
+	}
+	return g.inside < limit
+}
+
+// enter waits until the caller may make a node, or gets a hold. It returns a *NotAcquiredError for a
+// try that others of this client are before, and when the context ends.
+func (g *gate) enter(ctx context.Context, l *lock, wait bool) (*hold, error) {
+	g.mu.Lock()
+	before := g.inside + len(g.waiting)
+	switch {
+	case !l.exclusive || before == 0: // others of this client need not be in the way
+		g.inside++
+		g.mu.Unlock()
+		return nil, nil //nolint:nilnil // the caller makes a node
+	case !wait:
+		defer g.mu.Unlock()
+		return nil, g.inTheWay(l, before, nil)
+	case ctx.Err() != nil:
+		defer g.mu.Unlock()
+		return nil, g.inTheWay(l, before, ended(ctx))
+	case len(g.waiting) == 0 && g.hasPlace(l):
+		g.inside++
+		g.mu.Unlock()
+		return nil, nil //nolint:nilnil // as above
+	}
+	w := &waiter{l, make(chan *hold, 1)}
+	g.waiting = append(g.waiting, w)
+	g.mu.Unlock()
+	l.tellQueued(ctx, "", before)
+	return g.await(ctx, w)
+}
+
+// await waits for the turn of a waiter.
+func (g *gate) await(ctx context.Context, w *waiter) (*hold, error) {
+	warning := time.AfterFunc(ownWait, func() { g.warnOfHolder(w.l) })
+	defer warning.Stop()
+	select {
+	case h := <-w.turn:
+		return h, nil
+	case <-ctx.Done():
+	}
+	g.mu.Lock()
+	if i := slices.Index(g.waiting, w); i >= 0 {
+		defer g.mu.Unlock()
+		g.waiting = slices.Delete(g.waiting, i, i+1)
+		return nil, g.inTheWay(w.l, g.inside+i, ended(ctx))
+	}
+	err := g.inTheWay(w.l, max(g.inside-1, 1), ended(ctx))
+	g.mu.Unlock()
+	// The turn came together with the end of the context: give it to the next goroutine.
+	if h := <-w.turn; h != nil {
+		w.l.tellGranted(ctx, h)
+		return nil, joined(err, unsettled(h.leave(ctx)))
+	}
+	g.leave()
+	return nil, err
+}
+
+// leave gives a place inside back, and lets waiters in.
+func (g *gate) leave() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.inside--
+	for len(g.waiting) > 0 && g.hasPlace(g.waiting[0].l) {
+		g.inside++
+		g.waiting[0].turn <- nil
+		g.waiting = g.waiting[1:]
+	}
+}
+
+// handOver gives the node of a released hold to the next goroutine; see WithLocalHandoff. It returns
+// false if no goroutine waits for it or the row is over.
+func (g *gate) handOver(h *hold) bool {
+	g.mu.Lock()
+	if len(g.waiting) == 0 || g.waiting[0].l != h.l || h.row >= h.l.cfg.handoff || h.isRevoked() {
+		g.mu.Unlock()
+		return false
+	}
+	next := g.waiting[0]
+	g.waiting = g.waiting[1:]
+	g.mu.Unlock()
+	next.turn <- h.successor() // may wait for a request, so without the mutex
+	return true
+}
+
+// inTheWay returns the error of a goroutine behind others of its client. The caller holds g.mu.
+func (g *gate) inTheWay(l *lock, before int, cause error) *NotAcquiredError {
+	var names []string
+	for name, p := range g.nodes {
+		if !p.over {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, l.compare)
+	e := &NotAcquiredError{Position: before, path: l.path, lockName: l.lockName, ahead: names, cause: cause, local: len(names) == 0}
+	for range names {
+		e.identities = append(e.identities, string(l.cfg.data))
+	}
+	for i, name := range names {
+		e.identities[i] = string(g.nodes[name].data)
+	}
+	return e
+}
+
+// place is a node of this client in the queue, as the others of this client see it, from its creation
+// until it has left. It leaves before its node is deleted, so others need not ask the server.
+type place struct {
+	g      *gate
+	key    nodeKey
+	warned bool // the log says that this process waits for its own hold
+	number int32
+	czxid  int64
+	at     instant // of its creation; without a connection if the server has not numbered it, or it is not known
+	data   []byte
+
+	created time.Time // when the reply to the creation came
+	session *framework.Session
+	granted atomicTime // unset while it waits
+
+	// Guarded by the mutex of the gate.
+	first bool          // it had the lock as the first in the queue, so all before it had left
+	over  bool          // it has left
+	gone  chan struct{} // closed when it has left; nil before it is needed
+}
+
+// follows reports whether the server has created no other node of the folder between two places.
+//
+// The server counts each child of a folder, whatever its mode, and names a sequential node for the count before it.
+// Both numbers were given by the server, since a name that was made by hand proves nothing. So the two nodes are
+// neighbours, if they are in the same folder. Numbers begin at 0 again when a folder was deleted and made again.
+// To come to our number, the new folder takes the deletion, the creation, and the children before ours: each
+// is a transaction of its own, and the difference of two transaction numbers is an upper bound for their count. If fewer lie
+// between the two, the folder is the same. Transactions compare within one history of the servers. Restored servers may give
+// no sign, but each connection is to one world.
+func (p *place) follows(before *place) bool {
+	return before != nil && p.at.link != nil && p.number == before.number+1 &&
+		p.czxid > before.czxid && p.czxid-before.czxid < int64(p.number)+2 &&
+		p.at.link == before.at.link && p.at.history == before.at.history
+}
+
+// begin notes that a node is about to be created. The caller calls end when the outcome is known.
+func (g *gate) begin() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.creating++
+}
+
+// end ends a creation, with its place if there is one.
+func (g *gate) end(p *place) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.creating--
+	if g.created != nil {
+		close(g.created)
+		g.created = nil
+	}
+	if p == nil {
+		return
+	}
+	g.nodes[p.key.name] = p
+	if p.at.link != nil && (g.last == nil || p.at != g.last.at || p.czxid > g.last.czxid) { // transactions compare within a history
+		g.last = p
+	}
+}
+
+// expectsNeighbour reports whether the next node over this connection probably needs no list: it will follow directly on the
+// last one, or wait for it.
+func (g *gate) expectsNeighbour(link context.Context) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	// After a miss a list comes with the creation, which costs the server work. A list after the creation costs a round trip.
+	return g.last != nil && g.last.at.link == link && time.Since(g.listed) < chainDelay && (g.misses == 0 || !g.last.over)
+}
+
+// neighbour returns the place that p follows directly, or the nearest one of this client that stands before p. If neither is
+// known, but a node is being created that may be the first, it returns a channel that is closed when it was. The order
+// in which replies reach their goroutines does not matter.
+func (g *gate) neighbour(p *place, mayWait bool) (before *place, pending <-chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, other := range g.nodes {
+		if other != p && p.follows(other) {
+			g.misses = max(g.misses-1, 0)
+			return other, nil
+		}
+	}
+	if g.creating > 0 && mayWait {
+		if g.created == nil {
+			g.created = make(chan struct{})
+		}
+		return nil, g.created
+	}
+	g.misses = neighboursAfterMiss
+	for _, other := range g.nodes {
+		if other != p && !other.over && other.czxid < p.czxid && other.at.history == p.at.history && (before == nil || other.czxid > before.czxid) {
+			before = other
+		}
+	}
+	return before, nil
+}
+
+// underWay returns how many creations are under way.
+func (g *gate) underWay() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.creating
+}
+
+// hasHolder reports whether a place of this client holds.
+func (g *gate) hasHolder() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.nodes {
+		if !p.over && p.granted.isSet() {
+			return true
+		}
+	}
+	return false
+}
+
+// own returns the place of this client with a name that has not been forgotten, or nil.
+func (g *gate) own(name string) *place {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.nodes[name]
+}
+
+// noteList notes what a list has shown that was sent at a time.
+func (g *gate) noteList(names []string, driver LockInternalsDriver, sent time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	unknown := 0
+	for _, name := range names {
+		if g.nodes[name] == nil && driver.Contends(name) {
+			unknown++
+		}
+	}
+	g.others = unknown > g.creating // a node whose creation is under way may be listed already
+	if sent.After(g.listed) {
+		g.listed = sent
+	}
+}
+
+// wasListedLately reports whether a list was sent in the last second.
+func (g *gate) wasListedLately() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return time.Since(g.listed) < chainDelay
+}
+
+// whenGone returns a channel that is closed when the place has left.
+func (p *place) whenGone() <-chan struct{} {
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	switch {
+	case p.gone == nil && p.over:
+		return closedChannel
+	case p.gone == nil:
+		p.gone = make(chan struct{})
+	}
+	return p.gone
+}
+
+// holds notes that the place has the lock, as the first in the queue or as one of several.
+func (p *place) holds(first bool) {
+	holders.add(p)
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	p.first = first
+}
+
+// wasFirst reports whether the place has left and had the lock as the first in the queue.
+func (p *place) wasFirst() bool {
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	return p.over && p.first
+}
+
+func (p *place) hasLeft() bool {
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	return p.over
+}
+
+// leave tells the contenders of this client that the place neither holds the lock nor will, and lets the next goroutine in.
+func (p *place) leave() {
+	holders.remove(p) // before it wakes a contender that may stand before it
+	g := p.g
+	g.mu.Lock()
+	if p.over {
+		g.mu.Unlock()
+		return
+	}
+	p.over = true
+	if g.left = append(g.left, p.key.name); len(g.left) > remembered {
+		delete(g.nodes, g.left[0])
+		g.left = slices.Delete(g.left, 0, 1)
+	}
+	if p.gone != nil {
+		close(p.gone)
+	}
+	g.mu.Unlock()
+}
+
+// closedChannel is of places that have left before it was asked for.
+var closedChannel = func() chan struct{} {
+	c := make(chan struct{})
+	close(c)
+	return c
+}()

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package locks_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
+)
+
+// TestGateOfAFolderThatIsMadeAgain: between two turns of a client the folder is deleted, created
+// and filled up to the number of the client's last node. Its next node has the number after that,
+// and must not be taken for the next one in the old folder.
+func TestGateOfAFolderThatIsMadeAgain(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	mutex := newMutex(t, client, "/lock")
+	const turns = 4
+	for range turns {
+		release(t, acquire(t, mutex))
+	}
+	sent := countRequests(t, server)
+	release(t, acquire(t, mutex))
+	require.Zero(t, sent.since(zkserver.OpGetChildren2), "a client alone needs no list")
+
+	require.NoError(t, other.Delete(t.Context(), "/lock"))
+	_, err := other.Create(t.Context(), "/lock", nil, framework.WithMode(framework.Container))
+	require.NoError(t, err)
+	theirs := newMutex(t, other, "/lock", locks.WithQueuePlaces(0))
+	first := acquire(t, theirs)
+	ctx, giveUp := context.WithCancel(t.Context())
+	var waiting []<-chan outcome
+	for n := 2; n <= turns+1; n++ {
+		waiting = append(waiting, acquireLater(ctx, theirs))
+		awaitQueue(t, theirs, n)
+	}
+	sent.since(zkserver.OpGetChildren2)
+	_, err = mutex.TryAcquire(t.Context())
+	require.ErrorIs(t, err, locks.ErrNotAcquired)
+	require.Equal(t, 1, sent.since(zkserver.OpGetChildren2), "it lists after its creation")
+	giveUp()
+	for _, result := range waiting {
+		require.ErrorIs(t, await(t, result).err, context.Canceled)
+	}
+	release(t, first)
+}
+
+// counted counts what a server was asked, by operation.
+type counted struct {
+	mu sync.Mutex
+	n  map[zkserver.OpCode]int
+}
+
+func countRequests(t *testing.T, server *zkserver.Server) *counted {
+	t.Helper()
+	c := &counted{n: make(map[zkserver.OpCode]int)}
+	t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.n[r.Op]++
+		return zkserver.Pass
+	}))
+	return c
+}
+
+// since returns how often an operation was asked for since the last call.
+func (c *counted) since(ops ...zkserver.OpCode) (n int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, op := range ops {
+		n += c.n[op]
+	}
+	clear(c.n)
+	return n
+}
+
+// waiters has n goroutines of one client wait for the lock at /lock, with mutexes of their own.
+func waiters(t *testing.T, client *framework.Framework, n int) (results <-chan outcome, giveUp func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	outcomes := make(chan outcome, n)
+	for range n {
+		mutex := newMutex(t, client, "/lock")
+		go func() {
+			lease, err := mutex.Acquire(ctx)
+			outcomes <- outcome{lease, err}
+		}()
+	}
+	return outcomes, cancel
+}
+
+// requireGivenUp receives what has become of n waiters.
+func requireGivenUp(t *testing.T, results <-chan outcome, n int) {
+	t.Helper()
+	for range n {
+		require.ErrorIs(t, await(t, results).err, locks.ErrNotAcquired)
+	}
+}
+
+// TestGateTryThatMustFailCreatesNothing: where a contender is known to be in the way a try
+// asks for a list. On a free lock it takes one round trip.
+func TestGateTryThatMustFailCreatesNothing(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		mutex := newMutex(t, w.waiter, "/lock")
+		for range 3 { // makes the folder, and expects neighbours
+			release(t, acquire(t, mutex))
+		}
+		sent := countRequests(t, w.server)
+		lease, err := mutex.TryAcquire(context.Background())
+		require.NoError(t, err)
+		require.Equal(t, 1, sent.since(zkserver.OpCreate2, zkserver.OpGetChildren2), "its node is the neighbour of the last one")
+
+		_, err = mutex.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "a contender of this client")
+		require.Zero(t, sent.since(zkserver.OpCreate2, zkserver.OpDelete))
+		release(t, lease)
+
+		lease = acquire(t, newMutex(t, w.holder, "/lock"))
+		_, err = mutex.TryAcquire(context.Background())
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "a contender of which nothing is known")
+		sent.since()
+		for range 3 {
+			_, err = mutex.TryAcquire(context.Background())
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+		}
+		sent.mu.Lock()
+		require.Equal(t, map[zkserver.OpCode]int{zkserver.OpGetChildren2: 3}, sent.n, "one read each")
+		sent.mu.Unlock()
+		release(t, lease)
+		lease, err = mutex.TryAcquire(context.Background())
+		require.NoError(t, err)
+		release(t, lease)
+	})
+}
+
+// TestGateMemoryOfWaiters: a waiter does not take more memory for the number of others. It runs
+// in a process of its own, as what earlier tests have left in this one is freed at any time.
+func TestGateMemoryOfWaiters(t *testing.T) {
+	const alone = "CURATOR_TEST_ALONE"
+	if os.Getenv(alone) == "" {
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestGateMemoryOfWaiters$", "-test.v")
+		cmd.Env = append(os.Environ(), alone+"=1")
+		output, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", output)
+		require.Contains(t, string(output), "--- PASS: TestGateMemoryOfWaiters")
+		return
+	}
+	perWaiter := func(n int) float64 {
+		server := zktest.NewServer(t)
+		holder, client := zktest.Client(t, server), zktest.Client(t, server)
+		mutex := newMutex(t, holder, "/lock")
+		lease := acquire(t, mutex)
+		before := memory()
+		results, giveUp := waiters(t, client, n)
+		awaitQueue(t, mutex, 3)
+		time.Sleep(100 * time.Millisecond) // the others wait in memory
+		used := memory() - before
+		giveUp()
+		requireGivenUp(t, results, n)
+		release(t, lease)
+		return float64(used) / float64(n)
+	}
+	perWaiter(250) // what is made once
+	few, many := perWaiter(250), perWaiter(1500)
+	t.Logf("of 250: %.0f bytes each, of 1,500: %.0f", few, many)
+	require.Less(t, many, 1.5*few)
+	require.Less(t, many, 2500.0, "a goroutine, and little more")
+}
+
+func memory() int64 {
+	var stats runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc + stats.StackInuse)
+}
+
+// TestGatePlaces: no more acquisitions of a client have a node than there are places, and all get their turn in the order of their calls.
+func TestGatePlaces(t *testing.T) {
+	for name, test := range map[string]struct {
+		opts          []locks.Option
+		alone, beside int // nodes of the client: without others, and beside another one's
+	}{
+		"default":  {nil, 4, 2},
+		"one":      {[]locks.Option{locks.WithQueuePlaces(1)}, 1, 1},
+		"no limit": {[]locks.Option{locks.WithQueuePlaces(0)}, 8, 8},
+		"row":      {[]locks.Option{locks.WithLocalHandoff(3)}, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				for path, others := range map[string]int{"/alone": 0, "/beside": 1} {
+					var first *locks.Lease
+					if others > 0 {
+						first = acquire(t, newMutex(t, w.holder, path))
+					}
+					mutex := newMutex(t, w.waiter, path, test.opts...)
+					var results []<-chan outcome
+					for range 8 {
+						results = append(results, acquireLater(context.Background(), mutex))
+						synctest.Wait()
+					}
+					want := test.alone
+					if others > 0 {
+						want = test.beside
+					}
+					awaitQueue(t, mutex, others+want)
+					if first != nil {
+						release(t, first)
+					}
+					for _, result := range results {
+						synctest.Wait()
+						release(t, requireAtOnce(t, result))
+					}
+					awaitQueue(t, mutex, 0)
+				}
+			})
+		})
+	}
+}
+
+// TestGateTurnsOfOneClient cost a creation and a deletion each, and a list now and then.
+func TestGateTurnsOfOneClient(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const n = 200
+		mutex := newMutex(t, w.waiter, "/lock")
+		for range 3 { // the folder is there, and the client expects neighbours
+			release(t, acquire(t, mutex))
+		}
+		sent := countRequests(t, w.server)
+		var held sync.WaitGroup
+		for range n {
+			held.Go(func() { release(t, acquire(t, mutex)) })
+		}
+		held.Wait()
+		sent.mu.Lock()
+		defer sent.mu.Unlock()
+		require.Equal(t, n, sent.n[zkserver.OpCreate2])
+		require.Equal(t, n, sent.n[zkserver.OpDelete])
+		require.LessOrEqual(t, sent.n[zkserver.OpGetChildren2]+sent.n[zkserver.OpGetData], 4)
+	})
+}
+
+// TestGateTurnBehindOtherClients costs the creation with a list, the watch on the one before it, a list when that has left, and the
+// deletion.
+func TestGateTurnBehindOtherClients(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		release(t, acquire(t, newMutex(t, w.holder, "/lock")))
+		lease := acquire(t, newMutex(t, w.holder, "/lock"))
+		sent := record(w.server, w.waiter.Session().ID())
+		waiting := acquireLater(context.Background(), newMutex(t, w.waiter, "/lock"))
+		time.Sleep(time.Second)
+		release(t, lease)
+		release(t, requireAtOnce(t, waiting))
+		requests := sent()
+		require.Len(t, requests, 5, "%v", requests)
+	})
+}
+
+// TestGateGivesUpInMemory: an acquisition whose context ends in memory sends nothing, and those behind it get their turn.
+func TestGateGivesUpInMemory(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		mutex := newMutex(t, w.waiter, "/lock", locks.WithQueuePlaces(1))
+		lease := acquire(t, mutex)
+		ctx, giveUp := context.WithCancel(context.Background())
+		gaveUp := acquireLater(ctx, mutex)
+		synctest.Wait()
+		behind := acquireLater(context.Background(), mutex)
+		synctest.Wait()
+		sent := record(w.server, w.waiter.Session().ID())
+		giveUp()
+		o := <-gaveUp
+		require.ErrorIs(t, o.err, locks.ErrNotAcquired)
+		require.ErrorIs(t, o.err, context.Canceled)
+		var refused *locks.NotAcquiredError
+		require.ErrorAs(t, o.err, &refused)
+		require.Equal(t, 1, refused.Position)
+		require.Equal(t, lease.Path(), refused.Ahead()[0].Path)
+		require.Empty(t, sent())
+		release(t, lease)
+		release(t, requireAtOnce(t, behind))
+	})
+}
+
+// TestGateChainListsOnceASecond: a node that was made by hand with a lower number is not passed for ever.
+func TestGateChainListsOnceASecond(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		mutex := newMutex(t, w.waiter, "/lock")
+		for range 3 {
+			release(t, acquire(t, mutex))
+		}
+		stop := make(chan struct{})
+		var chain sync.WaitGroup
+		for range 4 {
+			chain.Go(func() {
+				for {
+					select {
+					case <-stop:
+						return
+					default:
+						lease, err := mutex.Acquire(context.Background())
+						if err == nil {
+							time.Sleep(time.Millisecond)
+							err = lease.Release(context.Background())
+						}
+						if err != nil {
+							t.Error(err)
+							return
+						}
+					}
+				}
+			})
+		}
+		time.Sleep(100 * time.Millisecond)
+		_, err := w.holder.Create(context.Background(), "/lock/lock-0000000000", nil)
+		require.NoError(t, err)
+		time.Sleep(2 * time.Second)
+		require.Len(t, awaitHolders(t, mutex), 1, "nothing passes it")
+		close(stop)
+		require.NoError(t, w.holder.Delete(context.Background(), "/lock/lock-0000000000"))
+		chain.Wait()
+	})
+}
+
+// awaitHolders returns those that hold, as the znodes show it.
+func awaitHolders(t *testing.T, mutex *locks.InterProcessMutex) (paths []string) {
+	t.Helper()
+	queue, err := mutex.Participants(context.Background())
+	require.NoError(t, err)
+	for _, p := range queue {
+		if p.Holds {
+			require.Equal(t, "/lock/lock-0000000000", p.Path)
+			paths = append(paths, p.Path)
+		}
+	}
+	return paths
+}
+
+// TestGateGoesWithItsLocks: a gate takes no memory once no lock refers to it.
+func TestGateGoesWithItsLocks(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for i := range 10 {
+		release(t, acquire(t, newMutex(t, client, fmt.Sprintf("/locks/%d", i))))
+	}
+	require.Eventually(t, func() bool {
+		runtime.GC()
+		return locks.GatesOf(client) == 0
+	}, limit, tick)
+}
