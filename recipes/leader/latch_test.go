@@ -32,7 +32,7 @@ func TestLatchLeadersComeInTheOrderOfTheirStart(t *testing.T) {
 		client := zktest.Client(t, server)
 		latches := make([]*leader.LeaderLatch, candidates)
 		for i := range latches {
-			latches[i] = started(t, client, leader.WithID(fmt.Sprintf("candidate-%d", i)))
+			latches[i] = started(t, client, leader.WithID(fmt.Sprintf("candidate-%d", i)), leader.WithLockOptions(locks.WithQueuePlaces(0)))
 			awaitCandidates(t, client, i+1)
 		}
 		var term int64

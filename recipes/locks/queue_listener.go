@@ -17,9 +17,9 @@ import (
 // joins the queue again with another path.
 //
 // The listener costs no request. The lock tells what a waiter learns anyway, so the number may be
-// too great by contenders that have left since. A waiter among many watches only the contenders
-// before it that it needs, and learns little until its turn is near. In memory it knows those of its own client
-// that are before it, and is told once.
+// too great by contenders that have left since. A waiter watches only the contenders
+// before it that it needs, for a mutex the one right before it, and learns another position when that one leaves and
+// others are still before it. In memory it knows those of its own client that are before it, and is told once.
 // A permit of an [InterProcessSemaphoreV2] tells the position among those that wait for a permit.
 //
 // Calls come one after the other, on a goroutine of their own, in the order in which the positions

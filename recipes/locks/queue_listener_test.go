@@ -51,9 +51,9 @@ func requestsWhile(t *testing.T, server *zkserver.Server, session int64, work fu
 	return n
 }
 
-// TestQueueListenerHearsEachPlaceInOrder for every kind of queue: three contenders stand ahead, and
-// leave one after the other.
-func TestQueueListenerHearsEachPlaceInOrder(t *testing.T) {
+// TestQueueListenerHearsItsPlace for every kind of queue: three contenders stand ahead, and
+// have the lock one after the other.
+func TestQueueListenerHearsItsPlace(t *testing.T) {
 	kinds := map[string]func(t *testing.T, server *zkserver.Server, opts ...locks.Option) (locks.InterProcessLock, int64){
 		"mutex": func(t *testing.T, server *zkserver.Server, opts ...locks.Option) (locks.InterProcessLock, int64) {
 			t.Helper()
@@ -71,7 +71,7 @@ func TestQueueListenerHearsEachPlaceInOrder(t *testing.T) {
 			return newSemaphore(t, client, "/lock", locks.FixedLeases(1), opts...), client.Session().ID()
 		},
 	}
-	want := map[string][]int{"mutex": {3, 2, 1}, "write lock": {3, 1}, "semaphore": {2, 1}} // a semaphore tells of those that wait
+	want := map[string][]int{"mutex": {3}, "write lock": {3}, "semaphore": {2}} // a semaphore tells of those that wait
 	for kind, open := range kinds {
 		t.Run(kind, func(t *testing.T) {
 			requests := map[bool]int{}
@@ -130,5 +130,32 @@ func TestQueueListenerHearsOfANewPlace(t *testing.T) {
 		positions, paths := told.told()
 		require.Equal(t, []int{1, 1}, positions)
 		require.NotEqual(t, paths[0], paths[1])
+	})
+}
+
+// TestQueueListenerHearsOfThoseWhoGiveUp right before it.
+func TestQueueListenerHearsOfThoseWhoGiveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		lease := acquire(t, newMutex(t, zktest.Client(t, server), "/lock"))
+		var giveUps []context.CancelFunc
+		for range 2 {
+			ctx, giveUp := context.WithCancel(context.Background())
+			giveUps = append(giveUps, giveUp)
+			acquireLater(ctx, newMutex(t, zktest.Client(t, server), "/lock"))
+			synctest.Wait()
+		}
+		var told places
+		ours := acquireLater(context.Background(), newMutex(t, zktest.Client(t, server), "/lock", told.listen()))
+		for i := range giveUps {
+			synctest.Wait()
+			giveUps[len(giveUps)-1-i]()
+		}
+		synctest.Wait()
+		release(t, lease)
+		release(t, (<-ours).lease)
+		synctest.Wait()
+		positions, _ := told.told()
+		require.Equal(t, []int{3, 2, 1}, positions)
 	})
 }

@@ -100,7 +100,7 @@ func TestWatchesDoNotPileUp(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		before := server.Counts(t)
-		m := newMutex(t, client, "/locks/many")
+		m := newMutex(t, client, "/locks/many", locks.WithQueuePlaces(0))
 		lease := acquire(t, m)
 		var wg sync.WaitGroup
 		for range waiters {
