@@ -131,7 +131,7 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 	if e.wait {
 		err = l.client.BlockUntilConnected(ctx)
 	} else {
-		err = l.lookFirst(ctx)
+		err = l.lookFirst(ctx, e.driver)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
@@ -157,7 +157,7 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 
 // lookFirst makes a try that follows a failed one fail before it creates a node, if a contender is in the
 // way. A node that cannot get the lock would be in the way of other tries. A list is a read instead of two writes.
-func (l *lock) lookFirst(ctx context.Context) error {
+func (l *lock) lookFirst(ctx context.Context, driver LockInternalsDriver) error {
 	if !l.client.State().IsConnected() || l.client.Session() == nil {
 		// A read waits for a connection as long as any verb, and its error says what is wrong.
 		_, err := l.client.Children(ctx, l.path)
@@ -165,7 +165,8 @@ func (l *lock) lookFirst(ctx context.Context) error {
 			return err
 		}
 	}
-	if l.isFull == nil || !l.failed.within(tryMemory) {
+	// A driver of one acquisition may stand before others, as a reader that was the writer does.
+	if l.isFull == nil || driver != l.driver || !l.failed.within(tryMemory) {
 		return nil
 	}
 	maxLeases, err := l.currentMax(ctx)
@@ -346,8 +347,8 @@ func (a *acquisition) checkOwner() error {
 	if owner == a.session.ID() {
 		return nil
 	}
-	if err := a.session.Err(); err != nil { // the driver has created it in the session after ours
-		return nodeGone(err)
+	if owner != 0 { // the driver has found it, or created it in the session after ours
+		return fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v", errOwnNodeGone, a.node.Path, uint64(owner), a.session)
 	}
 	return fmt.Errorf("driver %T: the node %s has owner 0x%x, must be ephemeral, of the given session, 0x%x",
 		a.driver, a.node.Path, uint64(owner), uint64(a.session.ID()))
