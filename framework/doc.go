@@ -417,7 +417,7 @@
 //	                                            SUSPENDED, with EventNotWatching: read again, or use AddWatch
 //	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadStat,
 //	                                            ReadChildren, WatchData; Framework.Bulk
-//	AsyncCuratorFramework, ModeledFramework     goroutines; none
+//	AsyncCuratorFramework, ModeledFramework     goroutines; package typed
 //	watchers().removeAll, .ofType, .locally     Watch.Cancel and PersistentWatch.Cancel, one by one
 //	inBackground(callback)                      a goroutine
 //	WatcherRemoveCuratorFramework               Watch.Cancel

@@ -14,7 +14,8 @@ import (
 // LockInternals is the implementation that all locks share: a queue of ephemeral sequential
 // nodes below a path, in which each contender waits for a contender before it. It ports
 // attemptLock and internalLockLoop of Curator's class of that name; recipes/MIGRATING.md lists
-// the differences.
+// the differences. The first waiters watch with getData. The others of a client that knows its server watch with
+// setWatches, which leaves no watch on a znode that is gone either.
 //
 // A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. Of its
 // acquisitions it knows only when a try failed last, and the goroutines that wait under

@@ -25,6 +25,9 @@
 //	weekdays, err := cron.ParseStandard("CRON_TZ=Europe/Berlin 30 6 * * 1-5")
 //	job := schedule.Job{Name: "greet", Schedule: weekdays, Run: greet}
 //
+// At a change of the clocks they have two traps, for a time such as 02:30 in Berlin. In spring the day without
+// that time has no tick. In autumn the day that has it twice has two ticks. [Daily] says what it does on such days.
+//
 // The ticks of a new job begin when the first replica takes it over. When the schedule of a job changes with a
 // release, the ticks of the new schedule begin with the next tick of the old one, or at the release if that is
 // earlier. So a monthly job that becomes a job of each minute does not run the minutes of the month.

@@ -169,6 +169,23 @@ func TestFirstPagesAreShort(t *testing.T) {
 	require.Greater(t, programs, 10)
 }
 
+// TestFirstPagesInChineseSayTheSame: the page in Chinese has the programs, the figures, the commands and the links of the README.
+func TestFirstPagesInChineseSayTheSame(t *testing.T) {
+	english, chinese := content(t, "README.md"), content(t, "README.zh-CN.md")
+	for what, expression := range map[string]string{
+		"programs": "(?s)```go\n.*?```\n", "links": `\]\(([^)]+)\)`, "names and commands": "`[^`\n]+`", "figures": `[0-9][0-9,.]*[0-9] ?(?:µs|/s|s\b)|202,717`,
+	} {
+		parts := func(text string) []string {
+			text = regexp.MustCompile(`\[[^\]]*\]\(README\.[^)]*\)`).ReplaceAllString(text, "")
+			found := regexp.MustCompile(expression).FindAllString(text, -1)
+			slices.Sort(found)
+			return found
+		}
+		require.NotEmpty(t, parts(english), what)
+		require.Equal(t, parts(english), parts(chinese), what)
+	}
+}
+
 // TestFirstPagesFiguresAreMeasured: the page of the benchmark has the figures of the README, of three servers, and
 // CHOOSING.md has the same rows.
 func TestFirstPagesFiguresAreMeasured(t *testing.T) {
