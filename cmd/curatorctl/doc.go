@@ -4,6 +4,7 @@
 // waiters, servers, sessions, and znodes. It also runs commands under locks, as flock(1) does.
 //
 //	go install github.com/gocurator/curator/cmd/curatorctl@latest
+//	docker run --rm ghcr.io/gocurator/curatorctl -servers zk1:2181 locks # instead; cmd/curatorctl/Dockerfile builds it
 //	curatorctl -servers zk1:2181,zk2:2181 locks
 //	curatorctl lock show /locks/report
 //	curatorctl lock run -w 30s /locks/report -- ./report.sh
