@@ -39,7 +39,7 @@ func TestParticipantsWhoIsWho(t *testing.T) {
 			locks.WithLockData([]byte("/7")),
 			locks.WithLockData([]byte{}),
 		} {
-			acquireLater(cancelled(t), newMutex(t, client, "/locks/who", opt))
+			acquireLater(cancelled(t), newMutex(t, client, "/locks/who", opt, locks.WithQueuePlaces(0)))
 			awaitQueue(t, newMutex(t, client, "/locks/who"), i+2)
 		}
 		m := newMutex(t, client, "/locks/who")
@@ -158,7 +158,7 @@ func TestParticipantsAreReadTogether(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		const n, leave = 20, 3
 		client := zktest.Client(t, server.ConnectString())
-		m := newMutex(t, client, "/locks/many")
+		m := newMutex(t, client, "/locks/many", locks.WithQueuePlaces(0))
 		lease := acquire(t, m)
 		for range n - 1 {
 			acquireLater(cancelled(t), m)
