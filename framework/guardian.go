@@ -115,7 +115,7 @@ func (g *guardian) leave(why error) {
 func (g *guardian) warn(what string, why error) {
 	if !g.warned {
 		g.warned = true
-		g.log.Warn(what+": if this process is killed, its locks are held until the session times out",
+		g.log.Warn("If this process is killed, its locks are held until the session times out.", "reason", what,
 			"guard", g.path, logSession, g.newest, "error", why)
 	}
 }

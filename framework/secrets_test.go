@@ -65,7 +65,7 @@ func TestSecretsOfAllTypes(t *testing.T) {
 
 // formsOf are the ways in which bytes are written.
 func formsOf(secret string) []string {
-	list := strings.Trim(fmt.Sprint([]byte(secret)), "[]")
+	list := strings.Trim(fmt.Sprintf("%d", []byte(secret)), "[]")
 	return []string{
 		secret, hex.EncodeToString([]byte(secret)), base64.RawStdEncoding.EncodeToString([]byte(secret)), base64.RawURLEncoding.EncodeToString([]byte(secret)),
 		list, strings.ReplaceAll(list, " ", ","), strings.Trim(strings.TrimPrefix(fmt.Sprintf("%#v", []byte(secret)), "[]byte"), "{}"),

@@ -39,7 +39,7 @@ type body struct {
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF { //nolint:errorlint // as readers return it
+	if err == io.EOF {
 		_ = b.control.SetReadDeadline(time.Time{})
 	}
 	return n, err

@@ -297,7 +297,7 @@ func (a *acquisition) step(ctx context.Context, names []string) (h *hold, next [
 	case a.l.exclusive:
 		next, err = a.awaitOwn(ctx, contenders, result.PathsToWatch[0])
 	default:
-		err = a.await(ctx, result.PathsToWatch)
+		err = a.await(ctx, result.PathsToWatch, nil)
 	}
 	return nil, next, err
 }
@@ -398,7 +398,7 @@ func (a *acquisition) follow(ctx context.Context, listed []string) (first, waite
 			a.ahead = []string{before.key.name}
 		}
 		a.waits(ctx, position)
-		if err := a.sleep(ctx, before.whenGone()); err != nil {
+		if left, err := a.awaitPlace(ctx, before); !left || err != nil {
 			return false, true, err
 		}
 		waited = true
@@ -551,19 +551,34 @@ func (a *acquisition) interrupted(ctx context.Context) {
 func (a *acquisition) awaitOwn(ctx context.Context, contenders []string, before string) ([]string, error) {
 	own := a.l.gate.own(before)
 	if own == nil || own.hasLeft() { // its node still stands: the server tells when it goes
-		return nil, a.await(ctx, []string{before})
+		return nil, a.await(ctx, []string{before}, nil)
 	}
-	if err := a.sleep(ctx, own.whenGone()); err != nil {
+	left, err := a.awaitPlace(ctx, own)
+	switch {
+	case err != nil:
 		return nil, err
-	}
-	if own.wasFirst() && a.isProof() {
+	case !left:
+		return nil, a.await(ctx, []string{before}, own.whenGone())
+	case own.wasFirst() && a.isProof():
 		return contenders[len(a.ahead):], nil
 	}
 	return nil, nil
 }
 
-// await waits until one of the named contenders has left, or something else is a reason to look again.
-func (a *acquisition) await(ctx context.Context, names []string) error {
+// awaitPlace waits in memory until a place of this client has left. It reports false when the acquisition has waited for
+// a second in all: the node may have been deleted by hand without a word to this client, as it may not be readable.
+func (a *acquisition) awaitPlace(ctx context.Context, own *place) (left bool, err error) {
+	if own.hasLeft() {
+		return true, nil
+	}
+	timer := time.NewTimer(time.Until(a.began.Add(chainDelay)))
+	defer timer.Stop()
+	err = a.sleep(ctx, own.whenGone(), nil, timer.C)
+	return own.hasLeft(), err
+}
+
+// await waits until one of the named contenders has left, gone is closed, or something else is a reason to look again.
+func (a *acquisition) await(ctx context.Context, names []string, gone <-chan struct{}) error {
 	if err := a.watch(ctx, names); err != nil {
 		return err
 	}
@@ -571,9 +586,9 @@ func (a *acquisition) await(ctx context.Context, names []string) error {
 	case len(a.watches) < len(names): // one has left already
 		return nil
 	case a.wake == nil:
-		return a.sleep(ctx, a.watches[0].watch.Fired())
+		return a.sleep(ctx, a.watches[0].watch.Fired(), gone, nil)
 	default:
-		return a.sleep(ctx, a.wake)
+		return a.sleep(ctx, a.wake, gone, nil)
 	}
 }
 
@@ -632,7 +647,7 @@ func (a *acquisition) stopWatching() {
 // watch and a new list: the list that the driver has decided on came without a watch.
 func (a *acquisition) awaitFolder(ctx context.Context, listed []string) ([]string, error) {
 	if a.changes != nil && !fired(a.changes) {
-		if err := a.sleep(ctx, a.changes.Fired()); err != nil || !fired(a.changes) {
+		if err := a.sleep(ctx, a.changes.Fired(), nil, nil); err != nil || !fired(a.changes) {
 			return listed, err
 		}
 	}
@@ -652,15 +667,17 @@ func (a *acquisition) awaitFolder(ctx context.Context, listed []string) ([]strin
 	return names, nil
 }
 
-// sleep waits until wake is closed or has a value, the maximum changes, or the session ends. It returns an error when the
-// context or the session has ended.
-func (a *acquisition) sleep(ctx context.Context, wake <-chan struct{}) error {
+// sleep waits until one of the channels is closed or has a value, the maximum changes, or the session ends. Channels may be nil. It
+// returns an error when the context or the session has ended.
+func (a *acquisition) sleep(ctx context.Context, wake, gone <-chan struct{}, timer <-chan time.Time) error {
 	if g := a.l.gate; g.hasHolder() {
 		warning := time.AfterFunc(time.Until(a.began.Add(ownWait)), func() { g.warnOfHolder(a.l) })
 		defer warning.Stop()
 	}
 	select {
 	case <-wake:
+	case <-gone:
+	case <-timer:
 	case <-a.max.changed:
 	case <-a.session.Done():
 		return nodeGone(a.session.Err())

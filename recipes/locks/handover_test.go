@@ -5,14 +5,12 @@ package locks_test
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -70,41 +68,7 @@ func requireWaiting(t *testing.T, result <-chan outcome) {
 	}
 }
 
-// awaitWatches waits until the server has n watches more than before.
-func awaitWatches(t *testing.T, server zktest.Backend, before zktest.Counts, n int) {
-	t.Helper()
-	for ctx := zktest.Context(t); server.Counts(t).Watches != before.Watches+n; {
-		require.NoError(t, ctx.Err(), "the watches are %d, expected %d more than %d",
-			server.Counts(t).Watches, n, before.Watches)
-	}
-}
-
 const handoverPath = "/locks/handover"
-
-func aMutex(t *testing.T, client *framework.Framework) contended {
-	t.Helper()
-	return newMutex(t, client, handoverPath, locks.WithErrorPolicy(framework.SessionErrorPolicy))
-}
-
-func aReader(t *testing.T, client *framework.Framework) contended {
-	t.Helper()
-	rw := newReadWrite(t, client, handoverPath, locks.WithErrorPolicy(framework.SessionErrorPolicy))
-	return bothSides{rw.ReadLock(), rw}
-}
-
-func aWriter(t *testing.T, client *framework.Framework) contended {
-	t.Helper()
-	rw := newReadWrite(t, client, handoverPath, locks.WithErrorPolicy(framework.SessionErrorPolicy))
-	return bothSides{rw.WriteLock(), rw}
-}
-
-func aSemaphore(t *testing.T, client *framework.Framework) contended {
-	t.Helper()
-	s, err := locks.NewInterProcessSemaphore(client, handoverPath, locks.FixedLeases(1),
-		locks.WithErrorPolicy(framework.SessionErrorPolicy))
-	require.NoError(t, err)
-	return s
-}
 
 // TestQueueOneWhoGivesUpLetsNobodyIn has the one before the last of four leave the queue.
 func TestQueueOneWhoGivesUpLetsNobodyIn(t *testing.T) {
@@ -203,20 +167,4 @@ func TestQueueOrderAcrossProcesses(t *testing.T) {
 		before.Sessions += 3
 		server.AwaitCounts(t, before, limit)
 	})
-}
-
-// watchers counts the sessions that watch a path, named as in the chroot of the test.
-func watchers(t *testing.T, server zktest.Backend, path string) int {
-	t.Helper()
-	answer, err := server.FourLetterWord(zktest.Context(t), "wchp")
-	require.NoError(t, err)
-	n, there := 0, false
-	for line := range strings.Lines(answer) {
-		if strings.HasPrefix(line, "/") {
-			there = strings.TrimSpace(line) == server.Root()+path
-		} else if there && strings.TrimSpace(line) != "" {
-			n++
-		}
-	}
-	return n
 }

@@ -37,9 +37,9 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/bodies"
+	"github.com/gocurator/curator/internal/ownhost"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/internal/attempt"
-	"github.com/gocurator/curator/internal/ownhost"
 	"github.com/gocurator/curator/recipes/nodes"
 )
 

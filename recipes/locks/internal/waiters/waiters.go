@@ -40,7 +40,10 @@ const pause = 20 * time.Millisecond
 
 // Order says which names are of waiters, and in which order they stand.
 type Order interface {
+	// Contends reports whether a name is of a waiter.
 	Contends(name string) bool
+
+	// Compare is negative if a stands before b, as for slices.SortFunc.
 	Compare(a, b string) int
 }
 
