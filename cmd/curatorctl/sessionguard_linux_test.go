@@ -147,7 +147,13 @@ type child struct {
 // spawn starts this binary as another program.
 func spawn(t *testing.T, as string, attributes *syscall.SysProcAttr, env []string, args ...string) *child {
 	t.Helper()
-	c := &child{t: t, cmd: exec.Command(os.Args[0], args...), lines: make(chan string, 1000)}
+	return spawnFile(t, os.Args[0], as, attributes, env, args...)
+}
+
+// spawnFile starts a program.
+func spawnFile(t *testing.T, file, as string, attributes *syscall.SysProcAttr, env []string, args ...string) *child {
+	t.Helper()
+	c := &child{t: t, cmd: exec.Command(file, args...), lines: make(chan string, 1000)}
 	c.cmd.Env = append(append(os.Environ(), as+"=1"), env...)
 	c.cmd.SysProcAttr = attributes
 	read, write, err := os.Pipe()
