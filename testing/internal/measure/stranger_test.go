@@ -138,7 +138,7 @@ var stubs = map[string]string{
 	"credentials": "insecure.NewCredentials()",
 	"ctx":         "context.Background()",
 	"err":         "error(nil)",
-	"instance":    "new(discovery.ServiceInstance[any])",
+	"instance":    "discovery.ServiceInstance[any]{}",
 	"server":      "grpc.NewServer()",
 	"servers":     `"127.0.0.1:2181"`,
 	"services":    "new(discovery.ServiceDiscovery[any])",
