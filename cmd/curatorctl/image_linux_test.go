@@ -113,7 +113,7 @@ func inNamespace(t *testing.T, of int, f func() (*child, *holder)) (guard *child
 			failed <- err
 			return
 		}
-		guard, h = f()
+		guard, h = f() //nolint:revive // they are read when the channel is closed
 	}()
 	require.NoError(t, <-failed)
 	require.NotNil(t, h)

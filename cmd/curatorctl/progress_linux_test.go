@@ -63,12 +63,11 @@ func (term *terminal) end(t *testing.T) string {
 
 // onTerminal runs a command line whose standard error is a terminal. The third write that it
 // makes waits until a signal has come, if it shall be interrupted.
-func onTerminal(t *testing.T, server *zkserver.Server, stdin string, interrupted bool, args ...string) (status int, shown, stdout string) {
+func onTerminal(t *testing.T, server *zkserver.Server, stdin string, interrupted bool, args ...string) (status int, shown string) {
 	t.Helper()
 	term := newTerminal(t)
-	var out strings.Builder
 	signals := make(chan os.Signal, 1)
-	p := program{stdin: strings.NewReader(stdin), stdout: &out, stderr: term.program, signals: signals, getenv: func(string) string { return "" }}
+	p := program{stdin: strings.NewReader(stdin), stdout: io.Discard, stderr: term.program, signals: signals, getenv: func(string) string { return "" }}
 	if interrupted {
 		writes, never := 0, make(chan struct{})
 		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -87,7 +86,7 @@ func onTerminal(t *testing.T, server *zkserver.Server, stdin string, interrupted
 		defer close(never)
 	}
 	status = p.run(zktest.Context(t), append([]string{"-servers", server.Addr()}, args...))
-	return status, term.end(t), out.String()
+	return status, term.end(t)
 }
 
 // TestProgressOfLongWork: it is shown on a terminal only, and cleared at the end.
@@ -95,7 +94,7 @@ func TestProgressOfLongWork(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	fill(t, client)
-	status, shown, _ := onTerminal(t, server, "", false, "rm", "-r", "-yes", "/from")
+	status, shown := onTerminal(t, server, "", false, "rm", "-r", "-yes", "/from")
 	require.Zero(t, status, shown)
 	require.True(t, strings.HasPrefix(shown, "deletes 5 znodes at /from and below\r\n"+clearLine+"deleted 1 of 5 znodes"), "%q", shown)
 	require.True(t, strings.HasSuffix(shown, clearLine), "%q", shown)
@@ -120,7 +119,7 @@ func TestProgressOfInterruptedWork(t *testing.T) {
 		t.Run(test.args[0], func(t *testing.T) {
 			server := zktest.NewServer(t)
 			fill(t, zktest.Client(t, server))
-			status, shown, _ := onTerminal(t, server, "", true, test.args...)
+			status, shown := onTerminal(t, server, "", true, test.args...)
 			require.Equal(t, exitSignal+int(syscall.SIGINT), status, shown)
 			require.Regexp(t, "curatorctl: "+test.said+": ended by signal: interrupt\r\n$", shown)
 		})

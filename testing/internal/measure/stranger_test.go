@@ -88,7 +88,7 @@ func TestReleaseGreetsAStranger(t *testing.T) {
 	clone.change("a second change")
 	clone.release("v0.1000.0")
 	user.do("go", "get", "-u", mainModule)
-	user.write("main.go", fence.FindStringSubmatch(readme[strings.Index(readme, "\n```go"):])[2])
+	user.write("main.go", fence.FindStringSubmatch(readme[max(strings.Index(readme, "\n```go"), 0):])[2])
 	require.Contains(t, user.do("go", "list", "-m", mainModule), "v0.1000.0")
 	user.do("go", "build", "-o", "pasted", ".")
 	clone.change("a repair")
@@ -215,7 +215,7 @@ func function(t *testing.T, code string, packages map[string]string) (body strin
 		if value := stubs[name.Name]; value != "" && !declared[name.Name] {
 			declared[name.Name] = true
 			body += name.Name + " := " + value + "\n"
-			if found := regexp.MustCompile(`(\w+)\.`).FindStringSubmatch(value); found != nil && packages[found[1]] != "" {
+			if found := regexp.MustCompile(`(\w+)\.`).FindStringSubmatch(value); len(found) > 1 && packages[found[1]] != "" {
 				used[found[1]] = true
 			}
 		}
@@ -266,7 +266,7 @@ func await(t *testing.T, output *bufio.Reader, begins string) string {
 	}
 }
 
-// runs runs a program that ends by itself, or by SIGTERM when it leads, and returns what it prints.
+// runs starts a program that ends by itself, or by SIGTERM when it leads, and returns what it prints.
 func (p place) runs(program string) string {
 	p.t.Helper()
 	output, end := p.start(program)

@@ -34,7 +34,7 @@ var guardWorkloads = []workload{
 }
 
 const (
-	wardTimeout = 20 * tick // of the session of a program, the longest that servers allow
+	wardTimeout = 20 * tick       // of the session of a program, the longest that servers allow
 	wardLife    = 6 * time.Second // of a program or a guard, at most
 	wardReset   = 20 * time.Millisecond
 	lastKills   = 2

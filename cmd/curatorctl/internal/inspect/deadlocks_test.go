@@ -487,7 +487,7 @@ func TestDeadlocksOfWorkersWithALockEach(t *testing.T) {
 							return
 						}
 						time.Sleep(time.Duration(10+random.IntN(50)) * time.Second)
-						assert.NoError(t, lease.Release(context.Background()))
+						assert.NoError(t, lease.Release(context.Background())) //nolint:testifylint // not on the goroutine of the test
 						time.Sleep(time.Duration(random.IntN(10_000)) * time.Millisecond)
 					}
 				})

@@ -57,7 +57,7 @@ const (
 func (l Life) isDead() bool { return l == LifeSilent || l == LifeLost }
 
 // Census is the sessions as the servers know them.
-type Census struct {
+type Census struct { //nolint:recvcheck // what is read only has a copy
 	Sessions map[int64]*Session
 	Asked    []string // the servers that have listed their connections
 	Whole    bool     // those are all servers of the ensemble that run
