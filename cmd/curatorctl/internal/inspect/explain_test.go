@@ -47,7 +47,7 @@ func (s scene) other() (*framework.Framework, *zkproxy.Proxy) {
 }
 
 func (s scene) mutex(client *framework.Framework, label string) *locks.InterProcessMutex {
-	m, err := locks.NewInterProcessMutex(client, at, locks.WithLabel(label), locks.WithoutReentry())
+	m, err := locks.NewInterProcessMutex(client, at, locks.WithLabel(label), locks.WithoutReentry(), locks.WithQueuePlaces(0))
 	require.NoError(s, err)
 	return m
 }

@@ -97,7 +97,10 @@ func TestInspectSeesTheContendersOfAllClients(t *testing.T) {
 		turn()
 
 		// The contenders of kazoo.
-		put(t, client, "/python/lock", "/python/rw", "/python/semaphore")
+		for _, path := range []string{"/python/lock", "/python/rw", "/python/semaphore"} { // kazoo cannot read what has no data
+			_, err := client.Create(t.Context(), path, []byte("-"), framework.CreatingParentsIfNeeded())
+			require.NoError(t, err)
+		}
 		for _, actor := range []actor{python, otherPython} {
 			actor.do(t, "lock", "m", "/python/lock")
 			actor.do(t, "read-lock", "r", "/python/rw")
