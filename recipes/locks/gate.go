@@ -137,7 +137,7 @@ func (g *gate) await(ctx context.Context, w *waiter) (*hold, error) {
 	g.mu.Unlock()
 	// The turn came together with the end of the context: give it to the next goroutine.
 	if h := <-w.turn; h != nil {
-		w.l.tellGranted(ctx, h)
+		h.start(ctx)
 		return nil, joined(err, unsettled(h.leave(ctx)))
 	}
 	g.leave()
