@@ -21,6 +21,7 @@ const (
 	oneShareMoves  invariant = "A join or a leave moves one share of the partitions"
 	loadsDivided   invariant = "With loads, no member is beyond a tenth of its part, and less changes move nothing"
 	standbyFirst   invariant = "Of a partition whose owner goes, a prepared standby is the next owner, in another zone if there is one"
+	numbersApart   invariant = "A number of slots has one process"
 	ticksOnce      invariant = "Each tick of a job succeeds at most once, in order, and none is lost"
 	pingsFirst     invariant = "No bulk traffic delays a ping"
 	userCodeApart  invariant = "No user function runs under a lock of the client or on the receiving goroutine"
@@ -41,6 +42,7 @@ var table = slices.Concat(
 	leaderRows,
 	partitionRows,
 	scheduleRows,
+	slotsRows,
 	cacheRows,
 	queuesRows,
 	valuesRows,

@@ -48,6 +48,13 @@ var partitionRows = []row{
 	},
 }
 
+var slotsRows = []row{{
+	name: "number-of-two-processes", breaks: numbersApart,
+	in:     "recipes/x/slots.(*Slots).lock",
+	change: become("2", "1"),
+	test:   "^TestSlotsOfAFleet$", flags: []string{"-short"},
+}}
+
 var scheduleRows = []row{
 	{
 		name: "state-of-another-runner-overwritten", breaks: ticksOnce,
