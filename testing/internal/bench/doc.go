@@ -37,7 +37,7 @@
 //	contended     8 clients, one lock
 //	herd          the same with 2, 32, 128 and 256 clients
 //	one-process   8, and 64, goroutines of one client, one lock; self-handoff is WithLocalHandoff(100)
-//	queue         1,000 waiters of 10 clients, drained after all have queued up
+//	queue         1,000 waiters of 10 clients, one turn each, from the first call to the last release
 //	long-queue    the same with 5,000 waiters of 10 clients, and 1,000 and 5,000 of one
 //	rw            8 clients, eight turns of ten read
 //	semaphore     8 clients, 3 leases

@@ -96,7 +96,8 @@ func driveUntil(ctx context.Context, l load, lockers []locker, finished func(i i
 }
 
 // drain has every locker take one turn, all of which queue up while holder has the
-// lock. The time runs from its release to the end of the last turn.
+// lock. The time runs from the first call to the end of the last turn, as some peers make a node for each
+// waiter at once, and others only for those that are next.
 func drain(ctx context.Context, l load, holder locker, lockers []locker, queued func() (int, error)) (result, error) {
 	unlock, err := holder(ctx, false)
 	if err != nil {
@@ -104,6 +105,7 @@ func drain(ctx context.Context, l load, holder locker, lockers []locker, queued 
 	}
 	m := &measurement{load: l}
 	before := heapInUse()
+	m.begin()
 	var heap float64
 	released := make(chan error, 1)
 	go func() {
@@ -112,7 +114,6 @@ func drain(ctx context.Context, l load, holder locker, lockers []locker, queued 
 			return
 		}
 		heap = (float64(heapInUse()) - float64(before)) / float64(len(lockers))
-		m.begin()
 		released <- unlock(ctx)
 	}()
 	r, err := m.run(ctx, lockers, func() bool { return m.begun.Load() != nil })
@@ -123,12 +124,20 @@ func drain(ctx context.Context, l load, holder locker, lockers []locker, queued 
 	return r, err
 }
 
-// awaitQueue waits until there are n in the queue.
+// restsFor is how long a queue does not grow when all waiters that get a node have one.
+const restsFor = 50 * time.Millisecond
+
+// awaitQueue waits until there are n in the queue, or it does not grow any more.
 func awaitQueue(ctx context.Context, n int, queued func() (int, error)) error {
 	again := time.NewTicker(5 * time.Millisecond)
 	defer again.Stop()
+	most, grown := 0, time.Now()
 	for {
-		if there, err := queued(); err != nil || there >= n {
+		there, err := queued()
+		if there > most {
+			most, grown = there, time.Now()
+		}
+		if err != nil || there >= n || most > 1 && time.Since(grown) > restsFor {
 			return err
 		}
 		select {
