@@ -18,7 +18,7 @@ type load struct {
 	Goroutines int           // of each client; threads, or what the peer has
 	Leases     int           // how many may be in together; 0 is a lock for one
 	Readers    int           // how many of ten turns read; the others write
-	Queue      bool          // one turn for each goroutine, after all have queued up behind another holder
+	Queue      bool          // one turn for each goroutine, all of which begin behind another holder
 	Verb       string        // instead of a lock: the request that is made
 	Paths      int           // how many znodes the requests are about
 	Change     string        // how a leader gives way, in an election
@@ -96,8 +96,8 @@ func driveUntil(ctx context.Context, l load, lockers []locker, finished func(i i
 }
 
 // drain has every locker take one turn, all of which queue up while holder has the
-// lock. The time runs from the first call to the end of the last turn, as some peers make a node for each
-// waiter at once, and others only for those that are next.
+// lock. The time runs from the first call to the end of the last turn: some peers make a node for each
+// waiter at once. Others make one only for the waiters that are next.
 func drain(ctx context.Context, l load, holder locker, lockers []locker, queued func() (int, error)) (result, error) {
 	unlock, err := holder(ctx, false)
 	if err != nil {
