@@ -74,7 +74,7 @@ func TestNamesThatKeepOthersOut(t *testing.T) {
 		for _, name := range blocks {
 			put(t, client, "/locks/report/"+name)
 		}
-		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithoutReentry())
+		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithoutReentry(), locks.WithQueuePlaces(0))
 		require.NoError(t, err)
 		for n := range 3 {
 			contend(t, mutex)
