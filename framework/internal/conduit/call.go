@@ -3,6 +3,7 @@
 package conduit
 
 import (
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -48,11 +49,37 @@ var (
 	ErrProtocol = errors.New("not ZooKeeper's protocol")
 )
 
+// TooOldError reports a server that does not have a kind of request.
+type TooOldError struct {
+	Server  string
+	Version string // "" if it has refused the request without telling its version
+	Needs   string
+	Other   string // what the server is, if it is no ZooKeeper
+	Keeper  string // the version of ClickHouse Keeper that has the request, "" for none
+}
+
+func (e *TooOldError) Error() string {
+	if e.Other != "" {
+		needs := "ZooKeeper"
+		if e.Keeper != "" {
+			needs = fmt.Sprintf("ZooKeeper, or ClickHouse Keeper %s or later", e.Keeper)
+		}
+		return fmt.Sprintf("it takes %s, %s is %s", needs, e.Server, e.Other)
+	}
+	return fmt.Sprintf("it takes ZooKeeper %s or later, the version of %s is %s", e.Needs, e.Server, cmp.Or(e.Version, "older"))
+}
+
 // Reply is a server's answer.
 type Reply struct {
 	Zxid int64
 	Code int32 // 0, or a ZooKeeper error code, when Body is empty
 	Body []byte
+}
+
+// judged is a connection, of whose server the reader of a reply may think ill.
+type judged interface {
+	fail(why error)
+	noteTooOld(op int32) *TooOldError
 }
 
 // Call is one request and, once [Conduit.Do] has returned, its outcome. A Call
@@ -85,8 +112,8 @@ type Call struct {
 	// returned, or while Do or Send runs, and must not block.
 	OnDone func(Reply, error)
 
-	conn *conn // that has accepted the call
-	last *Call // of those that a caller waits for together; nil if none waits
+	over judged // the connection that has accepted the call
+	last *Call  // of those that a caller waits for together; nil if none waits
 
 	// Of the last call.
 	done chan struct{} // closed when all are settled
@@ -134,14 +161,14 @@ func OutOfOrder(calls []*Call) bool {
 // there may be a newer one, which goes on. It waits for what is being received, so OnDone and
 // [Events] must not call it.
 func (c *Call) Distrust(why error) {
-	if c.conn != nil {
-		c.conn.fail(why)
+	if c.over != nil {
+		c.over.fail(why)
 	}
 }
 
 // NoteTooOld remembers that the server of the reply does not know the request. It returns nil for a request that no version
 // of a server lacks.
-func (c *Call) NoteTooOld() *TooOldError { return c.conn.noteTooOld(c.Op) }
+func (c *Call) NoteTooOld() *TooOldError { return c.over.noteTooOld(c.Op) }
 
 // refuse settles calls that were not accepted.
 func refuse(calls []*Call, err error) error {

@@ -2,10 +2,7 @@
 
 package conduit
 
-import (
-	"runtime"
-	"time"
-)
+import "time"
 
 const (
 	coalesceTime = time.Millisecond
@@ -55,29 +52,3 @@ func (c *coalescing) isDue() bool {
 }
 
 func (c *coalescing) begin() { c.replies, c.waited = 0, true }
-
-// coalesce waits, if it is worth it, before a read that might otherwise bring a single reply. After
-// the reply to the only request, its caller runs first: a read would find nothing yet.
-func (c *conn) coalesce() {
-	if c.in.Buffered() > 0 {
-		return
-	}
-	if c.coalescing.last {
-		c.coalescing.last = false
-		runtime.Gosched()
-	}
-	if !c.coalescing.isDue() {
-		return
-	}
-	c.queue.Lock()
-	many := c.pending.len() >= coalesceFrom
-	c.queue.Unlock()
-	if !many {
-		return
-	}
-	c.coalescing.begin()
-	select {
-	case <-time.After(coalesceTime):
-	case <-c.ctx.Done():
-	}
-}

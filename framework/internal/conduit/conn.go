@@ -40,8 +40,12 @@ type conn struct {
 	version     serverVersion
 	exchange    saslExchange
 
+	// dispatch is held while a frame is interpreted or the end is reported.
+	dispatch sync.Mutex
+	refused  bool // the server has refused the client, and Events was told
+	behind   bool // the server may not know all that the client has seen
+
 	incoming
-	stage
 	outgoing
 	backlog
 }
@@ -58,15 +62,25 @@ type incoming struct {
 	coalescing coalescing
 }
 
-// stage is how far a connection has come.
-type stage struct {
-	dispatch    sync.Mutex // held while a frame is interpreted or the end is reported
-	established bool
-	ready       bool // the exchange, if there is one, is complete; guarded by queue as well
-	admitted    bool // open for calls, the server having shown what it has; Connected was reported
-	failed      bool
-	refused     bool // the server has refused the client, and Events was told
-	behind      bool // the server may not know all that the client has seen; guarded by dispatch
+// phase is how far a connection has come. It only goes forward.
+type phase int
+
+const (
+	handshaking phase = iota // the server has not accepted the session
+	exchanging               // SASL, if the client has a mechanism
+	resuming                 // the server shows what it has, see conn.resume, and the session is registered
+	serving                  // open for calls; Connected was reported
+	ended
+)
+
+// enter begins a phase; callers hold dispatch, and not queue.
+func (c *conn) enter(next phase) {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	if next <= c.phase {
+		panic(fmt.Sprintf("conduit: a connection goes from phase %d to %d", c.phase, next))
+	}
+	c.phase = next
 }
 
 // outgoing is the state of writing.
@@ -85,7 +99,7 @@ type outgoing struct {
 // backlog is the requests that are to be written, and that wait for replies.
 type backlog struct {
 	queue   sync.Mutex // guards what follows
-	open    bool       // accepts calls
+	phase   phase      // written under dispatch as well, so either is enough to read it
 	closing bool       // the end of the session is written: nothing may follow
 	session int64
 	granted time.Duration // the session timeout
@@ -140,7 +154,7 @@ func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) 
 func (c *conn) isEstablished() bool {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
-	return c.established
+	return c.phase > handshaking
 }
 
 func (c *conn) hasEnded() bool { return c.ctx.Err() != nil }
@@ -149,7 +163,7 @@ func (c *conn) hasEnded() bool { return c.ctx.Err() != nil }
 func (c *conn) isLive() bool {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
-	return c.established && !c.failed
+	return c.phase > handshaking && c.phase != ended
 }
 
 // settle ends a call; callers hold dispatch.
@@ -174,21 +188,21 @@ func (c *conn) settle(call *Call, reply Reply, err error) {
 func (c *conn) fail(reason error) {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
-	if c.failed {
+	last := c.phase
+	if last == ended {
 		return
 	}
-	c.failed = true
+	c.enter(ended)
 	c.queue.Lock()
 	c.dropGivenUpLocked()
 	pending, unsent := c.pending.all(), append(c.urgent.all(), c.unsent.all()...)
 	c.pending, c.urgent, c.unsent = fifo[pendingRequest]{}, fifo[*Call]{}, fifo[*Call]{}
-	c.open = false
 	c.queue.Unlock()
-	if c.admitted {
+	if last == serving {
 		// First, so that a caller that tries again waits for the next connection.
 		c.owner.cfg.Events.Disconnected(reason)
 	} else {
-		reason = c.noteFailure(reason)
+		reason = c.noteFailure(reason, last)
 	}
 	if isHangUp(reason) {
 		c.noteHangUp(pending) // before the calls end, which are tried again
@@ -211,14 +225,14 @@ func (c *conn) fail(reason error) {
 	_ = c.socket.Close()
 }
 
-// noteFailure reports a connection that has ended before it was open for calls, and returns the reason.
-func (c *conn) noteFailure(reason error) error {
-	if c.established {
-		phase := "authentication at"
-		if c.ready && !c.refused {
-			phase = "first request to"
+// noteFailure reports a connection that has ended in a phase before it was open for calls, and returns the reason.
+func (c *conn) noteFailure(reason error, in phase) error {
+	if in > handshaking {
+		doing := "authentication at"
+		if in == resuming && !c.refused {
+			doing = "first request to"
 		}
-		reason = fmt.Errorf("%s %s: %w", phase, c.to, reason)
+		reason = fmt.Errorf("%s %s: %w", doing, c.to, reason)
 		if c.refused {
 			c.owner.lastFailure.Store(&reason)
 		} else {

@@ -53,7 +53,7 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 
 // establish begins the connection of a session; callers hold dispatch.
 func (c *conn) establish(h Handshake, sent time.Time) {
-	c.established = true
+	c.enter(exchanging)
 	c.version.unusual.Store(IsUnusual(h.SessionID))
 	c.owner.readOnly.Store(h.ReadOnly)
 	c.owner.handshake.Store(&h)
@@ -84,7 +84,7 @@ func (c *conn) admit(h Handshake) {
 		register(h, func() {
 			c.dispatch.Lock()
 			defer c.dispatch.Unlock()
-			if !c.failed {
+			if c.phase != ended {
 				c.owner.registered.Store(h.SessionID)
 				c.openFor(h)
 			}
@@ -96,12 +96,9 @@ func (c *conn) admit(h Handshake) {
 
 // openFor opens the connection for the calls of a session; callers hold dispatch.
 func (c *conn) openFor(h Handshake) {
-	c.admitted = true
 	c.owner.lastFailure.Store(nil)
 	h.Fresh = c.owner.fresh.Swap(false)
-	c.queue.Lock()
-	c.open = true
-	c.queue.Unlock()
+	c.enter(serving)
 	if len(c.owner.auth()) > 0 {
 		c.wakeWriter()
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"math"
 	"net"
+	"runtime"
 	"slices"
 	"time"
 
@@ -49,6 +50,32 @@ func (c *conn) Read(p []byte) (int, error) {
 		c.fail(zk.ErrSessionExpired)
 	}
 	return n, nil
+}
+
+// coalesce waits, if it is worth it, before a read that might otherwise bring a single reply. After
+// the reply to the only request, its caller runs first: a read would find nothing yet.
+func (c *conn) coalesce() {
+	if c.in.Buffered() > 0 {
+		return
+	}
+	if c.coalescing.last {
+		c.coalescing.last = false
+		runtime.Gosched()
+	}
+	if !c.coalescing.isDue() {
+		return
+	}
+	c.queue.Lock()
+	many := c.pending.len() >= coalesceFrom
+	c.queue.Unlock()
+	if !many {
+		return
+	}
+	c.coalescing.begin()
+	select {
+	case <-time.After(coalesceTime):
+	case <-c.ctx.Done():
+	}
 }
 
 // next handles one frame and returns the bytes for go-zookeeper, if any.
@@ -181,7 +208,7 @@ func (c *conn) skipLong(head []byte, n int) (skipped bool, forZooKeeper []byte, 
 	}
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
-	if c.failed {
+	if c.phase == ended {
 		return true, nil, net.ErrClosed
 	}
 	forZooKeeper, err = c.receiveReply(xid, reply, n, fmt.Errorf("%w: %w", ErrUnanswered, tooLarge))
@@ -199,9 +226,9 @@ func (c *conn) receive(frame []byte) ([]byte, error) {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
 	switch {
-	case c.failed:
+	case c.phase == ended:
 		return nil, net.ErrClosed
-	case !c.established:
+	case c.phase == handshaking:
 		return c.receiveHandshake(frame)
 	}
 	xid, reply := decodeHeader(frame[:wire.ReplyHeader])
@@ -343,7 +370,7 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 		c.behind = false
 		c.owner.seen.unproved.Store(false)
 	case !c.behind:
-		if c.ready {
+		if c.phase >= resuming {
 			c.owner.hosts.noteAdmission(c.to)
 		}
 		// This server sent the events, so it has applied their transactions, and its
@@ -351,7 +378,7 @@ func (c *conn) noteProof(request pendingRequest, now time.Time) {
 		c.owner.seen.unproved.Store(false)
 	}
 	if c.owner.lease.renew(request.sent, now) {
-		if !c.admitted {
+		if c.phase != serving {
 			c.owner.fresh.Store(true)
 			return
 		}

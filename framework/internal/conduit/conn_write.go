@@ -149,7 +149,7 @@ func (c *conn) takeBatch(now time.Time) (batch []byte, by time.Time) {
 }
 
 func (c *conn) takeBatchLocked(now time.Time) (batch []byte, by time.Time) {
-	if c.closing || !c.ready {
+	if c.closing || c.phase < resuming {
 		return nil, time.Time{}
 	}
 	batch = c.credentials.present(c.batch[:0])
@@ -285,7 +285,7 @@ func (c *conn) enqueueLocked(calls []*Call) error {
 	switch {
 	case c.closing:
 		return notSent(ErrClosed)
-	case c.open:
+	case c.phase == serving:
 	case c.owner.refused.Load():
 		return notSent(ErrAuthFailed)
 	default:
@@ -312,7 +312,7 @@ func (c *conn) enqueueLocked(calls []*Call) error {
 }
 
 func (c *conn) pushLocked(queue *fifo[*Call], call *Call) {
-	call.conn, call.xid = c, c.takeXidLocked()
+	call.over, call.xid = c, c.takeXidLocked()
 	if call.Op == wire.OpPing {
 		call.xid = wire.XidPing // the server answers so in any case
 	}

@@ -29,7 +29,7 @@ func newLine(t *testing.T, version string) *conn {
 		require.NoError(t, server.Close())
 	})
 	c := newConn(owner, client, target{server: "a:1"}, time.Time{})
-	c.established, c.ready, c.open, c.window = true, true, true, newWindow(time.Minute)
+	c.phase, c.window = serving, newWindow(time.Minute)
 	for range 50 {
 		c.window.learn(wire.OpGetData, 100, time.Now())
 	}

@@ -13,9 +13,7 @@ import (
 // request without an effect, whose reply names the server's newest transaction. Callers hold dispatch. The exchange is
 // complete, if there is one.
 func (c *conn) resume(h Handshake) {
-	c.queue.Lock()
-	c.ready = true
-	c.queue.Unlock()
+	c.enter(resuming)
 	history := func(Reply) { c.compare(h) }
 	switch {
 	case c.behind, c.owner.seen.newest.Load() == 0 && c.owner.ephemerals.begin(h.SessionID, c.owner.seen.history.Load()):
@@ -31,7 +29,7 @@ func (c *conn) resume(h Handshake) {
 // askFirst sends a request before all calls. The function gets the reply, unless the connection ends.
 func (c *conn) askFirst(call *Call, answered func(Reply)) {
 	call.OnDone = func(reply Reply, _ error) {
-		if !c.failed && reply.Code != wire.CodeSASLRequired { // after which the server hangs up
+		if c.phase != ended && reply.Code != wire.CodeSASLRequired { // after which the server hangs up
 			answered(reply)
 		}
 	}

@@ -236,7 +236,7 @@ func (c *conn) exchangeError(err error) error {
 // failExchange ends the connection because of the exchange.
 func (c *conn) failExchange(err error) {
 	c.dispatch.Lock()
-	if !c.failed {
+	if c.phase != ended {
 		err = c.refuse(err)
 	}
 	c.dispatch.Unlock()
@@ -291,7 +291,7 @@ func (c *conn) noteRefusal(err error, own, renews bool) {
 func (c *conn) admitAuthenticated(h Handshake) error {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
-	if c.failed {
+	if c.phase == ended {
 		return net.ErrClosed
 	}
 	if len(c.owner.auth()) == 0 { // otherwise the first reply shows that all credentials are accepted
@@ -320,7 +320,7 @@ func (c *conn) sendHeldPing() {
 // holdsPingLocked reports whether a request of go-zookeeper is a ping that must wait for the end of the
 // exchange. Some servers hang up on any other request before that. The first of them shows it.
 func (c *conn) holdsPingLocked(op int32) bool {
-	if op != wire.OpPing || c.ready || c.owner.cfg.SASL == nil || !c.owner.demandsSASL.Load() {
+	if op != wire.OpPing || c.phase >= resuming || c.owner.cfg.SASL == nil || !c.owner.demandsSASL.Load() {
 		return false
 	}
 	c.exchange.heldPing = true
@@ -331,7 +331,7 @@ func (c *conn) holdsPingLocked(op int32) bool {
 // hangs up. Callers hold dispatch.
 func (c *conn) receiveDemand(op int32) error {
 	switch {
-	case c.ready:
+	case c.phase >= resuming:
 		err := errors.New("the server serves only clients that have authenticated by SASL, or by another of its schemes (enforce.auth.schemes)")
 		c.noteRefusal(fmt.Errorf("%s: %w", c.to, err), false, false)
 		return err

@@ -15,26 +15,6 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-// TooOldError reports a server that does not have a kind of request.
-type TooOldError struct {
-	Server  string
-	Version string // "" if it has refused the request without telling its version
-	Needs   string
-	Other   string // what the server is, if it is no ZooKeeper
-	Keeper  string // the version of ClickHouse Keeper that has the request, "" for none
-}
-
-func (e *TooOldError) Error() string {
-	if e.Other != "" {
-		needs := "ZooKeeper"
-		if e.Keeper != "" {
-			needs = fmt.Sprintf("ZooKeeper, or ClickHouse Keeper %s or later", e.Keeper)
-		}
-		return fmt.Sprintf("it takes %s, %s is %s", needs, e.Server, e.Other)
-	}
-	return fmt.Sprintf("it takes ZooKeeper %s or later, the version of %s is %s", e.Needs, e.Server, cmp.Or(e.Version, "older"))
-}
-
 // unknownVersion is the version of a server that does not report it.
 const unknownVersion = "unknown"
 
@@ -118,48 +98,67 @@ const (
 )
 
 // lacks returns why the server cannot have a kind of request, a [TooOldError], nil if it may. It waits until the server has told
-// its version, if each server is asked, or if this one may be no ZooKeeper or has hung up. It fails when the
-// connection, the context or the client ends first.
+// its version, if that decides; see decides. It fails when the connection, the context or the client ends first.
 //
 // A caller that does without setWatches is told of a server that has not reported its version, and does not wait.
 func (c *conn) lacks(ctx context.Context, op int32, without bool) error {
 	k, isKind := kinds[op]
 	without = without && op == wire.OpSetWatches
-	suspect := c.version.unusual.Load() || c.version.now().other != ""
-	if !isKind || !k.asks && !without && !suspect && !c.owner.versions.any.Load() {
-		return nil
-	}
-	hungUp, then := c.owner.versions.of(request{c.to.String(), op})
-	// The client is useless without create2, so only a server that hangs up at it is asked.
-	if !k.asks && !without && !hungUp && then == "" && (!suspect || op == wire.OpCreate2) {
+	if !isKind || !c.decides(op, k, without) {
 		return nil
 	}
 	c.askVersion()
-	why := &TooOldError{Server: c.to.String(), Needs: k.zookeeper, Keeper: k.keeper}
 	if op != wire.OpSetWatches {
 		if err := c.awaitVersion(ctx); err != nil {
 			return err
 		}
-		why.Other = c.version.now().other
 	}
-	version := c.version.now().version
-	ofKeeper, isKeeper := strings.CutPrefix(why.Other, keeper)
-	// ZooKeeper hangs up at too much data, too.
-	carriesData := op == wire.OpCreate2 || op == wire.OpCreateTTL
-	switch {
-	case carriesData && why.Other == "" && !c.version.unusual.Load():
-		return nil
-	case isKeeper:
-		if hasRequest(ofKeeper, k.keeper) {
-			return nil
+	is := c.version.now()
+	if op == wire.OpSetWatches {
+		is.other = "" // without the wait it is chance whether this is known
+	}
+	why := &TooOldError{Server: c.to.String(), Needs: k.zookeeper, Keeper: k.keeper, Other: is.other}
+	if is.other != "" || c.version.unusual.Load() {
+		if version, isKeeper := strings.CutPrefix(is.other, keeper); isKeeper {
+			return unless(hasRequest(version, k.keeper), why)
 		}
-	case version == unknownVersion && (why.Other != "" || c.version.unusual.Load()) && !hasRequest(kinds[wire.OpCreate2].keeper, k.keeper):
-		why.Other = cmp.Or(why.Other, unsaid) // it may be a Keeper whose answer is late, and a hang-up would cost the session
-	case isRefused(then, version): // one address may belong to several servers, of which one has told its version
-	case version == unknownVersion && (k.proved || without), isOlderThan(version, k.zookeeper):
-		why.Version = version
-	default:
-		return nil // an unknown version is not refused: the request itself will show
+		// It may be a Keeper whose answer is late, and a hang-up would cost the session.
+		if is.version == unknownVersion && !hasRequest(kinds[wire.OpCreate2].keeper, k.keeper) {
+			why.Other = cmp.Or(is.other, unsaid)
+			return why
+		}
+	} else if op == wire.OpCreate2 || op == wire.OpCreateTTL {
+		return nil // ZooKeeper hangs up at too much data, too, and these carry data
+	}
+	if c.hasRefused(op, is.version) { // one address may belong to several servers, of which one has told its version
+		return why
+	}
+	why.Version = is.version
+	if is.version == unknownVersion { // the request itself will show, if it may
+		return unless(!k.proved && !without, why)
+	}
+	return unless(!isOlderThan(is.version, k.zookeeper), why)
+}
+
+// decides reports whether the version of the server decides if a kind of request is sent: the server must prove that it has
+// the request, or something says that it may have not.
+func (c *conn) decides(op int32, k kind, without bool) bool {
+	if k.asks || without {
+		return true
+	}
+	if v := &c.owner.versions; v.any.Load() {
+		if hungUp, then := v.of(request{c.to.String(), op}); hungUp || then != "" {
+			return true
+		}
+	}
+	// The client is useless without create2, so only a server that hangs up at it is asked.
+	return op != wire.OpCreate2 && (c.version.unusual.Load() || c.version.now().other != "")
+}
+
+// unless returns nil if the server may have the request, and why not otherwise.
+func unless(has bool, why *TooOldError) error {
+	if has {
+		return nil
 	}
 	return why
 }

@@ -28,7 +28,7 @@ var circles = map[string]int{
 	"cmd/curatorctl/internal/page":    6,
 	"examples/quickstart":             2,
 	"framework":                       7,
-	"framework/internal/conduit":      16,
+	"framework/internal/conduit":      12,
 	"framework/internal/janitor":      2,
 	"framework/internal/watching":     4,
 	"internal/testkit/hardship":       2,
