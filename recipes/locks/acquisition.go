@@ -198,21 +198,19 @@ func (l *lock) noteTry(err error) {
 type acquisition struct {
 	entry
 
-	l         *lock
-	session   *framework.Session
-	node      LockNode
-	self      *place // nil before the node was created
-	max       maximum
-	seen      instant // before the last list, or the creation of the node, was sent
-	shown     time.Time
-	began     time.Time // when the first wait began; zero before
-	told      int       // one more than the position that observers know; 0 before
-	ahead     []string  // the contenders before ours by the last list
-	watches   []awaited
-	wake      chan struct{}    // gets a value when one of several watches fires; nil before
-	changes   *framework.Watch // on the folder, for drivers that wait for any change; may be nil
-	suspended bool             // the observers know of an interruption
-	with      []framework.Op   // what the release deletes with the node
+	l       *lock
+	session *framework.Session
+	node    LockNode
+	self    *place // nil before the node was created
+	max     maximum
+	seen    instant // before the last list, or the creation of the node, was sent
+	shown   time.Time
+	began   time.Time // when the first wait began; zero before
+	told    int       // one more than the position that observers know; 0 before
+	ahead   []string  // the contenders before ours by the last list
+	watches []awaited
+	wake    chan struct{}    // gets a value when one of several watches fires; nil before
+	changes *framework.Watch // on the folder, for drivers that wait for any change; may be nil
 }
 
 // awaited is a contender whose departure an acquisition waits for.
@@ -285,7 +283,7 @@ func (a *acquisition) step(ctx context.Context, names []string) (h *hold, next [
 		h, err = a.grant(ctx)
 		return h, nil, err
 	}
-	ours := slices.Index(contenders, a.self.key.name)
+	ours := slices.Index(contenders, a.self.name)
 	a.ahead = contenders[:max(ours, 0)]
 	if !a.wait {
 		return nil, nil, a.refusal(nil)
@@ -328,7 +326,7 @@ func (a *acquisition) create(ctx context.Context) (err error) {
 	}
 	_, name := framework.SplitPath(a.node.Path)
 	self = &place{
-		g: l.gate, key: l.nodeKey(name), czxid: a.node.Stat.Czxid, data: l.cfg.data, session: a.session, created: time.Now(),
+		g: l.gate, name: name, czxid: a.node.Stat.Czxid, data: l.cfg.data, session: a.session, created: time.Now(),
 	}
 	if l.exclusive {
 		// The server gives the last number to each further node, so it says nothing about neighbours.
@@ -391,11 +389,11 @@ func (a *acquisition) follow(ctx context.Context, listed []string) (first, waite
 		position := -1
 		if listed != nil {
 			contenders := a.l.sorted(listed)
-			position = slices.Index(contenders, a.self.key.name)
+			position = slices.Index(contenders, a.self.name)
 			a.ahead = contenders[:max(position, 0)]
 		}
 		if len(a.ahead) == 0 {
-			a.ahead = []string{before.key.name}
+			a.ahead = []string{before.name}
 		}
 		a.waits(ctx, position)
 		if left, err := a.awaitPlace(ctx, before); !left || err != nil {
@@ -454,7 +452,7 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 	if err := a.session.Err(); err != nil {
 		return PredicateResults{}, nodeGone(err)
 	}
-	result, err := a.driver.GetsTheLock(contenders, a.self.key.name, a.max.n)
+	result, err := a.driver.GetsTheLock(contenders, a.self.name, a.max.n)
 	if errors.Is(err, framework.ErrNoNode) {
 		return PredicateResults{}, nodeGone(err)
 	}
@@ -470,15 +468,15 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 // check returns an error if a decision of the driver cannot be right.
 func (a *acquisition) check(result PredicateResults, contenders []string) error {
 	if !result.GetsTheLock {
-		return checkNames(contenders, a.self.key.name, result.PathsToWatch)
+		return checkNames(contenders, a.self.name, result.PathsToWatch)
 	}
 	// A maximum that was lowered takes no lease away, so a holder may be beyond it.
 	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
 		return nil
 	}
 	var newer bool
-	err := checkHolders(a.driver, contenders, a.self.key.name, a.max.n, func(name string) bool {
-		grant := holders.grantOf(a.l.nodeKey(name))
+	err := checkHolders(a.driver, contenders, a.self.name, a.max.n, func(name string) bool {
+		grant := a.l.gate.grantOf(name)
 		newer = grant > a.seen.grants
 		return grant > 0
 	})
@@ -488,7 +486,7 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 	return err
 }
 
-// errOlderThanAHold is the error of a decision that contradicts a hold of this process, but
+// errOlderThanAHold is the error of a decision that contradicts a hold of this client, but
 // by a list that began before the hold. Contenders may have left in between, so that both
 // may have the lock: only a newer list tells.
 var errOlderThanAHold = errors.New("locks: the list is older than a hold")
@@ -499,10 +497,13 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	if err := a.session.Err(); err != nil {
 		return nil, nodeGone(err)
 	}
+	var with []framework.Op
 	for _, e := range a.l.entrances {
-		if admitted, err := e.admit(ctx, a); !admitted || err != nil {
+		ops, admitted, err := e.admit(ctx, a)
+		if !admitted || err != nil {
 			return nil, err
 		}
+		with = append(with, ops...)
 	}
 	held, release, err := a.session.Hold(ctx, a.l.cfg.policy)
 	if err != nil {
@@ -511,12 +512,12 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	// In a process that was paused the clock knows before the context does.
 	if held.Err() != nil || !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy)) || !a.isConnectedAsSeen() {
 		release()
-		a.interrupted(ctx)
+		a.l.tellSuspended(ctx)
 		return nil, nil //nolint:nilerr // the caller looks again
 	}
 	a.self.holds(a.l.exclusive)
 	h := &hold{
-		l: a.l, session: a.session, parent: held, endUse: release, token: a.node.token(), self: a.self, row: 1, with: a.with,
+		l: a.l, session: a.session, parent: held, endUse: release, token: a.node.token(), self: a.self, row: 1, with: with,
 		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Due: time.Now().Add(holdDelay)},
 	}
 	h.start(ctx)
@@ -527,6 +528,26 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 // end of its context, nil for a try.
 func (a *acquisition) refusal(cause error) error { return a.l.notAcquired(a.ahead, a.watches, cause) }
 
+// identified is how many contenders ahead an error describes. A crowd of waiters that give up
+// together would take much memory with more.
+const identified = 100
+
+// notAcquired returns the error of an acquisition behind these contenders. Some of them may be known: places of this client, and
+// those that the acquisition waits for.
+func (l *lock) notAcquired(ahead []string, waitsFor []awaited, cause error) error {
+	e := &NotAcquiredError{Position: len(ahead), path: l.path, lockName: l.lockName, ahead: ahead, cause: cause}
+	for _, name := range ahead[:min(len(ahead), identified)] {
+		var data []byte
+		if i := slices.IndexFunc(waitsFor, func(w awaited) bool { return w.name == name }); i >= 0 {
+			data = waitsFor[i].data
+		} else if own := l.gate.own(name); own != nil {
+			data = own.data
+		}
+		e.identities = append(e.identities, string(attempt.Plain(l.client, framework.JoinPath(l.path, name), data)))
+	}
+	return e
+}
+
 // waits notes that the acquisition is about to wait, at a position that is negative if it is not known.
 func (a *acquisition) waits(ctx context.Context, position int) {
 	if a.began.IsZero() {
@@ -535,14 +556,6 @@ func (a *acquisition) waits(ctx context.Context, position int) {
 	if a.told != position+1 || position < 0 {
 		a.told = position + 1
 		a.l.tellQueued(ctx, a.node.Path, position)
-	}
-}
-
-// interrupted notes that the connection was lost.
-func (a *acquisition) interrupted(ctx context.Context) {
-	if !a.suspended {
-		a.suspended = true
-		a.l.tellSuspended(ctx)
 	}
 }
 
@@ -597,7 +610,7 @@ func (a *acquisition) await(ctx context.Context, names []string, gone <-chan str
 func (a *acquisition) watch(ctx context.Context, names []string) error {
 	a.watches = slices.DeleteFunc(a.watches, func(w awaited) bool {
 		if fired(w.watch) && w.watch.Event().Err != nil {
-			a.interrupted(ctx)
+			a.l.tellSuspended(ctx)
 		}
 		if slices.Contains(names, w.name) && !fired(w.watch) {
 			return false
@@ -652,7 +665,7 @@ func (a *acquisition) awaitFolder(ctx context.Context, listed []string) ([]strin
 		}
 	}
 	if fired(a.changes) && a.changes.Event().Err != nil {
-		a.interrupted(ctx)
+		a.l.tellSuspended(ctx)
 	}
 	sent := time.Now()
 	a.seen = a.l.instant()

@@ -17,14 +17,8 @@ func (m *atomicTime) set() { m.at.Store(max(int64(time.Since(epoch)), 1)) }
 
 func (m *atomicTime) clear() { m.at.Store(0) }
 
-func (m *atomicTime) isSet() bool { return m.at.Load() != 0 }
-
-// ago returns how long ago the moment was, or 0 if it is not set.
-func (m *atomicTime) ago() time.Duration {
-	if at := m.at.Load(); at != 0 {
-		return time.Since(epoch) - time.Duration(at)
-	}
-	return 0
+// within reports whether the moment is not longer ago than d.
+func (m *atomicTime) within(d time.Duration) bool {
+	at := m.at.Load()
+	return at != 0 && time.Since(epoch)-time.Duration(at) <= d
 }
-
-func (m *atomicTime) within(d time.Duration) bool { return m.isSet() && m.ago() <= d }

@@ -32,7 +32,7 @@ type LockInternalsDriver interface {
 	// error that matches [framework.ErrNoNode] reports that ours is not among them; the
 	// acquisition then starts again. A decision that cannot be right fails the acquisition:
 	// waiting for ours, for a name that is not among the contenders, or for one name twice;
-	// or letting ours in before a holder of this process that would then no longer have
+	// or letting ours in before a holder of this client that would then no longer have
 	// the lock. (The last is no error if the queue is not itself a lock, such as a waiting
 	// room in front of a mutex. The driver of one has a method Overtakes() bool that
 	// returns true.)

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
 
@@ -144,22 +143,6 @@ type NotAcquiredError struct {
 	cause      error         // nil for a try
 }
 
-// notAcquired returns the error of an acquisition behind these contenders. Some of them may be known: places of this client, and
-// those that the acquisition waits for.
-func (l *lock) notAcquired(ahead []string, waitsFor []awaited, cause error) error {
-	e := &NotAcquiredError{Position: len(ahead), path: l.path, lockName: l.lockName, ahead: ahead, cause: cause}
-	for _, name := range ahead[:min(len(ahead), identified)] {
-		var data []byte
-		if i := slices.IndexFunc(waitsFor, func(w awaited) bool { return w.name == name }); i >= 0 {
-			data = waitsFor[i].data
-		} else if own := l.gate.own(name); own != nil {
-			data = own.data
-		}
-		e.identities = append(e.identities, string(attempt.Plain(l.client, framework.JoinPath(l.path, name), data)))
-	}
-	return e
-}
-
 // Ahead returns the contenders that were known to stand before this acquisition, in the
 // order of the queue: the first one holds the lock, or is about to. Ahead makes no request,
 // so only Path, LockName, Position and Sequence are always set. Identity, Host, PID and
@@ -172,10 +155,6 @@ func (e *NotAcquiredError) Ahead() []Participant {
 	}
 	return participants
 }
-
-// identified is how many contenders ahead an error describes. A crowd of waiters that give up
-// together would take much memory with more.
-const identified = 100
 
 // participant returns a contender ahead, as far as it was known without a request.
 func (e *NotAcquiredError) participant(position int) Participant {

@@ -4,6 +4,7 @@ package locks
 
 import (
 	"context"
+	"log/slog"
 	"runtime"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"weak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
 
 // gate is the goroutines of one client that want one lock. A few of them have a node in the queue: the
@@ -29,6 +31,7 @@ type gate struct {
 	created  chan struct{}     // closed at the end of the next one; nil before it is needed
 	others   bool              // the last list has shown contenders of other clients
 	listed   time.Time         // when the newest list was sent
+	grants   uint64            // how many holds there were
 }
 
 // waiter is a goroutine that waits for a place inside.
@@ -160,7 +163,7 @@ func (g *gate) leave() {
 // false if no goroutine waits for it or the row is over.
 func (g *gate) handOver(h *hold) bool {
 	g.mu.Lock()
-	if len(g.waiting) == 0 || g.waiting[0].l != h.l || h.row >= h.l.cfg.handoff || h.isRevoked() {
+	if len(g.waiting) == 0 || g.waiting[0].l != h.l || h.row >= h.l.row || h.node.IsAsked() {
 		g.mu.Unlock()
 		return false
 	}
@@ -194,7 +197,7 @@ func (g *gate) inTheWay(l *lock, before int, cause error) *NotAcquiredError {
 // until it has left. It leaves before its node is deleted, so others need not ask the server.
 type place struct {
 	g      *gate
-	key    nodeKey
+	name   string
 	warned bool // the log says that this process waits for its own hold
 	number int32
 	czxid  int64
@@ -203,12 +206,13 @@ type place struct {
 
 	created time.Time // when the reply to the creation came
 	session *framework.Session
-	granted atomicTime // unset while it waits
 
 	// Guarded by the mutex of the gate.
-	first bool          // it had the lock as the first in the queue, so all before it had left
-	over  bool          // it has left
-	gone  chan struct{} // closed when it has left; nil before it is needed
+	granted time.Time     // zero while it waits
+	grant   uint64        // the number of its grant; 0 while it waits
+	first   bool          // it had the lock as the first in the queue, so all before it had left
+	over    bool          // it has left
+	gone    chan struct{} // closed when it has left; nil before it is needed
 }
 
 // follows reports whether the server has created no other node of the folder between two places.
@@ -245,7 +249,7 @@ func (g *gate) end(p *place) {
 	if p == nil {
 		return
 	}
-	g.nodes[p.key.name] = p
+	g.nodes[p.name] = p
 	if p.at.link != nil && (g.last == nil || p.at != g.last.at || p.czxid > g.last.czxid) { // transactions compare within a history
 		g.last = p
 	}
@@ -299,7 +303,7 @@ func (g *gate) hasHolder() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.nodes {
-		if !p.over && p.granted.isSet() {
+		if !p.over && p.grant > 0 {
 			return true
 		}
 	}
@@ -351,10 +355,27 @@ func (p *place) whenGone() <-chan struct{} {
 
 // holds notes that the place has the lock, as the first in the queue or as one of several.
 func (p *place) holds(first bool) {
-	holders.add(p)
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
-	p.first = first
+	p.g.grants++
+	p.first, p.grant, p.granted = first, p.g.grants, time.Now()
+}
+
+// grantCount returns how many holds there were.
+func (g *gate) grantCount() uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.grants
+}
+
+// grantOf returns the number of the grant of a node, or 0 if it does not hold.
+func (g *gate) grantOf(name string) uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if p := g.nodes[name]; p != nil && !p.over {
+		return p.grant
+	}
+	return 0
 }
 
 // wasFirst reports whether the place has left and had the lock as the first in the queue.
@@ -372,7 +393,6 @@ func (p *place) hasLeft() bool {
 
 // leave tells the contenders of this client that the place neither holds the lock nor will, and lets the next goroutine in.
 func (p *place) leave() {
-	holders.remove(p) // before it wakes a contender that may stand before it
 	g := p.g
 	g.mu.Lock()
 	if p.over {
@@ -380,7 +400,7 @@ func (p *place) leave() {
 		return
 	}
 	p.over = true
-	if g.left = append(g.left, p.key.name); len(g.left) > remembered {
+	if g.left = append(g.left, p.name); len(g.left) > remembered {
 		delete(g.nodes, g.left[0])
 		g.left = slices.Delete(g.left, 0, 1)
 	}
@@ -396,3 +416,35 @@ var closedChannel = func() chan struct{} {
 	close(c)
 	return c
 }()
+
+// ownWait is how long an acquisition waits for a hold of its own client before the log says so: the caller may have
+// meant to re-enter the lock.
+const ownWait = 10 * time.Second
+
+// warnOfHolder logs that this client waits for its own hold, once for each hold.
+func (g *gate) warnOfHolder(l *lock) {
+	if h := g.unwarnedHolder(); h != nil && l.reenters {
+		h.warn(l.client.Logger(), l.path)
+	}
+}
+
+// unwarnedHolder returns a hold of this client, if the log has not said yet that others wait for it.
+func (g *gate) unwarnedHolder() *place {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, p := range g.nodes {
+		if !p.over && p.grant > 0 && !p.warned {
+			p.warned = true
+			return p
+		}
+	}
+	return nil
+}
+
+func (p *place) warn(logger *slog.Logger, path string) {
+	_, _, label := identity.Parse(string(p.data))
+	logger.Warn("waiting for a lock that this process holds itself: to re-enter it, "+
+		"acquire it with the context of its lease",
+		string(keyPath), path, "holder", framework.JoinPath(path, p.name), "label", label,
+		"waiting", ownWait, "held", time.Since(p.granted).Round(time.Second))
+}

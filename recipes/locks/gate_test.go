@@ -157,6 +157,7 @@ func TestGateMemoryOfWaiters(t *testing.T) {
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		require.Contains(t, string(output), "--- PASS: TestGateMemoryOfWaiters")
+		t.Log(string(output))
 		return
 	}
 	perWaiter := func(n int) float64 {

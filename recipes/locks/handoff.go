@@ -33,7 +33,13 @@ func WithLocalHandoff(n int) Option {
 		if n < 1 {
 			return fmt.Errorf("WithLocalHandoff(%d), expected 1 or more holds in a row", n)
 		}
-		c.handoff = n
+		c.add(feature{name: "local hand-off", attach: func(l *lock) error {
+			if n > 1 && !l.handsOff {
+				return errHandoffOfMany
+			}
+			l.row = n
+			return nil
+		}})
 		return nil
 	})
 }

@@ -45,10 +45,6 @@ type hold struct {
 
 	mu     sync.Mutex
 	leases int // not released yet; at 0 the hold is being released
-
-	asking  sync.Mutex         // guards what follows
-	revoked context.Context    // ends when a client asks for the lock; nil before it is needed
-	revoke  context.CancelFunc // of revoked
 }
 
 // endAfter ends the hold when it has lasted for d. It is called before the hold begins.
@@ -68,8 +64,8 @@ func (h *hold) successor() *hold {
 		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1, with: h.with,
 		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver(), Due: h.node.Due},
 	}
-	if h.isRevoked() { // the request is for the holder of the node
-		s.setRevoked()
+	if h.node.IsAsked() { // the request is for the holder of the node
+		s.node.Ask()
 	}
 	return s
 }
@@ -78,7 +74,7 @@ func (h *hold) successor() *hold {
 func (h *hold) begin() {
 	h.since, h.leases = time.Now(), 1
 	h.ctx, h.end = context.WithCancelCause(h.parent)
-	h.node.Held, h.node.Lose, h.node.Read = h.ctx, h.lose, h.noteRequest
+	h.node.Hold = h
 	h.keep = context.AfterFunc(h.parent, h.abandon)
 	if h.limit > 0 {
 		limit := time.AfterFunc(h.limit, h.exceed)
@@ -87,14 +83,14 @@ func (h *hold) begin() {
 }
 
 // exceed ends a hold that has lasted for as long as it may.
-func (h *hold) exceed() { h.lose(h.excess) }
+func (h *hold) exceed() { h.Lose(h.excess) }
 
-// cause returns how the hold has ended, or nil.
-func (h *hold) cause() error { return context.Cause(h.ctx) }
+// Ended returns how the hold has ended, or nil.
+func (h *hold) Ended() error { return context.Cause(h.ctx) }
 
-// lose ends the hold, unless it has ended. The rest follows on another goroutine, as this one
+// Lose ends the hold, unless it has ended. The rest follows on another goroutine, as this one
 // may be the receiving one, which must not wait.
-func (h *hold) lose(cause error) {
+func (h *hold) Lose(cause error) {
 	if h.keep() {
 		h.end(cause)
 		go h.abandon()
@@ -108,7 +104,7 @@ func (h *hold) release() bool {
 		return false
 	}
 	h.end(ErrReleased)
-	if h.cause() == ErrReleased { //nolint:errorlint // the cause is this very error
+	if h.Ended() == ErrReleased { //nolint:errorlint // the cause is this very error
 		return true
 	}
 	go h.abandon() // the session's context has ended between the two calls
@@ -119,7 +115,7 @@ func (h *hold) release() bool {
 // has ended: then it goes with the session.
 func (h *hold) abandon() {
 	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
-	cause := h.cause()
+	cause := h.Ended()
 	h.lost.Store(true)
 	h.l.tellEnded(context.Background(), h, cause)
 	h.endUse()
@@ -138,15 +134,15 @@ func (h *hold) abandon() {
 // session is late, in a process that was paused, err itself ends the hold: a late reply could
 // move the deadline on, and no caller may hear of a loss that is taken back.
 func (h *hold) err() error {
-	if h.cause() == nil && h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
-		h.lose(&LostError{Reason: framework.ReasonLeaseEnd})
+	if h.Ended() == nil && h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
+		h.Lose(&LostError{Reason: framework.ReasonLeaseEnd})
 		<-h.ctx.Done() // another goroutine may be about to end it
 	}
-	if h.limit > 0 && h.cause() == nil && time.Since(h.since) >= h.limit {
+	if h.limit > 0 && h.Ended() == nil && time.Since(h.since) >= h.limit {
 		h.exceed()
 		<-h.ctx.Done()
 	}
-	return h.cause()
+	return h.Ended()
 }
 
 // reenter adds a lease, acquired with the lock via.
@@ -175,9 +171,9 @@ func (h *hold) leave(ctx context.Context) error {
 		return lost
 	}
 	if !h.release() {
-		return h.cause() // lost: abandon does the rest
+		return h.Ended() // lost: abandon does the rest
 	}
-	if h.l.cfg.handoff > 1 && h.l.gate.handOver(h) {
+	if h.l.row > 1 && h.l.gate.handOver(h) {
 		h.l.tellEnded(ctx, h, nil)
 		return nil
 	}

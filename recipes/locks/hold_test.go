@@ -42,7 +42,7 @@ func TestHoldThatBeginsAfterTheEndIsAbandoned(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errEndedSession)
 	late := heldIn(ctx, lease)
-	require.Equal(t, errEndedSession, late.cause())
+	require.Equal(t, errEndedSession, late.Ended())
 	require.Eventually(t, func() bool {
 		stat, err := client.Exists(t.Context(), lease.Path())
 		return err == nil && stat == nil
@@ -63,12 +63,12 @@ func TestHoldEndsOnce(t *testing.T) {
 	released := heldIn(ctx, lease)
 	require.True(t, released.release())
 	cancel(errEndedSession)
-	require.Equal(t, ErrReleased, released.cause(), "it has been released before")
+	require.Equal(t, ErrReleased, released.Ended(), "it has been released before")
 
 	lost := heldIn(context.Background(), lease)
-	lost.lose(errEndedSession)
+	lost.Lose(errEndedSession)
 	require.False(t, lost.release())
-	require.Equal(t, errEndedSession, lost.cause())
+	require.Equal(t, errEndedSession, lost.Ended())
 	require.Eventually(t, func() bool { return lost.lost.Load() }, soon, often, "it is abandoned")
 	require.Eventually(t, func() bool {
 		stat, err := client.Exists(t.Context(), lease.Path())
@@ -84,13 +84,13 @@ func TestHoldIsKnownToOtherDrivers(t *testing.T) {
 	require.NoError(t, err)
 	for name, end := range map[string]func(*Lease){
 		"release": func(lease *Lease) { require.NoError(t, lease.Release(t.Context())) },
-		"loss":    func(lease *Lease) { lease.hold.lose(errEndedSession) },
+		"loss":    func(lease *Lease) { lease.hold.Lose(errEndedSession) },
 	} {
 		lease, err := mutex.Acquire(t.Context())
 		require.NoError(t, err)
-		node := lease.hold.self.key
-		require.NotZero(t, holders.grantOf(node), name)
+		node := lease.hold.self
+		require.NotZero(t, node.g.grantOf(node.name), name)
 		end(lease)
-		require.Eventually(t, func() bool { return holders.grantOf(node) == 0 }, soon, often, name)
+		require.Eventually(t, func() bool { return node.g.grantOf(node.name) == 0 }, soon, often, name)
 	}
 }

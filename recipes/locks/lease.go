@@ -28,7 +28,6 @@ type Lease struct {
 	derived  atomic.Pointer[contexts.Either] // nil before the first; separate, as its callbacks must not keep the lease alive
 	released atomic.Bool
 	cleanup  runtime.Cleanup
-	unlisten func() // removes the revocation listener
 
 	mu    sync.Mutex
 	ctx   context.Context // ends with the lease; nil before it is needed
@@ -39,7 +38,7 @@ type Lease struct {
 func (h *hold) newLease(via *lock) *Lease {
 	l := &Lease{hold: h, via: via}
 	l.cleanup = runtime.AddCleanup(l, reportLeak, h)
-	l.listen()
+	h.l.tellLeased(l)
 	return l
 }
 
@@ -62,7 +61,7 @@ func (l *Lease) context() context.Context {
 
 // end ends the lease, unless the hold has ended and the lease with it.
 func (l *Lease) end() {
-	if l.hold.cause() == nil {
+	if l.hold.Ended() == nil {
 		l.context()
 		l.cease(ErrReleased)
 	}

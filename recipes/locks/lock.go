@@ -8,11 +8,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/internal/instruments"
+	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
 
 // keyPath is the key of a path in the log.
@@ -62,8 +63,48 @@ func (s spec) validate() error {
 	return nil
 }
 
+// Option is a setting of a lock.
+type Option interface{ apply(*config) error }
+
+type optionFunc func(*config) error
+
+func (f optionFunc) apply(c *config) error { return f(c) }
+
+type config struct {
+	policy    framework.ErrorPolicy
+	data      []byte
+	label     string        // in the default data
+	recipe    string        // in the telemetry
+	places    int           // of a client in the queue; 0 for the default, noLimit for none
+	noReentry bool          // ownership in a context counts, and is refused
+	cleanup   time.Duration // how long a failed acquisition waits for the deletion of its node
+	features  []feature
+}
+
+func newConfig(s spec, opts []Option) (config, error) {
+	c := config{policy: s.client.ErrorPolicy(), recipe: s.recipe, features: slices.Clone(s.features)}
+	for _, o := range opts {
+		if o == nil {
+			return c, errors.New("a nil option")
+		}
+		if err := o.apply(&c); err != nil {
+			return c, err
+		}
+	}
+	if s.recipe == "" { // the turn at a semaphore: its owner has nothing yet
+		c.features = slices.DeleteFunc(c.features, func(f feature) bool { return f.ofHolds })
+	}
+	switch {
+	case c.data == nil:
+		c.data = identity.Of(c.label)
+	case c.label != "":
+		return c, fmt.Errorf("WithLabel(%q) and WithLockData, expected one of them: the label is part of the default data", c.label)
+	}
+	return c, nil
+}
+
 // lock is one lock of a client: where its nodes are, how they are ordered, how many have the
-// lock, and how its holds behave. It does not change, but for failed and onRevocation.
+// lock, and how its holds behave. It does not change, but for failed.
 type lock struct {
 	spec
 
@@ -71,14 +112,13 @@ type lock struct {
 	basePath  string // path and lockName, as the driver gets it
 	gate      *gate
 	places    int  // as of WithQueuePlaces; 0 for the default, noLimit for none
+	row       int  // the holds that may share a node; see WithLocalHandoff
 	exclusive bool // one contender has the lock, the first in the order of the numbers that the server gives
 	owner     any  // the ownerKey of its holds
 	cfg       config
 	failed    atomicTime // the last failed try; unset if one has succeeded since
 	observers []observer
 	entrances []entrance
-
-	onRevocation atomic.Pointer[func(*Lease)] // nil if the lock is not revocable
 
 	// driverFor returns the driver of an acquisition with a context, or why there can be none.
 	// It is nil if all have driver.
@@ -91,23 +131,19 @@ func newLock(s spec, opts []Option) (*lock, error) {
 		return nil, err
 	}
 	cfg, err := newConfig(s, opts)
-	if err == nil && cfg.handoff > 1 && !s.handsOff {
-		err = errHandoffOfMany
-	}
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 	}
-	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg}
+	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg, row: 1}
 	l.owner = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}
 	_, isQueue := s.driver.(queueDriver)
 	l.exclusive = isQueue && s.maxLeases == MaxLeases(FixedLeases(1))
-	l.joinGate()
-	l.MakeRevocable(cfg.onRevocation)
 	for _, f := range cfg.features {
 		if err := f.attach(l); err != nil {
 			return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 		}
 	}
+	l.joinGate()
 	return l, nil
 }
 
@@ -117,10 +153,10 @@ func (l *lock) joinGate() {
 	switch {
 	case l.exclusive:
 		key.driver, l.places = l.driver, l.cfg.places
-	case l.cfg.handoff <= 1:
+	case l.row <= 1:
 		l.places = noLimit
 	}
-	if l.cfg.handoff > 1 {
+	if l.row > 1 {
 		l.places = 1 // the others of this client wait for the node, in memory
 	}
 	if !l.exclusive && l.places != noLimit {
@@ -136,10 +172,6 @@ func (l *lock) joinGate() {
 type ownerKey struct {
 	client   *framework.Framework // without namespace
 	basePath string               // at the server
-}
-
-func (l *lock) nodeKey(name string) nodeKey {
-	return nodeKey{l.client.WithoutNamespace(), l.fullPath, name}
 }
 
 // compare orders names that the driver takes for equal as text: each name has a place of its own.
@@ -177,7 +209,7 @@ type instant struct {
 }
 
 func (l *lock) instant() instant {
-	return instant{l.client.History(), linkOf(l.client), holders.grants.Load()}
+	return instant{l.client.History(), linkOf(l.client), l.gate.grantCount()}
 }
 
 // isUnchanged reports whether the history and the connection are those of a moment before a request, and so those of its answer.

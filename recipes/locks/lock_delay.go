@@ -67,8 +67,8 @@ var errDelayOfMany = errors.New("WithLockDelay, expected with an InterProcessMut
 // lockDelay lets an acquisition in when the marker names its node.
 type lockDelay struct{ delay time.Duration }
 
-func (d lockDelay) admit(ctx context.Context, a *acquisition) (admitted bool, err error) {
-	client, path, name := a.l.client, framework.JoinPath(a.l.path, markerName), a.self.key.name
+func (d lockDelay) admit(ctx context.Context, a *acquisition) (with []framework.Op, admitted bool, err error) {
+	client, path, name := a.l.client, framework.JoinPath(a.l.path, markerName), a.self.name
 	_, err = client.Create(ctx, path, []byte(name), framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session))
 	isNew := err == nil
 	var marker framework.Stat
@@ -78,26 +78,25 @@ func (d lockDelay) admit(ctx context.Context, a *acquisition) (admitted bool, er
 	}
 	switch {
 	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrSessionEnded):
-		return false, nodeGone(err) // the folder or the session is gone, or another client is at work
+		return nil, false, nodeGone(err) // the folder or the session is gone, or another client is at work
 	case err != nil:
-		return false, err
+		return nil, false, err
 	case !isNew && string(holder) != name:
 		// Only the first to find the marker writes: a later write would begin the delay again.
 		if !strings.HasSuffix(string(holder), lostSuffix) {
 			noticed := string(holder[:min(len(holder), maxHolder)]) + lostSuffix
 			if err := setMarker(ctx, a, path, noticed, &marker); err != nil {
-				return false, err
+				return nil, false, err
 			}
 		}
 		if left := d.left(a, marker); left > 0 {
-			return false, d.outlast(ctx, a, left)
+			return nil, false, d.outlast(ctx, a, left)
 		}
 		if err := setMarker(ctx, a, path, name, &marker); err != nil {
-			return false, err
+			return nil, false, err
 		}
 	}
-	a.with = []framework.Op{framework.DeleteOp(path)}
-	return true, nil
+	return []framework.Op{framework.DeleteOp(path)}, true, nil
 }
 
 // maxHolder bounds what is kept of the data of a marker, which may be made by hand.

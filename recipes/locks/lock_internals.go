@@ -14,13 +14,13 @@ import (
 // LockInternals is the implementation that all locks share: a queue of ephemeral sequential
 // nodes below a path, in which each contender waits for a contender before it. It ports
 // attemptLock and internalLockLoop of Curator's class of that name; recipes/MIGRATING.md lists
-// the differences. The first waiters watch with getData. The others of a client that knows its server watch with
-// setWatches, which leaves no watch on a znode that is gone either.
+// the differences.
 //
 // A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. Of its
-// acquisitions it knows only when a try failed last, and the goroutines that wait under
-// [WithLocalHandoff].
+// acquisitions it knows only when a try failed last.
 type LockInternals struct{ *lock }
+
+var _ Revocable = (*LockInternals)(nil)
 
 // NewLockInternals returns a lock at path. Its nodes are named for lockName, and up to
 // maxLeases acquisitions may hold it at once. An acquisition with a context that carries
@@ -31,7 +31,7 @@ func NewLockInternals(
 ) (*LockInternals, error) {
 	s := spec{
 		client: client, driver: driver, path: path, lockName: lockName, maxLeases: FixedLeases(maxLeases),
-		reenters: true, handsOff: maxLeases == 1, recipe: "custom", features: []feature{measured},
+		reenters: true, handsOff: maxLeases == 1, recipe: "custom", features: []feature{measured, revocable},
 	}
 	if _, isQueue := driver.(queueDriver); isQueue {
 		s.isFull = isFull

@@ -178,6 +178,7 @@ func TestManyMemoryOfManyLocks(t *testing.T) {
 		output, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", output)
 		require.Contains(t, string(output), "--- PASS: TestManyMemoryOfManyLocks")
+		t.Log(string(output))
 		return
 	}
 	client := zktest.Client(t, server)

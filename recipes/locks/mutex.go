@@ -22,14 +22,17 @@ var mutexDriver LockInternalsDriver = newQueueDriver(mutexName)
 // lock.
 type InterProcessMutex struct{ *lock }
 
-var _ InterProcessLock = (*InterProcessMutex)(nil)
+var (
+	_ InterProcessLock = (*InterProcessMutex)(nil)
+	_ Revocable        = (*InterProcessMutex)(nil)
+)
 
 // NewInterProcessMutex returns the mutex at path. It checks its arguments and
 // sends nothing.
 func NewInterProcessMutex(client *framework.Framework, path string, opts ...Option) (*InterProcessMutex, error) {
 	l, err := newLock(spec{
 		client: client, driver: mutexDriver, path: path, lockName: mutexName, maxLeases: FixedLeases(1),
-		reenters: true, handsOff: true, recipe: "mutex", features: []feature{measured}, isFull: isFull,
+		reenters: true, handsOff: true, recipe: "mutex", features: []feature{measured, revocable}, isFull: isFull,
 	}, opts)
 	if err != nil {
 		return nil, err

@@ -5,6 +5,8 @@ package locks
 import (
 	"context"
 	"slices"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // A feature of a lock is a file that imports the core and that the core does not name. It uses two seams: an
@@ -25,6 +27,9 @@ type observer interface {
 	// granted says that a hold has begun.
 	granted(ctx context.Context, h *hold)
 
+	// leased says that a lease of a hold has begun.
+	leased(l *Lease)
+
 	// returns is called at the end of an acquisition. The error is nil if it holds what it wanted.
 	returns(ctx context.Context, err error)
 
@@ -32,9 +37,10 @@ type observer interface {
 	ended(ctx context.Context, h *hold, cause error)
 }
 
-// entrance is asked before a grant. It returns false without an error when it has waited, and the acquisition looks again.
+// entrance is asked before a grant, and returns what the release deletes in one transaction with the node. It returns false without an
+// error when it has waited, and the acquisition looks again.
 type entrance interface {
-	admit(ctx context.Context, a *acquisition) (admitted bool, err error)
+	admit(ctx context.Context, a *acquisition) (with []framework.Op, admitted bool, err error)
 }
 
 // ignores is an observer that takes no notice, for others to embed.
@@ -47,6 +53,8 @@ func (ignores) queued(context.Context, string, int) {}
 func (ignores) suspended(context.Context) {}
 
 func (ignores) granted(context.Context, *hold) {}
+
+func (ignores) leased(*Lease) {}
 
 func (ignores) returns(context.Context, error) {}
 
@@ -80,6 +88,12 @@ func (l *lock) tellSuspended(ctx context.Context) {
 func (l *lock) tellGranted(ctx context.Context, h *hold) {
 	for _, o := range l.observers {
 		o.granted(ctx, h)
+	}
+}
+
+func (l *lock) tellLeased(lease *Lease) {
+	for _, o := range l.observers {
+		o.leased(lease)
 	}
 }
 

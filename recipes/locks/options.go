@@ -5,55 +5,12 @@ package locks
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
-
-// Option is a setting of a lock.
-type Option interface{ apply(*config) error }
-
-type optionFunc func(*config) error
-
-func (f optionFunc) apply(c *config) error { return f(c) }
-
-type config struct {
-	policy       framework.ErrorPolicy
-	data         []byte
-	label        string        // in the default data
-	recipe       string        // in the telemetry
-	handoff      int           // holds in a row under one node
-	places       int           // of a client in the queue; 0 for the default, noLimit for none
-	onRevocation func(*Lease)  // may be nil
-	noReentry    bool          // ownership in a context counts, and is refused
-	cleanup      time.Duration // how long a failed acquisition waits for the deletion of its node
-	features     []feature
-}
-
-func newConfig(s spec, opts []Option) (config, error) {
-	c := config{policy: s.client.ErrorPolicy(), recipe: s.recipe, features: slices.Clone(s.features)}
-	for _, o := range opts {
-		if o == nil {
-			return c, errors.New("a nil option")
-		}
-		if err := o.apply(&c); err != nil {
-			return c, err
-		}
-	}
-	if s.recipe == "" { // the turn at a semaphore: its owner has nothing yet
-		c.onRevocation = nil
-		c.features = slices.DeleteFunc(c.features, func(f feature) bool { return f.ofHolds })
-	}
-	switch {
-	case c.data == nil:
-		c.data = identity.Of(c.label)
-	case c.label != "":
-		return c, fmt.Errorf("WithLabel(%q) and WithLockData, expected one of them: the label is part of the default data", c.label)
-	}
-	return c, nil
-}
 
 // WithoutReentry makes the lock refuse an acquisition with a context that holds the lock
 // already: the error matches [ErrReentered], and nothing is sent. Goroutines that share
@@ -102,7 +59,7 @@ func WithCleanupTimeout(d time.Duration) Option {
 // id, and after a space the label, see [WithLabel].
 func WithLockData(data []byte) Option {
 	return optionFunc(func(c *config) error {
-		if string(data) == revokeMessage {
+		if string(data) == heldnode.Request {
 			return fmt.Errorf("lock data %s, which asks for the lock to be given back, expected other data", data)
 		}
 		c.data = append([]byte{}, data...)

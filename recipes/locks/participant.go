@@ -9,11 +9,9 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
-
-// revokeMessage is what Curator's Revoker writes to a lock's node.
-const revokeMessage = "__REVOKE__"
 
 // Participant is one contender of a lock, as its znode shows it. A Java
 // contender's identity is whatever its client puts there, by default an IP address.
@@ -108,4 +106,4 @@ func (p *Participant) UnmarshalJSON(data []byte) error {
 
 // RevocationRequested reports whether a client has asked this contender to give the lock
 // back; see [AttemptRevoke]. The request has replaced the contender's Identity.
-func (p Participant) RevocationRequested() bool { return p.Identity == revokeMessage }
+func (p Participant) RevocationRequested() bool { return p.Identity == heldnode.Request }

@@ -45,7 +45,7 @@ type InterProcessReadWriteLock struct {
 // NewInterProcessReadWriteLock returns the read/write lock at path. It checks its
 // arguments and sends nothing.
 func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
-	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true, features: []feature{measured}}
+	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true, features: []feature{measured, revocable}}
 	side.driver, side.lockName, side.recipe = readDriver{}, readName, "rw.read"
 	side.isFull = func(contenders []string, _ int) bool { return slices.ContainsFunc(contenders, writeSorter.Contends) }
 	read, err := newLock(side, opts)
@@ -102,7 +102,10 @@ func (l *InterProcessReadWriteLock) Participants(ctx context.Context) ([]Partici
 // during the call, the error says how.
 type ReadLock struct{ *lock }
 
-var _ InterProcessLock = (*ReadLock)(nil)
+var (
+	_ InterProcessLock = (*ReadLock)(nil)
+	_ Revocable        = (*ReadLock)(nil)
+)
 
 // Participants returns the readers in the order of the queue; see
 // [LockInternals.Participants].
@@ -115,7 +118,10 @@ func (r *ReadLock) Participants(ctx context.Context) ([]Participant, error) {
 // context of a read lease alone it fails at once, with an error that matches [ErrUpgrade].
 type WriteLock struct{ *lock }
 
-var _ InterProcessLock = (*WriteLock)(nil)
+var (
+	_ InterProcessLock = (*WriteLock)(nil)
+	_ Revocable        = (*WriteLock)(nil)
+)
 
 // Participants returns the writers in the order of the queue; see
 // [LockInternals.Participants].

@@ -77,7 +77,6 @@ func (l *Lease) release(ctx context.Context) error {
 		return nil
 	}
 	l.cleanup.Stop()
-	l.unlisten()
 	bound, done := l.hold.boundRelease(ctx)
 	defer done()
 	err := l.hold.leave(bound)

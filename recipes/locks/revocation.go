@@ -7,9 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 )
 
 // AttemptRevoke asks a contender to give its lock back, or to give it back soon once it has
@@ -28,7 +29,7 @@ func AttemptRevoke(ctx context.Context, client *framework.Framework, participant
 		return fmt.Errorf("locks: revoke %s: expected the path of a contender's node, which ends in a name such as %s",
 			participantPath, "_c_<uuid>-lock-0000000000")
 	}
-	err := client.Set(ctx, participantPath, []byte(revokeMessage), framework.Idempotent()) // asking twice does no harm
+	err := client.Set(ctx, participantPath, []byte(heldnode.Request), framework.Idempotent()) // asking twice does no harm
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return fmt.Errorf("locks: revoke %s: %w", participantPath, err)
 	}
@@ -56,20 +57,24 @@ type Revocable interface {
 	MakeRevocable(fn func(*Lease))
 }
 
-var (
-	_ Revocable = (*InterProcessMutex)(nil)
-	_ Revocable = (*ReadLock)(nil)
-	_ Revocable = (*WriteLock)(nil)
-	_ Revocable = (*LockInternals)(nil)
-)
+// revocable is the feature of a lock with the method MakeRevocable, whose listener may come later.
+var revocable = revocableBy(nil)
+
+func revocableBy(fn func(*Lease)) feature {
+	return feature{name: "revocation", ofHolds: true, attach: func(l *lock) error {
+		l.observers = append(l.observers, new(revocations))
+		l.MakeRevocable(fn)
+		return nil
+	}}
+}
 
 // MakeRevocable implements [Revocable].
 func (l *lock) MakeRevocable(fn func(*Lease)) {
-	if fn == nil {
-		l.onRevocation.Store(nil)
-		return
+	for _, o := range l.observers {
+		if r, ok := o.(*revocations); ok {
+			r.listener.Store(&fn)
+		}
 	}
-	l.onRevocation.Store(&fn)
 }
 
 // WithRevocationListener is MakeRevocable of [Revocable] as an option. It is for permits of semaphores, and for
@@ -79,7 +84,7 @@ func WithRevocationListener(fn func(*Lease)) Option {
 		if fn == nil {
 			return errors.New("WithRevocationListener(nil), expected a function")
 		}
-		c.onRevocation = fn
+		c.add(revocableBy(fn))
 		return nil
 	})
 }
@@ -92,58 +97,32 @@ func WithRevocationListener(fn func(*Lease)) Option {
 //
 // A request that is made while the owner is not connected arrives with the next connection.
 // The end of the lease does not close the channel.
-func (l *Lease) Revoked() <-chan struct{} { return l.hold.revocation().Done() }
+func (l *Lease) Revoked() <-chan struct{} { return l.hold.node.Asked().Done() }
 
-// noteRequest looks for a request in the node's data.
-func (h *hold) noteRequest(data []byte) {
-	if string(attempt.Plain(h.l.client, h.node.Path, data)) == revokeMessage {
-		h.setRevoked()
-	}
+// revocations calls the listener of a lock.
+type revocations struct {
+	ignores
+
+	listener atomic.Pointer[func(*Lease)]
 }
 
-// setRevoked ends the context that revocation returns.
-func (h *hold) setRevoked() {
-	h.revocation()
-	h.revoke()
-}
-
-// isRevoked reports whether a client has asked for the lock.
-func (h *hold) isRevoked() bool {
-	h.asking.Lock()
-	defer h.asking.Unlock()
-	return h.revoked != nil && h.revoked.Err() != nil
-}
-
-// revocation returns a context that ends when a client asks for the lock. It is made when a
-// caller needs it, as few do and a client may hold thousands of locks.
-func (h *hold) revocation() context.Context {
-	h.asking.Lock()
-	defer h.asking.Unlock()
-	if h.revoked == nil {
-		h.revoked, h.revoke = context.WithCancel(context.Background())
-	}
-	return h.revoked
-}
-
-// listen calls the lock's listener, if there is one, when the lock is asked for before the
-// lease is released.
-func (l *Lease) listen() {
-	listener := l.hold.l.onRevocation.Load()
-	if listener == nil {
-		l.unlisten = func() {}
+// leased calls the listener, if there is one, when the lock is asked for before the lease ends.
+func (r *revocations) leased(l *Lease) {
+	listener := r.listener.Load()
+	if listener == nil || *listener == nil {
 		return
 	}
-	var asked context.Context
-	asked, l.unlisten = context.WithCancel(l.hold.revocation())
+	asked, stop := context.WithCancel(l.hold.node.Asked())
 	// A lease that its caller has dropped is still for the listener, who may release it.
 	context.AfterFunc(asked, func() {
 		if !l.released.Load() && l.Err() == nil {
 			l.tell(*listener)
 		}
 	})
+	context.AfterFunc(l.context(), stop)
 }
 
-// tell calls the listener.
+// tell calls a listener.
 func (l *Lease) tell(fn func(*Lease)) {
 	defer func() {
 		if recovered := recover(); recovered != nil {

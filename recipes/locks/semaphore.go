@@ -27,7 +27,7 @@ func NewInterProcessSemaphore(
 ) (*InterProcessSemaphore, error) {
 	l, err := newLock(spec{
 		client: client, driver: mutexDriver, path: path, lockName: mutexName, maxLeases: maxLeases, recipe: "semaphore",
-		features: []feature{measured}, isFull: isFull,
+		features: []feature{measured, revocable}, isFull: isFull,
 	}, opts)
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ var circles = map[string]int{
 	"recipes/discovery":               3,
 	"recipes/internal/attempt":        2,
 	"recipes/leader":                  2,
-	"recipes/locks":                   20,
+	"recipes/locks":                   6,
 	"recipes/migration":               2,
 	"recipes/nodes":                   2,
 	"recipes/queues":                  3,

@@ -82,7 +82,7 @@ var locksRows = []row{
 	{
 		name: "row-of-holds-without-end", breaks: inOrder,
 		in:     "recipes/locks.(*gate).handOver",
-		change: boundary("row", "handoff"),
+		change: boundary("row"),
 		test:   "^TestHandoffRowOfHolds$",
 	},
 	{

@@ -24,6 +24,9 @@ const (
 	maxPause     = 30 * time.Second
 )
 
+// Request is what another client writes to the node to ask for the lock: the message of Curator's Revoker.
+const Request = "__REVOKE__"
+
 // errDeleted is the loss of all holds whose nodes are deleted by others.
 var errDeleted = &framework.LostError{Reason: framework.ReasonNodeDeleted}
 
@@ -35,15 +38,18 @@ type Node struct {
 	Own    *framework.Watch // on the node; nil before the first
 	Due    time.Time        // when to set Own
 
-	Held context.Context         // ends with the hold
-	Lose context.CancelCauseFunc // ends the hold, and does not block
-	Read func(data []byte)       // called with the data of the node when it was read
+	Hold interface {
+		Ended() error     // how the hold has ended, or nil
+		Lose(cause error) // ends the hold, and does not block
+	}
 
 	mu        sync.Mutex
 	due       *time.Timer        // starts the first examine; nil before and after
 	examining context.CancelFunc // ends the requests of examine; may be nil
 	over      bool               // no examine may begin
 	work      sync.WaitGroup     // of examine
+	asked     context.Context    // ends when another client asks for the lock; nil before it is needed
+	ask       context.CancelFunc // of asked
 }
 
 // Start heeds the watch on the node, or sets one when it is due.
@@ -83,7 +89,7 @@ func (n *Node) examineLater() {
 func (n *Node) heed(own *framework.Watch) {
 	// On the receiving goroutine, so that the hold ends before any waiter of this client
 	// can learn of the same deletion.
-	own.EndOnDeletion(n.Lose, errDeleted)
+	own.EndOnDeletion(n.Hold.Lose, errDeleted)
 	own.OnFired(n.onEvent)
 }
 
@@ -99,7 +105,7 @@ func (n *Node) onEvent(event framework.Event) {
 // read until it succeeds, even when the retry policy panics.
 func (n *Node) examine(ctx context.Context) {
 	pause, told := pauseAtFirst, false
-	for first := true; first || n.Held.Err() == nil; first = false {
+	for first := true; first || n.Hold.Ended() == nil; first = false {
 		var own *framework.Watch
 		var stat framework.Stat
 		var data []byte
@@ -114,10 +120,12 @@ func (n *Node) examine(ctx context.Context) {
 		case errors.Is(err, framework.ErrNoNode), err == nil && stat.Czxid != n.Czxid:
 			// Gone, or another node of the same name.
 			own.Cancel()
-			n.Lose(errDeleted)
+			n.Hold.Lose(errDeleted)
 			return
 		case err == nil:
-			n.Read(data)
+			if string(attempt.Plain(n.Client, n.Path, data)) == Request {
+				n.Ask()
+			}
 			// If the hold has ended meanwhile, Stop or HandOver waits for examine. The caller then
 			// cancels the watch or hands it on.
 			n.mu.Lock()
@@ -169,4 +177,28 @@ func (n *Node) end() (cancel func()) {
 		return func() {}
 	}
 	return n.examining
+}
+
+// Asked returns a context that ends when another client asks for the lock. It is made when a caller needs it, as
+// few do and a client may hold thousands of locks.
+func (n *Node) Asked() context.Context {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.asked == nil {
+		n.asked, n.ask = context.WithCancel(context.Background())
+	}
+	return n.asked
+}
+
+// Ask notes that another client asks for the lock.
+func (n *Node) Ask() {
+	n.Asked()
+	n.ask()
+}
+
+// IsAsked reports whether another client has asked for the lock.
+func (n *Node) IsAsked() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.asked != nil && n.asked.Err() != nil
 }

@@ -77,11 +77,10 @@ type Span struct {
 	span    trace.Span
 	began   time.Time
 	waiting bool
-	over    bool
 }
 
 // Begin returns the context to acquire with. The caller ends the span when the acquisition
-// returns, and defers Abandon in case a driver panics.
+// returns.
 func (t *Lock) Begin(ctx context.Context) (context.Context, *Span) {
 	if t == nil {
 		return ctx, nil
@@ -130,7 +129,6 @@ func (a *Span) End(ctx context.Context, outcome, errorType string) {
 	if a == nil {
 		return
 	}
-	a.over = true
 	defer a.span.End()
 	if a.waiting {
 		a.t.waiting.Add(-1)
@@ -146,14 +144,6 @@ func (a *Span) End(ctx context.Context, outcome, errorType string) {
 		a.span.SetStatus(codes.Error, errorType) // not the text of the error, which has the path in it
 	}
 	a.t.acquire.Record(ctx, time.Since(a.began), told...)
-}
-
-// Abandon measures an acquisition that has not returned because a driver panicked. After End
-// it does nothing.
-func (a *Span) Abandon(ctx context.Context) {
-	if a != nil && !a.over {
-		a.End(ctx, Error, "panic")
-	}
 }
 
 // Ended measures a hold that its owner has released, or that was lost if there is a cause.
