@@ -3,12 +3,11 @@
 package framework
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/retry"
 )
@@ -21,7 +20,7 @@ type plan struct {
 	calls   []*call
 	attempt func(context.Context) error
 
-	// marks means that the attempt is a function of the program, which may mark an error with backoff.Permanent.
+	// marks means that the attempt is a function of the program, which may mark an error as retry.Permanent.
 	marks bool
 
 	// repeatable means that a second run does no harm after a try whose outcome is unknown.
@@ -104,8 +103,8 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 			p.last = r.exchange(ctx, p.calls...)
 		}
 		p.inDoubt = p.inDoubt || OutcomeUnknown(p.last)
-		if permanent, ok := errors.AsType[*backoff.PermanentError](p.last); ok && p.marks {
-			return permanentReason(permanent)
+		if marked, reason := retry.Permanent(p.last); marked && p.marks {
+			return cmp.Or(reason, errNoReason)
 		}
 		again, outcome := r.awaitRetry(ctx, &policy, scope.expired(p.last), p.repeatable)
 		if !again {
@@ -153,13 +152,7 @@ func mayRepeat(run *retry.Run, err error) bool {
 	return run.AllowRetry(err, Retryable(err))
 }
 
-// permanentReason returns why the function given to Framework.Retry refuses another try.
-func permanentReason(permanent *backoff.PermanentError) error {
-	if permanent.Err != nil {
-		return permanent.Err
-	}
-	return errors.New("framework: retry: op returned a backoff.PermanentError that holds no error")
-}
+var errNoReason = errors.New("framework: retry: op returned a backoff.PermanentError that holds no error")
 
 // over returns why there can be no other try.
 func (r *requests) over(ctx context.Context) error {

@@ -10,7 +10,7 @@ import (
 // Retry calls op until it succeeds or fails with an error that is not [Retryable], as the
 // client's retry policy or [WithRetry] says. It does not repeat op after a write whose
 // outcome is unknown; mark the writes within op that may be repeated as [Idempotent]. An error
-// that op marks with backoff.Permanent is returned at once. It is Curator's
+// that op marks as [retry.Permanent] is returned at once. It is Curator's
 // RetryLoop.callWithRetry.
 //
 // Calls of this client within op that use the context given to op are repeated too, and

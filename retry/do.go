@@ -6,15 +6,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"time"
-
-	"github.com/cenkalti/backoff/v4"
 )
 
 // Do calls op until it returns nil, and between the calls waits as policy says. Op gets ctx as it is, and runs on the
-// goroutine of the caller, one call at a time. Do retries after any error of op, unless the error is, or wraps, a
-// *backoff.PermanentError. op marks an error that is not worth another try with backoff.Permanent. A [Selector] may
-// refuse a retry too, and an [Observer] receives what Do returns. A nil policy counts as [None].
+// goroutine of the caller, one call at a time. Do retries after any error of op that is not marked as [Permanent]. A [Selector]
+// may refuse a retry too, and an [Observer] receives what Do returns. A nil policy counts as [None].
 //
 // Do returns
 //   - nil when op returned nil;
@@ -52,14 +50,14 @@ var errPanicked = errors.New("retry: the call panicked")
 func repeat(ctx context.Context, run *Run, op func(context.Context) error) error {
 	for {
 		err := op(ctx)
-		permanent, isPermanent := errors.AsType[*backoff.PermanentError](err)
+		isPermanent, reason := Permanent(err)
 		switch {
 		case err == nil:
 			return nil
-		case isPermanent && permanent.Err == nil:
+		case isPermanent && reason == nil:
 			return errors.New("retry: op returned a backoff.PermanentError that holds no error")
 		case isPermanent:
-			return permanent.Err
+			return reason
 		case ctx.Err() != nil:
 			return interrupted(ctx, err)
 		case !run.AllowRetry(err, true):
@@ -79,6 +77,30 @@ func repeat(ctx context.Context, run *Run, op func(context.Context) error) error
 			return interrupted(ctx, err)
 		}
 	}
+}
+
+// Permanent reports whether an operation has marked err as not worth another try: whether err is, or wraps, what
+// backoff.Permanent of github.com/cenkalti/backoff returns. It returns the error within the mark. v4 and v5 of that module
+// have a type each, and Permanent knows both.
+func Permanent(err error) (marked bool, reason error) {
+	for err != nil {
+		// By its name, as the type of v5 is not in a module that this one requires.
+		if reflect.TypeOf(err).String() == "*backoff.PermanentError" {
+			return true, errors.Unwrap(err)
+		}
+		joined, ok := err.(interface{ Unwrap() []error })
+		if !ok {
+			err = errors.Unwrap(err)
+			continue
+		}
+		for _, part := range joined.Unwrap() {
+			if marked, reason = Permanent(part); marked {
+				return true, reason
+			}
+		}
+		return false, nil
+	}
+	return false, nil
 }
 
 // interrupted returns the error of a Do that ended because ctx did.

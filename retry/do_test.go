@@ -140,6 +140,7 @@ func TestDoPermanent(t *testing.T) {
 	}{
 		{"bare", backoff.Permanent(inner), inner},
 		{"wrapped", fmt.Errorf("get /a: %w", backoff.Permanent(inner)), inner},
+		{"joined", errors.Join(errTest, fmt.Errorf("get /a: %w", backoff.Permanent(inner))), inner},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -43,7 +43,7 @@
 // # Running an operation
 //
 // [Do] runs a function until it succeeds, its policy gives up, its context ends, or it returns an error marked with
-// backoff.Permanent:
+// backoff.Permanent of backoff/v4 or backoff/v5:
 //
 //	err := retry.Do(ctx, policy, func(ctx context.Context) error {
 //		err := fetch(ctx)

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/bsm/redislock v0.9.4
+	github.com/cenkalti/backoff/v5 v5.0.3
 	github.com/go-redsync/redsync/v4 v4.13.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/gocurator/curator v0.0.0-00010101000000-000000000000

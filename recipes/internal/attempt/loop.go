@@ -106,7 +106,7 @@ type Loop struct {
 }
 
 // Do calls work until it returns nil. A panic of user code counts as a failure. Do gives up when ctx
-// or the client ends, even during a pause, and after an error that is marked with backoff.Permanent.
+// or the client ends, even during a pause, and after an error that is marked as retry.Permanent.
 // Then it returns the reason, as Ended does for the client. After an attempt that has lasted, the pauses begin with the shortest
 // again.
 func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) error {
@@ -129,7 +129,7 @@ func (l *Loop) Do(ctx context.Context, work func(ctx context.Context) error) err
 		}
 		l.failures++
 		l.log(ctx, err)
-		if _, isPermanent := errors.AsType[*backoff.PermanentError](err); isPermanent {
+		if isPermanent, _ := retry.Permanent(err); isPermanent {
 			return err
 		}
 		l.pause.wait(ctx, l.Client, cmp.Or(l.Longest, maxPause), err)

@@ -7,9 +7,8 @@ import (
 	"errors"
 	"time"
 
-	"github.com/cenkalti/backoff/v4"
-
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/retry"
 )
 
 // preparedPeriod is for how long a member collects the partitions for which it is prepared before it writes.
@@ -35,7 +34,7 @@ func (p *piece) prepareLocked() {
 		loop := attempt.Loop{Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be prepared, trying again"}
 		prepare := func(context.Context) error {
 			err := p.r.cfg.prepare(ctx, p.name)
-			if _, isPermanent := errors.AsType[*backoff.PermanentError](err); isPermanent {
+			if isPermanent, _ := retry.Permanent(err); isPermanent {
 				err = errors.New(err.Error()) // which would end the loop: no failure of prepare does
 			}
 			return err
