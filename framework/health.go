@@ -14,6 +14,9 @@ import (
 type Health struct {
 	State ConnectionState
 
+	// Server is the address of the connected server, as host:port, and empty without a connection.
+	Server string
+
 	// Session is the newest session, nil before the first.
 	Session *Session
 
@@ -39,8 +42,8 @@ type Health struct {
 
 // Health returns the client's condition at once. It asks no server.
 func (f *Framework) Health() Health {
-	state, session := f.tracker.current()
-	h := Health{State: state, Session: session, Err: f.usable(), Identities: session.identities()}
+	state, session, server := f.tracker.connectedTo()
+	h := Health{State: state, Server: server, Session: session, Err: f.usable(), Identities: session.identities()}
 	h.PendingCleanups, h.OldestCleanup = f.janitor.Unfinished()
 	h.Sizes = f.sizes.snapshot(f.cfg.MaxRequest)
 	switch {
@@ -58,7 +61,7 @@ func (f *Framework) Health() Health {
 // servers refuse its credentials. Health().Err is the reason then.
 func (f *Framework) Done() <-chan struct{} { return f.ctx.Done() }
 
-// MarshalJSON encodes the state, the session, and the seconds for which the session is certain
+// MarshalJSON encodes the state, the address of the connected server, if any, the session, and the seconds for which the session is certain
 // to live, which are negative once it may have ended. It also encodes the identities, if they
 // are known, and the error, if any. While deletions go on in the background, it adds their
 // number and the age of the oldest in seconds. Once a request or a reply was near the limit, it adds how many were, and
@@ -66,6 +69,7 @@ func (f *Framework) Done() <-chan struct{} { return f.ctx.Done() }
 func (h Health) MarshalJSON() ([]byte, error) {
 	said := struct {
 		State   string   `json:"state"`
+		Server  string   `json:"server,omitempty"`
 		Session string   `json:"session"`
 		Seconds float64  `json:"sessionSecondsLeft"`
 		Who     []string `json:"identities,omitempty"`
@@ -75,7 +79,7 @@ func (h Health) MarshalJSON() ([]byte, error) {
 		Near    int64    `json:"sizeWarnings,omitempty"`
 		Request int      `json:"largestRequest,omitempty"`
 		Reply   int      `json:"largestReply,omitempty"`
-	}{State: h.State.String(), Session: h.Session.String(), Pending: h.PendingCleanups, Oldest: h.OldestCleanup.Seconds()}
+	}{State: h.State.String(), Server: h.Server, Session: h.Session.String(), Pending: h.PendingCleanups, Oldest: h.OldestCleanup.Seconds()}
 	for _, identity := range h.Identities {
 		said.Who = append(said.Who, identity.String())
 	}

@@ -30,12 +30,14 @@ func TestHealth(t *testing.T) {
 			require.Equal(t, status, answer.Code)
 			require.Equal(t, "application/json", answer.Header().Get("Content-Type"))
 			var said struct {
-				State, Session, Error string
-				SessionSecondsLeft    float64
+				State, Server, Session, Error string
+				SessionSecondsLeft            float64
 			}
 			require.NoError(t, json.Unmarshal(answer.Body.Bytes(), &said))
 			require.Equal(t, state.String(), said.State)
 			require.Equal(t, f.Session().String(), said.Session)
+			require.Equal(t, map[framework.ConnectionState]string{framework.Connected: "a:1"}[state], health.Server)
+			require.Equal(t, health.Server, said.Server)
 			if reason == nil {
 				require.Empty(t, said.Error)
 				require.InDelta(t, memSession.Seconds(), said.SessionSecondsLeft, memSession.Seconds()/2)

@@ -237,6 +237,16 @@ func (t *tracker) current() (ConnectionState, *Session) {
 	return t.state, t.session
 }
 
+// connectedTo returns the current state and session with the address of the server, which is empty without a connection.
+func (t *tracker) connectedTo() (state ConnectionState, session *Session, server string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.state.IsConnected() {
+		server = t.server
+	}
+	return t.state, t.session, server
+}
+
 func (t *tracker) everHadSession() bool {
 	_, session := t.current()
 	return session != nil
