@@ -190,3 +190,34 @@ func receiver(of ast.Expr) string {
 		return ""
 	}
 }
+
+// TestArchitectureLayersOfFramework: in package framework, no file of a layer of the document names one of a later layer.
+func TestArchitectureLayersOfFramework(t *testing.T) {
+	_, text, found := strings.Cut(content(t, "ARCHITECTURE.md"), "\nRead package framework from below. No file of a layer names one of a later layer:\n")
+	require.True(t, found)
+	text, _, _ = strings.Cut(text, "\n## ")
+	layers := regexp.MustCompile(`(?m)^\d\. `).Split(text, -1)[1:]
+	require.Len(t, layers, 6)
+	layerOf := func(file string) int { // -1 for a file that the document does not place
+		return slices.IndexFunc(layers, func(layer string) bool {
+			return slices.ContainsFunc(regexp.MustCompile("`([^`]+\\.go)`").FindAllStringSubmatch(layer, -1), func(named []string) bool {
+				return endsWith(t, file, named[1])
+			})
+		})
+	}
+	t.Chdir(root)
+	packs, err := load(t.Context(), []string{"./framework"})
+	require.NoError(t, err)
+	placed := make(map[int]bool)
+	for from, others := range packs[0].arrows() {
+		placed[layerOf(from)] = true
+		for to, names := range others {
+			if layerOf(from) >= 0 {
+				require.LessOrEqual(t, layerOf(to), layerOf(from), "%s -> %s: %s", from, to, names)
+			}
+		}
+	}
+	for layer := range layers {
+		require.True(t, placed[layer], "layer %d", layer+1)
+	}
+}
