@@ -5,6 +5,7 @@ package framework_test
 import (
 	"context"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -86,6 +87,31 @@ func TestDeleteChildrenThatKeepComing(t *testing.T) {
 	require.NoError(t, f.Delete(t.Context(), "/a", framework.DeletingChildrenIfNeeded()))
 	require.Equal(t, 3, created)
 	requireNone(t, f, "/a")
+}
+
+// TestDeleteOfAZnodeThatAnotherClientDeletesMeanwhile: the znode had children, so it existed during
+// the call.
+func TestDeleteOfAZnodeThatAnotherClientDeletesMeanwhile(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		f, other := n.client(t), n.client(t)
+		plant(t, f, "/a", 2, 1)
+		var once sync.Once
+		n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			fault := zkserver.Pass
+			if r.Path == "/a" && r.Op != zkserver.OpDelete && r.SessionID == f.Session().ID() {
+				once.Do(func() {
+					fault = holdWhile(func() {
+						if err := other.Delete(context.Background(), "/a", framework.DeletingChildrenIfNeeded()); err != nil {
+							t.Error(err)
+						}
+					})
+				})
+			}
+			return fault
+		})
+		require.NoError(t, f.Delete(t.Context(), "/a", framework.DeletingChildrenIfNeeded()))
+		requireNone(t, f, "/a")
+	})
 }
 
 // TestDeleteQuietDeleteIsNotRepeatedInDoubt: the second try might hit what somebody else

@@ -35,8 +35,14 @@ func TestLatest(t *testing.T) {
 		require.Equal(t, 99, <-slow.entered, "what was between is not told")
 		synctest.Wait()
 		require.Empty(t, flushed, "the value that has replaced 50 is not delivered")
+		set.Notify(100)
 		slow.leave <- struct{}{}
+		require.Equal(t, 100, <-slow.entered)
+		synctest.Wait()
+		require.Len(t, flushed, 1, "it does not wait for later values")
 		require.NoError(t, <-flushed)
-		require.Equal(t, []int{0, 99}, slow.told)
+		slow.leave <- struct{}{}
+		synctest.Wait()
+		require.Equal(t, []int{0, 99, 100}, slow.told)
 	})
 }

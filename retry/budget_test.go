@@ -36,10 +36,18 @@ func TestNestedLoopsShareABudget(t *testing.T) {
 				require.Equal(t, broken, err)
 				require.Equal(t, 5, tries, "and not 125")
 				require.Equal(t, 4*time.Second, time.Since(began))
-				_, ok := budget.Next(0, 0, broken)
-				require.False(t, ok, "what is spent stays spent")
 			})
 		})
+	}
+}
+
+// A policy that has given up for one error would allow a retry after another one.
+func TestABudgetThatIsSpentStaysSpent(t *testing.T) {
+	fatal := errors.New("fatal")
+	budget := retry.NewBudget(retry.PolicyFunc(func(_ int, _ time.Duration, err error) (time.Duration, bool) { return 0, err != fatal })) //nolint:errorlint // as it was given
+	for i, err := range []error{errors.New("one"), fatal, errors.New("two")} {
+		_, ok := budget.Next(0, 0, err)
+		require.Equal(t, i == 0, ok, err)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -142,6 +143,27 @@ func TestCompareAndSetAndInitialize(t *testing.T) {
 		number, err := long.Get(ctx)
 		require.NoError(t, err)
 		require.Equal(t, int64(5), number)
+	})
+}
+
+// The reply to a creation is lost, and the next try meets the znode, which may be its own.
+func TestInitializeWhoseReplyIsLostIsInDoubt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		long := newLong(t, zktest.Client(t, server))
+		created := 0
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Path != "/counters/orders" || r.Op != zkserver.OpCreate2 {
+				return zkserver.Pass
+			}
+			created++
+			return map[int]zkserver.Fault{2: zkserver.LoseReply}[created] // the first has found no parent
+		})
+
+		ok, err := long.Initialize(t.Context(), 5)
+
+		require.False(t, ok)
+		require.True(t, framework.OutcomeUnknown(err), "%v", err)
 	})
 }
 

@@ -3,6 +3,7 @@
 package barriers_test
 
 import (
+	"encoding/binary"
 	"math"
 	"sync"
 	"testing"
@@ -144,17 +145,36 @@ func TestCountDownLatchLastEventCountsWithoutTheOpening(t *testing.T) {
 
 // A version has 32 bits: a latch that has been counted more often stays open.
 func TestCountDownLatchThatIsCountedTooOften(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
 	for version, left := range map[int32]int{0: 3, 2: 1, 3: 0, math.MaxInt32: 0, math.MinInt32: 0, -1: 0} {
-		latch, err := barriers.NewCountDownLatch(client, "/latch", 3)
-		require.NoError(t, err)
-		got, err := latch.AfterVersion(version)
-		require.Equal(t, left, got, "version %d", version)
+		server := zktest.NewServer(t)
+		latch := newCountDown(t, zktest.Client(t, server), 3)
+		require.NoError(t, latch.CountDown(t.Context())) // makes the znode
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Path != path+"/count" {
+				return zkserver.Pass
+			}
+			reply, err := binary.Append(nil, binary.BigEndian, struct {
+				Size, Xid int32
+				Zxid      int64
+				Err       int32
+				Stat      framework.Stat
+			}{16 + 68, r.Xid, 100, 0, framework.Stat{Czxid: 1, Mzxid: 1, Version: version}})
+			if err != nil {
+				return zkserver.FailWith(-1)
+			}
+			return zkserver.RespondWith(reply)
+		})
+
+		err := latch.CountDown(t.Context())
+
 		if version >= 0 {
 			require.NoError(t, err)
 		} else {
-			require.ErrorContains(t, err, "/latch was counted more than 2147483647 times")
+			require.ErrorContains(t, err, path+" was counted more than 2147483647 times")
 		}
+		got, err := latch.Count(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, left, got, "version %d", version)
 	}
 }
 

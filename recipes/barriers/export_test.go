@@ -2,11 +2,7 @@
 
 package barriers
 
-import (
-	"context"
-
-	"github.com/gocurator/curator/framework"
-)
+import "context"
 
 // CloseAfter closes the barrier by what it has seen before fn runs.
 func (b *DistributedDoubleBarrier) CloseAfter(ctx context.Context, fn func()) (closed bool, err error) {
@@ -16,10 +12,4 @@ func (b *DistributedDoubleBarrier) CloseAfter(ctx context.Context, fn func()) (c
 	}
 	fn()
 	return b.close(ctx, seen)
-}
-
-// AfterVersion returns how many events are left when the znode that counts them has a version,
-// and the error of the CountDown that has written it.
-func (l *CountDownLatch) AfterVersion(version int32) (left int, err error) {
-	return l.left(&framework.Stat{Version: version}), l.overflow(version)
 }

@@ -428,6 +428,30 @@ func TestEngineReplyThatIsTooLarge(t *testing.T) {
 	})
 }
 
+// The servers are restored, and have other data that was written by a transaction of the same number.
+func TestEngineReplyThatWasTooLargeBeforeARestore(t *testing.T) {
+	inBubbles(t, func(t *testing.T, server *zkserver.Server) {
+		another := zktest.NewServer(t, zkserver.WithoutListener())
+		for server, data := range map[*zkserver.Server]string{server: strings.Repeat("x", 3000), another: "small"} {
+			writer := zktest.Client(t, server)
+			create(t, writer, "/tree/node", data)
+			require.NoError(t, writer.Close()) // its session is in no backup
+		}
+		client := zktest.Client(t, server, framework.WithMaxReplySize(2000))
+		c := started(t, client, "/tree")
+		require.Equal(t, map[string]string{"/tree": ""}, picture(c))
+
+		require.NoError(t, server.Stop())
+		zktest.AwaitState(t, client, framework.Suspended)
+		require.NoError(t, server.Restore(another.Backup(), 0))
+		require.NoError(t, server.Restart())
+
+		fresh(t, c)
+		require.Equal(t, map[string]string{"/tree": "", "/tree/node": "small"}, picture(c))
+		require.NoError(t, c.Close())
+	})
+}
+
 // The iteration is over the picture as it was when the loop began.
 func TestStreamIsASnapshot(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -3,16 +3,20 @@
 package discovery_test
 
 import (
+	"errors"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -90,4 +94,40 @@ func TestEditThatIsNoFormOfTheInstanceIsLoggedAndNotKept(t *testing.T) {
 			})
 		})
 	}
+}
+
+// Between the look of a Put and its write, a process registers a dynamic instance of that id.
+func TestPutSparesAnInstanceThatIsRegisteredMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, other := zktest.Client(t, server), zktest.Client(t, server)
+		d, theirs := newServices(t, client), newServices(t, other)
+		static := newInstance("a")
+		static.Type = discovery.Static
+		for range 2 { // so that no other znode has its version
+			require.NoError(t, d.Put(t.Context(), static))
+		}
+		var once sync.Once
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			fault := zkserver.Pass
+			if r.Op == zkserver.OpSetData && r.SessionID == client.Session().ID() {
+				once.Do(func() {
+					registered := make(chan struct{})
+					go func() {
+						defer close(registered)
+						_, err := theirs.Remove(t.Context(), "orders", "a")
+						assert.NoError(t, errors.Join(err, theirs.Register(t.Context(), newInstance("a"))))
+					}()
+					fault = zkserver.HoldUntil(registered)
+				})
+			}
+			return fault
+		})
+
+		require.ErrorIs(t, d.Put(t.Context(), static), nodes.ErrTaken)
+
+		found, _, err := d.Instance(t.Context(), "orders", "a")
+		require.NoError(t, err)
+		require.Equal(t, discovery.Dynamic, found.Type)
+	})
 }

@@ -130,6 +130,29 @@ func TestProviderInstanceThatIsDown(t *testing.T) {
 	})
 }
 
+// An error that is older than the timeout counts for nothing, whether or not it is forgotten yet.
+func TestProviderOldErrorsDoNotCount(t *testing.T) {
+	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
+		for _, id := range []string{"a", "b"} {
+			write(t, writer, id, 1)
+		}
+		p := newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{})
+		a, b := p.Instances()[0], p.Instances()[1]
+		note := func(at time.Duration, failed ...*instance) {
+			time.Sleep(at)
+			for _, i := range failed {
+				p.NoteError(i)
+			}
+		}
+		note(14*time.Second, a)
+		note(16*time.Second, b) // old errors are forgotten every 15 seconds
+		note(14500*time.Millisecond, a)
+		require.Equal(t, []string{"a", "b"}, ids(p.Instances()))
+		p.NoteError(a)
+		require.Equal(t, []string{"b"}, ids(p.Instances()))
+	})
+}
+
 // Each instance that is down is up again after its own timeout.
 func TestProviderInstancesThatAreDownComeBackOneByOne(t *testing.T) {
 	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {

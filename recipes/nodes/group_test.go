@@ -117,6 +117,8 @@ func TestGroupListenersHearOfMembers(t *testing.T) {
 	b := joined(t, zktest.Client(t, server), "b")
 	require.Equal(t, "data of b", string(zktest.Await(t, changes, "b").Data))
 
+	operator := zktest.Client(t, server)
+	require.NoError(t, operator.Set(zktest.Context(t), group+"/b", []byte("data of b"))) // which changes no data
 	require.NoError(t, b.SetData(zktest.Context(t), []byte("2")))
 	require.Equal(t, "2", string(zktest.Await(t, changes, "the new data").Data))
 	require.NoError(t, b.Close())

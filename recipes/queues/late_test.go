@@ -6,7 +6,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -108,6 +110,40 @@ func TestLateItemThatCannotBeReadIsLeftOut(t *testing.T) {
 			})
 		})
 	}
+}
+
+// A znode that may not be read cannot be watched either, so it is left out by its name. Another item has the
+// name in a folder that is cleared and used again.
+func TestLateItemOfANewFolderWithTheNameOfOneLeftOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, operator := zktest.Client(t, server), zktest.Client(t, server)
+		producer := newQueue(t, operator)
+		require.NoError(t, producer.Put(t.Context(), []byte("old")))
+		var cleared atomic.Bool
+		used := make(chan struct{})
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			switch {
+			case r.SessionID != client.Session().ID():
+			case cleared.Load():
+				return zkserver.HoldUntil(used) // its next list is of the new folder
+			case strings.HasPrefix(r.Path, path+"/"):
+				return zkserver.FailWith(-102) // NoAuth
+			}
+			return zkserver.Pass
+		})
+		items := consumed(t, newQueue(t, client))
+		synctest.Wait()
+
+		cleared.Store(true)
+		require.NoError(t, operator.Delete(t.Context(), path, framework.DeletingChildrenIfNeeded()))
+		require.NoError(t, newQueue(t, operator).Put(t.Context(), []byte("new")))
+		close(used)
+
+		synctest.Wait()
+		require.Len(t, items, 1)
+		require.Equal(t, "new", <-items)
+	})
 }
 
 // A producer may create its znode first and write the item then. A consumer that has read the znode

@@ -77,6 +77,36 @@ func TestRestoredLockThatNoConsumerHasIsDeleted(t *testing.T) {
 	}
 }
 
+// The list of servers that are restored begins with an item that was consumed.
+func TestRestoredItemsComeInTheirOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		producer := newQueue(t, zktest.Client(t, server))
+		for _, item := range []string{"a", "b", "c"} {
+			require.NoError(t, producer.Put(t.Context(), []byte(item)))
+		}
+		client := zktest.Client(t, server, framework.WithSessionTimeout(time.Hour))
+		backup := server.Backup()
+		items, goOn := make(chan string, 10), make(chan struct{})
+		start(t, newQueue(t, client), func(_ context.Context, item []byte) error {
+			items <- string(item)
+			<-goOn
+			return nil
+		})
+		require.Equal(t, "a", <-items)
+
+		require.NoError(t, server.Stop())
+		require.NoError(t, server.Restore(backup, 1))
+		require.NoError(t, server.Restart())
+		time.Sleep(time.Minute)
+		close(goOn)
+
+		for _, want := range []string{"a", "b", "c"} {
+			require.Equal(t, want, <-items)
+		}
+	})
+}
+
 // Consumers wait for the one that has an item, which may be of their own client, of another one, and of another process.
 func TestRestoredLockIsNotMistakenForOneThatAConsumerHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

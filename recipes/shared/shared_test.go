@@ -146,6 +146,62 @@ func TestSharedTryThatWasOvertakenShowsTheNewestValue(t *testing.T) {
 	})
 }
 
+// The caller knows of the newest value before this copy does.
+func TestSharedTryOfAValueThatTheCopyDoesNotHaveYet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client, proxy := zktest.ClientViaProxy(t, server)
+		a, b := started(t, zktest.Client(t, server), 1), started(t, client, 1)
+		proxy.Delay(time.Second)
+		require.NoError(t, a.SetCount(t.Context(), 2))
+		now, err := a.VersionedCount()
+		require.NoError(t, err)
+
+		ok, err := b.TrySetCount(t.Context(), shared.VersionedCount{Count: now.Count, Version: now.Version, Zxid: now.Zxid}, 3)
+
+		require.NoError(t, err)
+		require.True(t, ok)
+	})
+}
+
+// A Start that is under way succeeds only if no other call was faster.
+func TestSharedStartBesideOthers(t *testing.T) {
+	for name, test := range map[string]struct {
+		other func(*shared.SharedCount) error
+		want  string
+	}{
+		"a Close": {func(c *shared.SharedCount) error { return c.Close() }, "closed"},
+		"a Start": {func(c *shared.SharedCount) error { return c.Start(context.Background()) }, "started already"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				c, err := shared.NewSharedCount(zktest.Client(t, server), path, 1)
+				require.NoError(t, err)
+				held, first := make(chan struct{}), true
+				server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Path == path && first {
+						first = false
+						return zkserver.HoldUntil(held)
+					}
+					return zkserver.Pass
+				})
+				results := make(chan error, 2)
+				go func() { results <- c.Start(t.Context()) }()
+				synctest.Wait()
+				go func() { results <- test.other(c) }()
+				synctest.Wait()
+				close(held)
+
+				failed := errors.Join(<-results, <-results)
+
+				require.EqualError(t, failed, "shared: start "+path+": "+test.want)
+				require.NoError(t, c.Close())
+			})
+		})
+	}
+}
+
 // Curator: TestSharedCount.testSimpleVersioned.
 func TestSharedTryOfAValueThatNeverWasIsRefused(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

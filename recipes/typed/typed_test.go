@@ -5,13 +5,17 @@ package typed_test
 import (
 	"encoding/binary"
 	"errors"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/typed"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -101,6 +105,38 @@ func TestUpdate(t *testing.T) {
 	value, _, err := node.Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, clients*updates, value.Hits)
+}
+
+// The servers are restored while the function runs. Another value has the version there.
+func TestUpdateChangesWhatRestoredServersHave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server, another := zktest.NewServer(t, zkserver.WithoutListener()), zktest.NewServer(t, zkserver.WithoutListener())
+		for server, value := range map[*zkserver.Server]int{server: 1, another: 100} {
+			node, err := typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[int]())
+			require.NoError(t, err)
+			require.NoError(t, node.Put(t.Context(), value))
+		}
+		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
+		node, err := typed.NewNode(client, "/node", typed.JSON[int]())
+		require.NoError(t, err)
+		var once sync.Once
+
+		err = node.Update(t.Context(), func(value *int) error {
+			once.Do(func() {
+				require.NoError(t, server.Stop())
+				zktest.AwaitState(t, client, framework.Suspended)
+				require.NoError(t, server.Restore(another.Backup(), 0))
+				require.NoError(t, server.Restart())
+			})
+			*value++
+			return nil
+		})
+
+		require.NoError(t, err)
+		value, _, err := node.Get(t.Context())
+		require.NoError(t, err)
+		require.Equal(t, 101, value)
+	})
 }
 
 func TestFolder(t *testing.T) {
