@@ -5,8 +5,6 @@ package leader
 import (
 	"context"
 	"time"
-
-	"github.com/gocurator/curator/recipes/locks"
 )
 
 // PurgeOlderThan purges with another retention, which may be negative.
@@ -29,27 +27,6 @@ func (o *Once) NotDue() *Once {
 	defer o.mu.Unlock()
 	o.nextPurge = time.Now().Add(1000 * time.Hour)
 	return o
-}
-
-// ObserveAfter observes as an observer does that has reported a leader with this
-// term.
-func (l *LeaderLatch) ObserveAfter(ctx context.Context, term int64, yield func(*locks.Participant, error) bool) error {
-	o := observer{election: l.election, history: l.client.History(), began: true, leads: identity{token: term}, newest: term}
-	return o.run(ctx, yield)
-}
-
-// ObserveAgain observes as an observer does that is about to see the leader of this term
-// again, has reported a newer one, and has had its server catch up for that.
-func (l *LeaderLatch) ObserveAgain(ctx context.Context, term, newest int64, yield func(*locks.Participant, error) bool) error {
-	leader, _, err := l.Leader(ctx)
-	if err != nil {
-		return err
-	}
-	o := observer{
-		election: l.election, history: l.client.History(),
-		began: true, leads: identity{leader.Path, term, leader.Identity}, newest: newest, synced: true,
-	}
-	return o.run(ctx, yield)
 }
 
 // RequeueAfterItsLastTerm requeues a Run that has found no reason to stand again, and has

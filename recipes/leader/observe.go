@@ -14,17 +14,17 @@ import (
 // observer follows the first of a queue. It watches that node and no other, so a
 // candidate that comes or goes behind it costs an observer nothing. The listed queue
 // stays right as nodes leave it, because new nodes come behind it. So the observer
-// needs a new list only when all listed nodes have left.
+// needs a new list only when all listed nodes have left. No look shows an older state than
+// the look before: a server that is behind refuses the session, and a server that opens a new
+// session has applied that write.
 type observer struct {
 	*election
 
 	telemetry telemetry
 	queue     []string // known, in order
-	history   int64    // in which queue and newest count, see framework.Framework.History
+	history   int64    // of queue, see framework.Framework.History
 	began     bool     // something was reported
 	leads     identity // of the leader that was reported last
-	newest    int64    // the greatest token that was reported
-	synced    bool     // what is read next is no older than what was reported
 }
 
 // identity is a leader with its value. The zero value is none. In another history another
@@ -66,7 +66,7 @@ func (o *observer) run(ctx context.Context, yield func(*locks.Participant, error
 // have changed.
 func (o *observer) step(ctx context.Context, yield func(*locks.Participant, error) bool) error {
 	if history := o.client.History(); history != o.history {
-		o.queue, o.newest, o.history = nil, 0, history
+		o.queue, o.history = nil, history
 	}
 	leader, watch, err := o.look(ctx)
 	defer func() { watch.Cancel() }()
@@ -81,23 +81,14 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 		leads = o.leads // the request to resign is no value
 	}
 	if !o.began || leads != o.leads {
-		if leader != nil && leader.Token < o.newest && !o.synced {
-			// This server may be behind the server that has shown the newer leader.
-			if err := o.client.Sync(ctx, o.Path()); err != nil {
-				return err
-			}
-			o.queue, o.synced = nil, true
-			return nil
-		}
 		if !o.began || !leads.is(o.leads) {
 			o.telemetry.saw(leader != nil)
 		}
-		o.began, o.leads, o.newest = true, leads, max(leads.token, o.newest)
+		o.began, o.leads = true, leads
 		if !yield(leader, nil) {
 			return errDone
 		}
 	}
-	o.synced = false // that was for this look; the next one may be answered by another server
 	_, err = watch.Wait(ctx)
 	return err
 }

@@ -4,16 +4,13 @@ package leader_test
 
 import (
 	"context"
-	"math"
 	"testing"
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -135,65 +132,6 @@ func TestObserveLeavingTheLoopLeavesNothing(t *testing.T) {
 	}
 }
 
-// A new session may begin at a server that is behind. An observer that has seen
-// a newer leader has the server catch up before it believes an older one.
-func TestObserverNeverGoesBack(t *testing.T) {
-	server := zktest.NewServer(t)
-	client, watcher := zktest.Client(t, server), zktest.Client(t, server)
-	awaitLeadership(t, started(t, client, leader.WithID("a")))
-	newer := int64(math.MaxInt64)
-
-	err := newLatch(t, watcher).ObserveAfter(zktest.Context(t), newer, func(l *locks.Participant, err error) bool {
-		require.NoError(t, err)
-		require.Equal(t, "a", l.Identity)
-		return false
-	})
-
-	require.NoError(t, err)
-	synced := false
-	for _, e := range server.Log() {
-		synced = synced || e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSync && e.SessionID == watcher.Session().ID()
-	}
-	require.True(t, synced, "it has asked again behind a sync")
-}
-
-// The server that an observer had catch up has shown the leader that is known. The next look
-// may be answered by a server that is behind.
-func TestObserverSyncsBeforeEachOlderLeader(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		client, watcher := zktest.Client(t, server), zktest.Client(t, server)
-		first := started(t, client, leader.WithID("a"))
-		known := awaitLeadership(t, first).Token()
-		second := started(t, client, leader.WithID("b"))
-		awaitCandidates(t, client, 2)
-		syncs := 0
-		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpSync && r.SessionID == watcher.Session().ID() {
-				syncs++
-			}
-			return zkserver.Pass
-		})
-		observer, ctx, ended := newLatch(t, watcher), zktest.Context(t), make(chan error, 1)
-		var next *locks.Participant
-		go func() {
-			ended <- observer.ObserveAgain(ctx, known, math.MaxInt64, func(l *locks.Participant, _ error) bool {
-				next = l
-				return false
-			})
-		}()
-		synctest.Wait()
-
-		require.NoError(t, first.Close())
-
-		require.NoError(t, <-ended)
-		require.Equal(t, "b", next.Identity)
-		require.Equal(t, 1, syncs, "it has asked again behind a sync")
-		awaitLeadership(t, second)
-	})
-}
-
-// A sync that has failed has brought no server up to date.
 func TestObserverGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
 	const systemError = -1
 	synctest.Test(t, func(t *testing.T) {
@@ -216,30 +154,5 @@ func TestObserverGoesOnAfterAnErrorInsideTheServer(t *testing.T) {
 		require.NoError(t, seen.err)
 		require.Equal(t, "a", seen.leader.Identity)
 		require.Equal(t, 3, failures)
-	})
-}
-
-func TestObserverSyncsUntilItSucceeds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		watcher := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
-		awaitLeadership(t, started(t, zktest.Client(t, server), leader.WithID("a")))
-		server.Intercept(zkserver.Nth(1, zkserver.OpSync, zkserver.LoseRequest))
-		var seen *locks.Participant
-
-		err := newLatch(t, watcher).ObserveAfter(zktest.Context(t), math.MaxInt64, func(l *locks.Participant, _ error) bool {
-			seen = l
-			return false
-		})
-
-		require.NoError(t, err)
-		require.Equal(t, "a", seen.Identity)
-		syncs := 0
-		for _, e := range server.Log() {
-			if e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSync {
-				syncs++
-			}
-		}
-		require.Equal(t, 1, syncs, "after the one that was lost")
 	})
 }

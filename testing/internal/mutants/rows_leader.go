@@ -34,12 +34,6 @@ var leaderRows = []row{
 		test:   "^TestOnceDoubtAboutTheMarkerStays$",
 	},
 	{
-		name: "observer-goes-back", breaks: neverOlder,
-		in:     "recipes/leader.(*observer).step",
-		change: never("Token", "newest"),
-		test:   "^TestObserverNeverGoesBack$",
-	},
-	{
 		name: "listener-under-the-lock", breaks: userCodeApart,
 		in:     "recipes/leader.(*LeaderLatch).OnChange",
 		change: become("$r.changes.Add(func(c Change) { $r.mu.Lock(); defer $r.mu.Unlock(); $1(c) })", "Add()"),
