@@ -19,6 +19,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 // settings are the flags that every verb has.
@@ -27,7 +28,7 @@ type settings struct {
 	tls                       *bool // what the flag says, if it is given
 	environmentTLS            string
 	ca, cert, key, serverName string
-	auth                      string
+	auth                      secrets.Secret
 	sasl                      saslSettings
 	timeout, session          time.Duration
 	output                    string
@@ -39,8 +40,8 @@ func fromEnvironment(getenv func(string) string) settings {
 	own := func(name string) string { return getenv("CURATOR_" + name) }
 	return settings{
 		servers: cmp.Or(own("SERVERS"), "127.0.0.1:2181"), environmentTLS: own("TLS"), ca: own("CA"), cert: own("CERT"), key: own("KEY"),
-		serverName: own("SERVER_NAME"), auth: own("AUTH"),
-		sasl:    saslSettings{own("SASL"), own("SASL_FILE"), own("SASL_KEYTAB"), own("SASL_PRINCIPAL"), own("SASL_CACHE"), own("SASL_SERVER")},
+		serverName: own("SERVER_NAME"), auth: secrets.Hide(own("AUTH")),
+		sasl:    saslSettings{secrets.Hide(own("SASL")), own("SASL_FILE"), own("SASL_KEYTAB"), own("SASL_PRINCIPAL"), own("SASL_CACHE"), own("SASL_SERVER")},
 		timeout: 15 * time.Second, session: 20 * time.Second, output: "table",
 	}
 }
@@ -199,8 +200,8 @@ func (c *call) clientOptions() ([]framework.Option, error) {
 	if cfg != nil {
 		opts = append(opts, framework.WithTLS(cfg))
 	}
-	if c.auth != "" {
-		scheme, credential, found := strings.Cut(c.auth, ":")
+	if auth := c.auth.Text(); auth != "" {
+		scheme, credential, found := strings.Cut(auth, ":")
 		if !found {
 			return nil, usage("CURATOR_AUTH: expected scheme:credential, such as digest:user:password")
 		}

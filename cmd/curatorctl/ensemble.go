@@ -137,7 +137,7 @@ type ensemble struct {
 // verbEnsemble shows all servers.
 func verbEnsemble(ctx context.Context, c *call) error {
 	e := c.askServers(ctx)
-	if c.auth != "" || c.sasl != (saslSettings{}) {
+	if c.auth.Text() != "" || c.sasl.isSet() {
 		e.Identities = c.identities(ctx)
 	}
 	if err := c.writeEnsemble(e); err != nil {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"text/scanner"
 	"unicode"
+
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 // jaasClient is the section of a JAAS file that clients of ZooKeeper read.
@@ -19,11 +21,13 @@ const jaasClient = "Client"
 // login is a login module of a JAAS file with its options.
 type login struct {
 	module  string // the class without its package
-	options map[string]string
+	options map[string]secrets.Secret
 }
 
+func (l *login) option(name string) string { return l.options[name].Text() }
+
 // is reports whether an option is true.
-func (l *login) is(option string) bool { return strings.EqualFold(l.options[option], "true") }
+func (l *login) is(name string) bool { return strings.EqualFold(l.option(name), "true") }
 
 // readJAAS returns the login module of the section Client in the text of a JAAS file. Errors name lines and what was expected there,
 // and show no value, which may be a password.
@@ -119,7 +123,7 @@ func (p *jaasParser) word(what string) string {
 // login reads a module: a class, a flag, and options up to a semicolon.
 func (p *jaasParser) login() login {
 	class := p.word("the class of a login module")
-	l := login{module: class[strings.LastIndex(class, ".")+1:], options: make(map[string]string)}
+	l := login{module: class[strings.LastIndex(class, ".")+1:], options: make(map[string]secrets.Secret)}
 	flag := p.word("required after the class")
 	if !slices.Contains([]string{"required", "requisite", "sufficient", "optional"}, strings.ToLower(flag)) {
 		p.fail("expected the class of a login module and required")
@@ -131,7 +135,7 @@ func (p *jaasParser) login() login {
 		if strings.Contains(value, "${") {
 			p.fail(name + `: properties such as ${user.home} are not read, expected the text itself`)
 		}
-		l.options[name] = value
+		l.options[name] = secrets.Hide(value)
 	}
 	p.skip(';')
 	return l
@@ -141,21 +145,21 @@ func (p *jaasParser) login() login {
 func (l *login) credential() (credential, error) {
 	switch l.module {
 	case "DigestLoginModule":
-		user, password := l.options["username"], l.options["password"]
+		user, password := l.option("username"), l.option("password")
 		if user == "" || password == "" {
 			return credential{}, errors.New("DigestLoginModule: expected username and password")
 		}
-		return credential{user: user, password: password}, nil
+		return credential{user: user, password: secrets.Hide(password)}, nil
 	case "Krb5LoginModule":
-		id := credential{principal: l.options["principal"]}
+		id := credential{principal: l.option("principal")}
 		switch {
 		case l.is("useKeyTab"): // with useTicketCache as well, a ticket in the cache would be of the same principal
-			id.keytab = strings.TrimPrefix(l.options["keyTab"], "FILE:")
+			id.keytab = strings.TrimPrefix(l.option("keyTab"), "FILE:")
 			if id.keytab == "" || id.principal == "" {
 				return credential{}, errors.New("Krb5LoginModule: expected keyTab and principal with useKeyTab=true")
 			}
 		case l.is("useTicketCache"):
-			id.cache = cmp.Or(l.options["ticketCache"], defaultCache)
+			id.cache = cmp.Or(l.option("ticketCache"), defaultCache)
 			if id.principal != "" {
 				return credential{}, errors.New("Krb5LoginModule: principal with useTicketCache=true, expected none: the tickets have one")
 			}

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,10 +12,18 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/framework/gssapi"
+	"github.com/gocurator/curator/internal/secrets"
 )
 
 // saslSettings say by which identity SASL authenticates.
-type saslSettings struct{ text, file, keytab, principal, cache, server string }
+type saslSettings struct {
+	text                                   secrets.Secret
+	file, keytab, principal, cache, server string
+}
+
+func (s *saslSettings) isSet() bool {
+	return cmp.Or(s.text.Text(), s.file, s.keytab, s.principal, s.cache, s.server) != ""
+}
 
 // What stands for a file or a principal.
 const (
@@ -32,14 +41,17 @@ func (s *saslSettings) register(fs *flag.FlagSet) {
 }
 
 // credential is a user with a password, or a principal of Kerberos with its keytab or its tickets.
-type credential struct{ user, password, keytab, principal, cache string }
+type credential struct {
+	user, keytab, principal, cache string
+	password                       secrets.Secret
+}
 
 // mechanism returns the mechanism of SASL, nil for none. Its errors show no password.
 func (s *saslSettings) mechanism() (framework.SASLMechanism, error) {
 	id, where := credential{keytab: s.keytab, principal: s.principal, cache: s.cache}, "-sasl-keytab"
 	var given []string
 	for _, setting := range []struct{ name, value string }{
-		{"CURATOR_SASL", s.text},
+		{"CURATOR_SASL", s.text.Text()},
 		{"-sasl-file or CURATOR_SASL_FILE", s.file},
 		{"-sasl-keytab or CURATOR_SASL_KEYTAB", s.keytab},
 		{"-sasl-cache or CURATOR_SASL_CACHE", s.cache},
@@ -76,7 +88,7 @@ func (s *saslSettings) mechanism() (framework.SASLMechanism, error) {
 
 // read returns the credential in CURATOR_SASL or the file, and where that is.
 func (s *saslSettings) read() (id credential, where string, err error) {
-	where, text := "CURATOR_SASL", s.text
+	where, text := "CURATOR_SASL", s.text.Text()
 	if s.file != "" {
 		where = "-sasl-file"
 		content, err := os.ReadFile(s.file)
@@ -89,7 +101,7 @@ func (s *saslSettings) read() (id credential, where string, err error) {
 	user, password, found := strings.Cut(rest, ":")
 	switch {
 	case strings.EqualFold(name, "digest-md5") && found:
-		return credential{user: user, password: password}, where, nil
+		return credential{user: user, password: secrets.Hide(password)}, where, nil
 	case strings.EqualFold(name, "digest-md5") || !strings.Contains(text, "{"):
 		return credential{}, where, errors.New("expected digest-md5:user:password, or JAAS with a section Client; Kerberos has -sasl-keytab and -sasl-cache, too")
 	}
@@ -122,7 +134,7 @@ func (id credential) mechanism(server string) (framework.SASLMechanism, error) {
 	case id.cache != "":
 		m, err = gssapi.CredentialCache(id.cache, opts...)
 	default:
-		return framework.DigestMD5(id.user, id.password), nil
+		return framework.DigestMD5(id.user, id.password.Text()), nil
 	}
 	if err != nil {
 		return nil, err // and not m, which would be a mechanism that is nil

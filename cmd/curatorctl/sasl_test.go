@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/hidden"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -99,4 +100,28 @@ Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_alice=
 		require.Equal(t, exitUsage, said.status, want)
 		require.Contains(t, said.stderr, want)
 	}
+}
+
+// TestSecretsOfSettings: no setting shows a password, wherever it has been read.
+func TestSecretsOfSettings(t *testing.T) {
+	const secret = "open-sesame-1234"
+	const jaas = `Client { DigestLoginModule required username="alice" password="` + secret + `"; };`
+	values := make(map[string]any)
+	for name, text := range map[string]string{
+		"digest": "digest-md5:alice:" + secret,
+		"JAAS":   jaas,
+	} {
+		env := map[string]string{"CURATOR_SASL": text, "CURATOR_AUTH": "digest:alice:" + secret}
+		all := fromEnvironment(func(name string) string { return env[name] })
+		id, _, err := all.sasl.read()
+		require.NoError(t, err)
+		require.Equal(t, secret, id.password.Text())
+		mechanism, err := all.sasl.mechanism()
+		require.NoError(t, err)
+		values["settings with "+name], values["credential with "+name], values["mechanism with "+name] = all, id, mechanism
+	}
+	module, err := readJAAS(jaas)
+	require.NoError(t, err)
+	values["login"] = *module
+	hidden.Require(t, secret, values)
 }

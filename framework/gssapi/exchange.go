@@ -27,7 +27,7 @@ type exchange struct {
 	failed error  // there is no ticket for this server
 
 	step int
-	key  types.EncryptionKey // made for this exchange
+	key  hiddenKey // made for this exchange
 	seq  uint64
 }
 
@@ -66,16 +66,17 @@ func (e *exchange) first() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := auth.GenerateSeqNumberAndSubKey(e.ticket.key.KeyType, len(e.ticket.key.KeyValue)); err != nil {
+	key := e.ticket.key()
+	if err := auth.GenerateSeqNumberAndSubKey(key.KeyType, len(key.KeyValue)); err != nil {
 		return nil, err
 	}
-	e.key, e.seq = auth.SubKey, uint64(auth.SeqNumber)
+	e.key, e.seq = hide(auth.SubKey), uint64(auth.SeqNumber)
 	// Section 4.1.1: the length and 16 bytes of channel bindings, of which there are none, and flags.
 	bindings := make([]byte, 24)
 	binary.LittleEndian.PutUint32(bindings, 16)
 	binary.LittleEndian.PutUint32(bindings[20:], gssapi.ContextFlagInteg)
 	auth.Cksum = types.Checksum{CksumType: chksumtype.GSSAPI, Checksum: bindings}
-	request, err := messages.NewAPReq(e.ticket.ticket, e.ticket.key, auth)
+	request, err := messages.NewAPReq(e.ticket.ticket, key, auth)
 	if err != nil {
 		return nil, err
 	}
@@ -107,7 +108,7 @@ func (e *exchange) choose(challenge []byte) ([]byte, error) {
 		return nil, fmt.Errorf("%w: the server demands a security layer (javax.security.sasl.qop), expected auth", framework.ErrAuthFailed)
 	}
 	token := gssapi.WrapToken{Payload: []byte{noLayer, 0, 0, 0}, SndSeqNum: e.seq}
-	if err := token.SetCheckSum(e.key, keyusage.GSSAPI_INITIATOR_SEAL); err != nil {
+	if err := token.SetCheckSum(e.key(), keyusage.GSSAPI_INITIATOR_SEAL); err != nil {
 		return nil, err
 	}
 	token.EC = uint16(len(token.CheckSum))
@@ -132,7 +133,7 @@ func (e *exchange) unwrap(b []byte) ([]byte, error) {
 	if token.Flags&(sealed|acceptorSubkey) != 0 || len(token.Payload) != 4 {
 		return nil, fmt.Errorf("malformed GSSAPI challenge: flags %d and %d bytes, expected an offer of security layers", token.Flags, len(token.Payload))
 	}
-	if ok, err := token.Verify(e.key, keyusage.GSSAPI_ACCEPTOR_SEAL); err != nil || !ok {
+	if ok, err := token.Verify(e.key(), keyusage.GSSAPI_ACCEPTOR_SEAL); err != nil || !ok {
 		return nil, fmt.Errorf("%w: the server has not proved that it can read the ticket", framework.ErrAuthFailed)
 	}
 	return token.Payload, nil

@@ -35,20 +35,20 @@ func exchanging(seed byte) (*exchange, *int) {
 		key[i] = seed
 	}
 	accepted := new(int)
-	return &exchange{step: 1, key: types.EncryptionKey{KeyType: etypeID.AES256_CTS_HMAC_SHA1_96, KeyValue: key}, accept: func() { *accepted++ }}, accepted
+	return &exchange{step: 1, key: hide(types.EncryptionKey{KeyType: etypeID.AES256_CTS_HMAC_SHA1_96, KeyValue: key}), accept: func() { *accepted++ }}, accepted
 }
 
 // TestExchangeOffers: those of the server are understood, rotated or not, and all others are refused.
 func TestExchangeOffers(t *testing.T) {
 	for _, n := range []int{0, 5, 12} {
 		e, accepted := exchanging(1)
-		answer, err := e.Next(t.Context(), offerOf(t, e.key, 1, []byte{7, 0, 0xff, 0xff}, n))
+		answer, err := e.Next(t.Context(), offerOf(t, e.key(), 1, []byte{7, 0, 0xff, 0xff}, n))
 		require.NoError(t, err)
 		require.True(t, e.Done())
 		require.Equal(t, 1, *accepted)
 		var token gssapi.WrapToken
 		require.NoError(t, token.Unmarshal(answer, false))
-		ok, err := token.Verify(e.key, keyusage.GSSAPI_INITIATOR_SEAL)
+		ok, err := token.Verify(e.key(), keyusage.GSSAPI_INITIATOR_SEAL)
 		require.NoError(t, err)
 		require.True(t, ok)
 		require.Equal(t, []byte{1, 0, 0, 0}, token.Payload)
@@ -56,11 +56,11 @@ func TestExchangeOffers(t *testing.T) {
 	ours, _ := exchanging(1)
 	other, _ := exchanging(2)
 	for want, offer := range map[string][]byte{
-		"the server has not proved":       offerOf(t, other.key, 1, []byte{1, 0, 0, 0}, 0),
-		"demands a security layer":        offerOf(t, ours.key, 1, []byte{4, 0, 0, 0}, 0),
-		"expected an offer":               offerOf(t, ours.key, 1, []byte{1}, 0),
-		"flags 3":                         offerOf(t, ours.key, 3, []byte{1, 0, 0, 0}, 0),
-		"acceptor flag":                   offerOf(t, ours.key, 0, []byte{1, 0, 0, 0}, 0),
+		"the server has not proved":       offerOf(t, other.key(), 1, []byte{1, 0, 0, 0}, 0),
+		"demands a security layer":        offerOf(t, ours.key(), 1, []byte{4, 0, 0, 0}, 0),
+		"expected an offer":               offerOf(t, ours.key(), 1, []byte{1}, 0),
+		"flags 3":                         offerOf(t, ours.key(), 3, []byte{1, 0, 0, 0}, 0),
+		"acceptor flag":                   offerOf(t, ours.key(), 0, []byte{1, 0, 0, 0}, 0),
 		"shorter than header":             {5, 4},
 		"malformed GSSAPI challenge of 0": {},
 		"asks for DIGEST-MD5":             []byte(`realm="zk-sasl-md5",nonce="x",charset=utf-8,algorithm=md5-sess`),
@@ -70,7 +70,7 @@ func TestExchangeOffers(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	e, accepted := exchanging(1)
-	_, err := e.Next(t.Context(), offerOf(t, other.key, 1, []byte{1, 0, 0, 0}, 0))
+	_, err := e.Next(t.Context(), offerOf(t, other.key(), 1, []byte{1, 0, 0, 0}, 0))
 	require.ErrorIs(t, err, framework.ErrAuthFailed)
 	require.Zero(t, *accepted, "and the ticket is not used again")
 }
@@ -78,7 +78,7 @@ func TestExchangeOffers(t *testing.T) {
 // FuzzOffer: whatever a server sends, there is an error.
 func FuzzOffer(f *testing.F) {
 	e, _ := exchanging(2)
-	f.Add(offerOf(f, e.key, 1, []byte{1, 0, 0, 0}, 3))
+	f.Add(offerOf(f, e.key(), 1, []byte{1, 0, 0, 0}, 3))
 	f.Fuzz(func(t *testing.T, offer []byte) {
 		e, _ := exchanging(1)
 		_, err := e.Next(t.Context(), offer)

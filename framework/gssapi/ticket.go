@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
@@ -24,13 +25,18 @@ import (
 // ticket is a ticket for one principal, with what its client needs to use it.
 type ticket struct {
 	ticket messages.Ticket
-	key    types.EncryptionKey
+	key    hiddenKey
 	realm  string // the client's
 	client types.PrincipalName
 
 	got, end time.Time
 	of       material
 }
+
+// hiddenKey returns a key. It is a function because neither a log nor an error can look into one.
+type hiddenKey func() types.EncryptionKey
+
+func hide(key types.EncryptionKey) hiddenKey { return func() types.EncryptionKey { return key } }
 
 func (t *ticket) renewAt() time.Time { return t.got.Add(t.end.Sub(t.got) / 2) }
 
@@ -48,7 +54,7 @@ type source interface {
 // reached and the client is the same.
 type material struct {
 	client string
-	data   string // of the file
+	data   unique.Handle[string] // of the file, whose keys no log can see in there
 }
 
 type keytabSource struct{ path, principal string }
@@ -58,12 +64,12 @@ func (s *keytabSource) read() (material, error) {
 	if err != nil {
 		return material{}, refused(fmt.Errorf("keytab %s: %w", s.path, withoutPath(err)))
 	}
-	return material{s.principal, string(data)}, nil
+	return material{s.principal, unique.Make(string(data))}, nil
 }
 
 func (s *keytabSource) grant(_ context.Context, conf *config.Config, of material) (*client.Client, *ticket, error) {
 	keys := keytab.New()
-	if err := guarded(func() error { return keys.Unmarshal([]byte(of.data)) }); err != nil {
+	if err := guarded(func() error { return keys.Unmarshal([]byte(of.data.Value())) }); err != nil {
 		return nil, nil, refused(fmt.Errorf("keytab %s: %w", s.path, err))
 	}
 	user, realm := split(s.principal, conf)
@@ -119,7 +125,7 @@ func login(c *client.Client) (*client.Client, *ticket, error) {
 		return nil, nil, explain(err)
 	}
 	part := reply.DecryptedEncPart
-	return c, &ticket{ticket: reply.Ticket, key: part.Key, realm: realm, client: name, got: asked, end: part.EndTime}, nil
+	return c, &ticket{ticket: reply.Ticket, key: hide(part.Key), realm: realm, client: name, got: asked, end: part.EndTime}, nil
 }
 
 // clientSource is a client that the program has made and keeps logged in.
@@ -134,7 +140,7 @@ func (s *clientSource) grant(_ context.Context, conf *config.Config, _ material)
 	if err != nil {
 		return nil, nil, explain(err)
 	}
-	return unused(name, realm, conf), &ticket{ticket: t, key: key, realm: realm, client: name}, nil
+	return unused(name, realm, conf), &ticket{ticket: t, key: hide(key), realm: realm, client: name}, nil
 }
 
 // unused returns a client whose password is not used.
@@ -153,7 +159,7 @@ func (s *cacheSource) read() (material, error) {
 	if err != nil {
 		return material{}, err
 	}
-	return material{cache.GetClientPrincipalName().PrincipalNameString() + "@" + cache.GetClientRealm(), string(data)}, nil
+	return material{cache.GetClientPrincipalName().PrincipalNameString() + "@" + cache.GetClientRealm(), unique.Make(string(data))}, nil
 }
 
 func (s *cacheSource) parse(data string) (*credentials.CCache, error) {
@@ -165,7 +171,7 @@ func (s *cacheSource) parse(data string) (*credentials.CCache, error) {
 }
 
 func (s *cacheSource) grant(_ context.Context, conf *config.Config, of material) (*client.Client, *ticket, error) {
-	cache, err := s.parse(of.data)
+	cache, err := s.parse(of.data.Value())
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,7 +184,7 @@ func (s *cacheSource) grant(_ context.Context, conf *config.Config, of material)
 		if err := newest.ticket.Unmarshal(entry.Ticket); err != nil {
 			return nil, nil, refused(fmt.Errorf("credential cache %s: %w", s.path, err))
 		}
-		newest.key, newest.got, newest.end = entry.Key, entry.StartTime, entry.EndTime
+		newest.key, newest.got, newest.end = hide(entry.Key), entry.StartTime, entry.EndTime
 	}
 	switch {
 	case newest.end.IsZero():
@@ -216,12 +222,12 @@ func fetch(ctx context.Context, s source, conf *config.Config, of material, prin
 }
 
 func exchangeTicket(c *client.Client, server types.PrincipalName, realm string, grant *ticket, asked time.Time) (*ticket, error) {
-	_, reply, err := c.TGSREQGenerateAndExchange(server, realm, grant.ticket, grant.key, false)
+	_, reply, err := c.TGSREQGenerateAndExchange(server, realm, grant.ticket, grant.key(), false)
 	if err != nil {
 		return nil, explain(err)
 	}
 	part := reply.DecryptedEncPart
-	return &ticket{ticket: reply.Ticket, key: part.Key, realm: grant.realm, client: grant.client, got: asked, end: part.EndTime}, nil
+	return &ticket{ticket: reply.Ticket, key: hide(part.Key), realm: grant.realm, client: grant.client, got: asked, end: part.EndTime}, nil
 }
 
 // guarded reads a file. gokrb5 panics at some that are cut short.

@@ -11,12 +11,15 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unique"
 
 	"github.com/jcmturner/gokrb5/v8/client"
 	"github.com/jcmturner/gokrb5/v8/config"
+	"github.com/jcmturner/gokrb5/v8/types"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/hidden"
 )
 
 // failing is a source whose credentials cannot be used.
@@ -67,7 +70,7 @@ func TestTicketWhenTicketsAreRenewed(t *testing.T) {
 		_, err = get("zookeeper/a")
 		require.ErrorIs(t, err, source.err)
 
-		source.err, source.of = unreachable, material{client: "a", data: "other"}
+		source.err, source.of = unreachable, material{client: "a", data: unique.Make("other")}
 		known.of = material{client: "a"}
 		found, err = get("zookeeper/a")
 		require.NoError(t, err)
@@ -118,4 +121,19 @@ func TestTicketPrincipals(t *testing.T) {
 	m.lookup = lookup
 	_, err = m.principalOf(t.Context(), server)
 	require.ErrorContains(t, err, "the canonical name of 192.0.2.1: it has none")
+}
+
+// TestSecretsOfTickets: neither keys of tickets nor those of a keytab are shown.
+func TestSecretsOfTickets(t *testing.T) {
+	const secret = "open-sesame-1234"
+	of := material{client: "a", data: unique.Make(secret)}
+	key := hide(types.EncryptionKey{KeyType: 18, KeyValue: []byte(secret)})
+	known := &ticket{key: key, of: of}
+	m := &Mechanism{source: &keytabSource{"/etc/keytab", "a"}, tickets: map[string]*ticket{"zookeeper/a": known}}
+	e := &exchange{ticket: known, key: key}
+	hidden.Require(t, secret, map[string]any{
+		"mechanism": m, "ticket": known, "material": of, "exchange": e, "exchange with a kept ticket": &keptExchange{e, func() {}},
+		"source with a password": &passwordSource{"a", func(context.Context) (string, error) { return secret, nil }},
+		"source with a client":   &clientSource{client.NewWithPassword("a", "A", secret, config.New())},
+	})
 }

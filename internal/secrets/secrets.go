@@ -21,6 +21,14 @@ func Hide[T ~[]byte | ~string](secret T) Secret {
 	return func() []byte { return b }
 }
 
+// Text returns the secret as text, "" for nil.
+func (s Secret) Text() string {
+	if s == nil {
+		return ""
+	}
+	return string(s())
+}
+
 // Format writes the same for every verb and every secret.
 func (Secret) Format(s fmt.State, _ rune) {
 	// Format has no way to return an error; fmt reports a failed write itself.
