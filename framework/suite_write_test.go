@@ -244,7 +244,8 @@ var clientRows = []row{
 		s.created(again.Create(s.ctx, "/a", nil, framework.WithMode(framework.Ephemeral)))
 		s.names(view.Ephemerals(s.ctx, "/")) // and not those of a namespace that begins like it
 		s.names(s.f.Children(s.ctx, "/team"))
-		s.done(view.DeleteChildren(s.ctx, "/"))
+		s.done(view.DeleteChildren(s.ctx, "/")) // the servers delete the empty container at any time from now on
+		s.created(view.Create(s.ctx, "/b/c", nil, framework.CreatingParentsIfNeeded()))
 		s.done(view.Delete(s.ctx, "/", framework.DeletingChildrenIfNeeded()))
 		for _, namespace := range []string{"", "/a", "a/", "a//b", "..", "zookeeper"} {
 			_, err := s.f.UsingNamespace(namespace)
