@@ -165,7 +165,7 @@ func (c *call) namingHolders(ctx context.Context, refusal error) error {
 // successorIn says who is next when a node is deleted.
 func successorIn(recipes []inspect.Recipe, node string) string {
 	for _, r := range recipes {
-		isPermit := r.Kind == inspect.Semaphore && slices.ContainsFunc(r.Participants, func(p locks.Participant) bool {
+		isPermit := (r.Kind == inspect.Semaphore || r.Kind == inspect.Slots) && slices.ContainsFunc(r.Participants, func(p locks.Participant) bool {
 			return p.Path == node && p.Holds
 		})
 		for _, p := range r.Participants {

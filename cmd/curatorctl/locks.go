@@ -167,6 +167,9 @@ func (c *call) showRecipe(r inspect.Recipe, owners inspect.Census) error {
 		state := "waits"
 		if p.Holds {
 			state = "holds"
+			if number, isSlot := inspect.Slot(p); isSlot {
+				state = "holds the number " + number + ":"
+			}
 		}
 		fmt.Fprintf(&b, "\n  %s %s for %s, token %d", state, nameOf(p), age(p.Since), p.Token)
 		for _, ahead := range p.WaitsFor {

@@ -27,6 +27,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
+	"github.com/gocurator/curator/recipes/x/slots"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -255,6 +256,32 @@ $ lock break -yes -token <TOKEN> <NODE>
 [1] curatorctl: *
 `))
 		zktest.Await(t, lease.Done(), "the end of the lease")
+	})
+}
+
+// TestVerbsShowSlots with the number of each holder.
+func TestVerbsShowSlots(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		numbers, err := slots.New(zktest.Client(t, server), "/ids", 2, slots.WithLabel("node"), slots.WithDelay(time.Second))
+		require.NoError(t, err)
+		for range 2 {
+			slot, err := numbers.Take(zktest.Context(t))
+			require.NoError(t, err)
+			defer func() { require.NoError(t, slot.Release(context.Background())) }()
+		}
+		play(t, server.ConnectString(), `
+$ locks
+PATH  KIND   HOLDER*HELD  WAITERS  WAITING
+/ids  slots  node (*/*) and 1 more*s*0*-
+$ lock show /ids
+/ids: slots, 2 hold, 0 wait
+  holds the number 0: node (*/*) for *s, token *
+        node /ids/_c_*-slot-0-0000000000
+        session *
+  holds the number 1: node (*/*) for *s, token *
+        node /ids/_c_*-slot-1-*
+        session *
+`)
 	})
 }
 

@@ -4,6 +4,7 @@ package slots_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -89,7 +90,9 @@ func TestSlotsGiveTheLowest(t *testing.T) {
 			require.NoError(t, slot.Release(ctx))
 		}
 		left, err := zktest.Client(t, server).Children(ctx, "/nodes")
-		require.NoError(t, err)
+		if !errors.Is(err, framework.ErrNoNode) { // the server deletes empty containers
+			require.NoError(t, err)
+		}
 		require.Empty(t, left)
 	})
 }

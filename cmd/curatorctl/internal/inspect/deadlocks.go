@@ -183,7 +183,7 @@ func waitsIn(recipes []Recipe) waits {
 		if !r.Kind.IsLock() || r.Kind == LeaderLatch || groups[folder] {
 			continue
 		}
-		isSemaphore := r.Kind == Semaphore || r.Kind == KazooSemaphore
+		isSemaphore := r.Kind.hasPermits()
 		var holders []*locks.Participant
 		asking := int64(0) // the session of the permit that is waited for last, until its turn is found, which is the first
 		for j := range r.Participants {

@@ -47,6 +47,7 @@
 // # What cannot be seen
 //
 //   - A lock without contenders is an empty folder, like any other.
+//   - The znodes of slots do not say how many numbers there are.
 //   - The znodes of a semaphore do not say its maximum; see [Recipe.MaxLeases].
 //   - Curator's LeaderSelector and its first semaphore have the names of a mutex, and are
 //     reported as one.

@@ -446,7 +446,7 @@ var deadlockOfReaders = situation{
 // TestExplainSituations makes each situation, and compares what is said of it.
 func TestExplainSituations(t *testing.T) {
 	t.Parallel()
-	for _, test := range append([]situation{deadlock(2), deadlock(5), deadlockOfReaders}, situations...) {
+	for _, test := range slices.Concat([]situation{deadlock(2), deadlock(5), deadlockOfReaders}, situations, slotSituations) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

@@ -195,7 +195,11 @@ func (q *queue) introduce(p locks.Participant, described map[int64]bool) string 
 		return fmt.Sprintf("%s waits for %s; %s.", Name(p), agoOf(p), session)
 	}
 	what := "it"
-	if p.LockName == leaseName || q.Kind == KazooSemaphore {
+	number, isSlot := Slot(p)
+	switch {
+	case isSlot:
+		what = "the number " + number
+	case q.Kind.hasPermits():
 		what = "a permit"
 	}
 	return fmt.Sprintf("%s holds %s since %s, for %s, with the token %d; %s.",
@@ -329,7 +333,9 @@ func (q *queue) judgeHolder(waiter *locks.Participant) {
 	switch {
 	case q.Kind == LeaderLatch:
 		q.find(ReasonTurn, false, node, "Candidates wait for as long as the leader lives.")
-	case q.Kind == Semaphore || q.Kind == KazooSemaphore:
+	case q.Kind == Slots:
+		q.find(ReasonLimit, false, node, "The first waiter gets the next number that is released, or the next that was lost when its delay is over.")
+	case q.Kind.hasPermits():
 		q.find(ReasonLimit, false, node, "All permits are out. The first waiter gets the next permit that is released."+q.hoarder())
 	case q.isBehindWriter(*waiter):
 		q.find(ReasonWriter, false, waiter.Path, "Readers hold it, and readers that have come after the first waiter wait behind that writer.")
@@ -453,7 +459,7 @@ func breaking(p locks.Participant) Advice {
 
 // inWords are the kinds in a sentence.
 var inWords = map[Kind]string{
-	Mutex: "a mutex", ReadWrite: "a read/write lock", Semaphore: "a semaphore", LeaderLatch: "an election", Condition: "a condition",
+	Mutex: "a mutex", ReadWrite: "a read/write lock", Semaphore: "a semaphore", Slots: "a set of numbers", LeaderLatch: "an election", Condition: "a condition",
 	KazooLock: "a lock of kazoo", KazooSemaphore: "a semaphore of kazoo", Queue: "a queue", DoubleBarrier: "a double barrier",
 	Service: "a service", Partitions: "a group that divides partitions",
 	Jobs: "a fleet with jobs on a schedule",

@@ -24,6 +24,9 @@ const (
 	// Semaphore is an InterProcessSemaphoreV2 or an InterProcessSemaphoreMutex.
 	Semaphore Kind = "semaphore"
 
+	// Slots is a set of numbers, each with one holder; see package slots.
+	Slots Kind = "slots"
+
 	// LeaderLatch is an election of LeaderLatches.
 	LeaderLatch Kind = "latch"
 
@@ -58,12 +61,15 @@ const (
 // for locks, semaphores and elections.
 func (k Kind) IsLock() bool {
 	switch k {
-	case Mutex, ReadWrite, Semaphore, LeaderLatch, KazooLock, KazooSemaphore:
+	case Mutex, ReadWrite, Semaphore, Slots, LeaderLatch, KazooLock, KazooSemaphore:
 		return true
 	default:
 		return false
 	}
 }
+
+// hasPermits reports whether several contenders of the kind hold at a time, and a waiter gets what the first of them gives back.
+func (k Kind) hasPermits() bool { return k == Semaphore || k == KazooSemaphore || k == Slots }
 
 // family is one way of naming contenders: one with the exclusive name is let in alone,
 // several with the shared name together.
@@ -76,6 +82,9 @@ type family struct {
 const (
 	mutexName = "lock-"
 	leaseName = "lease-"
+
+	slotName   = "slot-"  // before the number and the number of the node
+	markerName = "taken-" // and a number, of a slot with a delay
 
 	leasesFolder = "leases" // of a semaphore
 	turnsFolder  = "locks"
@@ -133,6 +142,10 @@ type contenders struct {
 
 // parse returns the family of a name.
 func parse(name string) (f family, c contender, ok bool) {
+	if lockName, ok := slotIn(name); ok {
+		number, ok := (locks.StandardLockInternalsSorter{LockName: lockName}).Sequence(name)
+		return family{kind: Slots, exclusive: lockName}, contender{name: name, lockName: lockName, number: number}, ok
+	}
 	for _, f := range families {
 		for _, lockName := range []string{f.exclusive, f.shared} {
 			if lockName == "" {
@@ -147,6 +160,25 @@ func parse(name string) (f family, c contender, ok bool) {
 		}
 	}
 	return family{}, contender{}, false
+}
+
+// slotIn returns the part of a name that is common to all contenders for one number of [Slots].
+func slotIn(name string) (lockName string, ok bool) {
+	if len(name) < 40 || !isCurators(name[:40]) || !strings.HasPrefix(name[40:], slotName) {
+		return "", false
+	}
+	number, _, ok := strings.Cut(name[40+len(slotName):], "-")
+	return slotName + number + "-", ok && isNumber(number)
+}
+
+func isNumber(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
+
+// Slot returns the number that a participant of [Slots] has, and false for others.
+func Slot(p locks.Participant) (number string, ok bool) {
+	if number, ok = strings.CutPrefix(p.LockName, slotName); !ok {
+		return "", false
+	}
+	return strings.TrimSuffix(number, "-"), true
 }
 
 // folder is what the names in a folder tell.

@@ -20,8 +20,13 @@ func (t tree) draftsAt(path string, c config) []*draft {
 	if d := t.semaphore(path, c); d != nil {
 		drafts = append(drafts, d)
 	}
+	held := in.of(Slots)
 	for _, q := range in.queues {
-		if t.isPartOfSemaphore(path, q.kind) {
+		if t.isPartOfSemaphore(path, q.kind) || len(held) > 0 && q.kind == Mutex { // who waits for a number
+			continue
+		}
+		if q.kind == Slots {
+			drafts = append(drafts, newSlots(path, held, in.of(Mutex), c))
 			continue
 		}
 		if q.kind == Semaphore {
@@ -51,6 +56,7 @@ func (in folder) foreignTo(kind Kind) []string {
 		switch {
 		case kind == DoubleBarrier && name == readyName:
 		case kind == Semaphore && (name == leasesFolder || name == turnsFolder):
+		case kind == Slots && strings.HasPrefix(name, markerName) && isNumber(name[len(markerName):]):
 		case kind == Jobs && (name == jobsFolder || name == groupFolder):
 		case kind == Partitions && (name == membersFolder || name == planFolder || name == turnsFolder):
 		default:
@@ -59,7 +65,8 @@ func (in folder) foreignTo(kind Kind) []string {
 	}
 	for _, q := range in.queues {
 		for _, c := range q.queue {
-			if q.kind != kind || c.isForeign {
+			isTurn := kind == Slots && q.kind == Mutex
+			if q.kind != kind && !isTurn || c.isForeign {
 				names = append(names, c.name)
 			}
 		}
@@ -180,6 +187,31 @@ func newSemaphore(path, leases string, permits []contender, turnsPath string, tu
 				d.recipe.MaxLeases = len(permits) - 1
 			}
 		}
+	}
+	return d
+}
+
+// newSlots is numbers that are held, in their order, and those who wait for one in the same folder. The first of these is next.
+func newSlots(path string, held, turns []contender, cfg config) *draft {
+	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: Slots}}
+	d.whole = func() *draft { return newSlots(path, held, turns, cfg.ofAll()) }
+	oldest := held[0].name
+	held = slices.SortedStableFunc(slices.Values(held), func(a, b contender) int { // numbers without leading zeros
+		return cmp.Or(cmp.Compare(len(a.lockName), len(b.lockName)), strings.Compare(a.lockName, b.lockName))
+	})
+	for i, c := range held {
+		n := node{lockName: c.lockName, holds: true}
+		if i > 0 && held[i-1].lockName == c.lockName { // another process was faster
+			n.holds, n.waitsFor = false, []string{framework.JoinPath(path, held[i-1].name)}
+		}
+		d.add(path, c.name, n, !cfg.heads || c.name == oldest)
+	}
+	for i, c := range turns {
+		n := node{lockName: c.lockName, isForeign: c.isForeign}
+		if i > 0 && !cfg.heads {
+			n.waitsFor = []string{framework.JoinPath(path, turns[i-1].name)}
+		}
+		d.add(path, c.name, n, !cfg.heads || i == 0)
 	}
 	return d
 }

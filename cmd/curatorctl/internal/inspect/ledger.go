@@ -117,7 +117,7 @@ type line struct {
 	folder string
 	turns  []*turn
 
-	// These are of a semaphore. Permits are acquired one by one, by the first in the entrance, so the last permit may
+	// These are of a semaphore, or of slots. Permits are acquired one by one, by the first in the entrance, so the last permit may
 	// wait until that one leaves.
 	entrance, permits *line // of each other
 	pending           *turn
@@ -154,15 +154,16 @@ func (l *ledger) lineAt(folder string, kind Kind, now time.Time) *line {
 	}
 	q := &line{folder: folder}
 	l.lines[at] = q
+	turns := folder // of slots
 	if parent, name := framework.SplitPath(folder); kind == Semaphore && name == leasesFolder {
-		q.load = l.loadAt(place{parent, kind}, now)
-		turns := framework.JoinPath(parent, turnsFolder)
+		at.path, turns = parent, framework.JoinPath(parent, turnsFolder)
+	}
+	q.load = l.loadAt(at, now)
+	if turns != folder || kind == Slots {
 		q.entrance = l.lineAt(turns, Mutex, now)
 		q.entrance.permits = q
 		delete(l.loads, place{turns, Mutex}) // it is no lock of its own
-		return q
 	}
-	q.load = l.loadAt(at, now)
 	return q
 }
 

@@ -49,6 +49,7 @@ var script string
 
 var shape = template.Must(template.New("page").Funcs(template.FuncMap{
 	"since": since, "name": inspect.Name, "client": inspect.Client, "plain": plain,
+	"slot":    func(p locks.Participant) string { number, _ := inspect.Slot(p); return number },
 	"short":   func(text string) string { return plain(cut(text)) },
 	"style":   func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own
 	"script":  func() template.JS { return template.JS(script) },  //nolint:gosec // our own
@@ -78,7 +79,7 @@ var shape = template.Must(template.New("page").Funcs(template.FuncMap{
 // reasons are the headings of findings.
 var reasons = map[inspect.Reason]string{
 	inspect.ReasonFree: "Free", inspect.ReasonHeld: "Held, and no client waits", inspect.ReasonTurn: "The first waiter waits for its turn",
-	inspect.ReasonLimit: "All permits are out", inspect.ReasonWriter: "Readers wait behind a writer", inspect.ReasonOther: "What is here",
+	inspect.ReasonLimit: "All are given out", inspect.ReasonWriter: "Readers wait behind a writer", inspect.ReasonOther: "What is here",
 	inspect.ReasonUnknown: "whether its client is alive", inspect.ReasonOverstays: "a wait is too long", inspect.ReasonAsked: "the holder was asked, and does not give way",
 	inspect.ReasonSilent: "a client is silent", inspect.ReasonLost: "a client is gone", inspect.ReasonForeign: "a znode is in the way",
 	inspect.ReasonUnreadable: "a znode may not be read", inspect.ReasonPaused: "no permit is given out", inspect.ReasonDeadlock: "a deadlock",

@@ -27,6 +27,7 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
+	"github.com/gocurator/curator/recipes/x/slots"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -385,6 +386,26 @@ func TestPageExplains(t *testing.T) {
 		require.Contains(t, text, "<h2 class=\"\">Held, and no client waits</h2>")
 		require.NotContains(t, text, "stuck")
 		require.NoError(t, lease.Release(t.Context()))
+	})
+}
+
+// TestPageShowsNumbers of slots, with who has each and who is next.
+func TestPageShowsNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
+		for _, label := range []string{"first", "second"} {
+			numbers, err := slots.New(client, "/ids", 2, slots.WithLabel(label))
+			require.NoError(t, err)
+			slot, err := numbers.Take(t.Context())
+			require.NoError(t, err)
+			defer func() { require.NoError(t, slot.Release(context.Background())) }()
+		}
+		handler := page.Handler(client, "/")
+		require.Contains(t, get(t, handler, "/").Body.String(), `<td role="cell" data-label="kind">slots</td>`)
+		text := get(t, handler, "/?lock=/ids").Body.String()
+		require.Contains(t, text, "slots: 2 hold, 0 wait")
+		require.Regexp(t, `● holds 0</td><td role="cell" data-label="owner">first \(`, text)
+		require.Regexp(t, `● holds 1</td><td role="cell" data-label="owner">second \(`, text)
 	})
 }
 
