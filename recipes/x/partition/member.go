@@ -96,13 +96,13 @@ func New(client *framework.Framework, path string, partitions Names, opts ...Opt
 	return m, nil
 }
 
-// newID names a member that was given no id.
+// newID names a member that was given no id, so that operators find its process.
 func newID() string {
 	host, err := os.Hostname()
 	if err != nil || host == "" {
 		host = "member"
 	}
-	return fmt.Sprintf("%s-%08x", strings.ReplaceAll(host, "/", "-"), rand.Uint32())
+	return fmt.Sprintf("%s-%d-%08x", strings.ReplaceAll(host, "/", "-"), os.Getpid(), rand.Uint32())
 }
 
 // newLock returns the lock of a partition. ahead is told which contenders stand before this member.

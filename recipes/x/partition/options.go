@@ -73,7 +73,7 @@ func withTime(what string, d time.Duration, set func(*config)) Option {
 // WithID sets the id of the member, which no other live member should have. A newcomer takes the
 // place of the member with its id, because that member may be an earlier process. If the earlier
 // member lives, it hands its partitions over, and waits until the newcomer has left. Default:
-// the host name and a random number.
+// the host name, the number of the process and a random number.
 func WithID(id string) Option {
 	return optionFunc(func(c *config) error {
 		if !isName(id) {

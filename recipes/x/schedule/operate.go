@@ -118,7 +118,7 @@ func listSome(ctx context.Context, client *framework.Framework, at layout, names
 }
 
 // Pause pauses a job: when it returns, no run begins, except one that [RunNow] asks for. A run under way goes on.
-// The error matches [framework.ErrNoNode] when there is no such job, as for the calls below.
+// When there is no such job, the error matches [framework.ErrNoNode] and names those that there are, as for the calls below.
 func Pause(ctx context.Context, client *framework.Framework, path, job string) error {
 	return order(ctx, client, path, job, func(o *orders, _ Status, _ int64) error {
 		o.Paused = true
@@ -171,6 +171,22 @@ func RunNow(ctx context.Context, client *framework.Framework, path, job string) 
 	})
 }
 
+// namedJobs bounds how many jobs an error names.
+const namedJobs = 20
+
+// noJob returns the error for a job that is not in the fleet. It names those that are.
+func noJob(ctx context.Context, client *framework.Framework, at layout, job string) error {
+	names, err := client.Children(ctx, at.jobs())
+	if err != nil {
+		return err
+	}
+	slices.Sort(names)
+	if more := len(names) - namedJobs; more > 0 {
+		names = append(names[:namedJobs:namedJobs], fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Errorf("no job %q, the fleet has: %s: %w", job, strings.Join(names, ", "), framework.ErrNoNode)
+}
+
 // order changes the orders for a job. An order may be written twice, so a lost reply does no harm. change gets what was
 // read, and in which history.
 func order(ctx context.Context, client *framework.Framework, path, job string, change func(*orders, Status, int64) error) error {
@@ -185,10 +201,10 @@ func order(ctx context.Context, client *framework.Framework, path, job string, c
 		history := client.History()
 		e, err := load(ctx, client, at, job)
 		switch {
+		case errors.Is(err, framework.ErrNoNode), err == nil && !e.stateExists:
+			return wrap(at, noJob(ctx, client, at, job))
 		case err != nil:
 			return wrap(at, err)
-		case !e.stateExists:
-			return wrap(at, fmt.Errorf("job %q: %w", job, framework.ErrNoNode))
 		case client.History() != history:
 			continue // the read may be of either
 		}

@@ -5,6 +5,7 @@ package schedule_test
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -418,4 +419,18 @@ func TestStateOfAnotherRunnerIsNotOverwritten(t *testing.T) {
 		require.Empty(t, w.started(), "%s", w.told())
 		require.Equal(t, tomorrow, w.state().Last)
 	})
+}
+
+// TestOrdersNameTheJobsThatThereAre, up to a number.
+func TestOrdersNameTheJobsThatThereAre(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	for i := range 21 {
+		_, err := client.Create(t.Context(), fmt.Sprintf("%s/jobs/job-%02d/state", root, i), []byte("{}"), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		if err := schedule.RunNow(t.Context(), client, root, "nope"); i == 1 {
+			require.ErrorIs(t, err, framework.ErrNoNode)
+			require.ErrorContains(t, err, `no job "nope", the fleet has: job-00, job-01: `)
+		}
+	}
+	require.ErrorContains(t, schedule.Pause(t.Context(), client, root, "nope"), "job-18, job-19, and 1 more: ")
 }
