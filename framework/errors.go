@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/go-zookeeper/zk"
@@ -118,7 +119,18 @@ func (e *OpError) Error() string {
 	if e.Path == "" || errors.As(e.Err, &bad) && bad.path == e.Path { // the cause names the path
 		return fmt.Sprintf("framework: %s: %v", e.Op, e.Err)
 	}
-	return fmt.Sprintf("framework: %s %s: %v", e.Op, e.Path, e.Err)
+	return fmt.Sprintf("framework: %s %s: %v", e.Op, shown(e.Path, strings.Clone), e.Err)
+}
+
+// shownPath is how many bytes of a path an error shows.
+const shownPath = 1000
+
+// shown returns a path as errors have it. A cut one ends with its length, so that it is not taken for another path.
+func shown(path string, as func(string) string) string {
+	if len(path) <= shownPath {
+		return as(path)
+	}
+	return fmt.Sprintf("%s... (a path of %d bytes)", as(strings.ToValidUTF8(path[:shownPath], "")), len(path))
 }
 
 // Unwrap returns the cause.
@@ -373,6 +385,8 @@ func unsupported(why *conduit.TooOldError) error { return fmt.Errorf("%w: %w", E
 // pathError matches ErrInvalidPath and says what is wrong with a path.
 type pathError struct{ path, why string }
 
-func (e *pathError) Error() string { return fmt.Sprintf("%v %q: %s", ErrInvalidPath, e.path, e.why) }
+func (e *pathError) Error() string {
+	return fmt.Sprintf("%v %s: %s", ErrInvalidPath, shown(e.path, strconv.Quote), e.why)
+}
 
 func (e *pathError) Unwrap() error { return ErrInvalidPath }

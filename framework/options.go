@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -335,6 +336,9 @@ func WithTLS(cfg *tls.Config) Option {
 // that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
 	auth := conduit.Auth{Scheme: scheme, Credential: secrets.Hide(credential)}
+	if scheme == "digest" && !bytes.Contains(credential, []byte(":")) { // or the identity would have no password
+		return option("WithAuth", false, nil, "digest credential without a colon, expected user:password")
+	}
 	return option("WithAuth", scheme != "", func(c *config) { c.Auth = append(c.Auth, auth) },
 		`auth scheme "", expected one such as "digest"`)
 }
