@@ -125,6 +125,9 @@ func (d *ServiceDiscovery[T]) Register(ctx context.Context, instance ServiceInst
 }
 
 func (d *ServiceDiscovery[T]) register(ctx context.Context, instance ServiceInstance[T]) error {
+	if instance.Address == "" && instance.URI == nil && instance.Payload == nil {
+		return fmt.Errorf("%w: address \"\", expected one, or a URI or a payload that says where the instance is", framework.ErrInvalidOption)
+	}
 	data, err := d.encode(ctx, instance)
 	if err != nil {
 		return err

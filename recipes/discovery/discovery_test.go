@@ -554,6 +554,7 @@ func TestDiscoveryBadInput(t *testing.T) {
 	for what, change := range map[string]func(*instance){
 		"name": func(i *instance) { i.Name = "" }, "id": func(i *instance) { i.ID = "a/b" },
 		"port": func(i *instance) { wrong := 65536; i.Port = &wrong }, "service type": func(i *instance) { i.Type = "" },
+		`address "", expected one`: func(i *instance) { i.Address, i.URI, i.Payload = "", nil, nil },
 	} {
 		i := newInstance("a")
 		change(&i)
@@ -563,6 +564,10 @@ func TestDiscoveryBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "client nil")
 	_, err = d.NewProvider("a//b", discovery.ProviderConfig[string]{})
 	require.ErrorContains(t, err, "a//b")
+	provider, err := d.NewProvider("a", discovery.ProviderConfig[string]{})
+	require.NoError(t, err)
+	_, err = provider.Instance()
+	require.ErrorIs(t, err, discovery.ErrNotStarted)
 	_, err = d.NewProvider("a", discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: -1}})
 	require.ErrorContains(t, err, "no negative values")
 	_, err = d.NewProvider("a", discovery.ProviderConfig[string]{Filters: make([]func(*instance) bool, 1)})

@@ -59,7 +59,7 @@ func (t ServiceType) mode() (framework.CreateMode, error) {
 type ServiceInstance[T any] struct {
 	Name    string
 	ID      string
-	Address string // "" is written as null
+	Address string // "" is written as null; [ServiceDiscovery.Register] refuses it without a URI or a payload
 
 	// Port and SSLPort are nil where there is none.
 	Port, SSLPort *int

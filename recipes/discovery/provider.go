@@ -4,6 +4,7 @@ package discovery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime/debug"
@@ -205,8 +206,8 @@ func (p *ServiceProvider[T]) Wait(ctx context.Context) error { return p.cache.Wa
 
 // Instance chooses one of the instances that this process knows. It sends nothing, and
 // allocates nothing but for the first call after a change. It fails with [ErrNoInstance] when
-// there is no instance that is enabled, accepted by the filters and up, and with [ErrClosed]
-// after Close. The instance is shared and must not be changed.
+// there is no instance that is enabled, accepted by the filters and up, with [ErrNotStarted]
+// before Start, and with [ErrClosed] after Close. The instance is shared and must not be changed.
 func (p *ServiceProvider[T]) Instance() (*ServiceInstance[T], error) {
 	return p.choose(nil)
 }
@@ -222,6 +223,9 @@ func (p *ServiceProvider[T]) choose(suits func(*ServiceInstance[T]) bool) (*Serv
 	}
 	chosen := p.ask(from)
 	if chosen == nil {
+		if err := p.cache.cache.Err(); errors.Is(err, ErrNotStarted) {
+			return nil, fmt.Errorf("discovery: provider of %s: %w", p.cache.name, err)
+		}
 		return nil, fmt.Errorf("discovery: %s: %w: %d known, %d up and suitable", p.cache.name, ErrNoInstance, len(*p.cache.entries()), from.Len())
 	}
 	return chosen, nil
