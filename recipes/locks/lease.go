@@ -49,8 +49,18 @@ func reportLeak(h *hold) {
 	telemetry.ReportDrop(h.l.client, h.node.Path)
 }
 
+// nothingHeld is the context of a nil lease.
+var nothingHeld = func() context.Context {
+	ctx, cancel := context.WithCancelCause(context.Background())
+	cancel(ErrNotAcquired)
+	return ctx
+}()
+
 // context returns a context that ends with the lease.
 func (l *Lease) context() context.Context {
+	if l == nil {
+		return nothingHeld
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
@@ -97,10 +107,20 @@ func (l *Lease) Err() error {
 //
 // Leases of one owner that re-entered the lock share a token. So do a writer and the reader
 // that it becomes, which takes the writer's place in the queue.
-func (l *Lease) Token() int64 { return l.hold.token }
+func (l *Lease) Token() int64 {
+	if l == nil {
+		return 0
+	}
+	return l.hold.token
+}
 
 // Path returns the path of the lock's node, as the client of this lease's lock names it.
-func (l *Lease) Path() string { return l.hold.pathIn(l.via) }
+func (l *Lease) Path() string {
+	if l == nil {
+		return ""
+	}
+	return l.hold.pathIn(l.via)
+}
 
 // pathIn returns the path of the node as the client of a view of the lock names it.
 func (h *hold) pathIn(view *lock) string {
@@ -144,11 +164,21 @@ func (l *Lease) Transact(ctx context.Context, ops ...framework.Op) ([]framework.
 // Since returns when the hold began, by the clock of this process. Leases of one owner that
 // re-entered have the same time. [Participant] has the time of the node's creation, by the
 // server's clock, which is when the wait began.
-func (l *Lease) Since() time.Time { return l.hold.since }
+func (l *Lease) Since() time.Time {
+	if l == nil {
+		return time.Time{}
+	}
+	return l.hold.since
+}
 
 // Session returns the session that the hold belongs to. Until its Deadline the session is
 // certain to live; see [framework.Session].
-func (l *Lease) Session() *framework.Session { return l.hold.session }
+func (l *Lease) Session() *framework.Session {
+	if l == nil {
+		return nil
+	}
+	return l.hold.session
+}
 
 // Exclusive reports whether the lock has at most one owner at a time. It is false for a read
 // lease, and for a permit of a semaphore unless the maximum is FixedLeases(1). Do not fence
@@ -157,6 +187,9 @@ func (l *Lease) Session() *framework.Session { return l.hold.session }
 //
 // A [LockInternals] counts as exclusive if its maxLeases is 1.
 func (l *Lease) Exclusive() bool {
+	if l == nil {
+		return false
+	}
 	_, shared := l.hold.l.driver.(sharedDriver)
 	return !shared && l.hold.l.maxLeases == MaxLeases(FixedLeases(1))
 }
@@ -179,6 +212,11 @@ type sharedDriver interface{ isShared() }
 func (l *Lease) Context(ctx context.Context) context.Context {
 	if ctx == nil {
 		panic("locks: Context of a lease and a nil context")
+	}
+	if l == nil {
+		ended, cancel := context.WithCancelCause(ctx)
+		cancel(ErrNotAcquired)
+		return ended
 	}
 	if l.derived.Load() == nil {
 		l.derived.CompareAndSwap(nil, new(contexts.Either))
@@ -255,7 +293,8 @@ func (c *leaseContext) Format(s fmt.State, _ rune) {
 }
 
 // LeaseFrom returns the lease that a context was derived from with [Lease.Context]: the
-// innermost if there are several, or nil if there is none. Inside [Do] it is the lease that
+// innermost if there are several, or nil if there is none. A nil lease holds nothing: Err and
+// Transact return [ErrNotAcquired], its contexts have ended with that, and Token is 0. Inside [Do] it is the lease that
 // Do has acquired; use it for Token, Transact, Revoked, or [Condition.Signal].
 //
 // The lease belongs to the caller that acquired it. Do releases its lease when fn

@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -127,9 +128,16 @@ func TestReentryGoroutinesUnderOneContext(t *testing.T) {
 func TestLeaseFrom(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	require.Nil(t, locks.LeaseFrom(context.Background()))
-	require.ErrorIs(t, locks.LeaseFrom(context.Background()).Err(), locks.ErrNotAcquired)
+	none := locks.LeaseFrom(context.Background())
+	require.ErrorIs(t, none.Err(), locks.ErrNotAcquired)
+	require.Equal(t, []any{int64(0), "", time.Time{}, (*framework.Session)(nil), false, (<-chan struct{})(nil)},
+		[]any{none.Token(), none.Path(), none.Since(), none.Session(), none.Exclusive(), none.Revoked()})
+	zktest.Await(t, none.Done(), "the end of no lease")
+	require.ErrorIs(t, context.Cause(none.Context(context.Background())), locks.ErrNotAcquired)
+	_, err := none.Transact(context.Background(), framework.SetDataOp("/report", nil))
+	require.ErrorIs(t, err, locks.ErrNotAcquired)
 	outer, inner := newMutex(t, client, "/locks/outer"), newReadWrite(t, client, "/locks/inner").WriteLock()
-	_, err := client.Create(zktest.Context(t), "/report", nil)
+	_, err = client.Create(zktest.Context(t), "/report", nil)
 	require.NoError(t, err)
 	err = outer.Do(zktest.Context(t), func(ctx context.Context) error {
 		lease := locks.LeaseFrom(ctx)

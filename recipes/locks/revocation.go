@@ -97,7 +97,12 @@ func WithRevocationListener(fn func(*Lease)) Option {
 //
 // A request that is made while the owner is not connected arrives with the next connection.
 // The end of the lease does not close the channel.
-func (l *Lease) Revoked() <-chan struct{} { return l.hold.node.Asked().Done() }
+func (l *Lease) Revoked() <-chan struct{} {
+	if l == nil {
+		return nil
+	}
+	return l.hold.node.Asked().Done()
+}
 
 // revocations calls the listener of a lock.
 type revocations struct {
