@@ -37,9 +37,10 @@ type locker struct {
 	release func()
 
 	witness string
-	claim   string // the name of the child that a locked item has
-	version int32  // of the witness
-	inDoubt bool   // a transaction that was to write this version has got no reply
+	claim   string               // the name of the child that a locked item has
+	version int32                // of the witness
+	made    []framework.OpResult // by the last transaction whose reply has come
+	inDoubt bool                 // a transaction that was to write this version has got no reply
 }
 
 // live has the claims of the lockers of this process. A lock of its session with another claim is a lock that no consumer has:
@@ -110,7 +111,8 @@ func (l *locker) do(ctx context.Context, ops ...framework.Op) (err error) {
 		}
 	}()
 	for {
-		_, err := l.client.Transact(ctx, ops...)
+		made, err := l.client.Transact(ctx, ops...)
+		l.made = made
 		switch {
 		case framework.OutcomeUnknown(err):
 			l.inDoubt, doubt = true, err

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -240,7 +241,7 @@ func (d *delivery) finishLocked(ctx context.Context, l *locker, path, lock strin
 		return err
 	})
 	if applied {
-		d.count(end)
+		d.count(end, l.made)
 	}
 	if err == nil || len(end.ops) == 0 || l.inDoubt || errors.Is(err, errOver) || mayPass(ctx, err) {
 		return applied && end.takes, err
@@ -284,9 +285,6 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 		return err
 	})
 	if err == nil {
-		if !overtaken {
-			d.count(end)
-		}
 		return end.takes && !overtaken, nil
 	}
 	d.stays = true
@@ -298,11 +296,19 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 	return false, nil
 }
 
-// count counts an ending that was applied.
-func (d *delivery) count(end ending) {
-	if end.into != nil && end.into == d.c.q.dead {
-		d.c.q.telemetry.dead.Add(1)
+// count counts an ending that was applied. made has its results, none if the reply was lost. Only consumers with locks make dead letters.
+func (d *delivery) count(end ending, made []framework.OpResult) {
+	if end.into == nil || end.into != d.c.q.dead {
+		return
 	}
+	d.c.q.telemetry.dead.Add(1)
+	letter := end.into.path
+	for _, r := range made {
+		if strings.HasPrefix(r.Path, framework.JoinPath(end.into.path, itemPrefix)) {
+			letter = r.Path
+		}
+	}
+	d.c.q.client.Logger().Warn("an item was moved to the dead letters", logPath, d.path, "letter", letter, "error", d.failure)
 }
 
 // passing returns err if what has failed may succeed later.

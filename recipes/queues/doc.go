@@ -100,7 +100,15 @@
 //	curator.queues.waiting            gauge {znode}
 //
 // An item that fails counts each time. Dead items were moved to a dead letter folder. The gauge has
-// how many znodes a consumer has left to try of its last list, and stays as it is while no consumer runs.
+// how many znodes a consumer has left to try of its last list. While no consumer runs, only producers
+// with [WithMaxItems] measure it. A process that does neither has the depth in a callback, for a request each time:
+//
+//	meter.Int64ObservableGauge("orders.depth", metric.WithInt64Callback(func(ctx context.Context, o metric.Int64Observer) error {
+//		n, err := queue.Len(ctx)
+//		o.Observe(int64(n))
+//		return err
+//	}))
+//
 // A [SimpleDistributedQueue] counts what is put and consumed. The counters exist, with zeros, from
 // the start. Only [framework.WithPathAttribute] adds the attribute curator.path.
 //

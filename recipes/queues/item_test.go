@@ -8,8 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -433,6 +435,21 @@ func TestItemPoisonItemIsMoved(t *testing.T) {
 			}
 		}
 		require.ElementsMatch(t, []string{"poison", "alone"}, moved)
+	})
+}
+
+// One line of the log says where a dead letter is, and why.
+func TestItemThatIsDeadIsLogged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+		q := newQueue(t, client, withLock, queues.WithMaxAttempts(1, deadLetters))
+		require.NoError(t, q.Put(t.Context(), []byte("poison")))
+		start(t, q, func(context.Context, []byte) error { return errFailed })
+		letter := deadLetters + "/" + awaitNames(t, client, deadLetters, 1)[0]
+		synctest.Wait()
+		require.Equal(t, 1, strings.Count(log.String(), "dead letters"))
+		require.Contains(t, log.String(), `msg="an item was moved to the dead letters" curator.path=`+path+"/queue-0000000000 letter="+letter+" error=")
 	})
 }
 

@@ -233,8 +233,12 @@ func (q *queue) tryCreate(ctx context.Context, puts []put) error {
 func (q *queue) awaitRoom(ctx context.Context) error {
 	for q.cfg.maxItems > 0 {
 		n, err := q.Len(ctx)
-		if err != nil || n < q.cfg.maxItems {
+		if err != nil {
 			return err
+		}
+		q.telemetry.waiting.Record(n)
+		if n < q.cfg.maxItems {
+			return nil
 		}
 		var watch *framework.Watch
 		names, err := list(ctx, q.client, q.path, "", &watch)

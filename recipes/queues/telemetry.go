@@ -24,7 +24,7 @@ func newTelemetry(client *framework.Framework, path string) (telemetry, error) {
 		failed:   s.Counter("curator.queues.failed", "{item}", "Times that this process has not consumed an item that it had."),
 		dead:     s.Counter("curator.queues.dead", "{item}", "Items that this process has moved to a dead letter folder."),
 		leftOut:  s.Counter("curator.queues.left_out", "{znode}", "Znodes of queues that were left out: their items cannot be read."),
-		waiting:  s.Gauge("curator.queues.waiting", "{znode}", "Znodes that a consumer of this process has found and not tried."),
+		waiting:  s.Gauge("curator.queues.waiting", "{znode}", "Znodes that a consumer of this process has found and not tried, or that a producer has found."),
 	}
 	return t, s.Err()
 }

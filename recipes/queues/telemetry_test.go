@@ -106,3 +106,14 @@ func TestTelemetrySimpleQueueCounts(t *testing.T) {
 	require.InDelta(t, 2, values["put"], 0)
 	require.InDelta(t, 1, values["consumed"], 0)
 }
+
+// A producer with a limit measures the depth where no consumer runs.
+func TestTelemetryDepthWithoutConsumers(t *testing.T) {
+	t.Parallel()
+	reader := meters.New()
+	q := newQueue(t, zktest.Client(t, zktest.NewServer(t), reader.Option), queues.WithMaxItems(10))
+	for range 3 {
+		require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	}
+	require.InDelta(t, 2, measured(t, reader)["waiting"], 0, "before the last one")
+}
