@@ -42,17 +42,35 @@ func Run(ctx context.Context, t *testing.T, wg *sync.WaitGroup, server *zkserver
 			wg.Go(func() {
 				random := rand.New(rand.NewPCG(seed, 1))
 				for ctx.Err() == nil {
-					lease, err := all[random.IntN(len(all))].Acquire(ctx)
-					if err != nil {
-						assert.ErrorIs(t, err, context.Canceled)
-						return
-					}
-					sleep(ctx, time.Duration(random.Int64N(int64(2*time.Second))))
-					assert.NoError(t, lease.Release(context.Background()))
+					takeSeveral(ctx, t, random, all)
 				}
 			})
 		}
 	}
+}
+
+// takeSeveral takes one lock, or several, one under another. All clients take them in one order.
+func takeSeveral(ctx context.Context, t *testing.T, random *rand.Rand, all [][]locks.InterProcessLock) {
+	t.Helper()
+	if len(all) == 0 || ctx.Err() != nil {
+		return
+	}
+	first := random.IntN(len(all))
+	lease, err := all[first][random.IntN(len(all[first]))].Acquire(ctx)
+	if err != nil {
+		assert.ErrorIs(t, err, context.Canceled)
+		return
+	}
+	sleep(ctx, time.Duration(random.Int64N(int64(time.Second))))
+	if random.IntN(2) == 0 {
+		within := ctx
+		if random.IntN(2) == 0 {
+			within = lease.Context(ctx)
+		}
+		takeSeveral(within, t, random, all[first+1:])
+	}
+	sleep(ctx, time.Duration(random.Int64N(int64(time.Second))))
+	assert.NoError(t, lease.Release(context.Background()))
 }
 
 func sleep(ctx context.Context, d time.Duration) {
@@ -62,7 +80,8 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-func takenInTurns(t *testing.T, client *framework.Framework) []locks.InterProcessLock {
+// takenInTurns are locks in the order in which clients take them. Those that exclude each other are together.
+func takenInTurns(t *testing.T, client *framework.Framework) [][]locks.InterProcessLock {
 	t.Helper()
 	mutex := func(path string) locks.InterProcessLock {
 		m, err := locks.NewInterProcessMutex(client, path)
@@ -75,7 +94,7 @@ func takenInTurns(t *testing.T, client *framework.Framework) []locks.InterProces
 	require.NoError(t, err)
 	first, err := locks.NewInterProcessSemaphore(client, "/first", locks.FixedLeases(2))
 	require.NoError(t, err)
-	return []locks.InterProcessLock{mutex("/mutex/a"), mutex("/mutex/b"), rw.ReadLock(), rw.ReadLock(), rw.WriteLock(), sem, sem, first}
+	return [][]locks.InterProcessLock{{mutex("/mutex/a")}, {mutex("/mutex/b")}, {rw.ReadLock(), rw.ReadLock(), rw.WriteLock()}, {sem}, {first}}
 }
 
 // background has what a client may do beside: lead, work on partitions, run jobs, put and take items, and hold a lock for long.
