@@ -3,8 +3,12 @@
 package inspect_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"net"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -53,6 +57,55 @@ func TestExplainLatchWhoseLeaderHasLostItsQuorum(t *testing.T) {
 			}
 			return e.Network().HealAll
 		})
+	})
+}
+
+// TestExplainLooksTwice: whether a client of a server that does not answer is alive is not known at first. A second look at the leader says it.
+func TestExplainLooksTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, err := zkserver.NewEnsemble(3, zkserver.WithoutListener(), zkserver.WithSessionTimeouts(0, time.Minute))
+		require.NoError(t, err)
+		t.Cleanup(func() { require.NoError(t, e.Close()) })
+		mute := fmt.Sprintf("zk%d:2181", 1+slices.Index(e.Servers(), e.Followers()[0]))
+		var gone atomic.Bool
+		var held net.Conn
+		holder := zktest.Client(t, mute, framework.WithSessionTimeout(40*time.Second), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if gone.Load() {
+				return nil, errors.New("the process is gone")
+			}
+			conn, err := e.Dial(ctx, network, address)
+			held = conn
+			return conn, err
+		}))
+		client := zktest.Client(t, "zk1:2181,zk2:2181,zk3:2181", framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == mute {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return e.Dial(ctx, network, address)
+		}))
+		s := scene{t, zktest.Backend{}, client}
+		lease, err := s.mutex(holder, "first").Acquire(t.Context())
+		require.NoError(t, err)
+		defer func() { _ = lease.Release(context.Background()) }()
+		contend(t, s.mutex(client, "second"))
+		s.until(at, 2)
+		explain := func(opts ...inspect.Option) inspect.Explanation {
+			e, err := inspect.Explain(t.Context(), client, at, opts...)
+			require.NoError(t, err)
+			return e
+		}
+		require.Equal(t, inspect.Unknown, explain().Answer)
+		alive := explain(inspect.LookingTwice())
+		require.Equal(t, inspect.No, alive.Answer, "%v", alive)
+		require.Contains(t, alive.String(), " is renewed at a server that was not asked")
+		gone.Store(true)
+		require.NoError(t, held.Close())
+		time.Sleep(time.Second)
+		require.Equal(t, inspect.Unknown, explain().Answer)
+		dead := explain(inspect.LookingTwice())
+		require.Equal(t, inspect.Yes, dead.Answer, "%v", dead)
+		require.Equal(t, inspect.ReasonSilent, dead.Findings[0].Reason)
 	})
 }
 

@@ -198,8 +198,8 @@ func askSessions(ctx context.Context, client *framework.Framework, address strin
 	return t
 }
 
-// adminPort is admin.serverPort, by default.
-const adminPort = "8080"
+// adminPort is admin.serverPort, by default. Tests change it.
+var adminPort = "8080"
 
 // adminSaid is what an admin server says of sessions.
 type adminSaid struct {
