@@ -42,7 +42,10 @@ func verbContention(fs *flag.FlagSet) action {
 		} else {
 			err = c.writeContention(found, *most)
 		}
-		return cmp.Or(err, context.Cause(ctx))
+		if err = cmp.Or(err, context.Cause(ctx)); err == nil && found.Unknown != "" {
+			err = answered(inspect.Unknown)
+		}
+		return err
 	}
 }
 

@@ -90,7 +90,7 @@
 //	4lw.commands.whitelist=srvr,mntr,conf,cons,dump
 //
 // Without it they ask the admin server at the port 8080. Where that does not answer either, it is not known whether a client
-// is alive, and explain exits with 3. A server that refuses the connection has no clients. Of a server that does not answer, explain asks
+// is alive, and these verbs and lock show exit with 3. A server that refuses the connection has no clients. Of a server that does not answer, explain asks
 // the leader twice whether it has heard the clients, which takes half of a session timeout at most.
 //
 // # Output
@@ -107,7 +107,7 @@
 //	0    done
 //	1    failed: there is no such znode, say
 //	2    locks -waiting-longer, partitions -moving, explain, deadlocks or doctor has found some
-//	3    explain, deadlocks, doctor or sessions cannot tell, and says what would make it known
+//	3    explain, lock show, deadlocks, doctor, sessions or contention cannot tell, and says what would make it known
 //	64   the command line is wrong, or -yes is missing
 //	69   no server can be reached, or none has a quorum
 //	70   the lock was lost while the command ran

@@ -140,13 +140,16 @@ func verbLockShow(fs *flag.FlagSet) action {
 		if len(recipes) == 0 {
 			return c.println(printable(c.args[0]) + ": no recipe, or a lock without contenders")
 		}
-		owners := c.censusOrNote(ctx)
+		owners, answer := c.censusOrNote(ctx), inspect.No
 		for _, r := range recipes {
 			if err := c.showRecipe(r, owners); err != nil {
 				return err
 			}
+			if r.Kind.IsLock() && slices.ContainsFunc(r.Participants, func(p locks.Participant) bool { return owners.Life(p.Session) == inspect.LifeUnknown }) {
+				answer = inspect.Unknown
+			}
 		}
-		return nil
+		return answered(answer)
 	}
 }
 

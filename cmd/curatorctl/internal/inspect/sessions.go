@@ -190,6 +190,15 @@ func (n *Census) of(id int64) (life Life, why string) {
 	}
 }
 
+// Life says whether the client of a session answers. It is "" for no session.
+func (n Census) Life(id int64) Life {
+	if id == 0 {
+		return ""
+	}
+	life, _ := n.of(id)
+	return life
+}
+
 // lookAgain asks the leader for some sessions again, until it has heard the client of each, or until it has not heard it for longer than the
 // session still lasts. A client pings sooner than that.
 func (n *Census) lookAgain(ctx context.Context, client *framework.Framework, ids []int64) {
