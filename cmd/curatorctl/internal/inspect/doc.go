@@ -33,6 +33,13 @@
 // For a program the same is in [Explanation.Findings]. Explain asks the servers for their sessions; see [Sessions].
 // [Deadlocks] finds clients that wait for each other in a cycle.
 //
+// The answer is yes, no or unknown. ZooKeeper's default settings do not tell which clients are alive. They do with this line in zoo.cfg
+// of each server, or where the admin server answers:
+//
+//	4lw.commands.whitelist=srvr,mntr,conf,cons,dump
+//
+// What is not known is never told as health: [Finding].Unknown says what is missing, why, and what would make it known.
+//
 // # What locks have to bear
 //
 //	traffic, err := inspect.Follow(ctx, client, "/locks")
