@@ -267,7 +267,7 @@ func TestVerbsShowSlots(t *testing.T) {
 		for range 2 {
 			slot, err := numbers.Take(zktest.Context(t))
 			require.NoError(t, err)
-			defer func() { require.NoError(t, slot.Release(context.Background())) }()
+			t.Cleanup(func() { require.NoError(t, slot.Release(context.Background())) })
 		}
 		play(t, server.ConnectString(), `
 $ locks

@@ -398,7 +398,7 @@ func TestPageShowsNumbers(t *testing.T) {
 			require.NoError(t, err)
 			slot, err := numbers.Take(t.Context())
 			require.NoError(t, err)
-			defer func() { require.NoError(t, slot.Release(context.Background())) }()
+			t.Cleanup(func() { require.NoError(t, slot.Release(context.Background())) })
 		}
 		handler := page.Handler(client, "/")
 		require.Contains(t, get(t, handler, "/").Body.String(), `<td role="cell" data-label="kind">slots</td>`)
