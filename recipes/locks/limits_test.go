@@ -90,6 +90,27 @@ func TestMaxHoldCountsFromTheGrant(t *testing.T) {
 	})
 }
 
+// TestMaxHoldOfARow: each hold of a row counts for itself.
+func TestMaxHoldOfARow(t *testing.T) {
+	between(t, func(t *testing.T, _ *zkserver.Server, client, _ *framework.Framework) {
+		mutex := newMutex(t, client, "/lock", locks.WithMaxHold(maxHold), locks.WithLocalHandoff(10))
+		var holds sync.WaitGroup
+		for range 5 {
+			holds.Go(func() {
+				lease, err := mutex.Acquire(context.Background())
+				if err == nil {
+					time.Sleep(maxHold - time.Millisecond)
+					err = lease.Release(context.Background())
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		holds.Wait()
+	})
+}
+
 // TestMaxHoldIsAskedOfTheClock: Err tells of the end although the timer is late.
 func TestMaxHoldIsAskedOfTheClock(t *testing.T) {
 	for range 20 {
