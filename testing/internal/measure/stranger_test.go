@@ -69,13 +69,16 @@ func TestReleaseGreetsAStranger(t *testing.T) {
 		said = append(said, user.runs("./pasted"))
 	}
 	require.Len(t, said, 3)
+	t.Logf("the programs of the README print:\n%s", strings.Join(said, "---\n"))
 	for i, expected := range []string{"writing the report, alone\n", "leading\nended: context canceled", "writing the report\nran here: true\n"} {
 		require.True(t, strings.HasPrefix(said[i], expected), said[i])
 	}
 	user.do("go", "vet", ".")
 
 	quickstart := strings.Fields(only(t, readme, "(go run "+mainModule+"/examples/quickstart@latest)"))
-	require.Contains(t, user.do(quickstart...), "LOST the lock")
+	shown := user.do(quickstart...)
+	require.Contains(t, shown, "LOST the lock")
+	t.Logf("%s prints:\n%s", strings.Join(quickstart, " "), shown)
 	install := strings.Fields(only(t, readme, "(go install "+mainModule+"/cmd/curatorctl@latest)"))
 	user.do(install...)
 	require.Contains(t, user.do("bin/curatorctl", "version"), "v0.999.0")
