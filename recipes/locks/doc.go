@@ -99,12 +99,13 @@
 // deletes the node of the hold, or closes its session. The server then notifies the holder and
 // the waiter of the same transaction, and the client with the faster link learns first. To
 // save requests, a holder watches its node only after 1 ms, and notices an earlier deletion when it begins
-// to watch. A waiter whose node is deleted by hand learns of it at its turn, and joins the queue again. Within 20 ms after
-// a server has shown its node it may take the turn nevertheless, behind a holder of its own client, and then loses the
-// lock as a holder does. A client that may change the access
-// control list of the node can make it unreadable first. Then the server tells the holder
-// nothing (since the fix of CVE-2024-23944). [framework.WithACLProvider] can leave the nodes
-// of locks to their creators.
+// to watch. A client that may change the access control list of the node can make it unreadable
+// before the deletion. Then the server tells the holder nothing (since the fix of CVE-2024-23944).
+// [framework.WithACLProvider] can leave the nodes of locks to their creators.
+//
+// A waiter whose node is deleted by hand learns of it at its turn, and joins the queue again. There is one exception:
+// behind a holder of its own client, a waiter relies on its node for 20 ms after a server has shown it. If the
+// node is deleted in this time, the waiter may take the turn. It then loses the lock as a holder does.
 //
 // The client deletes the znode of every acquisition, however the acquisition or the release
 // ends, in the background if necessary. If the reply to the creation was lost, the client
