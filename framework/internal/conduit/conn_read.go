@@ -225,10 +225,10 @@ func decodeHeader(head []byte) (xid int32, reply Reply) {
 func (c *conn) receive(frame []byte) ([]byte, error) {
 	c.dispatch.Lock()
 	defer c.dispatch.Unlock()
-	switch {
-	case c.phase == ended:
+	if c.phase == ended {
 		return nil, net.ErrClosed
-	case c.phase == handshaking:
+	}
+	if c.phase == handshaking {
 		return c.receiveHandshake(frame)
 	}
 	xid, reply := decodeHeader(frame[:wire.ReplyHeader])
