@@ -42,9 +42,8 @@ var moreSimulations = map[string]zksim.Program{
 func sharedCounts() zksim.Program {
 	type counts struct {
 		sync.Mutex
-		copies          []*shared.SharedCount
+		copies          newest[*shared.SharedCount]
 		raised, inDoubt int32
-		lastOf          map[int]int64 // transactions, by client
 	}
 	return zksim.Program{
 		Actions: 12,
@@ -57,15 +56,13 @@ func sharedCounts() zksim.Program {
 				return nil, err
 			}
 			all := zksim.State[counts](w)
-			all.copies = append(all.copies, count)
-			all.lastOf = make(map[int]int64)
+			all.copies.set(c, count)
+			last := int64(0) // the transaction of the newest change
 			count.OnChange(func(v shared.VersionedCount) {
-				all.Lock()
-				defer all.Unlock()
-				if v.Zxid <= all.lastOf[c.Index] {
-					w.Findf("client %d hears of %d, set by %#x, after %#x", c.Index, v.Count, v.Zxid, all.lastOf[c.Index])
+				if v.Zxid <= last {
+					w.Findf("client %d hears of %d, set by %#x, after %#x", c.Index, v.Count, v.Zxid, last)
 				}
-				all.lastOf[c.Index] = v.Zxid
+				last = v.Zxid
 			})
 			return func(ctx context.Context, _ *rand.Rand) {
 				before, err := count.VersionedCount()
@@ -87,11 +84,15 @@ func sharedCounts() zksim.Program {
 		},
 		Settled: func(_ context.Context, w *zksim.World) {
 			all := zksim.State[counts](w)
-			first, err := all.copies[0].Count()
+			var first int32
+			var err error
+			for _, count := range all.copies.of {
+				first, err = count.Count()
+			}
 			if err != nil || first < all.raised || first > all.raised+all.inDoubt {
 				w.Findf("the count is %d after %d changes and %d in doubt: %v", first, all.raised, all.inDoubt, err)
 			}
-			for i, count := range all.copies {
+			for i, count := range all.copies.of {
 				if n, err := count.Count(); n != first || err != nil {
 					w.Findf("copy %d has %d, and another one has %d: %v", i, n, first, err)
 				}
@@ -201,6 +202,7 @@ func meetings() zksim.Program {
 	}
 	return zksim.Program{
 		Actions: 1,
+		Faults:  zksim.Usual, // a process that was killed would not come again
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			b, err := barriers.NewCyclicBarrier(c.Framework, "/meeting", w.Size())
 			all := zksim.State[members](w)

@@ -158,6 +158,21 @@ func downgrade(w *zksim.World, c *zksim.Client, lock *locks.InterProcessReadWrit
 	}
 }
 
+// newest is what the newest client of each process has, without those that were killed.
+type newest[T any] struct {
+	sync.Mutex
+	of map[int]T
+}
+
+func (n *newest[T]) set(c *zksim.Client, value T) {
+	n.Lock()
+	defer n.Unlock()
+	if n.of == nil {
+		n.of = make(map[int]T)
+	}
+	n.of[c.Index] = value
+}
+
 type act = func(ctx context.Context, random *rand.Rand)
 
 // simulations are programs of recipes, by name.
@@ -577,6 +592,9 @@ func TestSimulation(t *testing.T) {
 	for name, program := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if program.Faults == nil {
+				program.Faults = append(slices.Repeat([]zksim.Fault{zksim.KillProcess}, 4), zksim.Usual...)
+			}
 			zksim.Check(t, seeds.New(t).Uint64(), *histories, program)
 		})
 	}

@@ -68,7 +68,7 @@ var valueSimulations = map[string]zksim.Program{
 // latches is about candidates that stay for all of a history: one leads at a time, each hears of its terms one after the other, and
 // one leads when faults are over. Vandals end sessions and delete nodes, which the next leader may notice first.
 func latches(vandals bool) zksim.Program {
-	type candidates struct{ all []*leader.LeaderLatch }
+	type candidates struct{ newest[*leader.LeaderLatch] }
 	p := zksim.Program{
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			latch, err := leader.NewLeaderLatch(c.Framework, "/lock")
@@ -76,8 +76,7 @@ func latches(vandals bool) zksim.Program {
 				hearsOfItsTerms(w, c, latch)
 				err = latch.Start()
 			}
-			candidates := zksim.State[candidates](w)
-			candidates.all = append(candidates.all, latch)
+			zksim.State[candidates](w).set(c, latch)
 			return func(ctx context.Context, random *rand.Rand) {
 				waiting, cancel := context.WithTimeout(ctx, upTo(random, 5*time.Second))
 				defer cancel()
@@ -108,7 +107,7 @@ func latches(vandals bool) zksim.Program {
 		Settled: func(ctx context.Context, w *zksim.World) {
 			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 			defer cancel()
-			all := zksim.State[candidates](w).all
+			all := zksim.State[candidates](w).of
 			leads := make(chan bool, len(all))
 			for _, latch := range all {
 				go func() {
@@ -356,7 +355,7 @@ func instances() zksim.Program {
 	type registered struct {
 		sync.Map // whether the instance is, by its id
 
-		watchers []*discovery.ServiceCache[string]
+		watchers newest[*discovery.ServiceCache[string]]
 	}
 	return zksim.Program{
 		Requests: 120, // to have six instances again
@@ -370,13 +369,22 @@ func instances() zksim.Program {
 			if err == nil {
 				err = watcher.Start()
 			}
-			all.watchers = append(all.watchers, watcher)
+			all.watchers.set(c, watcher)
+			all.Range(func(id, _ any) bool { // those of a process with this number that was killed are gone, or will be
+				if strings.HasPrefix(id.(string), strconv.Itoa(c.Index)+"-") {
+					all.Store(id, false)
+				}
+				return true
+			})
 			return func(ctx context.Context, random *rand.Rand) {
 				n++
 				instance := discovery.NewInstance[string]("orders", "10.0.0.7", 8080)
 				instance.ID = fmt.Sprintf("%d-%d", c.Index, n)
 				err := services.Register(ctx, instance)
 				w.Logf("client %d: registers %s: %v", c.Index, instance.ID, err)
+				if ctx.Err() != nil { // the process was killed
+					return
+				}
 				all.Store(instance.ID, err == nil)
 				if err != nil || random.IntN(2) == 0 {
 					return
@@ -401,7 +409,7 @@ func instances() zksim.Program {
 					w.Findf("instance %s is there: %t, expected %t", id, there[id.(string)], want)
 				}
 			}
-			for i, watcher := range all.watchers {
+			for i, watcher := range all.watchers.of {
 				seen := watcher.Instances()
 				if len(seen) != len(there) || slices.ContainsFunc(seen, func(s *discovery.ServiceInstance[string]) bool { return !there[s.ID] }) {
 					w.Findf("watcher %d has %v, and the servers have %v", i, seen, there)

@@ -40,6 +40,9 @@ func TestSimulation(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			if program.Faults == nil {
+				program.Faults = append(slices.Repeat([]zksim.Fault{zksim.KillProcess}, 4), zksim.Usual...)
+			}
 			zksim.Check(t, seeds.New(t).Uint64(), *histories, program)
 		})
 	}
@@ -130,7 +133,11 @@ func jobs() zksim.Program {
 		Requests: 200, // to take over jobs
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all := zksim.State[ticks](w)
-			all.began, all.ended = make(map[string]time.Time), make(map[string][]time.Time)
+			all.Lock()
+			if all.began == nil {
+				all.began, all.ended = make(map[string]time.Time), make(map[string][]time.Time)
+			}
+			all.Unlock()
 			run := func(ctx context.Context, tick schedule.Tick) error {
 				leave := w.Enter(zksim.Hold{
 					Key: tick.Job, Client: c.Index, Exclusive: true, IsOver: func() bool { return ctx.Err() != nil },

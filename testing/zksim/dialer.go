@@ -4,8 +4,11 @@ package zksim
 
 import (
 	"context"
+	"errors"
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 )
@@ -24,6 +27,8 @@ type dialer struct {
 	failed int       // connections, one after the other, that have lasted for less than a second
 	began  time.Time // the last connection, or the attempt
 	ended  time.Time
+	dead   bool // there are no more connections
+	conns  map[*conn]bool
 }
 
 // The client's pauses between connections, without the part that is random.
@@ -43,7 +48,29 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 		d.end()
 		return nil, err
 	}
-	return &conn{Conn: c, d: d, latency: time.Duration(1009 + 337*d.planned.index)}, nil
+	mine := &conn{Conn: c, d: d, latency: time.Duration(1009 + 337*d.planned.index), mute: make(chan struct{}), closed: make(chan struct{})}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.dead {
+		return nil, errors.Join(net.ErrClosed, c.Close())
+	}
+	d.conns[mine] = true
+	return mine, nil
+}
+
+// kill ends all connections for good, or has them fall silent.
+func (d *dialer) kill(silent bool) {
+	d.mu.Lock()
+	d.dead = true
+	conns := slices.Collect(maps.Keys(d.conns))
+	d.mu.Unlock()
+	for _, c := range conns {
+		if silent {
+			close(c.mute)
+		} else {
+			_ = c.Conn.Close() // it is closed only once, and that is all that can fail
+		}
+	}
 }
 
 // next returns the server of the next attempt, and when it begins.
@@ -87,15 +114,46 @@ type conn struct {
 
 	d       *dialer
 	latency time.Duration
+	mute    chan struct{} // closed when the connection falls silent
+	closed  chan struct{} // closed by Close of a silent connection
+	once    sync.Once
+}
+
+func (c *conn) isMute() bool {
+	select {
+	case <-c.mute:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
+	if c.isMute() {
+		<-c.closed
+		return 0, net.ErrClosed
+	}
 	time.Sleep(c.latency)
 	return n, err
 }
 
+func (c *conn) Write(b []byte) (int, error) {
+	if c.isMute() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// Close of a silent connection is not heard of by the server.
 func (c *conn) Close() error {
 	c.d.end()
+	c.d.mu.Lock()
+	delete(c.d.conns, c)
+	c.d.mu.Unlock()
+	if c.isMute() {
+		c.once.Do(func() { close(c.closed) })
+		return nil
+	}
 	return c.Conn.Close()
 }

@@ -40,9 +40,15 @@ const (
 	LoseRequests Fault = "lose requests"
 	SlowRequests Fault = "slow requests"
 	KillSession  Fault = "kill a session" // no client can know of it before others do
+
+	// KillProcess ends a client without a word, while its calls are under way: they end with their context, and with ErrClosed.
+	// What it had stays until its session times out, or is ended by a guard some milliseconds later. Its connections end, or
+	// fall silent as those of a machine without power. As the fault ends, the process begins again: Join gets a new client.
+	KillProcess Fault = "kill a process"
 )
 
-// Usual are the faults against which recipes keep all of their promises.
+// Usual are the faults against which recipes keep all of their promises. KillProcess is not among them, as a program must be written
+// for it: what it expects of one client must not outlive that client.
 var Usual = []Fault{
 	StopServer, StopLeader, StopAll, PauseServer, Isolate, IsolateOld, CutOneWay, LagTime, LagCount, SlowLinks, ChangeLeader, ClockRate,
 	CutClient, SilentClient, LoseReplies, LoseRequests, SlowRequests,
@@ -130,11 +136,16 @@ func (w *World) begin(f planned) (end func()) {
 }
 
 func (w *World) beginAtClient(f planned) (end func()) {
-	i := slices.IndexFunc(w.clients, func(c *Client) bool { return c.Index == f.a%w.drawn })
+	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.planned.index == f.a%w.drawn })
 	if i < 0 { // it was left out
 		return func() {}
 	}
-	session := w.clients[i].Session().ID()
+	p := w.processes[i]
+	c := p.living()
+	if c == nil {
+		return func() {}
+	}
+	session := c.Session().ID()
 	all := func(do func(s *zkserver.Server) func()) func() {
 		var ends []func()
 		for _, s := range w.Servers.Servers() {
@@ -175,6 +186,9 @@ func (w *World) beginAtClient(f planned) (end func()) {
 		return each(1+f.b%4, zkserver.LoseRequest)
 	case SlowRequests:
 		return each(1, zkserver.Delay(time.Duration(f.b)*20*time.Millisecond))
+	case KillProcess:
+		p.kill(f)
+		return func() { p.begin() }
 	case KillSession:
 		w.Servers.Server(f.b % voters).KillSession(session)
 	default:

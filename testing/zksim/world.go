@@ -28,13 +28,16 @@ const (
 type World struct {
 	Servers *zkserver.Ensemble
 
-	began   time.Time
-	seed    uint64
-	clients []*Client
-	drawn   int // how many clients there were before some were left out
-	size    int // how many there are
+	began     time.Time
+	seed      uint64
+	program   Program
+	processes []*process
+	drawn     int            // how many clients there were before some were left out
+	size      int            // how many there are
+	killed    sync.WaitGroup // what is left of killed processes
 
-	mu       sync.Mutex // guards all below
+	mu       sync.Mutex    // guards all below
+	ghosts   time.Duration // for how long sessions of killed processes may go on
 	findings []string
 	log      []entry
 	holds    []*Hold
@@ -46,7 +49,9 @@ type World struct {
 type Client struct {
 	*framework.Framework
 
-	Index int // from 0
+	Index int // from 0; a process that begins again has the number of the one that was killed
+
+	dialer *dialer
 }
 
 type entry struct {
@@ -143,8 +148,8 @@ func play(t *testing.T, drawn plan, p Program) *History {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &World{Servers: ensemble, began: time.Now(), seed: drawn.seed, drawn: p.Clients, size: len(drawn.clients), tokens: make(map[string]int64)}
-		w.play(t.Context(), drawn, p)
+		w := &World{Servers: ensemble, began: time.Now(), seed: drawn.seed, program: p, drawn: p.Clients, size: len(drawn.clients), tokens: make(map[string]int64)}
+		w.play(t.Context(), drawn)
 		if err := ensemble.Close(); err != nil {
 			t.Error(err)
 		}
@@ -153,48 +158,39 @@ func play(t *testing.T, drawn plan, p Program) *History {
 	return h
 }
 
-func (w *World) play(ctx context.Context, drawn plan, p Program) {
-	acts := make([]func(context.Context, *rand.Rand), len(drawn.clients))
-	for i, planned := range drawn.clients {
-		c, err := w.connect(ctx, planned, p)
-		if err == nil {
-			w.clients = append(w.clients, c)
-			acts[i], err = p.Join(w, c)
-		}
-		if err != nil {
-			w.Findf("client %d cannot join: %v", planned.index, err)
-			return
-		}
-	}
+func (w *World) play(ctx context.Context, drawn plan) {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
-	w.restrain(100*p.Requests, stop)
+	for _, planned := range drawn.clients {
+		p := &process{w: w, planned: planned, working: working}
+		if !p.begin() {
+			return
+		}
+		w.processes = append(w.processes, p)
+	}
+	w.restrain(100*w.program.Requests, stop)
 	var actors sync.WaitGroup
-	for i, planned := range drawn.clients {
-		actors.Go(func() {
-			for _, a := range planned.actions {
-				time.Sleep(a.pause)
-				acts[i](working, rand.New(rand.NewPCG(a.seed, 2)))
-			}
-		})
+	for _, p := range w.processes {
+		actors.Go(p.work)
 	}
 	w.disturb(drawn.faults)
 	w.await("an action has not ended", &actors, patience)
 	stop()
 	w.await("an action goes on although its context has ended", &actors, patience)
+	w.await("a killed process has not ended", &w.killed, patience)
 	if _, err := w.Servers.AwaitLeader(ctx); err != nil {
 		w.Findf("the simulation: %v", err)
 		return
 	}
 	time.Sleep(10 * time.Second) // clients notice what they have lost at a ping
-	for _, c := range w.clients {
-		w.reconnected(ctx, c)
+	for _, p := range w.processes {
+		w.reconnected(ctx, p.client)
 	}
-	if p.Settled != nil {
-		p.Settled(ctx, w)
+	if w.program.Settled != nil {
+		w.program.Settled(ctx, w)
 	}
 	w.close()
-	w.moderate(p.Requests)
+	w.moderate(w.program.Requests)
 }
 
 // reconnected finds a client that has no connection, a minute after the servers have a leader.
@@ -206,20 +202,20 @@ func (w *World) reconnected(ctx context.Context, c *Client) {
 	}
 }
 
-// connect connects one client to all servers, or to one.
-func (w *World) connect(ctx context.Context, planned client, p Program) (*Client, error) {
-	d := &dialer{w: w, planned: planned, random: rand.New(rand.NewPCG(w.seed, uint64(planned.index)))}
+// connect connects one client to all servers, or to one. It is the process's life, from 0.
+func (w *World) connect(ctx context.Context, planned client, life int) (*Client, error) {
+	d := &dialer{w: w, planned: planned, conns: make(map[*conn]bool), random: rand.New(rand.NewPCG(w.seed+uint64(life), uint64(planned.index)))}
 	opts := append([]framework.Option{
 		framework.WithDialer(d.dial), framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithServerTiming(tick, syncLimit),
 		framework.WithSessionTimeout(sessionTimeout),
-	}, p.Options...)
+	}, w.program.Options...)
 	f, err := framework.Connect(ctx, "servers:2181", opts...)
 	if err != nil {
 		return nil, err
 	}
 	d.spreadOver(f.Session().Timeout())
 	w.Logf("client %d has session %#x (%v), and moves: %t", planned.index, f.Session().ID(), f.Session().Timeout(), !planned.stays)
-	return &Client{Framework: f, Index: planned.index}, nil
+	return &Client{Framework: f, Index: planned.index, dialer: d}, nil
 }
 
 // State returns the one value of its type that belongs to a history: what the clients of a program share.
@@ -274,12 +270,12 @@ func (w *World) await(what string, group *sync.WaitGroup, limit time.Duration) {
 
 // close closes the clients, and looks for what they have left.
 func (w *World) close() {
-	for _, c := range w.clients {
-		if err := c.Close(); err != nil {
-			w.Findf("client %d: close: %v", c.Index, err)
+	for _, p := range w.processes {
+		if err := p.client.Close(); err != nil {
+			w.Findf("client %d: close: %v", p.client.Index, err)
 		}
 	}
-	time.Sleep(2 * tick)
+	time.Sleep(w.ghosts + 2*tick)
 	for _, s := range w.Servers.Servers() {
 		if got := s.Stats(); got.Ephemerals+got.Watches+got.Sessions > 0 {
 			w.Findf("server %d has %+v when all clients are closed", s.ID(), got)

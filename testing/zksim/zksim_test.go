@@ -6,6 +6,7 @@ import (
 	"context"
 	"math/rand/v2"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -148,4 +149,61 @@ func TestWrongClocks(t *testing.T) {
 	}
 	p.Faults = []zksim.Fault{zksim.ClockRate, zksim.ClockRate, zksim.ClockRate, zksim.SilentClient}
 	zksim.Check(t, first, int(seed)-first+1, p)
+}
+
+// TestKillProcess: what a killed process had stays until its session times out or its guard ends it, and the process begins again.
+func TestKillProcess(t *testing.T) {
+	p := mutexes()
+	p.Faults = []zksim.Fault{zksim.KillProcess}
+	var joined, ended atomic.Int32
+	join := p.Join
+	p.Join = func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+		joined.Add(1)
+		return join(w, c)
+	}
+	p.Settled = func(_ context.Context, w *zksim.World) {
+		for _, e := range w.Servers.Log() {
+			if e.Kind == zkserver.SessionKilled {
+				ended.Add(1)
+			}
+		}
+	}
+	const histories = 10
+	expired := 0
+	for seed := range uint64(histories) {
+		h := zksim.Run(t, seed, p)
+		require.Empty(t, h.Findings, "seed %d:\n%s", seed, strings.Join(h.Log, "\n"))
+		expired += h.Expired
+	}
+	require.GreaterOrEqual(t, joined.Load(), int32(3*histories+histories), "each history kills one process at least")
+	require.Positive(t, ended.Load(), "by guards")
+	require.Positive(t, expired)
+}
+
+// TestKillProcessFindsWhatIsTakenOver: a process must not go on with the znode of a session that another process had.
+func TestKillProcessFindsWhatIsTakenOver(t *testing.T) {
+	p := zksim.Program{
+		Faults: []zksim.Fault{zksim.KillProcess},
+		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+			mine := []byte{byte('0' + c.Index)}
+			return func(ctx context.Context, _ *rand.Rand) {
+				_, err := c.Create(ctx, "/claim", mine, framework.WithMode(framework.Ephemeral))
+				if found, readErr := c.Get(ctx, "/claim"); err != nil && (readErr != nil || string(found) != string(mine)) {
+					return
+				}
+				session := c.Session()
+				leave := w.Enter(zksim.Hold{Key: "/claim", Client: c.Index, Exclusive: true, IsOver: func() bool { return session.Err() != nil }})
+				time.Sleep(4 * time.Second)
+				leave()
+				_ = c.Delete(ctx, "/claim")
+			}, nil
+		},
+	}
+	found := 0
+	for seed := range uint64(40) {
+		if strings.Contains(strings.Join(zksim.Run(t, seed, p).Findings, "\n"), "both hold /claim") {
+			found++
+		}
+	}
+	require.Positive(t, found)
 }
