@@ -243,15 +243,13 @@ func (r *requests) lacks(ctx context.Context, op int32, without bool) error {
 
 // checked translates the error of what the conduit knows of a server.
 func (r *requests) checked(ctx context.Context, err error) error {
-	var tooOld *conduit.TooOldError
-	switch {
-	case err == nil:
+	if err == nil {
 		return nil
-	case errors.As(err, &tooOld):
-		return unsupported(tooOld)
-	default:
-		return r.requestError(ctx, err, false)
 	}
+	if tooOld, ok := errors.AsType[*conduit.TooOldError](err); ok {
+		return unsupported(tooOld)
+	}
+	return r.requestError(ctx, err, false)
 }
 
 // withoutUnknown returns the calls that the server may know. The others fail as if the server had refused them: one that

@@ -314,7 +314,7 @@ func (a *acquisition) create(ctx context.Context) (err error) {
 		a.node, err = a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
 		defer func() {
 			if a.node.Children != nil && err == nil {
-				l.gate.noteList(a.node.Children, l.driver, sent)
+				l.gate.noteList(l, a.node.Children, sent)
 			}
 		}()
 	}
@@ -438,7 +438,7 @@ func (a *acquisition) list(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	a.shown = time.Now() // or the driver says that it is not listed
-	a.l.gate.noteList(names, a.l.driver, sent)
+	a.l.gate.noteList(a.l, names, sent)
 	return names, nil
 }
 

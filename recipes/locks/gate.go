@@ -21,17 +21,17 @@ import (
 // follows directly on which; see place.follows.
 type gate struct {
 	mu       sync.Mutex
-	inside   int               // goroutines that may have a node
-	waiting  []*waiter         // for a place inside, in the order of their calls
-	nodes    map[string]*place // by name: those in the queue, and those of left
-	left     []string          // names of nodes that have left, the newest last: a list may show them yet
-	last     *place            // of the newest node that the server has numbered
-	misses   int               // how many neighbours it takes until a creation without a list pays again
-	creating int               // creations under way
-	created  chan struct{}     // closed at the end of the next one; nil before it is needed
-	others   bool              // the last list has shown contenders of other clients
-	listed   time.Time         // when the newest list was sent
-	grants   uint64            // how many holds there were
+	inside   int           // goroutines that may have a node
+	waiting  []*waiter     // for a place inside, in the order of their calls
+	nodes    []*place      // those in the queue, and the last that have left, as a list may show them yet; the newest last
+	left     int           // how many of them have left
+	last     *place        // of the newest node that the server has numbered
+	misses   int           // how many neighbours it takes until a creation without a list pays again
+	creating int           // creations under way
+	created  chan struct{} // closed at the end of the next one; nil before it is needed
+	others   bool          // the last list has shown contenders of other clients
+	listed   time.Time     // when the newest list was sent
+	grants   uint64        // how many holds there were
 }
 
 // waiter is a goroutine that waits for a place inside.
@@ -54,10 +54,6 @@ var gates = struct {
 	byKey map[gateKey]weak.Pointer[gate]
 }{byKey: make(map[gateKey]weak.Pointer[gate])}
 
-func newGate() *gate {
-	return &gate{nodes: make(map[string]*place)}
-}
-
 // gateOf returns the gate that the locks with this key share.
 func gateOf(key gateKey) *gate {
 	gates.Lock()
@@ -65,7 +61,7 @@ func gateOf(key gateKey) *gate {
 	if g := gates.byKey[key].Value(); g != nil {
 		return g
 	}
-	g := newGate()
+	g := new(gate)
 	gates.byKey[key] = weak.Make(g)
 	runtime.AddCleanup(g, forgetGate, key)
 	return g
@@ -163,7 +159,7 @@ func (g *gate) leave() {
 // false if no goroutine waits for it or the row is over.
 func (g *gate) handOver(h *hold) bool {
 	g.mu.Lock()
-	if len(g.waiting) == 0 || g.waiting[0].l != h.l || h.row >= h.l.row || h.node.IsAsked() {
+	if len(g.waiting) == 0 || g.waiting[0].l != h.l || int(h.row) >= h.l.row || h.node.IsAsked() {
 		g.mu.Unlock()
 		return false
 	}
@@ -176,20 +172,13 @@ func (g *gate) handOver(h *hold) bool {
 
 // inTheWay returns the error of a goroutine behind others of its client. The caller holds g.mu.
 func (g *gate) inTheWay(l *lock, before int, cause error) *NotAcquiredError {
-	var names []string
-	for name, p := range g.nodes {
-		if !p.over {
-			names = append(names, name)
-		}
+	e := &NotAcquiredError{Position: before, path: l.path, lockName: l.lockName, cause: cause}
+	inTheWay := slices.DeleteFunc(slices.Clone(g.nodes), func(p *place) bool { return p.over })
+	slices.SortFunc(inTheWay, func(p, q *place) int { return l.compare(p.name, q.name) })
+	for _, p := range inTheWay {
+		e.ahead, e.identities = append(e.ahead, p.name), append(e.identities, string(p.data))
 	}
-	slices.SortFunc(names, l.compare)
-	e := &NotAcquiredError{Position: before, path: l.path, lockName: l.lockName, ahead: names, cause: cause, local: len(names) == 0}
-	for range names {
-		e.identities = append(e.identities, string(l.cfg.data))
-	}
-	for i, name := range names {
-		e.identities[i] = string(g.nodes[name].data)
-	}
+	e.local = len(e.ahead) == 0
 	return e
 }
 
@@ -249,7 +238,7 @@ func (g *gate) end(p *place) {
 	if p == nil {
 		return
 	}
-	g.nodes[p.name] = p
+	g.nodes = append(g.nodes, p)
 	if p.at.link != nil && (g.last == nil || p.at != g.last.at || p.czxid > g.last.czxid) { // transactions compare within a history
 		g.last = p
 	}
@@ -270,7 +259,7 @@ func (g *gate) expectsNeighbour(link context.Context) bool {
 func (g *gate) neighbour(p *place, mayWait bool) (before *place, pending <-chan struct{}) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, other := range g.nodes {
+	for _, other := range slices.Backward(g.nodes) {
 		if other != p && p.follows(other) {
 			g.misses = max(g.misses-1, 0)
 			return other, nil
@@ -314,23 +303,39 @@ func (g *gate) hasHolder() bool {
 func (g *gate) own(name string) *place {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.nodes[name]
+	return g.node(name)
+}
+
+// node is own for a caller that holds g.mu.
+func (g *gate) node(name string) *place {
+	for _, p := range slices.Backward(g.nodes) {
+		if p.name == name {
+			return p
+		}
+	}
+	return nil
 }
 
 // noteList notes what a list has shown that was sent at a time.
-func (g *gate) noteList(names []string, driver LockInternalsDriver, sent time.Time) {
+func (g *gate) noteList(l *lock, names []string, sent time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	unknown := 0
-	for _, name := range names {
-		if g.nodes[name] == nil && driver.Contends(name) {
-			unknown++
-		}
-	}
-	g.others = unknown > g.creating // a node whose creation is under way may be listed already
 	if sent.After(g.listed) {
 		g.listed = sent
 	}
+	if l.places != 0 { // it makes no difference
+		return
+	}
+	unknown := 0
+	for _, name := range names {
+		if l.driver.Contends(name) && g.node(name) == nil {
+			// A node whose creation is under way may be listed already.
+			if unknown++; unknown > g.creating {
+				break
+			}
+		}
+	}
+	g.others = unknown > g.creating
 }
 
 // wasListedLately reports whether a list was sent in the last second.
@@ -372,7 +377,7 @@ func (g *gate) grantCount() uint64 {
 func (g *gate) grantOf(name string) uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if p := g.nodes[name]; p != nil && !p.over {
+	if p := g.node(name); p != nil && !p.over {
 		return p.grant
 	}
 	return 0
@@ -400,9 +405,10 @@ func (p *place) leave() {
 		return
 	}
 	p.over = true
-	if g.left = append(g.left, p.name); len(g.left) > remembered {
-		delete(g.nodes, g.left[0])
-		g.left = slices.Delete(g.left, 0, 1)
+	if g.left++; g.left > remembered {
+		oldest := slices.IndexFunc(g.nodes, func(p *place) bool { return p.over })
+		g.nodes = slices.Delete(g.nodes, oldest, oldest+1)
+		g.left--
 	}
 	if p.gone != nil {
 		close(p.gone)

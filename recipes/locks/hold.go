@@ -20,8 +20,8 @@ import (
 //
 // Its context is a child of the session's, and the watch on the node ends it on the
 // goroutine that receives from the server. So the contexts of all its leases end in the
-// call in which the client learns of the reason. A hold has a goroutine only while there is
-// something to find out or to clean up, as a client may hold thousands of locks.
+// call in which the client learns of the reason. The context is made when a caller needs it. A hold has a goroutine
+// only while there is something to find out or to clean up, as a client may hold thousands of locks.
 type hold struct {
 	l       *lock
 	session *framework.Session
@@ -30,12 +30,9 @@ type hold struct {
 	node    heldnode.Node
 	token   int64
 	self    *place // what the others of this client see
-	row     int    // the number of holds that the node has served, with this one
 	since   time.Time
+	row     int32       // the number of holds that the node has served, with this one
 	lost    atomic.Bool // lost, and its node left to the background; for reportLeak, which must ask no context
-
-	ctx context.Context // ends with the hold, by its release or loss
-	end context.CancelCauseFunc
 
 	limit  time.Duration  // ends the hold when it is over; 0 for none
 	excess error          // the cause of that
@@ -45,6 +42,11 @@ type hold struct {
 
 	mu     sync.Mutex
 	leases int // not released yet; at 0 the hold is being released
+
+	ending sync.Mutex              // guards what follows
+	over   error                   // how the hold has ended, by its release or loss; nil before, or when parent says it
+	ctx    context.Context         // ends with the hold; nil before it is needed
+	end    context.CancelCauseFunc // of ctx
 }
 
 // endAfter ends the hold when it has lasted for d. It is called before the hold begins.
@@ -73,49 +75,85 @@ func (h *hold) successor() *hold {
 // begin makes the hold end with the session. From here on it may be lost at any time.
 func (h *hold) begin() {
 	h.since, h.leases = time.Now(), 1
-	h.ctx, h.end = context.WithCancelCause(h.parent)
 	h.node.Hold = h
 	h.keep = context.AfterFunc(h.parent, h.abandon)
 	if h.limit > 0 {
 		limit := time.AfterFunc(h.limit, h.exceed)
-		context.AfterFunc(h.ctx, func() { limit.Stop() })
+		context.AfterFunc(h.context(), func() { limit.Stop() })
 	}
 }
 
 // exceed ends a hold that has lasted for as long as it may.
 func (h *hold) exceed() { h.Lose(h.excess) }
 
+// context returns a context that ends with the hold.
+func (h *hold) context() context.Context {
+	h.ending.Lock()
+	defer h.ending.Unlock()
+	switch {
+	case h.ctx != nil:
+	case h.over == nil:
+		h.ctx, h.end = context.WithCancelCause(h.parent)
+	default: // the session may have ended since, but is not the cause
+		h.ctx, h.end = context.WithCancelCause(context.WithoutCancel(h.parent))
+		h.end(h.over)
+	}
+	return h.ctx
+}
+
+// endBy ends the hold, unless it has ended. It returns how it has ended.
+func (h *hold) endBy(cause error) error {
+	h.ending.Lock()
+	defer h.ending.Unlock()
+	if h.over != nil {
+		return h.over
+	}
+	if h.over = context.Cause(h.parent); h.over == nil {
+		h.over = cause
+	}
+	if h.ctx != nil {
+		h.end(h.over)
+		h.over = context.Cause(h.ctx) // the session may have ended it meanwhile
+	}
+	return h.over
+}
+
 // Ended returns how the hold has ended, or nil.
-func (h *hold) Ended() error { return context.Cause(h.ctx) }
+func (h *hold) Ended() error {
+	h.ending.Lock()
+	defer h.ending.Unlock()
+	if h.over != nil {
+		return h.over
+	}
+	return context.Cause(h.parent)
+}
 
 // Lose ends the hold, unless it has ended. The rest follows on another goroutine, as this one
 // may be the receiving one, which must not wait.
 func (h *hold) Lose(cause error) {
-	if h.keep() {
-		h.end(cause)
+	if !isReleased(h.endBy(cause)) && h.keep() {
 		go h.abandon()
 	}
 }
 
-// release ends the hold by its release. It reports false if the hold is lost.
+// release ends the hold by its release. It reports false if the hold is lost: then abandon has begun, or is about to.
 func (h *hold) release() bool {
-	if !h.keep() {
-		<-h.ctx.Done() // it is about to end with its loss
+	if !isReleased(h.endBy(ErrReleased)) {
 		return false
 	}
-	h.end(ErrReleased)
-	if h.Ended() == ErrReleased { //nolint:errorlint // the cause is this very error
-		return true
-	}
-	go h.abandon() // the session's context has ended between the two calls
-	return false
+	h.keep()
+	return true
 }
+
+func isReleased(cause error) bool { return cause == ErrReleased } //nolint:errorlint // the cause is this very error
 
 // abandon cleans up after a lost hold. The node is deleted in the background, unless the client
 // has ended: then it goes with the session.
 func (h *hold) abandon() {
-	<-h.ctx.Done() // the session's context ends the hold's and starts this in any order
-	cause := h.Ended()
+	cause := h.endBy(nil) // by the session, if it has not ended yet
+	if isReleased(cause) {
+		return // the session ended after the release, which does the rest
+	}
 	h.lost.Store(true)
 	h.l.tellEnded(context.Background(), h, cause)
 	h.endUse()
@@ -136,11 +174,9 @@ func (h *hold) abandon() {
 func (h *hold) err() error {
 	if h.Ended() == nil && h.session.Err() == nil && !time.Now().Before(h.session.HoldDeadline(h.l.cfg.policy)) {
 		h.Lose(&LostError{Reason: framework.ReasonLeaseEnd})
-		<-h.ctx.Done() // another goroutine may be about to end it
 	}
 	if h.limit > 0 && h.Ended() == nil && time.Since(h.since) >= h.limit {
 		h.exceed()
-		<-h.ctx.Done()
 	}
 	return h.Ended()
 }

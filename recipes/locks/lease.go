@@ -64,7 +64,7 @@ func (l *Lease) context() context.Context {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.ctx == nil {
-		l.ctx, l.cease = context.WithCancelCause(l.hold.ctx)
+		l.ctx, l.cease = context.WithCancelCause(l.hold.context())
 	}
 	return l.ctx
 }

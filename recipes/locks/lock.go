@@ -160,7 +160,7 @@ func (l *lock) joinGate() {
 		l.places = 1 // the others of this client wait for the node, in memory
 	}
 	if !l.exclusive && l.places != noLimit {
-		l.gate = newGate() // shared with no lock of another order
+		l.gate = new(gate) // shared with no lock of another order
 		return
 	}
 	l.gate = gateOf(key)

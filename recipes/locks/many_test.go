@@ -162,9 +162,8 @@ func TestManyLockInAFolderOfMany(t *testing.T) {
 }
 
 // maxHeapOfAHeldLock is how many bytes of the heap a held lock may take, with its mutex and
-// its lease. It is about 2,800. Of these 300 are for what the client remembers of its ephemeral
-// znodes and of the holds of this process.
-const maxHeapOfAHeldLock = 3100
+// its lease. It is about 2,300. Some of these are for what the client remembers of its ephemeral znodes.
+const maxHeapOfAHeldLock = 2500
 
 // TestManyMemoryOfManyLocks runs in a process of its own, as what earlier tests have left in this
 // one is freed at any time. The server stays in this one.
