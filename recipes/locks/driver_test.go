@@ -131,45 +131,6 @@ func TestDriverThatLetsANewcomerIn(t *testing.T) {
 	}
 }
 
-// pairs counts contenders in pairs, with a method that the drivers of this package have too.
-type pairs struct {
-	locks.StandardLockInternalsDriver
-}
-
-func (d pairs) Number(name string) (int32, bool) {
-	n, ok := d.Sequence(name)
-	return n / 2, ok
-}
-
-func (d pairs) CreatesTheLock(
-	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
-) (locks.LockNode, error) {
-	node, err := d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
-	node.Children = nil
-	return node, err
-}
-
-// TestDriverWithNumbersOfItsOwn: they are not taken for the server's.
-func TestDriverWithNumbersOfItsOwn(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		open := func(client *framework.Framework) *locks.LockInternals {
-			driver := pairs{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}}
-			lock, err := locks.NewLockInternals(client, driver, "/lock", "lock-", 1)
-			require.NoError(t, err)
-			return lock
-		}
-		mine := open(w.waiter)
-		const turns = 5 // the last one has the number 4, in pair 2
-		for range turns {
-			release(t, acquire(t, mine))
-		}
-		held := acquire(t, open(w.holder))
-		_, err := mine.TryAcquire(withDeadline(t, time.Minute)) // the first of pair 3
-		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		release(t, held)
-	})
-}
-
 // thinkingDriver is a semaphore that thinks for a while before it lets one contender in.
 type thinkingDriver struct {
 	locks.StandardLockInternalsDriver

@@ -34,9 +34,8 @@ type hold struct {
 	row     int32       // the number of holds that the node has served, with this one
 	lost    atomic.Bool // lost, and its node left to the background; for reportLeak, which must ask no context
 
-	limit  time.Duration  // ends the hold when it is over; 0 for none
-	excess error          // the cause of that
-	with   []framework.Op // what the release deletes in one transaction with the node
+	limit time.Duration  // ends the hold when it is over; 0 for none
+	with  []framework.Op // what the release deletes in one transaction with the node
 
 	keep func() bool // keeps abandon from running; true for one caller, unless it has begun
 
@@ -48,9 +47,6 @@ type hold struct {
 	ctx    context.Context         // ends with the hold; nil before it is needed
 	end    context.CancelCauseFunc // of ctx
 }
-
-// endAfter ends the hold when it has lasted for d. It is called before the hold begins.
-func (h *hold) endAfter(d time.Duration, cause error) { h.limit, h.excess = d, cause }
 
 // start begins the hold of an acquisition with this context.
 func (h *hold) start(ctx context.Context) {
@@ -84,7 +80,7 @@ func (h *hold) begin() {
 }
 
 // exceed ends a hold that has lasted for as long as it may.
-func (h *hold) exceed() { h.Lose(h.excess) }
+func (h *hold) exceed() { h.Lose(&LostError{Reason: framework.ReasonMaxHold}) }
 
 // context returns a context that ends with the hold.
 func (h *hold) context() context.Context {

@@ -6,12 +6,10 @@ import (
 	"context"
 	"fmt"
 	"time"
-
-	"github.com/gocurator/curator/framework"
 )
 
-// WithMaxHold ends each hold of the lock that lasts for d, as a loss whose reason is
-// [framework.ReasonMaxHold]. First the contexts of its leases end, and then the client deletes the
+// WithMaxHold ends each hold of the lock that lasts for d, as a loss. The reason in its [LostError] is
+// ReasonMaxHold of package framework. First the contexts of its leases end, and then the client deletes the
 // node. The log and curator.lock.lost tell. So a holder that hangs does not keep the lock for as
 // long as its session lives.
 //
@@ -39,5 +37,5 @@ type longestHold struct {
 }
 
 func (o longestHold) granted(_ context.Context, h *hold) {
-	h.endAfter(o.longest, &LostError{Reason: framework.ReasonMaxHold})
+	h.limit = o.longest // the hold has not begun
 }

@@ -163,9 +163,7 @@ func (readWriteQueue) Contends(name string) bool {
 // Compare compares by sequence number. A downgraded reader has the number of its
 // writer, and comes after it.
 func (q readWriteQueue) Compare(a, b string) int {
-	x, _ := q.Number(a)
-	y, _ := q.Number(b)
-	if d := x - y; d != 0 { // the difference wraps as the counter does
+	if d := q.number(a) - q.number(b); d != 0 { // the difference wraps as the counter does
 		return cmp.Compare(d, 0)
 	}
 	switch aWrites, bWrites := writeSorter.Contends(a), writeSorter.Contends(b); {
@@ -178,12 +176,13 @@ func (q readWriteQueue) Compare(a, b string) int {
 	}
 }
 
-// Number returns the number of a name.
-func (readWriteQueue) Number(name string) (int32, bool) {
+// number returns the number of a contender.
+func (readWriteQueue) number(name string) int32 {
 	if n, ok := writeSorter.Sequence(name); ok {
-		return n, true
+		return n
 	}
-	return readSorter.Sequence(name)
+	n, _ := readSorter.Sequence(name)
+	return n
 }
 
 // CreatesTheLock creates the node as for a mutex.

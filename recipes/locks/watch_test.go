@@ -3,14 +3,18 @@
 package locks_test
 
 import (
+	"fmt"
+	"slices"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -122,5 +126,44 @@ func TestWatchesDoNotPileUp(t *testing.T) {
 		release(t, lease)
 		wg.Wait()
 		server.AwaitCounts(t, before, limit)
+	})
+}
+
+// record notes the requests of a session, and returns a function that returns them and ends the record.
+func record(server *zkserver.Server, session int64) (end func() []string) {
+	var mu sync.Mutex
+	var sent []string
+	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		mu.Lock()
+		defer mu.Unlock()
+		if r.SessionID == session && r.Op != zkserver.OpPing {
+			sent = append(sent, fmt.Sprint(r.Op, " ", r.Path))
+		}
+		return zkserver.Pass
+	})
+	return func() []string {
+		remove()
+		mu.Lock()
+		defer mu.Unlock()
+		return sent
+	}
+}
+
+// TestWatchPredecessorIsReadOnce: a waiter knows who is in its way from the read that sets its watch, and asks
+// for nothing else of it.
+func TestWatchPredecessorIsReadOnce(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		held := acquire(t, newMutex(t, w.holder, "/lock", locks.WithLabel("nightly")))
+		for _, wait := range []time.Duration{time.Millisecond, time.Second} {
+			sent := record(w.server, w.waiter.Session().ID())
+			_, err := newMutex(t, w.waiter, "/lock").Acquire(withDeadline(t, wait))
+			require.ErrorIs(t, err, locks.ErrNotAcquired)
+			require.ErrorContains(t, err, "nightly")
+			synctest.Wait()
+			requests := sent()
+			reads := slices.DeleteFunc(slices.Clone(requests), func(r string) bool { return r != "getData "+held.Path() })
+			require.Len(t, reads, 1, "%v", requests)
+		}
+		release(t, held)
 	})
 }
