@@ -11,14 +11,18 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // dialer connects a client to one server after the other, or again and again to one. What a client does by chance no seed can
 // bring again. So the client's random pause before a connection is made as long as it may be, and another one is added that the
 // seed draws. Answers reach each client after a time of its own, so no two of them wake up at the same instant.
 type dialer struct {
-	w       *World
-	planned client
+	servers *zkserver.Ensemble
+	client  int           // its number
+	first   int           // the server that it connects to first
+	stays   bool          // it knows no other
 	spread  time.Duration // the longest pause before a connection after one that was stable
 
 	mu     sync.Mutex // guards all below
@@ -43,12 +47,12 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	case <-time.After(time.Until(at)):
 	case <-ctx.Done():
 	}
-	c, err := d.w.Servers.Server(n%len(d.w.Servers.Servers())).Dial(ctx, network, addr)
+	c, err := d.servers.Server(n%len(d.servers.Servers())).Dial(ctx, network, addr)
 	if err != nil {
 		d.end()
 		return nil, err
 	}
-	mine := &conn{Conn: c, d: d, latency: time.Duration(1009 + 337*d.planned.index), mute: make(chan struct{}), closed: make(chan struct{})}
+	mine := &conn{Conn: c, d: d, latency: time.Duration(1009 + 337*d.client), mute: make(chan struct{}), closed: make(chan struct{})}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.dead {
@@ -77,8 +81,8 @@ func (d *dialer) kill(silent bool) {
 func (d *dialer) next() (server int, at time.Time) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	server = d.planned.server
-	if !d.planned.stays {
+	server = d.first
+	if !d.stays {
 		server += d.dialed
 	}
 	if d.dialed++; d.dialed > 1 {

@@ -204,7 +204,10 @@ func (w *World) reconnected(ctx context.Context, c *Client) {
 
 // connect connects one client to all servers, or to one. It is the process's life, from 0.
 func (w *World) connect(ctx context.Context, planned client, life int) (*Client, error) {
-	d := &dialer{w: w, planned: planned, conns: make(map[*conn]bool), random: rand.New(rand.NewPCG(w.seed+uint64(life), uint64(planned.index)))}
+	d := &dialer{
+		servers: w.Servers, client: planned.index, first: planned.server, stays: planned.stays, conns: make(map[*conn]bool),
+		random: rand.New(rand.NewPCG(w.seed+uint64(life), uint64(planned.index))),
+	}
 	opts := append([]framework.Option{
 		framework.WithDialer(d.dial), framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithServerTiming(tick, syncLimit),
 		framework.WithSessionTimeout(sessionTimeout),
