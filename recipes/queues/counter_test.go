@@ -139,6 +139,19 @@ func TestCopiedQueueWhoseItemsAnotherProducerNumbersTakesItems(t *testing.T) {
 	}
 }
 
+// More items get new numbers than one transaction holds.
+func TestCopiedQueueOfManyItemsTakesThemInOrder(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t), framework.WithMaxRequestSize(1<<10)) // so each item has a transaction
+	far := make([]int, 40)
+	for i := range far {
+		far[i] = 20_000 + i
+	}
+	want := append(copyInto(t, client, path, "queue-", far, queues.Encode), "new")
+	q := newQueue(t, client)
+	require.NoError(t, q.Put(zktest.Context(t), []byte("new")))
+	require.Equal(t, want, awaitItems(t, consumed(t, q), len(want)))
+}
+
 func TestCopiedDeadLettersTakeLaterOnes(t *testing.T) {
 	t.Parallel()
 	for name, copied := range copies {
