@@ -31,43 +31,43 @@ import (
 // TestBadInputOptions: what New does not accept, and how it says so.
 func TestBadInputOptions(t *testing.T) {
 	for says, option := range map[string]framework.Option{
-		"a nil option":                                      nil,
-		"ACL provider nil, expected one":                    framework.WithACLProvider(nil),
-		"compression provider nil, expected one":            framework.WithCompressionProvider(nil),
-		"meter provider nil, expected a metric":             framework.WithMeterProvider(nil),
-		"tracer provider nil, expected a trace":             framework.WithTracerProvider(nil),
-		"TLS configuration nil, expected a *tls.Config":     framework.WithTLS(nil),
-		"retry policy nil, expected a policy":               framework.WithRetryPolicy(nil),
-		"expected AllowRetry(err error, retryable bool)":    framework.WithRetryPolicy(ported{retry.None()}),
-		"logger nil, expected a *slog.Logger":               framework.WithLogger(nil),
-		"dialer nil, expected a function":                   framework.WithDialer(nil),
-		`auth scheme "", expected one such as "digest"`:     framework.WithAuth("", nil),
-		"credential of 2097158 bytes, expected 1047552":     framework.WithAuth("digest", bytes.Repeat([]byte(":"), 2<<20)),
+		"a nil option":                                              nil,
+		"ACL provider nil, expected one":                            framework.WithACLProvider(nil),
+		"compression provider nil, expected one":                    framework.WithCompressionProvider(nil),
+		"meter provider nil, expected a metric":                     framework.WithMeterProvider(nil),
+		"tracer provider nil, expected a trace":                     framework.WithTracerProvider(nil),
+		"TLS configuration nil, expected a *tls.Config":             framework.WithTLS(nil),
+		"retry policy nil, expected a policy":                       framework.WithRetryPolicy(nil),
+		"expected AllowRetry(err error, retryable bool)":            framework.WithRetryPolicy(ported{retry.None()}),
+		"logger nil, expected a *slog.Logger":                       framework.WithLogger(nil),
+		"dialer nil, expected a function":                           framework.WithDialer(nil),
+		`auth scheme "", expected one such as "digest"`:             framework.WithAuth("", nil),
+		"credential of 2097158 bytes, expected 1047552":             framework.WithAuth("digest", bytes.Repeat([]byte(":"), 2<<20)),
 		"digest credential without a colon, expected user:password": framework.WithAuth("digest", []byte("alice")),
-		"credential of 2097153 bytes, expected 1047552":     framework.WithAuth(strings.Repeat("x", 2<<20), []byte("x")),
-		"function nil, expected one from a server's line":   framework.WithTrackedAddress(nil),
-		"function nil, expected the rank of a server":       framework.WithServerOrder(nil),
-		"server timing 0s and 0 ticks, expected 1ms":        framework.WithServerTiming(0, 0),
-		"server timing 1s and -5 ticks, expected 1ms":       framework.WithServerTiming(time.Second, -5),
-		"server timing 2562047h47m16.854775807s and 1 tick": framework.WithServerTiming(math.MaxInt64, 1),
-		"server timing 1s and 86401 ticks, expected 1ms or": framework.WithServerTiming(time.Second, 86401),
-		"session timeout -1ns, expected 100ms to 24h":       framework.WithSessionTimeout(-1),
-		"session timeout 0s, expected 100ms to 24h":         framework.WithSessionTimeout(0),
-		"session timeout 25h0m0s, expected 100ms to 24h":    framework.WithSessionTimeout(25 * time.Hour),
-		"connection timeout -1ns, expected more than 0":     framework.WithConnectionTimeout(-1),
-		"maximal request size -1, expected 1024 or more":    framework.WithMaxRequestSize(-1),
-		"maximal reply size -1, expected 1024 or more":      framework.WithMaxReplySize(-1),
-		"error policy 9, expected StandardErrorPolicy":      framework.WithErrorPolicy(9),
-		"error policy -1, expected StandardErrorPolicy":     framework.WithErrorPolicy(-1),
-		"maximal reply size -922337203685477580":            framework.WithMaxReplySize(math.MinInt),
-		"session timeout -2562047h47m16.854775808s, expect": framework.WithSessionTimeout(math.MinInt64),
-		"retry policy nil, expected":                        framework.WithRetryPolicy((*retry.Budget)(nil)), // a nil pointer, from here on
-		"ensemble provider nil, expected":                   framework.WithEnsembleProvider((*framework.DynamicEnsembleProvider)(nil)),
-		"ACL provider nil, expected":                        framework.WithACLProvider((*lists)(nil)),
-		"compression provider nil, expected":                framework.WithCompressionProvider((*framework.GzipCompressionProvider)(nil)),
-		"SASL mechanism nil, expected":                      framework.WithSASL((*badMechanism)(nil)),
-		"meter provider nil, expected":                      framework.WithMeterProvider((*sdkmetric.MeterProvider)(nil)),
-		"tracer provider nil, expected":                     framework.WithTracerProvider((*sdktrace.TracerProvider)(nil)),
+		"credential of 2097153 bytes, expected 1047552":             framework.WithAuth(strings.Repeat("x", 2<<20), []byte("x")),
+		"function nil, expected one from a server's line":           framework.WithTrackedAddress(nil),
+		"function nil, expected the rank of a server":               framework.WithServerOrder(nil),
+		"server timing 0s and 0 ticks, expected 1ms":                framework.WithServerTiming(0, 0),
+		"server timing 1s and -5 ticks, expected 1ms":               framework.WithServerTiming(time.Second, -5),
+		"server timing 2562047h47m16.854775807s and 1 tick":         framework.WithServerTiming(math.MaxInt64, 1),
+		"server timing 1s and 86401 ticks, expected 1ms or":         framework.WithServerTiming(time.Second, 86401),
+		"session timeout -1ns, expected 100ms to 24h":               framework.WithSessionTimeout(-1),
+		"session timeout 0s, expected 100ms to 24h":                 framework.WithSessionTimeout(0),
+		"session timeout 25h0m0s, expected 100ms to 24h":            framework.WithSessionTimeout(25 * time.Hour),
+		"connection timeout -1ns, expected more than 0":             framework.WithConnectionTimeout(-1),
+		"maximal request size -1, expected 1024 or more":            framework.WithMaxRequestSize(-1),
+		"maximal reply size -1, expected 1024 or more":              framework.WithMaxReplySize(-1),
+		"error policy 9, expected StandardErrorPolicy":              framework.WithErrorPolicy(9),
+		"error policy -1, expected StandardErrorPolicy":             framework.WithErrorPolicy(-1),
+		"maximal reply size -922337203685477580":                    framework.WithMaxReplySize(math.MinInt),
+		"session timeout -2562047h47m16.854775808s, expect":         framework.WithSessionTimeout(math.MinInt64),
+		"retry policy nil, expected":                                framework.WithRetryPolicy((*retry.Budget)(nil)), // a nil pointer, from here on
+		"ensemble provider nil, expected":                           framework.WithEnsembleProvider((*framework.DynamicEnsembleProvider)(nil)),
+		"ACL provider nil, expected":                                framework.WithACLProvider((*lists)(nil)),
+		"compression provider nil, expected":                        framework.WithCompressionProvider((*framework.GzipCompressionProvider)(nil)),
+		"SASL mechanism nil, expected":                              framework.WithSASL((*badMechanism)(nil)),
+		"meter provider nil, expected":                              framework.WithMeterProvider((*sdkmetric.MeterProvider)(nil)),
+		"tracer provider nil, expected":                             framework.WithTracerProvider((*sdktrace.TracerProvider)(nil)),
 	} {
 		_, err := framework.New("a", option)
 		require.ErrorIs(t, err, framework.ErrInvalidOption, says)
@@ -440,4 +440,14 @@ func TestBadInputSecretsAreToldToNobody(t *testing.T) {
 			}
 		}
 	}
+}
+
+// A long path is cut in an error, with its length, so that it is not taken for another path. The error has it whole.
+func TestErrorsCutLongPaths(t *testing.T) {
+	path := "/" + strings.Repeat("é", 600_000)
+	err := &framework.OpError{Op: "get", Path: path, Err: framework.ErrNoNode}
+	require.Contains(t, err.Error(), "é... (a path of 1200001 bytes): ")
+	require.Less(t, len(err.Error()), 1100)
+	require.Contains(t, framework.ValidatePath(path+"/").Error(), `é"... (a path of 1200002 bytes): it ends with a slash`)
+	require.Contains(t, (&framework.OpError{Op: "get", Path: "/a", Err: framework.ErrNoNode}).Error(), "get /a: ")
 }
