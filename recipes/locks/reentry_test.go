@@ -130,7 +130,8 @@ func TestLeaseFrom(t *testing.T) {
 	require.Nil(t, locks.LeaseFrom(context.Background()))
 	none := locks.LeaseFrom(context.Background())
 	require.ErrorIs(t, none.Err(), locks.ErrNotAcquired)
-	require.Equal(t, []any{int64(0), "", time.Time{}, (*framework.Session)(nil), false, (<-chan struct{})(nil)},
+	var never <-chan struct{}
+	require.Equal(t, []any{int64(0), "", time.Time{}, (*framework.Session)(nil), false, never},
 		[]any{none.Token(), none.Path(), none.Since(), none.Session(), none.Exclusive(), none.Revoked()})
 	zktest.Await(t, none.Done(), "the end of no lease")
 	require.ErrorIs(t, context.Cause(none.Context(context.Background())), locks.ErrNotAcquired)
