@@ -336,11 +336,11 @@ func WithTLS(cfg *tls.Config) Option {
 // that requires the right one.
 func WithAuth(scheme string, credential []byte) Option {
 	auth := conduit.Auth{Scheme: scheme, Credential: secrets.Hide(credential)}
+	valid, refusal := scheme != "", `auth scheme "", expected one such as "digest"`
 	if scheme == "digest" && !bytes.Contains(credential, []byte(":")) { // or the identity would have no password
-		return option("WithAuth", false, nil, "digest credential without a colon, expected user:password")
+		valid, refusal = false, "digest credential without a colon, expected user:password"
 	}
-	return option("WithAuth", scheme != "", func(c *config) { c.Auth = append(c.Auth, auth) },
-		`auth scheme "", expected one such as "digest"`)
+	return option("WithAuth", valid, func(c *config) { c.Auth = append(c.Auth, auth) }, refusal)
 }
 
 // fitsAuth refuses a credential at which every server would cut the connection.
