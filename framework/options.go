@@ -340,7 +340,7 @@ func WithAuth(scheme string, credential []byte) Option {
 	if scheme == "digest" && !bytes.Contains(credential, []byte(":")) { // or the identity would have no password
 		valid, refusal = false, "digest credential without a colon, expected user:password"
 	}
-	return option("WithAuth", valid, func(c *config) { c.Auth = append(c.Auth, auth) }, refusal)
+	return option("WithAuth", valid, func(c *config) { c.Auth = append(c.Auth, auth) }, "%s", refusal)
 }
 
 // fitsAuth refuses a credential at which every server would cut the connection.
