@@ -126,7 +126,7 @@ var frameworkRows = []row{
 	{
 		name: "credential-in-errors", breaks: secretsKept,
 		in:     "framework.WithAuth",
-		change: become(`option("WithAuth", valid, func(c *config) { c.Auth = append(c.Auth, auth) }, "%s", $2)`, "option()"),
+		change: become(`option("WithAuth", valid, func(c *config) { c.Auth = append(c.Auth, auth) }, refusal+"%s", $2)`, "option()"),
 		test:   "^TestBadInputSecretsAreToldToNobody$",
 	},
 	{
