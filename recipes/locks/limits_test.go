@@ -278,6 +278,23 @@ func TestLockDelayAfterAMarkerOfAnyData(t *testing.T) {
 	})
 }
 
+// TestLockDelayOfAMarkerThatAnotherHasWritten: a contender that is slow to write leaves what another one has written meanwhile, and
+// waits for the delay after that.
+func TestLockDelayOfAMarkerThatAnotherHasWritten(t *testing.T) {
+	between(t, func(t *testing.T, server *zkserver.Server, first, second *framework.Framework) {
+		_, err := first.Create(t.Context(), "/lock/holder", []byte("one lost"), framework.CreatingParentsIfNeeded())
+		require.NoError(t, err)
+		time.Sleep(lockDelay)
+		server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.Delay(time.Second)))
+		waiting := acquireLater(context.Background(), newMutex(t, second, "/lock", locks.WithLockDelay(lockDelay)))
+		time.Sleep(500 * time.Millisecond)
+		require.NoError(t, first.Set(t.Context(), "/lock/holder", []byte("another")))
+		began := time.Now()
+		release(t, (<-waiting).lease)
+		require.GreaterOrEqual(t, time.Since(began), lockDelay)
+	})
+}
+
 // TestLockDelayOfContendersThatLiveShorter: each waits for less than the delay, with a client of its own, and one of them has the lock
 // when the delay is over since the first has found the marker.
 func TestLockDelayOfContendersThatLiveShorter(t *testing.T) {
