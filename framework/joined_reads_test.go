@@ -382,7 +382,8 @@ func TestJoinedReadsThatAreTooLongTogether(t *testing.T) {
 			require.Equal(t, numbered(i, 10<<10), got[i].data)
 		}
 		require.NotZero(t, together.Load())
-		require.EqualValues(t, 2*len(paths), alone.Load(), "in their order, which the first time was not kept")
+		once := int32(len(paths))
+		require.Contains(t, []int32{once, 2 * once}, alone.Load(), "once, and again in their order if the first time did not keep it")
 	})
 }
 
