@@ -173,7 +173,7 @@ func TestFirstPagesAreShort(t *testing.T) {
 func TestFirstPagesInChineseSayTheSame(t *testing.T) {
 	english, chinese := content(t, "README.md"), content(t, "README.zh-CN.md")
 	for what, expression := range map[string]string{
-		"programs": "(?s)```go\n.*?```\n", "links": `\]\(([^)]+)\)`, "names and commands": "`[^`\n]+`", "figures": `[0-9][0-9,.]*[0-9] ?(?:µs|/s|s\b)|202,717`,
+		"programs": "(?s)```go\n.*?```\n", "links": `\]\(([^)]+)\)`, "names and commands": "`[^`\n]+`", "figures": `[0-9][0-9,.]*[0-9] ?(?:µs|ms|/s|s\b)|202,717`,
 	} {
 		parts := func(text string) []string {
 			text = regexp.MustCompile(`\[[^\]]*\]\(README\.[^)]*\)`).ReplaceAllString(text, "")
