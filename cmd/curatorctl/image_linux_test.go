@@ -20,8 +20,8 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestImage builds what the Dockerfile puts into the image, by its own steps. The program is static, runs as the user of the
-// image with nothing else in its root, and guards a process of another container of the pod, which shares the process namespace.
+// TestImage builds what the Dockerfile puts into the image, by its own steps. The program is static, and runs as the user of the
+// image with nothing else in its root. It guards a process in another container of the pod. The two share the process namespace.
 func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test builds the program as the image has it")

@@ -65,8 +65,8 @@ import (
 // below the front only. They kill all of them in one pass, and again until no child is left. A process is killed by its
 // pidfd, and only if it began when the one that was found began, so its number may be used again. Elsewhere a process that has left the group of the command is not found.
 //
-// A cgroup of the command's own, with cgroup.kill, would end the tree in one write. It is not made: it needs a part of the hierarchy that
-// the user may write to, which containers and most services do not have, and keeper and guard killed together would leave it behind. The
+// A cgroup of the command's own, with cgroup.kill, would end the tree in one write. It is not made. The user would have to own
+// a part of the hierarchy, which containers and most services do not give. Keeper and guard that are killed together would leave it behind. The
 // next holder does not begin sooner without it, since the guard ends only when no child is left.
 //
 // Program. Keeper and guard are started from the running program (on Linux), not from the file of its
