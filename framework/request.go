@@ -37,18 +37,19 @@ type requests struct {
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
 // error of the first call that failed.
 func (r *requests) exchange(ctx context.Context, calls ...*call) error {
-	if err := r.awaitConnection(ctx, r.cfg.ConnectTimeout, calls[0].session); err != nil {
+	scope := r.scopeOf(ctx)
+	if err := r.awaitConnectionOf(ctx, scope, r.cfg.ConnectTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
 	calls, err := r.withoutUnknown(ctx, calls)
 	if err != nil || len(calls) == 0 {
 		return err
 	}
-	sent, err := r.begin(ctx, calls)
+	sent, err := r.begin(scope, calls)
 	if err == nil {
 		accepted := r.conduit.Do(ctx, sent...)
 		if accepted == nil && isOutOfOrder(calls, sent) {
-			if sent, err = r.begin(ctx, calls); err != nil {
+			if sent, err = r.begin(scope, calls); err != nil {
 				return err
 			}
 			for _, s := range sent {
@@ -74,8 +75,7 @@ func isOutOfOrder(calls []*call, sent []*conduit.Call) bool {
 }
 
 // begin returns what is sent for the calls, or an error before any of them has begun.
-func (r *requests) begin(ctx context.Context, calls []*call) ([]*conduit.Call, error) {
-	scope := r.scopeOf(ctx)
+func (r *requests) begin(scope *scope, calls []*call) ([]*conduit.Call, error) {
 	bound := scope.boundTo()
 	sent := newCalls(len(calls))
 	for i, c := range calls {
@@ -130,6 +130,11 @@ func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.C
 // awaitConnection waits until there is a connection, the limit has passed (0 for
 // none), the context or the session (nil for any) ends, or the client is closed.
 func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, session *Session) error {
+	return r.awaitConnectionOf(ctx, r.scopeOf(ctx), limit, session)
+}
+
+// awaitConnectionOf is awaitConnection for a caller that knows the scope of its context.
+func (r *requests) awaitConnectionOf(ctx context.Context, scope *scope, limit time.Duration, session *Session) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -144,7 +149,7 @@ func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, ses
 	case ctx.Err() != nil:
 		return r.unreachable(interrupted(ctx))
 	}
-	bound := r.scopeOf(ctx).boundTo()
+	bound := scope.boundTo()
 	if err := bound.over(); err != nil {
 		return err
 	}
