@@ -54,7 +54,7 @@ type config struct {
 	logs           *logqueue.Queue // in front of the handler of Logger; nil for a logger that discards everything
 	errorPolicy    ErrorPolicy
 	syncLimit      int
-	tls            *tls.Config          // nil for plain connections
+	tls            func() *tls.Config   // nil for plain connections; a function, as fmt shows the keys in a configuration
 	tracers        trace.TracerProvider // nil for none
 	meters         metric.MeterProvider // nil for none
 	pathAttribute  bool

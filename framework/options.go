@@ -83,7 +83,7 @@ func newConfig(connectString string, opts []Option) (config, error) {
 		}
 	}
 	if c.tls != nil {
-		c.Dial = overTLS(c.Dial, c.tls)
+		c.Dial = overTLS(c.Dial, c.tls())
 	}
 	c.queueLogs()
 	return c, nil
@@ -315,7 +315,7 @@ const nameOfCompression = "WithCompression"
 // With [WithDialer], TLS runs on the dialer's connections.
 func WithTLS(cfg *tls.Config) Option {
 	cfg = cfg.Clone()
-	return option("WithTLS", cfg != nil, func(c *config) { c.tls = cfg },
+	return option("WithTLS", cfg != nil, func(c *config) { c.tls = func() *tls.Config { return cfg } },
 		"TLS configuration nil, expected a *tls.Config")
 }
 

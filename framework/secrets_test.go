@@ -3,6 +3,8 @@
 package framework
 
 import (
+	"crypto/ed25519"
+	"crypto/tls"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +18,10 @@ import (
 // TestSecretsOfAllTypes: no type that has a secret shows it, in whatever it stands, and whoever writes it.
 func TestSecretsOfAllTypes(t *testing.T) {
 	secret := "open-sesame-1234" // as long as the password of a session
-	cfg, err := newConfig("a", []Option{WithAuth("digest", []byte("alice:"+secret)), WithSASL(DigestMD5("alice", secret))})
+	key := tls.Certificate{PrivateKey: ed25519.NewKeyFromSeed([]byte(secret + secret))}
+	cfg, err := newConfig("a", []Option{
+		WithAuth("digest", []byte("alice:"+secret)), WithSASL(DigestMD5("alice", secret)), WithTLS(&tls.Config{Certificates: []tls.Certificate{key}}),
+	})
 	require.NoError(t, err)
 	mechanism := DigestMD5("alice", secret)
 	exchange, err := mechanism.Start(t.Context(), SASLServer{Host: "a"})
