@@ -8,6 +8,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -33,6 +34,7 @@ type dialer struct {
 	ended  time.Time
 	dead   bool // there are no more connections
 	conns  map[*conn]bool
+	stall  chan struct{} // closed when the pause of the process ends; nil while there is none
 }
 
 // The client's pauses between connections, without the part that is random.
@@ -45,6 +47,10 @@ func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, erro
 	n, at := d.next()
 	select {
 	case <-time.After(time.Until(at)):
+	case <-ctx.Done():
+	}
+	select {
+	case <-d.stalled():
 	case <-ctx.Done():
 	}
 	c, err := d.servers.Server(n%len(d.servers.Servers())).Dial(ctx, network, addr)
@@ -73,6 +79,43 @@ func (d *dialer) kill(silent bool) {
 			close(c.mute)
 		} else {
 			_ = c.Conn.Close() // it is closed only once, and that is all that can fail
+		}
+	}
+}
+
+// running is closed: a process that runs waits for nothing.
+var running = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
+
+// stalled returns what is closed while the process runs, or when its pause ends.
+func (d *dialer) stalled() <-chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stall == nil {
+		return running
+	}
+	return d.stall
+}
+
+// pause holds all that the connections send and receive until resume is called.
+func (d *dialer) pause() (resume func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stall != nil { // by another fault, which ends the pause
+		return func() {}
+	}
+	stall := make(chan struct{})
+	d.stall = stall
+	for c := range d.conns {
+		c.hold()
+	}
+	held := slices.Collect(maps.Keys(d.conns))
+	return func() {
+		d.mu.Lock()
+		d.stall = nil
+		d.mu.Unlock()
+		close(stall)
+		for _, c := range held {
+			c.flush()
 		}
 	}
 }
@@ -119,8 +162,14 @@ type conn struct {
 	d       *dialer
 	latency time.Duration
 	mute    chan struct{} // closed when the connection falls silent
-	closed  chan struct{} // closed by Close of a silent connection
+	closed  chan struct{} // closed by Close
 	once    sync.Once
+
+	mu     sync.Mutex // guards all below
+	isHeld bool       // while the process is paused
+	late   []byte     // what was written meanwhile
+	ended  bool       // the client has closed the connection
+	readBy time.Time  // the deadline of reads; zero for none
 }
 
 func (c *conn) isMute() bool {
@@ -132,11 +181,61 @@ func (c *conn) isMute() bool {
 	}
 }
 
+// hold keeps what is written until flush.
+func (c *conn) hold() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isHeld = true
+}
+
+// flush sends what was kept, also of a connection that its client has closed since: it was under way.
+func (c *conn) flush() {
+	for {
+		c.mu.Lock()
+		late, ended := c.late, c.ended
+		c.late = nil
+		c.isHeld = len(late) > 0
+		c.mu.Unlock()
+		if len(late) == 0 {
+			if ended && !c.isMute() {
+				_ = c.Conn.Close() // nobody is left who could be told
+			}
+			return
+		}
+		if !c.isMute() {
+			_, _ = c.Conn.Write(late) // it fails if the server is gone
+		}
+	}
+}
+
+// await returns when the process is not paused. Its client may close the connection before, or come to its deadline.
+func (c *conn) await() error {
+	const look = 50 * time.Millisecond
+	for stalled := c.d.stalled(); ; {
+		c.mu.Lock()
+		by := c.readBy
+		c.mu.Unlock()
+		select {
+		case <-stalled:
+			return nil
+		case <-c.closed:
+			return net.ErrClosed
+		case <-time.After(look):
+		}
+		if !by.IsZero() && !time.Now().Before(by) {
+			return os.ErrDeadlineExceeded
+		}
+	}
+}
+
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if c.isMute() {
 		<-c.closed
 		return 0, net.ErrClosed
+	}
+	if paused := c.await(); paused != nil {
+		return 0, paused
 	}
 	time.Sleep(c.latency)
 	return n, err
@@ -146,17 +245,41 @@ func (c *conn) Write(b []byte) (int, error) {
 	if c.isMute() {
 		return len(b), nil
 	}
+	c.mu.Lock()
+	held := c.isHeld
+	if held {
+		c.late = append(c.late, b...)
+	}
+	c.mu.Unlock()
+	if held {
+		return len(b), nil
+	}
 	return c.Conn.Write(b)
 }
 
-// Close of a silent connection is not heard of by the server.
+func (c *conn) SetReadDeadline(t time.Time) error {
+	c.mu.Lock()
+	c.readBy = t
+	c.mu.Unlock()
+	return c.Conn.SetReadDeadline(t)
+}
+
+func (c *conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// Close of a silent connection is not heard of by the server, and that of a paused process only later.
 func (c *conn) Close() error {
 	c.d.end()
 	c.d.mu.Lock()
 	delete(c.d.conns, c)
 	c.d.mu.Unlock()
-	if c.isMute() {
-		c.once.Do(func() { close(c.closed) })
+	c.once.Do(func() { close(c.closed) })
+	c.mu.Lock()
+	held := c.isHeld
+	c.ended = true
+	c.mu.Unlock()
+	if held || c.isMute() {
 		return nil
 	}
 	return c.Conn.Close()

@@ -27,7 +27,8 @@
 // watches or sessions. Sessions time out after 4 seconds unless [Program.Options] say otherwise, so that faults end some. A finding is played again, to say how often it comes back, and made smaller.
 //
 // With [KillProcess] among the faults, clients die in the midst of what they do and begin again. What a program knows of a client
-// must not outlive it, so this fault is for programs that name it.
+// must not outlive it, so this fault is for programs that name it. Some of them have a guard that ends the session by
+// [framework.EndSession]. With [PauseProcess] all that clients send and receive arrives late, though their sessions may have ended.
 //
 // The servers decide the same in each run with a seed, and clients connect at the same moments. Goroutines of clients may run in
 // another order, so a finding need not come back each time. Check says how often it does.

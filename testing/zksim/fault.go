@@ -45,10 +45,15 @@ const (
 	// What it had stays until its session times out, or is ended by a guard some milliseconds later. Its connections end, or
 	// fall silent as those of a machine without power. As the fault ends, the process begins again: Join gets a new client.
 	KillProcess Fault = "kill a process"
+
+	// PauseProcess holds all that a client and the servers send each other. It arrives as the fault ends, when the session may
+	// have ended. No action begins meanwhile. Go cannot stop goroutines and timers, so those of the client go on: what a process
+	// believes that was stopped is not shown.
+	PauseProcess Fault = "pause a process"
 )
 
 // Usual are the faults against which recipes keep all of their promises. KillProcess is not among them, as a program must be written
-// for it: what it expects of one client must not outlive that client.
+// for it: what it expects of one client must not outlive that client. PauseProcess is named by programs, too.
 var Usual = []Fault{
 	StopServer, StopLeader, StopAll, PauseServer, Isolate, IsolateOld, CutOneWay, LagTime, LagCount, SlowLinks, ChangeLeader, ClockRate,
 	CutClient, SilentClient, LoseReplies, LoseRequests, SlowRequests,
@@ -189,6 +194,8 @@ func (w *World) beginAtClient(f planned) (end func()) {
 	case KillProcess:
 		p.kill(f)
 		return func() { p.begin() }
+	case PauseProcess:
+		return c.dialer.pause()
 	case KillSession:
 		w.Servers.Server(f.b % voters).KillSession(session)
 	default:

@@ -4,9 +4,12 @@ package zksim
 
 import (
 	"context"
+	"log/slog"
 	"math/rand/v2"
 	"sync"
 	"time"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // process is one client after the other with the same number: each begins after the one before it was killed.
@@ -47,10 +50,15 @@ func (p *process) work() {
 	for _, a := range p.planned.actions {
 		time.Sleep(a.pause)
 		p.mu.Lock()
-		ctx, act, dead := p.ctx, p.act, p.client == nil
+		ctx, act, c := p.ctx, p.act, p.client
 		p.mu.Unlock()
-		if !dead {
+		if c == nil {
+			continue
+		}
+		select {
+		case <-c.dialer.stalled():
 			act(ctx, rand.New(rand.NewPCG(a.seed, 2)))
+		case <-ctx.Done(): // it was killed
 		}
 	}
 }
@@ -80,12 +88,11 @@ func (p *process) kill(f planned) {
 	if guarded {
 		w.killed.Go(func() {
 			time.Sleep(time.Duration(1+f.b) * time.Millisecond)
-			w.Logf("the guard of client %d ends session %v", c.Index, session)
-			for _, s := range w.Servers.Servers() { // one without a leader cannot
-				if s.KillSession(session.ID()) {
-					return
-				}
-			}
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(p.working), FaultTime)
+			defer cancel()
+			err := framework.EndSession(ctx, w.Servers.ConnectString(), session.ID(), session.Password(), framework.WithDialer(w.Servers.Dial),
+				framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithServerTiming(tick, syncLimit))
+			w.Logf("the guard of client %d ends session %v: %v", c.Index, session, err)
 		})
 	}
 }

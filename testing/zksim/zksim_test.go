@@ -163,7 +163,7 @@ func TestKillProcess(t *testing.T) {
 	}
 	p.Settled = func(_ context.Context, w *zksim.World) {
 		for _, e := range w.Servers.Log() {
-			if e.Kind == zkserver.SessionKilled {
+			if e.Kind == zkserver.SessionClosed { // the clients are closed later
 				ended.Add(1)
 			}
 		}
@@ -206,4 +206,17 @@ func TestKillProcessFindsWhatIsTakenOver(t *testing.T) {
 		}
 	}
 	require.Positive(t, found)
+}
+
+// TestPauseProcess: sessions end in a pause, and a mutex has one holder.
+func TestPauseProcess(t *testing.T) {
+	p := mutexes()
+	p.Faults = []zksim.Fault{zksim.PauseProcess}
+	expired := 0
+	for seed := range uint64(10) {
+		h := zksim.Run(t, seed, p)
+		require.Empty(t, h.Findings, "seed %d:\n%s", seed, strings.Join(h.Log, "\n"))
+		expired += h.Expired
+	}
+	require.Positive(t, expired)
 }

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package zksim
+
+import (
+	"io"
+	"net"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestPausedConnection: what a paused process sends and receives arrives as the pause ends, even when it has closed the connection.
+func TestPausedConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := &dialer{conns: make(map[*conn]bool)}
+		near, far := net.Pipe()
+		c := &conn{Conn: near, d: d, mute: make(chan struct{}), closed: make(chan struct{})}
+		d.conns[c] = true
+
+		resume := d.pause()
+		_, err := c.Write([]byte("late"))
+		require.NoError(t, err)
+		require.NoError(t, far.SetReadDeadline(time.Now().Add(time.Minute)))
+		_, err = far.Read(make([]byte, 9))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "nothing is sent")
+		require.NoError(t, far.SetReadDeadline(time.Time{}))
+
+		go func() { _, _ = far.Write([]byte("reply")) }()
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(time.Minute)))
+		_, err = c.Read(make([]byte, 9))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "nothing is received")
+		require.NoError(t, c.Close())
+
+		go resume()
+		got, err := io.ReadAll(far)
+		require.NoError(t, err)
+		require.Equal(t, "late", string(got))
+		require.NoError(t, far.Close())
+	})
+}
