@@ -366,7 +366,7 @@
 //	                                            WithReplyLimit, Framework.MaxRequestSize
 //	start, close, blockUntilConnected           Framework.Start, Close, BlockUntilConnected
 //	getState() == STOPPED                       Framework.Done, closed when the client has ended for good
-//	maxCloseWaitMs                              none: Close takes two seconds at most
+//	maxCloseWaitMs                              none: Close takes six seconds at most
 //	getConnectionStateListenable                Framework.OnConnectionState
 //	canBeReadOnly, READ_ONLY                    WithReadOnly, ReadOnly
 //	CircuitBreakingConnectionStateListener      the same name, around a listener
@@ -377,7 +377,7 @@
 //	getZookeeperClient().getZooKeeper           none: WithAuth before the start, Session().Timeout()
 //	getCurrentConfig                            Framework.Config, as the servers write it
 //	buildTemp (CuratorTempFramework)            none: Connect and Close
-//	threadFactory, waitForShutdownTimeoutMs     none: there are no threads, Close waits two seconds at most
+//	threadFactory, waitForShutdownTimeoutMs     none: there are no threads, Close waits six seconds at most
 //	zkClientConfig, SASL                        WithSASL, DigestMD5, and the module framework/gssapi
 //	dontUseContainerParents                     WithoutContainerParents, or by itself where a server has no containers
 //	TracerDriver, AdvancedTracerDriver          WithTracerProvider, WithMeterProvider, WithPathAttribute

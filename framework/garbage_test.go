@@ -25,7 +25,7 @@ import (
 
 const (
 	heapLimit  = 64 << 20
-	closeLimit = patience // that it is two seconds is for tests on a fake clock
+	closeLimit = patience // that it is six seconds is for tests on a fake clock
 )
 
 // withinBounds runs a test of a server that talks garbage and checks what must hold

@@ -155,7 +155,8 @@ func (f *Framework) Start() error {
 // later calls fail with [ErrClosed]. Listeners still receive what was queued for them before,
 // and nothing of Close itself.
 //
-// Close takes at most about two seconds and leaves no goroutine, whatever the server does. Only a
+// Close waits for up to five seconds for the answer of a server that is connected, so that the end of a program
+// frees its locks at once. Close takes at most about six seconds and leaves no goroutine, whatever the server does. Only a
 // call of an ACL provider or a retry policy by a heartbeat may still run. An error means that no
 // server has confirmed the end of the session. The client is closed all the same, and the session
 // times out at the servers. Close is idempotent: a second call waits for the first and returns its

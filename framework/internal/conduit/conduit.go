@@ -295,8 +295,12 @@ func (c *Conduit) Leave(servers []string, gone func(server string, address net.A
 	}
 }
 
+// closePatience is how long Close waits for the server's answer, beyond the second of go-zookeeper. Without the answer
+// the session would hold its ephemeral nodes until it times out, and the disk of a server may be slow for seconds.
+const closePatience = 4 * time.Second
+
 // Close ends the session, if a server can be told so, and everything else in any
-// case. It takes at most about two seconds and leaves no goroutine. The error
+// case. It takes at most about six seconds and leaves no goroutine. The error
 // says that the session was not closed at a server, which will then let it
 // expire.
 func (c *Conduit) Close() error {
@@ -309,6 +313,14 @@ func (c *Conduit) Close() error {
 		c.stop() // no server can be told, so do not wait for a connection
 	}
 	c.zk.Close() // waits a second at most for the server's answer
+	if conn := c.current(); conn != nil && conn.isLive() && !c.sessionClosed.Load() {
+		patience := time.NewTimer(closePatience)
+		select {
+		case <-conn.ctx.Done(): // the connection ends with the answer
+		case <-patience.C:
+		}
+		patience.Stop()
+	}
 	c.stop()
 	c.watching.Wait()
 	if conn := c.current(); conn != nil {
