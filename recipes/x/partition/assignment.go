@@ -92,24 +92,29 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	if err != nil {
 		return Assignment{}, err
 	}
-	folders, err := client.Children(ctx, at.locks())
+	folders, err := client.Children(ctx, at.locks()) // of partitions that a member may hold, although the plan has them no more
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return Assignment{}, err
 	}
-	partitions, err := readQueues(ctx, client, at, slices.Concat(s.planned(), folders, s.orders.Excluded))
+	queues, err := readQueues(ctx, client, at, slices.Concat(s.planned(), folders, s.orders.Excluded))
 	if err != nil {
 		return Assignment{}, err
 	}
+	return s.assignment(queues), nil
+}
+
+// assignment returns the assignment that the state and the queues of the partitions show.
+func (s *state) assignment(queues []queue) Assignment {
 	loads, warm := s.loads(), s.warm()
 	members, owners, standbys := s.peers(loads)
 	a := Assignment{Members: []Peer{}, Partitions: []State{}, Balanced: s.isBalanced()}
-	for _, q := range partitions {
-		p := q.state(s.owners)
+	for _, q := range queues {
+		p := q.state(s.sessions)
 		p.Owner, p.Load, p.Pinned = owners[p.Name], loads[p.Name], s.orders.Pinned[p.Name]
 		p.Standbys, p.Prepared = slices.Sorted(slices.Values(standbys[p.Name])), warm[p.Name]
 		p.Excluded = slices.Contains(s.orders.Excluded, p.Name)
 		if p.Owner == "" && p.Holder == "" && p.Waiting == 0 && !p.Excluded {
-			continue
+			continue // the folder of a lock is left over
 		}
 		if m := members[p.Holder]; m != nil {
 			m.Held++
@@ -119,7 +124,7 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	for _, id := range slices.Sorted(maps.Keys(members)) {
 		a.Members = append(a.Members, *members[id])
 	}
-	return a, nil
+	return a
 }
 
 // peers returns the members of the group and of the plan by id. It also returns the owners and the standbys of the

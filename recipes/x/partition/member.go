@@ -6,17 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"os"
-	"slices"
-	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/recipes/internal/attempt"
-	"github.com/gocurator/curator/recipes/locks"
 )
 
 // Member is a member of a group that divides partitions. Its [Member.Run] runs a function for
@@ -35,29 +29,10 @@ import (
 //
 // It is safe for concurrent use.
 type Member struct {
-	client    *framework.Framework
-	at        layout
-	names     Names
-	cfg       config
-	changes   *listen.Set[Change]
-	telemetry telemetry
-	running   atomic.Bool
-	current   atomic.Pointer[run]
-}
+	*group
 
-// Partition is a partition that this member has.
-type Partition struct {
-	Name string
-
-	// Lease is the hold on the partition's lock. Its Token fences what the function writes, and
-	// its Transact writes to ZooKeeper while the partition is held. [Member.Run] releases it, and
-	// the function must not: Run would acquire the partition again.
-	Lease *locks.Lease
-
-	// Since is when this member got the partition, by the clock of this process.
-	Since time.Time
-
-	piece *piece
+	running atomic.Bool
+	current atomic.Pointer[holdings]
 }
 
 // New returns a member of the group at path that divides the partitions. It checks its
@@ -79,36 +54,11 @@ func New(client *framework.Framework, path string, partitions Names, opts ...Opt
 	if err != nil {
 		return nil, wrap(at, err)
 	}
-	if cfg.id == "" {
-		cfg.id = newID()
-	}
-	t, err := newTelemetry(client, path)
+	g, err := newGroup(client, at, partitions, cfg)
 	if err != nil {
 		return nil, wrap(at, err)
 	}
-	m := &Member{
-		client: client, at: at, names: partitions, cfg: cfg, telemetry: t,
-		changes: listen.New[Change](attempt.LogPanics(client, path, "a listener of partitions panicked")),
-	}
-	if _, err := m.newLock("partition", nil); err != nil { // the options of the lock are good
-		return nil, wrap(at, err)
-	}
-	return m, nil
-}
-
-// newID names a member that was given no id, so that operators find its process.
-func newID() string {
-	host, err := os.Hostname()
-	if err != nil || host == "" {
-		host = "member"
-	}
-	return fmt.Sprintf("%s-%d-%08x", strings.ReplaceAll(host, "/", "-"), os.Getpid(), rand.Uint32())
-}
-
-// newLock returns the lock of a partition. ahead is told which contenders stand before this member.
-func (m *Member) newLock(name string, ahead func([]string)) (*locks.LockInternals, error) {
-	opts := slices.Concat([]locks.Option{locks.WithRecipeName("partition")}, m.cfg.lock, []locks.Option{locks.WithLabel(m.cfg.id), locks.WithoutReentry()})
-	return locks.NewLockInternals(m.client, newDriver(ahead), m.at.lock(name), lockName, 1, opts...)
+	return &Member{group: g}, nil
 }
 
 // ID returns the id of this member.
@@ -157,73 +107,18 @@ func (m *Member) Run(ctx context.Context, fn func(ctx context.Context, p Partiti
 		return wrap(m.at, ErrRunning)
 	}
 	defer m.running.Store(false)
-	r, err := newRun(ctx, m, fn)
+	r, err := newRun(ctx, m.group, decide, fn)
 	if err != nil {
 		return wrap(m.at, err)
 	}
-	m.current.Store(r)
+	m.current.Store(r.held)
 	defer m.current.Store(nil)
-	return wrap(m.at, r.run(ctx))
+	return wrap(m.at, r.untilEnd(ctx))
 }
 
 // OnChange calls listener for each [Change] of a partition of this member, in order, on a goroutine
 // of its own; see package listen.
 func (m *Member) OnChange(listener func(Change)) *listen.Registration { return m.changes.Add(listener) }
-
-// Phase is the phase of a partition at its member.
-type Phase string
-
-// The phases of a partition, in their order.
-const (
-	// Waiting: the partition is this member's, which waits for the member that has it.
-	Waiting Phase = "waiting"
-
-	// Held: this member has the partition, and its function runs.
-	Held Phase = "held"
-
-	// Failed: the function has failed, and is called again after a pause. Err of the [Change] is
-	// its error. The partition stays held.
-	Failed Phase = "failed"
-
-	// Ending: the context of the function has ended. Err of the [Change] is the cause.
-	Ending Phase = "ending"
-
-	// Overdue: the function has not returned within the grace that [WithGrace] sets.
-	Overdue Phase = "overdue"
-
-	// Ended: the function has returned, and the partition is released or lost.
-	Ended Phase = "ended"
-)
-
-// Change is a change of a partition of one member.
-type Change struct {
-	Partition string
-	Phase     Phase
-
-	// Token is the token of the lease; 0 while the member waits for it.
-	Token int64
-
-	// Err is why the context of the function has ended, from Ending on, or why the function has
-	// failed.
-	Err error
-}
-
-var (
-	// ErrMoved is the cause with which the context of a partition's function ends when the
-	// partition goes to another member. The partition is released when the function has
-	// returned.
-	ErrMoved = errors.New("the partition moves to another member")
-
-	// ErrRemoved is the cause with which the context of a partition's function ends when the
-	// partition is no longer in the set.
-	ErrRemoved = errors.New("the partition was removed from the set")
-
-	// ErrNotRunning reports a [Member.Drain] without a [Member.Run].
-	ErrNotRunning = errors.New("member does not run")
-
-	// ErrRunning reports a [Member.Run] while another one is under way.
-	ErrRunning = errors.New("member runs already")
-)
 
 // Drain has this member give its partitions up, one after the other, or as many at a time as [WithMoves] allows. It returns
 // when all functions have returned and other members are to have the partitions. The member then stays in
@@ -234,23 +129,16 @@ func (m *Member) Drain(ctx context.Context) error {
 	if ctx == nil {
 		return wrap(m.at, attempt.ErrNilContext)
 	}
-	r := m.current.Load()
-	if r == nil {
+	held := m.current.Load()
+	if held == nil {
 		return wrap(m.at, ErrNotRunning)
 	}
-	r.mu.Lock()
-	if r.drained == nil {
-		r.drained = make(chan struct{})
-	}
-	drained := r.drained
-	r.mu.Unlock()
-	attempt.Signal(r.prepared) // what this member says of itself has one writer
 	select {
-	case <-drained:
+	case <-held.drain():
 		return nil
 	case <-ctx.Done():
 		return wrap(m.at, attempt.Interrupted(ctx))
-	case <-r.ctx.Done():
-		return wrap(m.at, context.Cause(r.ctx))
+	case <-held.ctx.Done():
+		return wrap(m.at, context.Cause(held.ctx))
 	}
 }

@@ -16,16 +16,31 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 )
 
+// Partition is a partition that this member has.
+type Partition struct {
+	Name string
+
+	// Lease is the hold on the partition's lock. Its Token fences what the function writes, and
+	// its Transact writes to ZooKeeper while the partition is held. [Member.Run] releases it, and
+	// the function must not: Run would acquire the partition again.
+	Lease *locks.Lease
+
+	// Since is when this member got the partition, by the clock of this process.
+	Since time.Time
+
+	piece *piece
+}
+
 // errUnwanted ends the wait for a partition that goes to another member.
 var errUnwanted = errors.New("the plan gives the partition to another member")
 
 // piece is a partition that this member has, waits for, or has not released yet.
 type piece struct {
-	r    *run
+	of   *holdings
 	name string
 	wake chan struct{} // after a change of wanted or removed
 
-	// Guarded by r.mu.
+	// Guarded by the mutex of the holdings.
 	wanted  bool
 	removed bool // from the set
 	since   time.Time
@@ -43,7 +58,7 @@ func (p *piece) wantLocked() {
 		return
 	}
 	p.wanted, p.removed, p.since = true, false, time.Now()
-	p.r.telemetry.wanted.Add(1)
+	p.of.telemetry.wanted.Add(1)
 	attempt.Signal(p.wake)
 }
 
@@ -51,7 +66,7 @@ func (p *piece) wantLocked() {
 func (p *piece) unwantLocked() (holds bool) {
 	if p.wanted {
 		p.wanted = false
-		p.r.telemetry.wanted.Add(-1)
+		p.of.telemetry.wanted.Add(-1)
 		if p.giveUp != nil {
 			p.giveUp(errUnwanted)
 		}
@@ -65,14 +80,14 @@ func (p *piece) removeLocked() {
 	attempt.Signal(p.wake)
 }
 
-// run acquires the partition and runs its function, for as long as this member is to have it or stands by.
-func (p *piece) run() {
+// live acquires the partition and runs its function, for as long as this member is to have it or stands by.
+func (p *piece) live() {
 	loop := attempt.Loop{
-		Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be acquired, trying again",
+		Client: p.of.client, Path: p.of.at.lock(p.name), Warning: "a partition could not be acquired, trying again",
 	}
 	for p.goesOn() {
 		var lease *locks.Lease
-		err := loop.Do(p.r.ctx, func(context.Context) (err error) {
+		err := loop.Do(p.of.ctx, func(context.Context) (err error) {
 			lease, err = p.acquire()
 			if errors.Is(err, framework.ErrInvalidOption) {
 				err = backoff.Permanent(err)
@@ -81,7 +96,7 @@ func (p *piece) run() {
 		})
 		switch {
 		case err != nil:
-			p.r.cancel(err)
+			p.of.cancel(err)
 		case lease != nil:
 			p.hold(lease)
 		}
@@ -92,30 +107,30 @@ func (p *piece) run() {
 // over: when it is wanted again there is another.
 func (p *piece) goesOn() bool {
 	for {
-		p.r.mu.Lock()
+		p.of.mu.Lock()
 		warm := p.warm
 		switch {
-		case p.r.ctx.Err() == nil && (p.wanted || p.standby):
+		case p.of.ctx.Err() == nil && (p.wanted || p.standby):
 			p.prepareLocked()
 			wanted := p.wanted
-			p.r.mu.Unlock()
+			p.of.mu.Unlock()
 			if wanted {
 				return true
 			}
 			select {
 			case <-p.wake:
-			case <-p.r.ctx.Done():
+			case <-p.of.ctx.Done():
 			}
 		case warm != nil: // it ends before the next one begins
 			p.warm = nil
-			p.r.mu.Unlock()
+			p.of.mu.Unlock()
 			warm.end()
-			attempt.Signal(p.r.prepared)
+			attempt.Signal(p.of.prepared)
 		default:
 			p.unwantLocked()
-			delete(p.r.pieces, p.name)
-			p.r.notifyDrainedLocked()
-			p.r.mu.Unlock()
+			delete(p.of.pieces, p.name)
+			p.of.notifyDrainedLocked()
+			p.of.mu.Unlock()
 			return false
 		}
 	}
@@ -123,16 +138,16 @@ func (p *piece) goesOn() bool {
 
 // acquire returns no lease and no error if the plan has given the partition to another member meanwhile.
 func (p *piece) acquire() (lease *locks.Lease, err error) {
-	lock, err := p.r.newLock(p.name, p.ask)
+	lock, err := p.of.newLock(p.name, p.ask)
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancelCause(p.r.ctx)
+	ctx, cancel := context.WithCancelCause(p.of.ctx)
 	defer cancel(nil)
 	if !p.begin(ctx, cancel) {
 		return nil, nil //nolint:nilnil // it is no failure
 	}
-	p.r.changes.Notify(Change{Partition: p.name, Phase: Waiting})
+	p.of.changes.Notify(Change{Partition: p.name, Phase: Waiting})
 	lease, err = lock.Acquire(ctx)
 	switch wanted := p.end(err == nil); {
 	case wanted:
@@ -144,20 +159,20 @@ func (p *piece) acquire() (lease *locks.Lease, err error) {
 }
 
 func (p *piece) begin(ctx context.Context, cancel context.CancelCauseFunc) bool {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
 	p.wait, p.giveUp, p.asked = ctx, cancel, nil
 	return p.wanted
 }
 
 // end ends the wait, and reports whether the partition is still wanted.
 func (p *piece) end(acquired bool) bool {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
 	p.wait, p.giveUp = nil, nil
 	p.holds = acquired && p.wanted
 	if p.holds {
-		p.r.telemetry.takeovers.Record(context.Background(), time.Since(p.since))
+		p.of.telemetry.takeovers.Record(context.Background(), time.Since(p.since))
 	}
 	return p.wanted
 }
@@ -165,8 +180,8 @@ func (p *piece) end(acquired bool) bool {
 // ask asks the contenders with these names, once each, to give the partition back when they are
 // not to have it. It does not block.
 func (p *piece) ask(names []string) {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
 	ctx := p.wait
 	if ctx == nil {
 		return
@@ -177,27 +192,27 @@ func (p *piece) ask(names []string) {
 	}
 	p.asked = append(p.asked, names...)
 	warm := p.warm
-	p.r.others.Go(func() {
+	p.of.goroutines.Go(func() {
 		if warm.await(ctx) != nil {
 			return
 		}
 		for _, name := range names {
-			p.askUntilHeard(ctx, framework.JoinPath(p.r.at.lock(p.name), name))
+			p.askUntilHeard(ctx, framework.JoinPath(p.of.at.lock(p.name), name))
 		}
 	})
 }
 
 func (p *piece) askUntilHeard(ctx context.Context, contender string) {
-	loop := attempt.Loop{Client: p.r.client, Path: contender, Warning: "a partition could not be asked for, trying again"}
-	_ = loop.Do(ctx, func(ctx context.Context) error { return locks.AttemptRevoke(ctx, p.r.client, contender) }) // or the wait is over
+	loop := attempt.Loop{Client: p.of.client, Path: contender, Warning: "a partition could not be asked for, trying again"}
+	_ = loop.Do(ctx, func(ctx context.Context) error { return locks.AttemptRevoke(ctx, p.of.client, contender) }) // or the wait is over
 }
 
 // hold runs the function until it must end, and releases the partition.
 func (p *piece) hold(lease *locks.Lease) {
-	movable, cancel := context.WithCancelCause(p.r.ctx)
+	movable, cancel := context.WithCancelCause(p.of.ctx)
 	defer cancel(nil)
 	ctx := lease.Context(movable) // whose error is then that of the Run's context, also after a deadline
-	p.r.telemetry.held.Add(1)
+	p.of.telemetry.held.Add(1)
 	p.tell(Held, lease, nil)
 	done := p.untilEnd(ctx, cancel, lease)
 	p.tell(Ending, lease, context.Cause(ctx))
@@ -205,10 +220,10 @@ func (p *piece) hold(lease *locks.Lease) {
 		p.awaitReturn(ctx, lease, done)
 	}
 	p.release(lease)
-	p.r.mu.Lock()
+	p.of.mu.Lock()
 	p.holds, p.load = false, 0
-	p.r.mu.Unlock()
-	p.r.telemetry.held.Add(-1)
+	p.of.mu.Unlock()
+	p.of.telemetry.held.Add(-1)
 	p.tell(Ended, lease, context.Cause(ctx))
 }
 
@@ -216,11 +231,11 @@ func (p *piece) hold(lease *locks.Lease) {
 func (p *piece) call(ctx context.Context, lease *locks.Lease) <-chan error {
 	done, warm := make(chan error, 1), p.warm // which only this goroutine changes
 	go func() {
-		done <- attempt.Guard(p.r.client, func() error {
+		done <- attempt.Guard(p.of.client, func() error {
 			if err := warm.await(ctx); err != nil {
 				return err
 			}
-			return p.r.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since(), piece: p})
+			return p.of.fn(ctx, Partition{Name: p.name, Lease: lease, Since: lease.Since(), piece: p})
 		})
 	}()
 	return done
@@ -267,14 +282,14 @@ const lastingCall = 30 * time.Second
 
 // failed reports that the function has failed, and returns when to call it again.
 func (p *piece) failed(lease *locks.Lease, err error, pause *attempt.Pause) <-chan time.Time {
-	p.r.telemetry.failures.Add(1)
+	p.of.telemetry.failures.Add(1)
 	p.tell(Failed, lease, err)
-	if p.r.cfg.ends {
-		p.r.cancel(fmt.Errorf("the function of %s: %w", p.name, err))
+	if p.of.cfg.ends {
+		p.of.cancel(fmt.Errorf("the function of %s: %w", p.name, err))
 		return nil
 	}
 	next := pause.Next()
-	p.r.client.Logger().Error("the function of a partition has failed, calling it again", logPath, lease.Path(), "pause", next, "error", err)
+	p.of.client.Logger().Error("the function of a partition has failed, calling it again", logPath, lease.Path(), "pause", next, "error", err)
 	return time.After(next)
 }
 
@@ -282,8 +297,8 @@ func (p *piece) failed(lease *locks.Lease, err error, pause *attempt.Pause) <-ch
 // stays until that one has asked for it. A request for a partition that stays is ignored,
 // because a member with an older plan may have made it.
 func (p *piece) mustEnd(asked bool) error {
-	p.r.mu.Lock()
-	defer p.r.mu.Unlock()
+	p.of.mu.Lock()
+	defer p.of.mu.Unlock()
 	switch {
 	case p.removed:
 		return ErrRemoved
@@ -296,31 +311,31 @@ func (p *piece) mustEnd(asked bool) error {
 
 // awaitReturn waits until the function returns, however long that takes.
 func (p *piece) awaitReturn(ctx context.Context, lease *locks.Lease, done <-chan error) {
-	grace := time.NewTimer(p.r.cfg.grace)
+	grace := time.NewTimer(p.of.cfg.grace)
 	defer grace.Stop()
 	var err error
 	select {
 	case err = <-done:
 	case <-grace.C:
-		p.r.client.Logger().Error("the function of a partition does not return", logPath, lease.Path(), "grace", p.r.cfg.grace, "cause", context.Cause(ctx))
-		p.r.telemetry.overdue.Add(1)
+		p.of.client.Logger().Error("the function of a partition does not return", logPath, lease.Path(), "grace", p.of.cfg.grace, "cause", context.Cause(ctx))
+		p.of.telemetry.overdue.Add(1)
 		p.tell(Overdue, lease, context.Cause(ctx))
 		err = <-done
-		p.r.telemetry.overdue.Add(-1)
+		p.of.telemetry.overdue.Add(-1)
 	}
 	if err != nil && !errors.Is(err, ctx.Err()) && !errors.Is(err, context.Cause(ctx)) {
-		p.r.client.Logger().Warn("the function of a partition failed after the end of its context", logPath, lease.Path(), "error", err)
+		p.of.client.Logger().Warn("the function of a partition failed after the end of its context", logPath, lease.Path(), "error", err)
 	}
 }
 
 // release gives the lock back. That a lease was lost is no failure of the release.
 func (p *piece) release(lease *locks.Lease) {
-	err := lease.Release(context.WithoutCancel(p.r.ctx))
+	err := lease.Release(context.WithoutCancel(p.of.ctx))
 	if _, isLost := errors.AsType[*locks.LostError](err); err != nil && !isLost {
-		p.r.client.Logger().Warn("a partition could not be released", logPath, lease.Path(), "error", err)
+		p.of.client.Logger().Warn("a partition could not be released", logPath, lease.Path(), "error", err)
 	}
 }
 
 func (p *piece) tell(phase Phase, lease *locks.Lease, err error) {
-	p.r.changes.Notify(Change{Partition: p.name, Phase: phase, Token: lease.Token(), Err: err})
+	p.of.changes.Notify(Change{Partition: p.name, Phase: phase, Token: lease.Token(), Err: err})
 }

@@ -26,230 +26,270 @@ package partition
 // the lock back. The old owner ends its function when it is asked and the plan has given the partition
 // away. A request alone may come from a member with an old plan. A plan alone may name a successor
 // that never comes.
+//
+// The planner knows members, names and shares. What a member should have beyond that, a policy says: see policy.go.
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
-	"time"
-
-	"github.com/cenkalti/backoff/v4"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/x/partition/internal/shares"
 )
 
-func (m *Member) newRegistration() registration {
-	g := registration{Capacity: m.cfg.capacity, Return: m.cfg.returns.Milliseconds(), Zone: m.cfg.zone, Set: m.names.id()}
-	if m.cfg.prepare != nil {
-		g.Standbys = &m.cfg.standbys
-	}
-	return g
+// policy says what the members should have. It is a pure function of the state of the group, the names, the settings of the
+// member that plans, and the time.
+type policy func(s *state, set []entry, cfg config, rebalance bool) proposal
+
+// proposal is what the next plan should say.
+type proposal struct {
+	shares.Outcome
+	shares map[string]share // of the members that are there or away, but for the ring and the head
+	weighs bool             // the head looks at loads
 }
 
-func (g registration) encode() []byte {
-	data, err := json.Marshal(g)
-	if err != nil {
-		panic(err) // a number can be encoded
-	}
-	return data
+// planner makes the plans of one member.
+type planner struct {
+	*group
+
+	policy  policy
+	lacking string // why there was no set at the last look, "" if there was one
 }
 
-// decodeShare returns what a plan says for a member, nil if it is in none.
-func decodeShare(node framework.Node) *share {
-	s, err := parseShare(node.Data) // none without data
-	if err != nil {
-		return nil // this member makes another plan
-	}
-	return &s
-}
-
-// look has a member without a share follow the head of the plan. The members of the plan notice
-// when one of them has gone, but not when all of them have. If there is no plan, this member plans
-// at once.
-func (r *run) look() error {
-	plan, folder, err := r.readRoot(r.ctx)
-	if err != nil {
-		return err
-	}
-	r.settled, r.head = folder, ""
-	if plan != nil {
-		r.head = plan.Head
-	}
-	if r.head == "" || r.share == nil && r.head == r.cfg.id {
-		r.urgent = true
-	}
-	r.followOthers()
-	return nil
-}
-
-// readRoot returns the root of the plan, nil if there is none, and the pzxid of the folder of
-// the members, which every join and leave changes.
-func (m *Member) readRoot(ctx context.Context) (plan *root, folder int64, err error) {
-	err = readAll(ctx, m.client, []string{m.at.plan(), m.at.members()}, func(i int, node framework.Node) error {
-		switch {
-		case !node.Exists():
-		case i == 0:
-			r := parseRoot(node.Data)
-			plan = &r
-		default:
-			folder = node.Stat.Pzxid
-		}
-		return nil
-	})
-	return plan, folder, err
-}
-
-// isSettled reports whether to balance now. If not, it has set the time of the next look, or
-// found that another member has done it.
-func (r *run) isSettled() (ready bool, err error) {
-	plan, folder, err := r.readRoot(r.ctx)
-	if err != nil {
-		return false, err
-	}
-	if plan != nil && plan.Balanced && plan.Members == folder && r.share != nil && r.share.Capacity == r.cfg.capacity && !r.plansAgain(plan) {
-		r.due = time.Time{}
-		return false, nil
-	}
-	if r.cfg.settle > 0 && folder != r.settled && r.looks < mostSettles {
-		r.settled = folder
-		r.looks++
-		r.due = time.Now().Add(r.cfg.settle)
-		return false, nil
-	}
-	return true, nil
+// made is a plan that was made, or found as it should be, and the state that it was made from.
+type made struct {
+	*state
+	isNew, isBalanced bool
 }
 
 // plan makes the next plan, unless other members do so first. The server accepts one of
 // several plans from the same state, and the members that made the other plans look again.
-func (r *run) plan(rebalance bool) error {
-	var balanced bool
-	var s *state
-	err := untilWritten(r.ctx, func() (err error) {
-		balanced, s, err = r.planOnce(r.ctx, rebalance)
+func (p *planner) plan(ctx context.Context, rebalance bool) (m made, err error) {
+	err = untilWritten(ctx, func() (err error) {
+		m, err = p.planOnce(ctx, rebalance)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	r.urgent, r.weighs = false, false
-	r.due, r.expiry, r.ordered = time.Time{}, time.Time{}, s.ordered
-	if s.wait > 0 {
-		r.expiry = time.Now().Add(s.wait)
-	}
-	if balanced || s.wrote {
-		r.paces.Reset()
-	}
-	// While a return is awaited nothing moves but from drained members. The member that is back plans.
-	if !balanced && (s.wait == 0 || s.drains()) {
-		r.due = time.Now().Add(max(r.cfg.settle, r.paces.Next()))
-		r.settled, r.looks = s.pzxid, 1
-	}
-	return nil
+	return m, err
 }
 
-// planOnce reads the state of the group and writes the next plan. It returns whether that is
-// balanced, and the state.
-func (r *run) planOnce(ctx context.Context, rebalance bool) (balanced bool, s *state, err error) {
-	s, err = readState(ctx, r.client, r.at)
+// planOnce reads the state of the group and writes the next plan.
+func (p *planner) planOnce(ctx context.Context, rebalance bool) (made, error) {
+	s, err := readState(ctx, p.client, p.at)
 	if err != nil {
-		return false, s, err
+		return made{}, err
 	}
-	if _, isMember := s.members[r.cfg.id]; !isMember {
-		return true, s, nil // the other members plan, and this member when it is back
+	if _, isMember := s.members[p.cfg.id]; !isMember {
+		return made{s, false, true}, nil // the other members plan, and this member when it is back
 	}
-	set, known, err := r.loadSet()
+	set, known, err := p.loadSet(ctx)
 	if err != nil {
-		return false, s, err
+		return made{}, err
 	}
-	if _, mixed := s.sets(r.names.id()); !known || mixed {
+	if _, mixed := s.sets(p.names.id()); !known || mixed {
 		set = s.together(set)
 	}
-	t, err := s.terms(ctx, r.client, r.at, r.cfg, rebalance)
-	if err != nil {
-		return false, s, err
+	if err := s.findMoving(ctx, p.client, p.at); err != nil {
+		return made{}, err
 	}
-	out, data, changes, err := s.next(r.at, r.cfg.id, set, t, r.cfg)
+	out := p.policy(s, set, p.cfg, rebalance)
+	data, changes, err := s.next(p.at, p.cfg.id, out)
 	if err != nil || data == nil {
-		return out.Balanced, s, err
+		return made{s, false, out.Balanced}, err
 	}
-	if err := s.write(ctx, r.client, r.at, data, changes); err != nil {
-		return false, s, err
+	if err := s.write(ctx, p.client, p.at, data, changes); err != nil {
+		return made{}, err
 	}
-	s.wrote = true
-	r.telemetry.moves.Add(int64(len(out.Moved)))
-	r.client.Logger().Info("planned the partitions", logPath, r.Path(),
+	p.telemetry.moves.Add(int64(len(out.Moved)))
+	p.client.Logger().Info("planned the partitions", logPath, string(p.at),
 		"members", len(s.members), "partitions", len(set), "moves", len(out.Moved), "balanced", out.Balanced)
-	return out.Balanced, s, nil
+	return made{s, true, out.Balanced}, nil
 }
 
-// Forget deletes the plan of the group at path if the group has no member, as members leave it behind that were killed. A
-// member that joins meanwhile makes a new plan. Forget does nothing where there is no plan.
-func Forget(ctx context.Context, client *framework.Framework, path string) error {
-	err := attempt.CheckCall(ctx, client, path)
-	if err == nil {
-		err = (&Member{client: client, at: layout(path)}).cleanUp(ctx)
+// loadSet returns the set. known is false if there is none at present, which is logged once for each reason.
+func (p *planner) loadSet(ctx context.Context) (set []entry, known bool, err error) {
+	set, lacking, err := p.names.load(ctx, p.client)
+	if err != nil {
+		return nil, false, err
 	}
-	return wrap(layout(path), err)
+	reason := ""
+	if lacking != nil {
+		reason = lacking.Error()
+	}
+	if lacking != nil && reason != p.lacking {
+		p.client.Logger().Error("there is no valid set of partitions, the last one stays in force", logPath, p.names.path(), "error", lacking)
+	}
+	p.lacking = reason
+	return set, lacking == nil, nil
 }
 
-// cleanUp deletes the plan if no member is left. A member that leaves after others have planned
-// without it finds the head of the plan, which is cheaper than a look at all members.
-func (m *Member) cleanUp(ctx context.Context) error {
-	return untilWritten(ctx, func() error {
-		plan, _, err := m.readRoot(ctx)
-		if err != nil || plan == nil {
+// inForce returns the names of the set or, if there is none, those of the plan.
+func (p *planner) inForce(ctx context.Context) (map[string]bool, error) {
+	set, known, err := p.loadSet(ctx)
+	if err == nil && !known {
+		var s *state
+		s, err = readState(ctx, p.client, p.at)
+		set = entriesOf(s.planned())
+	}
+	names := make(map[string]bool, len(set))
+	for _, e := range set {
+		names[e.name] = true
+	}
+	return names, err
+}
+
+// sets returns the ids of the sets whose names the next plan has, if the planner's is own. The names of a set that
+// other members have are in the plan, or its members plan soon.
+func (s *state) sets(own string) (ids []string, mixed bool) {
+	present := make(map[string]bool)
+	for _, m := range s.members {
+		present[m.Set] = true
+	}
+	ids = []string{own}
+	for _, id := range s.root.Sets {
+		if id != own && (present[id] || len(s.away) > 0) { // a member that is away may have it
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	delete(present, own)
+	return ids, len(present) > 0 || len(ids) > 1
+}
+
+// together returns the entries of a set and the names of the plan.
+func (s *state) together(set []entry) []entry {
+	all := slices.Concat(set, entriesOf(s.planned()))
+	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
+	return slices.CompactFunc(all, func(a, b entry) bool { return a.name == b.name })
+}
+
+// change is an operation of a plan, and how long it is about.
+type change struct {
+	op   framework.Op
+	size int
+}
+
+// around is the part of an operation that is neither path nor data: the access control list of a
+// creation above all.
+const around = 200
+
+// next returns the changes of the shares that make a proposal the plan, and the data of its root. The data is nil if
+// that is the present plan. planner is the member that writes it.
+func (s *state) next(at layout, planner string, p proposal) (data []byte, changes []change, err error) {
+	plan := root{Members: s.pzxid, Balanced: p.Balanced, Head: s.root.Head, Weighs: p.weighs}
+	var mixed bool
+	plan.Sets, mixed = s.sets(s.members[planner].Set)
+	if _, stays := s.members[plan.Head]; !stays {
+		plan.Head = slices.Min(slices.Collect(maps.Keys(s.members)))
+	}
+	changes, err = s.changes(at, planner, s.inRing(p.shares, plan, mixed))
+	if err != nil || len(changes) == 0 && s.exists && reflect.DeepEqual(plan, s.root) {
+		return nil, nil, err
+	}
+	data, err = json.Marshal(plan)
+	return data, changes, err
+}
+
+// inRing adds to shares which member watches which, and which is the head. A member that is away is not in the ring.
+func (s *state) inRing(proposed map[string]share, plan root, mixed bool) map[string]share {
+	next := maps.Clone(proposed)
+	ids := slices.Sorted(maps.Keys(s.members))
+	for i, id := range ids {
+		sh := next[id]
+		sh.Head = id == plan.Head
+		sh.Weighs = sh.Head && plan.Weighs
+		if len(ids) > 1 {
+			sh.Watches = ids[(i+len(ids)-1)%len(ids)]
+		}
+		next[id] = sh
+	}
+	for id, sh := range next {
+		sh.Mixed = mixed
+		next[id] = sh
+	}
+	return next
+}
+
+// changes returns the operations that make the shares the next ones.
+func (s *state) changes(at layout, planner string, next map[string]share) (changes []change, err error) {
+	for _, id := range slices.Sorted(maps.Keys(next)) {
+		c, changed, err := s.change(at, id, next[id])
+		switch {
+		case err != nil:
+			return nil, err
+		case changed && next[id].Watches == planner:
+			changes = slices.Insert(changes, 0, c) // see write
+		case changed:
+			changes = append(changes, c)
+		}
+	}
+	for id := range s.shares {
+		if _, stays := next[id]; !stays {
+			changes = append(changes, change{framework.DeleteOp(at.share(id)), len(at.share(id)) + around})
+		}
+	}
+	return changes, nil
+}
+
+// change returns the operation that makes a member's share the next one.
+func (s *state) change(at layout, id string, next share) (c change, changed bool, err error) {
+	data, err := json.Marshal(next)
+	if err == nil {
+		data, err = pack(data)
+	}
+	if err != nil {
+		return c, false, err
+	}
+	c.size = len(at.share(id)) + len(data) + around
+	last, planned := s.shares[id]
+	if !planned {
+		c.op = framework.CreateOp(at.share(id), data)
+		return c, true, nil
+	}
+	if last.equals(next) {
+		return c, false, nil
+	}
+	c.op = framework.SetDataOp(at.share(id), data)
+	return c, true, nil
+}
+
+// equals reports whether two shares differ in nothing but loads. A load alone is written only if the
+// recorded one is no estimate of it, so that loads that change a little cost no write.
+func (s share) equals(other share) bool {
+	slices.Sort(s.Partitions)
+	for i, load := range other.Loads {
+		if i >= len(s.Loads) || load > 2*s.Loads[i] || s.Loads[i] > 2*load {
+			return false
+		}
+	}
+	other.Loads = s.Loads
+	mine, err := json.Marshal(s)
+	theirs, err2 := json.Marshal(other)
+	return err == nil && err2 == nil && bytes.Equal(mine, theirs)
+}
+
+// write writes a plan in one transaction. If no request has room for it, the plan takes several:
+// the first makes it the newest plan, and the others depend on that. A member that sees a part of
+// it plans from there, because the first writes the root. The first also has the share of the
+// member that follows the planner, which plans if the planner dies before the last.
+func (s *state) write(ctx context.Context, client *framework.Framework, at layout, data []byte, changes []change) error {
+	guard, version := framework.CreateOp(at.plan(), data), int32(0)
+	if s.exists {
+		guard, version = framework.SetDataOp(at.plan(), data, framework.WithVersion(s.version)), s.version+1
+	}
+	for first := true; first || len(changes) > 0; first = false {
+		ops, size := []framework.Op{guard}, len(at.plan())+len(data)+around
+		for len(changes) > 0 && (len(ops) == 1 || size+changes[0].size <= client.MaxRequestSize()) {
+			ops, size, changes = append(ops, changes[0].op), size+changes[0].size, changes[1:]
+		}
+		if _, err := client.Transact(ctx, ops...); err != nil {
 			return err
 		}
-		if plan.Head != "" {
-			stat, err := m.client.Exists(ctx, m.at.member(plan.Head))
-			if err != nil || isMember(framework.Node{Stat: stat}) {
-				return err
-			}
-		}
-		s, err := readState(ctx, m.client, m.at)
-		if err == nil && len(s.members) == 0 && len(s.away) == 0 && s.exists {
-			_, err = m.client.Transact(ctx, s.removal(m.at)...)
-		}
-		return err
-	})
-}
-
-// forgetBeforeJoining goes on without success if the server refuses it for a reason that does not
-// pass. The znode of this member is then refused, too, or the settle time does not count.
-func (r *run) forgetBeforeJoining() {
-	loop := attempt.Loop{Client: r.client, Path: r.Path(), Warning: "the share of an earlier member could not be deleted"}
-	_ = loop.Do(r.ctx, func(ctx context.Context) error {
-		err := r.forget(ctx)
-		if err != nil && !mayPass(err) {
-			return backoff.Permanent(err)
-		}
-		return err
-	})
-}
-
-// forget deletes the share of a member that has this id and has left, before this member joins.
-// Otherwise the partitions of the share would move without a settle time, as often as a member
-// comes and goes. If the znode of that member is there, its session goes on, and nothing moves.
-func (r *run) forget(ctx context.Context) error {
-	var member, left *framework.Stat
-	err := r.client.Pipeline(ctx, framework.ReadStat(r.at.member(r.cfg.id), &member), framework.ReadStat(r.at.share(r.cfg.id), &left))
-	if err != nil || left == nil || isMember(framework.Node{Stat: member}) {
-		return err
+		guard = framework.CheckOp(at.plan(), version)
 	}
-	return r.client.Delete(ctx, r.at.share(r.cfg.id), framework.WithVersion(left.Version), framework.Quietly())
-}
-
-// clearName deletes a persistent znode that has the name of this member. A member's own znode is
-// ephemeral, so nothing else would make room.
-func (r *run) clearName() error {
-	path := r.at.member(r.cfg.id)
-	stat, err := r.client.Exists(r.ctx, path)
-	if err == nil && stat != nil && stat.EphemeralOwner == 0 {
-		r.client.Logger().Warn("a persistent znode has the name of a member, deleting it", logPath, path)
-		err = r.client.Delete(r.ctx, path, framework.WithVersion(stat.Version), framework.Quietly())
-	}
-	if err == nil {
-		r.taken = false
-	}
-	return err
+	return nil
 }

@@ -5,14 +5,10 @@ package partition
 import (
 	"context"
 	"errors"
-	"time"
 
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/retry"
 )
-
-// preparedPeriod is for how long a member collects the partitions for which it is prepared before it writes.
-const preparedPeriod = time.Second
 
 // preparation is the prepare of one partition, while the member is its owner or stands by.
 type preparation struct {
@@ -23,17 +19,17 @@ type preparation struct {
 
 // prepareLocked begins to prepare, if the member has a prepare and has not begun.
 func (p *piece) prepareLocked() {
-	if p.r.cfg.prepare == nil || p.warm != nil {
+	if p.of.cfg.prepare == nil || p.warm != nil {
 		return
 	}
-	ctx, cancel := context.WithCancel(p.r.ctx)
+	ctx, cancel := context.WithCancel(p.of.ctx)
 	warm := &preparation{cancel: cancel, ready: make(chan struct{}), ended: make(chan struct{})}
 	p.warm = warm
 	go func() {
 		defer close(warm.ended)
-		loop := attempt.Loop{Client: p.r.client, Path: p.r.at.lock(p.name), Warning: "a partition could not be prepared, trying again"}
+		loop := attempt.Loop{Client: p.of.client, Path: p.of.at.lock(p.name), Warning: "a partition could not be prepared, trying again"}
 		prepare := func(context.Context) error {
-			err := p.r.cfg.prepare(ctx, p.name)
+			err := p.of.cfg.prepare(ctx, p.name)
 			if isPermanent, _ := retry.Permanent(err); isPermanent {
 				err = errors.New(err.Error()) // which would end the loop: no failure of prepare does
 			}
@@ -41,7 +37,7 @@ func (p *piece) prepareLocked() {
 		}
 		if loop.Do(ctx, prepare) == nil {
 			close(warm.ready)
-			attempt.Signal(p.r.prepared)
+			attempt.Signal(p.of.prepared)
 		}
 	}()
 }
@@ -77,6 +73,6 @@ func (p *piece) standByLocked(on bool) {
 	p.standby = on
 	attempt.Signal(p.wake)
 	if p.warm.isReady() { // it was the owner
-		attempt.Signal(p.r.prepared)
+		attempt.Signal(p.of.prepared)
 	}
 }

@@ -16,7 +16,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/seeds"
-	"github.com/gocurator/curator/recipes/x/partition/internal/shares"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -37,7 +36,7 @@ func TestPlanOfManyPartitions(t *testing.T) {
 			if partitions == 100_000 && standbys == 0 && os.Getenv("CURATOR_PARTITION_SCALE") == "" {
 				continue // it takes seconds, and shows nothing else
 			}
-			p := newPlanner(t, standbys)
+			p := newSoloist(t, standbys)
 			p.join(1)
 			p.plan(set, "one member has all")
 			p.join(99)
@@ -52,8 +51,8 @@ func TestPlanOfManyPartitions(t *testing.T) {
 	}
 }
 
-// planner plans alone for members that do nothing.
-type planner struct {
+// soloist plans alone for members that do nothing.
+type soloist struct {
 	tb              testing.TB
 	client          *framework.Framework
 	at              layout
@@ -61,8 +60,8 @@ type planner struct {
 	requests, size  atomic.Int64
 }
 
-func newPlanner(tb testing.TB, standbys int) *planner {
-	p := &planner{tb: tb, at: "/jobs", standbys: standbys}
+func newSoloist(tb testing.TB, standbys int) *soloist {
+	p := &soloist{tb: tb, at: "/jobs", standbys: standbys}
 	link := zktest.NewProxy(tb, zktest.NewServer(tb))
 	link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
 		if f.Kind == zkproxy.Request {
@@ -75,7 +74,7 @@ func newPlanner(tb testing.TB, standbys int) *planner {
 	return p
 }
 
-func (p *planner) join(n int) {
+func (p *soloist) join(n int) {
 	for range n {
 		g := registration{Capacity: 1, Set: "set", Zone: fmt.Sprintf("zone-%d", p.count%3), Standbys: &p.standbys}
 		_, err := p.client.Create(p.tb.Context(), p.at.member(fmt.Sprintf("m%03d", p.count)), g.encode(),
@@ -85,19 +84,19 @@ func (p *planner) join(n int) {
 	}
 }
 
-func (p *planner) leave(id string) {
+func (p *soloist) leave(id string) {
 	require.NoError(p.tb, p.client.Delete(p.tb.Context(), p.at.member(id)))
 }
 
 // plan reads the state and writes the next plan.
-func (p *planner) plan(set []entry, what string) {
+func (p *soloist) plan(set []entry, what string) {
 	p.requests.Store(0)
 	p.size.Store(0)
 	s, err := readState(p.tb.Context(), p.client, p.at)
 	require.NoError(p.tb, err)
 	read := p.size.Load()
 	began := time.Now()
-	_, data, changes, err := s.next(p.at, "m001", set, shares.AtWill(true), config{})
+	data, changes, err := s.next(p.at, "m001", decide(s, set, config{}, true))
 	require.NoError(p.tb, err)
 	took := time.Since(began)
 	for _, c := range changes {
@@ -149,15 +148,15 @@ func TestPreparedHasAQuarterOfARequest(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	m, err := New(client, "/jobs", Fixed("p"), WithStandbys(1, func(context.Context, string) error { return nil }))
 	require.NoError(t, err)
-	r, err := newRun(t.Context(), m, func(context.Context, Partition) error { return nil })
+	r, err := newRun(t.Context(), m.group, decide, func(context.Context, Partition) error { return nil })
 	require.NoError(t, err)
 	prepared := &preparation{ready: make(chan struct{})}
 	close(prepared.ready)
 	name := func(i int) string { return fmt.Sprintf("partition-%010d", i) }
 	for i := range 20_000 {
-		r.pieces[name(i)] = &piece{standby: true, warm: prepared}
+		r.held.pieces[name(i)] = &piece{standby: true, warm: prepared}
 	}
-	g := r.registration()
+	g := r.reporter.registration()
 	require.LessOrEqual(t, len(g.encode()), client.MaxRequestSize()/4+1000)
 	require.Greater(t, len(g.Prepared), 10_000)
 	for i, told := range g.Prepared {
@@ -170,13 +169,13 @@ func TestLargestLoadsAreReportedFirst(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	m, err := New(client, "/jobs", Fixed("p"))
 	require.NoError(t, err)
-	r, err := newRun(t.Context(), m, func(context.Context, Partition) error { return nil })
+	r, err := newRun(t.Context(), m.group, decide, func(context.Context, Partition) error { return nil })
 	require.NoError(t, err)
 	const n = 20_000
 	for i := range n {
-		r.pieces[fmt.Sprintf("partition-%010d", i)] = &piece{load: n - i}
+		r.held.pieces[fmt.Sprintf("partition-%010d", i)] = &piece{load: n - i}
 	}
-	g := r.registration()
+	g := r.reporter.registration()
 	require.LessOrEqual(t, len(g.encode()), client.MaxRequestSize()/2+1000)
 	require.Greater(t, len(g.Loads), n/2)
 	for i := range n {

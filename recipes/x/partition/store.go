@@ -3,15 +3,12 @@
 package partition
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
-	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -121,27 +118,101 @@ type registration struct {
 	Set      string         `json:"set,omitempty"`      // the id of its set
 }
 
+// orders is the data of the znode orders. The head of the plan follows it.
+type orders struct {
+	Drained  []string          `json:"drained,omitempty"`  // members
+	Pinned   map[string]string `json:"pinned,omitempty"`   // members by partitions
+	Excluded []string          `json:"excluded,omitempty"` // partitions
+}
+
+// ordersOf returns the orders in the data of their znode, none if it is not valid.
+func ordersOf(client *framework.Framework, at layout, data []byte) orders {
+	o, err := parseOrders(data)
+	if err != nil {
+		client.Logger().Error("the orders for partitions are not valid, and count as none", logPath, at.orders(), "error", err)
+		return orders{}
+	}
+	return o
+}
+
+func parseOrders(data []byte) (o orders, err error) {
+	if len(data) > 0 {
+		err = json.Unmarshal(data, &o)
+	}
+	return o, err
+}
+
+// readOrders returns the orders of a group.
+func readOrders(ctx context.Context, client *framework.Framework, at layout) (o orders, err error) {
+	err = readAll(ctx, client, []string{at.orders()}, func(_ int, node framework.Node) error {
+		o = ordersOf(client, at, node.Data)
+		return nil
+	})
+	return o, err
+}
+
+// mzxidOf returns when the znode was written, 0 if there is none.
+func mzxidOf(node framework.Node) int64 {
+	if !node.Exists() {
+		return 0
+	}
+	return node.Stat.Mzxid
+}
+
+func (g registration) encode() []byte {
+	data, err := json.Marshal(g)
+	if err != nil {
+		panic(err) // a number can be encoded
+	}
+	return data
+}
+
+// decodeShare returns what a plan says for a member, nil if it is in none.
+func decodeShare(node framework.Node) *share {
+	s, err := parseShare(node.Data) // none without data
+	if err != nil {
+		return nil // this member makes another plan
+	}
+	return &s
+}
+
+// readRoot returns the root of the plan, nil if there is none, and the pzxid of the folder of
+// the members, which every join and leave changes.
+func readRoot(ctx context.Context, client *framework.Framework, at layout) (plan *root, folder int64, err error) {
+	err = readAll(ctx, client, []string{at.plan(), at.members()}, func(i int, node framework.Node) error {
+		switch {
+		case !node.Exists():
+		case i == 0:
+			r := parseRoot(node.Data)
+			plan = &r
+		default:
+			folder = node.Stat.Pzxid
+		}
+		return nil
+	})
+	return plan, folder, err
+}
+
 // state is what the znodes of a group say.
 type state struct {
-	exists  bool // there is a plan
-	version int32
-	root    root
-	shares  map[string]share
-	members map[string]registration
-	owners  map[int64]string // members by their sessions
-	away    map[string]share // of members whose return is awaited
-	wait    time.Duration    // until the first of them is no longer awaited
-	pzxid   int64            // of the folder of the members
-	orders  orders
-	ordered int64           // the mzxid of the orders, 0 if there are none
-	moving  map[string]bool // partitions that are under way within a budget
-	wrote   bool            // a plan
+	exists   bool // there is a plan
+	version  int32
+	root     root
+	shares   map[string]share
+	members  map[string]registration
+	sessions map[int64]string // members by their sessions
+	away     map[string]share // of members whose return is awaited
+	wait     time.Duration    // until the first of them is no longer awaited
+	pzxid    int64            // of the folder of the members
+	orders   orders
+	ordered  int64           // the mzxid of the orders, 0 if there are none
+	moving   map[string]bool // partitions that are under way within a budget, after findMoving
 }
 
 // readState reads the plan first. So the members that it then reads are never older than the
 // plan, and a member of the plan that is not there has gone.
 func readState(ctx context.Context, client *framework.Framework, at layout) (*state, error) {
-	s := &state{shares: make(map[string]share), members: make(map[string]registration), owners: make(map[int64]string)}
+	s := &state{shares: make(map[string]share), members: make(map[string]registration), sessions: make(map[int64]string)}
 	err := readAll(ctx, client, []string{at.plan(), at.orders()}, func(i int, node framework.Node) error {
 		switch {
 		case !node.Exists():
@@ -186,13 +257,13 @@ func (s *state) awaitReturns(now time.Time) {
 		if sh.Gone.IsZero() || sh.Gone.After(now) {
 			sh.Gone = now.UTC()
 		}
-		left := sh.until().Sub(now)
-		if left <= 0 {
+		remains := sh.until().Sub(now)
+		if remains <= 0 {
 			continue
 		}
 		sh.Head, sh.Weighs, sh.Watches = false, false, ""
-		if s.wait == 0 || left < s.wait {
-			s.wait = left
+		if s.wait == 0 || remains < s.wait {
+			s.wait = remains
 		}
 		s.away[id] = sh
 	}
@@ -220,7 +291,7 @@ func (s *state) readMembers(ctx context.Context, client *framework.Framework, at
 		var r registration
 		if isMember(node) && json.Unmarshal(node.Data, &r) == nil && r.Capacity >= 1 && r.Capacity <= MaxCapacity {
 			s.members[ids[i]] = r // and another znode is no member
-			s.owners[node.Stat.EphemeralOwner] = ids[i]
+			s.sessions[node.Stat.EphemeralOwner] = ids[i]
 		}
 		return nil
 	})
@@ -274,89 +345,6 @@ func (s *state) candidates() []shares.Candidate {
 	return list
 }
 
-// loads returns the loads that were reported: by the members to which the plan gives the partitions, or
-// earlier.
-func (s *state) loads() map[string]int {
-	loads := make(map[string]int)
-	for id, sh := range s.shares {
-		reported := s.members[id].Loads
-		for i, name := range sh.Partitions {
-			load := reported[name]
-			if load == 0 && len(sh.Loads) == len(sh.Partitions) {
-				load = sh.Loads[i]
-			}
-			if load > 0 {
-				loads[name] = min(load, MaxLoad)
-			}
-		}
-	}
-	return loads
-}
-
-// warmUp is for how long after a move a partition counts with the load that it had before.
-const warmUp = 10 * time.Minute
-
-// settledLoads returns the loads that count. A move itself makes work for a while. If that counted, it would cause the next
-// move, and the group would not come to rest.
-func (s *state) settledLoads() map[string]int {
-	loads := s.loads()
-	for _, sh := range s.shares {
-		for i, name := range sh.Partitions {
-			if len(sh.Loads) == len(sh.Partitions) && sh.Loads[i] > 0 && sh.hasMovedWithin(name, warmUp) {
-				loads[name] = sh.Loads[i]
-			}
-		}
-	}
-	return loads
-}
-
-// weigh returns the set with weights. A partition without a load counts as the mean of the others.
-func weigh(set []entry, reported map[string]int) []shares.Part {
-	sum, known := 0, 0
-	parts := make([]shares.Part, len(set))
-	for i, e := range set {
-		load := e.load
-		if n := reported[e.name]; n > 0 {
-			load = n
-		}
-		if load > 0 {
-			sum, known = sum+load, known+1
-		}
-		parts[i] = shares.Part{Name: e.name, Weight: int64(load) * shares.Unit}
-	}
-	for i := range parts {
-		if parts[i].Weight == 0 {
-			parts[i].Weight = int64(max(1, sum/max(1, known))) * shares.Unit
-		}
-	}
-	return parts
-}
-
-// sets returns the ids of the sets whose names the next plan has, if the planner's is own. The names of a set that
-// other members have are in the plan, or its members plan soon.
-func (s *state) sets(own string) (ids []string, mixed bool) {
-	present := make(map[string]bool)
-	for _, m := range s.members {
-		present[m.Set] = true
-	}
-	ids = []string{own}
-	for _, id := range s.root.Sets {
-		if id != own && (present[id] || len(s.away) > 0) { // a member that is away may have it
-			ids = append(ids, id)
-		}
-	}
-	slices.Sort(ids)
-	delete(present, own)
-	return ids, len(present) > 0 || len(ids) > 1
-}
-
-// together returns the entries of a set and the names of the plan.
-func (s *state) together(set []entry) []entry {
-	all := slices.Concat(set, entriesOf(s.planned()))
-	slices.SortStableFunc(all, func(a, b entry) int { return strings.Compare(a.name, b.name) })
-	return slices.CompactFunc(all, func(a, b entry) bool { return a.name == b.name })
-}
-
 func (s *state) planned() []string {
 	var names []string
 	for _, sh := range s.shares {
@@ -366,154 +354,47 @@ func (s *state) planned() []string {
 	return slices.Compact(names)
 }
 
-// change is an operation of a plan, and how long it is about.
-type change struct {
-	op   framework.Op
-	size int
+// isDrained reports whether a member is to give its partitions up.
+func (s *state) isDrained(id string) bool {
+	return s.members[id].Drained || slices.Contains(s.orders.Drained, id)
 }
 
-// around is the part of an operation that is neither path nor data: the access control list of a
-// creation above all.
-const around = 200
-
-// next returns the plan that follows, as the data of its root and the changes of the shares. The
-// data is nil if that is the present plan. planner is the member that writes it.
-func (s *state) next(
-	at layout, planner string, set []entry, t shares.Terms, cfg config,
-) (out shares.Outcome, data []byte, changes []change, err error) {
-	loads := s.settledLoads()
-	set = slices.DeleteFunc(slices.Clone(set), func(e entry) bool { return slices.Contains(s.orders.Excluded, e.name) })
-	out = shares.Assign(weigh(set, loads), s.candidates(), t)
-	moved := s.moved(out, loads, cfg)
-	ids := slices.Sorted(maps.Keys(s.members))
-	standbys := s.standbys(out.Shares)
-	plan := root{Members: s.pzxid, Balanced: out.Balanced, Head: s.root.Head, Weighs: len(loads) > 0}
-	var mixed bool
-	plan.Sets, mixed = s.sets(s.members[planner].Set)
-	if _, stays := s.members[plan.Head]; !stays {
-		plan.Head = ids[0]
+// drains reports whether a member that is drained has partitions.
+func (s *state) drains() bool {
+	for id, sh := range s.shares {
+		if _, isThere := s.members[id]; isThere && s.isDrained(id) && len(sh.Partitions) > 0 {
+			return true
+		}
 	}
-	for i, id := range slices.Concat(ids, slices.Sorted(maps.Keys(s.away))) {
-		next, isAway := s.away[id]
-		if !isAway {
-			m := s.members[id]
-			next = share{Capacity: m.Capacity, Return: m.Return, Zone: m.Zone, Head: id == plan.Head}
-			if len(ids) > 1 {
-				next.Watches = ids[(i+len(ids)-1)%len(ids)]
+	return false
+}
+
+// hasMovedWithin reports whether a partition has come to the member of the share in the last d. A time to come does not count: a
+// clock that is ahead holds no partition back.
+func (s share) hasMovedWithin(name string, d time.Duration) bool {
+	at, found := s.Moved[name]
+	age := time.Since(at)
+	return found && age >= 0 && age < d
+}
+
+// findMoving finds which partitions are still under way: their owners live, and do not have them yet.
+func (s *state) findMoving(ctx context.Context, client *framework.Framework, at layout) error {
+	s.moving = make(map[string]bool)
+	owners := make(map[string]string)
+	for id, sh := range s.shares {
+		if _, isThere := s.members[id]; isThere {
+			for _, name := range sh.Moving {
+				owners[name] = id
 			}
 		}
-		if s.isDrained(id) {
-			next.Return = 0 // it leaves for good
-		}
-		next.Standbys, next.Mixed = standbys[id], mixed
-		next.Weighs = next.Head && plan.Weighs
-		fill(&next, out.Shares[id], loads, moved, func(name string) bool { return s.moving[name] || out.Moved[name] && s.isPaced(cfg) })
-		c, changed, err := s.change(at, id, next)
-		switch {
-		case err != nil:
-			return out, nil, nil, err
-		case changed && next.Watches == planner:
-			changes = slices.Insert(changes, 0, c) // see write
-		case changed:
-			changes = append(changes, c)
+	}
+	queues, err := readQueues(ctx, client, at, slices.Collect(maps.Keys(owners)))
+	for _, q := range queues {
+		if q.state(s.sessions).Holder != owners[q.name] {
+			s.moving[q.name] = true
 		}
 	}
-	for id := range s.shares {
-		if _, stays := out.Shares[id]; !stays {
-			changes = append(changes, change{framework.DeleteOp(at.share(id)), len(at.share(id)) + around})
-		}
-	}
-	if len(changes) == 0 && s.exists && reflect.DeepEqual(plan, s.root) {
-		return out, nil, nil, nil
-	}
-	data, err = json.Marshal(plan)
-	return out, data, changes, err
-}
-
-// fill gives a share its partitions, and what the next planner must know about them.
-func fill(s *share, names []string, loads map[string]int, moved map[string]time.Time, isMoving func(string) bool) {
-	s.Partitions, s.Loads, s.Moving, s.Moved = names, nil, nil, make(map[string]time.Time)
-	for _, name := range names {
-		if isMoving(name) {
-			s.Moving = append(s.Moving, name)
-		}
-		if at, found := moved[name]; found {
-			s.Moved[name] = at
-		}
-	}
-	if slices.ContainsFunc(names, func(name string) bool { return loads[name] > 0 }) {
-		for _, name := range names {
-			s.Loads = append(s.Loads, loads[name])
-		}
-	}
-}
-
-// change returns the operation that makes a member's share the next one.
-func (s *state) change(at layout, id string, next share) (c change, changed bool, err error) {
-	data, err := json.Marshal(next)
-	if err == nil {
-		data, err = pack(data)
-	}
-	if err != nil {
-		return c, false, err
-	}
-	c.size = len(at.share(id)) + len(data) + around
-	last, planned := s.shares[id]
-	if !planned {
-		c.op = framework.CreateOp(at.share(id), data)
-		return c, true, nil
-	}
-	if last.equals(next) {
-		return c, false, nil
-	}
-	c.op = framework.SetDataOp(at.share(id), data)
-	return c, true, nil
-}
-
-// equals reports whether two shares differ in nothing but loads. A load alone is written only if the
-// recorded one is no estimate of it, so that loads that change a little cost no write.
-func (s share) equals(other share) bool {
-	slices.Sort(s.Partitions)
-	for i, load := range other.Loads {
-		if i >= len(s.Loads) || load > 2*s.Loads[i] || s.Loads[i] > 2*load {
-			return false
-		}
-	}
-	other.Loads = s.Loads
-	mine, err := json.Marshal(s)
-	theirs, err2 := json.Marshal(other)
-	return err == nil && err2 == nil && bytes.Equal(mine, theirs)
-}
-
-// write writes a plan in one transaction. If no request has room for it, the plan takes several:
-// the first makes it the newest plan, and the others depend on that. A member that sees a part of
-// it plans from there, because the first writes the root. The first also has the share of the
-// member that follows the planner, which plans if the planner dies before the last.
-func (s *state) write(ctx context.Context, client *framework.Framework, at layout, data []byte, changes []change) error {
-	guard, version := framework.CreateOp(at.plan(), data), int32(0)
-	if s.exists {
-		guard, version = framework.SetDataOp(at.plan(), data, framework.WithVersion(s.version)), s.version+1
-	}
-	for first := true; first || len(changes) > 0; first = false {
-		ops, size := []framework.Op{guard}, len(at.plan())+len(data)+around
-		for len(changes) > 0 && (len(ops) == 1 || size+changes[0].size <= client.MaxRequestSize()) {
-			ops, size, changes = append(ops, changes[0].op), size+changes[0].size, changes[1:]
-		}
-		if _, err := client.Transact(ctx, ops...); err != nil {
-			return err
-		}
-		guard = framework.CheckOp(at.plan(), version)
-	}
-	return nil
-}
-
-// removal deletes the plan of a group without members.
-func (s *state) removal(at layout) []framework.Op {
-	ops := []framework.Op{framework.CheckOp(at.plan(), s.version)}
-	for id := range s.shares {
-		ops = append(ops, framework.DeleteOp(at.share(id)))
-	}
-	return append(ops, framework.DeleteOp(at.plan()))
+	return err
 }
 
 // isBalanced reports whether the plan is balanced and has the members that live.

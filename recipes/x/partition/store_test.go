@@ -26,9 +26,9 @@ func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
 	write := func(names ...string) error {
 		s, err := readState(ctx, client, at)
 		require.NoError(t, err)
-		_, first, changes, err := s.next(at, "a", entriesOf(names), shares.AtWill(false), config{})
+		first, changes, err := s.next(at, "a", decide(s, entriesOf(names), config{}, false))
 		require.NoError(t, err)
-		_, second, others, err := s.next(at, "b", entriesOf(append(names, "of the second")), shares.AtWill(false), config{})
+		second, others, err := s.next(at, "b", decide(s, entriesOf(append(names, "of the second")), config{}, false))
 		require.NoError(t, err)
 		require.NoError(t, s.write(ctx, client, at, first, changes))
 		return s.write(ctx, client, at, second, others)

@@ -40,7 +40,7 @@ var circles = map[string]int{
 	"recipes/migration":               2,
 	"recipes/nodes":                   2,
 	"recipes/queues":                  3,
-	"recipes/x/partition":             6,
+	"recipes/x/partition":             3,
 	"recipes/x/schedule":              4,
 	"recipes/x/txn":                   4,
 	"retry":                           2,

@@ -23,21 +23,21 @@ var partitionRows = []row{
 	},
 	{
 		name: "names-of-another-set-dropped", breaks: partitionHeld,
-		in:     "recipes/x/partition.(*run).planOnce",
+		in:     "recipes/x/partition.(*planner).planOnce",
 		change: drop("together()"),
 		test:   "^TestSetsOfARollingDeployment$", flags: []string{"-short"},
 	},
 	{
 		name: "partition-robbed", breaks: partitionHeld,
 		in: "recipes/x/partition.(*piece).awaitReturn",
-		change: begin("select { case <-$3: case <-time.After($r.r.cfg.grace): $r.tell(Overdue, $2, context.Cause($1)) }; " +
+		change: begin("select { case <-$3: case <-time.After($r.of.cfg.grace): $r.tell(Overdue, $2, context.Cause($1)) }; " +
 			"return"),
 		test: "^TestMemberHolderThatHangs$",
 	},
 	{
 		name: "death-of-a-member-unnoticed", breaks: partitionHeld,
-		in:     "recipes/x/partition.(*run).handle",
-		change: never("previous"),
+		in:     "recipes/x/partition.(*run).heed",
+		change: always("previous", "isMember()"),
 		test:   "^TestMemberDies$",
 	},
 	{

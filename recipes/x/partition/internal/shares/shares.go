@@ -139,7 +139,6 @@ func byExcess(h, other *holder) int {
 // newBalance leaves each member what it holds, and returns the parts that no member holds.
 func newBalance(set []Part, members []Candidate, t Terms) (b *balance, free []Part) {
 	stays := func(m Candidate) bool { return !m.Away && !m.Drained }
-	allDrain := !slices.ContainsFunc(members, stays) // then none has another member to drain to
 	t.Pins = maps.Clone(t.Pins)
 	maps.DeleteFunc(t.Pins, func(_, id string) bool {
 		return !slices.ContainsFunc(members, func(m Candidate) bool { return m.ID == id && stays(m) })
@@ -148,43 +147,51 @@ func newBalance(set []Part, members []Candidate, t Terms) (b *balance, free []Pa
 	set = slices.SortedFunc(slices.Values(set), byWeight)
 	if len(set) > 0 && set[0].Weight != set[len(set)-1].Weight {
 		b.slack = slackPercent
+	} else {
+		for i := range set {
+			set[i].Weight = Unit
+		}
 	}
-	left, kept := make(map[string]Part, len(set)), make(map[string]bool)
+	unheld := make(map[string]Part, len(set))
 	for _, p := range set {
-		if b.slack == 0 {
-			p.Weight = Unit
-		}
-		left[p.Name] = p
+		unheld[p.Name] = p
 	}
+	mayDrain := slices.ContainsFunc(members, stays) // otherwise there is no member to drain to
+	kept := make(map[string]bool)
 	for _, m := range slices.SortedFunc(slices.Values(members), func(m, n Candidate) int { return cmp.Compare(m.ID, n.ID) }) {
-		h := &holder{Candidate: m}
-		h.Drained = m.Drained && !allDrain
-		if h.Drained {
-			h.Capacity = 0
+		if m.Drained = m.Drained && mayDrain; m.Drained {
+			m.Capacity = 0
 		}
-		for _, name := range m.Held {
-			p, free := left[name]
-			pin, isPinned := t.Pins[name]
-			if !free || isPinned && pin != m.ID {
-				continue // it is another member's
-			}
-			delete(left, name)
-			h.keep(p, isPinned, t.Still[name] && !h.Drained)
-		}
-		if h.Away {
-			b.away = append(b.away, h)
-			for _, p := range h.all() {
-				kept[p.Name] = true
-			}
+		h := b.takeOver(m, unheld)
+		if !h.Away {
+			b.holders = append(b.holders, h)
 			continue
 		}
-		b.holders = append(b.holders, h)
+		b.away = append(b.away, h)
+		for _, p := range h.all() {
+			kept[p.Name] = true
+		}
 	}
-	if len(b.holders) > 0 {
+	if len(b.holders) > 0 { // they divide what no absent member keeps
 		b.setIdeals(slices.DeleteFunc(set, func(p Part) bool { return kept[p.Name] }))
 	}
 	b.ranking = slices.SortedFunc(slices.Values(slices.DeleteFunc(slices.Clone(b.holders), func(h *holder) bool { return h.Drained })), byExcess)
-	return b, slices.Collect(maps.Values(left))
+	return b, slices.Collect(maps.Values(unheld))
+}
+
+// takeOver returns a member with those of the unheld parts that it holds by the last plan.
+func (b *balance) takeOver(m Candidate, unheld map[string]Part) *holder {
+	h := &holder{Candidate: m}
+	for _, name := range m.Held {
+		p, found := unheld[name]
+		pin, isPinned := b.terms.Pins[name]
+		if !found || isPinned && pin != m.ID {
+			continue // the set has it no more, or it is another member's
+		}
+		delete(unheld, name)
+		h.keep(p, isPinned, b.terms.Still[name] && !h.Drained)
+	}
+	return h
 }
 
 func (h *holder) keep(p Part, pinned, still bool) {

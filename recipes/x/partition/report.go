@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"github.com/gocurator/curator/recipes/internal/attempt"
+	"github.com/gocurator/curator/recipes/nodes"
 )
 
 // ReportLoad says how much work the partition makes, in any unit that all members use: items a minute,
@@ -29,68 +31,83 @@ func (p Partition) ReportLoad(load int) error {
 	if p.piece == nil {
 		return nil // made by a test of the function
 	}
-	r := p.piece.r
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	all := p.piece.of
+	all.mu.Lock()
+	defer all.mu.Unlock()
 	if p.piece.holds {
 		p.piece.load = max(1, load)
-		attempt.Signal(r.reports)
+		attempt.Signal(all.reported)
 	}
 	return nil
 }
 
-// writeReports writes into this member's znode the loads of its partitions, as rarely as LoadPeriod says, and for
-// which it is a warm standby.
-func (r *run) writeReports() {
-	written := r.newRegistration().encode()
-	for {
-		pause := LoadPeriod
-		select {
-		case <-r.reports:
-		case <-r.prepared:
-			if pause = preparedPeriod; r.isDraining() {
-				pause = 0
-			}
-		case <-r.ctx.Done():
-			return
-		}
-		select {
-		case <-time.After(pause):
-		case <-r.prepared:
-		case <-r.ctx.Done():
-			return
-		}
-		g := r.registration()
+// preparedPeriod is for how long a member collects the partitions for which it is prepared before it writes.
+const preparedPeriod = time.Second
+
+// reporter writes into the znode of a member what the group must know of it: the loads of its partitions, as rarely as
+// LoadPeriod says, for which it is a warm standby, and that it is drained.
+type reporter struct {
+	of       *holdings
+	node     *nodes.PersistentNode
+	told     chan struct{} // has room for one: the group must plan for what was written
+	hasLoads atomic.Bool   // the znode has loads, or had some
+}
+
+func (w *reporter) run() {
+	written := w.of.newRegistration().encode()
+	for w.await() {
+		g := w.registration()
 		data := g.encode()
 		if bytes.Equal(data, written) {
 			continue
 		}
-		if err := r.node.SetData(r.ctx, data); err != nil {
-			if r.ctx.Err() == nil {
-				r.client.Logger().Warn("the loads of partitions could not be reported", logPath, r.node.Path(), "error", err)
+		if err := w.node.SetData(w.of.ctx, data); err != nil {
+			if w.of.ctx.Err() == nil {
+				w.of.client.Logger().Warn("the loads of partitions could not be reported", logPath, w.node.Path(), "error", err)
 			}
-			attempt.Signal(r.reports) // try again, as the function may report no more
+			attempt.Signal(w.of.reported) // try again, as the function may report no more
 			continue
 		}
 		written = data
-		r.mu.Lock()
-		first := !r.loaded && len(g.Loads) > 0
-		r.loaded, r.announced = r.loaded || first, g.Drained
-		r.mu.Unlock()
+		w.of.mu.Lock()
+		w.of.announced = g.Drained
+		w.of.mu.Unlock()
+		first := len(g.Loads) > 0 && !w.hasLoads.Swap(true)
 		if first || g.Drained { // perhaps no head looks at loads yet, or at this member
-			attempt.Signal(r.wake)
+			attempt.Signal(w.told)
 		}
 	}
 }
 
+// await waits until there is something to write, and then for more. It reports false when the run has ended.
+func (w *reporter) await() bool {
+	pause := LoadPeriod
+	select {
+	case <-w.of.reported:
+	case <-w.of.prepared:
+		if pause = preparedPeriod; w.of.isDraining() {
+			pause = 0
+		}
+	case <-w.of.ctx.Done():
+		return false
+	}
+	select {
+	case <-time.After(pause):
+	case <-w.of.prepared:
+	case <-w.of.ctx.Done():
+		return false
+	}
+	return true
+}
+
 // registration returns what this member's znode says. If there is not enough room, the loads are missing
 // that are smallest, and partitions for which it is prepared.
-func (r *run) registration() registration {
-	g := r.newRegistration()
+func (w *reporter) registration() registration {
+	g := w.of.newRegistration()
 	g.Loads = make(map[string]int)
-	r.mu.Lock()
-	g.Drained = r.drained != nil
-	for name, p := range r.pieces {
+	w.of.mu.Lock()
+	g.Drained = w.of.drained != nil
+	for name, p := range w.of.pieces {
 		if p.load > 0 {
 			g.Loads[name] = p.load
 		}
@@ -98,16 +115,16 @@ func (r *run) registration() registration {
 			g.Prepared = append(g.Prepared, name)
 		}
 	}
-	r.mu.Unlock()
+	w.of.mu.Unlock()
 	slices.Sort(g.Prepared)
-	room := r.client.MaxRequestSize() / 4
+	room := w.of.client.MaxRequestSize() / 4
 	for i, name := range g.Prepared {
 		if room -= len(name) + len(`"",`); room < 0 {
 			g.Prepared = g.Prepared[:i]
 			break
 		}
 	}
-	room = r.client.MaxRequestSize() / 2
+	room = w.of.client.MaxRequestSize() / 2
 	for _, name := range slices.SortedFunc(maps.Keys(g.Loads), func(a, b string) int {
 		return cmp.Or(cmp.Compare(g.Loads[b], g.Loads[a]), cmp.Compare(a, b))
 	}) {
@@ -116,34 +133,4 @@ func (r *run) registration() registration {
 		}
 	}
 	return g
-}
-
-// followLoads has the head look at the loads, if there are any.
-func (r *run) followLoads() {
-	switch {
-	case r.share == nil || !r.share.Weighs:
-		r.weigh = time.Time{}
-	case r.weigh.IsZero():
-		r.weigh = time.Now().Add(LoadPeriod)
-	}
-}
-
-// plansAgain reports whether a plan that is balanced is made again: for the loads, to drain this member, or because it
-// does not have the set of this member.
-func (r *run) plansAgain(plan *root) bool {
-	mustDrain := r.mustDrain()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.weighs || !slices.Contains(plan.Sets, r.names.id()) || r.loaded && !plan.Weighs || mustDrain
-}
-
-func (r *run) isDraining() bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.drained != nil
-}
-
-// mustDrain reports whether the plan has something for this member, although it is drained.
-func (r *run) mustDrain() bool {
-	return r.isDraining() && r.share != nil && len(r.share.Partitions)+len(r.share.Standbys) > 0
 }
