@@ -225,10 +225,10 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 	if err := a.create(ctx); err != nil {
 		return nil, err
 	}
-	names := a.node.Children
+	contenders := a.node.Children
 	a.node.Children = nil // or each waiter would keep a list of all names in memory
 	if a.l.exclusive {
-		first, waited, err := a.follow(ctx, names)
+		first, waited, err := a.follow(ctx, contenders)
 		if err != nil {
 			return nil, err
 		}
@@ -238,12 +238,12 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 			}
 		}
 		if first || waited {
-			names = nil
+			contenders = nil
 		}
 	}
 	for {
-		h, next, err := a.step(ctx, names)
-		names = next
+		h, next, err := a.step(ctx, contenders)
+		contenders = next
 		switch {
 		case h != nil:
 			return h, nil
@@ -252,7 +252,7 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 			return nil, a.refusal(ended(ctx))
 		case ctx.Err() == nil && !a.began.IsZero() && !startsAgain(err) && framework.Retryable(err):
 			// The node keeps its place. Look again when there is a connection.
-			names = nil
+			contenders = nil
 			attempt.Sleep(ctx, ownDelay)
 			if err := a.l.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
 				return nil, err
@@ -264,14 +264,13 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 }
 
 // step looks once, and then takes the lock or waits for a reason to look again. It returns
-// the names that the next step may use, nil if they must be listed.
-func (a *acquisition) step(ctx context.Context, names []string) (h *hold, next []string, err error) {
-	if names == nil {
-		if names, err = a.list(ctx); err != nil {
+// the contenders that the next step may use, nil if they must be listed.
+func (a *acquisition) step(ctx context.Context, contenders []string) (h *hold, next []string, err error) {
+	if contenders == nil {
+		if contenders, err = a.list(ctx); err != nil {
 			return nil, nil, err
 		}
 	}
-	contenders := a.l.sorted(names)
 	result, err := a.decide(ctx, contenders)
 	switch {
 	case errors.Is(err, errOlderThanAHold):
@@ -291,7 +290,7 @@ func (a *acquisition) step(ctx context.Context, names []string) (h *hold, next [
 	a.waits(ctx, ours)
 	switch {
 	case len(result.PathsToWatch) == 0: // the driver knows no contender whose departure is enough
-		next, err = a.awaitFolder(ctx, names)
+		next, err = a.awaitFolder(ctx, contenders)
 	case a.l.exclusive:
 		next, err = a.awaitOwn(ctx, contenders, result.PathsToWatch[0])
 	default:
@@ -314,6 +313,7 @@ func (a *acquisition) create(ctx context.Context) (err error) {
 		a.node, err = a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
 		defer func() {
 			if a.node.Children != nil && err == nil {
+				a.node.Children = l.sorted(a.node.Children)
 				l.gate.noteList(l, a.node.Children, sent)
 			}
 		}()
@@ -368,7 +368,7 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 
 // follow waits until the place of this client before ours has left, if there is one. It reports whether ours is the first in
 // the queue now, without a list, and whether it has waited. A try does not wait.
-func (a *acquisition) follow(ctx context.Context, listed []string) (first, waited bool, err error) {
+func (a *acquisition) follow(ctx context.Context, contenders []string) (first, waited bool, err error) {
 	g := a.l.gate
 	before, pending := g.neighbour(a.self, a.wait)
 	for n := g.underWay(); pending != nil; n-- {
@@ -386,12 +386,8 @@ func (a *acquisition) follow(ctx context.Context, listed []string) (first, waite
 		return false, false, nil
 	}
 	if !before.hasLeft() {
-		position := -1
-		if listed != nil {
-			contenders := a.l.sorted(listed)
-			position = slices.Index(contenders, a.self.name)
-			a.ahead = contenders[:max(position, 0)]
-		}
+		position := slices.Index(contenders, a.self.name)
+		a.ahead = contenders[:max(position, 0)]
 		if len(a.ahead) == 0 {
 			a.ahead = []string{before.name}
 		}
@@ -426,7 +422,7 @@ func heardLately(s *framework.Session) bool {
 	return time.Since(sent) <= proofAge
 }
 
-// list lists the folder.
+// list lists the contenders, in order.
 func (a *acquisition) list(ctx context.Context) ([]string, error) {
 	sent := time.Now()
 	a.seen = a.l.instant()
@@ -438,8 +434,9 @@ func (a *acquisition) list(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	a.shown = time.Now() // or the driver says that it is not listed
-	a.l.gate.noteList(a.l, names, sent)
-	return names, nil
+	contenders := a.l.sorted(names)
+	a.l.gate.noteList(a.l, contenders, sent)
+	return contenders, nil
 }
 
 // decide asks the driver and checks its answer.
@@ -465,7 +462,8 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 	return result, nil
 }
 
-// check returns an error if a decision of the driver cannot be right.
+// check returns an error if a decision of the driver cannot be right: also if it has let ours in before a contender of this
+// client that holds the lock and would not be let in now.
 func (a *acquisition) check(result PredicateResults, contenders []string) error {
 	if !result.GetsTheLock {
 		return checkNames(contenders, a.self.name, result.PathsToWatch)
@@ -474,16 +472,24 @@ func (a *acquisition) check(result PredicateResults, contenders []string) error 
 	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
 		return nil
 	}
-	var newer bool
-	err := checkHolders(a.driver, contenders, a.self.name, a.max.n, func(name string) bool {
-		grant := a.l.gate.grantOf(name)
-		newer = grant > a.seen.grants
-		return grant > 0
-	})
-	if err != nil && newer {
-		return errOlderThanAHold
+	if overtaking, ok := a.driver.(overtakingQueue); ok && overtaking.Overtakes() {
+		return nil
 	}
-	return err
+	behind := contenders[slices.Index(contenders, a.self.name)+1:]
+	for _, holder := range a.self.newTo() {
+		if !a.l.driver.Contends(holder.name) || !a.l.isAmong(behind, holder.name) {
+			continue
+		}
+		result, err := a.driver.GetsTheLock(contenders, holder.name, a.max.n)
+		switch {
+		case err == nil && result.GetsTheLock:
+		case holder.grant > a.seen.events:
+			return errOlderThanAHold
+		default:
+			return fmt.Errorf("%s is let in before %s, which holds the lock: expected no newcomer before a holder", a.self.name, holder.name)
+		}
+	}
+	return nil
 }
 
 // errOlderThanAHold is the error of a decision that contradicts a hold of this client, but
@@ -515,7 +521,7 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 		a.l.tellSuspended(ctx)
 		return nil, nil //nolint:nilerr // the caller looks again
 	}
-	a.self.holds(a.l.exclusive)
+	a.self.holds(a.l.exclusive, a.seen)
 	h := &hold{
 		l: a.l, session: a.session, parent: held, endUse: release, token: a.node.token(), self: a.self, row: 1, with: with,
 		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Due: time.Now().Add(holdDelay)},
@@ -658,10 +664,10 @@ func (a *acquisition) stopWatching() {
 
 // awaitFolder waits for any change of the folder. The first time it returns at once, with a
 // watch and a new list: the list that the driver has decided on came without a watch.
-func (a *acquisition) awaitFolder(ctx context.Context, listed []string) ([]string, error) {
+func (a *acquisition) awaitFolder(ctx context.Context, contenders []string) ([]string, error) {
 	if a.changes != nil && !fired(a.changes) {
 		if err := a.sleep(ctx, a.changes.Fired(), nil, nil); err != nil || !fired(a.changes) {
-			return listed, err
+			return contenders, err
 		}
 	}
 	if fired(a.changes) && a.changes.Event().Err != nil {
@@ -677,7 +683,7 @@ func (a *acquisition) awaitFolder(ctx context.Context, listed []string) ([]strin
 		return nil, err
 	}
 	a.shown = sent
-	return names, nil
+	return a.l.sorted(names), nil
 }
 
 // sleep waits until one of the channels is closed or has a value, the maximum changes, or the session ends. Channels may be nil. It

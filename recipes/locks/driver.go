@@ -165,25 +165,6 @@ func checkNames(contenders []string, ours string, names []string) error {
 // of a mutex; see [LockInternalsDriver].
 type overtakingQueue interface{ Overtakes() bool }
 
-// checkHolders returns an error if a driver has let ours in before a contender that holds
-// the lock and would not be let in now.
-func checkHolders(driver LockInternalsDriver, contenders []string, ours string, maxLeases int, holds func(name string) bool) error {
-	if overtaking, ok := driver.(overtakingQueue); ok && overtaking.Overtakes() {
-		return nil
-	}
-	behind := contenders[slices.Index(contenders, ours)+1:]
-	for _, name := range behind {
-		if !holds(name) {
-			continue
-		}
-		result, err := driver.GetsTheLock(contenders, name, maxLeases)
-		if err != nil || !result.GetsTheLock {
-			return fmt.Errorf("%s is let in before %s, which holds the lock: expected no newcomer before a holder", ours, name)
-		}
-	}
-	return nil
-}
-
 // LockInternalsSorter says which children of a lock's folder are contenders, and
 // in which order they queue. It is Curator's LockInternalsSorter.
 type LockInternalsSorter interface {

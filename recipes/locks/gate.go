@@ -31,7 +31,7 @@ type gate struct {
 	created  chan struct{} // closed at the end of the next one; nil before it is needed
 	others   bool          // the last list has shown contenders of other clients
 	listed   time.Time     // when the newest list was sent
-	grants   uint64        // how many holds there were
+	events   uint64        // how many nodes and holds there were
 }
 
 // waiter is a goroutine that waits for a place inside.
@@ -155,21 +155,6 @@ func (g *gate) leave() {
 	}
 }
 
-// handOver gives the node of a released hold to the next goroutine; see WithLocalHandoff. It returns
-// false if no goroutine waits for it or the row is over.
-func (g *gate) handOver(h *hold) bool {
-	g.mu.Lock()
-	if len(g.waiting) == 0 || g.waiting[0].l != h.l || int(h.row) >= h.l.row || h.node.IsAsked() {
-		g.mu.Unlock()
-		return false
-	}
-	next := g.waiting[0]
-	g.waiting = g.waiting[1:]
-	g.mu.Unlock()
-	next.turn <- h.successor() // may wait for a request, so without the mutex
-	return true
-}
-
 // inTheWay returns the error of a goroutine behind others of its client. The caller holds g.mu.
 func (g *gate) inTheWay(l *lock, before int, cause error) *NotAcquiredError {
 	e := &NotAcquiredError{Position: before, path: l.path, lockName: l.lockName, cause: cause}
@@ -198,7 +183,9 @@ type place struct {
 
 	// Guarded by the mutex of the gate.
 	granted time.Time     // zero while it waits
-	grant   uint64        // the number of its grant; 0 while it waits
+	grant   uint64        // the number of the event of its grant; 0 while it waits
+	born    uint64        // the number of the event of its creation
+	decided uint64        // how many events there were before the list that its grant follows from
 	first   bool          // it had the lock as the first in the queue, so all before it had left
 	over    bool          // it has left
 	gone    chan struct{} // closed when it has left; nil before it is needed
@@ -238,6 +225,8 @@ func (g *gate) end(p *place) {
 	if p == nil {
 		return
 	}
+	g.events++
+	p.born = g.events
 	g.nodes = append(g.nodes, p)
 	if p.at.link != nil && (g.last == nil || p.at != g.last.at || p.czxid > g.last.czxid) { // transactions compare within a history
 		g.last = p
@@ -303,11 +292,6 @@ func (g *gate) hasHolder() bool {
 func (g *gate) own(name string) *place {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.node(name)
-}
-
-// node is own for a caller that holds g.mu.
-func (g *gate) node(name string) *place {
 	for _, p := range slices.Backward(g.nodes) {
 		if p.name == name {
 			return p
@@ -316,26 +300,24 @@ func (g *gate) node(name string) *place {
 	return nil
 }
 
-// noteList notes what a list has shown that was sent at a time.
-func (g *gate) noteList(l *lock, names []string, sent time.Time) {
+// noteList notes the contenders of a list that was sent at a time.
+func (g *gate) noteList(l *lock, contenders []string, sent time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if sent.After(g.listed) {
-		g.listed = sent
-	}
-	if l.places != 0 { // it makes no difference
+	if !l.exclusive || sent.Before(g.listed) {
 		return
 	}
-	unknown := 0
-	for _, name := range names {
-		if l.driver.Contends(name) && g.node(name) == nil {
-			// A node whose creation is under way may be listed already.
-			if unknown++; unknown > g.creating {
-				break
-			}
+	g.listed = sent
+	others := len(contenders) - g.creating // a node whose creation is under way may be listed already
+	for _, p := range slices.Backward(g.nodes) {
+		if others <= 0 {
+			break
+		}
+		if l.isAmong(contenders, p.name) {
+			others--
 		}
 	}
-	g.others = unknown > g.creating
+	g.others = others > 0
 }
 
 // wasListedLately reports whether a list was sent in the last second.
@@ -358,29 +340,31 @@ func (p *place) whenGone() <-chan struct{} {
 	return p.gone
 }
 
-// holds notes that the place has the lock, as the first in the queue or as one of several.
-func (p *place) holds(first bool) {
+// holds notes that the place has the lock by a list, as the first in the queue or as one of several.
+func (p *place) holds(first bool, list instant) {
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
-	p.g.grants++
-	p.first, p.grant, p.granted = first, p.g.grants, time.Now()
+	p.g.events++
+	p.first, p.grant, p.decided, p.granted = first, p.g.events, list.events, time.Now()
 }
 
-// grantCount returns how many holds there were.
-func (g *gate) grantCount() uint64 {
+// eventCount returns how many nodes and holds there were.
+func (g *gate) eventCount() uint64 {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.grants
+	return g.events
 }
 
-// grantOf returns the number of the grant of a node, or 0 if it does not hold.
-func (g *gate) grantOf(name string) uint64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if p := g.node(name); p != nil && !p.over {
-		return p.grant
+// newTo returns the places of this client that hold by a list that may not have shown p. The others were let in although p was there.
+func (p *place) newTo() (holders []*place) {
+	p.g.mu.Lock()
+	defer p.g.mu.Unlock()
+	for _, other := range p.g.nodes {
+		if !other.over && other.grant > 0 && other.decided < p.born {
+			holders = append(holders, other)
+		}
 	}
-	return 0
+	return holders
 }
 
 // wasFirst reports whether the place has left and had the lock as the first in the queue.

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -371,4 +372,58 @@ func TestGateGoesWithItsLocks(t *testing.T) {
 		runtime.GC()
 		return locks.GatesOf(client) == 0
 	}, limit, tick)
+}
+
+// TestGatePlacesByAnyList: what a lock without a limit has listed counts for the others of its client.
+func TestGatePlacesByAnyList(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		limited, unlimited := newMutex(t, w.waiter, "/lock"), newMutex(t, w.waiter, "/lock", locks.WithQueuePlaces(0))
+		release(t, acquire(t, limited))
+		first := acquire(t, newMutex(t, w.holder, "/lock"))
+		var results []<-chan outcome
+		for _, mutex := range []*locks.InterProcessMutex{unlimited, unlimited, limited} {
+			results = append(results, acquireLater(context.Background(), mutex))
+			synctest.Wait()
+		}
+		awaitQueue(t, limited, 3) // two places beside another client
+		release(t, first)
+		for _, result := range results {
+			synctest.Wait()
+			release(t, requireAtOnce(t, result))
+		}
+	})
+}
+
+// countingDriver counts what it is asked.
+type countingDriver struct {
+	locks.LockInternalsDriver
+
+	asked *atomic.Int64
+}
+
+func (d countingDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (locks.PredicateResults, error) {
+	d.asked.Add(1)
+	return d.LockInternalsDriver.GetsTheLock(contenders, ours, maxLeases)
+}
+
+// TestGateGrantOfOneOfMany does not ask the driver about each holder of the client that was let in when the node was there.
+func TestGateGrantOfOneOfMany(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		const n = 40
+		driver := countingDriver{locks.ReadWriteDrivers()[0], new(atomic.Int64)}
+		readers, err := locks.NewLockInternals(w.waiter, driver, "/lock", "__READ__", n)
+		require.NoError(t, err)
+		writer := acquire(t, newReadWrite(t, w.holder, "/lock").WriteLock())
+		results := make([]<-chan outcome, n)
+		for i := range results {
+			results[i] = acquireLater(context.Background(), readers)
+		}
+		synctest.Wait()
+		release(t, writer)
+		synctest.Wait()
+		require.Equal(t, int64(2*n), driver.asked.Load(), "before the wait and after it")
+		for _, result := range results {
+			release(t, requireAtOnce(t, result))
+		}
+	})
 }

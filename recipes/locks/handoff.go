@@ -5,6 +5,8 @@ package locks
 import (
 	"errors"
 	"fmt"
+
+	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 )
 
 var errHandoffOfMany = errors.New("WithLocalHandoff, expected with an InterProcessMutex only, or with a LockInternals for one lease")
@@ -37,9 +39,39 @@ func WithLocalHandoff(n int) Option {
 			if n > 1 && !l.handsOff {
 				return errHandoffOfMany
 			}
-			l.row = n
+			if n > 1 {
+				l.handOver = func(h *hold) bool { return l.gate.handOver(h, n) }
+			}
 			return nil
 		}})
 		return nil
 	})
+}
+
+// handOver gives the node of a released hold to the next goroutine. It returns false if no goroutine waits for it, the row
+// of n holds is over, or another client has asked for the node.
+func (g *gate) handOver(h *hold, n int) bool {
+	g.mu.Lock()
+	if len(g.waiting) == 0 || g.waiting[0].l != h.l || int(h.row) >= n || h.node.IsAsked() {
+		g.mu.Unlock()
+		return false
+	}
+	next := g.waiting[0]
+	g.waiting = g.waiting[1:]
+	g.mu.Unlock()
+	next.turn <- h.successor() // may wait for a request, so without the mutex
+	return true
+}
+
+// successor returns the next hold of a row, which has not begun. It takes over the node, the session
+// and the watch of h, which has been released.
+func (h *hold) successor() *hold {
+	s := &hold{
+		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1, with: h.with,
+		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver(), Due: h.node.Due},
+	}
+	if h.node.IsAsked() { // the request is for the holder of the node
+		s.node.Ask()
+	}
+	return s
 }

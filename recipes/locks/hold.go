@@ -55,19 +55,6 @@ func (h *hold) start(ctx context.Context) {
 	h.node.Start()
 }
 
-// successor returns the next hold of a row, which has not begun. It takes over the node, the session
-// and the watch of h, which has been released.
-func (h *hold) successor() *hold {
-	s := &hold{
-		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1, with: h.with,
-		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver(), Due: h.node.Due},
-	}
-	if h.node.IsAsked() { // the request is for the holder of the node
-		s.node.Ask()
-	}
-	return s
-}
-
 // begin makes the hold end with the session. From here on it may be lost at any time.
 func (h *hold) begin() {
 	h.since, h.leases = time.Now(), 1
@@ -205,7 +192,7 @@ func (h *hold) leave(ctx context.Context) error {
 	if !h.release() {
 		return h.Ended() // lost: abandon does the rest
 	}
-	if h.l.row > 1 && h.l.gate.handOver(h) {
+	if h.l.handOver != nil && h.l.handOver(h) {
 		h.l.tellEnded(ctx, h, nil)
 		return nil
 	}

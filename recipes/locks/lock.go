@@ -112,13 +112,16 @@ type lock struct {
 	basePath  string // path and lockName, as the driver gets it
 	gate      *gate
 	places    int  // as of WithQueuePlaces; 0 for the default, noLimit for none
-	row       int  // the holds that may share a node; see WithLocalHandoff
 	exclusive bool // one contender has the lock, the first in the order of the numbers that the server gives
 	owner     any  // the ownerKey of its holds
 	cfg       config
 	failed    atomicTime // the last failed try; unset if one has succeeded since
 	observers []observer
 	entrances []entrance
+
+	// handOver gives the node of a released hold to another goroutine of the lock, which is why the lock has one place. It returns false
+	// if the node must go. It is nil if each hold has a node.
+	handOver func(h *hold) bool
 
 	// driverFor returns the driver of an acquisition with a context, or why there can be none.
 	// It is nil if all have driver.
@@ -134,7 +137,7 @@ func newLock(s spec, opts []Option) (*lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 	}
-	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg, row: 1}
+	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg}
 	l.owner = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}
 	_, isQueue := s.driver.(queueDriver)
 	l.exclusive = isQueue && s.maxLeases == MaxLeases(FixedLeases(1))
@@ -153,10 +156,10 @@ func (l *lock) joinGate() {
 	switch {
 	case l.exclusive:
 		key.driver, l.places = l.driver, l.cfg.places
-	case l.row <= 1:
+	case l.handOver == nil:
 		l.places = noLimit
 	}
-	if l.row > 1 {
+	if l.handOver != nil {
 		l.places = 1 // the others of this client wait for the node, in memory
 	}
 	if !l.exclusive && l.places != noLimit {
@@ -182,7 +185,7 @@ func (l *lock) compare(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// sorted returns the contenders among names, in order. It does not change names, and may return them.
+// sorted returns the contenders among names, in order, nil for nil. It does not change names, and may return them.
 func (l *lock) sorted(names []string) []string {
 	contends := func(name string) bool { return !l.driver.Contends(name) }
 	if !slices.ContainsFunc(names, contends) && slices.IsSortedFunc(names, l.compare) {
@@ -191,6 +194,16 @@ func (l *lock) sorted(names []string) []string {
 	contenders := slices.DeleteFunc(slices.Clone(names), contends)
 	slices.SortFunc(contenders, l.compare)
 	return contenders
+}
+
+// isAmong reports whether a name is one of the contenders, which are in order.
+func (l *lock) isAmong(contenders []string, name string) bool {
+	// Most names that are not listed any more stood before the first: one comparison tells.
+	if len(contenders) == 0 || l.compare(name, contenders[0]) < 0 {
+		return false
+	}
+	_, found := slices.BinarySearchFunc(contenders, name, l.compare)
+	return found
 }
 
 // currentMax returns the number as it is now.
@@ -205,11 +218,11 @@ func (l *lock) currentMax(ctx context.Context) (int, error) {
 type instant struct {
 	history int64
 	link    context.Context // see linkOf
-	grants  uint64
+	events  uint64          // of the gate
 }
 
 func (l *lock) instant() instant {
-	return instant{l.client.History(), linkOf(l.client), l.gate.grantCount()}
+	return instant{l.client.History(), linkOf(l.client), l.gate.eventCount()}
 }
 
 // isUnchanged reports whether the history and the connection are those of a moment before a request, and so those of its answer.

@@ -9,7 +9,7 @@ import (
 )
 
 // WithMaxHold ends each hold of the lock that lasts for d, as a loss. The reason in its [LostError] is
-// ReasonMaxHold of package framework. First the contexts of its leases end, and then the client deletes the
+// [framework.ReasonMaxHold]. First the contexts of its leases end, and then the client deletes the
 // node. The log and curator.lock.lost tell. So a holder that hangs does not keep the lock for as
 // long as its session lives.
 //
