@@ -5,6 +5,8 @@ package conduit
 import (
 	"errors"
 	"testing"
+
+	"github.com/stretchr/testify/require"
 )
 
 // A call that its caller gives up while its connection fails is told of one end, and both know
@@ -30,5 +32,15 @@ func TestSettleCallThatIsGivenUpAsItsConnectionFails(t *testing.T) {
 		if _, err := call.Result(); !errors.Is(err, ErrNotSent) {
 			t.Errorf("%s first: the outcome is %v, want %v", first, err, ErrNotSent)
 		}
+	}
+}
+
+// TestPhasesOnlyGoForward: a connection that would begin again has lost what it knew, which no check would find later.
+func TestPhasesOnlyGoForward(t *testing.T) {
+	c := new(conn)
+	for _, next := range []phase{exchanging, resuming, serving, ended} {
+		c.enter(next)
+		require.Panics(t, func() { c.enter(next) })
+		require.Equal(t, next, c.phase)
 	}
 }
