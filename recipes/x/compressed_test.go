@@ -88,3 +88,44 @@ func TestCompressionOfAReplicaConcernsNoOther(t *testing.T) {
 		require.Equal(t, 7+3, ran, "ticks and orders")
 	})
 }
+
+// TestCompressionOfAMemberHeedsOrders: orders are stored as they are, and a set may be. The member hears of both as they change.
+func TestCompressionOfAMemberHeedsOrders(t *testing.T) {
+	onMixed(t, func(t *testing.T, m mixed) {
+		_, err := m.uncompressed.Create(t.Context(), "/set", []byte("a\nb"))
+		require.NoError(t, err)
+		group, err := partition.New(m.compressed, "/group", partition.Stored("/set"))
+		require.NoError(t, err)
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			ended <- group.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
+				<-ctx.Done()
+				return nil
+			})
+		}()
+		holds := func(expected ...string) {
+			time.Sleep(time.Minute)
+			state, err := group.Assignment(ctx)
+			require.NoError(t, err)
+			var held []string
+			for _, p := range state.Partitions {
+				if p.Holder != "" {
+					held = append(held, p.Name)
+				}
+			}
+			require.Equal(t, expected, held)
+		}
+		holds("a", "b")
+		for _, operator := range []*framework.Framework{m.compressed, m.uncompressed} {
+			require.NoError(t, partition.Exclude(t.Context(), operator, "/group", "a", true))
+			holds("b")
+			require.NoError(t, partition.Exclude(t.Context(), operator, "/group", "a", false))
+			holds("a", "b")
+		}
+		require.NoError(t, m.uncompressed.Set(t.Context(), "/set", []byte("a\nb\nc")))
+		holds("a", "b", "c")
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
+}

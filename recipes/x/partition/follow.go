@@ -67,7 +67,10 @@ func (f *followed) follow(as role, path string) {
 	}
 	f.running.Go(func() {
 		loop := attempt.Loop{Client: f.client, Path: path, Warning: "a znode of the partitions cannot be followed, trying again"}
-		err := loop.Follow(ctx, func(node framework.Node) { send(node, nil) })
+		err := loop.Follow(ctx, func(node framework.Node) {
+			node.Data = attempt.Plain(f.client, path, node.Data)
+			send(node, nil)
+		}, framework.Undecompressed()) // orders are never compressed, and a set need not be
 		if ctx.Err() == nil {
 			send(framework.Node{}, err)
 		}
