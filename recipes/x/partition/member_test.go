@@ -662,6 +662,33 @@ func TestMemberPlanThatTakesSeveralRequests(t *testing.T) {
 	})
 }
 
+// TestMemberPlanThatFailsInItsSecondRequest is completed, although the first one has made it the plan.
+func TestMemberPlanThatFailsInItsSecondRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(61)...))
+		w.workersOfSmallRequests(30)
+		time.Sleep(time.Minute)
+		newcomer := w.workerOfSmallRequests()
+		multis := 0
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op == zkserver.OpMulti && r.SessionID == newcomer.client.Session().ID() {
+				if multis++; multis == 2 {
+					return zkserver.FailWith(-1)
+				}
+			}
+			return zkserver.Pass
+		})
+		newcomer.begin("a-newcomer", nil, partition.WithCapacity(30)) // whose own share is in the first request
+
+		time.Sleep(time.Minute)
+
+		w.check()
+		require.Greater(t, multis, 2)
+		require.GreaterOrEqual(t, w.counts()["a-newcomer"], 30, "%v", w.counts())
+		require.Equal(t, 61, w.total())
+	})
+}
+
 // TestMemberThatDiesWithinAPlanOfSeveralRequests is noticed, and the plan is completed.
 func TestMemberThatDiesWithinAPlanOfSeveralRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -40,7 +40,7 @@ type run struct {
 	agenda   agenda
 
 	present  bool     // this member's znode exists
-	share    *share   // this member's, nil if it is in no plan
+	share    share    // this member's, without a capacity if it is in no plan
 	head     string   // of the plan at the last look
 	settling settling // while balance is on the agenda
 	weighs   bool     // the next plan is for the loads
@@ -156,48 +156,44 @@ func (r *run) heed(e event) {
 }
 
 // shareChanged takes what a new plan says for this member.
-func (r *run) shareChanged(now *share) {
+func (r *run) shareChanged(now share) {
 	r.share = now
 	r.followOthers()
 	switch {
-	case r.share == nil || !r.share.Weighs:
+	case !r.share.Weighs:
 		r.agenda.drop(weighLoads)
 	case !r.agenda.has(weighLoads):
 		r.agenda.after(weighLoads, LoadPeriod)
 	}
 	r.apply()
-	if r.share == nil || r.share.Capacity != r.cfg.capacity || r.mustDrain() {
+	if r.share.Capacity != r.cfg.capacity || r.mustDrain() {
 		r.settleThenBalance() // the plan knows too little of this member
 	}
 }
 
 // apply hands the share of this member to its pieces.
 func (r *run) apply() {
-	var s share
-	if r.share != nil {
-		s = *r.share
-	}
-	if r.held.assign(s, r.present) {
+	if r.held.assign(r.share, r.present) {
 		r.agenda.now(recheck)
 	}
 }
 
 // mustDrain reports whether the plan has something for this member, although it is drained.
 func (r *run) mustDrain() bool {
-	return r.held.isDraining() && r.share != nil && len(r.share.Partitions)+len(r.share.Standbys) > 0
+	return r.held.isDraining() && len(r.share.Partitions)+len(r.share.Standbys) > 0
 }
 
 // followOthers follows the previous member in the ring, or the head of a plan without this member,
 // and the set and the orders if this member is the head.
 func (r *run) followOthers() {
 	before, set, orders := r.head, "", ""
-	if r.share != nil {
+	if r.share.Capacity > 0 {
 		before = r.share.Watches
 	}
 	if before != "" {
 		before = r.at.member(before)
 	}
-	if r.share != nil && r.share.Head {
+	if r.share.Head {
 		set, orders = r.names.path(), r.at.orders()
 	}
 	r.followed.follow(previous, before)
@@ -283,7 +279,7 @@ func (r *run) findHead() error {
 	if plan != nil {
 		r.head = plan.Head
 	}
-	if r.head == "" || r.share == nil && r.head == r.cfg.id {
+	if r.head == "" || r.share.Capacity == 0 && r.head == r.cfg.id {
 		r.agenda.now(planNow)
 	}
 	r.followOthers()
@@ -315,7 +311,7 @@ func (r *run) isSettled() (ready bool, err error) {
 // isMissingIn reports whether a plan that is balanced lacks something of this member.
 func (r *run) isMissingIn(plan root) bool {
 	switch {
-	case r.share == nil || r.share.Capacity != r.cfg.capacity || r.mustDrain():
+	case r.share.Capacity != r.cfg.capacity || r.mustDrain():
 		return true
 	case !slices.Contains(plan.Sets, r.names.id()):
 		return true
@@ -328,6 +324,7 @@ func (r *run) isMissingIn(plan root) bool {
 func (r *run) plan(rebalance bool) error {
 	made, err := r.planner.plan(r.held.ctx, rebalance)
 	if err != nil {
+		r.agenda.now(planNow) // if a part of it was written, the plan says that it is balanced
 		return err
 	}
 	r.weighs, r.ordered = false, made.ordered
@@ -358,7 +355,7 @@ func (r *run) findRemoved() error {
 	if err != nil {
 		return err
 	}
-	mayRemove := r.share == nil || !r.share.Mixed // otherwise other members may have it in their sets
+	mayRemove := !r.share.Mixed // otherwise other members may have it in their sets
 	r.agenda.drop(recheck)
 	if r.held.endRemoved(func(name string) bool { return mayRemove && !inForce[name] }) {
 		r.agenda.after(recheck, recheckEvery) // they may be removed before another member asks for them

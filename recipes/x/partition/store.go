@@ -167,13 +167,14 @@ func (g registration) encode() []byte {
 	return data
 }
 
-// decodeShare returns what a plan says for a member, nil if it is in none.
-func decodeShare(node framework.Node) *share {
-	s, err := parseShare(node.Data) // none without data
+// decodeShare returns what a plan says for a member. It has no capacity if the member is in no plan, or its share is none
+// that a plan has: then its partitions are free, and it makes another plan.
+func decodeShare(node framework.Node) share {
+	s, err := parseShare(node.Data) // which fails without data
 	if err != nil {
-		return nil // this member makes another plan
+		return share{}
 	}
-	return &s
+	return s
 }
 
 // readRoot returns the root of the plan, nil if there is none, and the pzxid of the folder of
@@ -277,11 +278,7 @@ func (s *state) readShares(ctx context.Context, client *framework.Framework, at 
 		if !node.Exists() {
 			return errOvertaken
 		}
-		sh, err := parseShare(node.Data)
-		if err != nil {
-			sh = share{} // its partitions are free
-		}
-		s.shares[names[i]] = sh
+		s.shares[names[i]] = decodeShare(node)
 		return nil
 	})
 }
