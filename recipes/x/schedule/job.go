@@ -145,17 +145,13 @@ func (j *Job) check() error {
 }
 
 func (j *Job) checkPolicies() error {
-	if c, ok := j.Schedule.(interface{ check() error }); ok {
-		if err := c.check(); err != nil {
-			return err
-		}
+	if err := checkSchedule(j.Schedule); err != nil {
+		return err
 	}
 	if err := retry.Validate(j.Retry); err != nil {
 		return err
 	}
 	switch {
-	case options.IsNil(j.Schedule):
-		return errors.New("schedule nil, expected one such as Every(time.Minute)")
 	case j.Run == nil:
 		return errors.New("function nil, expected what to run")
 	case j.CatchUp.Ticks < All || j.CatchUp.Ticks > None:
@@ -173,6 +169,16 @@ func (j *Job) checkPolicies() error {
 	default:
 		return nil
 	}
+}
+
+func checkSchedule(s Schedule) error {
+	if options.IsNil(s) {
+		return errors.New("schedule nil, expected one such as Every(time.Minute)")
+	}
+	if c, ok := s.(interface{ check() error }); ok { // one of this package
+		return c.check()
+	}
+	return nil
 }
 
 // delay returns the jitter of a tick. All replicas get the same, so a take-over does not move the run.

@@ -197,35 +197,45 @@ func order(ctx context.Context, client *framework.Framework, path, job string, c
 	if job == "" || strings.Contains(job, "/") {
 		return wrap(at, fmt.Errorf("job %q, expected the name of a job, without a slash", job))
 	}
-	for {
-		history := client.History()
-		e, err := load(ctx, client, at, job)
-		switch {
-		case errors.Is(err, framework.ErrNoNode), err == nil && !e.stateExists:
-			return wrap(at, noJob(ctx, client, at, job))
-		case err != nil:
-			return wrap(at, err)
-		case client.History() != history:
-			continue // the read may be of either
-		}
-		wanted := e.orders
-		if err := change(&wanted, e.state, history); err != nil {
-			return wrap(at, fmt.Errorf("job %q: %w", job, err))
-		}
-		if wanted.Paused == e.orders.Paused && wanted.Skip.Equal(e.orders.Skip) && wanted.Run.Equal(e.orders.Run) {
-			return nil
-		}
-		data, err := json.Marshal(wanted)
-		if err == nil {
-			err = client.Retry(ctx, func(ctx context.Context) error {
-				return client.Set(ctx, at.orders(job), data, framework.WithVersion(e.ordersVersion), framework.Uncompressed())
-			}, framework.InHistory(history))
-		}
-		switch {
-		case err == nil:
-			return nil
-		case !framework.OutcomeUnknown(err) && !attempt.Overtaken(err) && !attempt.NotSent(err):
+	for again := true; again; {
+		var err error
+		if again, err = orderOnce(ctx, client, at, job, change); err != nil {
 			return wrap(at, err)
 		}
 	}
+	return nil
+}
+
+// orderOnce reads what is ordered, and writes what change makes of it. With again it has not, or does not know it.
+func orderOnce(
+	ctx context.Context, client *framework.Framework, at layout, job string, change func(*orders, Status, int64) error,
+) (again bool, err error) {
+	history := client.History()
+	e, err := load(ctx, client, at, job)
+	switch {
+	case errors.Is(err, framework.ErrNoNode), err == nil && !e.stateExists:
+		return false, noJob(ctx, client, at, job)
+	case err != nil:
+		return false, err
+	case client.History() != history:
+		return true, nil // the read may be of either
+	}
+	next := e.orders
+	if err := change(&next, e.state, history); err != nil {
+		return false, fmt.Errorf("job %q: %w", job, err)
+	}
+	if next.Paused == e.orders.Paused && next.Skip.Equal(e.orders.Skip) && next.Run.Equal(e.orders.Run) {
+		return false, nil // it is ordered already
+	}
+	data, err := json.Marshal(next)
+	if err != nil {
+		return false, err
+	}
+	err = client.Retry(ctx, func(ctx context.Context) error {
+		return client.Set(ctx, at.orders(job), data, framework.WithVersion(e.ordersVersion), framework.Uncompressed())
+	}, framework.InHistory(history))
+	if framework.OutcomeUnknown(err) || attempt.Overtaken(err) || attempt.NotSent(err) {
+		return true, nil // a read shows what is ordered now
+	}
+	return false, err
 }

@@ -46,8 +46,8 @@ type runner struct {
 	warned bool      // of the clock
 }
 
-// run runs the ticks of the job until it must go.
-func (r *runner) run() error {
+// runTicks runs the ticks of the job until it must go.
+func (r *runner) runTicks() error {
 	if err := r.claim(); err != nil {
 		return err
 	}
@@ -55,7 +55,7 @@ func (r *runner) run() error {
 	var following sync.WaitGroup
 	defer following.Wait()
 	defer stop()
-	following.Go(func() { r.follow(ctx) })
+	following.Go(func() { r.watchOrders(ctx) })
 	for {
 		switch {
 		case r.held.Err() != nil:
@@ -69,8 +69,8 @@ func (r *runner) run() error {
 	}
 }
 
-// follow tells the runner when operators have ordered something.
-func (r *runner) follow(ctx context.Context) {
+// watchOrders tells the runner when operators have ordered something.
+func (r *runner) watchOrders(ctx context.Context) {
 	loop := attempt.Loop{Client: r.client, Path: r.at.orders(r.job.Name), Warning: "the orders for a job cannot be followed, trying again"}
 	_ = loop.Follow(ctx, func(node framework.Node) { // until ctx ends
 		version := framework.AnyVersion
@@ -99,12 +99,12 @@ func (r *runner) step() error {
 	case r.orders.Paused:
 		return r.wait(lookEvery)
 	}
-	tick, wait, err := r.due()
+	tick, in, err := r.due()
 	switch {
 	case err != nil:
 		return err
-	case wait > 0:
-		return r.wait(min(wait, lookEvery))
+	case in > 0:
+		return r.wait(min(in, lookEvery))
 	default:
 		return r.execute(tick, false)
 	}
@@ -138,7 +138,7 @@ func (r *runner) heed(version int32) error {
 // execute runs a tick, again if it fails and may be repeated, and records its end.
 func (r *runner) execute(tick time.Time, manual bool) error {
 	r.occupy(tick, manual)
-	defer r.rest() // with the time that it takes to record the end
+	defer r.noteBusy() // with the time that it takes to record the end
 	ctx := r.held
 	if r.job.GiveUp {
 		ctx = r.lease.Context(r.moves)
@@ -156,7 +156,7 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 		failure = r.call(ctx)
 		return failure
 	})
-	r.rest()
+	r.noteBusy()
 	switch {
 	case r.isOutdated(unrecorded):
 		return r.refresh(r.held) // and decide again
@@ -189,8 +189,8 @@ func (r *runner) occupy(tick time.Time, manual bool) {
 	}
 }
 
-// rest notes until when the run has gone on.
-func (r *runner) rest() {
+// noteBusy notes until when the run has gone on.
+func (r *runner) noteBusy() {
 	if now, _ := r.clock.now(); !r.from.IsZero() {
 		r.busy = r.from.Add(now.Sub(r.began))
 	}
@@ -263,12 +263,12 @@ func (r *runner) await(run *Run, cancel context.CancelCauseFunc, done <-chan err
 			// A schedule that fails says so when the run is over.
 			if next, err := r.wanted(run.Began.Add(-late)); err == nil && !next.IsZero() {
 				now, _ := r.clock.now()
-				left := next.Add(late).Sub(now)
-				if left <= 0 {
+				in := next.Add(late).Sub(now)
+				if in <= 0 {
 					cancel(ErrOverlap)
 					return <-done
 				}
-				look = time.After(min(left, lookEvery))
+				look = time.After(min(in, lookEvery))
 			}
 		}
 		select {

@@ -160,7 +160,7 @@ func (s *Scheduler) Run(ctx context.Context) error {
 				if g.each != "" {
 					return s.runFirst(ctx, g, p.Name)
 				}
-				return s.run(ctx, g.job(p.Name), g.member.ID())
+				return s.runJob(ctx, g.job(p.Name), g.member.ID())
 			})
 		})
 	}
@@ -228,11 +228,11 @@ func (s *Scheduler) runWhileFirst(ctx context.Context, g group, name string, cha
 			}
 		}
 	})
-	return s.run(running, g.job(name), g.member.ID())
+	return s.runJob(running, g.job(name), g.member.ID())
 }
 
-// run runs a job for as long as this replica has it.
-func (s *Scheduler) run(ctx context.Context, job *Job, id string) (err error) {
+// runJob runs a job for as long as this replica has it.
+func (s *Scheduler) runJob(ctx context.Context, job *Job, id string) (err error) {
 	lock, err := locks.NewInterProcessMutex(s.client, s.at.lock(job.Name),
 		locks.WithRecipeName("schedule"), locks.WithLabel(id), locks.WithoutReentry(), s.keep())
 	if err != nil {
@@ -253,5 +253,5 @@ func (s *Scheduler) run(ctx context.Context, job *Job, id string) (err error) {
 			err = errors.Join(err, failed)
 		}
 	}()
-	return r.run()
+	return r.runTicks()
 }

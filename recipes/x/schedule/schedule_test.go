@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -381,5 +382,42 @@ func TestIdleReplicaMakesNoRequests(t *testing.T) {
 		synctest.Wait()
 		w.check()
 		require.Equal(t, slices.Repeat([]zkserver.OpCode{zkserver.OpMulti}, 2), sent())
+	})
+}
+
+// TestRequestsOfATakeOver: for the job itself the next replica makes ten requests, six of them for the two leases.
+func TestRequestsOfATakeOver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		job := schedule.Job{Name: "job", Schedule: schedule.Every(time.Hour)}
+		a := w.start("a", 0, job)
+		sleepInto(time.Hour, time.Minute)
+		b := w.start("b", 0, job)
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		before := w.state().Runner
+		var mu sync.Mutex
+		sent := make(map[zkserver.OpCode]int)
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == b.client.Session().ID() && (strings.Contains(r.Path, "/locks/job") || strings.Contains(r.Path, "/jobs/job")) {
+				mu.Lock()
+				sent[r.Op]++
+				mu.Unlock()
+			}
+			return zkserver.Pass
+		})
+
+		a.die()
+		time.Sleep(time.Minute)
+		synctest.Wait()
+
+		require.NotEqual(t, before, w.state().Runner)
+		mu.Lock()
+		defer mu.Unlock()
+		require.Equal(t, map[zkserver.OpCode]int{
+			zkserver.OpCreate2: 2, zkserver.OpGetChildren2: 2, // the two queues
+			zkserver.OpGetData: 5, // the state and the orders, the orders and the two nodes again, with watches
+			zkserver.OpMulti:   1, // the state
+		}, sent)
 	})
 }

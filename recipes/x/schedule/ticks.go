@@ -10,8 +10,8 @@ import (
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
-// due returns the tick to run, or how long to wait. It drops the ticks that are not to be run.
-func (r *runner) due() (tick time.Time, wait time.Duration, err error) {
+// due returns the tick to run, and in how long, which is 0 or less if it is time. It drops the ticks that are not to be run.
+func (r *runner) due() (tick time.Time, in time.Duration, err error) {
 	now, err := r.now()
 	if err != nil {
 		return tick, 0, err
@@ -62,38 +62,39 @@ func (r *runner) pass(upTo time.Time, keep int) error {
 	if keep == math.MaxInt {
 		return nil
 	}
-	at := later(r.state.Last, r.orders.Skip) // what is skipped is not missed
+	from := later(r.state.Last, r.orders.Skip) // what is skipped is not missed
 	if e, ok := r.job.Schedule.(every); ok {
-		if n := e.count(at, upTo) - int64(keep); n > 0 {
-			r.missed(e.Next(at).Add(time.Duration(n-1)*time.Duration(e)), n)
+		if n := e.count(from, upTo) - int64(keep); n > 0 {
+			r.missed(e.Next(from).Add(time.Duration(n-1)*time.Duration(e)), n)
 		}
 		return nil
 	}
-	var kept []time.Time
-	last, dropped := r.state.Last, int64(0)
+	var newest []time.Time // of those up to reached, as many as are kept
+	reached, last, dropped := from, r.state.Last, int64(0)
 	for {
-		tick, err := r.next(at)
+		tick, err := r.next(reached)
 		if err != nil {
 			return err
 		}
 		if tick.IsZero() || tick.After(upTo) {
 			break
 		}
-		at, kept = tick, append(kept, tick)
-		if len(kept) <= keep {
+		reached, newest = tick, append(newest, tick)
+		if len(newest) <= keep {
 			continue
 		}
-		last, kept = kept[0], kept[1:]
+		last, newest = newest[0], newest[1:]
 		dropped++
 		if dropped != maxCounted {
 			continue
 		}
-		near, err := r.near(at, upTo, keep+1)
+		// What follows is passed over, uncounted.
+		near, err := r.near(reached, upTo, keep+1)
 		if err != nil {
 			return err
 		}
-		if near.After(at) {
-			at, kept = near, nil
+		if near.After(reached) {
+			reached, newest = near, nil
 		}
 	}
 	r.missed(last, dropped)
