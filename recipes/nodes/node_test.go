@@ -682,6 +682,23 @@ func TestCloseWaitsInEachOutage(t *testing.T) {
 	})
 }
 
+// TestCloseInALongOutage: Close does not wait for two seconds more when they have passed before.
+func TestCloseInALongOutage(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		node := started(t, client, framework.Persistent)
+		require.NoError(t, server.Stop())
+		time.Sleep(time.Minute)
+		began := time.Now()
+		require.ErrorIs(t, node.Close(), framework.ErrCleanupPending)
+		require.Zero(t, time.Since(began))
+
+		require.NoError(t, server.Restart())
+		require.NoError(t, client.BlockUntilConnected(t.Context()))
+		require.NoError(t, node.Close())
+		require.Empty(t, children(t, client))
+	})
+}
+
 func TestNodeEndOfTheClientEndsTheNode(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	node := started(t, client, framework.Ephemeral)
