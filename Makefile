@@ -94,6 +94,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	CURATOR_CHECKS=200 $(GO) -C $(COMMAND) test -v -run '^TestGuardUnderKills$$' -timeout 20m .
 	CURATOR_SEED=$(CURATOR_SEED) $(GO) test -v -run '^TestSimulation$$' -timeout 60m ./recipes -histories=$(CHECKS)
 	CURATOR_SEED=$(CURATOR_SEED) $(GO) -C $(EXPERIMENTAL) test -v -run '^TestSimulation$$' -timeout 60m . -histories=$(CHECKS)
+	CURATOR_SEED=$(CURATOR_SEED) $(GO) -C $(WORKSHOP) test -v -run '^TestWorld$$' -timeout 60m ./world -histories=$(CHECKS)
 	CURATOR_CHECKS=1 $(GO) test -race -v -run '^TestRollingReconfigurationLosesNothing$$' -timeout 10m ./recipes/leader
 	CURATOR_CANDIDATES=1000 $(GO) test -race -v -run '^TestScaleChangeAmongManyWakesTwo$$' -timeout 10m ./recipes/leader
 	CURATOR_FRESH_WRITES=10000 $(GO) test -v -run '^TestFreshOverTwoServers$$' -timeout 10m ./recipes/cache
