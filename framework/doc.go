@@ -292,7 +292,7 @@
 //
 // The session state is the number of a [ConnectionState]. The attribute curator.state is the
 // name of the state that was entered. An operation is a call of a verb with all its retries:
-// create, delete, get, set, exists, children, sync, transact, watch data, add watch, get ACL,
+// create, delete, get, set, exists, children, sync, transact, add watch, get ACL,
 // set ACL, reconfig, ephemerals, all children number, identities, or pipeline for several
 // reads in one write. Sizes are of each request and its reply, and children of each list. A warning
 // is a request or a reply above three quarters of [WithMaxRequestSize]; the log has one in ten
@@ -305,7 +305,7 @@
 //	get data, set data,                 curator.path with WithPathAttribute
 //	check existence, list children,     events: retry (curator.attempt)
 //	sync znode, transact operations,
-//	pipeline reads, watch data, add watch,
+//	pipeline reads, add watch,
 //	get access control list,
 //	set access control list,
 //	reconfigure ensemble,
@@ -330,7 +330,7 @@
 //	Session.Hold, HoldDeadline, LossContext                  what a session guarantees to a holder
 //	SequenceNumber, CompareSequence, IsProtectedName         names of sequential and protected znodes
 //	ListingSiblingsIn                                        a create and the list of its folder in one round trip
-//	WatchData, Watch.OnFired, Watch.EndOnDeletion            watches on many znodes, and what ends with them
+//	Watch.OnFired, Watch.EndOnDeletion                       what ends with a watch
 //	WatchQueue, PersistentWatch.Flush                        watches that act in stream order
 //	ErrorType                                                the attribute error.type of telemetry
 //	Framework.Servers, Framework.Dialer                      for tools that query servers directly
@@ -416,7 +416,7 @@
 //	  .usingWatcher                             Watched, Watch.Wait; UNLIKE CURATOR'S, a one-shot watch ends at
 //	                                            SUSPENDED, with EventNotWatching: read again, or use AddWatch
 //	  none                                      StoringAbsenceIn; Framework.Pipeline, ReadData, ReadStat,
-//	                                            ReadChildren, WatchData; Framework.Bulk
+//	                                            ReadChildren; Framework.Bulk
 //	AsyncCuratorFramework, ModeledFramework     goroutines; package typed
 //	watchers().removeAll, .ofType, .locally     Watch.Cancel and PersistentWatch.Cancel, one by one
 //	inBackground(callback)                      a goroutine

@@ -45,7 +45,6 @@ var (
 	opChildren        = operation{wire.OpGetChildren2, false, measured("children", "list children")}
 	opCheck           = operation{wire.OpCheck, false, &measure{name: "check"}} // in transactions only
 	opTransact        = operation{wire.OpMulti, true, measured("transact", "transact operations")}
-	opSetWatches      = operation{wire.OpSetWatches, false, measured("watch data", "watch data")}
 	opAddWatch        = operation{wire.OpAddWatch, false, measured("add watch", "add watch")}
 
 	opGetACL            = operation{wire.OpGetACL, false, measured("get ACL", "get access control list")}

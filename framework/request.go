@@ -242,8 +242,8 @@ func (r *requests) unreachable(err error) error {
 }
 
 // lacks fails if the server cannot have a request. There must be a connection already.
-func (r *requests) lacks(ctx context.Context, op int32, without bool) error {
-	return r.checked(ctx, r.conduit.Lacks(ctx, op, without))
+func (r *requests) lacks(ctx context.Context, op int32) error {
+	return r.checked(ctx, r.conduit.Lacks(ctx, op))
 }
 
 // checked translates the error of what the conduit knows of a server.
@@ -262,7 +262,7 @@ func (r *requests) checked(ctx context.Context, err error) error {
 func (r *requests) withoutUnknown(ctx context.Context, calls []*call) ([]*call, error) {
 	left := calls
 	for _, c := range calls {
-		err := r.lacks(ctx, c.code, c.errInto != nil)
+		err := r.lacks(ctx, c.code)
 		switch {
 		case err == nil:
 			continue

@@ -247,36 +247,6 @@ var watchRows = []row{
 			s.event(w.Event())
 		}
 	}},
-	{"watch/several", func(s *script) {
-		other := s.client()
-		s.created(other.Create(s.ctx, "/w", nil))
-		watches := make([]*framework.Watch, 3)
-		var data []byte
-		s.done(s.f.Pipeline(s.ctx, framework.WatchData([]string{"/node", "/none", "/w"}, watches), framework.ReadData("/w", &data)))
-		notFired(s.T, watches[0])
-		notFired(s.T, watches[2])
-		<-watches[1].Fired() // by now
-		s.event(watches[1].Event())
-		s.done(other.Set(s.ctx, "/node", nil))
-		s.fired(watches[0])
-		s.done(other.Delete(s.ctx, "/w"))
-		s.fired(watches[2])
-
-		// What is told of a znode that is not there is not for who waits for it.
-		var created *framework.Watch
-		s.stat(s.f.Exists(s.ctx, "/none", framework.Watched(&created)))
-		s.done(s.f.Pipeline(s.ctx, framework.WatchData([]string{"/none"}, watches[:1])))
-		s.event(watches[0].Event())
-		notFired(s.T, created)
-		s.created(other.Create(s.ctx, "/none", nil))
-		s.fired(created)
-
-		for _, places := range [][]*framework.Watch{nil, watches} {
-			s.done(s.f.Pipeline(s.ctx, framework.WatchData([]string{"/node"}, places)))
-		}
-		s.done(s.f.Pipeline(s.ctx, framework.WatchData(nil, nil)))
-		s.done(s.f.Pipeline(s.ctx, framework.WatchData([]string{"none"}, watches[:1])))
-	}},
 	{"watch/cancelled", func(s *script) {
 		var cancelled, kept, waited, failed *framework.Watch
 		s.data(s.f.Get(s.ctx, "/node", framework.Watched(&cancelled)))

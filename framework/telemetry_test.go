@@ -153,12 +153,6 @@ func TestTelemetryOfVerbs(t *testing.T) {
 				w.Cancel()
 				return err
 			}},
-			{"watch data", "watch data", "", func() error {
-				watches := make([]*framework.Watch, 1)
-				err := f.Pipeline(ctx, framework.WatchData([]string{"/start"}, watches))
-				watches[0].Cancel()
-				return err
-			}},
 			{"get ACL", "get access control list", "", func() error { _, err := f.GetACL(ctx, "/start"); return err }},
 			{"set ACL", "set access control list", "bad_version", func() error {
 				return f.SetACL(ctx, "/start", zk.WorldACL(zk.PermAll), framework.WithVersion(7))

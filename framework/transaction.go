@@ -240,7 +240,7 @@ func (t *transaction) attempt(ctx context.Context, c *call) error {
 		return &OpError{c.name, c.path, err}
 	}
 	for i, op := range t.ops {
-		if err := t.f.lacks(ctx, op.code, false); err != nil {
+		if err := t.f.lacks(ctx, op.code); err != nil {
 			return op.failed(i, err)
 		}
 	}

@@ -313,7 +313,7 @@ func (r Read) call(f *Framework, several bool) (*call, error) {
 		return nil, err
 	}
 	if r.build == nil {
-		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadStat, ReadChildren or WatchData", ErrInvalidOption)}
+		return nil, &OpError{opPipeline.name, "", fmt.Errorf("%w: the zero Read, expected one of ReadData, ReadStat or ReadChildren", ErrInvalidOption)}
 	}
 	c, err := r.build(f)
 	if err != nil {

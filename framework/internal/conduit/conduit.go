@@ -252,14 +252,13 @@ func (c *Conduit) History() int64 { return c.seen.history.Load() + 1 }
 
 // Lacks returns a [TooOldError] if the server of the newest connection cannot have a kind of request, by its opcode, nil if
 // it may. A server that does not know a request cuts the connection, and may end the session. So some requests wait until the
-// server has told its version, for a sixth of the session timeout at most: the version is unknown then. Without means
-// that the caller does without the request, unless the server is known to have it.
-func (c *Conduit) Lacks(ctx context.Context, op int32, without bool) error {
+// server has told its version, for a sixth of the session timeout at most: the version is unknown then.
+func (c *Conduit) Lacks(ctx context.Context, op int32) error {
 	conn := c.current()
 	if conn == nil {
 		return notSent(ErrNotConnected)
 	}
-	return conn.lacks(ctx, op, without)
+	return conn.lacks(ctx, op)
 }
 
 // CheckZooKeeper returns a [TooOldError] if the server of the newest connection may be no ZooKeeper. It

@@ -53,7 +53,6 @@ type kind struct {
 }
 
 var kinds = map[int32]kind{
-	wire.OpSetWatches:           {zookeeper: "3.2", keeper: "25.12", optional: true},
 	wire.OpCreate2:              {zookeeper: "3.5", keeper: "25.12"},
 	wire.OpCreateContainer:      {zookeeper: "3.5", keeper: "26.7"},
 	wire.OpCreateTTL:            {zookeeper: "3.5", keeper: "26.6"},
@@ -99,24 +98,15 @@ const (
 
 // lacks returns why the server cannot have a kind of request, a [TooOldError], nil if it may. It waits until the server has told
 // its version, if that decides; see decides. It fails when the connection, the context or the client ends first.
-//
-// A caller that does without setWatches is told of a server that has not reported its version, and does not wait.
-func (c *conn) lacks(ctx context.Context, op int32, without bool) error {
+func (c *conn) lacks(ctx context.Context, op int32) error {
 	k, isKind := kinds[op]
-	without = without && op == wire.OpSetWatches
-	if !isKind || !c.decides(op, k, without) {
+	if !isKind || !c.decides(op, k) {
 		return nil
 	}
-	c.askVersion()
-	if op != wire.OpSetWatches {
-		if err := c.awaitVersion(ctx); err != nil {
-			return err
-		}
+	if err := c.awaitVersion(ctx); err != nil {
+		return err
 	}
 	is := c.version.now()
-	if op == wire.OpSetWatches {
-		is.other = "" // without the wait it is chance whether this is known
-	}
 	why := &TooOldError{Server: c.to.String(), Needs: k.zookeeper, Keeper: k.keeper, Other: is.other}
 	if is.other != "" || c.version.unusual.Load() {
 		if version, isKeeper := strings.CutPrefix(is.other, keeper); isKeeper {
@@ -135,15 +125,15 @@ func (c *conn) lacks(ctx context.Context, op int32, without bool) error {
 	}
 	why.Version = is.version
 	if is.version == unknownVersion { // the request itself will show, if it may
-		return unless(!k.proved && !without, why)
+		return unless(!k.proved, why)
 	}
 	return unless(!isOlderThan(is.version, k.zookeeper), why)
 }
 
 // decides reports whether the version of the server decides if a kind of request is sent: the server must prove that it has
 // the request, or something says that it may have not.
-func (c *conn) decides(op int32, k kind, without bool) bool {
-	if k.asks || without {
+func (c *conn) decides(op int32, k kind) bool {
+	if k.asks {
 		return true
 	}
 	if v := &c.owner.versions; v.any.Load() {

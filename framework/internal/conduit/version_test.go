@@ -64,7 +64,7 @@ func TestVersionIsAskedForByOneCaller(t *testing.T) {
 
 		outcomes := make(chan error, 100)
 		check := func(ctx context.Context) {
-			outcomes <- c.Lacks(ctx, 106, false)
+			outcomes <- c.Lacks(ctx, 106)
 		}
 		impatient, giveUp := context.WithCancelCause(t.Context())
 		go check(impatient)
@@ -109,7 +109,7 @@ func TestVersionServerOfTheConnectionIsAsked(t *testing.T) {
 			require.Equal(t, "connected 51 fresh=true", <-told.told)
 			checkAnswered := func(answer string) {
 				done := make(chan error, 1)
-				go func() { done <- c.Lacks(t.Context(), 106, false) }()
+				go func() { done <- c.Lacks(t.Context(), 106) }()
 				q := <-questions
 				require.Equal(t, "a:1", q.server)
 				require.Equal(t, p.address, q.address)
@@ -123,7 +123,7 @@ func TestVersionServerOfTheConnectionIsAsked(t *testing.T) {
 			require.NoError(t, (<-request).err)
 			require.Equal(t, "a:1 ("+p.address+")", call.NoteTooOld().Server)
 			var tooOld *conduit.TooOldError
-			require.ErrorAs(t, c.Lacks(t.Context(), 106, false), &tooOld)
+			require.ErrorAs(t, c.Lacks(t.Context(), 106), &tooOld)
 
 			// What one server of the name lacks, the next may have.
 			for old := p.address; p.address == old; {
@@ -151,7 +151,7 @@ func TestVersionQuestionForTheVersionHasAnEnd(t *testing.T) {
 		p.accept(0x51, sessionTimeout)
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
-		check := func() { done <- c.Lacks(t.Context(), 106, false) }
+		check := func() { done <- c.Lacks(t.Context(), 106) }
 		go check()
 		synctest.Wait()
 		require.Empty(t, done)
@@ -167,9 +167,9 @@ func TestVersionQuestionForTheVersionHasAnEnd(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=false", <-told.told)
 		impatient, giveUp := context.WithTimeout(t.Context(), time.Second)
 		defer giveUp()
-		require.ErrorIs(t, c.Lacks(impatient, 106, false), context.DeadlineExceeded)
+		require.ErrorIs(t, c.Lacks(impatient, 106), context.DeadlineExceeded)
 		began := time.Now()
-		require.NoError(t, c.Lacks(t.Context(), 106, false))
+		require.NoError(t, c.Lacks(t.Context(), 106))
 		require.Equal(t, sessionTimeout/6-time.Second, time.Since(began), "the same question")
 	})
 }
@@ -186,7 +186,7 @@ func TestVersionWhatAServerWasIsForgotten(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
 		check := func(answer string) error {
-			go func() { done <- c.Lacks(t.Context(), 106, false) }()
+			go func() { done <- c.Lacks(t.Context(), 106) }()
 			(<-questions).answer(t, answer)
 			return <-done
 		}
@@ -219,7 +219,7 @@ func TestVersionAddressOfSeveralServers(t *testing.T) {
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		done := make(chan error, 1)
 		check := func(answer string) error {
-			go func() { done <- c.Lacks(t.Context(), 106, false) }()
+			go func() { done <- c.Lacks(t.Context(), 106) }()
 			(<-questions).answer(t, answer)
 			return <-done
 		}

@@ -3,7 +3,6 @@
 package watching
 
 import (
-	"math"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -191,19 +190,6 @@ func AddWatchBody(full string, mode Mode) []byte {
 	e := wire.NewEncoder(len(full) + 8)
 	e.String(full)
 	e.Int32(int32(mode))
-	return e.Bytes()
-}
-
-// SetWatchesBody returns the request record of setWatches for watches on the data of paths.
-func SetWatchesBody(fulls []string) []byte {
-	e := wire.NewEncoder(32 + 80*len(fulls))
-	e.Int64(math.MaxInt64) // the data has not changed since then
-	e.Int32(int32(len(fulls)))
-	for _, full := range fulls {
-		e.String(full)
-	}
-	e.Int32(0) // paths without a znode
-	e.Int32(0) // lists of children
 	return e.Bytes()
 }
 

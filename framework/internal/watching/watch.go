@@ -67,12 +67,10 @@ type Watch struct {
 	key      Key
 	path     string
 	set      bool // by its request; valid once the request has been answered
-	absent   bool // there was no znode
 
 	// Guarded by registry.mu.
 	armed     bool // the server has it
 	asked     bool // the request has asked the server for it
-	early     bool // its end may come in front of the reply
 	doubtful  bool // the watch that serves it may be replaced before its request arrives
 	ended     bool
 	cancelled bool
@@ -93,10 +91,6 @@ type Setting struct {
 
 	// OnAbsent means that the server sets the watch although there is no znode.
 	OnAbsent bool
-
-	// Always means that the request cannot leave the watch out. Such a request is
-	// setWatches, and the server reports a missing znode in front of its reply.
-	Always bool
 }
 
 // Begin registers w for a request that is about to be sent. It reports whether the request
@@ -104,10 +98,9 @@ type Setting struct {
 // must be called with the outcome of the request, in stream order.
 func (r *Registry) Begin(w *Watch, s Setting) (ask bool, done func(conduit.Reply, error)) {
 	w.registry, w.key, w.path = r, s.Key, s.Path
-	w.early = s.Always
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	w.asked = s.Always || !r.servesLocked(s.Full)
+	w.asked = !r.servesLocked(s.Full)
 	e := r.entries[s.Key]
 	if e == nil {
 		e = new(entry)
@@ -117,9 +110,9 @@ func (r *Registry) Begin(w *Watch, s Setting) (ask bool, done func(conduit.Reply
 	// Before the request is sent: an event may come right behind the reply.
 	e.addLocked(w)
 	return w.asked, func(reply conduit.Reply, err error) {
-		w.absent = err == nil && s.OnAbsent && reply.Code == wire.CodeNoNode
+		absent := err == nil && s.OnAbsent && reply.Code == wire.CodeNoNode
 		// A reply that is too long is thrown away, but the server has set the watch.
-		w.set = err == nil && reply.Code == 0 || w.absent || errors.Is(err, conduit.ErrReplyTooLarge)
+		w.set = err == nil && reply.Code == 0 || absent || errors.Is(err, conduit.ErrReplyTooLarge)
 		r.answered(w)
 	}
 }
@@ -152,9 +145,6 @@ func (r *Registry) armLocked(w *Watch) bool {
 	if w.set && w.asked && r.servesLocked(w.key.Full) {
 		// The request was under way when the persistent watch was set, and has replaced it.
 		r.rearmLocked(w.key.Full)
-	}
-	if w.ended {
-		return true // early
 	}
 	if w.set {
 		w.armed, r.entries[w.key].armed = true, true
@@ -293,8 +283,7 @@ func (r *Registry) endLocked(ended []*Watch, key Key, event Event) []*Watch {
 	var next *Watch
 	for w := e.first; w != nil; w = next {
 		next = w.next
-		if !w.endsByLocked(event) {
-			e.armed = e.armed || w.armed
+		if !w.armed { // its request is under way
 			continue
 		}
 		e.removeLocked(w)
@@ -307,18 +296,6 @@ func (r *Registry) endLocked(ended []*Watch, key Key, event Event) []*Watch {
 		r.settleLocked(key.Full)
 	}
 	return ended
-}
-
-// endsByLocked reports whether an event ends this watch.
-func (w *Watch) endsByLocked(event Event) bool {
-	switch {
-	case event.Type != zk.EventNodeDeleted:
-		return w.armed
-	case w.armed:
-		return !w.absent // or it is the answer to a setWatches
-	default:
-		return w.early
-	}
 }
 
 // report tells the owners of ended watches, outside of the lock because their functions may

@@ -75,21 +75,8 @@ func TestWatchOfAMissingZnodeWaitsForItsCreation(t *testing.T) {
 	w, _, done := l.begin(Setting{Key: Key{"/a", Data}, OnAbsent: true})
 	done(conduit.Reply{Code: noNode}, nil)
 	require.True(t, w.IsSet())
-	l.event(zk.EventNodeDeleted, "/a") // the answer to another watch's setWatches
-	requireWaiting(t, w)
 	l.event(zk.EventNodeCreated, "/a")
 	requireFired(t, w, Event{Type: zk.EventNodeCreated})
-}
-
-func TestWatchAnswerInFrontOfTheReplyEndsAWatch(t *testing.T) {
-	l := newLine(t)
-	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}, Always: true})
-	require.True(t, ask)
-	l.event(zk.EventNodeDeleted, "/a")
-	requireFired(t, w, Event{Type: zk.EventNodeDeleted})
-	done(conduit.Reply{}, nil)
-	require.Zero(t, l.r.Known())
-	l.quiet()
 }
 
 func TestWatchEndOfAConnectionEndsItsWatches(t *testing.T) {

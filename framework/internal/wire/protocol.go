@@ -24,7 +24,6 @@ const (
 	OpCreateTTL            = 21
 	OpMultiRead            = 22
 	OpAuth                 = 100
-	OpSetWatches           = 101
 	OpSASL                 = 102
 	OpGetEphemerals        = 103
 	OpGetAllChildrenNumber = 104
