@@ -165,10 +165,10 @@ func holdLock(t *testing.T, lock locks.InterProcessLock) *locks.Lease {
 	return lease
 }
 
-// awaitContenders waits until /locks/report has so many.
-func awaitContenders(t *testing.T, client *framework.Framework, n int) {
+// awaitContenders waits until a lock has so many.
+func awaitContenders(t *testing.T, client *framework.Framework, path string, n int) {
 	t.Helper()
-	for f, err := range client.FollowChildren(zktest.Context(t), "/locks/report") {
+	for f, err := range client.FollowChildren(zktest.Context(t), path) {
 		require.NoError(t, err)
 		if len(f.Names) == n {
 			return
@@ -191,7 +191,7 @@ func TestVerbsListLocks(t *testing.T) {
 		})
 		defer wg.Wait()
 		defer stop()
-		awaitContenders(t, client, 2)
+		awaitContenders(t, client, "/locks/report", 2)
 		text := strings.NewReplacer("<NODE>", lease.Path(), "<TOKEN>", strconv.FormatInt(lease.Token(), 10), "<SESSION>", client.Session().String())
 		play(t, server.ConnectString(), text.Replace(`
 $ locks
@@ -247,7 +247,7 @@ $ lock break -token <TOKEN> <NODE>
 		zktest.Await(t, lease.Revoked(), "the request")
 		stop()
 		wg.Wait()
-		awaitContenders(t, client, 1) // the node of the one that has left is deleted in the background
+		awaitContenders(t, client, "/locks/report", 1) // the node of the one that has left is deleted in the background
 		play(t, server.ConnectString(), text.Replace(`
 $ lock break -yes -token <TOKEN> <NODE>
 [0] deletes *; no contender waits for it; *
@@ -306,7 +306,7 @@ func TestVerbsNameWhatIsInTheWay(t *testing.T) {
 	})
 	defer wg.Wait()
 	defer stop()
-	awaitContenders(t, client, 2)
+	awaitContenders(t, client, "/locks/report", 2)
 	play(t, server.Addr(), `
 $ lock revoke /locks/rw
 [64] replaces the data of node */locks/rw/*; replaces the data of node */locks/rw/*; curatorctl: lock revoke: nothing was done: -yes is missing

@@ -176,3 +176,35 @@ func TestExplainDeadlocksOfJava(t *testing.T) {
 		}
 	})
 }
+
+// TestDeadlocksOfSelectorsOfJava: two processes lead one election each and wait for the other one's, in threads of their own. Without an id a
+// selector has the names and the data of a mutex, so nothing is certain, and the default says nothing.
+func TestDeadlocksOfSelectorsOfJava(t *testing.T) {
+	eachServer(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server)
+		began := time.Now()
+		actors := []actor{newActor(t, server.ConnectString()), newActor(t, server.ConnectString())}
+		elections, nodes := []string{"/elections/a", "/elections/b"}, []string(nil)
+		for i, a := range actors {
+			a.do(t, "selector", "leads", elections[i], "")
+			a.do(t, "selector", "waits", elections[1-i], "")
+			nodes = append(nodes, a.do(t, "acquire", "leads")[0])
+		}
+		turns := make([]func(), len(actors))
+		for i, a := range actors {
+			turns[i] = a.begin(t, "waits")
+			awaitRecipe(t, client, elections[1-i], 1)
+		}
+		found, err := inspect.Deadlocks(t.Context(), client, "/")
+		require.NoError(t, err)
+		require.Empty(t, found)
+		found, err = inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Since(began)+time.Second))
+		require.NoError(t, err)
+		require.False(t, slices.ContainsFunc(found, func(d inspect.Deadlock) bool { return d.Certain }), "%v", found)
+		require.NoError(t, client.Delete(t.Context(), nodes[0])) // each actor does one thing after the other
+		for i, turn := range slices.Backward(turns) {
+			turn()
+			actors[i].do(t, "release", "leads")
+		}
+	})
+}
