@@ -111,7 +111,7 @@ func populate(t *testing.T, server *zkserver.Server, n int) {
 // checkLooks shows a page on three sizes of screen in two schemes of colours.
 func (b *browser) checkLooks(address, text, name string) {
 	b.t.Helper()
-	for _, width := range []int{400, 800, 1400} {
+	for _, width := range []int{400, 800, 1280} {
 		b.call("Emulation.setDeviceMetricsOverride", map[string]any{
 			"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == 400,
 		}, nil)

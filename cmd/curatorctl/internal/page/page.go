@@ -63,7 +63,7 @@ var shape = template.Must(template.New("page").Funcs(template.FuncMap{
 		case of.Count == 0:
 			return "-"
 		case of.AtLeast:
-			return "≥ " + text
+			return "≥\u00a0" + text // not at the end of a line
 		default:
 			return text
 		}
