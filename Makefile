@@ -78,7 +78,7 @@ test-long: ## check properties and models by random seeds, CHECKS=n CURATOR_SEED
 	$(GO) -C $(COMMAND) test -v -run '^TestServeMemory$$' -timeout 20m . -served-locks=100000
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) test -short -race -shuffle=on -timeout 60m $(PROPERTIES)
 	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) -C $(EXPERIMENTAL) test -short -race -shuffle=on -timeout 60m ./...
-	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) -C $(COMMAND) test -race -v -run '^TestDoctorRandomHealthyStates$$' -timeout 20m .
+	CURATOR_SEED=$(CURATOR_SEED) CURATOR_CHECKS=$(CHECKS) $(GO) -C $(COMMAND) test -v -run '^Test(Doctor|Explain)RandomHealthyStates$$' -timeout 60m . ./internal/inspect
 	$(GO) -C $(WORKSHOP) test -v -run '^TestKazoosOwnTests$$' -timeout 10m ./interop -kazoos-own
 	$(GO) -C $(WORKSHOP) test -v -run '^TestValuesIncrementsOfBothSides$$' -timeout 20m ./interop -increments=10000
 	$(GO) -C $(WORKSHOP) test -v -run 'Contest$$' -timeout 20m ./interop -turns=250

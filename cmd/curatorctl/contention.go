@@ -5,10 +5,8 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"time"
@@ -20,7 +18,6 @@ import (
 func verbContention(fs *flag.FlagSet) action {
 	lasts := timeFlag(fs, "for", "watch for this `time`, by default 1m; a signal ends it sooner, and reports", time.Minute)
 	most := numberFlag(fs, "top", "show the `number` of locks with the most waiters, by default 20; -o json has all", 1, 20)
-	file := textFlag(fs, "pprof", "write a profile for go tool pprof into this `file`, too")
 	return func(ctx context.Context, c *call) error {
 		traffic, err := inspect.Follow(ctx, c.client, c.arg(0, "/"))
 		if err != nil {
@@ -32,11 +29,6 @@ func verbContention(fs *flag.FlagSet) action {
 		case <-ctx.Done():
 		}
 		found := traffic.Take()
-		if *file != "" {
-			if err := writeProfile(*file, found); err != nil {
-				return err
-			}
-		}
 		if c.output == "json" {
 			err = c.json(found)
 		} else {
@@ -47,14 +39,6 @@ func verbContention(fs *flag.FlagSet) action {
 		}
 		return err
 	}
-}
-
-func writeProfile(name string, found inspect.Contention) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(found.WriteProfile(f), f.Close())
 }
 
 func (c *call) writeContention(found inspect.Contention, most int) error {

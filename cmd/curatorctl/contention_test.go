@@ -5,10 +5,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,7 +18,7 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// TestContentionOfAKnownLoad: it reports the turns, holds and waiters of a load on either server, and go tool pprof reads the same.
+// TestContentionOfAKnownLoad: it reports the turns, holds and waiters of a load on either server.
 func TestContentionOfAKnownLoad(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		ctx, stop := context.WithCancel(zktest.Context(t))
@@ -49,8 +45,7 @@ func TestContentionOfAKnownLoad(t *testing.T) {
 			stop()
 			wg.Wait()
 		})
-		file := filepath.Join(t.TempDir(), "profile")
-		said := curatorctl(t, server.ConnectString(), "", "contention", "/locks", "-for", "3s", "-o", "json", "-pprof", file)
+		said := curatorctl(t, server.ConnectString(), "", "contention", "/locks", "-for", "3s", "-o", "json")
 		n := int(turns.Load())
 		require.Zero(t, said.status, said.stderr)
 		var c inspect.Contention
@@ -63,16 +58,6 @@ func TestContentionOfAKnownLoad(t *testing.T) {
 		require.GreaterOrEqual(t, l.Hold.P50, hold.Seconds()/2, "%+v", c)
 		require.Positive(t, l.Waiters, "%+v", c)
 		require.LessOrEqual(t, l.Waiters, 2.1, "%+v", c)
-		// On a busy machine a turn may be over before its owner is read.
-		isNamed := func(o inspect.Owner) bool { return strings.Contains(o.Name, "worker") }
-		require.True(t, slices.ContainsFunc(l.Owners, isNamed), "%+v", c)
-
-		text, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-raw", file).Output()
-		require.NoError(t, err)
-		require.Regexp(t, `turns/count hold/nanoseconds wait/nanoseconds`, string(text))
-		require.Contains(t, string(text), "/locks/report")
-		require.Contains(t, string(text), "worker")
-
 		said = curatorctl(t, server.ConnectString(), "", "contention", "/locks", "-for", "200ms")
 		require.Zero(t, said.status, said.stderr)
 		require.Regexp(t, `(?m)^/locks/report +mutex +\d+ +\d\.\d +2 `, said.stdout)

@@ -127,6 +127,5 @@
 // and lock revoke. lock revoke replaces the data of the holder's node, as Curator does, so the name of
 // the holder is lost.
 //
-// If the standard error is a terminal, rm -r shows its progress there. When a signal
-// ends it, it says how many znodes it has deleted. A second signal kills it.
+// When a signal ends rm -r, it says how many znodes it has deleted. A second signal kills it.
 package main

@@ -50,7 +50,7 @@ func TestDoctorRandomHealthyStates(t *testing.T) {
 	random := seeds.New(t)
 	fleets := 4
 	if seeds.Long() {
-		fleets = 40
+		fleets = 1000
 	}
 	for range fleets { // and 25 states of each
 		synctest.Test(t, func(t *testing.T) {

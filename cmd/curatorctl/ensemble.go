@@ -129,17 +129,11 @@ type ensemble struct {
 	// SafeSessionTimeout is the shortest one with which StandardErrorPolicy is safe, in
 	// milliseconds; 0 if the servers do not say.
 	SafeSessionTimeout int `json:"safeSessionTimeout,omitempty"`
-
-	// Identities are those that a server has found in the credentials of this command.
-	Identities []string `json:"identities,omitempty"`
 }
 
 // verbEnsemble shows all servers.
 func verbEnsemble(ctx context.Context, c *call) error {
 	e := c.askServers(ctx)
-	if c.auth.Text() != "" || c.sasl.isSet() {
-		e.Identities = c.identities(ctx)
-	}
 	if err := c.writeEnsemble(e); err != nil {
 		return err
 	}
@@ -171,24 +165,7 @@ func (c *call) writeEnsemble(e ensemble) error {
 	if e.SafeSessionTimeout > 0 {
 		text += fmt.Sprintf("; session timeouts from %v are safe with StandardErrorPolicy", time.Duration(e.SafeSessionTimeout)*time.Millisecond)
 	}
-	if len(e.Identities) > 0 {
-		text += "\nauthenticated as: " + printable(strings.Join(e.Identities, ", "))
-	}
 	return c.println(text)
-}
-
-// identities asks a server for the identities of this command, over a connection of its own. Without an answer it says why.
-func (c *call) identities(ctx context.Context) []string {
-	own := *c
-	var found []framework.Identity
-	err := own.with(ctx, own.connect, func() (err error) {
-		found, err = own.client.WhoAmI(ctx)
-		return err
-	})
-	if err != nil {
-		c.complainf("curatorctl: identities are not known: %s\n", said(err))
-	}
-	return identityTexts(found)
 }
 
 func identityTexts(identities []framework.Identity) []string {

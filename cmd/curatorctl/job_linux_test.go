@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
@@ -324,4 +325,22 @@ done`
 		}
 		require.Equal(t, completed+"\n", string(out), typed)
 	}
+}
+
+// openTerminal returns both sides of a pseudo terminal.
+func openTerminal(t *testing.T) (user, program *os.File) {
+	t.Helper()
+	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	raw, err := user.SyscallConn() // with Fd a Close would not end a Read
+	require.NoError(t, err)
+	number := 0
+	require.NoError(t, raw.Control(func(fd uintptr) {
+		require.NoError(t, unix.IoctlSetPointerInt(int(fd), unix.TIOCSPTLCK, 0))
+		number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
+	}))
+	require.NoError(t, err)
+	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	return user, program
 }

@@ -47,8 +47,6 @@ func lockRows(recipes []inspect.Recipe) []lockRow {
 	return rows
 }
 
-var lockColumns = []string{"PATH", "KIND", "HOLDER", "HELD", "WAITERS", "WAITING"}
-
 // cells returns the cells of the lock's row in a table.
 func (l lockRow) cells(wide bool) []string {
 	holder, held, waiting := "-", "-", "-"
@@ -72,26 +70,11 @@ func (l lockRow) cells(wide bool) []string {
 	return cells
 }
 
-func (c *call) lockHead() []string {
-	if c.output == "wide" {
-		return append(lockColumns[:len(lockColumns):len(lockColumns)], "TOKEN", "SESSION", "CLIENT", "FOREIGN")
-	}
-	return lockColumns
-}
-
 // verbLocks lists the locks below a path.
 func verbLocks(fs *flag.FlagSet) action {
-	watch := fs.Bool("w", false, "then write a line for each lock that changes")
 	waiting := timeFlag(fs, "waiting-longer", "list only locks that a contender has waited for longer than this `time`, and exit with 2 if there are any", 0)
 	return func(ctx context.Context, c *call) error {
-		path := c.arg(0, "/")
-		switch {
-		case *watch && *waiting != 0:
-			return usage("locks: -w together with -waiting-longer, expected one of them")
-		case *watch:
-			return c.watchLocks(ctx, path)
-		}
-		survey, err := inspect.Walk(ctx, c.client, path, inspect.HeadsOnly())
+		survey, err := inspect.Walk(ctx, c.client, c.arg(0, "/"), inspect.HeadsOnly())
 		if err != nil {
 			return err
 		}
@@ -100,7 +83,15 @@ func verbLocks(fs *flag.FlagSet) action {
 			rows = slices.DeleteFunc(rows, func(l lockRow) bool { return l.LongestWait == nil || time.Since(l.LongestWait.Since) <= *waiting })
 		}
 		c.complainOf(survey.Unreadable)
-		return cmp.Or(c.writeLocks(rows), monitored(*waiting > 0 && len(rows) > 0))
+		head := []string{"PATH", "KIND", "HOLDER", "HELD", "WAITERS", "WAITING"}
+		if c.output == "wide" {
+			head = append(head, "TOKEN", "SESSION", "CLIENT", "FOREIGN")
+		}
+		cells := [][]string{head}
+		for _, row := range rows {
+			cells = append(cells, row.cells(c.output == "wide"))
+		}
+		return cmp.Or(c.show(rows, cells), monitored(*waiting > 0 && len(rows) > 0))
 	}
 }
 
@@ -109,14 +100,6 @@ func (c *call) complainOf(unreadable []string) {
 	for _, p := range unreadable {
 		c.complainf("curatorctl: %s may not be listed\n", printable(p))
 	}
-}
-
-func (c *call) writeLocks(rows []lockRow) error {
-	cells := [][]string{c.lockHead()}
-	for _, row := range rows {
-		cells = append(cells, row.cells(c.output == "wide"))
-	}
-	return c.show(rows, cells)
 }
 
 // verbLockShow shows the queue at a path as a chain.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -222,7 +223,13 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 		}
 		levels[depth] = append(levels[depth], framework.DeleteOp(z.Path, framework.Quietly()))
 	}
-	progress := c.newProgress("deleted", len(nodes))
+	done := 0
+	soFar := func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return fmt.Errorf("deleted %d of %d znodes: %w", done, len(nodes), cmp.Or(context.Cause(ctx), err))
+	}
 	for _, level := range slices.Backward(levels) {
 		for ops := range slices.Chunk(level, removeWindow) {
 			var failed error
@@ -230,17 +237,17 @@ func (c *call) removeAll(ctx context.Context, path string, nodes []inspect.Znode
 			for _, r := range results {
 				switch {
 				case r.Err == nil:
-					progress.add()
+					done++
 				case !errors.Is(r.Err, framework.ErrNotEmpty): // one with new children goes last
 					failed = r.Err
 				}
 			}
 			if failed != nil {
-				return progress.finish(ctx, failed)
+				return soFar(failed)
 			}
 		}
 	}
-	return progress.finish(ctx, c.client.Delete(ctx, path, framework.DeletingChildrenIfNeeded(), framework.Quietly()))
+	return soFar(c.client.Delete(ctx, path, framework.DeletingChildrenIfNeeded(), framework.Quietly()))
 }
 
 func verbStat(ctx context.Context, c *call) error {

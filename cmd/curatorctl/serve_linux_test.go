@@ -66,7 +66,7 @@ func TestServeMemory(t *testing.T) {
 	for viewer := range viewers {
 		all.Go(func() {
 			for range rounds {
-				target := []string{"/", "/?page=7", "/?q=worker-7", "/?format=json"}[viewer%4]
+				target := []string{"/", "/?page=7", "/?q=worker-7", "/?page=1"}[viewer%4]
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+target, http.NoBody)
 				if err != nil {
 					continue

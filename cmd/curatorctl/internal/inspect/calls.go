@@ -11,10 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/usercode"
 )
-
-var errNilContext = fmt.Errorf("%w: context nil, expected one such as context.Background()", framework.ErrInvalidOption)
 
 // at puts the path of a call in front of its error, unless the error names the path.
 func at(path string, err error) error {
@@ -43,33 +40,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-timer.C:
 	case <-ctx.Done():
 	}
-}
-
-// Guard calls fn on a goroutine of its own, and returns its error. A panic of user code that fn calls, such as a
-// retry policy, is logged and returned: it must not end a process that shows locks to an operator.
-func Guard(client *framework.Framework, fn func() error) error {
-	ended := make(chan error, 1)
-	go func() {
-		var err error
-		usercode.Call(func() { err = fn() }, func(p *usercode.PanicError) {
-			if p != nil {
-				client.Logger().Error("user code panicked", "panic", p.Value, "stack", p.Stack)
-				err = p
-			}
-			ended <- err
-		})
-	}()
-	return <-ended
-}
-
-// plain returns the data of a znode as the client reads all data, or as it is if it cannot be decompressed: any
-// program can write it, and it must not hide other znodes.
-func plain(client *framework.Framework, path string, stored []byte) []byte {
-	if !client.CompressionEnabled() {
-		return stored
-	}
-	if data, err := client.Decompress(path, stored); err == nil {
-		return data
-	}
-	return stored
 }

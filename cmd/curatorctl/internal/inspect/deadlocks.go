@@ -80,7 +80,7 @@ const standsFor = 5 * time.Second
 // in the background. A LeaderSelector of Java has the names of a mutex. Its data is its id if it has one, so
 // Deadlocks also passes over a contender of Java for a mutex whose client has other default data than an address.
 func Deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Deadlock, error) {
-	cfg, err := newConfig(ctx, client, path, opts)
+	cfg, err := newConfig(path, opts)
 	if err != nil {
 		return nil, at(path, err)
 	}

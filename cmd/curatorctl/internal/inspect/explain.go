@@ -152,7 +152,7 @@ func WithDeadlocks(root string) Option {
 // It makes the requests of [At] and of [Sessions], and one for each znode that is no contender and
 // keeps contenders out. Where the servers do not tell of a session, Explain says so in the findings. The error is that of [At].
 func Explain(ctx context.Context, client *framework.Framework, path string, opts ...Option) (Explanation, error) {
-	cfg, err := newConfig(ctx, client, path, opts)
+	cfg, err := newConfig(path, opts)
 	if err != nil {
 		return Explanation{}, at(path, err)
 	}

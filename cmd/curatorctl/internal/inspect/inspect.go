@@ -73,22 +73,8 @@ func WithMemoryLimit(n int) Option {
 	})
 }
 
-func usable(ctx context.Context, client *framework.Framework) error {
-	switch {
-	case ctx == nil:
-		return errNilContext
-	case client == nil:
-		return errors.New("client nil, expected a started framework client")
-	default:
-		return nil
-	}
-}
-
-func newConfig(ctx context.Context, client *framework.Framework, path string, opts []Option) (config, error) {
+func newConfig(path string, opts []Option) (config, error) {
 	var c config
-	if err := usable(ctx, client); err != nil {
-		return c, err
-	}
 	if err := framework.ValidatePath(path); err != nil {
 		return c, err
 	}
@@ -100,7 +86,7 @@ func newConfig(ctx context.Context, client *framework.Framework, path string, op
 // round trips, three for a semaphore, and one more for every thousand participants. The error
 // matches [framework.ErrNoNode] when there is no znode at the path.
 func At(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Recipe, error) {
-	cfg, err := newConfig(ctx, client, path, opts)
+	cfg, err := newConfig(path, opts)
 	if err != nil {
 		return nil, at(path, err)
 	}
@@ -154,7 +140,7 @@ type Survey struct {
 // out, unless the path is there. The error matches [framework.ErrNoNode] when there is no
 // znode at the path; znodes that go during the walk are left out.
 func Walk(ctx context.Context, client *framework.Framework, path string, opts ...Option) (Survey, error) {
-	cfg, err := newConfig(ctx, client, path, opts)
+	cfg, err := newConfig(path, opts)
 	if err != nil {
 		return Survey{}, at(path, err)
 	}
@@ -315,7 +301,7 @@ func readAll(ctx context.Context, client *framework.Framework, reads []framework
 		}
 		wg.Go(func() {
 			defer func() { <-slots }()
-			if err := Guard(client, func() error { return client.Pipeline(ctx, batch...) }); err != nil {
+			if err := client.Pipeline(ctx, batch...); err != nil {
 				stop(err)
 			}
 		})

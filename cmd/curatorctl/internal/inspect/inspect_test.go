@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -27,7 +26,6 @@ import (
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -504,10 +502,7 @@ func TestInspectWalkThroughALostConnection(t *testing.T) {
 func TestInspectBadInput(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	var none context.Context
 	for says, call := range map[string]func() error{
-		"context nil, expected":                func() error { _, err := inspect.At(none, client, "/a"); return err },
-		"client nil, expected":                 func() error { _, err := inspect.Walk(t.Context(), nil, "/a"); return err },
 		"invalid path":                         func() error { _, err := inspect.Walk(t.Context(), client, "a"); return err },
 		"a nil option":                         func() error { _, err := inspect.At(t.Context(), client, "/a", nil); return err },
 		"WithMaxLeases(0), expected 1 or more": func() error { _, err := inspect.At(t.Context(), client, "/a", inspect.WithMaxLeases(0)); return err },
@@ -520,12 +515,7 @@ func TestInspectBadInput(t *testing.T) {
 			_, err := inspect.Explain(t.Context(), client, "/a", inspect.WithDeadlocks("b"))
 			return err
 		},
-		"inspect: srvr: invalid option: context nil, expected": func() error {
-			_, err := inspect.FourLetterWord(none, client, server.Addr(), "srvr")
-			return err
-		},
-		"sessions: client nil, expected": func() error { _, err := inspect.Sessions(t.Context(), nil); return err },
-		"invalid path \"c\"":             func() error { _, err := inspect.Deadlocks(t.Context(), client, "c"); return err },
+		"invalid path \"c\"": func() error { _, err := inspect.Deadlocks(t.Context(), client, "c"); return err },
 	} {
 		require.ErrorContains(t, call(), says)
 	}
@@ -566,27 +556,6 @@ func TestTree(t *testing.T) {
 		_, err = inspect.Tree(t.Context(), client, "a")
 		require.ErrorContains(t, err, "invalid path")
 	})
-}
-
-// A panic of user code on a goroutine of a walk must not end the process.
-func TestInspectPanicOfUserCodeFailsTheWalk(t *testing.T) {
-	server := zktest.NewServer(t)
-	mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report")
-	require.NoError(t, err)
-	lease := hold(t, mutex)
-	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
-		panic("the user's own fault")
-	})))
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.SessionID == client.Session().ID() && (r.Path == lease.Path() || slices.Contains(r.Reads, lease.Path())) {
-			return zkserver.LoseRequest
-		}
-		return zkserver.Pass
-	})
-
-	_, err = inspect.Walk(t.Context(), client, "/")
-
-	require.ErrorContains(t, err, "user code panicked: the user's own fault")
 }
 
 // TestWaitersForPermitsCount, those too whose nodes are not read. A client of another library may wait for a permit without

@@ -15,10 +15,9 @@ import (
 )
 
 const (
-	maxLoads  = 50_000 // locks whose figures are kept
-	maxOwners = 200    // of one lock; the others are one
-	maxTurns  = 20_000 // that have ended, of all locks
-	longest   = 3      // holds of one lock
+	maxLoads = 50_000 // locks whose figures are kept
+	maxTurns = 20_000 // that have ended, of all locks
+	longest  = 3      // holds of one lock
 )
 
 // Turn is one acquisition: a contender that waits, holds, or has left.
@@ -45,7 +44,6 @@ type Load struct {
 	Wait    Times   `json:"wait"`    // of grants, and of waits that go on for longer than those
 	Hold    Times   `json:"hold"`    // of holds that have ended; of one that had begun before, if it was the longest, what was seen
 	Longest []Turn  `json:"longest"` // holds, those that go on too
-	Owners  []Owner `json:"owners"`
 }
 
 // Times are times in seconds. P50 and P99 are within a hundredth.
@@ -66,14 +64,6 @@ func (t Times) MarshalJSON() ([]byte, error) {
 	}
 	type plain Times
 	return json.Marshal(plain(t))
-}
-
-// Owner is what one owner had of a lock.
-type Owner struct {
-	Name  string  `json:"name"` // empty for turns that were too short to be read
-	Turns int     `json:"turns"`
-	Hold  float64 `json:"hold"` // seconds, of all its turns together
-	Wait  float64 `json:"wait"`
 }
 
 // place is where a lock, or the queue in a folder, is.
@@ -104,11 +94,10 @@ type turn struct {
 	Turn
 	contender
 
-	came      time.Time // when the node was first seen
-	isRead    bool      // Owner is known
-	sawGrant  bool      // when it was granted is known
-	dead      bool      // its client did not answer at the last look
-	accounted time.Time
+	came     time.Time // when the node was first seen
+	isRead   bool      // Owner is known
+	sawGrant bool      // when it was granted is known
+	dead     bool      // its client did not answer at the last look
 }
 
 // line is the queue in one folder.
@@ -128,7 +117,6 @@ type load struct {
 	Load
 	at           time.Time // until when it is reckoned
 	wait, hold   spread
-	owners       map[string]*Owner
 	holders      int
 	waiters      int
 	held, waited time.Duration
@@ -137,7 +125,7 @@ type load struct {
 
 func (l *ledger) loadAt(at place, now time.Time) *load {
 	if l.loads[at] == nil {
-		found := &load{Load: Load{Path: at.path, Kind: at.kind}, at: now, owners: make(map[string]*Owner)}
+		found := &load{Load: Load{Path: at.path, Kind: at.kind}, at: now}
 		if len(l.loads) >= maxLoads {
 			l.dropped = true
 			return found
@@ -193,7 +181,7 @@ func (l *ledger) insert(path string, now time.Time) (*line, *turn) {
 	if found {
 		return q, q.turns[at]
 	}
-	t := &turn{Turn: Turn{Joined: now, Early: l.first, path: q.Path}, contender: c, came: now, accounted: now}
+	t := &turn{Turn: Turn{Joined: now, Early: l.first, path: q.Path}, contender: c, came: now}
 	q.turns = slices.Insert(q.turns, at, t)
 	switch {
 	case q.entrance == nil:
@@ -201,7 +189,7 @@ func (l *ledger) insert(path string, now time.Time) (*line, *turn) {
 		q.grant(t, now)
 	default:
 		head := q.entrance.turns[0]
-		t.Joined, t.accounted, t.Early = head.Joined, head.accounted, t.Early || head.Early
+		t.Joined, t.Early = head.Joined, t.Early || head.Early
 		q.grant(q.pending, now)
 		q.pending = t
 	}
@@ -243,13 +231,11 @@ func (l *ledger) remove(q *line, at int, now time.Time) {
 		q.pending = nil
 	}
 	t.Left, t.Lost = now, t.dead
-	q.account(t, now)
 	if t.dead {
 		q.Losses++
 	}
 	if !t.Granted.IsZero() {
 		q.Turns++
-		q.owner(t.Owner).Turns++
 		q.keepLong(t.Turn)
 		switch {
 		case t.sawGrant:
@@ -271,7 +257,6 @@ func (q *line) grant(t *turn, now time.Time) {
 	if t == nil || !t.Granted.IsZero() {
 		return
 	}
-	q.account(t, now)
 	t.Granted, t.sawGrant = now, !t.Early || t.came.Before(now)
 	if t.sawGrant {
 		q.wait.add(now.Sub(t.Joined))
@@ -321,33 +306,6 @@ func (l *load) reckon(now time.Time, holders, waiters int) {
 	}
 	l.holders, l.waiters = holders, waiters
 	l.Most = max(l.Most, waiters)
-}
-
-// account adds the time until now to the owner of a turn.
-func (l *load) account(t *turn, now time.Time) {
-	passed := now.Sub(t.accounted).Seconds()
-	if passed <= 0 {
-		return
-	}
-	o := l.owner(t.Owner)
-	t.accounted = now
-	if t.Granted.IsZero() {
-		o.Wait += passed
-	} else {
-		o.Hold += passed
-	}
-}
-
-func (l *load) owner(name string) *Owner {
-	if l.owners[name] == nil {
-		if len(l.owners) >= maxOwners {
-			name = "(others)"
-		}
-		if l.owners[name] == nil {
-			l.owners[name] = &Owner{Name: name}
-		}
-	}
-	return l.owners[name]
 }
 
 func (l *load) keepLong(t Turn) {
@@ -445,7 +403,6 @@ func (l *ledger) take(now time.Time) []Load {
 	for _, q := range l.lines {
 		q.reckon(now, q.holders, q.waiters)
 		for _, t := range q.turns {
-			q.account(t, now)
 			if t.Granted.IsZero() {
 				q.wait.open = append(q.wait.open, now.Sub(t.Joined))
 				continue
@@ -487,13 +444,6 @@ func (l *load) done(lasted time.Duration) Load {
 			t.Left = time.Time{} // it goes on
 		}
 	}
-	r.Owners = []Owner{}
-	for _, o := range l.owners {
-		r.Owners = append(r.Owners, *o)
-	}
-	slices.SortFunc(r.Owners, func(a, b Owner) int {
-		return cmp.Or(cmp.Compare(b.Hold, a.Hold), cmp.Compare(b.Wait, a.Wait), cmp.Compare(a.Name, b.Name))
-	})
 	return r
 }
 

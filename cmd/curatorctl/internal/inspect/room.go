@@ -121,12 +121,8 @@ func (r *room) readNodes(ctx context.Context, client *framework.Framework, nodes
 	for _, n := range nodes {
 		length := int(n.stat.DataLength)
 		if r == nil || n.err == nil && length > 0 && length <= longData && r.takes(length) {
-			reads = append(reads, framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat), framework.Undecompressed()).StoringErrorIn(&n.err))
+			reads = append(reads, framework.ReadData(n.path, &n.data, framework.StoringStatIn(&n.stat)).StoringErrorIn(&n.err))
 		}
 	}
-	err := readAll(ctx, client, reads)
-	for _, n := range nodes {
-		n.data = plain(client, n.path, n.data)
-	}
-	return err
+	return readAll(ctx, client, reads)
 }

@@ -6,12 +6,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"sync"
 	"time"
 
-	"github.com/gocurator/curator/cmd/curatorctl/internal/profile"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
 )
@@ -88,7 +86,7 @@ type Traffic struct {
 // A process that acquires permits of one semaphore for several goroutines may have one too many counted as held.
 // Times are those at which this client hears of a change.
 func Follow(ctx context.Context, client *framework.Framework, path string, opts ...Option) (*Traffic, error) {
-	cfg, err := newConfig(ctx, client, path, opts)
+	cfg, err := newConfig(path, opts)
 	if err == nil && cfg.heads {
 		err = errors.New("HeadsOnly, expected no such option: all contenders are followed")
 	}
@@ -198,28 +196,7 @@ func (t *Traffic) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		err := Guard(t.client, func() error {
-			began := time.Now()
-			if t.isFlooded() {
-				t.giveUp()
-			}
-			if missed || t.watch == nil && !began.Before(look) {
-				took, err := t.look(ctx)
-				look = began.Add(max(lookEvery, 4*took))
-				if err != nil {
-					return err
-				}
-			}
-			if err := t.readOwners(ctx); err != nil {
-				return err
-			}
-			if began = time.Now(); began.Before(census) {
-				return nil
-			}
-			err := t.count(ctx)
-			census = time.Now().Add(max(censusEvery, 20*time.Since(began)))
-			return err
-		})
+		err := t.beat(ctx, missed, &look, &census)
 		t.fail(ctx, err)
 		if err != nil && missed && ctx.Err() == nil { // it is still missing
 			select {
@@ -229,6 +206,30 @@ func (t *Traffic) run(ctx context.Context) {
 			sleep(ctx, beat)
 		}
 	}
+}
+
+// beat does what is due.
+func (t *Traffic) beat(ctx context.Context, missed bool, look, census *time.Time) error {
+	began := time.Now()
+	if t.isFlooded() {
+		t.giveUp()
+	}
+	if missed || t.watch == nil && !began.Before(*look) {
+		took, err := t.look(ctx)
+		*look = began.Add(max(lookEvery, 4*took))
+		if err != nil {
+			return err
+		}
+	}
+	if err := t.readOwners(ctx); err != nil {
+		return err
+	}
+	if began = time.Now(); began.Before(*census) {
+		return nil
+	}
+	err := t.count(ctx)
+	*census = time.Now().Add(max(censusEvery, 20*time.Since(began)))
+	return err
 }
 
 // fail notes an error, of the newest beat that had one.
@@ -317,23 +318,4 @@ func (t *Traffic) count(ctx context.Context) error {
 	t.said.Cost.Censuses++
 	t.ledger.mark(dead, t.client.FullPath)
 	return err
-}
-
-// WriteProfile writes the contention as a profile for go tool pprof. Each lock is the leaf of a stack, below its
-// owners. The values are the turns that have ended, and the time for which the owners have held and have waited.
-func (c Contention) WriteProfile(w io.Writer) error {
-	types := []profile.Type{{Name: "turns", Unit: "count"}, {Name: "hold", Unit: "nanoseconds"}, {Name: "wait", Unit: "nanoseconds"}}
-	var samples []profile.Sample
-	for _, l := range c.Locks {
-		for _, o := range l.Owners {
-			name := o.Name
-			if name == "" {
-				name = "(not read)"
-			}
-			samples = append(samples, profile.Sample{
-				Stack: []string{shownPath(l.Path), name}, Values: []int64{int64(o.Turns), int64(o.Hold * 1e9), int64(o.Wait * 1e9)},
-			})
-		}
-	}
-	return profile.Write(w, types, samples, c.From, c.Until.Sub(c.From))
 }

@@ -3,14 +3,8 @@
 package inspect_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
-	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -68,7 +62,6 @@ func loadOf(t *testing.T, c inspect.Contention, path string) inspect.Load {
 
 // TestTrafficOfAKnownLoad: of a load of fixed holds all figures are right within five hundredths, and no turn costs a request.
 func TestTrafficOfAKnownLoad(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "profile")
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		ctx, stop := context.WithCancel(t.Context())
@@ -130,44 +123,11 @@ func TestTrafficOfAKnownLoad(t *testing.T) {
 				if want.Path != "/sem" { // whose first waiter has one of two times
 					require.InDelta(t, want.Wait.P50, got.Wait.P50, 0.05*want.Wait.P50+1e-9, "%+v", got)
 				}
-				var turns int
-				var hold float64
-				for _, o := range got.Owners {
-					turns, hold = turns+o.Turns, hold+o.Hold
-				}
-				require.Equal(t, got.Turns, turns)
-				if got.Kind == inspect.Mutex {
-					require.InDelta(t, 15, hold, 0.75)
-				}
 			}
-			var profile bytes.Buffer
-			require.NoError(t, c.WriteProfile(&profile))
-			require.NoError(t, os.WriteFile(file, profile.Bytes(), 0o600))
 		}
 		stop()
 		wg.Wait()
 	})
-	for _, sample := range []struct {
-		name string
-		want map[string]float64 // of four contenders for the first lock, five for two permits, and a reader and a writer
-	}{
-		{"turns", map[string]float64{"/locks/mutex": 150, "/sem": 300, "/rw": 150, "/locks": 300}},
-		{"hold", map[string]float64{"/locks/mutex": 15, "/sem": 30, "/rw": 15, "/locks": 15}},
-		{"wait", map[string]float64{"/locks/mutex": 45, "/sem": 45, "/rw": 15, "/locks": 0}},
-	} {
-		text, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-unit=s", "-sample_index="+sample.name, file).CombinedOutput()
-		require.NoError(t, err, string(text))
-		for path, want := range sample.want {
-			m := regexp.MustCompile(`(?m)^\s*([\d.]+)s? .* ` + path + `$`).FindStringSubmatch(string(text))
-			if want == 0 && m == nil {
-				continue
-			}
-			require.NotNil(t, m, "%s of %s: %s", sample.name, path, text)
-			got, err := strconv.ParseFloat(m[1], 64)
-			require.NoError(t, err)
-			require.InDelta(t, want, got, 0.05*want, "%s of %s: %s", sample.name, path, text)
-		}
-	}
 }
 
 // TestTrafficShowsOwnersAndLosses: who has held for longest, who holds and waits now, and that the session of a client that was killed
@@ -212,14 +172,12 @@ func TestTrafficShowsOwnersAndLosses(t *testing.T) {
 		require.Equal(t, 2, c.Locks[0].Turns)
 		require.Contains(t, c.Locks[0].Longest[0].Owner, "third")
 		require.Zero(t, c.Locks[0].Longest[0].Left)
-		require.Len(t, c.Locks[0].Owners, 3)
 
 		time.Sleep(10 * time.Second)
 		c = traffic.Take()
 		require.Len(t, c.Locks, 1)
 		require.Zero(t, c.Locks[0].Turns+c.Locks[0].Losses)
 		require.InDelta(t, 1, c.Locks[0].Held, 1e-9)
-		require.InDelta(t, 10, c.Locks[0].Owners[0].Hold, 1e-6)
 		require.Empty(t, traffic.Turns("/b"))
 	})
 }

@@ -28,7 +28,7 @@ type Znode struct {
 // error matches [framework.ErrNoNode] when there is no znode at the path; znodes that go during
 // the call are left out.
 func Tree(ctx context.Context, client *framework.Framework, path string) ([]Znode, error) {
-	if _, err := newConfig(ctx, client, path, nil); err != nil {
+	if _, err := newConfig(path, nil); err != nil {
 		return nil, at(path, err)
 	}
 	var nodes []Znode
@@ -42,7 +42,7 @@ func Tree(ctx context.Context, client *framework.Framework, path string) ([]Znod
 		for i := range read {
 			z := &read[i]
 			z.Path = level[i]
-			reads[i] = framework.ReadData(z.Path, &z.Data, framework.StoringStatIn(&z.Stat), framework.Undecompressed()).StoringErrorIn(&z.Err)
+			reads[i] = framework.ReadData(z.Path, &z.Data, framework.StoringStatIn(&z.Stat)).StoringErrorIn(&z.Err)
 		}
 		if err := readAll(ctx, client, reads); err != nil {
 			return nil, at(path, err)
@@ -56,7 +56,6 @@ func Tree(ctx context.Context, client *framework.Framework, path string) ([]Znod
 			default:
 				continue
 			}
-			z.Data = plain(client, z.Path, z.Data)
 			nodes = append(nodes, z)
 			for _, name := range lists[i].names {
 				if child := framework.JoinPath(z.Path, name); client.FullPath(child) != serverNodes {

@@ -72,11 +72,7 @@ func (c *contention) turns(lock string) ([]inspect.Turn, time.Time) {
 func (c *contention) follow(h *handler) {
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	var of *inspect.Traffic
-	err := inspect.Guard(h.client, func() (err error) {
-		of, err = inspect.Follow(ctx, h.client, h.path, inspect.WithMemoryLimit(walkLimit))
-		return err
-	})
+	of, err := inspect.Follow(ctx, h.client, h.path, inspect.WithMemoryLimit(walkLimit))
 	c.mu.Lock()
 	c.news++
 	if c.figures = (figures{Err: err}); err == nil {
@@ -109,9 +105,6 @@ func (c *contention) take(isClosed bool) bool {
 		found, before := c.of.Take(), len(c.Locks)
 		all := slices.DeleteFunc(found.Locks, func(l inspect.Load) bool { return l.Most == 0 && l.Losses == 0 })
 		found.Locks = slices.Clone(all[:min(len(all), maxLoads)]) // the others need no memory
-		for i := range found.Locks {
-			found.Locks[i].Owners = nil
-		}
 		if c.From.IsZero() || before+len(all) > 0 {
 			c.news++
 		}

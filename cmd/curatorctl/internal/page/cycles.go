@@ -49,11 +49,7 @@ func (c *cycles) search(h *handler) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(context.Background(), readLimit)
 	defer cancel()
-	var found []inspect.Deadlock
-	err := inspect.Guard(h.client, func() (err error) {
-		found, err = inspect.Deadlocks(ctx, h.client, h.path, inspect.WithMemoryLimit(walkLimit))
-		return err
-	})
+	found, err := inspect.Deadlocks(ctx, h.client, h.path, inspect.WithMemoryLimit(walkLimit))
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	found = found[:min(len(found), maxCycles)]

@@ -22,8 +22,6 @@ type picture struct {
 	locks           []row
 	held, contended int // locks
 	others          []inspect.Recipe
-	sessions        []session
-	sessionCount    int
 	sorted          map[string]func() []row // the locks, sorted when a viewer first asks
 }
 
@@ -35,11 +33,9 @@ type row struct {
 
 func newPicture(of []inspect.Recipe) *picture {
 	p := &picture{sorted: make(map[string]func() []row)}
-	known := make(map[int64]int)   // the number of a session
 	fleets := make(map[string]int) // places among the others of what has locks of its own, by path
 	for i := range of {            // in the order of their paths, so a fleet comes before its locks
 		r := &of[i]
-		p.addSessions(r, known)
 		if !r.Kind.IsLock() {
 			if r.Kind == inspect.Partitions || r.Kind == inspect.Jobs {
 				fleets[r.Path] = len(p.others)
@@ -62,7 +58,6 @@ func newPicture(of []inspect.Recipe) *picture {
 		}
 		p.locks = append(p.locks, one)
 	}
-	p.sessionCount = len(known)
 	for _, sort := range sortings {
 		p.sorted[sort] = sync.OnceValue(func() []row {
 			rows := slices.Clone(p.locks)
@@ -82,30 +77,6 @@ func fleetOf(path string, fleets map[string]int) (at int, isPart bool) {
 		}
 	}
 	return 0, false
-}
-
-// addSessions notes which sessions hold or wait.
-func (p *picture) addSessions(r *inspect.Recipe, known map[int64]int) {
-	for _, q := range r.Participants {
-		if q.Session == 0 {
-			continue // not an ephemeral node, or one that may not be read
-		}
-		i, isKnown := known[q.Session]
-		if !isKnown {
-			i = len(known)
-			known[q.Session] = i
-			if i < maxSessions {
-				p.sessions = append(p.sessions, session{ID: q.Session, Name: inspect.Name(q), Client: inspect.Client(q)})
-			}
-		}
-		switch {
-		case i >= maxSessions:
-		case q.Holds:
-			p.sessions[i].Holds.add(r.Path)
-		default:
-			p.sessions[i].Waits.add(r.Path)
-		}
-	}
 }
 
 // has reports whether the path, the kind, the holder or the first waiter has a text, which is in lower case.

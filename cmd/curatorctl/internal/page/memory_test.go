@@ -3,7 +3,6 @@
 package page_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"runtime"
@@ -13,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
@@ -48,7 +46,7 @@ func TestWhatZnodesSayIsBounded(t *testing.T) {
 	hold(t, client, "/locks/"+strings.Repeat("n", 100_000), locks.WithLabel("long"))
 	handler := page.Handler(client, "/")
 	before := heap()
-	for _, target := range []string{"/", "/?lock=/large/1", "/?format=json"} {
+	for _, target := range []string{"/", "/?lock=/large/1", "/?page=1"} {
 		w := get(t, handler, target)
 		require.Equal(t, http.StatusOK, w.Code, target)
 		require.Less(t, w.Body.Len(), 400_000, target)
@@ -79,20 +77,4 @@ func TestChildrenThatAreNoContendersAreCounted(t *testing.T) {
 	require.NoError(t, err)
 	body := get(t, page.Handler(client, "/"), "/?lock=/locks/report").Body.String()
 	require.Contains(t, body, "other18, other19, and 80 more</p>")
-}
-
-// TestWholeListAsJSONIsTheSurvey of package inspect.
-func TestWholeListAsJSONIsTheSurvey(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	hold(t, client, "/locks/report", locks.WithLabel("nightly"))
-	hold(t, client, "/locks/bills")
-	_, err := client.Create(t.Context(), "/secret", nil, framework.WithACL(framework.ACL{Perms: framework.PermAdmin, Scheme: "world", ID: "anyone"}))
-	require.NoError(t, err)
-	want, err := inspect.Walk(t.Context(), client, "/", inspect.HeadsOnly())
-	require.NoError(t, err)
-	require.Len(t, want.Recipes, 2)
-	require.Len(t, want.Unreadable, 1)
-	text, err := json.Marshal(want)
-	require.NoError(t, err)
-	require.JSONEq(t, string(text), get(t, page.Handler(client, "/"), "/?format=json").Body.String())
 }

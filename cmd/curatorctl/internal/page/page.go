@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// Package page shows locks, elections, queues, services and jobs in a browser: a handler to mount in
-// a service of your own, like net/http/pprof. It only reads.
-//
-//	http.Handle("/debug/locks", page.Handler(client, "/", "reports.internal.example"))
+// Package page shows locks, elections, queues, services and jobs in a browser. It only reads.
 //
 // The page is readable without JavaScript and asks no other host for anything. It shows what is
-// in ZooKeeper to every viewer, so mount it where such pages belong.
+// in ZooKeeper to every viewer.
 package page
 
 import (
-	"bufio"
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
 	_ "embed" // for the template
-	"encoding/json"
 	"errors"
 	"fmt"
 	"html/template"
@@ -93,17 +87,14 @@ var roles = strings.NewReplacer(
 )
 
 const (
-	maxRequests  = 32               // that are answered at a time, without streams
-	maxDumps     = 4                // whole lists that are written as JSON at a time
-	maxQuery     = 8 << 10          // bytes
-	maxLink      = 1 << 10          // bytes of a path in a link
-	turnLimit    = 2 * time.Second  // of a request that waits until others are answered
-	writeLimit   = 10 * time.Second // for an answer to a viewer
-	queueShown   = 100              // contenders of one queue
-	maxSessions  = 50               // that are shown
-	maxOthers    = 100              // registrations, queues and barriers that are shown
-	maxDenied    = 100              // paths that may not be listed
-	maxSomePaths = 5                // of one session
+	maxRequests = 32               // that are answered at a time, without streams
+	maxQuery    = 8 << 10          // bytes
+	maxLink     = 1 << 10          // bytes of a path in a link
+	turnLimit   = 2 * time.Second  // of a request that waits until others are answered
+	writeLimit  = 10 * time.Second // for an answer to a viewer
+	queueShown  = 100              // contenders of one queue
+	maxOthers   = 100              // registrations, queues and barriers that are shown
+	maxDenied   = 100              // paths that may not be listed
 )
 
 // Handler returns the page for what is at a path and below it. It answers GET and HEAD.
@@ -113,9 +104,8 @@ const (
 // waited, waiters or path, and ?page= a number. With ?lock=PATH it shows the queue of one lock,
 // or who has which partition of a group, or the jobs of a fleet, and with &job=NAME the last runs of one. That path must be the handler's or
 // below it; for others the status is 404. It also says why the lock is stuck, or that it is not; see
-// [inspect.Explain]. With ?format=json it is the [inspect.Survey], or the
-// array of recipes at the path of the lock. While no server answers the status is 503: as JSON with
-// the error, as a page with the last picture that was good.
+// [inspect.Explain]. While no server answers the status is 503, with the last
+// picture that was good.
 //
 // The list also has the clients that wait for each other in a cycle; see [inspect.Deadlocks]. After a viewer
 // has seen the list the page searches for them, every ten seconds at most.
@@ -138,13 +128,13 @@ const (
 // per second, see [inspect.Walk], and no more than a quarter of the time is spent in walks.
 // A search for deadlocks is a walk of its own, and another one if it has to prove one.
 // Where the watch is not to be had, as before ZooKeeper 3.6, the page loads again every two
-// seconds. A handler serves at most 100 streams and 32 other requests at a time, 4 of them for the
-// whole list as JSON, for at most 10 seconds each. Others wait for two seconds, and get the status
+// seconds. A handler serves at most 100 streams and 32 other requests at a time, for at most
+// 10 seconds each. Others wait for two seconds, and get the status
 // 503 then. It refuses request bodies.
 func Handler(client *framework.Framework, path string, hosts ...string) http.Handler {
 	return bodies.Within(bodies.Unread, &handler{
 		client: client, path: path, hosts: ownhost.New(hosts...),
-		places: make(map[string]*place), reads: make(chan struct{}, maxReads), slots: make(chan struct{}, maxRequests), dumps: make(chan struct{}, maxDumps),
+		places: make(map[string]*place), reads: make(chan struct{}, maxReads), slots: make(chan struct{}, maxRequests),
 		joins: make(chan struct{}, 1),
 	})
 }
@@ -158,7 +148,6 @@ type handler struct {
 	changed atomic.Pointer[time.Time] // when a change was told last; nil before the first
 	joins   chan struct{}             // of streams that set their watch
 	slots   chan struct{}             // of requests
-	dumps   chan struct{}             // of requests for the whole list as JSON, which takes a slow reader long
 	reads   chan struct{}             // of surveys
 
 	cycles     cycles
@@ -191,14 +180,12 @@ type view struct {
 	Jobs       []schedule.Entry
 	Job        schedule.Entry // whose runs are shown, if it has a name
 
-	Cycles   []inspect.Deadlock
-	List     list
-	Others   []inspect.Recipe
-	More     int // others that are not shown
-	Seen     []session
-	Sessions int
-	Denied   paths // that may not be listed
-	Partial  bool  // there is more than the list has
+	Cycles  []inspect.Deadlock
+	List    list
+	Others  []inspect.Recipe
+	More    int   // others that are not shown
+	Denied  paths // that may not be listed
+	Partial bool  // there is more than the list has
 }
 
 // queue is a recipe at the path of one lock, as it is drawn.
@@ -220,25 +207,10 @@ func (q queue) Ahead(p locks.Participant) string {
 	return ""
 }
 
-// session is what the participants that were read tell of a session.
-type session struct {
-	ID           int64
-	Name, Client string
-	Holds, Waits paths
-}
-
 // paths are some of many.
 type paths struct {
 	Some []string
 	More int
-}
-
-func (p *paths) add(path string) {
-	if len(p.Some) == maxSomePaths {
-		p.More++
-		return
-	}
-	p.Some = append(p.Some, path)
 }
 
 func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -257,19 +229,14 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	lock, err := h.place(r)
-	asJSON := r.URL.Query().Get("format") == "json"
-	slots := h.slots
-	if asJSON && lock == "" {
-		slots = h.dumps
-	}
 	turn, cancel := context.WithTimeout(r.Context(), turnLimit)
 	defer cancel()
 	select {
-	case slots <- struct{}{}:
-		defer func() { <-slots }()
+	case h.slots <- struct{}{}:
+		defer func() { <-h.slots }()
 	case <-turn.Done():
 		w.Header().Set("Retry-After", "2")
-		http.Error(w, fmt.Sprintf("page: %d such requests are being answered, no more can", cap(slots)), http.StatusServiceUnavailable)
+		http.Error(w, fmt.Sprintf("page: %d such requests are being answered, no more can", cap(h.slots)), http.StatusServiceUnavailable)
 		return
 	}
 	v := view{Path: h.path, Lock: lock, Servers: h.client.String(), Nonce: rand.Text()}
@@ -291,12 +258,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	header.Set("Cache-Control", "no-store")
 	header.Set("X-Content-Type-Options", "nosniff")
 	header.Set("Referrer-Policy", "no-referrer")
-	if asJSON {
-		header.Set("Content-Type", "application/json")
-		w.WriteHeader(status)
-		_ = writeJSON(w, lock, s, err) // a viewer that has gone needs nothing
-		return
-	}
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Security-Policy", fmt.Sprintf("default-src 'none'; img-src data:; base-uri 'none'; form-action 'self'; frame-ancestors 'self'; "+
 		"connect-src 'self'; style-src 'nonce-%s'; script-src 'nonce-%s'", v.Nonce, v.Nonce))
@@ -305,39 +266,6 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(status)
 	_ = shape.Execute(w, v) // a viewer that has gone needs nothing
-}
-
-// writeJSON writes recipe by recipe: a viewer that reads slowly needs no memory for the rest.
-func writeJSON(w http.ResponseWriter, lock string, s *survey, err error) error {
-	out := bufio.NewWriter(w)
-	encoder := json.NewEncoder(out)
-	if err != nil {
-		return errors.Join(encoder.Encode(map[string]string{"error": err.Error()}), out.Flush())
-	}
-	before, after := "[", "]\n"
-	if lock == "" {
-		before, after = `{"recipes":[`, "]"
-	}
-	_, _ = out.WriteString(before) // the error comes again
-	for i, r := range s.found.Recipes {
-		if i > 0 {
-			_ = out.WriteByte(',')
-		}
-		if err := encoder.Encode(r); err != nil {
-			return err
-		}
-	}
-	_, _ = out.WriteString(after)
-	if lock == "" {
-		rest := s.found
-		rest.Recipes = nil
-		text, err := json.Marshal(rest)
-		if err != nil {
-			return err
-		}
-		_, _ = out.Write(bytes.TrimPrefix(text, []byte(`{"recipes":null`)))
-	}
-	return out.Flush()
 }
 
 // refuses returns why a request is not for this page.
@@ -394,7 +322,6 @@ func (h *handler) fill(v *view, s *survey, c choice) {
 		v.List = c.of(s.picture)
 		v.Others = s.picture.others[:min(len(s.picture.others), maxOthers)]
 		v.More = len(s.picture.others) - len(v.Others)
-		v.Seen, v.Sessions = s.picture.sessions, s.picture.sessionCount
 		v.Denied.Some = s.found.Unreadable[:min(len(s.found.Unreadable), maxDenied)]
 		v.Denied.More = len(s.found.Unreadable) - len(v.Denied.Some)
 		return

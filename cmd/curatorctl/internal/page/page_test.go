@@ -4,7 +4,6 @@ package page_test
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"html"
 	"net/http"
@@ -21,14 +20,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/recipes/x/slots"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -81,13 +78,6 @@ func TestPageShowsLocks(t *testing.T) {
 		require.Contains(t, w.Body.String(), lease.Path())
 		require.Contains(t, w.Body.String(), client.Session().String())
 		require.Contains(t, w.Body.String(), "● holds</td>")
-
-		var survey inspect.Survey
-		require.NoError(t, json.Unmarshal(get(t, handler, "/?format=json").Body.Bytes(), &survey))
-		require.Equal(t, lease.Token(), survey.Recipes[0].Participants[0].Token)
-		var recipes []inspect.Recipe
-		require.NoError(t, json.Unmarshal(get(t, handler, "/?format=json&lock=/locks/report").Body.Bytes(), &recipes))
-		require.Equal(t, lease.Token(), recipes[0].Participants[0].Token)
 	})
 }
 
@@ -295,7 +285,7 @@ func TestPageWhatCannotBeShown(t *testing.T) {
 	client := zktest.Client(t, server)
 	handler := page.Handler(client, "/")
 	for target, status := range map[string]int{
-		"/?lock=/missing": http.StatusNotFound, "/?lock=relative": http.StatusBadRequest, "/?format=json&lock=/missing": http.StatusNotFound,
+		"/?lock=/missing": http.StatusNotFound, "/?lock=relative": http.StatusBadRequest, "/?page=1&lock=/missing": http.StatusNotFound,
 	} {
 		w := get(t, handler, target)
 		require.Equal(t, status, w.Code, target)
@@ -333,27 +323,13 @@ func TestPageEndsAtItsPath(t *testing.T) {
 		"/locks-of-others/report": http.StatusNotFound, "/": http.StatusNotFound, "/missing": http.StatusNotFound,
 		"/locks/../locks-of-others/report": http.StatusBadRequest, "locks": http.StatusBadRequest,
 	} {
-		for _, query := range []string{"?lock=", "?format=json&lock=", "?events&lock="} {
+		for _, query := range []string{"?lock=", "?page=1&lock=", "?events&lock="} {
 			w := httptest.NewRecorder()
 			handler.ServeHTTP(w, request(ctx, http.MethodGet, "/"+query+url.QueryEscape(lock)))
 			require.Equal(t, status, w.Code, query+lock)
 			require.NotContains(t, w.Body.String(), "secret")
 		}
 	}
-}
-
-// A panic of user code while the page is made must not end the process.
-func TestPagePanicOfUserCodeIsShown(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
-		panic("the user's own fault")
-	})))
-	server.Intercept(zkserver.Nth(1, zkserver.OpGetChildren2, zkserver.LoseRequest))
-
-	w := get(t, page.Handler(client, "/"), "/")
-
-	require.NotEqual(t, http.StatusOK, w.Code)
-	require.Contains(t, w.Body.String(), "user code panicked")
 }
 
 // TestPageExplains says why a lock is stuck, and again when its queue has changed.

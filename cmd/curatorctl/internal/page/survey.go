@@ -155,7 +155,7 @@ func (h *handler) read(ctx context.Context, lock string, p *place, s *survey) {
 	h.mu.Lock()
 	last := p.last
 	h.mu.Unlock()
-	s.err = inspect.Guard(h.client, func() error { return h.paint(ctx, lock, last, s) })
+	s.err = h.paint(ctx, lock, last, s)
 	s.took = time.Since(s.begun)
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -281,11 +281,7 @@ func (h *handler) probe(ctx context.Context) error {
 			defer close(p.done)
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 			defer cancel()
-			err := inspect.Guard(h.client, func() error {
-				_, err := h.client.Exists(ctx, h.path)
-				return err
-			})
-			switch {
+			switch _, err := h.client.Exists(ctx, h.path); {
 			case err == nil, errors.Is(err, framework.ErrNoAuth):
 			case ctx.Err() != nil:
 				p.err = fmt.Errorf("page: %w", errSilent)
