@@ -76,17 +76,17 @@ func (p program) complete(ctx context.Context, words []string) error {
 	if early.Parse(before) == nil {
 		before = early.Args()
 	}
-	v, rest := findVerb(before)
+	v, rest := p.findVerb(before)
 	var found []string
 	switch {
 	case len(words) > 1 && flagWords[words[len(words)-2]] != nil:
 		found = flagWords[words[len(words)-2]]
 	case len(before) > 0 && before[0] == "help":
-		found = nextWords(strings.Join(before[1:], " "))
+		found = p.nextWords(strings.Join(before[1:], " "))
 	case v != nil && v.name == "completion":
 		found = shells
 	case v == nil:
-		found = nextWords(strings.Join(before, " "))
+		found = p.nextWords(strings.Join(before, " "))
 	case strings.HasPrefix(last, "-"):
 		fs, _ := c.flagSet(v)
 		fs.VisitAll(func(f *flag.Flag) { found = append(found, "-"+f.Name) })

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -186,6 +187,22 @@ func (c *call) lacksQuorum(ctx context.Context, client *framework.Framework) err
 		return nil
 	}
 	return &exit{status: exitUnavailable, err: fmt.Errorf("no server has a quorum: %s", strings.Join(said, "; "))}
+}
+
+// fields reads lines of "name<separator>value".
+func fields(text, separator string) map[string]string {
+	m := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, found := strings.Cut(line, separator); found {
+			m[strings.TrimSpace(name)] = strings.TrimSpace(value)
+		}
+	}
+	return m
+}
+
+// serves reports whether a server has a quorum. One without has no mode, or read-only.
+func serves(mode string) bool {
+	return slices.Contains([]string{"leader", "follower", "observer", "standalone"}, mode)
 }
 
 // clientOptions returns what the settings say, after a check.

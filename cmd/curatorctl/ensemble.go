@@ -41,17 +41,6 @@ type server struct {
 	mntr, conf map[string]string // what the words say; empty if they are not on its whitelist
 }
 
-// fields reads lines of "name<separator>value".
-func fields(text, separator string) map[string]string {
-	m := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, found := strings.Cut(line, separator); found {
-			m[strings.TrimSpace(name)] = strings.TrimSpace(value)
-		}
-	}
-	return m
-}
-
 // number reads a number, which is 0 if a server does not say it.
 func number(text string) int {
 	n, _ := strconv.Atoi(text)
@@ -188,11 +177,6 @@ func verbWhoAmI(ctx context.Context, c *call) error {
 		list = append(list, aclEntry{Scheme: identity.Scheme, ID: identity.ID})
 	}
 	return c.say(list, allPrintable(identityTexts(found))...)
-}
-
-// serves reports whether a server has a quorum. One without has no mode, or read-only.
-func serves(mode string) bool {
-	return slices.Contains([]string{"leader", "follower", "observer", "standalone"}, mode)
 }
 
 // judge compares the servers.

@@ -15,19 +15,19 @@ import (
 // help writes what there is, or about one verb.
 func (p program) help(words []string) error {
 	if len(words) > 0 {
-		v, rest := findVerb(words)
+		v, rest := p.findVerb(words)
 		switch {
 		case v != nil && len(rest) == 0:
 			return p.helpVerb(v)
-		case len(words) > 1 || len(nextWords(words[0])) == 0:
-			return unknown(words)
+		case len(words) > 1 || len(p.nextWords(words[0])) == 0:
+			return p.unknown(words)
 		}
 	}
 	of := strings.Join(words, " ")
 	var b strings.Builder
 	b.WriteString("curatorctl shows and changes what lives in a ZooKeeper ensemble.\n\n")
 	columns := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, v := range verbs() {
+	for _, v := range p.verbs {
 		if strings.HasPrefix(v.name+" ", strings.TrimLeft(of+" ", " ")) {
 			_, _ = fmt.Fprintf(columns, "  %s\t%s\n", strings.TrimSpace(v.name+" "+v.args), v.about) // Flush has its error
 		}
@@ -67,22 +67,22 @@ func (p program) helpVerb(v *verb) error {
 }
 
 // unknown is the error of words that are no verb.
-func unknown(words []string) error {
-	if len(nextWords(words[0])) > 0 { // of two words
+func (p program) unknown(words []string) error {
+	if len(p.nextWords(words[0])) > 0 { // of two words
 		if len(words) == 1 {
-			return usage("%s: second word missing, expected %s; see curatorctl help %s", words[0], strings.Join(nextWords(words[0]), ", "), words[0])
+			return usage("%s: second word missing, expected %s; see curatorctl help %s", words[0], strings.Join(p.nextWords(words[0]), ", "), words[0])
 		}
 	} else {
 		words = words[:1]
 	}
 	typed := strings.Join(words, " ")
-	return usage("unknown verb %q; %s", typed, suggestion(typed))
+	return usage("unknown verb %q; %s", typed, p.suggestion(typed))
 }
 
 // nextWords returns the words of verbs that may follow some.
-func nextWords(before string) []string {
+func (p program) nextWords(before string) []string {
 	var words []string
-	for _, v := range verbs() {
+	for _, v := range p.verbs {
 		name, found := strings.CutPrefix(v.name, strings.TrimLeft(before+" ", " "))
 		word, _, _ := strings.Cut(name, " ")
 		if found && !slices.Contains(words, word) {
@@ -96,9 +96,9 @@ func nextWords(before string) []string {
 }
 
 // suggestion returns what a mistyped verb may have been meant to be.
-func suggestion(typed string) string {
+func (p program) suggestion(typed string) string {
 	for slips := range 3 { // more make another word
-		for _, v := range verbs() {
+		for _, v := range p.verbs {
 			if isNear(typed, v.name, slips) {
 				return fmt.Sprintf("did you mean %q?", v.name)
 			}

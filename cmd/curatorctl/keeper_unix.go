@@ -32,7 +32,7 @@ func (v voice) Write(text []byte) (int, error) {
 }
 
 // keep is the work of a keeper: it runs a command line with a lock.
-func keep() int {
+func keep(verbs []*verb) int {
 	beCalled(keeperName)
 	control, reports := json.NewDecoder(inherited(os.Args[2])), inherited(os.Args[3])
 	var first handover
@@ -55,7 +55,7 @@ func keep() int {
 		}
 	}()
 	p := program{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: voice{reports}, signals: signals, gone: gone, reports: reports,
+		verbs: verbs, stdin: os.Stdin, stdout: os.Stdout, stderr: voice{reports}, signals: signals, gone: gone, reports: reports,
 		getenv: func(name string) string {
 			for _, pair := range first.Env {
 				if value, found := strings.CutPrefix(pair, name+"="); found {
@@ -222,7 +222,6 @@ func (w *watch) renew() error {
 var (
 	errUnconfirmed = errors.New("no server has confirmed the lock in time")
 	errGuardGone   = errors.New("the guard is gone")
-	errFrontGone   = errors.New("curatorctl was killed, and so was the command")
 )
 
 func lost(err error) error {

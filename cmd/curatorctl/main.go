@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
 
@@ -22,33 +21,12 @@ type program struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	getenv         func(string) string
+	verbs          []*verb
 	options        []framework.Option // of tests
 	signals        <-chan os.Signal
 	uncatch        func()          // gives the signals their own effect back; nil in tests
 	reports        *os.File        // of a keeper, to its front; nil in other processes
 	gone           <-chan struct{} // closed when the front of this keeper is gone
-}
-
-func main() {
-	if len(os.Args) > 1 {
-		switch os.Args[1] {
-		case keepVerb:
-			os.Exit(keep())
-		case guardVerb:
-			os.Exit(guard())
-		}
-	}
-	signals := make(chan os.Signal, 16)
-	catch(signals, forwarded...)
-	p := program{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv,
-		signals: signals, uncatch: func() { signal.Stop(signals) },
-	}
-	err := p.attempt(context.Background(), os.Args[1:])
-	if s := signalOf(err); s != 0 {
-		die(s) // so that a script that this program is part of ends, too
-	}
-	os.Exit(statusOf(err))
 }
 
 // verb is one thing that the command can do.
@@ -123,23 +101,23 @@ func (p program) dispatch(ctx context.Context, line []string) error {
 	case completeVerb:
 		return p.complete(ctx, args[1:])
 	}
-	v, rest := findVerb(args)
+	v, rest := p.findVerb(args)
 	if v == nil && len(args) > 1 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[1]) {
 		return p.help(args[:1]) // of a family
 	}
 	if v == nil {
-		return unknown(args[:min(2, len(args))])
+		return p.unknown(args[:min(2, len(args))])
 	}
 	return (&call{program: p, settings: s, line: line}).run(ctx, v, rest)
 }
 
 // findVerb returns the verb at the beginning of the arguments, and what follows.
-func findVerb(args []string) (*verb, []string) {
+func (p program) findVerb(args []string) (*verb, []string) {
 	for _, words := range []int{2, 1} {
 		if len(args) < words {
 			continue
 		}
-		for _, v := range verbs() {
+		for _, v := range p.verbs {
 			if v.name == strings.Join(args[:words], " ") {
 				return v, args[words:]
 			}

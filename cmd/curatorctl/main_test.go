@@ -80,6 +80,7 @@ func (p program) in(tb testing.TB, env map[string]string, args ...string) outcom
 	tb.Helper()
 	var stdout, stderr output
 	own := p
+	own.verbs = verbs()
 	own.stdout, own.stderr, own.getenv = &stdout, &stderr, func(name string) string { return env[name] }
 	if own.stdin == nil {
 		own.stdin = strings.NewReader("")

@@ -454,7 +454,7 @@ func TestRunSignalEndsTheWait(t *testing.T) {
 	signals := make(chan os.Signal, 1)
 	var stderr output
 	p := program{
-		stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr, signals: signals, getenv: func(string) string { return "" },
+		verbs: verbs(), stdin: strings.NewReader(""), stdout: &stderr, stderr: &stderr, signals: signals, getenv: func(string) string { return "" },
 	}
 	status := make(chan int, 1)
 	go func() {
@@ -527,7 +527,7 @@ func TestRunSignalEndsTheInput(t *testing.T) {
 		signals, uncaught := make(chan os.Signal, 2), make(chan struct{}, 1)
 		var stderr bytes.Buffer
 		p := program{
-			stdin: reads, stdout: &stderr, stderr: &stderr, signals: signals, uncatch: func() { uncaught <- struct{}{} },
+			verbs: verbs(), stdin: reads, stdout: &stderr, stderr: &stderr, signals: signals, uncatch: func() { uncaught <- struct{}{} },
 			getenv: func(string) string { return "" },
 		}
 		status := make(chan int, 1)

@@ -66,6 +66,13 @@ func (c *call) signalled(ctx context.Context) error {
 	}
 }
 
+// endsWait reports whether a signal ends programs, so a wait for a lock too.
+func endsWait(s syscall.Signal) bool {
+	return s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP || s == syscall.SIGQUIT
+}
+
+var errFrontGone = errors.New("curatorctl was killed, and so was the command")
+
 func notStarted(s signalError) error { return fmt.Errorf("the command was not started: %w", s) }
 
 // interruptible returns what f returns, or the cause when ctx ends first. f goes on then.

@@ -16,9 +16,8 @@ import (
 const keepVerb, guardVerb = "__keep", "__guard"
 
 var (
-	forwarded    = []syscall.Signal{syscall.SIGINT}
-	errNoJobs    = &exit{status: exitCannotRun, err: errors.New("lock run needs Unix, which this system is not")}
-	errFrontGone = errors.New("curatorctl was killed")
+	forwarded = []syscall.Signal{syscall.SIGINT}
+	errNoJobs = &exit{status: exitCannotRun, err: errors.New("lock run needs Unix, which this system is not")}
 )
 
 func catch(signals chan<- os.Signal, list ...syscall.Signal) {
@@ -27,11 +26,9 @@ func catch(signals chan<- os.Signal, list ...syscall.Signal) {
 	}
 }
 
-func endsWait(syscall.Signal) bool { return true }
-
 func die(syscall.Signal) {}
 
-func keep() int { return exitCannotRun }
+func keep([]*verb) int { return exitCannotRun }
 
 func guard() int { return exitCannotRun }
 

@@ -105,11 +105,6 @@ var forwarded = []syscall.Signal{
 	syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2, syscall.SIGCONT,
 }
 
-// endsWait reports whether a signal ends programs, so a wait for a lock too.
-func endsWait(s syscall.Signal) bool {
-	return s == syscall.SIGTERM || s == syscall.SIGINT || s == syscall.SIGHUP || s == syscall.SIGQUIT
-}
-
 // die ends this process by a signal, as the shell that has started it expects it of a job that was interrupted: it
 // does not go on with the script then. It returns where that is not possible: if the signal is ignored, for
 // SIGQUIT, at which Go's runtime shows the stacks of goroutines, and in the first process of a container, which the kernel spares.

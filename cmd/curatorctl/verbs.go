@@ -3,9 +3,35 @@
 package main
 
 import (
+	"context"
+	"os"
+	"os/signal"
+
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
 )
+
+func main() {
+	if len(os.Args) > 1 {
+		switch os.Args[1] {
+		case keepVerb:
+			os.Exit(keep(verbs()))
+		case guardVerb:
+			os.Exit(guard())
+		}
+	}
+	signals := make(chan os.Signal, 16)
+	catch(signals, forwarded...)
+	p := program{
+		verbs: verbs(), stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, getenv: os.Getenv,
+		signals: signals, uncatch: func() { signal.Stop(signals) },
+	}
+	err := p.attempt(context.Background(), os.Args[1:])
+	if s := signalOf(err); s != 0 {
+		die(s) // so that a script that this program is part of ends, too
+	}
+	os.Exit(statusOf(err))
+}
 
 // verbs are what the command can do, in the order of its help.
 func verbs() []*verb {

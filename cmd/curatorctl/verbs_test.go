@@ -635,7 +635,7 @@ func begin(t *testing.T, servers string, args ...string) *running {
 	t.Helper()
 	r := &running{out: &lines{change: make(chan struct{})}, stop: make(chan os.Signal, 1), status: make(chan int, 1)}
 	p := program{
-		stdin: strings.NewReader(""), stdout: r.out, stderr: r.out, signals: r.stop,
+		verbs: verbs(), stdin: strings.NewReader(""), stdout: r.out, stderr: r.out, signals: r.stop,
 		getenv: func(name string) string { return map[string]string{"CURATOR_SERVERS": servers}[name] },
 	}
 	ctx := zktest.Context(t)
@@ -941,7 +941,7 @@ func TestVerbsTimeoutSparesInput(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		var stdout, stderr bytes.Buffer
 		p := program{
-			stdin: io.MultiReader(slowReader(time.Hour), strings.NewReader("at last")), stdout: &stdout, stderr: &stderr,
+			verbs: verbs(), stdin: io.MultiReader(slowReader(time.Hour), strings.NewReader("at last")), stdout: &stdout, stderr: &stderr,
 			getenv:  func(string) string { return "" },
 			options: []framework.Option{framework.WithDialer(server.Dial)},
 		}
@@ -963,7 +963,7 @@ func TestVerbsTimeoutEndsRequests(t *testing.T) {
 				return zkserver.Pass
 			})
 			p := program{
-				stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" },
+				verbs: verbs(), stdin: strings.NewReader(""), stdout: io.Discard, stderr: io.Discard, getenv: func(string) string { return "" },
 				options: []framework.Option{framework.WithDialer(server.Dial)},
 			}
 			began := time.Now()
