@@ -35,12 +35,9 @@ func lockRows(recipes []inspect.Recipe) []lockRow {
 		if !r.Kind.IsLock() || r.Holders+r.Waiters == 0 {
 			continue
 		}
-		row := lockRow{Path: r.Path, Kind: r.Kind, Holders: r.Holders, Waiters: r.Waiters, MaxLeases: r.MaxLeases, Foreign: r.Foreign}
-		if p, found := r.OldestHold(); found {
-			row.OldestHold = &p
-		}
-		if p, found := r.LongestWait(); found && r.Waiters > 0 {
-			row.LongestWait = &p
+		row := lockRow{r.Path, r.Kind, r.Holders, r.Waiters, r.MaxLeases, r.OldestHold(), nil, r.Foreign}
+		if r.Waiters > 0 {
+			row.LongestWait = r.LongestWait()
 		}
 		rows = append(rows, row)
 	}

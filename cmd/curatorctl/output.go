@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
@@ -78,13 +76,7 @@ func cut(text string, most int) string {
 	return string([]rune(text[:min(len(text), most*utf8.UTFMax)])[:most-1]) + "\u2026"
 }
 
-// printable escapes what a terminal would obey.
-func printable(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
-		return strconv.Quote(text)
-	}
-	return text
-}
+var printable = inspect.Printable
 
 // allPrintable is printable for each text.
 func allPrintable(texts []string) []string {

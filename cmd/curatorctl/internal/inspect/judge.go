@@ -122,7 +122,7 @@ func (q *queue) judgeJobs() error {
 			state += fmt.Sprintf(" (%d ticks have failed since one succeeded, the last run with %q)", e.Failures, cut(e.History[0].Error, longText))
 		}
 		if n++; n <= shown {
-			fmt.Fprintf(&text, " %s: %s.", printable(cut(e.Name, longText)), printable(cut(state, longPath)))
+			fmt.Fprintf(&text, " %s: %s.", Printable(cut(e.Name, longText)), Printable(cut(state, longPath)))
 		}
 	}
 	if n > shown {
@@ -288,7 +288,7 @@ func (q *queue) judgeWaiter(waiter locks.Participant) {
 
 // judgeHolder says what holders do that the waiter, if there is one, waits for. The worst comes first.
 func (q *queue) judgeHolder(waiter *locks.Participant) {
-	oldest, _ := q.OldestHold()
+	oldest := cmp.Or(q.OldestHold(), new(locks.Participant))
 	unknown := locks.Participant{}
 	for _, p := range q.Participants {
 		life, _ := q.census.of(p.Session)
@@ -325,7 +325,7 @@ func (q *queue) judgeHolder(waiter *locks.Participant) {
 		}
 		var advice []Advice
 		if oldest.Path != "" {
-			advice = []Advice{asking(oldest)}
+			advice = []Advice{asking(*oldest)}
 		}
 		q.find(reason, true, node, why+" See what that process does.", advice...)
 		return

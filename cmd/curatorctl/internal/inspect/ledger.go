@@ -17,7 +17,7 @@ import (
 const (
 	maxLoads = 50_000 // locks whose figures are kept
 	maxTurns = 20_000 // that have ended, of all locks
-	longest  = 3      // holds of one lock
+	mostLong = 3      // holds of one lock
 )
 
 // Turn is one acquisition: a contender that waits, holds, or has left.
@@ -311,7 +311,7 @@ func (l *load) reckon(now time.Time, holders, waiters int) {
 func (l *load) keepLong(t Turn) {
 	l.longest = append(l.longest, t)
 	slices.SortStableFunc(l.longest, func(a, b Turn) int { return cmp.Compare(b.Left.Sub(b.Granted), a.Left.Sub(a.Granted)) })
-	l.longest = l.longest[:min(len(l.longest), longest)]
+	l.longest = l.longest[:min(len(l.longest), mostLong)]
 }
 
 // looked compares the queues with those that a look has found, which has begun at a time.

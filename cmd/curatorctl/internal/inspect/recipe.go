@@ -43,23 +43,20 @@ type Recipe struct {
 	Foreign []string `json:"foreign,omitempty"`
 }
 
-// OldestHold returns the participant that has held for longest, by when it joined the queue.
-func (r Recipe) OldestHold() (p locks.Participant, found bool) {
-	return oldest(r.Participants, func(p locks.Participant) bool { return p.Holds })
-}
+// OldestHold returns the participant that has held for longest, by when it joined the queue, nil if none was read.
+func (r Recipe) OldestHold() *locks.Participant { return longest(r.Participants, true) }
 
-// LongestWait returns the participant that has waited for longest.
-func (r Recipe) LongestWait() (p locks.Participant, found bool) {
-	return oldest(r.Participants, func(p locks.Participant) bool { return !p.Holds })
-}
+// LongestWait returns the participant that has waited for longest, nil if none was read.
+func (r Recipe) LongestWait() *locks.Participant { return longest(r.Participants, false) }
 
-func oldest(of []locks.Participant, fits func(locks.Participant) bool) (p locks.Participant, found bool) {
-	for _, q := range of {
-		if fits(q) && !q.Since.IsZero() && (!found || q.Since.Before(p.Since)) {
-			p, found = q, true
+func longest(of []locks.Participant, holds bool) (found *locks.Participant) {
+	for i := range of {
+		p := &of[i]
+		if p.Holds == holds && !p.Since.IsZero() && (found == nil || p.Since.Before(found.Since)) {
+			found = p
 		}
 	}
-	return p, found
+	return found
 }
 
 // node is a znode of a recipe and what is read of it.

@@ -84,8 +84,7 @@ func TestInspectSlots(t *testing.T) {
 		require.Len(t, survey.Recipes, 1)
 		heads := survey.Recipes[0]
 		require.Equal(t, []int{12, 2, 2}, []int{heads.Holders, heads.Waiters, len(heads.Participants)})
-		oldest, _ := heads.OldestHold()
-		number, _ := inspect.Slot(oldest)
+		number, _ := inspect.Slot(*heads.OldestHold())
 		require.Equal(t, "11", number, "the oldest hold, and not the lowest number")
 		none, err := inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Second))
 		require.NoError(t, err)

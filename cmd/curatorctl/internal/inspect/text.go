@@ -19,11 +19,11 @@ func Name(p locks.Participant) string {
 	case p.RevocationRequested():
 		return "(asked to give way)"
 	case p.Label != "":
-		return printable(fmt.Sprintf("%s (%s/%d)", cut(p.Label, longText), cut(p.Host, longText), p.PID))
+		return Printable(fmt.Sprintf("%s (%s/%d)", cut(p.Label, longText), cut(p.Host, longText), p.PID))
 	case p.Identity != "":
-		return printable(cut(p.Identity, longText))
+		return Printable(cut(p.Identity, longText))
 	default:
-		return printable(cut(p.Path, longText))
+		return Printable(cut(p.Path, longText))
 	}
 }
 
@@ -40,10 +40,10 @@ func cut(text string, most int) string {
 	return strings.ToValidUTF8(text, "\uFFFD")
 }
 
-func shownPath(path string) string { return printable(cut(path, longPath)) }
+func shownPath(path string) string { return Printable(cut(path, longPath)) }
 
-// printable quotes a text that could look like another one, such as one with a right-to-left override.
-func printable(text string) string {
+// Printable quotes a text that could look like another one, such as one with a right-to-left override.
+func Printable(text string) string {
 	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
 		return strconv.Quote(text)
 	}
@@ -55,7 +55,7 @@ func quoted(path string) string {
 	if strings.Trim(path, "/-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {
 		return path
 	}
-	if printable(path) != path { // a terminal must obey nothing
+	if Printable(path) != path { // a terminal must obey nothing
 		escaped := strconv.QuoteToASCII(path)
 		return "$'" + strings.NewReplacer(`\"`, `"`, `'`, `\'`).Replace(escaped[1:len(escaped)-1]) + "'"
 	}

@@ -48,13 +48,13 @@ func newPicture(of []inspect.Recipe) *picture {
 			fleet.Holders, fleet.Waiters = fleet.Holders+r.Holders, fleet.Waiters+r.Waiters
 			continue
 		}
-		one := row{Recipe: r, Holder: longest(r.Participants, true)}
+		one := row{Recipe: r, Holder: r.OldestHold()}
 		if r.Holders > 0 {
 			p.held++
 		}
 		if r.Waiters > 0 {
 			p.contended++
-			one.Waiter = longest(r.Participants, false)
+			one.Waiter = r.LongestWait()
 		}
 		p.locks = append(p.locks, one)
 	}
@@ -93,17 +93,6 @@ func (r row) has(text string) bool {
 }
 
 func containsFold(in, text string) bool { return strings.Contains(strings.ToLower(in), text) }
-
-// longest returns the participant that has held or waited for longest, nil if none was read.
-func longest(of []locks.Participant, holds bool) (found *locks.Participant) {
-	for i := range of {
-		p := &of[i]
-		if p.Holds == holds && !p.Since.IsZero() && (found == nil || p.Since.Before(found.Since)) {
-			found = p
-		}
-	}
-	return found
-}
 
 func compare(a, b row, sort string) int {
 	switch sort {

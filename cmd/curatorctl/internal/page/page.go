@@ -13,16 +13,6 @@ import (
 	_ "embed" // for the template
 	"errors"
 	"fmt"
-	"html/template"
-	"net/http"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
-	"sync/atomic"
-	"time"
-	"unicode"
-
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/bodies"
@@ -30,6 +20,13 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
+	"html/template"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
 )
 
 //go:embed page.html
@@ -42,9 +39,9 @@ var style string
 var script string
 
 var shape = template.Must(template.New("page").Funcs(template.FuncMap{
-	"since": since, "name": inspect.Name, "client": inspect.Client, "plain": plain,
+	"since": since, "name": inspect.Name, "client": inspect.Client, "plain": inspect.Printable,
 	"slot":    func(p locks.Participant) string { number, _ := inspect.Slot(p); return number },
-	"short":   func(text string) string { return plain(cut(text)) },
+	"short":   func(text string) string { return inspect.Printable(cut(text)) },
 	"style":   func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own
 	"script":  func() template.JS { return template.JS(script) },  //nolint:gosec // our own
 	"utc":     func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
@@ -350,12 +347,4 @@ func tick(t time.Time) string {
 		return ""
 	}
 	return t.UTC().Format("2006-01-02 15:04:05Z")
-}
-
-// plain quotes a text that could look like another one, such as one with a right-to-left override.
-func plain(text string) string {
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
-		return strconv.Quote(text)
-	}
-	return text
 }
