@@ -42,14 +42,22 @@ type verdict struct {
 // A session must not expire before its incident is explained. Half of the timeout of a paused client must pass before it is silent.
 var incidents = []incident{
 	{name: "free", told: verdict{inspect.ReasonFree, inspect.No, exitDone}, untold: verdict{inspect.ReasonFree, inspect.No, exitDone}},
-	{name: "healthy", clients: 2, timeout: time.Minute,
-		told: verdict{inspect.ReasonTurn, inspect.No, exitDone}, untold: verdict{inspect.ReasonUnknown, inspect.Unknown, exitUnknown}},
-	{name: "killed", clients: 2, timeout: time.Minute, gone: func(p *zkproxy.Proxy, is bool) { p.Refuse(is); p.Cut() },
-		told: verdict{inspect.ReasonLost, inspect.Yes, exitFound}, untold: verdict{inspect.ReasonUnknown, inspect.Unknown, exitUnknown}},
-	{name: "paused", clients: 2, timeout: 20 * time.Second, gone: func(p *zkproxy.Proxy, is bool) { p.Pause(is) },
-		told: verdict{inspect.ReasonSilent, inspect.Yes, exitFound}, untold: verdict{inspect.ReasonUnknown, inspect.Unknown, exitUnknown}},
-	{name: "a znode in the way", clients: 1, foreign: true, timeout: time.Minute,
-		told: verdict{inspect.ReasonForeign, inspect.Yes, exitFound}, untold: verdict{inspect.ReasonForeign, inspect.Yes, exitFound}},
+	{
+		name: "healthy", clients: 2, timeout: time.Minute,
+		told: verdict{inspect.ReasonTurn, inspect.No, exitDone}, untold: verdict{inspect.ReasonUnknown, inspect.Unknown, exitUnknown},
+	},
+	{
+		name: "killed", clients: 2, timeout: time.Minute, gone: func(p *zkproxy.Proxy, is bool) { p.Refuse(is); p.Cut() },
+		told: verdict{inspect.ReasonLost, inspect.Yes, exitFound}, untold: verdict{inspect.ReasonUnknown, inspect.Unknown, exitUnknown},
+	},
+	{
+		name: "paused", clients: 2, timeout: 20 * time.Second, gone: func(p *zkproxy.Proxy, is bool) { p.Pause(is) },
+		told: verdict{inspect.ReasonSilent, inspect.Yes, exitFound}, untold: verdict{inspect.ReasonUnknown, inspect.Unknown, exitUnknown},
+	},
+	{
+		name: "a znode in the way", clients: 1, foreign: true, timeout: time.Minute,
+		told: verdict{inspect.ReasonForeign, inspect.Yes, exitFound}, untold: verdict{inspect.ReasonForeign, inspect.Yes, exitFound},
+	},
 }
 
 // TestExplainIncidents: thirty incidents on three real servers, with the answer and the exit status of each: of Go and of Java, where the
@@ -58,12 +66,10 @@ func TestExplainIncidents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts ZooKeeper and Java processes")
 	}
-	t.Parallel()
 	java, err := interop.Start(t.Context())
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, java.Close()) })
 	t.Run("all words", func(t *testing.T) {
-		t.Parallel()
 		e := zktest.NewEnsemble(t, 3)
 		t.Run("all servers", func(t *testing.T) { explainIncidents(t, java, e, false) })
 		followers, err := e.Followers(t.Context())
@@ -72,7 +78,6 @@ func TestExplainIncidents(t *testing.T) {
 		t.Run("one server down", func(t *testing.T) { explainIncidents(t, java, e, false) })
 	})
 	t.Run("default words", func(t *testing.T) {
-		t.Parallel()
 		words := zookeeper.WithConfig("4lw.commands.whitelist", "srvr,conf") // by conf the ensemble knows its servers
 		explainIncidents(t, java, zktest.NewEnsemble(t, 3, words), true)
 	})

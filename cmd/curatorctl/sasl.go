@@ -3,7 +3,6 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -19,10 +18,6 @@ import (
 type saslSettings struct {
 	text                                   secrets.Secret
 	file, keytab, principal, cache, server string
-}
-
-func (s *saslSettings) isSet() bool {
-	return cmp.Or(s.text.Text(), s.file, s.keytab, s.principal, s.cache, s.server) != ""
 }
 
 // What stands for a file or a principal.

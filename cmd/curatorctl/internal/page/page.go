@@ -13,13 +13,6 @@ import (
 	_ "embed" // for the template
 	"errors"
 	"fmt"
-	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
-	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/bodies"
-	"github.com/gocurator/curator/internal/ownhost"
-	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/recipes/x/partition"
-	"github.com/gocurator/curator/recipes/x/schedule"
 	"html/template"
 	"net/http"
 	"slices"
@@ -27,6 +20,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/bodies"
+	"github.com/gocurator/curator/internal/ownhost"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/x/partition"
+	"github.com/gocurator/curator/recipes/x/schedule"
 )
 
 //go:embed page.html
