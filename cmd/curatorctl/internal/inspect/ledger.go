@@ -340,6 +340,9 @@ func (l *ledger) looked(found []Recipe, isWhole bool, begun, now time.Time) {
 				l.remove(q, i, now)
 			}
 		}
+		if l.first && q.pending != nil && len(q.entrance.turns) > 0 { // its owner has waited since it came to the entrance
+			q.pending.Joined = q.entrance.turns[0].Joined
+		}
 		q.settle(l, now)
 	}
 	l.gone, l.first = nil, false

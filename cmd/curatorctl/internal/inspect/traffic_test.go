@@ -228,6 +228,31 @@ func TestTrafficOfWhatWasThere(t *testing.T) {
 	})
 }
 
+// TestTrafficOfAPermitThatWasWaitedFor: its owner has waited since it came to the entrance, which is before it asks for the permit, and before
+// the next one came.
+func TestTrafficOfAPermitThatWasWaitedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		first, second, third := zktest.Client(t, server), zktest.Client(t, server), zktest.Client(t, server)
+		const name = "_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3"
+		putAs(t, first, framework.Ephemeral, "/sem/leases/"+name+"1-lease-0000000001")
+		joined := time.Now()
+		putAs(t, second, framework.Ephemeral, "/sem/locks/"+name+"2-lock-0000000002")
+		time.Sleep(time.Second)
+		putAs(t, third, framework.Ephemeral, "/sem/locks/"+name+"3-lock-0000000003")
+		time.Sleep(time.Second)
+		putAs(t, second, framework.Ephemeral, "/sem/leases/"+name+"2-lease-0000000002")
+		traffic, err := inspect.Follow(t.Context(), first, "/")
+		require.NoError(t, err)
+		defer traffic.Close()
+		turns := traffic.Turns("/sem")
+		require.Len(t, turns, 3)
+		require.Contains(t, turns[1].Owner, "lease-0000000002")
+		require.True(t, joined.Equal(turns[1].Joined))
+		require.Contains(t, turns[2].Owner, "lock-0000000003")
+	})
+}
+
 // TestTrafficWithoutAWatch: before ZooKeeper 3.6, and when there are too many events, looks say what they can.
 func TestTrafficWithoutAWatch(t *testing.T) {
 	for name, opts := range map[string][]zkserver.Option{"old": {zkserver.WithVersion("3.5.9")}, "flooded": nil} {
