@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -176,7 +177,7 @@ func (m *member) held(ctx context.Context, key string, exclusive bool, lease *lo
 	case <-time.After(d):
 	case <-lease.Done():
 	}
-	m.lasted(key, lease, time.Since(began))
+	m.lasted(key, lease, time.Since(began), during == nil)
 	leave()
 	ended, lost := time.Now(), lease.Err() != nil
 	err := lease.Release(ctx)
@@ -203,7 +204,7 @@ func (m *member) enter(key string, exclusive bool, lease *locks.Lease) (leave fu
 	lost, hasLost := m.all.lost[key]
 	delete(m.all.lost, key)
 	m.all.Unlock()
-	delays := key == "/mutex" && m.o.is("lock delay", "3s")
+	delays := key == "/mutex" && m.o.is("lock delay", "3s") || strings.HasPrefix(key, "/slots/") && m.o.is("slot delay", "3s")
 	if passed := time.Since(lost); hasLost && delays && passed < delay*97/100 {
 		m.findf("holds %s %v after a loss", key, passed)
 	}
@@ -216,8 +217,8 @@ func (m *member) enter(key string, exclusive bool, lease *locks.Lease) (leave fu
 	})
 }
 
-// lasted finds a hold that has lasted longer than it may, or was ended as if it had.
-func (m *member) lasted(key string, lease *locks.Lease, d time.Duration) {
+// lasted finds a hold that has lasted longer than it may, as one has that waits for the end of its lease, or was ended as if it had.
+func (m *member) lasted(key string, lease *locks.Lease, d time.Duration, waits bool) {
 	if key != "/mutex" {
 		return
 	}
@@ -227,7 +228,7 @@ func (m *member) lasted(key string, lease *locks.Lease, d time.Duration) {
 	switch limited := m.o.is("longest hold", "1s"); {
 	case isEnded && (!limited || d < longest-late):
 		m.findf("a hold was ended after %v: %v", d, lease.Err())
-	case limited && lease.Err() == nil && d > longest+late:
+	case limited && d > longest+late && (waits || lease.Err() == nil):
 		m.findf("a hold has lasted for %v", d)
 	}
 }

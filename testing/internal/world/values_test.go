@@ -8,11 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/gocurator/curator/framework"
@@ -186,27 +186,49 @@ func (all *truth) settleItems(ctx context.Context, m *member) {
 			m.findf("%s is lost", item)
 		}
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	last := []byte("item-last.")
-	left[string(last)] = true
-	if err := all.items.put[m.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), last); err != nil {
-		m.findf("the last item: %v", err)
-		return
-	}
-	for item, err := range all.items.all[m.c.Index](ctx) {
-		if err != nil {
-			m.findf("no consumer gets %v: %v", slices.Collect(maps.Keys(left)), err)
-			return
-		}
-		if delete(left, string(item.Data)); len(left) == 0 {
-			sleep(ctx, time.Millisecond)
-			cancel() // the item of this turn is removed yet
-		}
-		if len(left) == 0 {
-			break
+	m.drain(ctx, there)
+}
+
+// drain has a consumer take all items while an operator writes each of them once, and finds those that stay.
+func (m *member) drain(ctx context.Context, there func() map[string]bool) {
+	i := &m.all.items
+	for n := range 3 {
+		if err := i.put[m.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), fmt.Appendf(nil, "item-last-%d.", n)); err != nil {
+			m.findf("the last items: %v", err)
 		}
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	var consuming sync.WaitGroup
+	consuming.Go(func() {
+		for range 20 {
+			m.writeItems(ctx)
+		}
+	})
+	consuming.Go(func() {
+		given := make(map[string]bool)
+		for item, err := range i.all[m.c.Index](ctx) {
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				m.findf("the last consumer has ended: %v", err)
+				return
+			}
+			if !given[string(item.Data)] {
+				given[string(item.Data)] = true
+				m.writeItems(ctx)
+			}
+		}
+	})
+	left := there()
+	for end := time.Now().Add(time.Minute); len(left) > 0 && time.Now().Before(end); left = there() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	for item := range left {
+		m.findf("%s stays in the queue, although there is a consumer", item)
+	}
+	cancel()
+	consuming.Wait()
 }
 
 // counter is what changes of a counter have returned.
