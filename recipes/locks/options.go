@@ -99,7 +99,8 @@ func WithLabel(label string) Option {
 // goroutines of a client that name the same queue share the places. Default: 4 while no other client is in the queue, and 2 when
 // others are.
 //
-// More places give the goroutines of this client more turns among the turns of other clients. Each place is one more name in every
+// More places give the goroutines of this client more turns among the turns of other clients. Without others in the queue, short
+// holds of this client get about as many turns in a round trip to the server as there are places. Each place is one more name in every
 // list of the queue. Under [WithLocalHandoff] there is one place. The option is for an [InterProcessMutex], the turn at an
 // [InterProcessSemaphoreV2], and a [LockInternals] with a [QueueDriver] for one lease, such as an election. All others have no limit.
 func WithQueuePlaces(n int) Option {
