@@ -37,7 +37,7 @@ func requireHeap(t *testing.T, most int64) {
 func TestWhatZnodesSayIsBounded(t *testing.T) {
 	const most = int64(64 << 20)
 	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
+	client := zktest.Client(t, server, framework.WithSessionTimeout(time.Minute)) // replies of 40 MB take a busy machine long
 	for i := range 40 {
 		_, err := client.Create(t.Context(), fmt.Sprintf("/large/%d/_c_0123456789abcdef0123456789abcd%02x-lock-0000000000", i, i),
 			[]byte(strings.Repeat("A", 1_000_000)), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
