@@ -27,7 +27,7 @@ var circles = map[string]int{
 	"cmd/curatorctl/internal/inspect": 4,
 	"cmd/curatorctl/internal/page":    6,
 	"examples/quickstart":             2,
-	"framework":                       7,
+	"framework":                       6,
 	"framework/internal/conduit":      12,
 	"framework/internal/janitor":      2,
 	"framework/internal/watching":     4,
