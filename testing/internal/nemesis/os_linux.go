@@ -98,6 +98,10 @@ func startTied(cmd *exec.Cmd) (exited <-chan error, err error) {
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
+		if cmd.SysProcAttr == nil {
+			cmd.SysProcAttr = new(syscall.SysProcAttr)
+		}
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 		err := cmd.Start()
 		started <- err
 		if err == nil {
