@@ -350,9 +350,8 @@
 //   - Background deletions end with the client. The servers delete the ephemeral znodes that
 //     are left when the session ends.
 //   - Servers before ZooKeeper 3.5 lack requests that this package uses. Servers before 3.6
-//     also lack persistent watches, [Framework.Ephemerals] and
-//     [Framework.AllChildrenNumber], which fail with [ErrUnsupported] there. So does
-//     [Framework.WhoAmI] before 3.7. ClickHouse Keeper lacks more; see SERVERS.md.
+//     also lack persistent watches and [Framework.Ephemerals], which fails with
+//     [ErrUnsupported] there. So does [Framework.WhoAmI] before 3.7. ClickHouse Keeper lacks more; see SERVERS.md.
 //
 // # From Curator
 //
@@ -434,7 +433,7 @@
 //	getConfig(), reconfig()                     Framework.Config, Reconfig
 //	  .joining, .leaving, .withNewMembers,      Reconfiguration
 //	  .fromConfig
-//	getEphemerals, getAllChildrenNumber (Java)  Framework.Ephemerals, AllChildrenNumber
+//	getEphemerals (Java)                        Framework.Ephemerals
 //	whoAmI (Java)                               Framework.WhoAmI; Health has it with WithSASL
 //	(none)                                      Framework.RequireZooKeeper, for servers that are none
 //	compressed(), decompressed()                Compressed, Decompressed,

@@ -197,44 +197,56 @@ func follow[T followed[T]](ctx context.Context, f *Framework, path string, yield
 	}
 	var watch *Watch
 	defer func() { watch.Cancel() }()
-	var (
-		known    bool
-		gone     bool  // the newest event was a deletion
-		at       T     // the known state
-		unread   error // why its data cannot be used; otherwise it is last
-		doubtful bool  // an error was yielded, so that the next state is news
-	)
+	gone := false // the newest event was a deletion
+	known := picture[T]{last: last}
 	for {
 		watch.Cancel()
 		watch = nil
 		state, err := read(gone, &watch)
+		isRead := err == nil || errors.Is(err, ErrCompression)
 		switch {
 		case ctx.Err() != nil:
-			yield(last, followError(path, interrupted(ctx)))
+			yield(known.last, followError(path, interrupted(ctx)))
 			return
-		case (err == nil || errors.Is(err, ErrCompression)) && f.History() != state.history():
+		case isRead && f.History() != state.history():
 			// The reply may be of either history: read again.
-		case err == nil || errors.Is(err, ErrCompression):
-			// After an error even an unchanged state is news: it says that the error is over.
-			isNews := !known || doubtful || (err == nil) != (unread == nil) || !state.isSame(at) ||
-				err != nil && state.history() != at.history() // the data may be other data
-			if err == nil {
-				last = state
-			}
-			known, at, unread, doubtful = true, state, err, false
-			if isNews && !yield(last, followError(path, err)) {
+		case isRead:
+			if known.learn(state, err) && !yield(known.last, followError(path, err)) {
 				return
 			}
 			gone = f.awaitChange(ctx, watch)
 		default:
-			doubtful = true
+			known.doubtful = true
 			// The loop decides first; only then does an error end the sequence.
-			if !yield(last, followError(path, err)) || !Retryable(err) && !refusedForNow(err) {
+			if !yield(known.last, followError(path, err)) || !Retryable(err) && !refusedForNow(err) {
 				return
 			}
 			_ = f.pause(ctx, followPause) // the next read says why it has ended
 		}
 	}
+}
+
+// picture is what follow knows of a znode.
+type picture[T followed[T]] struct {
+	last     T     // the newest state whose data can be used
+	newest   *T    // nil before the first
+	unread   error // why the data of the newest cannot be used
+	doubtful bool  // an error was yielded since
+}
+
+// learn takes a state, with an error if its data cannot be used, and reports whether it is news. After an
+// error even an unchanged state is: it says that the error is over.
+func (p *picture[T]) learn(state T, err error) bool {
+	isSame := p.newest != nil && state.isSame(*p.newest) && (err == nil) == (p.unread == nil)
+	if isSame && err != nil {
+		isSame = state.history() == (*p.newest).history() // in another one the data may be other data
+	}
+	isNews := !isSame || p.doubtful
+	if err == nil {
+		p.last = state
+	}
+	p.newest, p.unread, p.doubtful = &state, err, false
+	return isNews
 }
 
 // awaitChange waits for the event of a watch, and reports whether the znode was deleted. If the connection has ended, it

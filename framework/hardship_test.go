@@ -29,14 +29,13 @@ func TestHardshipsOfEveryCall(t *testing.T) {
 		"Framework.Children":         "one read, as Get",
 		"Framework.Config":           "one read, as Get",
 		"Framework.DeleteChildren":   "a part of Delete with children",
-		"Framework.Ephemerals":       "a question like AllChildrenNumber",
 		"Framework.Exists":           "one read, as Get",
 		"Framework.FollowChildren":   "the loop of Follow",
 		"Framework.GetACL":           "one read, as Get",
 		"Framework.Mkdirs":           "CreateContainers with other nodes",
-		"Framework.RequireZooKeeper": "a question like AllChildrenNumber",
+		"Framework.RequireZooKeeper": "a question like Ephemerals",
 		"Framework.SetACL":           "one write, as Set",
-		"Framework.WhoAmI":           "a question like AllChildrenNumber",
+		"Framework.WhoAmI":           "a question like Ephemerals",
 	})
 }
 
@@ -76,8 +75,8 @@ var hardshipCalls = []hardship.Call{
 		_, err := f.ChildrenData(ctx, path, nil)
 		return err
 	}),
-	verbRow("AllChildrenNumber", 1, func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.AllChildrenNumber(ctx, path)
+	verbRow("Ephemerals", 1, func(ctx context.Context, f *framework.Framework, path string) error {
+		_, err := f.Ephemerals(ctx, path)
 		return err
 	}),
 	verbRow("SetAuth", 2, func(ctx context.Context, f *framework.Framework, _ string) error {

@@ -46,9 +46,8 @@ func TestKeeperIsSentNothingThatItLacks(t *testing.T) {
 			_, err := f.Transact(ctx, framework.CreateOp("/x", nil, ttl, framework.WithTTL(time.Hour)))
 			return err
 		},
-		"ephemerals":          func(ctx context.Context) error { _, err := f.Ephemerals(ctx, "/"); return err },
-		"all children number": func(ctx context.Context) error { _, err := f.AllChildrenNumber(ctx, "/"); return err },
-		"identities":          func(ctx context.Context) error { _, err := f.WhoAmI(ctx); return err },
+		"ephemerals": func(ctx context.Context) error { _, err := f.Ephemerals(ctx, "/"); return err },
+		"identities": func(ctx context.Context) error { _, err := f.WhoAmI(ctx); return err },
 	} {
 		err := call(t.Context())
 		require.ErrorIs(t, err, framework.ErrUnsupported, name)
@@ -76,8 +75,7 @@ func TestKeeperThatDoesNotSayWhatItIs(t *testing.T) {
 			_, err := f.Create(ctx, "/x", nil, framework.WithMode(framework.PersistentWithTTL), framework.WithTTL(time.Hour))
 			return err
 		},
-		"ephemerals":          func(ctx context.Context) error { _, err := f.Ephemerals(ctx, "/"); return err },
-		"all children number": func(ctx context.Context) error { _, err := f.AllChildrenNumber(ctx, "/"); return err },
+		"ephemerals": func(ctx context.Context) error { _, err := f.Ephemerals(ctx, "/"); return err },
 	} {
 		err := call(t.Context())
 		require.ErrorIs(t, err, framework.ErrUnsupported, name)
@@ -122,7 +120,7 @@ func TestHangUpAtContainers(t *testing.T) {
 			inMemory(t, func(t *testing.T, n *memnet) {
 				hangUps := 0
 				defer n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-					if r.Op == zkserver.OpCreateContainer || r.Op == zkserver.OpGetAllChildrenNumber {
+					if r.Op == zkserver.OpCreateContainer || r.Op == zkserver.OpGetEphemerals {
 						hangUps++
 						return zkserver.LoseRequest
 					}
@@ -133,7 +131,7 @@ func TestHangUpAtContainers(t *testing.T) {
 				defer cancel()
 				require.NoError(t, f.CreateContainers(ctx, "/a/b"))
 				require.Equal(t, 3, hangUps)
-				_, err := f.AllChildrenNumber(ctx, "/")
+				_, err := f.Ephemerals(ctx, "/")
 				require.ErrorIs(t, err, framework.ErrUnsupported)
 				require.Equal(t, 6, hangUps)
 			})

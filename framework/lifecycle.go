@@ -15,6 +15,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/searching"
 	"github.com/gocurator/curator/framework/internal/watching"
 	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/internal/chance"
 	"github.com/gocurator/curator/internal/guarding"
 	"github.com/gocurator/curator/internal/secrets"
 	"github.com/gocurator/curator/retry"
@@ -30,13 +31,17 @@ const logFlushLimit = 500 * time.Millisecond
 // chroot every path of this client is below it. The string must be empty with
 // [WithEnsembleProvider].
 func New(connectString string, opts ...Option) (*Framework, error) {
+	return newFramework(connectString, opts, nil)
+}
+
+func newFramework(connectString string, opts []Option, draw *chance.Source) (*Framework, error) {
 	cfg, err := newConfig(connectString, opts)
 	if err != nil {
 		return nil, err
 	}
 	f := &Framework{&client{requests: &requests{cfg: cfg}}, cfg.root, cfg.compressed}
-	f.base = f
-	f.ctx, f.stop = context.WithCancelCause(context.Background())
+	f.base, f.chance = f, draw
+	f.ctx, f.stop = context.WithCancelCause(chance.With(context.Background(), draw))
 	f.ensemble = newEnsemble(&f.cfg)
 	f.guardian = newGuardian(&f.cfg)
 	f.conduit = conduit.New(f.conduitConfig())
@@ -61,7 +66,7 @@ func (f *Framework) conduitConfig() conduit.Config {
 	cfg := f.cfg.Config
 	cfg.Ensemble, cfg.Rank = f.ensemble.list, f.ensemble.rankOf()
 	cfg.Events, cfg.Failed = (*events)(f), (*events)(f).attemptFailed
-	cfg.Plain, cfg.Ended = f.cfg.tls == nil, f.ctx.Done()
+	cfg.Plain, cfg.Ended, cfg.Chance = f.cfg.tls == nil, f.ctx.Done(), f.chance
 	if f.guardian != nil {
 		cfg.Register = (*events)(f).register
 	}
@@ -98,7 +103,7 @@ func (f *Framework) janitorConfig() janitor.Config {
 // [ErrNotConnected] too. When Connect returns an error, it leaves nothing running. That may take a second more, in which
 // the session is closed that a server opens after the end of the context.
 func Connect(ctx context.Context, connectString string, opts ...Option) (*Framework, error) {
-	f, err := New(connectString, opts...)
+	f, err := newFramework(connectString, opts, chance.Of(ctx))
 	if err != nil {
 		return nil, err
 	}
@@ -313,7 +318,7 @@ func EndSession(ctx context.Context, connectString string, id int64, password []
 	opts = append(slices.Clone(opts), option("EndSession", id != 0 && len(password) == wire.PasswordSize, func(c *config) { c.Resume = session },
 		"session %#x with a password of %d bytes, expected %d", uint64(id), len(password), wire.PasswordSize))
 	for {
-		f, err := New(connectString, opts...)
+		f, err := newFramework(connectString, opts, chance.Of(ctx))
 		if err != nil {
 			return err
 		}

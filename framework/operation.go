@@ -47,12 +47,11 @@ var (
 	opTransact        = operation{wire.OpMulti, true, measured("transact", "transact operations")}
 	opAddWatch        = operation{wire.OpAddWatch, false, measured("add watch", "add watch")}
 
-	opGetACL            = operation{wire.OpGetACL, false, measured("get ACL", "get access control list")}
-	opSetACL            = operation{wire.OpSetACL, true, measured("set ACL", "set access control list")}
-	opReconfig          = operation{wire.OpReconfig, true, measured("reconfig", "reconfigure ensemble")}
-	opEphemerals        = operation{wire.OpGetEphemerals, false, measured("ephemerals", "list ephemerals")}
-	opAllChildrenNumber = operation{wire.OpGetAllChildrenNumber, false, measured("all children number", "count descendants")}
-	opWhoAmI            = operation{wire.OpWhoAmI, false, measured("identities", "list identities")}
+	opGetACL     = operation{wire.OpGetACL, false, measured("get ACL", "get access control list")}
+	opSetACL     = operation{wire.OpSetACL, true, measured("set ACL", "set access control list")}
+	opReconfig   = operation{wire.OpReconfig, true, measured("reconfig", "reconfigure ensemble")}
+	opEphemerals = operation{wire.OpGetEphemerals, false, measured("ephemerals", "list ephemerals")}
+	opWhoAmI     = operation{wire.OpWhoAmI, false, measured("identities", "list identities")}
 
 	// opPipeline is not a request: several reads in one write are measured under its name.
 	opPipeline = operation{measure: measured("pipeline", "pipeline reads")}

@@ -41,13 +41,7 @@ func (o clientOption) apply(c *config) error { return o.set(c) }
 
 // option returns an option that is refused with the text unless its argument is valid.
 func option(name string, valid bool, set func(*config), refusal string, args ...any) Option {
-	return clientOption{name, func(c *config) error {
-		if !valid {
-			return fmt.Errorf(refusal, args...)
-		}
-		set(c)
-		return nil
-	}}
+	return clientOption{name, options.Checked(valid, set, refusal, args...)}
 }
 
 // plain returns an option that cannot be refused.

@@ -4,7 +4,6 @@ package framework
 
 import (
 	"context"
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/gocurator/curator/framework/internal/janitor"
 	"github.com/gocurator/curator/framework/internal/wire"
 	"github.com/gocurator/curator/internal/callscope"
+	"github.com/gocurator/curator/internal/chance"
 )
 
 // Protected names are Curator's (ProtectedUtils): prefix, UUID with dashes, dash.
@@ -42,7 +42,7 @@ func (c *creation) protect(ctx context.Context) error {
 	parent, _ := SplitPath(c.path)
 	if c.doubt != nil {
 		// Look first: a second create under a new name would leave the first one behind.
-		found, err := c.find(ctx, parent, c.doubt.prefix)
+		found, err := c.find(ctx)
 		if err != nil || found {
 			return err
 		}
@@ -57,7 +57,8 @@ func (c *creation) protect(ctx context.Context) error {
 			c.leave(outcome)
 		}
 	}()
-	c.sent, c.target = newUndecided(c.f.root, c.path, callscope.Holder(ctx))
+	c.sent = newUndecided(c.path, callscope.Holder(ctx), c.f.chance)
+	c.target = c.sent.target
 	err := c.attempt(ctx)
 	switch {
 	case err == nil:
@@ -103,7 +104,8 @@ func (c *creation) settle(err error) error {
 	}
 	// After Close, or when the folder must not be listed, nothing looks for the node. An
 	// ephemeral one goes with its session.
-	if !unsearchable && c.f.janitor.Add(c.f.root.full(c.doubt.parent), c.doubt.cleanup(c.f)) {
+	parent, _ := c.doubt.named()
+	if !unsearchable && c.f.janitor.Add(c.f.root.full(parent), c.doubt.cleanup(c.f)) {
 		err = fmt.Errorf("%w: %w", ErrCleanupPending, err)
 	}
 	return &OpError{opCreate.name, c.path, err}
@@ -112,9 +114,7 @@ func (c *creation) settle(err error) error {
 // undecided is a protected create that may be abandoned before its reply comes. The reply
 // then decides; the node must be searched for only when the connection is lost.
 type undecided struct {
-	root   chroot
-	parent string
-	prefix string
+	target string // the path of the request
 
 	mu      sync.Mutex
 	sent    bool          // a request was sent
@@ -124,29 +124,30 @@ type undecided struct {
 	replied chan struct{} // closed when it is settled; nil until the outcome is waited for
 }
 
-// newUndecided returns a create of path under a new protected name, and the path with it. The holder is the name of the znode
-// under whose lease it happens, "" if there is none.
-func newUndecided(root chroot, path, holder string) (u *undecided, target string) {
-	parent, name := SplitPath(path)
-	folder := path[:len(path)-len(name)]
+// newUndecided returns a create of path under a new protected name. The holder is the name of the znode under whose lease it
+// happens, "" if there is none.
+func newUndecided(path, holder string, draw *chance.Source) *undecided {
+	_, name := SplitPath(path)
 	b := make([]byte, 0, 256)
-	b = append(b, folder...)
-	b = appendProtected(b, holder)
+	b = append(b, path[:len(path)-len(name)]...)
+	b = appendProtected(b, draw.ID(path), holder)
 	b = append(b, name...)
-	target = string(b)
-	u = &undecided{root: root, parent: parent, prefix: target[len(folder) : len(folder)+protectedPrefixLen]}
-	return u, target
+	return &undecided{target: string(b)}
 }
 
-// appendProtected appends the prefix of a protected name with a new random UUID. The UUID is
+// named returns the folder of the znode, and the part of its name that no other has.
+func (u *undecided) named() (parent, prefix string) {
+	parent, name := SplitPath(u.target)
+	return parent, name[:protectedPrefixLen]
+}
+
+// appendProtected appends the prefix of a protected name with a UUID of the random bits id. The UUID is
 // made here because package uuid allocates for each.
 //
 // Under a lease the UUID is of version 8, and begins with the last 48 bits of the UUID of the lease's
 // znode. So the names of znodes show which owner waits for one lock while it holds another; see
 // inspect.Deadlocks. 74 bits are random.
-func appendProtected(b []byte, holder string) []byte {
-	var id uuid.UUID
-	rand.Read(id[:])
+func appendProtected(b []byte, id uuid.UUID, holder string) []byte {
 	id[6] = id[6]&0x0f | 0x40 // version 4
 	if IsProtectedName(holder) {
 		before := uuid.MustParse(holder[len(protectedPrefix) : protectedPrefixLen-1])
@@ -186,10 +187,10 @@ func (u *undecided) settle(reply conduit.Reply, err error) {
 // cleanup deletes the node, if there is one.
 func (u *undecided) cleanup(f *Framework) janitor.Cleanup {
 	return func(ctx context.Context) error {
-		path, unknown, err := u.outcome(ctx)
+		path, unknown, err := u.outcome(ctx, f.root)
 		if unknown && err == nil {
 			// No reply decides, so the folder must be searched.
-			path, err = f.findProtected(ctx, u.parent, u.prefix)
+			path, err = f.findProtected(ctx, u)
 		}
 		if err != nil || path == "" {
 			return err
@@ -203,7 +204,7 @@ func (u *undecided) cleanup(f *Framework) janitor.Cleanup {
 }
 
 // outcome waits for the reply. The wait is bounded, because a silent connection ends.
-func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err error) {
+func (u *undecided) outcome(ctx context.Context, root chroot) (path string, unknown bool, err error) {
 	u.mu.Lock()
 	if !u.sent {
 		u.mu.Unlock()
@@ -222,30 +223,31 @@ func (u *undecided) outcome(ctx context.Context) (path string, unknown bool, err
 	case <-ctx.Done():
 		return "", false, interrupted(ctx)
 	}
-	path, unknown = u.created()
+	path, unknown = u.created(root)
 	return path, unknown, nil
 }
 
 // created returns the path in the reply, or "" if nothing was created, and whether no
 // readable reply has come. A reply decides, even a refusal, unless the server is in doubt itself.
-func (u *undecided) created() (path string, unknown bool) {
+func (u *undecided) created(root chroot) (path string, unknown bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if u.err != nil || u.reply.Code != 0 {
 		return "", u.err != nil || leavesDoubt(u.reply.Code)
 	}
 	d := wire.NewDecoder(u.reply.Body)
-	path = u.root.own(d.String())
+	path = root.own(d.String())
 	_, name := SplitPath(path)
-	return path, d.Err() != nil || !strings.HasPrefix(name, u.prefix)
+	_, prefix := u.named()
+	return path, d.Err() != nil || !strings.HasPrefix(name, prefix)
 }
 
 // find looks for the node that an earlier try may have created. A node of an earlier
 // session is about to vanish: find deletes it and never reports it as found
 // (CURATOR-498). If there is no node, none will come: the server has processed everything
 // the session sent before.
-func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error) {
-	path, err := c.f.findProtected(ctx, parent, prefix)
+func (c *creation) find(ctx context.Context) (bool, error) {
+	path, err := c.f.findProtected(ctx, c.doubt)
 	if err != nil || path == "" {
 		return false, err
 	}
@@ -266,9 +268,10 @@ func (c *creation) find(ctx context.Context, parent, prefix string) (bool, error
 	return true, nil
 }
 
-// findProtected returns the path of the child with this prefix, "" when there is
+// findProtected returns the path of the znode that a create has made, "" when there is
 // none. Calls that search the same folder share a list.
-func (f *Framework) findProtected(ctx context.Context, parent, prefix string) (string, error) {
+func (f *Framework) findProtected(ctx context.Context, u *undecided) (string, error) {
+	parent, prefix := u.named()
 	search := f.searches.Join(f.root.full(parent), func() (map[string]string, error) { return f.protectedNames(parent) })
 	if search == nil {
 		return "", ErrClosed

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/chance"
 )
 
 // requests is the way of all requests of a client and its views. It waits for connections,
@@ -22,6 +23,8 @@ type requests struct {
 	conduit   *conduit.Conduit
 	tracker   *tracker
 	telemetry *telemetry // nil without providers
+
+	chance *chance.Source
 
 	ctx  context.Context // ends when Close begins, or a credential is refused
 	stop context.CancelCauseFunc
@@ -37,19 +40,42 @@ type requests struct {
 // exchange sends the calls once, in one write, and decodes the replies. It returns the
 // error of the first call that failed.
 func (r *requests) exchange(ctx context.Context, calls ...*call) error {
-	scope := r.scopeOf(ctx)
-	if err := r.awaitConnectionOf(ctx, scope, r.cfg.ConnectTimeout, calls[0].session); err != nil {
+	return r.exchangeIn(ctx, r.scopeOf(ctx).bound(), calls)
+}
+
+// bounds are the session and the history that a call must run in.
+type bounds struct {
+	session *Session // nil for any
+	history int64    // 0 for any
+}
+
+// historyOf returns the only history that a call may run in, 0 for any and -1 for none. Its own is 0 if
+// the call itself is not bound.
+func (in bounds) historyOf(own int64) int64 {
+	switch {
+	case in.history == 0, in.history == own:
+		return own
+	case own == 0:
+		return in.history
+	default:
+		return -1 // one of the two has ended
+	}
+}
+
+// exchangeIn is exchange for a caller that knows the bounds of its context.
+func (r *requests) exchangeIn(ctx context.Context, in bounds, calls []*call) error {
+	if err := r.awaitConnectionIn(ctx, in.session, r.cfg.ConnectTimeout, calls[0].session); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
 	calls, err := r.withoutUnknown(ctx, calls)
 	if err != nil || len(calls) == 0 {
 		return err
 	}
-	sent, err := r.begin(scope, calls)
+	sent, err := r.begin(in, calls)
 	if err == nil {
 		accepted := r.conduit.Do(ctx, sent...)
 		if accepted == nil && isOutOfOrder(calls, sent) {
-			if sent, err = r.begin(scope, calls); err != nil {
+			if sent, err = r.begin(in, calls); err != nil {
 				return err
 			}
 			for _, s := range sent {
@@ -75,8 +101,7 @@ func isOutOfOrder(calls []*call, sent []*conduit.Call) bool {
 }
 
 // begin returns what is sent for the calls, or an error before any of them has begun.
-func (r *requests) begin(scope *scope, calls []*call) ([]*conduit.Call, error) {
-	bound := scope.boundTo()
+func (r *requests) begin(in bounds, calls []*call) ([]*conduit.Call, error) {
 	sent := newCalls(len(calls))
 	for i, c := range calls {
 		if len(c.body) > r.cfg.MaxRequest {
@@ -85,10 +110,10 @@ func (r *requests) begin(scope *scope, calls []*call) ([]*conduit.Call, error) {
 		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
 		sent[i].Joinable = c.isJoinable()
 		sent[i].MaxReply = c.maxReply
-		if session := cmp.Or(c.session, bound); session != nil {
+		if session := cmp.Or(c.session, in.session); session != nil {
 			sent[i].Session = session.ID()
 		}
-		sent[i].History = scope.boundHistory(c.history)
+		sent[i].History = in.historyOf(c.history)
 	}
 	// After all checks, because a call that has begun must get an outcome.
 	for i, c := range calls {
@@ -130,11 +155,11 @@ func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.C
 // awaitConnection waits until there is a connection, the limit has passed (0 for
 // none), the context or the session (nil for any) ends, or the client is closed.
 func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, session *Session) error {
-	return r.awaitConnectionOf(ctx, r.scopeOf(ctx), limit, session)
+	return r.awaitConnectionIn(ctx, r.scopeOf(ctx).bound().session, limit, session)
 }
 
-// awaitConnectionOf is awaitConnection for a caller that knows the scope of its context.
-func (r *requests) awaitConnectionOf(ctx context.Context, scope *scope, limit time.Duration, session *Session) error {
+// awaitConnectionIn is awaitConnection for a context that is bound to a session (nil for none).
+func (r *requests) awaitConnectionIn(ctx context.Context, bound *Session, limit time.Duration, session *Session) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -149,7 +174,6 @@ func (r *requests) awaitConnectionOf(ctx context.Context, scope *scope, limit ti
 	case ctx.Err() != nil:
 		return r.unreachable(interrupted(ctx))
 	}
-	bound := scope.boundTo()
 	if err := bound.over(); err != nil {
 		return err
 	}
@@ -160,11 +184,14 @@ func (r *requests) awaitConnectionOf(ctx context.Context, scope *scope, limit ti
 	if there {
 		return nil // the usual case needs no timer
 	}
+	return r.awaitOpen(ctx, connected, limit, session)
+}
+
+// awaitOpen is awaitConnection for a call that may wait, while there is no connection.
+func (r *requests) awaitOpen(ctx context.Context, connected <-chan struct{}, limit time.Duration, session *Session) error {
 	var tooLate <-chan time.Time
 	if limit > 0 {
-		timer := time.NewTimer(limit)
-		defer timer.Stop()
-		tooLate = timer.C
+		tooLate = time.After(limit)
 	}
 	var ended <-chan struct{}
 	if session != nil {

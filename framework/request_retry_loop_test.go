@@ -123,10 +123,6 @@ func TestWithRetryOnEveryVerb(t *testing.T) {
 			_, err := f.Ephemerals(ctx, "/a", o)
 			return err
 		},
-		"all children number": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.AllChildrenNumber(ctx, "/a", o)
-			return err
-		},
 		"identities": func(ctx context.Context, o framework.CallOption) error {
 			_, err := f.WhoAmI(ctx, o)
 			return err

@@ -77,18 +77,9 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 	policy := retry.Begin(r.policyFor(scope, p.retry))
 	err = errPanicked // unless this returns
 	defer func() { policy.Done(err) }()
-	// A surrounding call that is bound to another session has ended with it.
-	if outer := scope.boundTo(); p.session != nil && p.session != outer && outer.over() == nil {
-		// Also for the calls that an attempt makes, such as the calls for parents.
-		ctx, scope = r.within(ctx, scope)
-		scope.session, scope.byPolicy = p.session, false
-	}
-	if p.history != 0 {
-		ctx, scope = r.within(ctx, scope)
-		scope.history = scope.boundHistory(p.history)
-	}
+	ctx, scope = r.bind(ctx, scope, p)
 	// A policy that does not retry in another session binds the call to the current one.
-	binds := scope.boundTo() == nil && !policy.AllowRetry(ErrSessionExpired, true)
+	binds := scope.bound().session == nil && !policy.AllowRetry(ErrSessionExpired, true)
 	for tries := 1; ; tries++ {
 		if _, s := r.tracker.current(); binds && s != nil && s.Err() == nil {
 			ctx, scope = r.within(ctx, scope) //nolint:fatcontext // once at most
@@ -100,7 +91,7 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 		if p.attempt != nil {
 			p.last = p.attempt(ctx)
 		} else {
-			p.last = r.exchange(ctx, p.calls...)
+			p.last = r.exchangeIn(ctx, scope.bound(), p.calls)
 		}
 		p.inDoubt = p.inDoubt || OutcomeUnknown(p.last)
 		if marked, reason := retry.Permanent(p.last); marked && p.marks {
@@ -111,6 +102,42 @@ func (r *requests) repeat(ctx context.Context, p *plan, measured *measurement) (
 			return outcome
 		}
 	}
+}
+
+// bind binds the tries of a call, and the calls that they make, such as the calls for parents, to its session and its history.
+func (r *requests) bind(ctx context.Context, s *scope, p *plan) (context.Context, *scope) {
+	// A surrounding call that is bound to another session has ended with it.
+	if outer := s.bound().session; p.session != nil && p.session != outer && outer.over() == nil {
+		ctx, s = r.within(ctx, s)
+		s.session, s.byPolicy = p.session, false
+	}
+	if p.history != 0 {
+		ctx, s = r.within(ctx, s)
+		s.history = s.historyOf(p.history)
+	}
+	return ctx, s
+}
+
+// policyFor returns the policy of a call: its own, its scope's budget, or the client's.
+func (r *requests) policyFor(s *scope, own retry.Policy) retry.Policy {
+	switch {
+	case own != nil:
+		return own
+	case s != nil && s.budget != nil:
+		return s.budget
+	default:
+		return r.cfg.retry
+	}
+}
+
+// expired translates the error of a call that its policy has bound to a session into the
+// error that the policy looks for.
+func (s *scope) expired(err error) error {
+	if err == nil || s == nil || !s.byPolicy || !errors.Is(err, ErrSessionEnded) || errors.Is(err, errOtherHistory) {
+		return err
+	}
+	err = fmt.Errorf("%w: the call began in session %v", ErrSessionExpired, s.session)
+	return err
 }
 
 // awaitRetry waits for the next try after one that has ended with err. It returns false and
@@ -168,10 +195,8 @@ func (r *requests) over(ctx context.Context) error {
 
 // pause waits between two tries, and returns what ended the wait early.
 func (r *requests) pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-ctx.Done():
 	case <-r.ctx.Done():
 	}

@@ -4,8 +4,6 @@ package framework
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/internal/callscope"
@@ -15,10 +13,9 @@ import (
 // scope is what the calls of one client under a context have in common. It is nil for a
 // context without any.
 type scope struct {
-	budget  *retry.Budget // of the retries of all; nil for none
-	over    *atomic.Bool  // the loop that made the budget has ended; nil without a loop
-	session *Session      // the only one to run in, nil for any
-	history int64         // the only one to run in, 0 for any
+	budget *retry.Budget // of the retries of all; nil for none
+	over   *atomic.Bool  // the loop that made the budget has ended; nil without a loop
+	bounds
 
 	// byPolicy means that a policy such as retry.SessionFailed has bound the call to the
 	// session in which it began, rather than the caller by InSession.
@@ -40,25 +37,12 @@ func (r *requests) scopeOf(ctx context.Context) *scope {
 	return s
 }
 
-// boundTo returns the only session that calls may run in, nil for any.
-func (s *scope) boundTo() *Session {
+// bound returns the bounds of calls.
+func (s *scope) bound() bounds {
 	if s == nil {
-		return nil
+		return bounds{}
 	}
-	return s.session
-}
-
-// boundHistory returns the only history that a call may run in, 0 for any and -1 for none. Its own is 0 if
-// the call itself is not bound.
-func (s *scope) boundHistory(own int64) int64 {
-	switch {
-	case s == nil, s.history == 0, s.history == own:
-		return own
-	case own == 0:
-		return s.history
-	default:
-		return -1 // one of the two has ended
-	}
+	return s.bounds
 }
 
 // within returns a context with a scope of its own, which begins as the outer one.
@@ -86,16 +70,6 @@ func (c *scopedContext) Value(key any) any {
 	return c.Context.Value(key)
 }
 
-// expired translates the error of a call that its policy has bound to a session into the
-// error that the policy looks for.
-func (s *scope) expired(err error) error {
-	if err == nil || s == nil || !s.byPolicy || !errors.Is(err, ErrSessionEnded) || errors.Is(err, errOtherHistory) {
-		return err
-	}
-	err = fmt.Errorf("%w: the call began in session %v", ErrSessionExpired, s.session)
-	return err
-}
-
 // withBudget returns a context whose calls share one budget. It is the budget of a
 // surrounding Retry, unless there is a policy. The caller must call the second result.
 func (r *requests) withBudget(ctx context.Context, policy retry.Policy) (context.Context, func()) {
@@ -109,16 +83,4 @@ func (r *requests) withBudget(ctx context.Context, policy retry.Policy) (context
 	ctx, loop := r.within(ctx, outer)
 	loop.budget, loop.over = retry.NewBudget(policy), new(atomic.Bool)
 	return ctx, func() { loop.over.Store(true) }
-}
-
-// policyFor returns the policy of a call: its own, its scope's budget, or the client's.
-func (r *requests) policyFor(s *scope, own retry.Policy) retry.Policy {
-	switch {
-	case own != nil:
-		return own
-	case s != nil && s.budget != nil:
-		return s.budget
-	default:
-		return r.cfg.retry
-	}
 }

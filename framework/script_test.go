@@ -122,12 +122,6 @@ func (s *script) names(names []string, err error) {
 	}
 }
 
-func (s *script) number(n int, err error) {
-	if !s.failed(err) {
-		s.sayf("number %d", n)
-	}
-}
-
 func (s *script) acl(acl []framework.ACL, err error) {
 	if !s.failed(err) {
 		s.sayf("acl %v", acl)

@@ -4,7 +4,6 @@ package framework
 
 import (
 	"errors"
-	"math/rand/v2"
 	"time"
 )
 
@@ -47,11 +46,9 @@ func (f *Framework) moveBack() {
 		}
 		session := f.Session()
 		link := session.Context(StandardErrorPolicy)
-		timer := time.NewTimer(pause/2 + rand.N(pause))
 		select {
-		case <-timer.C:
+		case <-time.After(pause/2 + f.chance.Below("server order", pause)):
 		case <-link.Done():
-			timer.Stop()
 			continue
 		}
 		now := f.conduit.Server()

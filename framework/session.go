@@ -114,7 +114,8 @@ func (s *Session) Timeout() time.Duration {
 // servers' acknowledgements show. It is the send time of the newest acknowledged request,
 // plus the timeout, minus a hundredth of the timeout for clocks that differ. It has a
 // monotonic reading and advances with every acknowledgement. When it passes, the session
-// is over for this client, and the deadline no longer changes.
+// is over for this client, and the deadline no longer changes. A server of an ensemble that is cut off
+// or dies may have acknowledged what its leader has not heard of; see [SessionErrorPolicy].
 func (s *Session) Deadline() time.Time {
 	if s == nil {
 		return time.Time{}

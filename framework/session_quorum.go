@@ -293,10 +293,8 @@ func (t *heartbeatRun) pause(written bool) {
 	case !t.isReady():
 		wait = min(wait, t.h.s.owner.settings().Tick)
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 	case <-t.ctx.Done():
 	}
 }

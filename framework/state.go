@@ -143,7 +143,10 @@ const (
 
 	// SessionErrorPolicy ends a hold only at the session's [Session.Deadline], so that a short
 	// interruption does no harm. It is safe with a standalone server. It is safe in an ensemble
-	// as long as the client's server is not cut off from the other servers.
+	// as long as the client's server is not cut off from the other servers, and does not die.
+	// A server tells its leader twice a tick which sessions it has heard from. If it dies before
+	// it has told the last ping, the session expires up to a third of its timeout before the
+	// deadline. A client that connects to another server until then keeps its session.
 	SessionErrorPolicy
 
 	// QuorumErrorPolicy ends a hold at the latest time for which committed writes prove that a

@@ -158,6 +158,9 @@ func receiverOf(f *ast.FuncDecl) string {
 	if pointer, ok := of.(*ast.StarExpr); ok {
 		of = pointer.X
 	}
+	if generic, ok := of.(*ast.IndexExpr); ok {
+		of = generic.X
+	}
 	id, _ := of.(*ast.Ident)
 	return id.Name
 }

@@ -170,7 +170,7 @@ var readRows = []row{
 		s.acl(s.f.GetACL(s.ctx, "/node", framework.StoringStatIn(nil)))
 	}},
 	{"inventory", func(s *script) {
-		s.server.Requires(s.T, ensemble.GetEphemerals, ensemble.GetAllChildren)
+		s.server.Requires(s.T, ensemble.GetEphemerals)
 		ephemeral := framework.WithMode(framework.Ephemeral)
 		for _, path := range []string{"/node/y", "/node/x", "/nodes"} {
 			s.created(s.f.Create(s.ctx, path, nil, ephemeral))
@@ -178,7 +178,6 @@ var readRows = []row{
 		s.created(s.client().Create(s.ctx, "/node/theirs", nil, ephemeral))
 		for _, path := range []string{"/", "/node", "/node/x", "/none", "none"} {
 			s.names(s.f.Ephemerals(s.ctx, path))
-			s.number(s.f.AllChildrenNumber(s.ctx, path))
 		}
 	}},
 	{"config", func(s *script) {

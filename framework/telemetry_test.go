@@ -114,7 +114,7 @@ func attributes(span sdktrace.ReadOnlySpan) map[string]string {
 func TestTelemetryOfVerbs(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.PersistentWatches, ensemble.GetEphemerals, ensemble.GetAllChildren)
+		server.Requires(t, ensemble.PersistentWatches, ensemble.GetEphemerals)
 		o := newObserved()
 		f := zktest.Client(t, server.ConnectString(), o.options()...)
 		ctx := t.Context()
@@ -159,10 +159,6 @@ func TestTelemetryOfVerbs(t *testing.T) {
 			}},
 			{"ephemerals", "list ephemerals", "", func() error { _, err := f.Ephemerals(ctx, "/"); return err }},
 			{"identities", "list identities", "", func() error { _, err := f.WhoAmI(ctx); return err }},
-			{"all children number", "count descendants", "", func() error {
-				_, err := f.AllChildrenNumber(ctx, "/")
-				return err
-			}},
 		} {
 			series := "curator.client.operation.duration{curator.operation=" + verb.operation
 			if verb.errorType != "" {

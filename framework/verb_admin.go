@@ -168,15 +168,6 @@ func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOpt
 	return found, nil
 }
 
-// AllChildrenNumber returns the number of znodes below a path, at any depth. The server
-// scans its whole tree. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older
-// server.
-func (f *Framework) AllChildrenNumber(ctx context.Context, path string, opts ...CallOption) (int, error) {
-	var n int
-	err := f.ask(ctx, opAllChildrenNumber, path, opts, func(d *wire.Decoder) error { n = int(d.Int32()); return nil })
-	return n, err
-}
-
 // WhoAmI asks the server for the identities of this connection: by [WithSASL], by [WithAuth],
 // by a certificate of [WithTLS], and the address of the client. They are in no particular order. It
 // needs ZooKeeper 3.7, and fails with [ErrUnsupported] on an older server, or on one that does not

@@ -50,8 +50,7 @@ type creation struct {
 	data     []byte
 
 	create call     // the request of this try
-	list   *call    // of the siblings; nil if they are not asked for
-	calls  [2]*call // these
+	calls  [2]*call // it, and the list of the siblings if they are asked for
 
 	created string
 	stat    Stat
@@ -163,14 +162,12 @@ func (c *creation) requests() []*call {
 	if c.sent != nil {
 		c.create.follower = c.sent
 	}
-	if c.cfg.siblings != nil {
-		*c.cfg.siblings = nil
-		c.list = &call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
-	}
-	c.calls = [...]*call{&c.create, c.list}
+	c.calls[0] = &c.create
 	if c.cfg.siblings == nil {
 		return c.calls[:1]
 	}
+	*c.cfg.siblings = nil
+	c.calls[1] = &call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
 	return c.calls[:]
 }
 

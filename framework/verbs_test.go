@@ -91,10 +91,6 @@ var verbs = map[string]func(ctx context.Context, f *framework.Framework, path st
 		_, err := f.Ephemerals(ctx, path)
 		return err
 	},
-	"all children number": func(ctx context.Context, f *framework.Framework, path string) error {
-		_, err := f.AllChildrenNumber(ctx, path)
-		return err
-	},
 	"pipeline": func(ctx context.Context, f *framework.Framework, path string) error {
 		return f.Pipeline(ctx, framework.ReadData(path, nil), framework.ReadChildren(path, nil))
 	},

@@ -67,11 +67,9 @@ func repeat(ctx context.Context, run *Run, op func(context.Context) error) error
 		if !ok {
 			return err
 		}
-		timer := time.NewTimer(wait)
 		select {
-		case <-timer.C:
+		case <-time.After(wait):
 		case <-ctx.Done():
-			timer.Stop()
 		}
 		if ctx.Err() != nil { // even if the wait has ended with it
 			return interrupted(ctx, err)

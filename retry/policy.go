@@ -4,6 +4,7 @@ package retry
 
 import (
 	"errors"
+	"math"
 	"math/rand/v2"
 	"time"
 
@@ -49,12 +50,12 @@ func (f PolicyFunc) Next(attempt int, elapsed time.Duration, err error) (time.Du
 }
 
 // None returns the policy that never retries.
-func None() Policy { return none{} }
+func None() Policy { return fixed{} }
 
 // NTimes returns the policy that retries n times and waits for sleep before each retry, as Curator's RetryNTimes does.
 // An n below zero counts as zero; sleep is moved into the range from [MinWait] to [MaxWait].
 func NTimes(n int, sleep time.Duration) Policy {
-	return nTimes{n: n, sleep: clamp(sleep)}
+	return fixed{n: n, last: math.MaxInt64, sleep: clamp(sleep)}
 }
 
 // OneTime returns the policy that retries once, after sleep, as Curator's RetryOneTime does. It is NTimes(1, sleep).
@@ -63,7 +64,7 @@ func OneTime(sleep time.Duration) Policy { return NTimes(1, sleep) }
 // Forever returns the policy that always retries and waits for interval each time, as Curator's RetryForever does. With it only
 // success, a permanent error or the context ends a [Do]. Interval is moved into the range from [MinWait] to [MaxWait].
 func Forever(interval time.Duration) Policy {
-	return forever{interval: clamp(interval)}
+	return fixed{n: math.MaxInt, last: math.MaxInt64, sleep: clamp(interval)}
 }
 
 // UntilElapsed returns the policy that retries as long as less than maxElapsed has passed since the first try began, and waits for
@@ -71,7 +72,7 @@ func Forever(interval time.Duration) Policy {
 // may begin up to sleep after it. Unlike Curator it does not wait once more before it gives up. With a maxElapsed of zero or less
 // it never retries; sleep is moved into the range from [MinWait] to [MaxWait].
 func UntilElapsed(maxElapsed, sleep time.Duration) Policy {
-	return untilElapsed{maxElapsed: maxElapsed, sleep: clamp(sleep)}
+	return fixed{n: math.MaxInt, last: max(maxElapsed, math.MinInt64+1) - 1, sleep: clamp(sleep)}
 }
 
 // SessionFailed returns the policy that gives up when the error is zk.ErrSessionExpired or wraps it, and otherwise
@@ -83,30 +84,15 @@ func SessionFailed(policy Policy) Policy {
 	return sessionFailed{policy: orNone(policy)}
 }
 
-type none struct{}
-
-func (none) Next(int, time.Duration, error) (time.Duration, bool) { return 0, false }
-
-type nTimes struct {
-	n     int
+// fixed is a policy that always waits for the same time. The zero value never retries.
+type fixed struct {
+	n     int           // retries
+	last  time.Duration // of the time since the first try, after which there is none
 	sleep time.Duration
 }
 
-func (p nTimes) Next(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
-	if max(attempt, 0) >= p.n {
-		return 0, false
-	}
-	return p.sleep, true
-}
-
-type forever struct{ interval time.Duration }
-
-func (p forever) Next(int, time.Duration, error) (time.Duration, bool) { return p.interval, true }
-
-type untilElapsed struct{ maxElapsed, sleep time.Duration }
-
-func (p untilElapsed) Next(_ int, elapsed time.Duration, _ error) (time.Duration, bool) {
-	if elapsed >= p.maxElapsed {
+func (p fixed) Next(attempt int, elapsed time.Duration, _ error) (time.Duration, bool) {
+	if max(attempt, 0) >= p.n || elapsed > p.last {
 		return 0, false
 	}
 	return p.sleep, true

@@ -5,6 +5,7 @@ package options
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 )
 
@@ -13,6 +14,20 @@ import (
 func IsNil(argument any) bool {
 	v := reflect.ValueOf(argument)
 	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+}
+
+// Plain returns an option of the configuration C that cannot be refused.
+func Plain[C any](set func(*C)) func(*C) error { return Checked(true, set, "") }
+
+// Checked returns an option of the configuration C that is refused with the text unless its argument is valid.
+func Checked[C any](valid bool, set func(*C), refusal string, args ...any) func(*C) error {
+	return func(c *C) error {
+		if !valid {
+			return fmt.Errorf(refusal, args...)
+		}
+		set(c)
+		return nil
+	}
 }
 
 // Apply calls apply with the options in their order, until it fails. O is an interface, and a nil

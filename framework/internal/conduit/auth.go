@@ -4,7 +4,6 @@ package conduit
 
 import (
 	"errors"
-	"slices"
 
 	"github.com/gocurator/curator/framework/internal/wire"
 	"github.com/gocurator/curator/internal/secrets"
@@ -28,30 +27,6 @@ func (a Auth) call() *Call {
 	e.Buffer(credential)
 	return &Call{Op: wire.OpAuth, Body: e.Bytes(), xid: wire.XidAuth}
 }
-
-// SetAuth presents these credentials of a scheme instead of the ones before, before the next request of the present
-// connection, and on later ones.
-func (c *Conduit) SetAuth(scheme string, credentials ...secrets.Secret) {
-	c.authMu.Lock()
-	next := slices.DeleteFunc(slices.Clone(c.auth()), func(a Auth) bool { return a.Scheme == scheme })
-	for _, secret := range credentials {
-		next = append(next, Auth{Scheme: scheme, Credential: secret})
-	}
-	c.auths.Store(&next) // first: a connection that has presented nothing yet presents these
-	c.authMu.Unlock()
-	conn := c.current()
-	if conn == nil {
-		return
-	}
-	conn.queue.Lock()
-	defer conn.queue.Unlock()
-	if conn.credentials.presented { // they go with the next request
-		conn.credentials.presented, conn.credentials.again = false, true
-	}
-}
-
-// auth returns what connections present.
-func (c *Conduit) auth() []Auth { return *c.auths.Load() }
 
 // credentials are what one connection presents.
 type credentials struct {

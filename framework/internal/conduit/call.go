@@ -89,10 +89,6 @@ type Call struct {
 	Op   int32
 	Body []byte
 
-	// Joinable says that this is a read of data or an exists, without a watch, which may share a
-	// request with other reads. See joined.go.
-	Joinable bool
-
 	// MaxReply, when not zero, is the longest reply in bytes that this call takes, in place of
 	// the limit of the configuration. A longer one is skipped, however long it is.
 	MaxReply int
@@ -103,9 +99,15 @@ type Call struct {
 	// History, when not zero, is the only history the request may run in. See Conduit.History.
 	History int64
 
+	// Joinable says that this is a read of data or an exists, without a watch, which may share a
+	// request with other reads. See joined.go.
+	Joinable bool
+
 	// Confirms makes the acknowledgement of a write move the quorum's deadline. See
 	// Conduit.QuorumDeadline.
 	Confirms bool
+
+	catchesUp bool // see catchUp
 
 	// OnDone, when not nil, is called exactly once: in stream order with the reply,
 	// or with the error that says why none will come. It may be called after Do has
@@ -122,15 +124,13 @@ type Call struct {
 	// Guarded by the connection's queue mutex until done of the last call that was
 	// sent with it is closed, or Do returns.
 	xid     int32
-	written bool  // wholly or in part
-	dropped bool  // given up before it was written
-	told    bool  // OnDone was called, or is about to be
-	again   *Call // the first of those that were sent again together, each alone; nil if it was not
+	written bool // wholly or in part
+	dropped bool // given up before it was written
+	told    bool // OnDone was called, or is about to be
 	settled bool
+	again   *Call // the first of those that were sent again together, each alone; nil if it was not
 	reply   Reply
 	err     error
-
-	catchesUp bool // see catchUp
 }
 
 // noteSettled is told of each call that a caller waits for together with c, its last. It may be nil.

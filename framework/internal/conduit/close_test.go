@@ -108,6 +108,19 @@ func TestCloseWaitsForASlowServer(t *testing.T) {
 	})
 }
 
+// TestCloseEndsWithTheConnection: a server that has hung up answers no more.
+func TestCloseEndsWithTheConnection(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _, p := connected(t, newNetwork(t))
+		done, _ := closing(t, c, p)
+		time.Sleep(2 * time.Second) // go-zookeeper waits for one
+		began := time.Now()
+		require.NoError(t, p.Close())
+		require.EqualError(t, <-done, unconfirmed)
+		require.Zero(t, time.Since(began))
+	})
+}
+
 // TestCloseNothingFollowsTheEndOfTheSession: the server would meet it with a reset, which may cost
 // the client the answer.
 func TestCloseNothingFollowsTheEndOfTheSession(t *testing.T) {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-zookeeper/zk"
 
+	"github.com/gocurator/curator/internal/chance"
 	"github.com/gocurator/curator/internal/secrets"
 )
 
@@ -86,7 +87,7 @@ type Failure struct {
 }
 
 // Config has the settings of a Conduit. Every field is required except Ensemble, Rank, Lookup,
-// Tick, Auth, SASL, ReadOnly, Plain, Failed, Resume, Register, Ended and Suspended.
+// Tick, Auth, SASL, ReadOnly, Plain, Failed, Resume, Chance, Register, Ended and Suspended.
 type Config struct {
 	Servers        []string
 	Ensemble       func() []string         // the servers from now on, at least one; asked before each round of attempts
@@ -107,6 +108,7 @@ type Config struct {
 	Failed         func(Failure)   // called for each attempt that has failed, except refusals
 	Ended          <-chan struct{} // closed when the owner ends
 	Resume         *Session        // to begin with; if it has ended, each server says so, and no other begins
+	Chance         *chance.Source  // of pauses
 
 	// Register is called before a session takes its first call, which waits until done is called.
 	Register func(h Handshake, done func())
@@ -121,6 +123,7 @@ type Conduit struct {
 	cfg        Config
 	ctx        context.Context // ends when Close begins to cut
 	stop       context.CancelFunc
+	dialer     dialer
 	hosts      hosts
 	clock      *clock
 	lease      leaseClock
@@ -159,9 +162,13 @@ func New(cfg Config) *Conduit {
 	}
 	c := &Conduit{
 		cfg: cfg, clock: newClock(suspended, cfg.Events.Resumed),
-		hosts: hosts{ask: cfg.Ensemble, rank: cfg.Rank}, authenticating: make(chan struct{}, 1),
+		hosts: hosts{ask: cfg.Ensemble, rank: cfg.Rank, chance: cfg.Chance}, authenticating: make(chan struct{}, 1),
 	}
 	c.auths.Store(&c.cfg.Auth)
+	c.dialer = dialer{
+		dial: cfg.Dial, lookup: cfg.Lookup, timeout: cfg.ConnectTimeout, patience: cfg.SessionTimeout / patienceShare,
+		hosts: &c.hosts, lease: &c.lease, clock: c.clock,
+	}
 	c.ctx, c.stop = context.WithCancel(context.Background())
 	return c
 }
@@ -258,7 +265,7 @@ func (c *Conduit) Lacks(ctx context.Context, op int32) error {
 	if conn == nil {
 		return notSent(ErrNotConnected)
 	}
-	return conn.lacks(ctx, op)
+	return conn.version.lacks(ctx, op)
 }
 
 // CheckZooKeeper returns a [TooOldError] if the server of the newest connection may be no ZooKeeper. It
@@ -268,7 +275,7 @@ func (c *Conduit) CheckZooKeeper(ctx context.Context) error {
 	if conn == nil {
 		return notSent(ErrNotConnected)
 	}
-	return conn.checkZooKeeper(ctx)
+	return conn.version.checkZooKeeper(ctx)
 }
 
 // Lapse cuts the current connection because the lease is over. It does not do so while replies
@@ -313,34 +320,27 @@ func (c *Conduit) Close() error {
 	}
 	c.zk.Close() // waits a second at most for the server's answer
 	if conn := c.current(); conn != nil && conn.isLive() && !c.sessionClosed.Load() {
-		patience := time.NewTimer(closePatience)
 		select {
 		case <-conn.ctx.Done(): // the connection ends with the answer
-		case <-patience.C:
+		case <-time.After(closePatience):
 		}
-		patience.Stop()
 	}
 	c.stop()
 	c.watching.Wait()
 	if conn := c.current(); conn != nil {
 		conn.fail(ErrClosed)
 	}
-	timeout := time.NewTimer(time.Second)
-	defer timeout.Stop()
-	for {
+	for timeout, goesOn := time.After(time.Second), true; goesOn; {
 		select {
-		case _, ok := <-c.zkEvents:
-			if ok {
-				continue
-			}
-			if !c.sessionClosed.Load() {
-				return errors.New("no server has confirmed the end of the session: the servers keep it until it times out")
-			}
-			return nil
-		case <-timeout.C:
+		case _, goesOn = <-c.zkEvents: // it is closed when go-zookeeper has stopped
+		case <-timeout:
 			return errors.New("go-zookeeper has not stopped within a second")
 		}
 	}
+	if !c.sessionClosed.Load() {
+		return errors.New("no server has confirmed the end of the session: the servers keep it until it times out")
+	}
+	return nil
 }
 
 // failed notes an attempt to connect that has failed.
@@ -377,6 +377,24 @@ func (c *Conduit) LastFailure() error {
 	return nil
 }
 
+// SetAuth presents these credentials of a scheme instead of the ones before, before the next request of the present
+// connection, and on later ones.
+func (c *Conduit) SetAuth(scheme string, credentials ...secrets.Secret) {
+	c.authMu.Lock()
+	next := slices.DeleteFunc(slices.Clone(c.auth()), func(a Auth) bool { return a.Scheme == scheme })
+	for _, secret := range credentials {
+		next = append(next, Auth{Scheme: scheme, Credential: secret})
+	}
+	c.auths.Store(&next) // first: a connection that has presented nothing yet presents these
+	c.authMu.Unlock()
+	if conn := c.current(); conn != nil {
+		conn.presentAgain()
+	}
+}
+
+// auth returns what connections present.
+func (c *Conduit) auth() []Auth { return *c.auths.Load() }
+
 // Server returns the server of the connection, or "" before the first.
 func (c *Conduit) Server() string {
 	if conn := c.current(); conn != nil {
@@ -394,7 +412,7 @@ func (c *Conduit) Cut(why error) {
 
 // Serves asks a server whether it serves clients, with a quorum. One that must not answer counts as serving.
 func (c *Conduit) Serves(ctx context.Context, server string) bool {
-	answer, err := c.ask(ctx, target{server: server}, "srvr")
+	answer, err := c.dialer.ask(ctx, target{server: server}, "srvr")
 	return err == nil && answer != "" && !strings.Contains(answer, "not currently serving") && !strings.Contains(answer, "Mode: read-only")
 }
 
@@ -425,7 +443,7 @@ func (c *Conduit) dial(network, address string, _ time.Duration) (net.Conn, erro
 		<-c.ctx.Done() // go-zookeeper would try again forever
 		return nil, ErrClosed
 	}
-	socket, to, by, err := c.connect(c.ctx, network, address)
+	socket, to, by, err := c.dialer.connect(c.ctx, network, address)
 	if err != nil {
 		err = fmt.Errorf("dial %s: %w", address, err)
 		c.dialFailed(to, err)

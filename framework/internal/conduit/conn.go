@@ -141,9 +141,13 @@ func (r *pendingRequest) calls() []*Call {
 func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) *conn {
 	_, buffered := socket.(*net.TCPConn) // a type around it may block
 	ctx, cancel := context.WithCancel(context.Background())
+	ask := func(ctx context.Context) (string, error) { return owner.dialer.ask(ctx, to, "srvr") }
 	return &conn{
 		owner: owner, socket: socket, buffered: buffered, to: to, handshakeBy: handshakeBy, began: time.Now(), ctx: ctx, cancel: cancel,
-		version: newServerVersion(), exchange: newSASLExchange(),
+		version: serverVersion{
+			server: to, versions: &owner.versions, log: owner.cfg.Logger, ask: ask, over: ctx, closed: owner.cfg.Ended, found: make(chan struct{}),
+		},
+		exchange: newSASLExchange(),
 
 		incoming: incoming{in: bufio.NewReaderSize(socket, 32<<10), coalescing: coalescing{often: coalesceOften}},
 		outgoing: outgoing{writing: make(chan struct{}, 1), batch: make([]byte, 0, batchSizeAtStart), wake: make(chan struct{}, 1)},
@@ -156,6 +160,9 @@ func (c *conn) isEstablished() bool {
 	defer c.dispatch.Unlock()
 	return c.phase > handshaking
 }
+
+// noteTooOld is what the reader of a reply calls, see judged.
+func (c *conn) noteTooOld(op int32) *TooOldError { return c.version.noteTooOld(op) }
 
 func (c *conn) hasEnded() bool { return c.ctx.Err() != nil }
 
@@ -205,7 +212,11 @@ func (c *conn) fail(reason error) {
 		reason = c.noteFailure(reason, last)
 	}
 	if isHangUp(reason) {
-		c.noteHangUp(pending) // before the calls end, which are tried again
+		ops := make([]int32, len(pending))
+		for i, request := range pending {
+			ops[i] = request.op
+		}
+		c.version.noteHangUp(ops) // before the calls end, which are tried again
 	}
 	c.cancel()
 	for i, request := range pending {
@@ -259,7 +270,7 @@ func (c *conn) Close() error {
 // leaveForWriter ends the connection to a read-only server once another server takes
 // writes. If this server regains a quorum, it ends the connection itself.
 func (c *conn) leaveForWriter() {
-	if server, found := c.owner.seekWriter(c.ctx.Done(), c.to); found {
+	if server, found := seekWriter(c.ctx, c.owner.hosts.all, c.to, c.owner.dialer.ask); found {
 		c.owner.hosts.prefer(server)
 		c.fail(errors.New("found a server that takes writes: " + server.String()))
 	}

@@ -302,25 +302,17 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 	if provesSession(reply.Code) {
 		c.noteProof(request, now)
 	}
-	if reply.Code == wire.CodeSASLRequired {
+	switch {
+	case reply.Code == wire.CodeSASLRequired: // and the server hangs up
 		for _, call := range request.calls() {
 			c.settle(call, reply, failure)
 		}
 		return nil, c.receiveDemand(request.op)
-	}
-	if request.joined != nil {
+	case request.joined != nil: // one read for several calls
 		c.receiveJoined(request.joined, reply, failure)
 		return nil, nil
-	}
-	if call := request.call; call != nil {
-		if call.Confirms && reply.Code == 0 {
-			c.owner.lease.confirm(request.sent, c.owner.cfg.Tick)
-		}
-		if failure != nil {
-			reply = Reply{}
-		}
-		c.owner.ephemerals.answered(call, reply)
-		c.settle(call, reply, failure)
+	case request.call != nil:
+		c.receiveAnswer(request, reply, failure)
 		return nil, nil
 	}
 	// A read-only server refuses to close, but the session ends with its connection.
@@ -328,6 +320,18 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 		c.owner.sessionClosed.Store(true)
 	}
 	return headerFrame(xid, reply), nil
+}
+
+// receiveAnswer settles the call of a request that is no request of go-zookeeper.
+func (c *conn) receiveAnswer(request pendingRequest, reply Reply, failure error) {
+	if request.call.Confirms && reply.Code == 0 { // a majority has it
+		c.owner.lease.confirm(request.sent, c.owner.cfg.Tick)
+	}
+	if failure != nil { // nothing of it can be used
+		reply = Reply{}
+	}
+	c.owner.ephemerals.answered(request.call, reply)
+	c.settle(request.call, reply, failure)
 }
 
 // takePending removes the oldest request, which the reply must belong to.

@@ -103,6 +103,15 @@ func (c *conn) completeHandshake(frame []byte) []byte {
 	return frame
 }
 
+// presentAgain has the credentials presented with the next request, if they were presented before.
+func (c *conn) presentAgain() {
+	c.queue.Lock()
+	defer c.queue.Unlock()
+	if c.credentials.presented {
+		c.credentials.presented, c.credentials.again = false, true
+	}
+}
+
 func (c *conn) writeLoop() {
 	for {
 		select {

@@ -21,34 +21,45 @@ const attemptShare = 3
 // minAddressAttempt is the time that each of several addresses of a name gets.
 const minAddressAttempt = 2 * time.Second
 
+// dialer makes the connections of a conduit.
+type dialer struct {
+	dial     func(ctx context.Context, network, address string) (net.Conn, error)
+	lookup   func(ctx context.Context, host string) ([]string, error) // nil if dial does it
+	timeout  time.Duration                                            // of one attempt
+	patience time.Duration                                            // with the answer to a word
+	hosts    *hosts
+	lease    *leaseClock
+	clock    *clock
+}
+
 // connect looks the server up, unless the dialer does, and connects to one of its
 // addresses. It returns which, and the time by which the handshake must be done.
-func (c *Conduit) connect(ctx context.Context, network, server string) (socket net.Conn, to target, by time.Time, err error) {
-	ctx, cancel := context.WithTimeout(ctx, c.attemptLimit())
+func (d *dialer) connect(ctx context.Context, network, server string) (socket net.Conn, to target, by time.Time, err error) {
+	ctx, cancel := context.WithTimeout(ctx, d.attemptLimit())
 	defer cancel()
-	c.hosts.attempt(cancel)
-	defer c.hosts.attempt(nil)
-	to = c.hosts.current()
-	if to.server == server && to.address == "" && c.cfg.Lookup != nil {
-		if to, err = c.lookUp(ctx, server); err != nil {
+	d.hosts.attempt(cancel)
+	defer d.hosts.attempt(nil)
+	to = d.hosts.current()
+	if to.server == server && to.address == "" && d.lookup != nil {
+		if to, err = d.lookUp(ctx, server); err != nil {
 			return nil, to, by, err
 		}
 	}
 	// Again, since there may be more addresses to share the time now. It counts from now, as
 	// the lookup has taken a part of the time already.
-	ctx, done := context.WithTimeout(to.within(ctx), c.attemptLimit())
+	ctx, done := context.WithTimeout(to.within(ctx), d.attemptLimit())
 	defer done()
 	by, _ = ctx.Deadline() // not after the deadline of the whole attempt
-	socket, err = c.cfg.Dial(ctx, network, server)
+	socket, err = d.dial(ctx, network, server)
 	return socket, target{server, to.address}, by, err
 }
 
-func (c *Conduit) lookUp(ctx context.Context, server string) (target, error) {
+func (d *dialer) lookUp(ctx context.Context, server string) (target, error) {
 	host, port, err := net.SplitHostPort(server)
 	if err != nil {
 		return target{}, err
 	}
-	found, err := c.cfg.Lookup(ctx, host)
+	found, err := d.lookup(ctx, host)
 	if err != nil {
 		return target{}, err
 	}
@@ -59,7 +70,7 @@ func (c *Conduit) lookUp(ctx context.Context, server string) (target, error) {
 	for i, address := range found {
 		addresses[i] = net.JoinHostPort(address, port)
 	}
-	return c.hosts.found(addresses), nil
+	return d.hosts.found(addresses), nil
 }
 
 type addressKey struct{}
@@ -81,16 +92,16 @@ func Address(ctx context.Context) string {
 // server cannot use it up while other servers are healthy. The server of the last connection
 // comes last and gets the time that is left. It may have fallen silent. Then a third of the
 // session's time is left for all servers.
-func (c *Conduit) attemptLimit() time.Duration {
-	left, granted := c.lease.left(c.clock.now())
+func (d *dialer) attemptLimit() time.Duration {
+	left, granted := d.lease.left(d.clock.now())
 	if left == 0 {
 		// There is nothing to lose by waiting, but one of several addresses may be dead.
-		return max(c.cfg.ConnectTimeout/time.Duration(c.hosts.addressesLeft()), min(c.cfg.ConnectTimeout, minAddressAttempt))
+		return max(d.timeout/time.Duration(d.hosts.addressesLeft()), min(d.timeout, minAddressAttempt))
 	}
-	share := left / time.Duration(c.hosts.untried())
+	share := left / time.Duration(d.hosts.untried())
 	// A single address may belong to several servers.
 	share = min(share, granted/attemptShare)
-	return min(c.cfg.ConnectTimeout, max(share, minAttempt))
+	return min(d.timeout, max(share, minAttempt))
 }
 
 // maxAnswer bounds how much of the answer to a four-letter word is read.
@@ -98,10 +109,10 @@ const maxAnswer = 4 << 10
 
 // ask sends a four-letter word to a server, over a separate connection, and returns the
 // beginning of the answer.
-func (c *Conduit) ask(ctx context.Context, t target, word string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.within(ctx), min(c.cfg.ConnectTimeout, c.cfg.SessionTimeout/patienceShare))
+func (d *dialer) ask(ctx context.Context, t target, word string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.within(ctx), min(d.timeout, d.patience))
 	defer cancel()
-	socket, err := c.cfg.Dial(ctx, "tcp", t.server)
+	socket, err := d.dial(ctx, "tcp", t.server)
 	if err != nil {
 		return "", err
 	}

@@ -71,22 +71,27 @@ func (e *ephemerals) answered(call *Call, reply Reply) {
 			if result.MultiResult() {
 				return false // as a whole
 			}
-			switch {
-			case op == wire.OpDelete:
-				e.deleted(path)
-			case op == wire.OpSetData:
-				result.Stat()
-			case isCreate(op):
-				created := result.String()
-				if op != wire.OpCreate {
-					result.Stat()
-				}
-				if mode.isEphemeral() {
-					e.created(created)
-				}
-			}
+			e.applied(op, path, mode, result)
 			return result.Err() == nil
 		})
+	}
+}
+
+// applied notes an operation of a transaction, and reads its result.
+func (e *ephemerals) applied(op int32, path string, mode createMode, result *wire.Decoder) {
+	switch {
+	case op == wire.OpDelete:
+		e.deleted(path)
+	case op == wire.OpSetData:
+		result.Stat()
+	case isCreate(op):
+		created := result.String()
+		if op != wire.OpCreate {
+			result.Stat()
+		}
+		if mode.isEphemeral() {
+			e.created(created)
+		}
 	}
 }
 

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/gocurator/curator/internal/chance"
 )
 
 const (
@@ -42,7 +44,8 @@ const (
 type hosts struct {
 	ask    func() []string         // nil when the servers are always the same
 	rank   func(server string) int // nil if all are equal
-	asking <-chan []string         // receives the awaited answer; used by go-zookeeper's connect loop only
+	chance *chance.Source
+	asking <-chan []string // receives the awaited answer; used by go-zookeeper's connect loop only
 
 	mu          sync.Mutex
 	servers     []string
@@ -89,7 +92,10 @@ func (h *hosts) spreadOver(d time.Duration) {
 func (h *hosts) Init(servers []string) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.servers = servers
+	if h.servers = servers; h.chance != nil { // go-zookeeper knows no seed
+		slices.Sort(h.servers)
+		h.shuffleLocked()
+	}
 	return nil
 }
 
@@ -122,7 +128,7 @@ func (h *hosts) Next() (server string, roundOver bool) {
 // preferred comes first.
 func (h *hosts) beginRoundLocked() {
 	if h.rank != nil {
-		rand.Shuffle(len(h.servers), func(i, j int) { h.servers[i], h.servers[j] = h.servers[j], h.servers[i] })
+		h.shuffleLocked()
 		place := func(server string) int {
 			if server == h.preferred.server {
 				return math.MinInt
@@ -200,13 +206,11 @@ func (h *hosts) refresh() {
 		go func() { answer <- h.ask() }()
 		h.asking = answer
 	}
-	limit := time.NewTimer(askLimit)
-	defer limit.Stop()
 	select {
 	case servers := <-h.asking:
 		h.asking = nil
 		h.replace(servers)
-	case <-limit.C:
+	case <-time.After(askLimit):
 	}
 }
 
@@ -226,9 +230,11 @@ func (h *hosts) replace(servers []string) {
 	}
 	h.servers, h.next = slices.Clone(servers), 0
 	maps.DeleteFunc(h.addresses, func(server string, _ []string) bool { return !slices.Contains(servers, server) })
-	rand.Shuffle(len(servers), func(i, j int) {
-		h.servers[i], h.servers[j] = h.servers[j], h.servers[i]
-	})
+	h.shuffleLocked()
+}
+
+func (h *hosts) shuffleLocked() {
+	h.chance.Shuffle("servers", len(h.servers), func(i, j int) { h.servers[i], h.servers[j] = h.servers[j], h.servers[i] })
 }
 
 func sameServers(a, b []string) bool {
@@ -322,10 +328,8 @@ func (h *hosts) pause(ctx context.Context) error {
 	if wait == 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
@@ -348,7 +352,7 @@ func (h *hosts) nextPause() time.Duration {
 	}
 	if h.refused.rounds > 0 {
 		ceiling := min(h.refused.ceiling, minRefusalPause<<min(h.refused.rounds, 10))
-		wait := ceiling/2 + rand.N(ceiling/2)
+		wait := ceiling/2 + h.chance.Below("connection", ceiling/2)
 		if left := time.Until(h.refused.until); left > 0 {
 			wait = min(wait, left) // the attempt that is made then is the last one, or the client would end late
 		}
@@ -358,10 +362,10 @@ func (h *hosts) nextPause() time.Duration {
 	h.attempts++
 	switch {
 	case round == 0 && reconnects && h.spread > 0:
-		return rand.N(h.spread)
+		return h.chance.Below("connection", h.spread)
 	case round == 0:
 		return 0
 	}
 	ceiling := min(maxPause, minPause<<min(round, 10))
-	return ceiling/2 + rand.N(ceiling/2)
+	return ceiling/2 + h.chance.Below("connection", ceiling/2)
 }

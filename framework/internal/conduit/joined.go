@@ -48,7 +48,7 @@ func (c *conn) joinableLocked(now time.Time) int {
 	case c.version.known.Load() == nil:
 		c.noteApartLocked(n)
 		return 1
-	case !c.has(wire.OpMultiRead):
+	case !c.version.has(wire.OpMultiRead):
 		return 1
 	default:
 		return min(n, c.window.together(next[0].Op, now))
@@ -79,7 +79,7 @@ func (c *conn) noteApartLocked(n int) {
 		return
 	}
 	if c.apart += n; c.apart >= askFrom {
-		c.askVersion()
+		c.version.askVersion()
 	}
 }
 

@@ -323,8 +323,8 @@ func TestJoinedWhatBecomesOfASharedRequestBecomesOfEachRead(t *testing.T) {
 func TestJoinedVersionIsAskedForWhenItMatters(t *testing.T) {
 	c := newLine(t, "")
 	asked := make(chan string, 10)
-	c.owner.cfg.ConnectTimeout, c.owner.cfg.SessionTimeout = time.Minute, time.Hour
-	c.owner.cfg.Dial = func(_ context.Context, _, address string) (net.Conn, error) {
+	c.owner.dialer.timeout, c.owner.dialer.patience = time.Minute, time.Hour
+	c.owner.dialer.dial = func(_ context.Context, _, address string) (net.Conn, error) {
 		asked <- address
 		return nil, io.EOF
 	}

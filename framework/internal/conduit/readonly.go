@@ -3,6 +3,7 @@
 package conduit
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"strings"
@@ -47,21 +48,21 @@ func withReadOnly(frame []byte) []byte {
 }
 
 // seekWriter returns a server that takes writes and is not the given one. It asks all servers in turn,
-// with growing pauses, and returns false once done is closed.
-func (c *Conduit) seekWriter(done <-chan struct{}, from target) (server target, found bool) {
+// with growing pauses, and returns false once the context ends.
+func seekWriter(
+	ctx context.Context, all func() map[target]bool, from target, ask func(ctx context.Context, server target, word string) (string, error),
+) (server target, found bool) {
 	for pause := seekMinPause; ; pause = min(2*pause, seekMaxPause) {
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
-		case <-done:
-			timer.Stop()
+		case <-time.After(pause):
+		case <-ctx.Done():
 			return target{}, false
 		}
-		for server := range c.hosts.all() {
+		for server := range all() {
 			if server == from {
 				continue
 			}
-			if answer, err := c.ask(c.ctx, server, "isro"); err == nil && strings.TrimSpace(answer) == "rw" {
+			if answer, err := ask(ctx, server, "isro"); err == nil && strings.TrimSpace(answer) == "rw" {
 				return server, true
 			}
 		}

@@ -43,7 +43,7 @@ func (c *conn) askFirst(call *Call, answered func(Reply)) {
 func (c *conn) compare(h Handshake) {
 	history := c.owner.seen.history.Load()
 	// Whether the server may know the request: no caller can wait until it has told its version.
-	if !c.owner.ephemerals.begin(h.SessionID, history) || c.hasRefused(wire.OpGetEphemerals, unknownVersion) {
+	if !c.owner.ephemerals.begin(h.SessionID, history) || c.version.hasRefused(wire.OpGetEphemerals, unknownVersion) {
 		c.admit(h)
 		return
 	}

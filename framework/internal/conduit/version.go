@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,8 +19,15 @@ import (
 // unknownVersion is the version of a server that does not report it.
 const unknownVersion = "unknown"
 
-// serverVersion is the version of a connection's server.
+// serverVersion is what the server of a connection is, and which requests it has.
 type serverVersion struct {
+	server   target
+	versions *versions
+	log      *slog.Logger
+	ask      func(ctx context.Context) (string, error) // for the answer to srvr
+	over     context.Context                           // ends with the connection
+	closed   <-chan struct{}                           // of the owner
+
 	asked   sync.Once
 	known   atomic.Pointer[product] // nil until found is closed
 	found   chan struct{}           // closed when the server has answered, or no answer has come in time
@@ -31,8 +39,6 @@ type product struct {
 	version string // of ZooKeeper
 	other   string // name and version of anything else
 }
-
-func newServerVersion() serverVersion { return serverVersion{found: make(chan struct{})} }
 
 // now returns what the server is, as far as that is known.
 func (s *serverVersion) now() product {
@@ -53,15 +59,14 @@ type kind struct {
 }
 
 var kinds = map[int32]kind{
-	wire.OpCreate2:              {zookeeper: "3.5", keeper: "25.12"},
-	wire.OpCreateContainer:      {zookeeper: "3.5", keeper: "26.7"},
-	wire.OpCreateTTL:            {zookeeper: "3.5", keeper: "26.6"},
-	wire.OpMultiRead:            {zookeeper: "3.6", optional: true},
-	wire.OpSetWatches2:          {zookeeper: "3.6", optional: true},
-	wire.OpAddWatch:             {zookeeper: "3.6", keeper: "25.12", optional: true, asks: true},
-	wire.OpGetEphemerals:        {zookeeper: "3.6", asks: true},
-	wire.OpGetAllChildrenNumber: {zookeeper: "3.6", asks: true},
-	wire.OpWhoAmI:               {zookeeper: "3.7", asks: true, proved: true},
+	wire.OpCreate2:         {zookeeper: "3.5", keeper: "25.12"},
+	wire.OpCreateContainer: {zookeeper: "3.5", keeper: "26.7"},
+	wire.OpCreateTTL:       {zookeeper: "3.5", keeper: "26.6"},
+	wire.OpMultiRead:       {zookeeper: "3.6", optional: true},
+	wire.OpSetWatches2:     {zookeeper: "3.6", optional: true},
+	wire.OpAddWatch:        {zookeeper: "3.6", keeper: "25.12", optional: true, asks: true},
+	wire.OpGetEphemerals:   {zookeeper: "3.6", asks: true},
+	wire.OpWhoAmI:          {zookeeper: "3.7", asks: true, proved: true},
 }
 
 // versions knows which servers have refused which requests.
@@ -98,29 +103,28 @@ const (
 
 // lacks returns why the server cannot have a kind of request, a [TooOldError], nil if it may. It waits until the server has told
 // its version, if that decides; see decides. It fails when the connection, the context or the client ends first.
-func (c *conn) lacks(ctx context.Context, op int32) error {
+func (s *serverVersion) lacks(ctx context.Context, op int32) error {
 	k, isKind := kinds[op]
-	if !isKind || !c.decides(op, k) {
+	if !isKind || !s.decides(op, k) {
 		return nil
 	}
-	if err := c.awaitVersion(ctx); err != nil {
+	if err := s.awaitVersion(ctx); err != nil {
 		return err
 	}
-	is := c.version.now()
-	why := &TooOldError{Server: c.to.String(), Needs: k.zookeeper, Keeper: k.keeper, Other: is.other}
-	if is.other != "" || c.version.unusual.Load() {
-		if version, isKeeper := strings.CutPrefix(is.other, keeper); isKeeper {
-			return unless(hasRequest(version, k.keeper), why)
-		}
+	is := s.now()
+	why := &TooOldError{Server: s.server.String(), Needs: k.zookeeper, Keeper: k.keeper, Other: is.other}
+	isOther := is.other != "" || s.unusual.Load()
+	version, isKeeper := strings.CutPrefix(is.other, keeper)
+	switch {
+	case isKeeper:
+		return unless(hasRequest(version, k.keeper), why)
+	case isOther && is.version == unknownVersion && !hasRequest(kinds[wire.OpCreate2].keeper, k.keeper):
 		// It may be a Keeper whose answer is late, and a hang-up would cost the session.
-		if is.version == unknownVersion && !hasRequest(kinds[wire.OpCreate2].keeper, k.keeper) {
-			why.Other = cmp.Or(is.other, unsaid)
-			return why
-		}
-	} else if op == wire.OpCreate2 || op == wire.OpCreateTTL {
+		why.Other = cmp.Or(is.other, unsaid)
+		return why
+	case !isOther && (op == wire.OpCreate2 || op == wire.OpCreateTTL):
 		return nil // ZooKeeper hangs up at too much data, too, and these carry data
-	}
-	if c.hasRefused(op, is.version) { // one address may belong to several servers, of which one has told its version
+	case s.hasRefused(op, is.version): // one address may belong to several servers, of which one has told its version
 		return why
 	}
 	why.Version = is.version
@@ -132,17 +136,17 @@ func (c *conn) lacks(ctx context.Context, op int32) error {
 
 // decides reports whether the version of the server decides if a kind of request is sent: the server must prove that it has
 // the request, or something says that it may have not.
-func (c *conn) decides(op int32, k kind) bool {
+func (s *serverVersion) decides(op int32, k kind) bool {
 	if k.asks {
 		return true
 	}
-	if v := &c.owner.versions; v.any.Load() {
-		if hungUp, then := v.of(request{c.to.String(), op}); hungUp || then != "" {
+	if s.versions.any.Load() {
+		if hungUp, then := s.versions.of(request{s.server.String(), op}); hungUp || then != "" {
 			return true
 		}
 	}
 	// The client is useless without create2, so only a server that hangs up at it is asked.
-	return op != wire.OpCreate2 && (c.version.unusual.Load() || c.version.now().other != "")
+	return op != wire.OpCreate2 && (s.unusual.Load() || s.now().other != "")
 }
 
 // unless returns nil if the server may have the request, and why not otherwise.
@@ -160,17 +164,17 @@ func isRefused(then, version string) bool {
 }
 
 // has reports whether the server is known to have a kind of request.
-func (c *conn) has(op int32) bool {
-	version := c.version.now().version
+func (s *serverVersion) has(op int32) bool {
+	version := s.now().version
 	if version == unknownVersion || isOlderThan(version, kinds[op].zookeeper) {
 		return false
 	}
-	return !c.owner.versions.any.Load() || !c.hasRefused(op, version)
+	return !s.versions.any.Load() || !s.hasRefused(op, version)
 }
 
 // hasRefused reports whether the server has refused a kind of request, if this is its version.
-func (c *conn) hasRefused(op int32, version string) bool {
-	_, then := c.owner.versions.of(request{c.to.String(), op})
+func (s *serverVersion) hasRefused(op int32, version string) bool {
+	_, then := s.versions.of(request{s.server.String(), op})
 	return isRefused(then, version)
 }
 
@@ -181,15 +185,15 @@ func hasRequest(version, since string) bool {
 
 // checkZooKeeper returns a [TooOldError] unless the server is ZooKeeper. That is so if it says so, or if it says
 // nothing and numbers sessions as ZooKeeper does. It waits for the answer.
-func (c *conn) checkZooKeeper(ctx context.Context) error {
-	if err := c.awaitVersion(ctx); err != nil {
+func (s *serverVersion) checkZooKeeper(ctx context.Context) error {
+	if err := s.awaitVersion(ctx); err != nil {
 		return err
 	}
-	is := c.version.now()
-	if is.other == "" && (is.version != unknownVersion || !c.version.unusual.Load()) {
+	is := s.now()
+	if is.other == "" && (is.version != unknownVersion || !s.unusual.Load()) {
 		return nil
 	}
-	return &TooOldError{Server: c.to.String(), Other: cmp.Or(is.other, unsaid)}
+	return &TooOldError{Server: s.server.String(), Other: cmp.Or(is.other, unsaid)}
 }
 
 // of returns whether a server has hung up since it last answered such a request, and the version that it reported when it
@@ -202,23 +206,23 @@ func (v *versions) of(at request) (hungUp bool, then string) {
 
 // noteHangUp counts that the server has hung up instead of answering these requests. If it does so each time
 // at one kind of request, it counts as too old for it.
-func (c *conn) noteHangUp(unanswered []pendingRequest) {
+func (s *serverVersion) noteHangUp(unanswered []int32) {
 	counted := make(map[int32]bool)
-	for _, request := range unanswered {
-		if k, isKind := kinds[request.op]; isKind && !counted[request.op] {
-			counted[request.op] = true
-			if c.countHangUp(request.op) {
-				c.refuses(request.op, k.optional)
-				c.owner.cfg.Logger.Warn("a server hangs up each time at one kind of request: the client does not send it to this server any more",
-					"server.address", c.to.String(), "opcode", request.op, "times", maxHangUps)
+	for _, op := range unanswered {
+		if k, isKind := kinds[op]; isKind && !counted[op] {
+			counted[op] = true
+			if s.countHangUp(op) {
+				s.refuses(op, k.optional)
+				s.log.Warn("a server hangs up each time at one kind of request: the client does not send it to this server any more",
+					"server.address", s.server.String(), "opcode", op, "times", maxHangUps)
 			}
 		}
 	}
 }
 
 // countHangUp reports whether a server has hung up often enough.
-func (c *conn) countHangUp(op int32) bool {
-	v, at := &c.owner.versions, request{c.to.String(), op}
+func (s *serverVersion) countHangUp(op int32) bool {
+	v, at := s.versions, request{s.server.String(), op}
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.hungUp == nil {
@@ -242,9 +246,9 @@ func (v *versions) noteAnswer(server target, op int32) {
 	delete(v.hungUp, request{server.String(), op})
 }
 
-// refuses remembers that the server of the connection has refused a kind of request, or all of the same version of ZooKeeper.
-func (c *conn) refuses(op int32, all bool) {
-	v := &c.owner.versions
+// refuses remembers that the server has refused a kind of request, or all of the same version of ZooKeeper.
+func (s *serverVersion) refuses(op int32, all bool) {
+	v := s.versions
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.refused == nil {
@@ -253,31 +257,31 @@ func (c *conn) refuses(op int32, all bool) {
 	v.any.Store(true)
 	for other, k := range kinds {
 		if other == op || all && k.zookeeper == kinds[op].zookeeper {
-			v.refused[request{c.to.String(), other}] = c.version.now().version
+			v.refused[request{s.server.String(), other}] = s.now().version
 		}
 	}
 }
 
-// noteTooOld remembers that the server of the connection has answered that it does not know a kind of request. It returns nil
+// noteTooOld remembers that the server has answered that it does not know a kind of request. It returns nil
 // for one that is not asked about.
-func (c *conn) noteTooOld(op int32) *TooOldError {
+func (s *serverVersion) noteTooOld(op int32) *TooOldError {
 	k := kinds[op]
 	if !k.asks && !k.optional {
 		return nil
 	}
-	c.refuses(op, true)
-	return &TooOldError{Server: c.to.String(), Needs: k.zookeeper}
+	s.refuses(op, true)
+	return &TooOldError{Server: s.server.String(), Needs: k.zookeeper}
 }
 
 // awaitVersion waits until the server has been asked for its version.
-func (c *conn) awaitVersion(ctx context.Context) error {
-	c.askVersion()
+func (s *serverVersion) awaitVersion(ctx context.Context) error {
+	s.askVersion()
 	select {
-	case <-c.version.found:
+	case <-s.found:
 		return nil
-	case <-c.ctx.Done():
+	case <-s.over.Done():
 		return notSent(ErrNotConnected)
-	case <-c.owner.cfg.Ended:
+	case <-s.closed:
 		return notSent(ErrClosed)
 	case <-ctx.Done():
 		return fmt.Errorf("%w: %w", ErrAbandoned, context.Cause(ctx))
@@ -286,25 +290,21 @@ func (c *conn) awaitVersion(ctx context.Context) error {
 
 // askVersion begins to ask the server for its version, once. That takes a connection of its own, so
 // all callers share the question, and none of them ends it.
-func (c *conn) askVersion() {
-	c.version.asked.Do(func() { go c.findVersion() })
+func (s *serverVersion) askVersion() {
+	s.asked.Do(func() { go s.findVersion() })
 }
 
-func (c *conn) findVersion() {
-	ctx, cancel := context.WithCancel(c.owner.ctx)
-	defer cancel()
-	stop := context.AfterFunc(c.ctx, cancel)
-	defer stop()
-	answer, err := c.owner.ask(ctx, c.to, "srvr")
-	if c.hasEnded() {
+func (s *serverVersion) findVersion() {
+	answer, err := s.ask(s.over)
+	if s.over.Err() != nil {
 		return // that there was no answer says nothing
 	}
 	is := product{version: unknownVersion}
 	if err == nil {
 		is = parseAnswer(answer)
 	}
-	c.version.known.Store(&is)
-	close(c.version.found)
+	s.known.Store(&is)
+	close(s.found)
 }
 
 // parseAnswer reads the answer to srvr. The version of anything but ZooKeeper is unknown.

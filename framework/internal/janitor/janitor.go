@@ -10,11 +10,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/go-zookeeper/zk"
+
+	"github.com/gocurator/curator/internal/chance"
 )
 
 const (
@@ -190,7 +191,7 @@ func (j *Janitor) again(t *task, err error) {
 	j.uncountLocked(t)
 	t.pause = min(max(2*t.pause, minPause), longest)
 	// Spread, since one outage makes many tasks fail at the same moment.
-	time.AfterFunc(t.pause/2+rand.N(t.pause), func() {
+	time.AfterFunc(t.pause/2+chance.Of(j.cfg.Context).Below("cleanup", t.pause), func() {
 		j.mu.Lock()
 		defer j.mu.Unlock()
 		j.ready = append(j.ready, t)

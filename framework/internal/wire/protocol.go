@@ -4,33 +4,32 @@ package wire
 
 // The opcodes of requests, from ZooKeeper's ZooDefs.OpCode.
 const (
-	OpCreate               = 1 // within a transaction; its result has no Stat
-	OpDelete               = 2
-	OpExists               = 3
-	OpGetData              = 4
-	OpSetData              = 5
-	OpGetACL               = 6
-	OpSetACL               = 7
-	OpGetChildren          = 8
-	OpSync                 = 9
-	OpPing                 = 11
-	OpGetChildren2         = 12 // with the Stat
-	OpCheck                = 13
-	OpMulti                = 14
-	OpCreate2              = 15 // with the Stat
-	OpReconfig             = 16
-	OpRemoveWatches        = 18
-	OpCreateContainer      = 19
-	OpCreateTTL            = 21
-	OpMultiRead            = 22
-	OpAuth                 = 100
-	OpSASL                 = 102
-	OpGetEphemerals        = 103
-	OpGetAllChildrenNumber = 104
-	OpSetWatches2          = 105 // since 3.6, with persistent watches
-	OpAddWatch             = 106
-	OpWhoAmI               = 107 // since 3.7
-	OpCloseSession         = -11
+	OpCreate          = 1 // within a transaction; its result has no Stat
+	OpDelete          = 2
+	OpExists          = 3
+	OpGetData         = 4
+	OpSetData         = 5
+	OpGetACL          = 6
+	OpSetACL          = 7
+	OpGetChildren     = 8
+	OpSync            = 9
+	OpPing            = 11
+	OpGetChildren2    = 12 // with the Stat
+	OpCheck           = 13
+	OpMulti           = 14
+	OpCreate2         = 15 // with the Stat
+	OpReconfig        = 16
+	OpRemoveWatches   = 18
+	OpCreateContainer = 19
+	OpCreateTTL       = 21
+	OpMultiRead       = 22
+	OpAuth            = 100
+	OpSASL            = 102
+	OpGetEphemerals   = 103
+	OpSetWatches2     = 105 // since 3.6, with persistent watches
+	OpAddWatch        = 106
+	OpWhoAmI          = 107 // since 3.7
+	OpCloseSession    = -11
 )
 
 // The xids that are not the numbers of requests.
