@@ -55,7 +55,6 @@ func (f Feature) String() string { return fmt.Sprintf("%s (ZooKeeper %v)", f.Nam
 var (
 	PersistentWatches = Feature{"persistent watches", Version{3, 6, 0}}
 	GetEphemerals     = Feature{"the list of a session's ephemeral nodes", Version{3, 6, 0}}
-	GetAllChildren    = Feature{"the number of all nodes below a path", Version{3, 6, 0}}
 	Containers        = Feature{"container nodes", Version{3, 5, 0}}
 	TTLNodes          = Feature{"nodes with a time to live", Version{3, 5, 0}}
 

@@ -8,7 +8,6 @@ require (
 	github.com/go-redsync/redsync/v4 v4.13.0
 	github.com/go-zookeeper/zk v1.0.4
 	github.com/gocurator/curator v0.0.0-00010101000000-000000000000
-	github.com/gocurator/curator/recipes/x v0.0.0-00010101000000-000000000000
 	github.com/google/uuid v1.6.0
 	github.com/redis/go-redis/v9 v9.6.3
 	github.com/stretchr/testify v1.12.1
@@ -66,7 +65,4 @@ require (
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
 
-replace (
-	github.com/gocurator/curator => ../..
-	github.com/gocurator/curator/recipes/x => ../../recipes/x
-)
+replace github.com/gocurator/curator => ../..

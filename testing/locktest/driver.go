@@ -26,8 +26,8 @@ import (
 //   - decisions name contenders, each once and never ours, and do not change the list; they
 //     admit one contender at least and maxLeases at most; for a contender that is not
 //     listed the error matches [framework.ErrNoNode];
-//   - a newcomer takes the lock from no holder, unless the driver is a
-//     waiting room; see [locks.LockInternalsDriver];
+//   - a newcomer takes the lock from no holder, unless the driver is of a waiting room, which
+//     is no lock by itself: its method Overtakes() bool returns true;
 //   - when goroutines of two clients contend, no more than maxLeases hold the lock at once,
 //     all get their turns, and no node is left.
 //
@@ -235,7 +235,7 @@ func (c *check) contention(ctx context.Context, clients []*framework.Framework) 
 	}
 }
 
-// overtakingQueue is a driver whose queue is not itself a lock; see [locks.LockInternalsDriver].
+// overtakingQueue is a driver whose queue is not itself a lock.
 type overtakingQueue interface{ Overtakes() bool }
 
 func (c *check) overtakes() bool {

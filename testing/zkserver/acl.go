@@ -27,6 +27,9 @@ type authID struct {
 	null       bool // the id is null, which no id of an accepted ACL is
 }
 
+// superUser is the identity for which no ACL counts.
+var superUser = authID{scheme: "super"}
+
 type aclEntry struct {
 	perms int32
 	id    authID
@@ -69,6 +72,10 @@ func allowed(acl []aclEntry, perm int32, ids []authID, left *int) bool {
 	return false
 }
 
+func isSuper(ids []authID) bool {
+	return slices.Contains(ids, superUser)
+}
+
 // matches reports whether an ACL entry for a grants its permissions to a client with the identity proved.
 func (a authID) matches(proved authID) bool {
 	if a.scheme != proved.scheme {
@@ -103,16 +110,16 @@ func fixACL(acl []aclEntry, ids []authID, granted int, sasl bool) ([]aclEntry, c
 		}
 		seen[a] = struct{}{}
 		switch {
-		case a.id.scheme == "sasl" && !sasl:
+		case a.id.scheme == "sasl" && !sasl: // it has no provider of the scheme
 			return nil, codeInvalidACL
 		case a.id.null && a.id.trips():
 			return nil, codeMarshalling
 		case a.id == anyone:
 			fixed = append(fixed, a)
-		case a.id.scheme == "auth":
+		case a.id.scheme == "auth": // all identities that the client has proved, of which there must be one
 			before := len(fixed)
 			for _, id := range ids {
-				if id.scheme == "digest" || id.scheme == "sasl" {
+				if id.scheme == "digest" || id.scheme == "sasl" { // an address is not proved
 					fixed = append(fixed, aclEntry{perms: a.perms, id: id})
 				}
 			}
@@ -149,6 +156,12 @@ func (a authID) valid() bool {
 		return validSASL(a.id)
 	}
 	return false
+}
+
+// validSASL reports whether an id of the scheme sasl may stand in an ACL: it is one of Kerberos, or has no '@'.
+func validSASL(id string) bool {
+	name, realm, found := strings.Cut(id, "@")
+	return !found || !strings.ContainsAny(realm, "/@") && strings.Count(name, "/") <= 1
 }
 
 // parseNetwork reads the id of the scheme ip: an address, or an address, a slash and a number of bits.

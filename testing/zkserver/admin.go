@@ -31,18 +31,6 @@ var adminCommands = map[string]func(*Server, *bytes.Buffer){
 	"crst": (*Server).adminResetConns,
 }
 
-// answerAdmin sends the answer to a four-letter word.
-func (s *Server) answerAdmin(c *conn, command func(*Server, *bytes.Buffer)) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.received(c)
-	c.word = true
-	var out bytes.Buffer
-	command(s, &out)
-	s.reply(c, out.Bytes())
-	c.finish(sendQueued)
-}
-
 func (s *Server) adminOK(out *bytes.Buffer) { out.WriteString("imok") }
 
 func (s *Server) adminReadOnly(out *bytes.Buffer) {
@@ -60,7 +48,7 @@ func (s *Server) mode() string {
 		return "read-only"
 	case s.member != nil && s.member.isLeading():
 		return "leader"
-	case s.member != nil && !s.member.votes:
+	case s.member != nil && !s.member.votes():
 		return "observer"
 	case s.member != nil:
 		return "follower"
@@ -167,7 +155,7 @@ func (s *Server) adminWatchesByPath(out *bytes.Buffer) {
 	for _, path := range slices.Sorted(maps.Keys(t.byPath)) {
 		fmt.Fprintf(out, "%s\n", path)
 		for _, c := range slices.SortedFunc(maps.Keys(t.byPath[path]), bySession) {
-			fmt.Fprintf(out, "\t%s\n", hexID(c.session.id))
+			fmt.Fprintf(out, "\t%s\n", hexID(c.sessionID()))
 		}
 	}
 	out.WriteByte('\n')
@@ -176,7 +164,7 @@ func (s *Server) adminWatchesByPath(out *bytes.Buffer) {
 func (s *Server) adminWatchesBySession(out *bytes.Buffer) {
 	t := s.watches.data
 	for _, c := range slices.SortedFunc(maps.Keys(t.byConn), bySession) {
-		fmt.Fprintf(out, "%s\n", hexID(c.session.id))
+		fmt.Fprintf(out, "%s\n", hexID(c.sessionID()))
 		for _, path := range slices.Sorted(maps.Keys(t.byConn[c])) {
 			fmt.Fprintf(out, "\t%s\n", path)
 		}

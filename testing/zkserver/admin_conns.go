@@ -11,14 +11,6 @@ import (
 	"time"
 )
 
-// statName is NA for a write that has failed, which ZooKeeper sees before it comes to the name.
-func statName(op OpCode, err code) string {
-	if err != codeOK && op.is(forLeader) && op != OpSync {
-		return "NA"
-	}
-	return operations[op].stat
-}
-
 func (s *Server) adminConns(out *bytes.Buffer) {
 	for _, c := range s.connsOf(0) {
 		fmt.Fprintf(out, " %s", c.brief())
@@ -59,8 +51,15 @@ func (s *Server) adminDump(out *bytes.Buffer) {
 	s.adminDumpConns(out)
 }
 
-// adminDumpSessions shows together what expires together.
+// adminDumpSessions shows together what expires together. A follower or an observer does not know when that is.
 func (s *Server) adminDumpSessions(out *bytes.Buffer) {
+	if s.member != nil && !s.member.isLeading() {
+		fmt.Fprintf(out, "SessionTracker dump:\nGlobal Sessions(%d):\n", len(s.sessions))
+		for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
+			fmt.Fprintf(out, "%s\t%dms\n", hexID(id), s.sessions[id].timeout.Milliseconds())
+		}
+		return
+	}
 	sets := make(map[time.Duration][]int64)
 	for _, id := range slices.Sorted(maps.Keys(s.sessions)) {
 		at := s.sessions[id].expires
@@ -93,7 +92,7 @@ func (s *Server) adminDumpConns(out *bytes.Buffer) {
 	for _, at := range slices.Sorted(maps.Keys(sets)) {
 		s.adminExpiry(out, at, len(sets[at]))
 		for _, c := range sets[at] {
-			fmt.Fprintf(out, "\tip: /%s sessionId: %s\n", c.remote(), hexID(c.session.sessionID()))
+			fmt.Fprintf(out, "\tip: /%s sessionId: %s\n", c.remote(), hexID(c.sessionID()))
 		}
 	}
 }
@@ -115,6 +114,4 @@ func (s *Server) adminResetConns(out *bytes.Buffer) {
 	out.WriteString("Connection stats reset.\n")
 }
 
-func bySession(a, b *conn) int {
-	return cmp.Compare(a.session.id, b.session.id)
-}
+func bySession(a, b watcher) int { return cmp.Compare(a.sessionID(), b.sessionID()) }

@@ -61,3 +61,24 @@ func (s *Server) Restore(b *Backup, epoch int32) error {
 	}
 	return nil
 }
+
+// Restore gives all servers the contents of a backup, which [Server.Backup] has made of one of them, or of a server that stands
+// alone. It stops them, and starts them again. The ensemble elects a leader, and numbers its transactions from the epoch after
+// that of the backup, so numbers that were given since the backup may come again. A session of the backup may come back once the
+// servers have reached the newest transaction that its client has seen.
+func (e *Ensemble) Restore(b *Backup) error {
+	if b == nil {
+		return errors.New("zkserver: restore: backup nil: one from Server.Backup expected")
+	}
+	var errs []error
+	for _, m := range e.members {
+		errs = append(errs, m.s.Stop())
+	}
+	for _, m := range e.members {
+		errs = append(errs, m.s.Restore(b, int32(b.tree.zxid>>32)))
+	}
+	for _, m := range e.members {
+		errs = append(errs, m.s.Restart())
+	}
+	return errors.Join(errs...)
+}

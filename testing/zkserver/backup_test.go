@@ -4,6 +4,7 @@ package zkserver_test
 
 import (
 	"testing"
+	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
 
@@ -44,4 +45,24 @@ func TestRestore(t *testing.T) {
 	require.Empty(t, srv.Sessions())
 	require.NoError(t, srv.Close())
 	require.ErrorIs(t, srv.Restore(empty, 0), zkserver.ErrClosed)
+}
+
+// TestRestoreGivesOutNoSessionOfTheBackup: servers that were made at the same instant begin with the same id.
+func TestRestoreGivesOutNoSessionOfTheBackup(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second := start(t, zkserver.WithoutListener()), start(t, zkserver.WithoutListener())
+		connect := func(srv *zkserver.Server) {
+			nc, err := srv.Dial(t.Context(), "", "")
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, nc.Close()) })
+			_, err = handshake(nc, connection{timeoutMs: 10_000})
+			require.NoError(t, err)
+		}
+		connect(first)
+		require.NoError(t, second.Stop())
+		require.NoError(t, second.Restore(first.Backup(), 0))
+		require.NoError(t, second.Restart())
+		connect(second)
+		require.Len(t, second.Sessions(), 2)
+	})
 }

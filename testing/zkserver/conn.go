@@ -4,11 +4,13 @@ package zkserver
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -61,6 +63,12 @@ type conn struct {
 
 	abortOnce sync.Once
 	readDone  chan struct{}
+}
+
+// digestExchange is how far the SASL exchange of a connection is. Server.mu guards it.
+type digestExchange struct {
+	nonce string
+	done  bool
 }
 
 // newConn is called with Server.mu held.
@@ -135,9 +143,9 @@ func (c *conn) serve() error {
 		if _, err := io.ReadFull(c.in, prefix[:]); err != nil {
 			return err
 		}
-		if command, ok := adminCommands[string(prefix[:])]; ok && !c.greeted {
+		if word := c.srv.words[string(prefix[:])]; word != nil && !c.greeted {
 			if c.srv.gate.wait(c.ended) {
-				c.srv.answerAdmin(c, command)
+				c.answerWord(word)
 			}
 			return nil
 		}
@@ -211,4 +219,46 @@ func (c *conn) serveFrame() error {
 	r.in = in
 	c.srv.serve(c, r)
 	return nil
+}
+
+// maxIdentities bounds the identities of a connection beside its address, since each of them is compared with each
+// entry of an ACL.
+const maxIdentities = 1000
+
+func (c *conn) identify(id authID) bool {
+	if slices.Contains(c.ids, id) {
+		return true
+	}
+	if len(c.ids) > maxIdentities {
+		return false
+	}
+	c.holdText(1, len(id.scheme)+len(id.id))
+	c.ids = append(c.ids, id)
+	return true
+}
+
+// isSASLAuthenticated reports whether the connection may make a request, as far as it takes an identity of the scheme sasl.
+func (c *conn) isSASLAuthenticated(op OpCode) bool {
+	return !c.srv.cfg.saslRequired || op == OpAuth || op == OpSASL || c.digest.done
+}
+
+// sessionID is the id of the client's session, or 0 if there is none.
+func (c *conn) sessionID() int64 {
+	if c.session == nil {
+		return 0
+	}
+	return c.session.id
+}
+
+// answerWord sends the answer to a four-letter word.
+func (c *conn) answerWord(word func(*Server, *bytes.Buffer)) {
+	s := c.srv
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.received(c)
+	c.word = true
+	var out bytes.Buffer
+	word(s, &out)
+	s.reply(c, out.Bytes())
+	c.finish(sendQueued)
 }

@@ -44,15 +44,3 @@ func (x *call) deleteContainer() code {
 	x.begin()
 	return codeBadArguments
 }
-
-// outlived reports whether a container or a TTL node must go at the time now, in milliseconds since the Unix
-// epoch. A container that never had a child stays.
-func (n *node) outlived(now int64) bool {
-	if len(n.children) > 0 {
-		return false
-	}
-	if n.kind == kindContainer {
-		return n.creates > 0
-	}
-	return now-n.mtime > n.ttl
-}

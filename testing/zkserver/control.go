@@ -4,6 +4,7 @@ package zkserver
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"time"
@@ -95,4 +96,67 @@ func (s *Server) Resume() {
 	if s.member != nil {
 		s.member.resumed()
 	}
+}
+
+// Intercept lets hook decide about every request from now on, pings and connect requests included, until remove is
+// called. With several hooks, the server asks them in the order in which they were added, until one returns
+// something else than [Pass].
+//
+// The requests of one connection reach hook in their order, before they are applied. Calls of the hooks of one
+// server never overlap, so a hook needs no lock for its own state. For the same reason it must not block: to hold
+// a request back, return [HoldUntil]. It may use the server, except for Stop, Restart and Close. A call that has
+// begun when remove is called may end after remove has returned. A hook that ends its goroutine, as
+// testing.T.FailNow does, ends the connection. Intercept panics if hook is nil.
+func (s *Server) Intercept(decide func(Request) Fault) (remove func()) {
+	if decide == nil {
+		panic("zkserver: Intercept of a nil hook, expected a func(Request) Fault")
+	}
+	h := &hook{decide: decide}
+	s.hooks.mu.Lock()
+	defer s.hooks.mu.Unlock()
+	s.hooks.list = append(slices.Clip(s.hooks.list), h)
+	return func() {
+		s.hooks.mu.Lock()
+		defer s.hooks.mu.Unlock()
+		s.hooks.list = slices.DeleteFunc(slices.Clone(s.hooks.list), func(other *hook) bool { return other == h })
+	}
+}
+
+// Log returns what happened, in order. Every request is among the events, pings included. The log keeps the latest
+// 10,000 to 20,000 events, and fewer when their paths and details add up to more than 8 MiB. The servers of an ensemble
+// have one log.
+func (s *Server) Log() []Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Clone(s.journal.events)
+}
+
+// Log is [Server.Log] of all servers. It also says when a server leads, follows, or looks for a leader.
+func (e *Ensemble) Log() []Event { return e.members[0].s.Log() }
+
+// Await returns the first event of the log that match accepts, and waits until there is one. Events that are in the log
+// already count; compare [Event.Seq] to leave them out. It fails only when the context ends. The function match runs
+// without locks.
+func (s *Server) Await(ctx context.Context, match func(Event) bool) (Event, error) {
+	seen := 0
+	for {
+		fresh, added := s.eventsAfter(seen)
+		for _, e := range fresh {
+			if match(e) {
+				return e, nil
+			}
+			seen = e.Seq
+		}
+		select {
+		case <-added:
+		case <-ctx.Done():
+			return Event{}, fmt.Errorf("zkserver: no such event among the first %d: %w", seen, context.Cause(ctx))
+		}
+	}
+}
+
+func (s *Server) eventsAfter(seq int) ([]Event, <-chan struct{}) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.journal.after(seq)
 }

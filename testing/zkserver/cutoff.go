@@ -30,15 +30,3 @@ func (s *Server) CutOff(sessionID int64) (rejoin func()) {
 		}
 	}
 }
-
-// isStuck reports whether a request on a connection that is cut off gets no answer. Answers come in the order of
-// requests, so a missing one holds back all after it.
-func (c *conn) isStuck(op OpCode) bool {
-	if c.cutOff == nil {
-		return false
-	}
-	if op.is(forLeader) || op == OpCloseSession {
-		c.stuck = true
-	}
-	return c.stuck
-}

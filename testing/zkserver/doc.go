@@ -96,6 +96,7 @@
 //	another server leads                    Ensemble.ChangeLeader
 //	clocks are fast, or slow                Ensemble.ClockRate
 //	there is no majority                    Server.Stop, of two
+//	a server is taken out, or put in again  Ensemble.Leave, Ensemble.Join
 //	acknowledged writes are gone            Ensemble.LoseUnsynced, Ensemble.Restore
 //
 // A server answers reads from what it has applied. A sync, and a client's own write, bring it up to date. A server refuses a
@@ -104,9 +105,10 @@
 // is read-only. Clients that accept this may read. All servers have one log: Event.Server is the server. [WithObservers] adds
 // servers without a vote.
 //
-// An ensemble has no reconfiguration. A client sees nothing of one but what it sees here: a server that leaves is one that stops, a
-// server that joins starts, and another number of votes is another leader. Which servers a client knows is up to the client. Package
-// ensemble reconfigures real servers.
+// A client sees of a reconfiguration that /zookeeper/config changes, and of a server that is stopped when it has left what it sees of any server
+// that stops. Requests of the type reconfig are refused. A server that comes back with an older backup, or with nothing ([Server.Restore]), gets
+// all that the leader has before it serves. It should leave the ensemble meanwhile: if it votes without what it had, as in ZooKeeper, acknowledged
+// writes may go.
 //
 // A server that joins a leader gets all of its data at once. Leaders are elected 200 ms after the old one is lost, without a second round. FreezeReads, CutOff and
 // LoseQuorum are for a server that stands alone.
@@ -130,7 +132,7 @@
 // refused, as on a standalone server. TTL nodes are always enabled, and so are all four-letter words but dirs, gtmk, stmk,
 // hash and lead, which the server does not know. A connection that never asks
 // for a session is kept. Passwords of sessions are random; ZooKeeper computes them from the session's id. The names of
-// children come in random order, because clients must sort them anyway.
+// children come in random order, because clients must sort them anyway. In an ensemble the order follows from the tree.
 //
 // Where ZooKeeper 3.8.0 has a fault that later versions have fixed, this server follows the later versions. Watches of
 // several modes on one path do not disturb each other. A recursive watch is counted once. checkWatches finds only the

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,10 +22,10 @@ import (
 type Ensemble struct {
 	mu        sync.Mutex // of all servers; guards all below
 	members   []*member  // observers come last
-	voters    int
 	syncLimit int
 	tick      time.Duration
 
+	config    string   // the data of /zookeeper/config
 	links     [][]link // from, to
 	events    []occurrence
 	scheduled int       // events so far
@@ -38,62 +37,8 @@ type Ensemble struct {
 	done sync.WaitGroup
 }
 
-// The times of an ensemble. Elections of ZooKeeper take 200 ms from the last vote.
-const (
-	defaultSyncLimit = 2 // ticks, as the real ensembles of this module
-	electionTime     = 200 * time.Millisecond
-)
-
-// NewEnsemble returns an ensemble of n servers, 3 or 5, and those of [WithObservers], that have elected a leader and serve. The
-// options apply to each server; [WithAddr] and [WithKeeper] are no options of an ensemble.
-func NewEnsemble(n int, opts ...Option) (*Ensemble, error) {
-	if n != 3 && n != 5 {
-		return nil, fmt.Errorf("zkserver: ensemble of %d servers: 3 or 5 expected", n)
-	}
-	cfg, err := newConfig(opts)
-	switch {
-	case err != nil:
-		return nil, err
-	case cfg.keeper:
-		return nil, errors.New("zkserver: ensemble of servers like Keeper: WithKeeper is for one server")
-	case cfg.addr != defaultAddr:
-		return nil, fmt.Errorf("zkserver: ensemble at %s: its servers need an address each, leave WithAddr out", cfg.addr)
-	}
-	e := &Ensemble{
-		voters:    n,
-		syncLimit: cfg.syncLimit,
-		tick:      cfg.tick,
-		wake:      make(chan struct{}, 1),
-		stop:      make(chan struct{}),
-	}
-	servers := n + cfg.observers
-	e.links = make([][]link, servers)
-	shared := new(journal)
-	for i := range servers {
-		e.links[i] = make([]link, servers)
-		s := newServer(cfg, i+1)
-		s.mu, s.journal = &e.mu, shared
-		s.member = &member{e: e, s: s, id: i + 1, votes: i < n, touched: make(map[int64]time.Duration)}
-		e.members = append(e.members, s.member)
-	}
-	for i, m := range e.members {
-		if err := m.s.beginRun(); err != nil {
-			for _, started := range e.members[:i] {
-				err = errors.Join(err, started.s.Close())
-			}
-			return nil, err
-		}
-	}
-	e.mu.Lock()
-	for _, m := range e.members {
-		m.looksFrom = -electionTime // the first election takes no time
-	}
-	e.elect()
-	e.settle()
-	e.mu.Unlock()
-	e.done.Go(e.run)
-	return e, nil
-}
+// electionTime is how long elections of ZooKeeper take from the last vote.
+const electionTime = 200 * time.Millisecond
 
 // Close closes all servers and waits for their goroutines. Closing again does nothing and returns nil.
 func (e *Ensemble) Close() error {
@@ -193,32 +138,22 @@ func (e *Ensemble) settled() *Server {
 
 // ConnectString names all servers, for clients that connect with [Ensemble.Dial], or over TCP if the servers listen.
 func (e *Ensemble) ConnectString() string {
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	var names []string
-	for i, m := range e.members {
-		name := m.s.Addr()
-		if name == "" {
-			name = memoryName(i)
-		}
-		names = append(names, name)
+	for _, m := range e.members {
+		names = append(names, m.address())
 	}
 	return strings.Join(names, ",")
 }
 
-// memoryName is the address of a server that has none.
-func memoryName(i int) string { return "zk" + strconv.Itoa(i+1) + ":2181" }
-
-// Dial is [Server.Dial] of the server that [Ensemble.ConnectString] has at addr, and fails for another address.
-func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	for i, m := range e.members {
-		if addr == memoryName(i) || addr == m.s.Addr() {
-			return m.s.Dial(ctx, network, addr)
-		}
+// address is that of the server, one of its own if it does not listen: no name, which clients would look up.
+func (m *member) address() string {
+	if m.s.cfg.listen {
+		return m.s.addr
 	}
-	return nil, fmt.Errorf("zkserver: dial %q: one of %s expected", addr, e.ConnectString())
+	return "127.0.0." + strconv.Itoa(m.id) + ":2181"
 }
-
-// Log is [Server.Log] of all servers. It also says when a server leads, follows, or looks for a leader.
-func (e *Ensemble) Log() []Event { return e.members[0].s.Log() }
 
 // Znode is a znode of an ensemble.
 type Znode struct {
@@ -289,7 +224,7 @@ func (e *Ensemble) ChangeLeader(s *Server) error {
 	defer e.mu.Unlock()
 	t := e.term()
 	switch {
-	case !s.member.votes:
+	case !s.member.votes():
 		return fmt.Errorf("zkserver: server %d cannot become leader: it is an observer, a server that votes expected", s.member.id)
 	case t == nil || s.member.as == nil || s.member.as.term != t || s.member == t.leader:
 		return fmt.Errorf("zkserver: server %d cannot become leader: it follows none", s.member.id)
@@ -299,6 +234,70 @@ func (e *Ensemble) ChangeLeader(s *Server) error {
 	t.leader.look("ChangeLeader")
 	e.settle()
 	return nil
+}
+
+// Leave has the ensemble take a server out, as reconfig of ZooKeeper does. The server has no vote any more, and is missing in
+// /zookeeper/config. It goes on serving clients until it is stopped. Leave fails, and does nothing, if the server leads, or if too few of the
+// others would follow the leader, or only one would vote.
+func (e *Ensemble) Leave(s *Server) error { return e.reconfigure("Leave", s, true) }
+
+// Join has the ensemble take back a server that has left. It fails, and does nothing, unless the server follows the leader.
+func (e *Ensemble) Join(s *Server) error { return e.reconfigure("Join", s, false) }
+
+func (e *Ensemble) reconfigure(call string, s *Server, leaves bool) error {
+	if err := e.check(call, s); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	t, m, voters, following := e.term(), s.member, 0, 0
+	for _, other := range e.members {
+		if other.votes() && (other != m || !leaves) {
+			voters++
+			if t != nil && other.isIn(t) && e.reaches(other, t.leader) {
+				following++
+			}
+		}
+	}
+	var why string
+	switch {
+	case t == nil:
+		why = "there is no leader"
+	case m.left == leaves:
+		why = "it has done so already"
+	case slices.ContainsFunc(t.leader.tail, func(en *entry) bool { return en.op == OpReconfig }):
+		why = "another change is under way"
+	case leaves && m == t.leader:
+		why = "it leads"
+	case leaves && (voters < 2 || following <= voters/2):
+		why = "too few others follow the leader"
+	case !leaves && !m.isIn(t):
+		why = "it does not follow the leader"
+	default:
+		s.commandf(0, "%s", call)
+		t.leader.propose(&entry{op: OpReconfig, change: func() { m.left = leaves }})
+		e.settle()
+		return nil
+	}
+	return fmt.Errorf("zkserver: %s of server %d: %s", call, m.id, why)
+}
+
+// configure writes down who is in the ensemble. The version is the transaction that has changed this.
+func (e *Ensemble) configure(zxid int64) {
+	var config strings.Builder
+	for _, m := range e.members {
+		if m.left {
+			continue
+		}
+		role := "participant"
+		if m.observes {
+			role = "observer"
+		}
+		host, _, _ := strings.Cut(m.address(), ":")
+		fmt.Fprintf(&config, "server.%d=%s:2888:3888:%s;%s\n", m.id, host, role, m.address())
+	}
+	fmt.Fprintf(&config, "version=%x", zxid)
+	e.config = config.String()
 }
 
 // Lag makes a server apply what the ensemble has committed late: after d, and, if transactions is not 0, not before so many
@@ -361,25 +360,4 @@ func (e *Ensemble) LoseUnsynced(s *Server) error {
 	m.become(*m.before)
 	m.before = nil
 	return nil
-}
-
-// Restore gives all servers the contents of a backup, which [Server.Backup] has made of one of them, or of a server that stands
-// alone. It stops them, and starts them again. The ensemble elects a leader, and numbers its transactions from the epoch after
-// that of the backup, so numbers that were given since the backup may come again. A session of the backup may come back once the
-// servers have reached the newest transaction that its client has seen.
-func (e *Ensemble) Restore(b *Backup) error {
-	if b == nil {
-		return errors.New("zkserver: restore: backup nil: one from Server.Backup expected")
-	}
-	var errs []error
-	for _, m := range e.members {
-		errs = append(errs, m.s.Stop())
-	}
-	for _, m := range e.members {
-		errs = append(errs, m.s.Restore(b, int32(b.tree.zxid>>32)))
-	}
-	for _, m := range e.members {
-		errs = append(errs, m.s.Restart())
-	}
-	return errors.Join(errs...)
 }

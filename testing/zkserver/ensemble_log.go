@@ -21,6 +21,10 @@ type entry struct {
 
 	origin *pending // the request that waits for it, or nil
 
+	// Of OpReconfig that the ensemble makes itself.
+	change func() // of who is in the ensemble
+	config string // what /zookeeper/config has then; "" until a server has applied it
+
 	// Of OpCreateSession.
 	session *session
 	conn    *conn  // that waits for it
@@ -50,7 +54,7 @@ func (m *member) propose(en *entry) {
 func (t *term) commit() {
 	var acked []int64
 	for _, l := range t.learners {
-		if l != nil && l.m.votes {
+		if l != nil && l.m.votes() {
 			acked = append(acked, l.acked)
 		}
 	}
@@ -147,6 +151,8 @@ func (m *member) apply(en *entry) {
 		m.applyOpen(en)
 	case en.op == OpCloseSession:
 		m.applyClose(en, p)
+	case en.change != nil:
+		m.applyReconfig(en)
 	case en.op == OpDeleteContainer && en.path != "":
 		if n := s.tree.lookup(en.path); n != nil && n.outlived(en.time) {
 			s.removeSwept(en.path)
@@ -164,7 +170,7 @@ func (m *member) applyRequest(en *entry, p *pending) {
 	x.who = &caller{session: en.who.session, ids: en.who.ids, checks: &s.checks}
 	err := codeSessionExpired
 	if s.sessions[en.who.session] != nil {
-		err = operations[en.op].serve(x)
+		err = s.handlers[en.op](x)
 	} else {
 		x.wrote, x.end = true, true
 	}
@@ -173,6 +179,19 @@ func (m *member) applyRequest(en *entry, p *pending) {
 		x.c = p.c
 		m.proceed(p, func() { s.deliver(p, x.outcome(p.xid, err)) })
 	}
+}
+
+// applyReconfig changes the configuration. As soon as one server has, the ensemble counts votes by it.
+func (m *member) applyReconfig(en *entry) {
+	if en.config == "" {
+		en.change()
+		m.e.configure(en.zxid)
+		en.config = m.e.config
+	}
+	n := m.s.tree.lookup(configPath)
+	m.s.tree.setData(n, []byte(en.config))
+	n.version, n.mzxid, n.mtime = -1, en.zxid, en.time
+	m.s.watches.fire(event{kind: eventDataChanged, path: configPath, acl: n.acl})
 }
 
 // applyOpen begins a session.
@@ -323,8 +342,7 @@ func (m *member) proceed(p *pending, answer func()) {
 
 // openSession has the leader open a session for c.
 func (m *member) openSession(c *conn, timeout time.Duration, then func()) {
-	ss := &session{id: m.s.nextSession, timeout: timeout}
-	m.s.nextSession++
+	ss := &session{id: m.s.nextID(), timeout: timeout}
 	rand.Read(ss.password[:]) // never returns an error
 	en := &entry{op: OpCreateSession, session: ss, conn: c, then: then}
 	t := m.as.term

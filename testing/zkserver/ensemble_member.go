@@ -16,7 +16,8 @@ type member struct {
 	s  *Server
 	id int // from 1
 
-	votes bool // it is no observer
+	observes bool // it never votes
+	left     bool // the ensemble, which goes on without it
 
 	// What it keeps on its disk beside tree and sessions of the server, which have what it has applied.
 	tail      []*entry // logged and not applied, in order
@@ -95,12 +96,21 @@ type learner struct {
 	heard time.Duration // when the leader heard it last, on the leader's clock
 }
 
+func (m *member) votes() bool     { return !m.observes && !m.left }
 func (m *member) isLooking() bool { return m.as == nil }
 func (m *member) isLeading() bool { return m.as != nil && m.as.term.leader == m }
 func (m *member) isPaused() bool  { return m.s.gate.isShut() }
 func (m *member) isUp() bool      { return m.s.run != nil && !m.isPaused() }
 
-func (e *Ensemble) quorum() int { return e.voters/2 + 1 }
+func (e *Ensemble) quorum() int {
+	voters := 0
+	for _, m := range e.members {
+		if m.votes() {
+			voters++
+		}
+	}
+	return voters/2 + 1
+}
 
 // term returns the term of the leader that a majority follows, or nil.
 func (e *Ensemble) term() *term {
@@ -116,12 +126,15 @@ func (e *Ensemble) term() *term {
 func (t *term) followers(m *member) int {
 	n := 0
 	for _, l := range t.learners {
-		if l != nil && l.m.votes && l.m.as == l && l.m.isUp() && t.e.reaches(l.m, m) {
+		if l != nil && l.m.votes() && l.m.isIn(t) && t.e.reaches(l.m, m) {
 			n++
 		}
 	}
 	return n
 }
+
+// isIn reports whether the server runs and has a part in a term.
+func (m *member) isIn(t *term) bool { return m.as != nil && m.as.term == t && m.isUp() }
 
 // leaderServer is the server that leads m's side, or nil.
 func (m *member) leaderServer() *Server {
@@ -241,7 +254,7 @@ func (t *term) beat(now, patience time.Duration) {
 		case now-l.heard > patience:
 			t.drop(l, "the leader has not heard it for syncLimit ticks")
 		default:
-			if l.m.votes {
+			if l.m.votes() {
 				present++
 			}
 			t.tell(l, func() {
@@ -309,11 +322,11 @@ func (e *Ensemble) elect() {
 		near := slices.DeleteFunc(slices.Clone(looking[i:]), func(other *member) bool { return !e.reaches(m, other) })
 		votes := 0
 		for _, other := range near {
-			if other.votes {
+			if other.votes() {
 				votes++
 			}
 		}
-		if m.votes && votes >= e.quorum() {
+		if m.votes() && votes >= e.quorum() {
 			e.lead(m, near)
 			return
 		}
@@ -331,8 +344,8 @@ func (m *member) logged() int64 {
 // compareVotes orders servers as candidates. A zxid begins with its epoch. Observers are none.
 func compareVotes(a, b *member) int {
 	switch {
-	case a.votes != b.votes:
-		if a.votes {
+	case a.votes() != b.votes():
+		if a.votes() {
 			return 1
 		}
 		return -1
@@ -360,6 +373,7 @@ func (e *Ensemble) lead(m *member, servers []*member) {
 	t.committed = t.zxid
 	m.tail, m.committed, m.ripe = nil, t.zxid, t.zxid
 	m.s.tree.zxid = t.zxid
+	m.s.tree.setData(m.s.tree.lookup(configPath), []byte(e.config)) // a backup may have an older one
 	m.enter(t, Leads)
 	for _, ss := range m.s.sessions {
 		ss.ending = false

@@ -4,6 +4,7 @@ package zkserver_test
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -90,6 +91,28 @@ func TestEnsembleTransactionsLagIsCountedInTransactions(t *testing.T) {
 		require.False(t, exists(t, reader, "/b"))
 		reader.must(t, opCreate, createBody("/d", "", 0)) // its own write does not wait, nor what precedes it
 		require.True(t, exists(t, reader, "/c"))
+	})
+}
+
+// TestEnsembleOrderOfChildren is the same whenever a test is run, and no client may rely on it.
+func TestEnsembleOrderOfChildren(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		list := func(s *zkserver.Server) []string {
+			r := connect(t, s, connection{}).must(t, 8, body{}.str("/").flag(false))
+			return r.fields.strs()
+		}
+		for n := range 20 {
+			connect(t, e.Server(0), connection{}).must(t, opCreate, createBody("/"+strconv.Itoa(n), "", 0))
+		}
+		before := list(e.Server(0))
+		for _, s := range e.Servers() {
+			require.Equal(t, before, list(s))
+		}
+		require.False(t, slices.IsSorted(before))
+		connect(t, e.Server(0), connection{}).must(t, opCreate, createBody("/20", "", 0))
+		after := slices.DeleteFunc(list(e.Server(0)), func(name string) bool { return name == "20" })
+		require.ElementsMatch(t, before, after)
+		require.NotEqual(t, before, after, "it differs from one change to the next")
 	})
 }
 
@@ -425,6 +448,51 @@ func TestEnsembleOneWayCutEndsTheFollowersPart(t *testing.T) {
 	})
 }
 
+// TestEnsembleReconfiguration: who has left has no vote, and is not in the configuration, which a client may watch.
+func TestEnsembleReconfiguration(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		blank := e.Server(1).Backup()
+		client := connect(t, e.Server(2), connection{})
+		config := func() string {
+			r := client.must(t, opGetData, body{}.str("/zookeeper/config").flag(true))
+			return r.fields.str()
+		}
+		line := func(n string) string {
+			return "server." + n + "=127.0.0." + n + ":2888:3888:participant;127.0.0." + n + ":2181\n"
+		}
+		require.Equal(t, line("1")+line("2")+line("3")+"version=0", config())
+		require.ErrorContains(t, e.Join(e.Server(1)), "it has done so already")
+		require.ErrorContains(t, e.Leave(e.Server(2)), "it leads")
+
+		require.NoError(t, e.Leave(e.Server(1)))
+		require.Equal(t, []rawEvent{{kind: 3, path: "/zookeeper/config"}}, client.events(t))
+		require.Equal(t, line("1")+line("3")+"version=100000002", config())
+		require.ErrorContains(t, e.Leave(e.Server(0)), "too few others follow the leader")
+		require.NoError(t, e.Server(0).Stop())
+		require.Nil(t, e.Leader(), "one vote of two, and a server without one")
+		require.NoError(t, e.Server(0).Restart())
+		_, err := e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.NoError(t, e.Server(1).Stop())
+		require.ErrorContains(t, e.Join(e.Server(1)), "it does not follow the leader")
+		require.NotNil(t, e.Leader(), "two votes of two")
+		client = connect(t, e.Server(0), connection{})
+		client.must(t, opCreate, createBody("/a", "", 0))
+
+		require.NoError(t, e.Server(1).Restore(blank, 0), "it has lost its disk")
+		require.NoError(t, e.Server(1).Restart())
+		_, err = e.AwaitLeader(t.Context())
+		require.NoError(t, err)
+		require.True(t, exists(t, connect(t, e.Server(1), connection{}), "/a"), "it has what the leader has")
+		require.Equal(t, line("1")+line("3")+"version=100000002", config(), "it has not joined")
+		require.NoError(t, e.Join(e.Server(1)))
+		require.Len(t, client.events(t), 1)
+		require.Contains(t, config(), line("1")+line("2")+line("3"))
+		require.NoError(t, e.Server(0).Stop())
+		require.NotNil(t, e.Leader(), "two votes of three")
+	})
+}
+
 func TestEnsembleOptions(t *testing.T) {
 	for want, try := range map[string]func() (*zkserver.Ensemble, error){
 		"3 or 5 expected":   func() (*zkserver.Ensemble, error) { return zkserver.NewEnsemble(2) },
@@ -717,5 +785,22 @@ func TestEnsembleServersOfOthers(t *testing.T) {
 			}
 		}
 		e.Isolate()() // of none
+	})
+}
+
+// TestEnsembleDump: only the leader knows when sessions expire, and says so.
+func TestEnsembleDump(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		connect(t, e.Server(0), connection{timeoutMs: 4000})
+		for _, s := range e.Servers() {
+			said, err := s.FourLetterWord(t.Context(), "dump")
+			require.NoError(t, err)
+			sessions, _, _ := strings.Cut(said, "ephemeral nodes dump:")
+			if s == e.Leader() {
+				require.Contains(t, sessions, "1 expire at ")
+				continue
+			}
+			require.Regexp(t, `Global Sessions\(1\):\n0x[0-9a-f]+\t4000ms\n$`, sessions)
+		}
 	})
 }

@@ -4,7 +4,6 @@ package zkserver
 
 import (
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 )
@@ -169,30 +168,6 @@ type hooks struct {
 
 type hook struct {
 	decide func(Request) Fault
-}
-
-// Intercept lets hook decide about every request from now on, pings and connect requests included, until remove is
-// called. With several hooks, the server asks them in the order in which they were added, until one returns
-// something else than [Pass].
-//
-// The requests of one connection reach hook in their order, before they are applied. Calls of the hooks of one
-// server never overlap, so a hook needs no lock for its own state. For the same reason it must not block: to hold
-// a request back, return [HoldUntil]. It may use the server, except for Stop, Restart and Close. A call that has
-// begun when remove is called may end after remove has returned. A hook that ends its goroutine, as
-// testing.T.FailNow does, ends the connection. Intercept panics if hook is nil.
-func (s *Server) Intercept(decide func(Request) Fault) (remove func()) {
-	if decide == nil {
-		panic("zkserver: Intercept of a nil hook, expected a func(Request) Fault")
-	}
-	h := &hook{decide: decide}
-	s.hooks.mu.Lock()
-	defer s.hooks.mu.Unlock()
-	s.hooks.list = append(slices.Clip(s.hooks.list), h)
-	return func() {
-		s.hooks.mu.Lock()
-		defer s.hooks.mu.Unlock()
-		s.hooks.list = slices.DeleteFunc(slices.Clone(s.hooks.list), func(other *hook) bool { return other == h })
-	}
 }
 
 // ask returns the fault that the hooks want for r, and sets its index.

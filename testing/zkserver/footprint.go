@@ -40,8 +40,8 @@ func (s *Server) hold(c *conn, n int) {
 }
 
 // holdText is hold for entries of a list, with their text.
-func (s *Server) holdText(c *conn, entries, text int) {
-	s.hold(c, entries*entryFootprint+text)
+func (c *conn) holdText(entries, text int) {
+	c.srv.hold(c, entries*entryFootprint+text)
 }
 
 // release stops counting what is kept for c, which is ending.

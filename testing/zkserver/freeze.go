@@ -73,7 +73,7 @@ func (s *Server) watchOnce(c *conn, path string, table *watchTable) {
 		}
 		isHeld := func(other event) bool { return other.kind == e.kind && other.path == path }
 		if !slices.ContainsFunc(c.held, isHeld) { // by another watch on the path
-			s.notify(c, e)
+			c.notify(e)
 		}
 		return
 	}
@@ -95,7 +95,7 @@ func (s *Server) watchStaying(c *conn, path string, mode watchMode) {
 	for _, path := range paths {
 		for _, e := range s.missed(c, path) {
 			if mode == watchPersistent || e.kind != eventChildrenChanged {
-				s.notify(c, e)
+				c.notify(e)
 			}
 		}
 	}
@@ -138,7 +138,8 @@ func (t *tree) pathsBelow(root string, other *tree) []string {
 
 // notify sends e to the client of c unless the client may not read the node. While its reads are frozen, the event
 // waits.
-func (s *Server) notify(c *conn, e event) {
+func (c *conn) notify(e event) {
+	s := c.srv
 	if !allowed(e.acl, permRead, c.ids, &s.checks) {
 		if s.checks < 0 {
 			s.cut(c) // it may have to learn of the change, and does when it sets its watches again
@@ -146,7 +147,7 @@ func (s *Server) notify(c *conn, e event) {
 		return
 	}
 	if s.frozen(c) != nil {
-		s.holdText(c, 1, len(e.path))
+		c.holdText(1, len(e.path))
 		c.held = append(c.held, e)
 		return
 	}
@@ -158,7 +159,19 @@ func (s *Server) catchUp(c *conn) {
 	held := c.held
 	c.held = nil
 	for _, e := range held {
-		s.holdText(c, -1, -len(e.path))
+		c.holdText(-1, -len(e.path))
 		s.reply(c, e.frame())
 	}
+}
+
+// isStuck reports whether a request on a connection that is cut off gets no answer. Answers come in the order of
+// requests, so a missing one holds back all after it.
+func (c *conn) isStuck(op OpCode) bool {
+	if c.cutOff == nil {
+		return false
+	}
+	if op.is(forLeader) || op == OpCloseSession {
+		c.stuck = true
+	}
+	return c.stuck
 }

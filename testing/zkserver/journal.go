@@ -3,11 +3,9 @@
 package zkserver
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 )
 
@@ -129,79 +127,8 @@ func (j *journal) forget() {
 	j.events = slices.Delete(j.events, 0, n)
 }
 
-func (s *Server) note(e Event) {
-	j := s.journal
-	j.last++
-	e.Seq, e.At = j.last, time.Since(s.created)
-	if s.member != nil {
-		e.Server = s.member.id
-	}
-	j.add(e)
-	if j.added != nil {
-		close(j.added)
-		j.added = nil
-	}
-}
-
-// noteConn adds an event about a connection and the session that it has or asks for.
-func (s *Server) noteConn(kind EventKind, c *conn, detail string) {
-	s.note(Event{Kind: kind, Conn: c.number, SessionID: c.claims, Detail: detail})
-}
-
-func (s *Server) noteRequest(kind EventKind, c *conn, r Request) {
-	s.note(Event{Kind: kind, Conn: c.number, SessionID: c.claims, Request: r})
-}
-
-// commandf notes a call of a method.
-func (s *Server) commandf(sessionID int64, format string, args ...any) {
-	s.note(Event{Kind: Commanded, SessionID: sessionID, Detail: fmt.Sprintf(format, args...)})
-}
-
-// takeBack returns a function that ends what a call has put in force, and notes that. Calling it again does nothing.
-func (s *Server) takeBack(sessionID int64, what string, back func()) func() {
-	return sync.OnceFunc(func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.note(Event{Kind: Commanded, SessionID: sessionID, Detail: what})
-		back()
-	})
-}
-
-// Log returns what happened, in order. Every request is among the events, pings included. The log keeps the latest
-// 10,000 to 20,000 events, and fewer when their paths and details add up to more than 8 MiB. The servers of an ensemble
-// have one log.
-func (s *Server) Log() []Event {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return slices.Clone(s.journal.events)
-}
-
-// Await returns the first event of the log that match accepts, and waits until there is one. Events that are in the log
-// already count; compare [Event.Seq] to leave them out. It fails only when the context ends. The function match runs
-// without locks.
-func (s *Server) Await(ctx context.Context, match func(Event) bool) (Event, error) {
-	seen := 0
-	for {
-		fresh, added := s.eventsAfter(seen)
-		for _, e := range fresh {
-			if match(e) {
-				return e, nil
-			}
-			seen = e.Seq
-		}
-		select {
-		case <-added:
-		case <-ctx.Done():
-			return Event{}, fmt.Errorf("zkserver: no such event among the first %d: %w", seen, context.Cause(ctx))
-		}
-	}
-}
-
-// eventsAfter returns the events with greater numbers, and a channel that is closed when there are more.
-func (s *Server) eventsAfter(seq int) ([]Event, <-chan struct{}) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	j := s.journal
+// after returns the events with greater numbers, and a channel that is closed when there are more.
+func (j *journal) after(seq int) ([]Event, <-chan struct{}) {
 	if j.added == nil {
 		j.added = make(chan struct{})
 	}

@@ -9,7 +9,9 @@ import (
 	"math"
 	"net"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -33,15 +35,28 @@ func (s *Server) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	return client, nil
 }
 
+// Dial is [Server.Dial] of the server that [Ensemble.ConnectString] has at addr, and fails for another address.
+func (e *Ensemble) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	names := e.ConnectString()
+	i := slices.Index(strings.Split(names, ","), addr)
+	if i < 0 {
+		return nil, fmt.Errorf("zkserver: dial %q: one of %s expected", addr, names)
+	}
+	return e.members[i].s.Dial(ctx, network, addr)
+}
+
 // pipe returns the two ends of a connection in memory.
 func (s *Server) pipe() (client, server net.Conn) {
 	s.mu.Lock()
 	s.dialed = s.dialed%math.MaxUint16 + 1
-	addr := memoryAddr("127.0.0.1:" + strconv.Itoa(s.dialed))
+	addr, mine := memoryAddr("127.0.0.1:"+strconv.Itoa(s.dialed)), memoryAddr("zkserver")
+	if s.member != nil {
+		mine = memoryAddr(s.member.address())
+	}
 	s.mu.Unlock()
 	toServer, toClient := newHalf(), newHalf()
-	return &memoryConn{in: toClient, out: toServer, local: addr, remote: "zkserver"},
-		&memoryConn{in: toServer, out: toClient, local: "zkserver", remote: addr}
+	return &memoryConn{in: toClient, out: toServer, local: addr, remote: mine},
+		&memoryConn{in: toServer, out: toClient, local: mine, remote: addr}
 }
 
 // memoryAddr is the address of one end of a connection in memory.

@@ -5,12 +5,6 @@ package zkserver
 // A multi is a list of operations, each after a header of type, done and error; a header that is done ends it. The reply
 // has the same form.
 
-func decodeMultiHeader(in *decoder) (op OpCode, done bool) {
-	op, done = OpCode(in.int32()), in.bool()
-	in.int32() // error, unused in requests
-	return op, done || in.bad
-}
-
 func (e *encoder) multiHeader(op OpCode, done bool, err int32) {
 	e.int32(int32(op))
 	e.bool(done)
@@ -39,7 +33,7 @@ type multiOp struct {
 func decodeMulti(in *decoder) []multiOp {
 	var ops []multiOp
 	for {
-		op, done := decodeMultiHeader(in)
+		op, done := in.multiHeader()
 		if done {
 			return ops
 		}
@@ -154,7 +148,7 @@ func (x *call) multiFailure(n, failed int, err code) {
 // multiRead answers reads one by one: the failure of one does not concern the others. They set no watches.
 func (x *call) multiRead() code {
 	for {
-		op, done := decodeMultiHeader(&x.in)
+		op, done := x.in.multiHeader()
 		if done {
 			break
 		}

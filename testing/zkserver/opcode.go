@@ -52,7 +52,6 @@ type operation struct {
 	name  string
 	stat  string // its name in the figures of a connection (FinalRequestProcessor); "" for credentials, which are not among them
 	since serverVersion
-	serve func(*call) code // nil for a connect request
 	is    traits
 }
 
@@ -64,48 +63,39 @@ const (
 	beyondKeeper                    // ClickHouse Keeper lacks it
 )
 
-// The versions that introduced requests. since34 stands for all earlier ones, too.
-var (
-	since34 = serverVersion{3, 4, 0}
-	since35 = serverVersion{3, 5, 0}
-	since36 = serverVersion{3, 6, 0}
-	since37 = serverVersion{3, 7, 0}
-)
-
-// operations are the requests by their types. The function serve of one that has a session reads the request's fields, does what
-// it asks and writes the body of the reply. A body written before an error is returned is dropped.
+// operations are the requests by their types.
 var operations = map[OpCode]operation{
-	OpCreateSession:        {"createSession", "SESS", since34, nil, pathless},
-	OpCloseSession:         {"closeSession", "CLOS", since34, (*call).closeSession, pathless},
-	OpCreate:               {"create", "CREA", since34, (*call).create, forLeader},
-	OpCreate2:              {"create2", "CREA", since35, (*call).create, forLeader},
-	OpCreateContainer:      {"createContainer", "CREA", since35, (*call).create, forLeader | beyondKeeper},
-	OpCreateTTL:            {"createTTL", "CREA", since35, (*call).create, forLeader | beyondKeeper},
-	OpDelete:               {"delete", "DELE", since34, (*call).delete, forLeader},
-	OpDeleteContainer:      {"deleteContainer", "DELE", since35, (*call).deleteContainer, forLeader | pathless | beyondKeeper},
-	OpSetData:              {"setData", "SETD", since34, (*call).setData, forLeader},
-	OpSetACL:               {"setACL", "SETA", since34, (*call).setACL, forLeader},
-	OpCheck:                {"check", "CHEC", since34, (*call).check, forLeader},
-	OpMulti:                {"multi", "MULT", since34, (*call).multi, forLeader},
-	OpReconfig:             {"reconfig", "RECO", since35, (*call).reconfig, forLeader | pathless},
-	OpSync:                 {"sync", "SYNC", since34, (*call).sync, forLeader},
-	OpExists:               {"exists", "EXIS", since34, (*call).exists, 0},
-	OpGetData:              {"getData", "GETD", since34, (*call).getData, 0},
-	OpGetACL:               {"getACL", "GETA", since34, (*call).getACL, 0},
-	OpGetChildren:          {"getChildren", "GETC", since34, (*call).getChildren, 0},
-	OpGetChildren2:         {"getChildren2", "GETC", since34, (*call).getChildren, 0},
-	OpGetAllChildrenNumber: {"getAllChildrenNumber", "GETACN", since36, (*call).getAllChildrenNumber, beyondKeeper},
-	OpGetEphemerals:        {"getEphemerals", "GETE", since36, (*call).getEphemerals, beyondKeeper},
-	OpMultiRead:            {"multiRead", "MLTR", since36, (*call).multiRead, 0},
-	OpWhoAmI:               {"whoAmI", "HOMI", since37, (*call).whoAmI, pathless | beyondKeeper},
-	OpPing:                 {"ping", "PING", since34, (*call).ping, pathless},
-	OpAuth:                 {"auth", "", since34, (*call).auth, pathless},
-	OpSASL:                 {"sasl", "", since34, (*call).sasl, pathless},
-	OpAddWatch:             {"addWatch", "ADDW", since36, (*call).addWatch, 0},
-	OpRemoveWatches:        {"removeWatches", "REMW", since35, (*call).removeWatches, 0},
-	OpCheckWatches:         {"checkWatches", "CHKW", since35, (*call).checkWatches, 0},
-	OpSetWatches:           {"setWatches", "SETW", since34, (*call).setWatches, pathless},
-	OpSetWatches2:          {"setWatches2", "STW2", since36, (*call).setWatches, pathless},
+	OpCreateSession:        {"createSession", "SESS", since34, pathless},
+	OpCloseSession:         {"closeSession", "CLOS", since34, pathless},
+	OpCreate:               {"create", "CREA", since34, forLeader},
+	OpCreate2:              {"create2", "CREA", since35, forLeader},
+	OpCreateContainer:      {"createContainer", "CREA", since35, forLeader | beyondKeeper},
+	OpCreateTTL:            {"createTTL", "CREA", since35, forLeader | beyondKeeper},
+	OpDelete:               {"delete", "DELE", since34, forLeader},
+	OpDeleteContainer:      {"deleteContainer", "DELE", since35, forLeader | pathless | beyondKeeper},
+	OpSetData:              {"setData", "SETD", since34, forLeader},
+	OpSetACL:               {"setACL", "SETA", since34, forLeader},
+	OpCheck:                {"check", "CHEC", since34, forLeader},
+	OpMulti:                {"multi", "MULT", since34, forLeader},
+	OpReconfig:             {"reconfig", "RECO", since35, forLeader | pathless},
+	OpSync:                 {"sync", "SYNC", since34, forLeader},
+	OpExists:               {"exists", "EXIS", since34, 0},
+	OpGetData:              {"getData", "GETD", since34, 0},
+	OpGetACL:               {"getACL", "GETA", since34, 0},
+	OpGetChildren:          {"getChildren", "GETC", since34, 0},
+	OpGetChildren2:         {"getChildren2", "GETC", since34, 0},
+	OpGetAllChildrenNumber: {"getAllChildrenNumber", "GETACN", since36, beyondKeeper},
+	OpGetEphemerals:        {"getEphemerals", "GETE", since36, beyondKeeper},
+	OpMultiRead:            {"multiRead", "MLTR", since36, 0},
+	OpWhoAmI:               {"whoAmI", "HOMI", since37, pathless | beyondKeeper},
+	OpPing:                 {"ping", "PING", since34, pathless},
+	OpAuth:                 {"auth", "", since34, pathless},
+	OpSASL:                 {"sasl", "", since34, pathless},
+	OpAddWatch:             {"addWatch", "ADDW", since36, 0},
+	OpRemoveWatches:        {"removeWatches", "REMW", since35, 0},
+	OpCheckWatches:         {"checkWatches", "CHKW", since35, 0},
+	OpSetWatches:           {"setWatches", "SETW", since34, pathless},
+	OpSetWatches2:          {"setWatches2", "STW2", since36, pathless},
 }
 
 func (op OpCode) is(trait traits) bool { return operations[op].is&trait != 0 }
@@ -142,3 +132,14 @@ const (
 	codeReconfigDisabled        code = -123
 	codeSASLRequired            code = -124
 )
+
+// knows reports whether a server of this version has the request.
+func (v serverVersion) knows(op OpCode) bool { return v.atLeast(operations[op].since) }
+
+// statName is NA for a write that has failed, which ZooKeeper sees before it comes to the name.
+func statName(op OpCode, err code) string {
+	if err != codeOK && op.is(forLeader) && op != OpSync {
+		return "NA"
+	}
+	return operations[op].stat
+}

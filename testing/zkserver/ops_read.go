@@ -3,6 +3,8 @@
 package zkserver
 
 import (
+	"cmp"
+	"hash/crc32"
 	"maps"
 	"slices"
 	"strings"
@@ -74,7 +76,7 @@ func (x *call) getChildren() code {
 	return err
 }
 
-// readChildren writes the names of a node's children, in no particular order, which differs from call to call.
+// readChildren writes the names of a node's children.
 func (x *call) readChildren(path string, watch bool) (*node, code) {
 	n, err := x.readable(path, permRead)
 	if err != codeOK {
@@ -83,8 +85,19 @@ func (x *call) readChildren(path string, watch bool) (*node, code) {
 	if watch {
 		x.s.watchOnce(x.c, path, &x.s.watches.children)
 	}
-	x.out.strings(slices.Collect(maps.Keys(n.children)))
+	x.out.strings(x.s.childrenOf(n))
 	return n, codeOK
+}
+
+// childrenOf returns names in no order that a client may rely on. That of a server alone differs from call to call. That of an ensemble follows from the
+// names and the last change, so a simulation is played again as it was.
+func (s *Server) childrenOf(n *node) []string {
+	names := slices.Collect(maps.Keys(n.children))
+	if s.member != nil {
+		sum := func(name string) uint32 { return crc32.Update(uint32(n.pzxid), crc32.IEEETable, []byte(name)) } //nolint:gosec // its lower half changes
+		slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(sum(a), sum(b)), strings.Compare(a, b)) })
+	}
+	return names
 }
 
 // getACL shows the hashes of passwords only to clients that may change the ACL.

@@ -92,7 +92,7 @@ func (x *call) setWatches() code {
 	}
 	for _, path := range exist {
 		if n := x.s.view(x.c).lookup(path); n != nil {
-			x.s.notify(x.c, event{kind: eventCreated, path: path})
+			x.c.notify(event{kind: eventCreated, path: path})
 		} else {
 			x.s.watchOnce(x.c, path, &x.s.watches.data)
 		}
@@ -115,9 +115,9 @@ func (x *call) rewatch(path string, kind eventKind, changed func(*node) bool) {
 	n := x.s.view(x.c).lookup(path)
 	switch {
 	case n == nil:
-		x.s.notify(x.c, event{kind: eventDeleted, path: path})
+		x.c.notify(event{kind: eventDeleted, path: path})
 	case changed(n):
-		x.s.notify(x.c, event{kind: kind, path: path})
+		x.c.notify(event{kind: kind, path: path})
 	case kind == eventDataChanged:
 		x.s.watchOnce(x.c, path, &x.s.watches.data)
 	default:

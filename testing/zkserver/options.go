@@ -3,13 +3,10 @@
 package zkserver
 
 import (
-	"crypto/tls"
 	"fmt"
 	"log/slog"
 	"math"
-	"slices"
-	"strconv"
-	"strings"
+	"net"
 	"time"
 )
 
@@ -51,13 +48,15 @@ type config struct {
 	maxMemory      int // bytes for all connections together
 	version        serverVersion
 	log            *slog.Logger
-	tls            *tls.Config       // nil for plain connections
-	superDigest    string            // empty for no super user
-	saslUsers      map[string]string // passwords; nil for no SASL
+	secure         func(net.Conn) net.Conn // wraps connections in TLS; nil for plain ones
+	superDigest    string                  // empty for no super user
+	saslUsers      map[string]string       // passwords; nil for no SASL
 	saslRequired   bool
 	keeper         bool // as WithKeeper says
 	reconfig       bool // reconfig is allowed, for which it takes more than one server
 }
+
+const defaultSyncLimit = 2 // ticks, as the real ensembles of this module
 
 func newConfig(opts []Option) (config, error) {
 	c := config{
@@ -187,34 +186,4 @@ func WithReconfigEnabled() Option {
 // WithLogger sets the logger for connections, sessions and their ends. By default nothing is logged.
 func WithLogger(log *slog.Logger) Option {
 	return option(log != nil, func(c *config) { c.log = log }, "nil logger: leave the option out for silence")
-}
-
-// serverVersion is a ZooKeeper version: major, minor, patch.
-type serverVersion [3]int
-
-func parseVersion(s string) (serverVersion, error) {
-	var v serverVersion
-	parts := strings.Split(s, ".")
-	if len(parts) != len(v) {
-		return v, fmt.Errorf("version %q: three numbers expected, such as 3.8.0", s)
-	}
-	for i, part := range parts {
-		n, err := strconv.Atoi(part)
-		if err != nil || n < 0 {
-			return v, fmt.Errorf("version %q: three numbers expected, such as 3.8.0", s)
-		}
-		v[i] = n
-	}
-	return v, nil
-}
-
-func (v serverVersion) String() string {
-	return fmt.Sprintf("%d.%d.%d", v[0], v[1], v[2])
-}
-
-// knows reports whether a server of this version has the request.
-func (v serverVersion) knows(op OpCode) bool { return v.atLeast(operations[op].since) }
-
-func (v serverVersion) atLeast(other serverVersion) bool {
-	return slices.Compare(v[:], other[:]) >= 0
 }

@@ -186,3 +186,11 @@ func (c *conn) abort() {
 		_ = closeNow(c.nc) // what it could report concerns a peer that is being given up
 	})
 }
+
+// closeNow closes a connection without a farewell, which with TLS might wait for a client that does not read.
+func closeNow(nc net.Conn) error {
+	if t, ok := nc.(interface{ NetConn() net.Conn }); ok {
+		nc = t.NetConn()
+	}
+	return nc.Close()
+}

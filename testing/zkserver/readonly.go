@@ -36,30 +36,3 @@ func (s *Server) LoseQuorum() (regain func()) {
 		}
 	}
 }
-
-// elect ends all connections, as a server does when it looks for a leader.
-func (s *Server) elect() {
-	for _, c := range s.connsOf(0) {
-		s.drop(c, "the quorum has changed")
-	}
-}
-
-// rejects returns why a connect request is answered by hanging up, or "" if it is accepted. The order of checks is
-// ZooKeeperServer.processConnectRequest's. A client that has seen a later zxid must look for a server that is as
-// far. A server without a quorum cannot say whether a session of the quorum still exists.
-func (s *Server) rejects(r connectRequest) (why string) {
-	ss := s.sessions[r.session]
-	switch {
-	case s.member != nil && s.member.isLooking() && !s.readOnly:
-		return "the server has no leader"
-	case s.readOnly && !r.readOnly:
-		return "its client does not accept a read-only server"
-	case r.lastZxid > s.tree.zxid:
-		return "its client has seen a later zxid"
-	case s.readOnly && ss != nil && !ss.local:
-		return "its session is one of the quorum"
-	case r.session == 0 && s.heldBySessions()+sessionFootprint > s.cfg.maxMemory/2:
-		return "sessions hold too much memory"
-	}
-	return ""
-}

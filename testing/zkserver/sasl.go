@@ -61,12 +61,6 @@ const (
 	maxDigestResponse = 4096 // bytes, of RFC 2831
 )
 
-// digestExchange is the exchange of one connection. Server.mu guards it.
-type digestExchange struct {
-	nonce string
-	done  bool
-}
-
 // sasl takes a token of a client and answers by the next. A server that is not configured for it answers with success, and no
 // token. A request that cannot be read costs the connection, without an answer.
 func (x *call) sasl() code {
@@ -232,15 +226,4 @@ func parseDirectives(s string) (map[string]string, error) {
 		s = s[len(parts[0]):]
 	}
 	return all, nil
-}
-
-// isSASLAuthenticated reports whether the connection may make a request, as far as it takes an identity of the scheme sasl.
-func (c *conn) isSASLAuthenticated(op OpCode) bool {
-	return !c.srv.cfg.saslRequired || op == OpAuth || op == OpSASL || c.digest.done
-}
-
-// validSASL reports whether an id of the scheme sasl may stand in an ACL: it is one of Kerberos, or has no '@'.
-func validSASL(id string) bool {
-	name, realm, found := strings.Cut(id, "@")
-	return !found || !strings.ContainsAny(realm, "/@") && strings.Count(name, "/") <= 1
 }

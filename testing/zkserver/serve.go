@@ -33,7 +33,7 @@ func (r request) path() string {
 		return ""
 	}
 	if r.op == OpMulti || r.op == OpMultiRead {
-		if _, done := decodeMultiHeader(&in); done {
+		if _, done := in.multiHeader(); done {
 			return ""
 		}
 	}
@@ -51,7 +51,7 @@ func (r request) reads() []string {
 	}
 	var paths []string
 	for in := r.in; ; {
-		_, done := decodeMultiHeader(&in)
+		_, done := in.multiHeader()
 		path := in.string()
 		in.bool() // whether to watch
 		if done || in.bad {
@@ -99,7 +99,7 @@ const pingXid = -2
 // serve asks the hooks about a request and does what they say.
 func (s *Server) serve(c *conn, r request) {
 	arrived := time.Now()
-	asked := Request{SessionID: c.session.sessionID(), Xid: r.xid, Op: r.op, Path: r.path(), Reads: r.reads()}
+	asked := Request{SessionID: c.sessionID(), Xid: r.xid, Op: r.op, Path: r.path(), Reads: r.reads()}
 	c.awaits.Store(asked.SessionID)
 	defer c.awaits.Store(0)
 	if !s.arrive(c, asked) {
@@ -214,7 +214,7 @@ func (s *Server) apply(c *conn, r request) outcome {
 	if admitted && s.member == nil { // else it was touched as it arrived
 		s.touchBy(c, r.op)
 	}
-	switch serve := operations[r.op].serve; {
+	switch serve := s.handlers[r.op]; {
 	case !admitted:
 		err = codeSASLRequired
 		x.end, x.outside = true, true
@@ -276,4 +276,25 @@ func (s *Server) reply(c *conn, frame []byte) {
 	s.traffic.sent++
 	c.traffic.sent++
 	c.send(frame)
+}
+
+func (s *Server) received(c *conn) {
+	s.traffic.received++
+	c.traffic.received++
+}
+
+// answered notes that the answer to a request has gone out, and how long that took. Credentials do not count.
+func (s *Server) answered(c *conn, r request, err code, arrived time.Time) {
+	if operations[r.op].stat == "" {
+		return
+	}
+	took := time.Since(arrived)
+	s.traffic.latency.add(took)
+	t := &c.traffic
+	t.latency.add(took)
+	t.lastOp = statName(r.op, err)
+	if r.xid >= 0 { // the others are what clients do for themselves
+		t.lastXid = r.xid
+	}
+	t.lastZxid, t.lastAnswer = s.tree.zxid, s.clock()
 }

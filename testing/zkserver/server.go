@@ -3,11 +3,11 @@
 package zkserver
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,10 +23,14 @@ var ErrClosed = errors.New("zkserver: server closed")
 type Server struct {
 	cfg     config
 	log     *slog.Logger
-	created time.Time              // origin of clock
-	timing  atomic.Pointer[timing] // of the clock; nil for the one of time.Now
-	gate    gate                   // shut while the server is paused
-	hooks   hooks
+	created time.Time // origin of clock
+
+	handlers map[OpCode]func(*call) code             // of requests
+	words    map[string]func(*Server, *bytes.Buffer) // the four-letter words that write their answers
+
+	timing atomic.Pointer[timing] // of the clock; nil for the one of time.Now
+	gate   gate                   // shut while the server is paused
+	hooks  hooks
 
 	throttled atomic.Bool // there are throttles; changed with mu held
 
@@ -62,41 +66,6 @@ type run struct {
 	stop     chan struct{}
 	conns    map[*conn]struct{} // guarded by Server.mu
 	wg       sync.WaitGroup
-}
-
-// Start returns a server that listens and serves until [Server.Close]. Like a new installation it has the nodes
-// /zookeeper, /zookeeper/config and /zookeeper/quota. Start fails when an option is invalid or the address is not
-// available, and then leaves nothing behind.
-func Start(opts ...Option) (*Server, error) {
-	cfg, err := newConfig(opts)
-	if err != nil {
-		return nil, err
-	}
-	if cfg.observers > 0 {
-		return nil, fmt.Errorf("zkserver: %d observers of a server that stands alone: NewEnsemble expected", cfg.observers)
-	}
-	s := newServer(cfg, 1)
-	s.mu, s.journal = new(sync.Mutex), new(journal)
-	if err := s.beginRun(); err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-// newServer returns a server with a number, from 1, that has no mutex and no journal yet.
-func newServer(cfg config, id int) *Server {
-	s := &Server{
-		cfg:         cfg,
-		log:         cfg.log,
-		created:     time.Now(),
-		addr:        cfg.addr,
-		tree:        newTree(),
-		sessions:    make(map[int64]*session),
-		nextSession: cfg.firstSessionID(id),
-		net:         network{cuts: make(map[int64]int)},
-	}
-	s.watches = newWatches(s.notify, s.holdText)
-	return s
 }
 
 // beginRun listens and starts the goroutines that serve no single connection.
@@ -193,7 +162,10 @@ func (s *Server) serveConn(nc net.Conn) bool {
 		refuse(nc)
 		return false
 	}
-	r, c := s.run, newConn(s, s.secure(nc))
+	if s.cfg.secure != nil {
+		nc = s.cfg.secure(nc)
+	}
+	r, c := s.run, newConn(s, nc)
 	if why := s.refuses(c); why != "" {
 		s.noteConn(Refused, c, why)
 		refuse(nc)
@@ -354,7 +326,61 @@ func (s *Server) cut(c *conn) {
 	c.finish(sendQueued)
 }
 
-// hexID writes a session id as ZooKeeper does.
-func hexID(id int64) string {
-	return "0x" + strconv.FormatUint(uint64(id), 16)
+// elect ends all connections, as a server does when it looks for a leader.
+func (s *Server) elect() {
+	for _, c := range s.connsOf(0) {
+		s.drop(c, "the quorum has changed")
+	}
+}
+
+// conns lists the connections that are not ended.
+func (s *Server) conns() []*conn {
+	if s.run == nil {
+		return nil
+	}
+	list := make([]*conn, 0, len(s.run.conns))
+	for c := range s.run.conns {
+		if !c.isEnded() {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+func (s *Server) note(e Event) {
+	j := s.journal
+	j.last++
+	e.Seq, e.At = j.last, time.Since(s.created)
+	if s.member != nil {
+		e.Server = s.member.id
+	}
+	j.add(e)
+	if j.added != nil {
+		close(j.added)
+		j.added = nil
+	}
+}
+
+// noteConn adds an event about a connection and the session that it has or asks for.
+func (s *Server) noteConn(kind EventKind, c *conn, detail string) {
+	s.note(Event{Kind: kind, Conn: c.number, SessionID: c.claims, Detail: detail})
+}
+
+func (s *Server) noteRequest(kind EventKind, c *conn, r Request) {
+	s.note(Event{Kind: kind, Conn: c.number, SessionID: c.claims, Request: r})
+}
+
+// commandf notes a call of a method.
+func (s *Server) commandf(sessionID int64, format string, args ...any) {
+	s.note(Event{Kind: Commanded, SessionID: sessionID, Detail: fmt.Sprintf(format, args...)})
+}
+
+// takeBack returns a function that ends what a call has put in force, and notes that. Calling it again does nothing.
+func (s *Server) takeBack(sessionID int64, what string, back func()) func() {
+	return sync.OnceFunc(func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.note(Event{Kind: Commanded, SessionID: sessionID, Detail: what})
+		back()
+	})
 }

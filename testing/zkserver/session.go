@@ -73,29 +73,28 @@ func (s *Server) touchBy(c *conn, op OpCode) {
 	}
 }
 
-// sessionID is the session's id, or 0 if there is none.
-func (ss *session) sessionID() int64 {
-	if ss == nil {
-		return 0
-	}
-	return ss.id
+// newSessionID lays ids out as ZooKeeper does: 8 bits of the server's id, which is 1 for a standalone one, 40 bits of
+// time in milliseconds, then a counter. The counter starts with the nanoseconds, so two servers of one process hardly ever give
+// out the same id. Those that are made at the same instant of fake time do.
+func newSessionID(server int) int64 {
+	now := time.Now()
+	return int64(server)<<56 | int64(uint64(now.UnixMilli())<<24>>8) | now.UnixNano()&0xffff
 }
 
-// newSessionID lays ids out as ZooKeeper does: 8 bits of the server's id, which is 1 for a standalone one, 40 bits of
-// time in milliseconds, then a counter. The counter starts anywhere, so that two servers of one process hardly ever give
-// out the same id.
-func newSessionID(server int) int64 {
-	var low [2]byte
-	rand.Read(low[:]) // never returns an error
-	return int64(server)<<56 | int64(uint64(time.Now().UnixMilli())<<24>>8) | int64(low[0])<<8 | int64(low[1])
+// nextID returns the next id that no session has. A session of a backup may have it, of a server that was made at the same instant.
+func (s *Server) nextID() int64 {
+	for s.sessions[s.nextSession] != nil {
+		s.nextSession++
+	}
+	s.nextSession++
+	return s.nextSession - 1
 }
 
 func (s *Server) openSession(c *conn, timeout time.Duration) *session {
-	ss := &session{id: s.nextSession, timeout: timeout, conn: c, local: s.readOnly}
+	ss := &session{id: s.nextID(), timeout: timeout, conn: c, local: s.readOnly}
 	if !ss.local {
 		s.tree.zxid++
 	}
-	s.nextSession++
 	if !s.cfg.keeper {
 		rand.Read(ss.password[:]) // never returns an error
 	}

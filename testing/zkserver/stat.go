@@ -51,3 +51,15 @@ func (e *encoder) stat(n *node) {
 	e.int32(children)
 	e.int64(n.pzxid)
 }
+
+// outlived reports whether a container or a TTL node must go at the time now, in milliseconds since the Unix
+// epoch. A container that never had a child stays.
+func (n *node) outlived(now int64) bool {
+	if len(n.children) > 0 {
+		return false
+	}
+	if n.kind == kindContainer {
+		return n.creates > 0
+	}
+	return now-n.mtime > n.ttl
+}

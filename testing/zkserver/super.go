@@ -5,12 +5,8 @@ package zkserver
 import (
 	"crypto/sha1" // the scheme is defined with it
 	"encoding/base64"
-	"slices"
 	"strings"
 )
-
-// superUser is the identity for which no ACL counts.
-var superUser = authID{scheme: "super"}
 
 // WithSuperDigest names the super user, for whom no ACL counts: a client that presents credentials of the scheme
 // digest with this digest. The form is ZooKeeper's, from its property
@@ -28,10 +24,6 @@ func SuperDigest(password string) string {
 	return digestID("super:" + password).id
 }
 
-func isSuper(ids []authID) bool {
-	return slices.Contains(ids, superUser)
-}
-
 // proved adds an identity to the connection c. The super user comes in addition to the digest's own identity, and
 // before it (DigestAuthenticationProvider.handleAuthentication). It reports whether there was room for them.
 func (s *Server) proved(c *conn, id authID) bool {
@@ -39,20 +31,4 @@ func (s *Server) proved(c *conn, id authID) bool {
 		return false
 	}
 	return c.identify(id)
-}
-
-// maxIdentities bounds the identities of a connection beside its address, since each of them is compared with each
-// entry of an ACL.
-const maxIdentities = 1000
-
-func (c *conn) identify(id authID) bool {
-	if slices.Contains(c.ids, id) {
-		return true
-	}
-	if len(c.ids) > maxIdentities {
-		return false
-	}
-	c.srv.holdText(c, 1, len(id.scheme)+len(id.id))
-	c.ids = append(c.ids, id)
-	return true
 }

@@ -16,21 +16,8 @@ func WithTLS(cfg *tls.Config) Option {
 		return option(false, nil, "nil TLS configuration: leave the option out for none")
 	}
 	hasCertificate := len(cfg.Certificates) > 0 || cfg.GetCertificate != nil || cfg.GetConfigForClient != nil
-	return option(hasCertificate, func(c *config) { c.tls = cfg.Clone() }, "TLS configuration without a certificate: a server needs one")
-}
-
-// secure wraps a connection in TLS if the server is configured for it. Nothing is exchanged before the first read.
-func (s *Server) secure(nc net.Conn) net.Conn {
-	if s.cfg.tls == nil {
-		return nc
-	}
-	return tls.Server(nc, s.cfg.tls)
-}
-
-// closeNow closes a connection without a farewell, which with TLS might wait for a client that does not read.
-func closeNow(nc net.Conn) error {
-	if t, ok := nc.(*tls.Conn); ok {
-		nc = t.NetConn()
-	}
-	return nc.Close()
+	return option(hasCertificate, func(c *config) {
+		cfg := cfg.Clone()
+		c.secure = func(nc net.Conn) net.Conn { return tls.Server(nc, cfg) } // nothing is exchanged before the first read
+	}, "TLS configuration without a certificate: a server needs one")
 }

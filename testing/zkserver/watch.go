@@ -47,17 +47,20 @@ const (
 	watchRecursive                        // stays, and hears of all nodes below
 )
 
+// watcher is a connection, as watches know it.
+type watcher interface {
+	holdText(entries, text int) // counts the memory that watches take
+	notify(e event)
+	sessionID() int64
+}
+
 // watches are the two tables of ZooKeeper. exists and getData watch in data, getChildren in children. A persistent
 // watch is in both; a recursive one is in data alone, because children count as nodes of their own.
 type watches struct {
 	data, children watchTable
-	deliver        func(*conn, event)
 }
 
-// newWatches returns empty tables. They count the memory that they take with hold.
-func newWatches(deliver func(*conn, event), hold func(c *conn, entries, text int)) *watches {
-	return &watches{data: newWatchTable(hold), children: newWatchTable(hold), deliver: deliver}
-}
+func newWatches() *watches { return &watches{data: newWatchTable(), children: newWatchTable()} }
 
 // count is the number of pairs of path and connection in each table, as the key zk_watch_count of mntr.
 func (w *watches) count() int {
@@ -71,19 +74,19 @@ func (w *watches) concerns(table *watchTable, kind eventKind) bool {
 
 // fire delivers e to every connection that waits for it, once each.
 func (w *watches) fire(e event) {
-	var told map[*conn]struct{}
+	var told map[watcher]struct{}
 	for _, table := range []*watchTable{&w.data, &w.children} {
 		if w.concerns(table, e.kind) {
 			told = table.trigger(e.path, told)
 		}
 	}
 	for c := range told {
-		w.deliver(c, e)
+		c.notify(e)
 	}
 }
 
 // addPersistent sets a watch that stays.
-func (w *watches) addPersistent(path string, c *conn, mode watchMode) {
+func (w *watches) addPersistent(path string, c watcher, mode watchMode) {
 	w.data.add(path, c, mode)
 	if mode == watchPersistent {
 		w.children.add(path, c, mode)
@@ -91,24 +94,22 @@ func (w *watches) addPersistent(path string, c *conn, mode watchMode) {
 }
 
 // drop forgets all watches of a connection.
-func (w *watches) drop(c *conn) {
+func (w *watches) drop(c watcher) {
 	w.data.drop(c)
 	w.children.drop(c)
 }
 
 // watchTable holds watches by path and by connection, so a change and a lost connection both find their watches.
 type watchTable struct {
-	byPath    map[string]map[*conn]struct{}
-	byConn    map[*conn]map[string]watchMode
+	byPath    map[string]map[watcher]struct{}
+	byConn    map[watcher]map[string]watchMode
 	recursive int // how many recursive watches there are; without any, no ancestors need to be looked at
-	hold      func(c *conn, entries, text int)
 }
 
-func newWatchTable(hold func(c *conn, entries, text int)) watchTable {
+func newWatchTable() watchTable {
 	return watchTable{
-		hold:   hold,
-		byPath: make(map[string]map[*conn]struct{}),
-		byConn: make(map[*conn]map[string]watchMode),
+		byPath: make(map[string]map[watcher]struct{}),
+		byConn: make(map[watcher]map[string]watchMode),
 	}
 }
 
@@ -121,19 +122,19 @@ func (t *watchTable) count() int {
 }
 
 // has reports whether c has a watch of one of the modes on path.
-func (t *watchTable) has(path string, c *conn, mode watchMode) bool {
+func (t *watchTable) has(path string, c watcher, mode watchMode) bool {
 	return t.byConn[c][path]&mode != 0
 }
 
-func (t *watchTable) add(path string, c *conn, mode watchMode) {
+func (t *watchTable) add(path string, c watcher, mode watchMode) {
 	if t.byPath[path] == nil {
-		t.byPath[path] = make(map[*conn]struct{})
+		t.byPath[path] = make(map[watcher]struct{})
 	}
 	if t.byConn[c] == nil {
 		t.byConn[c] = make(map[string]watchMode)
 	}
 	if _, old := t.byPath[path][c]; !old {
-		t.hold(c, 1, len(path))
+		c.holdText(1, len(path))
 	}
 	t.byPath[path][c] = struct{}{}
 	if mode&watchRecursive&^t.byConn[c][path] != 0 {
@@ -143,7 +144,7 @@ func (t *watchTable) add(path string, c *conn, mode watchMode) {
 }
 
 // remove takes the modes off c's watch on path and reports whether it had any of them.
-func (t *watchTable) remove(path string, c *conn, mode watchMode) bool {
+func (t *watchTable) remove(path string, c watcher, mode watchMode) bool {
 	had := t.byConn[c][path]
 	if had&mode == 0 {
 		return false
@@ -155,7 +156,7 @@ func (t *watchTable) remove(path string, c *conn, mode watchMode) bool {
 		t.byConn[c][path] = left
 		return true
 	}
-	t.hold(c, -1, -len(path))
+	c.holdText(-1, -len(path))
 	if delete(t.byConn[c], path); len(t.byConn[c]) == 0 {
 		delete(t.byConn, c)
 	}
@@ -165,7 +166,7 @@ func (t *watchTable) remove(path string, c *conn, mode watchMode) bool {
 	return true
 }
 
-func (t *watchTable) drop(c *conn) {
+func (t *watchTable) drop(c watcher) {
 	for path := range t.byConn[c] {
 		t.remove(path, c, watchStandard|watchPersistent|watchRecursive)
 	}
@@ -173,10 +174,10 @@ func (t *watchTable) drop(c *conn) {
 
 // trigger adds the connections that watch path, or an ancestor of it recursively, and takes off the watches that
 // fire once.
-func (t *watchTable) trigger(path string, found map[*conn]struct{}) map[*conn]struct{} {
-	note := func(c *conn) {
+func (t *watchTable) trigger(path string, found map[watcher]struct{}) map[watcher]struct{} {
+	note := func(c watcher) {
 		if found == nil {
-			found = make(map[*conn]struct{})
+			found = make(map[watcher]struct{})
 		}
 		found[c] = struct{}{}
 	}

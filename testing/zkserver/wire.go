@@ -2,7 +2,10 @@
 
 package zkserver
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"strconv"
+)
 
 // The encoding is ZooKeeper's jute: big-endian numbers, one byte for a bool, and a 32-bit count before the bytes of a
 // string or a buffer and before the elements of a vector. A count of -1 means null.
@@ -185,4 +188,16 @@ func (e *encoder) endReply(xid int32, zxid int64, err code) []byte {
 func (e *encoder) sized() []byte {
 	binary.BigEndian.PutUint32(e.b, uint32(len(e.b)-4))
 	return e.b
+}
+
+// multiHeader reads the header of an operation of a multi. It is done after the last one.
+func (d *decoder) multiHeader() (op OpCode, done bool) {
+	op, done = OpCode(d.int32()), d.bool()
+	d.int32() // error, unused in requests
+	return op, done || d.bad
+}
+
+// hexID writes a session id as ZooKeeper does.
+func hexID(id int64) string {
+	return "0x" + strconv.FormatUint(uint64(id), 16)
 }

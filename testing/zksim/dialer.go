@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"math/rand/v2"
 	"net"
 	"os"
 	"slices"
@@ -16,64 +15,91 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// dialer connects a client to one server after the other, or again and again to one. What a client does by chance no seed can
-// bring again. So the client's random pause before a connection is made as long as it may be, and another one is added that the
-// seed draws. Answers reach each client after a time of its own, so no two of them wake up at the same instant.
+// anyServer is the address by which a client is connected to one server or the other.
+const anyServer = "servers:2181"
+
+// dialer connects a client to one server after the other, or again and again to one. Answers reach each client after a time of its
+// own, so no two of them wake up at the same instant.
 type dialer struct {
 	servers *zkserver.Ensemble
-	client  int           // its number
-	first   int           // the server that it connects to first
-	stays   bool          // it knows no other
-	spread  time.Duration // the longest pause before a connection after one that was stable
+	host    *host
+	client  int  // its number
+	first   int  // the server that it connects to first
+	stays   bool // it knows no other
 
-	mu     sync.Mutex // guards all below
-	random *rand.Rand
+	mu     sync.Mutex // guards dialed
 	dialed int
-	failed int       // connections, one after the other, that have lasted for less than a second
-	began  time.Time // the last connection, or the attempt
-	ended  time.Time
-	dead   bool // there are no more connections
-	conns  map[*conn]bool
-	stall  chan struct{} // closed when the pause of the process ends; nil while there is none
 }
 
-// The client's pauses between connections, without the part that is random.
-const (
-	firstPause  = 50 * time.Millisecond // and twice as long after each failure
-	longestWait = time.Second
-)
-
 func (d *dialer) dial(ctx context.Context, network, addr string) (net.Conn, error) {
-	n, at := d.next()
 	select {
-	case <-time.After(time.Until(at)):
+	case <-d.host.stalled():
 	case <-ctx.Done():
 	}
-	select {
-	case <-d.stalled():
-	case <-ctx.Done():
+	dial := d.servers.Dial
+	if addr == anyServer { // else it is in the configuration of the ensemble, which the client follows
+		dial = d.servers.Server(d.next() % len(d.servers.Servers())).Dial
 	}
-	c, err := d.servers.Server(n%len(d.servers.Servers())).Dial(ctx, network, addr)
+	c, err := dial(ctx, network, addr)
 	if err != nil {
-		d.end()
 		return nil, err
 	}
-	mine := &conn{Conn: c, d: d, latency: time.Duration(1009 + 337*d.client), mute: make(chan struct{}), closed: make(chan struct{})}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.dead {
+	mine := &conn{Conn: c, host: d.host, latency: time.Duration(1009 + 337*d.client), mute: make(chan struct{}), closed: make(chan struct{})}
+	if !d.host.add(mine) {
 		return nil, errors.Join(net.ErrClosed, c.Close())
 	}
-	d.conns[mine] = true
 	return mine, nil
 }
 
-// kill ends all connections for good, or has them fall silent.
-func (d *dialer) kill(silent bool) {
+// next returns the server of the next attempt.
+func (d *dialer) next() int {
 	d.mu.Lock()
-	d.dead = true
-	conns := slices.Collect(maps.Keys(d.conns))
-	d.mu.Unlock()
+	defer d.mu.Unlock()
+	server := d.first
+	if !d.stays {
+		server += d.dialed
+	}
+	d.dialed++
+	return server
+}
+
+// host is where one life of a process runs. It has the connections of all clients, also of those that are being connected.
+type host struct {
+	life context.Context // until the process is killed: then there are no more connections
+	end  context.CancelFunc
+
+	mu    sync.Mutex // guards all below
+	conns map[*conn]bool
+	stall chan struct{} // closed when the pause of the process ends; nil while there is none
+	held  []*conn       // those that keep what is written until then, also if they were closed meanwhile
+}
+
+func newHost() *host {
+	h := &host{conns: make(map[*conn]bool)}
+	h.life, h.end = context.WithCancel(context.Background())
+	return h
+}
+
+// add reports false when the process was killed.
+func (h *host) add(c *conn) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.life.Err() != nil {
+		return false
+	}
+	h.conns[c] = true
+	if h.stall != nil {
+		h.hold(c)
+	}
+	return true
+}
+
+// kill ends all connections for good, or has them fall silent.
+func (h *host) kill(silent bool) {
+	h.mu.Lock()
+	h.end()
+	conns := slices.Collect(maps.Keys(h.conns))
+	h.mu.Unlock()
 	for _, c := range conns {
 		if silent {
 			close(c.mute)
@@ -87,79 +113,51 @@ func (d *dialer) kill(silent bool) {
 var running = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // stalled returns what is closed while the process runs, or when its pause ends.
-func (d *dialer) stalled() <-chan struct{} {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stall == nil {
+func (h *host) stalled() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stall == nil {
 		return running
 	}
-	return d.stall
+	return h.stall
 }
 
 // pause holds all that the connections send and receive until resume is called.
-func (d *dialer) pause() (resume func()) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if d.stall != nil { // by another fault, which ends the pause
+func (h *host) pause() (resume func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.stall != nil { // by another fault, which ends the pause
 		return func() {}
 	}
-	stall := make(chan struct{})
-	d.stall = stall
-	for c := range d.conns {
-		c.hold()
+	h.stall = make(chan struct{})
+	for c := range h.conns {
+		h.hold(c)
 	}
-	held := slices.Collect(maps.Keys(d.conns))
-	return func() {
-		d.mu.Lock()
-		d.stall = nil
-		d.mu.Unlock()
-		close(stall)
-		for _, c := range held {
-			c.flush()
-		}
-	}
+	return h.resume
 }
 
-// next returns the server of the next attempt, and when it begins.
-func (d *dialer) next() (server int, at time.Time) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	server = d.first
-	if !d.stays {
-		server += d.dialed
-	}
-	if d.dialed++; d.dialed > 1 {
-		if d.failed++; d.ended.Sub(d.began) >= time.Second {
-			d.failed = 0
-		}
-		longest := d.spread
-		if d.failed > 0 {
-			longest = max(longest, min(longestWait, firstPause<<min(d.failed, 10)))
-		}
-		at = d.ended.Add(longest + time.Duration(d.random.Int64N(int64(firstPause))))
-	}
-	d.began, d.ended = at, at
-	return server, at
+// hold keeps what a connection writes. The caller has mu.
+func (h *host) hold(c *conn) {
+	c.hold()
+	h.held = append(h.held, c)
 }
 
-// spreadOver is told of the session's timeout. Clients spread over a part of it.
-func (d *dialer) spreadOver(timeout time.Duration) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.spread = timeout / 30
-}
-
-func (d *dialer) end() {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.ended = time.Now()
+func (h *host) resume() {
+	h.mu.Lock()
+	stall, held := h.stall, h.held
+	h.stall, h.held = nil, nil
+	h.mu.Unlock()
+	close(stall)
+	for _, c := range held {
+		c.flush()
+	}
 }
 
 // conn is a connection of a client.
 type conn struct {
 	net.Conn
 
-	d       *dialer
+	host    *host
 	latency time.Duration
 	mute    chan struct{} // closed when the connection falls silent
 	closed  chan struct{} // closed by Close
@@ -211,7 +209,7 @@ func (c *conn) flush() {
 // await returns when the process is not paused. Its client may close the connection before, or come to its deadline.
 func (c *conn) await() error {
 	const look = 50 * time.Millisecond
-	for stalled := c.d.stalled(); ; {
+	for stalled := c.host.stalled(); ; {
 		c.mu.Lock()
 		by := c.readBy
 		c.mu.Unlock()
@@ -270,10 +268,9 @@ func (c *conn) SetDeadline(t time.Time) error {
 
 // Close of a silent connection is not heard of by the server, and that of a paused process only later.
 func (c *conn) Close() error {
-	c.d.end()
-	c.d.mu.Lock()
-	delete(c.d.conns, c)
-	c.d.mu.Unlock()
+	c.host.mu.Lock()
+	delete(c.host.conns, c)
+	c.host.mu.Unlock()
 	c.once.Do(func() { close(c.closed) })
 	c.mu.Lock()
 	held := c.isHeld

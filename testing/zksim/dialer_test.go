@@ -16,12 +16,12 @@ import (
 // TestPausedConnection: what a paused process sends and receives arrives as the pause ends, even when it has closed the connection.
 func TestPausedConnection(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := &dialer{conns: make(map[*conn]bool)}
+		h := newHost()
 		near, far := net.Pipe()
-		c := &conn{Conn: near, d: d, mute: make(chan struct{}), closed: make(chan struct{})}
-		d.conns[c] = true
+		c := &conn{Conn: near, host: h, mute: make(chan struct{}), closed: make(chan struct{})}
+		require.True(t, h.add(c))
 
-		resume := d.pause()
+		resume := h.pause()
 		_, err := c.Write([]byte("late"))
 		require.NoError(t, err)
 		require.NoError(t, far.SetReadDeadline(time.Now().Add(time.Minute)))

@@ -3,8 +3,10 @@
 package zksim
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/gocurator/curator/testing/zkserver"
@@ -29,7 +31,8 @@ const (
 	ClockRate    Fault = "a server's clock is slow or fast by up to a hundredth" // for which recipes allow
 	WrongClock   Fault = "a server's clock has half or double the rate"          // for which they do not
 	LoseUnsynced Fault = "stop a server while it catches up"
-	Restore      Fault = "restore a backup" // made as the fault begins
+	Replace      Fault = "a server leaves the ensemble, and joins it again" // with its data, or without
+	Restore      Fault = "restore a backup"                                 // made as the fault begins, and no older than another restore
 )
 
 // The faults of one client.
@@ -93,14 +96,9 @@ func (w *World) begin(f planned) (end func()) {
 	case StopAll:
 		return w.stop(e.Servers()...)
 	case LoseUnsynced:
-		again := w.stop(s)
-		return func() {
-			again()
-			time.Sleep(time.Second) // by then it has joined again, if it can
-			again = w.stop(s)
-			_ = e.LoseUnsynced(s) // fails if it has joined no leader
-			again()
-		}
+		return w.loseUnsynced(s)
+	case Replace:
+		return w.replace(s, f.b%2 == 0)
 	case PauseServer:
 		s.Pause()
 		return s.Resume
@@ -133,15 +131,20 @@ func (w *World) begin(f planned) (end func()) {
 	case ClockRate, WrongClock:
 		return w.clock(s, f)
 	case Restore:
-		backup := s.Backup()
-		return func() { w.must(e.Restore(backup)) }
+		backup, restores := s.Backup(), w.restores.Load()
+		return func() {
+			// Of a backup that is older than another restore clients may see no sign: the leader has the same number again.
+			if w.restores.CompareAndSwap(restores, restores+1) {
+				w.must(e.Restore(backup))
+			}
+		}
 	default:
 		return w.beginAtClient(f)
 	}
 }
 
 func (w *World) beginAtClient(f planned) (end func()) {
-	i := slices.IndexFunc(w.processes, func(p *process) bool { return p.planned.index == f.a%w.drawn })
+	i := slices.IndexFunc(w.processes, func(p *Process) bool { return p.planned.index == f.a%w.drawn })
 	if i < 0 { // it was left out
 		return func() {}
 	}
@@ -192,10 +195,10 @@ func (w *World) beginAtClient(f planned) (end func()) {
 	case SlowRequests:
 		return each(1, zkserver.Delay(time.Duration(f.b)*20*time.Millisecond))
 	case KillProcess:
-		p.kill(f)
-		return func() { p.begin() }
+		p.killBy(c, f)
+		return p.Start
 	case PauseProcess:
-		return c.dialer.pause()
+		return p.Pause()
 	case KillSession:
 		w.Servers.Server(f.b % voters).KillSession(session)
 	default:
@@ -214,6 +217,44 @@ func (w *World) stop(servers ...*zkserver.Server) (start func()) {
 			w.must(s.Restart())
 		}
 	}
+}
+
+// loseUnsynced stops a server, and again when it has come back.
+func (w *World) loseUnsynced(s *zkserver.Server) (end func()) {
+	again := w.stop(s)
+	return func() {
+		again()
+		time.Sleep(time.Second) // by then it has joined again, if it can
+		again = w.stop(s)
+		_ = w.Servers.LoseUnsynced(s) // fails if it has joined no leader
+		again()
+	}
+}
+
+// replace takes a server out of the ensemble, and returns what puts it in again, perhaps without its data.
+func (w *World) replace(s *zkserver.Server, isBlank bool) (end func()) {
+	if w.Servers.Leave(s) != nil { // it leads, say, or there would be no majority
+		return func() {}
+	}
+	again := w.stop(s)
+	return func() {
+		if isBlank && w.isIn(s, false) { // one that votes would be missed
+			again = w.stop(s)
+			_ = s.Restore(w.blank, 0) // fails if another fault has started it again meanwhile
+		}
+		again()
+		time.Sleep((syncLimit + 1) * tick) // by then it has left, or never will
+		for !w.isIn(s, true) {
+			_ = w.Servers.Join(s) // fails while it has not come back, or there is no leader
+			time.Sleep(tick)
+		}
+	}
+}
+
+// isIn reports whether the configuration of the ensemble is known to have a server, or to lack it.
+func (w *World) isIn(s *zkserver.Server, has bool) bool {
+	config := w.Servers.Znodes("/zookeeper/config")
+	return len(config) > 0 && strings.Contains(string(config[0].Data), fmt.Sprintf("server.%d=", s.ID())) == has
 }
 
 // clock has a server's clock run at another rate, and returns what ends this.

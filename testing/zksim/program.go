@@ -23,7 +23,11 @@ type Program struct {
 	// Settled, if set, is called when faults are over and all actions have ended.
 	Settled func(ctx context.Context, w *World)
 
-	Clients  int                // 3 by default
+	// Rules are added to those of the judge. Each is asked every 100 ms while clients act, and at the end, after Settled. It reads
+	// [World.Servers], or what the program keeps in a [State], and must not wait. Its error is a finding.
+	Rules []func(w *World) error
+
+	Clients  int                // 3 by default, each in a process of its own
 	Actions  int                // of each client, 6 by default
 	Requests int                // that a client may make in a second, 60 by default
 	Faults   []Fault            // the kinds that may happen, by default [Usual]

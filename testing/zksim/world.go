@@ -6,35 +6,42 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
+	"math"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/chance"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
-// voters is how many servers there are beside observers, tick and syncLimit their timing.
+// voters is how many servers there are beside observers, the others are their timing.
 const (
-	voters    = 3
-	tick      = 500 * time.Millisecond
-	syncLimit = 4
+	voters         = 3
+	tick           = 500 * time.Millisecond
+	syncLimit      = 4
+	longestSession = time.Minute
 )
 
 // World is one history while it is played. Its methods may be called from any goroutine.
 type World struct {
 	Servers *zkserver.Ensemble
 
+	blank     *zkserver.Backup // of a server without data
 	began     time.Time
 	seed      uint64
 	program   Program
-	processes []*process
+	processes []*Process
 	drawn     int            // how many clients there were before some were left out
 	size      int            // how many there are
-	killed    sync.WaitGroup // what is left of killed processes
+	remains   sync.WaitGroup // of killed processes, and those that begin again
+	restores  atomic.Int32   // how often all servers have come back from a backup
 
 	mu       sync.Mutex    // guards all below
 	ghosts   time.Duration // for how long sessions of killed processes may go on
@@ -45,13 +52,14 @@ type World struct {
 	states   []any            // of programs
 }
 
-// Client is a client of a history.
+// Client is the first client of a process.
 type Client struct {
 	*framework.Framework
 
-	Index int // from 0; a process that begins again has the number of the one that was killed
+	Index   int // from 0; a process that begins again has the number of the one that was killed
+	Process *Process
 
-	dialer *dialer
+	host *host
 }
 
 type entry struct {
@@ -140,15 +148,17 @@ func (w *World) judge(h *Hold) {
 // play plays a history in a bubble.
 func play(t *testing.T, drawn plan, p Program) *History {
 	t.Helper()
+	release := oneProcessor()
+	defer release()
 	h := new(History)
 	synctest.Test(t, func(t *testing.T) {
 		ensemble, err := zkserver.NewEnsemble(voters, zkserver.WithObservers(drawn.observers), zkserver.WithoutListener(), zkserver.WithTick(tick),
-			zkserver.WithSyncLimit(syncLimit), zkserver.WithSessionTimeouts(0, time.Minute),
+			zkserver.WithSyncLimit(syncLimit), zkserver.WithSessionTimeouts(0, longestSession),
 			zkserver.WithContainerCheckInterval(2*time.Second)) // so that folders go, and are made again
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := &World{Servers: ensemble, began: time.Now(), seed: drawn.seed, program: p, drawn: p.Clients, size: len(drawn.clients), tokens: make(map[string]int64)}
+		w := &World{Servers: ensemble, blank: ensemble.Server(0).Backup(), began: time.Now(), seed: drawn.seed, program: p, drawn: p.Clients, size: len(drawn.clients), tokens: make(map[string]int64)}
 		w.play(t.Context(), drawn)
 		if err := ensemble.Close(); err != nil {
 			t.Error(err)
@@ -162,12 +172,14 @@ func (w *World) play(ctx context.Context, drawn plan) {
 	working, stop := context.WithCancel(ctx)
 	defer stop()
 	for _, planned := range drawn.clients {
-		p := &process{w: w, planned: planned, working: working}
-		if !p.begin() {
+		p := &Process{w: w, planned: planned, working: working}
+		w.processes = append(w.processes, p)
+		if !p.start() {
+			w.close()
 			return
 		}
-		w.processes = append(w.processes, p)
 	}
+	ruled := w.judgeAlways()
 	w.restrain(100*w.program.Requests, stop)
 	var actors sync.WaitGroup
 	for _, p := range w.processes {
@@ -177,20 +189,65 @@ func (w *World) play(ctx context.Context, drawn plan) {
 	w.await("an action has not ended", &actors, patience)
 	stop()
 	w.await("an action goes on although its context has ended", &actors, patience)
-	w.await("a killed process has not ended", &w.killed, patience)
+	for _, p := range w.processes {
+		p.end()
+	}
+	w.await("a killed process has not ended", &w.remains, patience)
 	if _, err := w.Servers.AwaitLeader(ctx); err != nil {
 		w.Findf("the simulation: %v", err)
 		return
 	}
 	time.Sleep(10 * time.Second) // clients notice what they have lost at a ping
 	for _, p := range w.processes {
-		w.reconnected(ctx, p.client)
+		if c := p.living(); c != nil {
+			w.reconnected(ctx, c)
+		}
 	}
+	ruled()
 	if w.program.Settled != nil {
-		w.program.Settled(ctx, w)
+		w.program.Settled(chance.With(ctx, chance.New(w.seed, math.MaxUint64)), w)
 	}
+	w.apply(w.program.Rules)
 	w.close()
 	w.moderate(w.program.Requests)
+}
+
+// judgeAlways applies the rules of the program again and again, until end is called.
+func (w *World) judgeAlways() (end func()) {
+	const pause = 100 * time.Millisecond
+	if len(w.program.Rules) == 0 {
+		return func() {}
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var judge sync.WaitGroup
+	judge.Go(func() {
+		for ctx.Err() == nil {
+			w.apply(w.program.Rules)
+			select {
+			case <-time.After(pause):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return func() {
+		stop()
+		judge.Wait()
+	}
+}
+
+// apply finds what rules find, once each.
+func (w *World) apply(rules []func(*World) error) {
+	for _, rule := range rules {
+		if err := rule(w); err != nil && !w.knows(err.Error()) {
+			w.Findf("%v", err)
+		}
+	}
+}
+
+func (w *World) knows(finding string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Contains(w.findings, finding)
 }
 
 // reconnected finds a client that has no connection, a minute after the servers have a leader.
@@ -202,23 +259,27 @@ func (w *World) reconnected(ctx context.Context, c *Client) {
 	}
 }
 
-// connect connects one client to all servers, or to one. It is the process's life, from 0.
-func (w *World) connect(ctx context.Context, planned client, life int) (*Client, error) {
-	d := &dialer{
-		servers: w.Servers, client: planned.index, first: planned.server, stays: planned.stays, conns: make(map[*conn]bool),
-		random: rand.New(rand.NewPCG(w.seed+uint64(life), uint64(planned.index))),
-	}
+// connect connects one client to all servers, or to one.
+func (w *World) connect(ctx context.Context, planned client, on *host, more ...framework.Option) (*framework.Framework, error) {
+	d := &dialer{servers: w.Servers, host: on, client: planned.index, first: planned.server, stays: planned.stays}
 	opts := append([]framework.Option{
 		framework.WithDialer(d.dial), framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithServerTiming(tick, syncLimit),
-		framework.WithSessionTimeout(sessionTimeout),
-	}, w.program.Options...)
-	f, err := framework.Connect(ctx, "servers:2181", opts...)
+		framework.WithSessionTimeout(sessionTimeout), framework.WithRetryPolicy(backoff(chance.Of(ctx))),
+	}, slices.Concat(w.program.Options, more)...)
+	f, err := framework.Connect(ctx, anyServer, opts...)
 	if err != nil {
 		return nil, err
 	}
-	d.spreadOver(f.Session().Timeout())
 	w.Logf("client %d has session %#x (%v), and moves: %t", planned.index, f.Session().ID(), f.Session().Timeout(), !planned.stays)
-	return &Client{Framework: f, Index: planned.index, dialer: d}, nil
+	return f, nil
+}
+
+// backoff is the policy that clients have by default, with pauses that the seed draws.
+func backoff(draw *chance.Source) retry.Policy {
+	const base, retries = 100 * time.Millisecond, 5
+	return retry.PolicyFunc(func(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
+		return base * time.Duration(max(1, draw.Below("retry", 2<<attempt).Nanoseconds())), attempt < retries
+	})
 }
 
 // State returns the one value of its type that belongs to a history: what the clients of a program share.
@@ -274,8 +335,8 @@ func (w *World) await(what string, group *sync.WaitGroup, limit time.Duration) {
 // close closes the clients, and looks for what they have left.
 func (w *World) close() {
 	for _, p := range w.processes {
-		if err := p.client.Close(); err != nil {
-			w.Findf("client %d: close: %v", p.client.Index, err)
+		if err := p.close(); err != nil {
+			w.Findf("client %d: close: %v", p.planned.index, err)
 		}
 	}
 	time.Sleep(w.ghosts + 2*tick)
@@ -308,16 +369,20 @@ func (w *World) moderate(most int) {
 func (w *World) restrain(most int, stop func()) {
 	var mu sync.Mutex
 	var second time.Duration
-	requests := 0
+	requests, isOver := 0, false
 	count := func(zkserver.Request) zkserver.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if now := w.Elapsed().Truncate(time.Second); now != second {
 			second, requests = now, 0
 		}
-		if requests++; requests == most {
+		if requests++; requests == most && !isOver {
 			w.Findf("clients have made %d requests between %v and %v", most, second, second+time.Second)
+			isOver = true
 			stop()
+		}
+		if isOver { // time passes, also for what stop does not reach
+			return zkserver.Delay(time.Second)
 		}
 		return zkserver.Pass
 	}
@@ -343,7 +408,8 @@ func (w *World) fill(h *History) {
 		if e.Kind == zkserver.Served && (e.Request.Op == zkserver.OpPing || e.Request.Op == zkserver.OpSync) {
 			continue
 		}
-		w.log = append(w.log, entry{at: e.At, what: e.String()})
+		what := strings.SplitN(e.String(), " ", 3) // its number and its time come first
+		w.log = append(w.log, entry{at: e.At, what: what[2]})
 	}
 	slices.SortStableFunc(w.log, func(a, b entry) int { return int(a.at - b.at) })
 	for _, e := range w.log {

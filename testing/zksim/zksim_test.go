@@ -4,8 +4,10 @@ package zksim_test
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -60,6 +62,11 @@ func TestFindings(t *testing.T) {
 	require.Contains(t, findings(t, func(_ *zksim.World, c *zksim.Client, ctx context.Context) {
 		for ctx.Err() == nil { // for minutes of fake time, if it may
 			_, _ = c.Exists(ctx, "/")
+		}
+	}), "clients have made 6000 requests")
+	require.Contains(t, findings(t, func(_ *zksim.World, c *zksim.Client, _ context.Context) {
+		for began := time.Now(); time.Since(began) < time.Minute; { // whether or not its context ends
+			_, _ = c.Exists(context.Background(), "/")
 		}
 	}), "clients have made 6000 requests")
 	require.Contains(t, findings(t, func(w *zksim.World, _ *zksim.Client, ctx context.Context) {
@@ -219,4 +226,187 @@ func TestPauseProcess(t *testing.T) {
 		expired += h.Expired
 	}
 	require.Positive(t, expired)
+}
+
+// TestReplace: servers are out of the ensemble, and in it again, some of them without what they had. Clients that follow the ensemble go on.
+func TestReplace(t *testing.T) {
+	p := mutexes(framework.WithEnsembleTracker())
+	p.Faults = []zksim.Fault{zksim.Replace, zksim.SlowLinks}
+	done := make(map[string]int)
+	p.Settled = func(_ context.Context, w *zksim.World) {
+		for _, e := range w.Servers.Log() {
+			if e.Kind == zkserver.Commanded {
+				done[e.Detail]++
+			}
+		}
+		config := string(w.Servers.Znodes("/zookeeper/config")[0].Data)
+		if servers := len(w.Servers.Servers()); strings.Count(config, "server.") != servers {
+			w.Findf("%s: expected %d servers", config, servers)
+		}
+	}
+	zksim.Check(t, 1, 20, p)
+	require.Positive(t, done["Leave"])
+	require.Positive(t, done["Restore: epoch 0"])
+	require.Equal(t, done["Leave"], done["Join"])
+}
+
+// TestRuleFindsPlantedFault plays what Example does.
+func TestRuleFindsPlantedFault(t *testing.T) {
+	found := 0
+	for seed := range uint64(20) {
+		if strings.Contains(strings.Join(zksim.Run(t, seed, seats()).Findings, "\n"), "neither free nor sold") {
+			found++
+		}
+	}
+	require.Positive(t, found)
+}
+
+// TestJoinFails: what cannot join is found, and leaves nothing running.
+func TestJoinFails(t *testing.T) {
+	h := zksim.Run(t, 1, zksim.Program{Join: func(_ *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+		_, err := c.Create(context.Background(), "/one", nil)
+		return nil, err
+	}})
+	require.Len(t, h.Findings, 1)
+	require.Contains(t, h.Findings[0], "client 1 cannot join")
+}
+
+// TestProcessBeginsAtTheEnd: a process that begins as all actions end is waited for, or does not begin.
+func TestProcessBeginsAtTheEnd(t *testing.T) {
+	p := zksim.Program{Clients: 1, Actions: 1, Faults: []zksim.Fault{zksim.LagTime}}
+	p.Join = func(_ *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+		return func(ctx context.Context, _ *rand.Rand) {
+			context.AfterFunc(ctx, func() {
+				c.Process.Kill(false)
+				c.Process.Start()
+			})
+		}, nil
+	}
+	zksim.Check(t, 1, 20, p)
+}
+
+// TestProcess: all clients of a process are paused and killed together. What a killed process had goes with its sessions.
+func TestProcess(t *testing.T) {
+	var lives atomic.Int32
+	p := zksim.Program{Clients: 1, Actions: 1, Faults: []zksim.Fault{zksim.LagTime}}
+	p.Join = func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+		life := lives.Add(1)
+		other, err := c.Process.Connect(context.Background())
+		sessions := func(when string, want int) {
+			ids := make(map[int64]bool)
+			for _, z := range w.Servers.Znodes("/") {
+				if z.Owner != 0 {
+					ids[z.Owner] = true
+				}
+			}
+			if len(ids) != want {
+				w.Findf("%s: %d sessions have znodes, expected %d", when, len(ids), want)
+			}
+		}
+		create := func(ctx context.Context) {
+			for _, f := range []*framework.Framework{c.Framework, other} {
+				_, err := f.Create(ctx, "/mine-", nil, framework.WithMode(framework.EphemeralSequential))
+				require.NoError(t, err)
+			}
+		}
+		if life > 1 {
+			create(context.Background())
+			return func(context.Context, *rand.Rand) {}, err
+		}
+		return func(ctx context.Context, _ *rand.Rand) {
+			create(ctx)
+			sessions("at first", 2)
+			resume := c.Process.Pause()
+			time.Sleep(10 * time.Second)
+			sessions("in a pause", 0)
+			resume()
+			create(ctx)
+			c.Process.Kill(true)
+			require.Error(t, ctx.Err())
+			sessions("after a death", 2)
+			time.Sleep(10 * time.Second)
+			sessions("when sessions have timed out", 0)
+			c.Process.Start()
+			sessions("in another life", 2)
+		}, err
+	}
+	h := zksim.Run(t, 1, p)
+	require.Empty(t, h.Findings, strings.Join(h.Log, "\n"))
+	require.EqualValues(t, 2, lives.Load())
+}
+
+// TestProcessIsPausedWhileItConnects: a client that a paused process connects, or one that begins again, is connected when the pause is over.
+func TestProcessIsPausedWhileItConnects(t *testing.T) {
+	const lasts = 3 * time.Second
+	var joined []time.Duration // when the lives have
+	h := zksim.Run(t, 1, zksim.Program{
+		Clients: 1, Actions: 1, Faults: []zksim.Fault{zksim.LagTime},
+		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+			joined = append(joined, w.Elapsed())
+			return func(ctx context.Context, _ *rand.Rand) {
+				over := w.Elapsed() + lasts
+				time.AfterFunc(lasts, c.Process.Pause())
+				if _, err := c.Process.Connect(ctx); err != nil || w.Elapsed() < over {
+					w.Findf("a client of a paused process has connected at %v, before %v: %v", w.Elapsed(), over, err)
+				}
+				var all sync.WaitGroup
+				for _, s := range w.Servers.Servers() {
+					require.NoError(t, s.Stop())
+				}
+				c.Process.Kill(false)
+				all.Go(c.Process.Start)
+				time.Sleep(time.Second)
+				over = w.Elapsed() + lasts
+				time.AfterFunc(lasts, c.Process.Pause())
+				for _, s := range w.Servers.Servers() {
+					require.NoError(t, s.Restart())
+				}
+				if all.Wait(); joined[1] < over {
+					w.Findf("a paused process has joined at %v, before %v", joined[1], over)
+				}
+			}, nil
+		},
+	})
+	require.Empty(t, h.Findings, strings.Join(h.Log, "\n"))
+	require.Len(t, joined, 2)
+}
+
+// TestProcessIsKilledWhileItConnects: the client of a process that is gone goes, too.
+func TestProcessIsKilledWhileItConnects(t *testing.T) {
+	h := zksim.Run(t, 1, zksim.Program{
+		Clients: 1, Actions: 1, Faults: []zksim.Fault{zksim.LagTime},
+		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+			return func(context.Context, *rand.Rand) {
+				failed := make(chan error, 1)
+				go func() {
+					_, err := c.Process.Connect(context.Background())
+					failed <- err
+				}()
+				time.Sleep(time.Microsecond) // no answer has come yet
+				c.Process.Kill(false)
+				if err := <-failed; err == nil {
+					w.Findf("a killed process has connected a client")
+				}
+			}, nil
+		},
+	})
+	require.Empty(t, h.Findings, strings.Join(h.Log, "\n"))
+}
+
+// TestRules are asked while clients act, and at the end. What they find twice is said once.
+func TestRules(t *testing.T) {
+	rule := func(from, to time.Duration) func(*zksim.World) error {
+		return func(w *zksim.World) error {
+			if now := w.Elapsed(); now < from || now >= to {
+				return nil
+			}
+			return fmt.Errorf("found from %v on", from)
+		}
+	}
+	p := mutexes()
+	settled := time.Duration(0)
+	p.Settled = func(_ context.Context, w *zksim.World) { settled = w.Elapsed() }
+	zksim.Run(t, 1, p)
+	p.Rules = []func(*zksim.World) error{rule(time.Second, 2*time.Second), rule(settled, time.Hour), rule(time.Hour, 2*time.Hour)}
+	require.Equal(t, []string{"found from 1s on", fmt.Sprintf("found from %v on", settled)}, zksim.Run(t, 1, p).Findings)
 }

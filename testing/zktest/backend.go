@@ -112,7 +112,7 @@ var keepers sync.Map
 
 // keeperLacks are the features that a server made [zkserver.WithKeeper] lacks.
 var keeperLacks = []ensemble.Feature{
-	ensemble.GetEphemerals, ensemble.GetAllChildren, ensemble.Containers, ensemble.TTLNodes, ensemble.ResumedSessions, ensemble.CreationNumbers,
+	ensemble.GetEphemerals, ensemble.Containers, ensemble.TTLNodes, ensemble.ResumedSessions, ensemble.CreationNumbers,
 }
 
 // Requires reports the test as not applicable, and ends it, if the server is too old to have the features, or is no ZooKeeper

@@ -77,8 +77,8 @@ var conduitRows = []row{
 	},
 	{
 		name: "write-in-another-history-than-its-read", breaks: oneHistory,
-		in:     "framework.(*requests).repeat",
-		change: become("0", "boundHistory()"),
+		in:     "framework.(*requests).bind",
+		change: become("0", "historyOf()"),
 		pkg:    "recipes", test: "^TestHistoriesChangeIsMadeOfWhatTheServersHave$",
 	},
 	{

@@ -42,7 +42,7 @@ var frameworkRows = []row{
 	{
 		name: "call-of-session-failed-goes-on", breaks: ownSession,
 		in:     "framework.(*requests).repeat",
-		change: become("false", "boundTo()", "nil"),
+		change: become("false", "bound()", "nil"),
 		test:   "^TestSessionFailedKeepsACallInItsSession$",
 	},
 	{

@@ -33,7 +33,7 @@ var locksRows = []row{
 	},
 	{
 		name: "one-more-than-the-maximum", breaks: oneHolder,
-		in:     "recipes/locks.leaseDriver.GetsTheLock",
+		in:     "recipes/locks.(*leaseDriver).GetsTheLock",
 		change: boundary("GetsTheLock"),
 		test:   "^TestSemaphorePermitIsAPermit$/v2/zkserver",
 	},
@@ -59,7 +59,7 @@ var locksRows = []row{
 		name: "downgraded-token-above-the-next-writer", breaks: tokensRise,
 		in:     "recipes/locks.downgradeDriver.CreatesTheLock",
 		change: become("Token: 0", "Token"),
-		test:   "^TestReadWriteLockNoWriterGetsInDuringADowngrade$",
+		test:   "^TestDowngrade$",
 	},
 	{
 		name: "sequence-as-token", breaks: tokensRise,

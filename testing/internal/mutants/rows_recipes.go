@@ -164,9 +164,9 @@ var queuesRows = []row{
 var valuesRows = []row{
 	{
 		name: "value-set-without-its-version", breaks: atMostOnce,
-		in:     "recipes/atomic.(*DistributedAtomicValue).set",
+		in:     "recipes/internal/attempt.Replace",
 		change: become("framework.WithVersion(framework.AnyVersion)", "WithVersion()"),
-		test:   "^TestUpdateSeesEachChangeOfOthers$", flags: []string{"-short"},
+		pkg:    "recipes/atomic", test: "^TestUpdateSeesEachChangeOfOthers$", flags: []string{"-short"},
 	},
 	{
 		name: "number-given-twice", breaks: atMostOnce,

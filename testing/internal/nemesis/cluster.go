@@ -35,7 +35,6 @@ type cluster struct {
 	setup     setup
 	ensemble  *ensemble.Ensemble
 	network   *ensemble.Network
-	sockets   string // the folder of guards'
 	admin     *framework.Framework
 	vandal    *framework.Framework // the same, but without rights in a guarded round
 	adminHost *ensemble.Host
@@ -52,8 +51,7 @@ type setup struct {
 	tls     bool
 	guarded bool // only clients that present the credential may use the nodes
 	fsync   bool
-	guard   string // the program that has the guard of processes
-	frames  int    // how often a fault of frames comes for once of any other; 0: there are no proxies that see frames
+	frames  int // how often a fault of frames comes for once of any other; 0: there are no proxies that see frames
 	seed    uint64
 	locks   []lockSpec
 	dir     string // for the servers' files
@@ -71,9 +69,6 @@ func startCluster(ctx context.Context, folder string, s setup) (c *cluster, err 
 		}
 	}()
 	if c.log, err = os.Create(filepath.Join(folder, clientsLog)); err != nil {
-		return c, fmt.Errorf("nemesis: %w", err)
-	}
-	if c.sockets, err = os.MkdirTemp("", "nemesis-"); err != nil {
 		return c, fmt.Errorf("nemesis: %w", err)
 	}
 	options := []ensemble.Option{
@@ -149,8 +144,7 @@ func (c *cluster) startClients() error {
 		p, err := startProcess(clientConfig{
 			Name: fmt.Sprintf("c%d.1", i+1), Servers: c.serversOf(i), SessionTimeout: sessionTimeout, Locks: c.share(i), Pause: c.setup.pause,
 			Seed: random.Uint64(), History: filepath.Join(c.folder, fmt.Sprintf("c%d.1.jsonl", i+1)),
-			Sockets: c.sockets, Proxied: c.setup.frames > 0, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
-			Guard: c.setup.guard,
+			Proxied: c.setup.frames > 0, Guarded: c.setup.guarded, Certificates: c.clientCertificates(),
 		}, host, c.log)
 		if err != nil {
 			return err
@@ -251,9 +245,6 @@ func (c *cluster) close() (err error) {
 	}
 	if c.ensemble != nil {
 		err = errors.Join(err, c.ensemble.Close())
-	}
-	if c.sockets != "" {
-		err = errors.Join(err, os.RemoveAll(c.sockets))
 	}
 	if c.log != nil {
 		err = errors.Join(err, c.log.Close())

@@ -21,8 +21,7 @@
 //
 // In a round, client processes on separate hosts take turns at locks of every recipe under
 // every error policy, and at what only real servers and processes show (workload.go). A family of recipes is a list and a file, such as
-// workload_leader.go, and needs no lock. Its rows have its folders, its promises with their
-// checks, its floors, and what counts as done. A holder looks at its lease all the time
+// workload_leader.go. Its rows have its folders, its promises with their checks, and its floors. A holder looks at its lease all the time
 // (worker.go), and adds to a set that only a transaction of its lease may change (held.go). A process logs every act before it has
 // consequences (event.go).
 //
@@ -52,14 +51,7 @@
 //	orphans, watches   what was left at the servers
 //	stuck              workers that could not get a lock in the end, or did not end; sessions
 //	                   whose end no server confirmed
-//
-// The promises of single recipes follow, if the campaign has these recipes (workload.go):
-//
 //	two_leaders        two candidates of one election led at the same time
-//	twice_run          a key of Once ran after its success, or twice although that was ruled
-//	                   out; or its marker is not of the run that succeeded
-//	two_holders        two programs have held a lock under guards at one time
-//	late_successors    what a killed program had was there for long, although its guard was at work
 //
 // All of these must be zero. Floors give the zeros a meaning: a minimum of acquisitions,
 // faults, ended sessions, losses, and uses of each lock. A campaign adds rounds until the

@@ -28,7 +28,6 @@ type totals struct {
 	perLock          map[string]int // acquisitions, by the names of all locks
 	perWorkload      map[string]int // the same, by the names of workloads
 	exclusive        bool           // there are locks whose holders write
-	noHolds          bool           // no recipe has any
 	guarded, refused int            // vandals without rights, and how many of them were refused
 	cleanups         int            // that one client had pending at one time, at most
 
@@ -44,11 +43,7 @@ func newTotals() *totals {
 // add counts what has happened in a round.
 func (t *totals) add(r *roundReport) {
 	for _, spec := range r.record.Locks {
-		done := 0
-		if count := workloadOf(spec).done; count != nil {
-			done = count(r, spec)
-		}
-		t.count(spec, done)
+		t.count(spec, 0)
 		t.exclusive = t.exclusive || workloadOf(spec).exclusive
 	}
 	calls := make(map[string]bool)
@@ -62,13 +57,10 @@ func (t *totals) add(r *roundReport) {
 		}
 	}
 	t.acquisitions += len(calls)
-	t.noHolds = len(r.holds) == 0 && !slices.ContainsFunc(r.record.Locks, func(s lockSpec) bool { return workloadOf(s).done == nil })
 	t.addFaults(r.record.Faults)
 	killed := r.killed()
 	for client, events := range r.events {
-		if !isWard(client) { // its guard has ended it
-			t.expirations += endedSessions(events, killed[client])
-		}
+		t.expirations += endedSessions(events, killed[client])
 		for _, e := range events {
 			t.addEvent(e)
 		}
@@ -162,11 +154,6 @@ const (
 // A floor is about half of what two cores do. So a slow machine passes, and a campaign fails if
 // its clients were idle or its faults had no effect.
 func (t *totals) floors(duration time.Duration, kinds []kindRecord) []floor {
-	ofHolds := []string{"acquisitions", "lost_while_held"}
-	return slices.DeleteFunc(t.allFloors(duration, kinds), func(f floor) bool { return t.noHolds && slices.Contains(ofHolds, f.Name) })
-}
-
-func (t *totals) allFloors(duration time.Duration, kinds []kindRecord) []floor {
 	possible := 0
 	for _, kind := range kinds {
 		if kind.Cannot == "" {

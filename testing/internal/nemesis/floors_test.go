@@ -49,19 +49,6 @@ func TestFloors(t *testing.T) {
 		missed(30*time.Minute, 9))
 }
 
-// A campaign of recipes that have no holds cannot reach floors of holds.
-func TestFloorsWithoutHolds(t *testing.T) {
-	t.Parallel()
-	p := valuesPlan(txnSpec)
-	happened := newTotals()
-	happened.add(p.load(t))
-	for _, f := range happened.floors(90*time.Second, someKinds) {
-		require.NotContains(t, []string{"acquisitions", "lost_while_held"}, f.Name)
-	}
-	happened.add(goodPlan().load(t))
-	require.Equal(t, "acquisitions", happened.floors(90*time.Second, someKinds)[0].Name)
-}
-
 // A soak has to be one of clients that work, and that are looked at.
 func TestFloorsOfASoak(t *testing.T) {
 	t.Parallel()

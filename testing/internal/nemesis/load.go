@@ -118,7 +118,7 @@ func (r *roundReport) wall(at int64) int64 {
 	return (at + r.record.WallOffset) / int64(time.Millisecond)
 }
 
-// killed are the clients whose processes were killed. With a process go those that it has started.
+// killed are the clients whose processes were killed.
 func (r *roundReport) killed() map[string]bool {
 	all := make(map[string]bool)
 	for _, f := range r.record.Faults {
@@ -126,16 +126,6 @@ func (r *roundReport) killed() map[string]bool {
 			for _, client := range f.Clients {
 				all[client] = true
 			}
-		}
-	}
-	for client, events := range r.events {
-		for _, e := range events {
-			if e.Kind == wardKilled {
-				all[e.Value] = true
-			}
-		}
-		if starter, _, _ := strings.Cut(client, "-"); all[starter] {
-			all[client] = true
 		}
 	}
 	return all

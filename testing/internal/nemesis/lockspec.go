@@ -51,11 +51,7 @@ func specs(names []string) ([]lockSpec, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("nemesis: workload %q, expected some of %s", name, strings.Join(workloadNames(), ","))
 		}
-		of := policies
-		if own := workloads[i].policies; own != nil {
-			of = own
-		}
-		for _, policy := range of {
+		for _, policy := range policies {
 			all = append(all, lockSpec{
 				Name: fmt.Sprintf("%s-%v", name, policy), Workload: name, Policy: policy, Permits: workloads[i].permits,
 			})

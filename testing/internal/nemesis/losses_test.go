@@ -178,20 +178,6 @@ func TestLossesVoidRound(t *testing.T) {
 	require.Contains(t, page.String(), "round1 is void, for its servers have lost what they had acknowledged: 1 nodes on which the servers do not agree, such as /a (7 violations by what these servers say do not count)\n")
 	require.Equal(t, "acquisitions=0 faults=0 kinds=0 expirations=0 lost_while_held=0 cleanups_max=0"+zeros, lastLine(page.String()))
 
-	lost := func() *plan {
-		p := goodPlan()
-		p.round().Locks = append(p.round().Locks, txnSpec)
-		p.run("a", "x", program{Writes: []int{0}}, accepted, "|")
-		return p
-	}
-	require.ErrorContains(t, judge(&page, lost().save(t)), "not_serializable is 1, must be 0")
-	p = lost()
-	p.round().Left.Phantoms = []string{"/a"}
-	page.Reset()
-	require.Error(t, judge(&page, p.save(t)), "it has reached no floor")
-	require.Contains(t, page.String(), "(1 violations by what these servers say do not count)\n")
-	require.Contains(t, lastLine(page.String()), " not_serializable=0")
-
 	p = goodPlan()
 	p.round().Left.Phantoms = []string{"/a"}
 	p.add("a", take("a", "handoff-s", 10, 50, 60)...)

@@ -107,17 +107,6 @@ func (c *campaign) run(ctx context.Context, out io.Writer) (err error) {
 		Seed: c.seed, Versions: versions(), Start: monotonic(), Duration: int64(c.duration), Soak: len(chosen) == 0, Shared: c.shared, Kinds: kindsOf(chosen, pair),
 	}
 	setups, happened := c.setups(specs, chosen), newTotals()
-	if slices.ContainsFunc(specs, func(s lockSpec) bool { return s.Workload == guardWorkloads[0].name }) {
-		folder, err1 := os.MkdirTemp("", "nemesis-")
-		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-		program, err2 := guardProgram(folder)
-		if err := errors.Join(err1, err2); err != nil {
-			return err
-		}
-		for n := range setups {
-			setups[n].guard = program
-		}
-	}
 	length, most := c.duration/time.Duration(len(setups)), 2*len(setups)+moreRounds
 	for n := 0; n < len(setups) && err == nil; n++ {
 		folder := filepath.Join(c.report, fmt.Sprintf("round-%d", n+1))

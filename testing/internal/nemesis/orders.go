@@ -18,12 +18,9 @@ type clientConfig struct {
 	Pause          time.Duration `json:"pause"` // between the turns of a worker, at most
 	Seed           uint64        `json:"seed"`
 	History        string        `json:"history"`                // the file to write
-	Sockets        string        `json:"sockets"`                // the folder for those of guards; their names have to be short
 	Proxied        bool          `json:"proxied"`                // with a proxy for frames before each server
 	Certificates   string        `json:"certificates,omitempty"` // PEM file with authority, certificate and key: TLS
 	Guarded        bool          `json:"guarded,omitempty"`      // presents the credential, and only clients that do may use its nodes
-	Guard          string        `json:"guard,omitempty"`        // the program that has the guard of processes
-	Socket         string        `json:"socket,omitempty"`       // of the guard of this process
 }
 
 // order is what it is told to do afterwards, one line each. It answers with a reply.

@@ -3,7 +3,6 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -194,44 +193,7 @@ func broken(t *testing.T, c func(*roundReport) []violation, want promise, p *pla
 	return found[0].String()
 }
 
-// valuesPlan is a campaign of one recipe by the clients a, b and c, with the
-// sessions 'a', 'b' and 'c'.
-func valuesPlan(spec lockSpec) *plan {
-	p := only(spec, nil)
-	for _, client := range []string{"a", "b", "c"} {
-		p.add(client, event{At: at(1), Kind: connected, Session: int64(client[0])})
-	}
-	// There is a log, though the recipe may have done nothing.
-	p.commit(txnCreate2, 'z', 1, 1, "/nemesis/elsewhere")
-	p.commit(txnDelete, 'z', 2, 2, "/nemesis/elsewhere")
-	return p
-}
-
-// transaction adds one of these data to the log.
-func (p *plan) transaction(kind int32, client string, zxid, ms int64, record ...any) {
-	var b bytes.Buffer
-	put(&b, record...)
-	p.commit(kind, int64(client[0]), zxid, ms, "")
-	p.committed[len(p.committed)-1].record = b.Bytes()
-}
-
-// createNode commits the creation of a persistent node.
-func (p *plan) createNode(client string, zxid, ms int64, node, data string) {
-	p.transaction(txnCreate2, client, zxid, ms, created(node, data, zxid)...)
-}
-
 // created is the record of a creation. The zxid stands for the cversion of the parent, which rises as well.
 func created(node, data string, zxid int64) []any {
 	return []any{node, data, int32(1), int32(31), "world", "anyone", false, int32(zxid)}
-}
-
-func (p *plan) deleteNode(client string, zxid int64, node string) {
-	p.transaction(txnDelete, client, zxid, 10, node)
-}
-
-// aside makes the last transaction one that a single server has.
-func (p *plan) aside() {
-	last := len(p.committed) - 1
-	p.alone = append(p.alone, p.committed[last])
-	p.committed = p.committed[:last]
 }

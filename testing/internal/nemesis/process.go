@@ -39,7 +39,7 @@ type process struct {
 	exited   <-chan error
 }
 
-// startProcess starts a client on a host, or on that of this process if there is none. What it has to say goes to the log.
+// startProcess starts a client on a host. What it has to say goes to the log.
 func startProcess(config clientConfig, host *ensemble.Host, log io.Writer) (*process, error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -47,10 +47,7 @@ func startProcess(config clientConfig, host *ensemble.Host, log io.Writer) (*pro
 	}
 	client := exec.Command(program)
 	client.Env = append(os.Environ(), clientEnv+"=1")
-	p := &process{config: config, host: host, cmd: client, answers: make(chan reply, 1)}
-	if host != nil {
-		p.cmd = host.Inside(client)
-	}
+	p := &process{config: config, host: host, cmd: host.Inside(client), answers: make(chan reply, 1)}
 	p.cmd.Stderr = log
 	in, err1 := p.cmd.StdinPipe()
 	output, out, err2 := os.Pipe()

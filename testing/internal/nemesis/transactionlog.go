@@ -13,7 +13,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 )
 
 // transactionLog is what an ensemble has committed, in the order in which it did.
@@ -22,21 +21,9 @@ type transactionLog struct {
 	all    []*lockNode          // in the order of creation
 	queues map[string]*queue    // the same by folder
 	sets   setLog
-	writes map[string][]logWrite // what was written to the persistent nodes of recipes, by their paths, in order
 
-	minority   map[string]bool // nodes whose creation no majority has, by their paths; some may be in nodes or writes, too
+	minority   map[string]bool // nodes whose creation no majority has, by their paths; some may be in nodes, too
 	overlooked []string        // nodes that a later leader did not have, by their paths
-
-	// few is the transactions that no majority has. It is nil in itself.
-	few *transactionLog
-}
-
-// logWrite is a change of a persistent node.
-type logWrite struct {
-	zxid    int64
-	time    int64 // when the leader began with it: milliseconds of the wall clock, cut off
-	data    string
-	deleted bool
 }
 
 // lockNode is the life of an ephemeral node.
@@ -107,10 +94,6 @@ func (s *served) log() (*transactionLog, error) {
 	for node := range few.nodes {
 		l.minority[node] = true
 	}
-	for node := range few.writes {
-		l.minority[node] = true
-	}
-	l.few = few
 	return l, nil
 }
 
@@ -120,8 +103,7 @@ func replay(all []transaction) (*transactionLog, error) {
 	slices.SortFunc(all, func(a, b transaction) int { return cmp.Compare(a.zxid, b.zxid) })
 	r := &replayer{
 		transactionLog: &transactionLog{
-			nodes: make(map[string]*lockNode), sets: newSetLog(), writes: make(map[string][]logWrite),
-			minority: make(map[string]bool),
+			nodes: make(map[string]*lockNode), sets: newSetLog(), minority: make(map[string]bool),
 		},
 		bySession: make(map[int64][]*lockNode), folders: make(map[string]*folder),
 	}
@@ -156,29 +138,19 @@ func (r *replayer) apply(t transaction) error {
 		node, data, ephemeral, version := in.create()
 		r.sets.write(node, 0, data)
 		r.enter(node, version)
-		switch {
-		case in.err != nil:
-		case ephemeral:
+		if in.err == nil && ephemeral {
 			n := &lockNode{path: node, session: t.session, czxid: t.zxid, created: t.time}
 			r.nodes[node] = n
 			r.all = append(r.all, n)
 			r.bySession[t.session] = append(r.bySession[t.session], n)
-		default:
-			r.write(node, t, logWrite{data: string(data)})
 		}
 	case txnSetData:
 		node, data, version := in.string(), in.buffer(), in.int()
 		r.sets.write(node, version, data)
-		if r.nodes[node] == nil {
-			r.write(node, t, logWrite{data: string(data)})
-		}
 	case txnDelete, txnDeleteContainer:
 		node := in.string()
 		r.end(r.nodes[node], t)
 		r.leave(node)
-		if r.nodes[node] == nil {
-			r.write(node, t, logWrite{deleted: true})
-		}
 	case txnMulti:
 		var parts []transaction
 		for range in.int() {
@@ -229,14 +201,6 @@ func (r *replayer) leave(node string) {
 	if f := r.folders[node]; f != nil {
 		r.overlooked = append(r.overlooked, slices.Sorted(maps.Keys(f.children))...)
 		delete(r.folders, node)
-	}
-}
-
-// write notes a change of a persistent node, if it belongs to a recipe.
-func (l *transactionLog) write(node string, t transaction, w logWrite) {
-	if strings.HasPrefix(node, locksFolder) {
-		w.zxid, w.time = t.zxid, t.time
-		l.writes[node] = append(l.writes[node], w)
 	}
 }
 

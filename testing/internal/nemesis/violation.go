@@ -26,7 +26,7 @@ const (
 	nobodyStuck      promise = "stuck"             // waiters, calls and processes end
 )
 
-// promisesOf returns the common promises and the promises of the recipes in a campaign, in the
+// promisesOf returns the common promises, and those that have another name for a recipe of a campaign, in the
 // order of the last line. A zero for a recipe that was not played would prove nothing.
 func promisesOf(record *campaignRecord) []promise {
 	played := make(map[string]bool)
@@ -37,35 +37,20 @@ func promisesOf(record *campaignRecord) []promise {
 	}
 	all := slices.Clone(promises)
 	for _, w := range workloads {
-		for _, p := range w.promises {
-			if played[w.name] && !slices.Contains(all, p) { // recipes of a family may share some
-				all = append(all, p)
-			}
+		if played[w.name] && w.overlap != "" {
+			all = append(all, w.overlap)
 		}
 	}
 	return all
 }
 
-// ofRecipes finds breaches of the promises that single recipes have, by one of their searches.
-func ofRecipes(search func(workload) func(*roundReport, lockSpec) []violation) func(*roundReport) []violation {
-	return func(r *roundReport) (found []violation) {
-		for _, spec := range r.record.Locks {
-			if find := search(workloadOf(spec)); find != nil {
-				found = append(found, find(r, spec)...)
-			}
-		}
-		return found
-	}
-}
-
-// name gives violations of common promises the names that their recipes have
-// for them.
+// name gives overlaps the names that their recipes have for them.
 func name(found []violation) []violation {
 	for i, v := range found {
 		if len(v.holds) == 0 {
 			continue
 		}
-		if own, ok := workloadOf(v.holds[0].spec).calls[v.promise]; ok {
+		if own := workloadOf(v.holds[0].spec).overlap; own != "" && v.promise == noOverlap {
 			found[i].promise = own
 		}
 	}
@@ -104,14 +89,12 @@ var checks = []check{
 	{find: without(fifo)},
 	{find: models},
 	{find: without(unfinished)},
-	{find: without(ofRecipes(func(w workload) func(*roundReport, lockSpec) []violation { return w.find }))},
 	{find: without(sets), servers: true},
 	{find: without(serverTokens), servers: true},
 	{find: without(serverOrder), servers: true},
 	{find: without(leftBehind), servers: true},
 	{find: without(stuck), servers: true},
 	{find: without(unconfirmed), servers: true},
-	{find: without(ofRecipes(func(w workload) func(*roundReport, lockSpec) []violation { return w.findAtServers })), servers: true},
 }
 
 // without makes a search of one that cannot fail.

@@ -87,9 +87,6 @@ func (w *way) options(cfg clientConfig) []framework.Option {
 	if cfg.Guarded {
 		options = append(options, guarded()...)
 	}
-	if cfg.Socket != "" {
-		options = append(options, framework.WithGuard(cfg.Socket))
-	}
 	return options
 }
 

@@ -27,7 +27,6 @@ const (
 	releaseTime   = 30 * time.Second
 	lookEvery     = time.Millisecond     // how often a holder looks at its lease
 	lookEveryLong = 5 * time.Millisecond // in a long hold
-	signalTime    = 5 * time.Second      // of a wait for a signal
 )
 
 // worker takes turns at one lock.
@@ -149,18 +148,13 @@ func (w *worker) call(lock, owner string, shared bool) call {
 // failed records that the call has returned without a lease, and then pauses.
 func (c call) failed(at int64, err error) {
 	w := c.worker
-	c.ended(at, err)
+	w.client.history.add(event{At: at, Kind: failed, Hold: c.id, Lock: c.lock, Shared: c.shared, Error: text(err)})
 	if w.last {
 		w.client.giveUpOn(w.spec.Name)
 	}
 	if !w.hurried() {
 		w.pause(afterFailure)
 	}
-}
-
-// ended records that the call has returned without a lease.
-func (c call) ended(at int64, err error) {
-	c.worker.client.history.add(event{At: at, Kind: failed, Hold: c.id, Lock: c.lock, Shared: c.shared, Error: text(err)})
 }
 
 // granted records the n-th lease of the call, which was valid at that moment.
@@ -201,29 +195,6 @@ func (w *worker) tryToo(lock locks.InterProcessLock) func(context.Context) ([]*l
 			return nil, err
 		}
 		return []*locks.Lease{lease}, nil
-	}
-}
-
-// finishTime is how long the last turn waits for a recipe to come to order, and lookAgain how often it looks.
-const (
-	finishTime = 100 * time.Second
-	lookAgain  = 50 * time.Millisecond
-)
-
-// await looks at a recipe until it finds nothing wrong, and returns what was wrong with it last.
-func await(ctx context.Context, look func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, finishTime)
-	defer cancel()
-	for {
-		wrong := look(ctx)
-		if wrong == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return wrong
-		case <-time.After(lookAgain):
-		}
 	}
 }
 

@@ -6,7 +6,6 @@ import (
 	"context"
 	"slices"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/testing/checker"
 )
 
@@ -15,16 +14,9 @@ import (
 var workloads = slices.Concat(
 	lockWorkloads,
 	leaderWorkloads,
-	txnWorkloads,
-	partitionWorkloads,
-	guardWorkloads,
 )
 
 // workload is what clients do with one recipe, and what is judged of it.
-//
-// A recipe that is no lock has no model. It records events of kinds of its own
-// and brings promises with the checks that find their breaches. The last line
-// of the report counts these breaches too.
 type workload struct {
 	name    string
 	permits int
@@ -32,9 +24,6 @@ type workload struct {
 	// exclusive says that there is one holder at a time, whose token is above all
 	// before. It then writes to the set.
 	exclusive bool
-
-	// policies are those under which it is played; nil is all.
-	policies []framework.ErrorPolicy
 
 	// workers is how many take turns in each client process.
 	workers int
@@ -46,20 +35,11 @@ type workload struct {
 	// holders write to; nil is the name of the lock.
 	folders, protects func(lockSpec) []string
 
-	// promises are what this recipe promises besides the common promises. In a round, find
-	// finds their breaches by what clients know among themselves, and findAtServers by what
-	// the servers have, have logged or have told a client.
-	promises            []promise
-	find, findAtServers func(*roundReport, lockSpec) []violation
+	// overlap is what the promise noOverlap is called for the holds of this recipe, if it has another
+	// name: two holders of an election are two leaders.
+	overlap promise
 
-	// calls are common promises that have another name for the holds of this
-	// recipe: two holders of an election are two leaders.
-	calls map[promise]promise
-
-	// done is how much was done with the recipe in a round; nil counts
-	// acquisitions. A campaign of 90 seconds needs least of it under all policies
-	// together.
-	done  func(*roundReport, lockSpec) int
+	// least is how many acquisitions a campaign of 90 seconds needs under all policies together.
 	least int
 
 	// prepare returns what a worker does in one turn. In the last turn, which

@@ -16,7 +16,6 @@ var lockWorkloads = []workload{
 	{name: "reentrant", workers: 1, exclusive: true, model: reentrantModel, prepare: prepareReentrant},
 	{name: "handoff", workers: 3, exclusive: true, model: oneAtATime, prepare: prepareHandoff},
 	{name: "revocable", workers: 1, exclusive: true, model: mutexModel, prepare: prepareRevocable},
-	{name: "condition", workers: 1, exclusive: true, model: mutexModel, prepare: prepareCondition},
 	{name: "readwrite", workers: 2, exclusive: true, model: readWriteModel, prepare: prepareReadWrite},
 	{name: "semaphore", workers: 1, permits: 3, model: semaphoreModel, prepare: prepareSemaphore},
 	{name: "semaphore-v2", workers: 1, permits: 3, model: semaphoreModel, folders: turnFolders, prepare: prepareSemaphoreV2},
@@ -119,61 +118,6 @@ func (w *worker) revoke(ctx context.Context, mutex *locks.InterProcessMutex) {
 		return
 	}
 	_ = locks.AttemptRevoke(ctx, w.client.framework, queue[0].Path)
-}
-
-// prepareCondition waits within its turn for what another one signals within its own.
-func prepareCondition(w *worker) (func(context.Context), error) {
-	mutex, err := w.mutex()
-	if err != nil {
-		return nil, err
-	}
-	condition, err := mutex.NewCondition("/nemesis/conditions/" + w.spec.Name)
-	if err != nil {
-		return nil, err
-	}
-	return func(ctx context.Context) {
-		for _, h := range w.acquire(ctx, "", false, []string{w.spec.Name}, w.tryToo(mutex)) {
-			w.work(ctx, h)
-			if w.last || w.random.IntN(2) == 0 || !h.valid() {
-				w.signal(ctx, condition, h)
-				h.release(ctx)
-			} else if again := w.awaitSignal(ctx, condition, h); again != nil {
-				w.work(ctx, again)
-				again.release(ctx)
-			}
-		}
-	}, nil
-}
-
-// awaitSignal gives the lease up, and returns another one, or nil.
-func (w *worker) awaitSignal(ctx context.Context, condition *locks.Condition, h *held) *held {
-	ctx, cancel := context.WithTimeout(ctx, signalTime)
-	defer cancel()
-	h.record(event{Kind: releasing, LastValid: h.lastValid})
-	again := w.acquire(ctx, "", false, []string{w.spec.Name}, func(ctx context.Context) ([]*locks.Lease, error) {
-		lease, err := condition.Await(ctx, h.lease)
-		if err != nil {
-			return nil, err
-		}
-		return []*locks.Lease{lease}, nil
-	})
-	h.record(event{Kind: released})
-	if again == nil {
-		return nil
-	}
-	return again[0]
-}
-
-// signal wakes one waiter, or in the end all waiters, so that they can finish. A signal that
-// cannot be given is missed like a signal that comes too early.
-func (w *worker) signal(ctx context.Context, condition *locks.Condition, h *held) {
-	ctx, cancel := context.WithTimeout(ctx, signalTime)
-	defer cancel()
-	if w.last {
-		_ = condition.SignalAll(ctx, h.lease)
-		return
-	}
-	_ = condition.Signal(ctx, h.lease)
 }
 
 func prepareReadWrite(w *worker) (func(context.Context), error) {
