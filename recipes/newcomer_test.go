@@ -166,23 +166,6 @@ var newcomers = []newcomer{
 		}
 		return err
 	})},
-	{"barriers.NewCountDownLatch", calling(func(ctx context.Context, c *framework.Framework) error {
-		l, err := barriers.NewCountDownLatch(c, "/latch", 1)
-		if err != nil {
-			return err
-		}
-		if err := l.CountDown(ctx); err != nil {
-			return err
-		}
-		return l.Await(ctx)
-	})},
-	{"barriers.NewCyclicBarrier", calling(func(ctx context.Context, c *framework.Framework) error {
-		b, err := barriers.NewCyclicBarrier(c, "/cyclic", 1)
-		if err == nil {
-			err = b.Await(ctx)
-		}
-		return err
-	})},
 	{"barriers.NewDistributedDoubleBarrier", calling(func(ctx context.Context, c *framework.Framework) error {
 		b, err := barriers.NewDistributedDoubleBarrier(c, "/double", 1)
 		if err != nil {

@@ -170,23 +170,6 @@ var tenants = []tenant{
 		}
 		return b.Leave(ctx)
 	}},
-	{"cyclic barrier", []string{"cyclic"}, nil, func(ctx context.Context, c *framework.Framework) error {
-		b, err := barriers.NewCyclicBarrier(c, "/team/app/cyclic", 1)
-		if err != nil {
-			return err
-		}
-		return b.Await(ctx)
-	}},
-	{"count-down latch", []string{"latch"}, nil, func(ctx context.Context, c *framework.Framework) error {
-		l, err := barriers.NewCountDownLatch(c, "/team/app/latch", 1)
-		if err != nil {
-			return err
-		}
-		if err := l.CountDown(ctx); err != nil {
-			return err
-		}
-		return l.Await(ctx)
-	}},
 	{"queue", []string{"queue"}, nil, func(ctx context.Context, c *framework.Framework) error {
 		q, err := queues.NewDistributedQueue(c, "/team/app/queue")
 		return useQueue(ctx, q, err)

@@ -98,8 +98,9 @@ var errFolderGone = errors.New("the folder was deleted meanwhile")
 func queueOf(locks string, folderGoes bool, open opener) zksim.Program {
 	type due = sync.Map
 	return zksim.Program{
-		Clients: 4,
-		Actions: 8,
+		Clients:  4,
+		Actions:  8,
+		Requests: 160, // a consumer may take all items that there are at once, four requests each
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
 			all := zksim.State[items](w)
 			var opts []queues.Option

@@ -248,27 +248,51 @@ var simulations = map[string]zksim.Program{
 	"queue and results": queueAndResults(),
 }
 
-// onceOnly is about jobs that are done once: no two clients are told that they have done one.
+// onceOnly is about jobs that are done once: none begins after its success, and one that must never begin again begins once. The marker of
+// a job is of the run that has succeeded.
 func onceOnly() zksim.Program {
-	type done = sync.Map
+	type done = sync.Map // the tokens of the runs that have succeeded, or that have begun and must be the only ones
 	return zksim.Program{
 		Join: func(w *zksim.World, c *zksim.Client) (act, error) {
-			once, err := leader.NewOnce(c.Framework, "/once")
+			until, err := leader.NewOnce(c.Framework, "/once")
+			if err != nil {
+				return nil, err
+			}
+			never, err := leader.NewOnce(c.Framework, "/once", leader.NeverAgain())
 			return func(ctx context.Context, random *rand.Rand) {
-				job := "job-" + strconv.Itoa(random.IntN(4))
+				job, once, token := "job-"+strconv.Itoa(random.IntN(4)), until, int64(0)
+				if random.IntN(2) == 0 {
+					job, once = "never-"+job, never
+				}
 				ran, err := once.Do(ctx, job, func(ctx context.Context) error {
+					token = locks.LeaseFrom(ctx).Token()
 					defer w.Enter(zksim.Hold{Key: job, Client: c.Index, Exclusive: true, IsOver: func() bool { return ctx.Err() != nil }})()
+					if by, again := zksim.State[done](w).Load(job); again && (once == never || ctx.Err() == nil) {
+						w.Findf("client %d begins %s, which the run %#x has done", c.Index, job, by)
+					}
+					if once == never {
+						zksim.State[done](w).Store(job, token)
+					}
 					time.Sleep(upTo(random, time.Second))
 					return context.Cause(ctx)
 				})
 				w.Logf("client %d: %s: ran %t: %v", c.Index, job, ran, err)
-				if !ran || err != nil {
+				if !ran || err != nil || once == never {
 					return
 				}
-				if _, twice := zksim.State[done](w).LoadOrStore(job, true); twice {
-					w.Findf("%s has run twice", job)
+				if by, twice := zksim.State[done](w).LoadOrStore(job, token); twice {
+					w.Findf("%s has run twice, by %#x and %#x", job, by, token)
 				}
 			}, err
+		},
+		Settled: func(_ context.Context, w *zksim.World) {
+			zksim.State[done](w).Range(func(job, token any) bool {
+				marker := w.Servers.Znodes("/once/done/" + job.(string))
+				if len(marker) != 1 || string(marker[0].Data) != strconv.FormatInt(token.(int64), 10) {
+					w.Findf("%s was done by the run %#x, and its marker is %v", job, token, marker)
+				}
+				return true
+			})
 		},
 	}
 }

@@ -77,14 +77,14 @@ func newCached[T integer](counter *DistributedAtomicNumber[T], size T) (*CachedA
 // up; then it blocks until there is another, and fails as Add does.
 func (c *CachedAtomicNumber[T]) Next(ctx context.Context) (T, error) {
 	if ctx == nil {
-		return 0, wrap("next", attempt.ErrNilContext)
+		return 0, attempt.Wrapf(attempt.ErrNilContext, "atomic: next")
 	}
 	// A channel, unlike a mutex, is waited for no longer than the context allows.
 	select {
 	case c.busy <- struct{}{}:
 		defer func() { <-c.busy }()
 	case <-ctx.Done():
-		return 0, wrap("next", attempt.Interrupted(ctx))
+		return 0, attempt.Wrapf(attempt.Interrupted(ctx), "atomic: next")
 	}
 	if c.left == 0 {
 		block, err := c.counter.Add(ctx, c.size)

@@ -2,11 +2,16 @@
 
 package atomic
 
-import "context"
+import (
+	"context"
+
+	"github.com/gocurator/curator/recipes/internal/attempt"
+)
 
 // SetVersion writes on condition of a version.
 func (v *DistributedAtomicValue) SetVersion(ctx context.Context, data []byte, version int32) error {
-	return v.set(ctx, data, version, v.cfg.client.History())
+	_, err := attempt.Replace(ctx, v.cfg.client, v.path, data, version, v.cfg.client.History())
+	return err
 }
 
 // Waiting returns how many additions wait for the next write.

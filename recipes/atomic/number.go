@@ -97,10 +97,10 @@ func (n *DistributedAtomicNumber[T]) Path() string { return n.value.Path() }
 func (n *DistributedAtomicNumber[T]) Get(ctx context.Context) (T, error) {
 	data, _, err := n.value.read(ctx)
 	if err != nil {
-		return 0, wrap("get", err)
+		return 0, attempt.Wrapf(err, "atomic: get")
 	}
 	number, err := decode[T](data)
-	return number, wrap("get "+n.Path(), err)
+	return number, attempt.Wrapf(err, "atomic: get %s", n.Path())
 }
 
 // ForceSet sets the number whatever it is. An addition of another client may
@@ -129,7 +129,7 @@ func (n *DistributedAtomicNumber[T]) CompareAndSet(ctx context.Context, expected
 	if errors.Is(err, errUnchanged) {
 		return false, nil
 	}
-	return err == nil, wrap("compare and set "+n.Path(), err)
+	return err == nil, attempt.Wrapf(err, "atomic: compare and set %s", n.Path())
 }
 
 // TrySet sets the number and returns the number that it replaces. Unlike ForceSet it
@@ -137,7 +137,7 @@ func (n *DistributedAtomicNumber[T]) CompareAndSet(ctx context.Context, expected
 // error, the number may be set; it is set at most once.
 func (n *DistributedAtomicNumber[T]) TrySet(ctx context.Context, value T) (Value[T], error) {
 	outcome := n.change(ctx, func(T) T { return value })
-	return outcome.value, wrap("set "+n.Path(), outcome.err)
+	return outcome.value, attempt.Wrapf(outcome.err, "atomic: set %s", n.Path())
 }
 
 // Increment adds one.
@@ -166,12 +166,11 @@ func (n *DistributedAtomicNumber[T]) Subtract(ctx context.Context, delta T) (Val
 // the error unless the write is known to have failed. The same holds when the reply
 // to the write is lost: the addition may have been made, at most once.
 func (n *DistributedAtomicNumber[T]) Add(ctx context.Context, delta T) (Value[T], error) {
-	what := "add to " + n.Path()
 	if ctx == nil {
-		return Value[T]{}, wrap(what, attempt.ErrNilContext)
+		return Value[T]{}, attempt.Wrapf(attempt.ErrNilContext, "atomic: add to %s", n.Path())
 	}
 	if ctx.Err() != nil {
-		return Value[T]{}, wrap(what, attempt.Interrupted(ctx))
+		return Value[T]{}, attempt.Wrapf(attempt.Interrupted(ctx), "atomic: add to %s", n.Path())
 	}
 	a := &addition[T]{ctx: ctx, delta: delta, done: make(chan outcome[T], 1)}
 	n.mu.Lock()
@@ -190,7 +189,7 @@ func (n *DistributedAtomicNumber[T]) Add(ctx context.Context, delta T) (Value[T]
 	if o.panicked != nil {
 		panic(o.panicked) // it is this caller's, as it would be without a shared write
 	}
-	return o.value, wrap(what, o.err)
+	return o.value, attempt.Wrapf(o.err, "atomic: add to %s", n.Path())
 }
 
 // leave returns the outcome of an addition whose context has ended.

@@ -17,9 +17,6 @@ import (
 // ErrCorrupted says that the data of a counter's znode is not as long as its number.
 var ErrCorrupted = errors.New("corrupted value")
 
-// errVersionExhausted says that no condition on the version can be made any more.
-var errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
-
 const logPath = "curator.path" // a key of log records, see framework.WithLogger
 
 // Value is the outcome of a change: the value before and after it.
@@ -122,7 +119,7 @@ func (v *DistributedAtomicValue) CompareAndSet(ctx context.Context, expected, da
 	if errors.Is(err, errUnchanged) {
 		return false, nil
 	}
-	return err == nil, wrap("compare and set", err)
+	return err == nil, attempt.Wrapf(err, "atomic: compare and set")
 }
 
 // Initialize creates the znode with this value, and reports whether it did. It
@@ -133,7 +130,7 @@ func (v *DistributedAtomicValue) Initialize(ctx context.Context, data []byte) (b
 	if errors.Is(err, framework.ErrNodeExists) && !framework.OutcomeUnknown(err) {
 		return false, nil
 	}
-	return err == nil, wrap("initialize", err)
+	return err == nil, attempt.Wrapf(err, "atomic: initialize")
 }
 
 // Update replaces the value by the result of change, and returns both. It is the general form
@@ -147,14 +144,7 @@ func (v *DistributedAtomicValue) Update(ctx context.Context, change func(pre []b
 		return Value[[]byte]{}, fmt.Errorf("atomic: update %s: function nil, expected one that returns the next value", v.path)
 	}
 	value, _, err := v.change(ctx, func(pre []byte, _ bool) ([]byte, error) { return change(pre) })
-	return value, wrap("update", err)
-}
-
-func wrap(what string, err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("atomic: %s: %w", what, err)
+	return value, attempt.Wrapf(err, "atomic: update")
 }
 
 // errUnchanged ends a change that finds another value than it expected.
@@ -258,7 +248,10 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next, promote boo
 		return value, err
 	}
 	if stat == nil {
-		return value, collision(v.create(ctx, value.Post))
+		if err = v.create(ctx, value.Post); attempt.Overtaken(err) {
+			err = errCollision
+		}
+		return value, err
 	}
 	return value, v.replace(ctx, value.Post, stat.Version, history, 1)
 }
@@ -267,20 +260,15 @@ func (v *DistributedAtomicValue) try(ctx context.Context, next next, promote boo
 // for the change that may follow.
 func (v *DistributedAtomicValue) replace(ctx context.Context, data []byte, version int32, history int64, inARow int) error {
 	sent := time.Now()
-	if err := v.set(ctx, data, version, history); err != nil {
-		return collision(err)
+	switch overtaken, err := attempt.Replace(ctx, v.cfg.client, v.path, data, version, history); {
+	case overtaken:
+		return errCollision
+	case err != nil:
+		return err
 	}
 	now := time.Now()
 	v.written.Store(&written{data: bytes.Clone(data), version: version + 1, history: history, inARow: inARow, at: now, took: now.Sub(sent)})
 	return nil
-}
-
-// collision returns the error of a conditional write, errCollision if it was overtaken.
-func collision(err error) error {
-	if attempt.Overtaken(err) || attempt.NotSent(err) {
-		return errCollision
-	}
-	return err
 }
 
 // read returns the value and the Stat of its znode, which is nil if there is none.
@@ -316,16 +304,6 @@ func (v *DistributedAtomicValue) readUnlessQueued(ctx context.Context) ([]byte, 
 	default:
 		return data, &stat, nil
 	}
-}
-
-// set writes on condition of the version.
-func (v *DistributedAtomicValue) set(ctx context.Context, data []byte, version int32, history int64) error {
-	if version == -1 {
-		return errVersionExhausted // -1 would be no condition at all
-	}
-	return attempt.Conditional(func() error {
-		return v.cfg.client.Set(ctx, v.path, data, framework.WithVersion(version), framework.InHistory(history))
-	})
 }
 
 func (v *DistributedAtomicValue) create(ctx context.Context, data []byte) error {

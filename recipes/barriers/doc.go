@@ -4,12 +4,9 @@
 //
 //   - [DistributedBarrier] keeps all processes that wait at it until it is removed.
 //   - [DistributedDoubleBarrier] lets a number of members begin together and end
-//     together.
-//   - [CyclicBarrier] is a meeting point: each member waits there until all members
-//     have come. They can meet any number of times.
-//   - [CountDownLatch] opens once a number of events has been counted.
+//     together. They may do so any number of times.
 //
-// The first two share their znodes with Curator's classes of the same names,
+// Both share their znodes with Curator's classes of the same names,
 // and members in Go and Java may stand at one barrier.
 //
 // # What a member costs
@@ -31,9 +28,8 @@
 //	curator.barrier.waiting           updowncounter {waiter}   curator.recipe
 //	curator.barrier.wait.duration     histogram s              curator.recipe, curator.outcome
 //
-// The recipe is barrier, double_barrier (Enter and Leave, also those of a [CyclicBarrier]) or
-// countdown_latch. The outcome is passed or failed. Only [framework.WithPathAttribute] adds the
-// attribute curator.path.
+// The recipe is barrier or double_barrier (Enter and Leave). The outcome is passed or failed. Only
+// [framework.WithPathAttribute] adds the attribute curator.path.
 //
 // # What is left behind
 //

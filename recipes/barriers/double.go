@@ -10,9 +10,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/chance"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
@@ -93,22 +92,17 @@ func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 
 // Leave blocks until all members have left, or ctx ends. Leave first deletes the member's
 // node, and the member has then left. So a Leave that fails need not be repeated, and other
-// members do not wait for this member. If the client may not delete the node, Leave fails at once, and other members
-// wait until the deletion in the background succeeds.
+// members do not wait for this member. If the client may not delete the node, Leave fails at once. Then, and without a
+// connection, other members may wait for this member, or meet it, until the deletion in the background succeeds.
 func (b *DistributedDoubleBarrier) Leave(ctx context.Context) error {
-	return attempt.Wrapf(b.endMembership(ctx), "barriers: leave %s", b.path)
-}
-
-// endMembership is Leave with an error that names neither the package nor the path.
-func (b *DistributedDoubleBarrier) endMembership(ctx context.Context) error {
 	if err := b.begin(ctx, true); err != nil {
-		return err
+		return attempt.Wrapf(err, "barriers: leave %s", b.path)
 	}
 	stays := b.inside
 	defer func() { b.end(stays) }() // if user code panics, the member has to leave again
 	err := b.telemetry.measure(ctx, func() error { return b.leave(ctx) })
 	stays = nil
-	return err
+	return attempt.Wrapf(err, "barriers: leave %s", b.path)
 }
 
 // begin keeps calls of one member apart. A mutex would be waited for without
@@ -142,7 +136,7 @@ func (b *DistributedDoubleBarrier) enter(ctx context.Context) (entered *member, 
 	if err := b.client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
 	}
-	m := &member{path: framework.JoinPath(b.path, uuid.NewString()), session: b.client.Session()}
+	m := &member{path: framework.JoinPath(b.path, chance.Of(ctx).UUID(b.path)), session: b.client.Session()}
 	created, mayStay := false, true
 	defer func() {
 		if entered == nil && mayStay { // even if user code has panicked: the others count what stays
@@ -429,12 +423,10 @@ func (b *DistributedDoubleBarrier) allLeft(
 // awaitClose waits until the barrier is closed. A member that dies, or gives up to enter, closes
 // nothing, so after a time the caller looks again.
 func awaitClose(ctx context.Context, watch *framework.Watch, wait time.Duration) error {
-	again := time.NewTimer(wait)
-	defer again.Stop()
 	select {
 	case <-watch.Fired():
 		return nil
-	case <-again.C:
+	case <-time.After(wait):
 		return nil
 	case <-ctx.Done():
 		return attempt.Interrupted(ctx)

@@ -4,8 +4,8 @@ package barriers_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -544,9 +544,8 @@ func TestDoubleBarrierLateCloseOfADeadRoundSparesTheNext(t *testing.T) {
 		require.NoError(t, fast.Mkdirs(zktest.Context(t), path+"/ready"))
 		release := hold(server, slow, zkserver.OpMulti)
 		meeting := func(client *framework.Framework) <-chan error {
-			b, err := barriers.NewCyclicBarrier(client, path, 2)
-			require.NoError(t, err)
-			return later(func() error { return b.Await(zktest.Context(t)) })
+			b := newDouble(t, client, 2)
+			return later(func() error { return errors.Join(b.Enter(zktest.Context(t)), b.Leave(zktest.Context(t))) })
 		}
 		second := meeting(slow)
 		synctest.Wait()
@@ -656,25 +655,6 @@ func hold(server *zkserver.Server, client *framework.Framework, op zkserver.OpCo
 		return zkserver.Pass
 	})
 	return release
-}
-
-// An Await whose members have all come says so, when it cannot learn that they have left.
-func TestDoubleBarrierMeetingThatHasTakenPlaceIsNotRepeated(t *testing.T) {
-	server := zktest.NewServer(t)
-	b, err := barriers.NewCyclicBarrier(zktest.Client(t, server), path, 1)
-	require.NoError(t, err)
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpGetData && r.Path == path+"/ready" {
-			return zkserver.FailWith(-102) // NoAuth
-		}
-		return zkserver.Pass
-	})
-
-	err = b.Await(zktest.Context(t))
-
-	require.ErrorIs(t, err, barriers.ErrNotLeft)
-	require.ErrorIs(t, err, framework.ErrNoAuth)
-	require.Equal(t, 1, strings.Count(err.Error(), "barriers: "), "%v", err)
 }
 
 // A member that may not enter leaves no deletion, which would be refused for as long as the client lives. One that may not leave says so.

@@ -16,14 +16,6 @@ var (
 
 	// ErrNotEntered reports a Leave of a member that has not entered.
 	ErrNotEntered = errors.New("not entered")
-
-	// ErrNotLeft says that all members of a [CyclicBarrier] have come and may go on, but that the
-	// caller cannot know that all of them have left.
-	ErrNotLeft = errors.New("all members have come, and not all have left")
-
-	// ErrCounted says that the last event of a [CountDownLatch] is counted, and that the latch
-	// could not be opened.
-	ErrCounted = errors.New("the last event is counted, and the latch is not open")
 )
 
 // validate checks what all constructors are given.

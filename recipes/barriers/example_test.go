@@ -64,18 +64,3 @@ func ExampleDistributedBarrier() {
 	fmt.Println("go on")
 	// Output: go on
 }
-
-func ExampleCountDownLatch() {
-	client, closeAll := exampleClient()
-	defer closeAll()
-	ctx := context.Background()
-	latch, err := barriers.NewCountDownLatch(client, "/barriers/migrated", 2)
-	check(err)
-
-	check(latch.CountDown(ctx))
-	check(latch.CountDown(ctx))
-
-	check(latch.Await(ctx))
-	fmt.Println("all shards have migrated")
-	// Output: all shards have migrated
-}

@@ -30,13 +30,6 @@ var hardshipCalls = []hardship.Call{
 	barrierRow("WaitOnBarrier", 2, func(ctx context.Context, b *barriers.DistributedBarrier) error { return b.WaitOnBarrier(ctx) }),
 	{Name: "Enter", Of: []string{"DistributedDoubleBarrier.Enter"}, Requests: 7, May: mayLoseItsSession, Prepare: entering},
 	{Name: "Leave", Of: []string{"DistributedDoubleBarrier.Leave"}, Requests: 7, Prepare: leaving},
-	{Name: "Await of a cyclic barrier", Of: []string{"CyclicBarrier.Await"}, Requests: 15, Spares: 4, May: mayLoseItsSession, Prepare: meeting},
-	latchRow("Count", 1, func(ctx context.Context, l *barriers.CountDownLatch) error {
-		_, err := l.Count(ctx)
-		return err
-	}),
-	latchRow("CountDown", 1, func(ctx context.Context, l *barriers.CountDownLatch) error { return l.CountDown(ctx) }),
-	latchRow("Await", 2, func(ctx context.Context, l *barriers.CountDownLatch) error { return l.Await(ctx) }),
 }
 
 // mayLoseItsSession allows for the end of the session in which a member waits.
@@ -149,67 +142,4 @@ func leaving(s *hardship.Stage) func(context.Context) error {
 	s.End = func(error) { r.end() }
 	s.Rival = r.end
 	return ours.Leave
-}
-
-// meeting is a call of a member whom another one meets.
-func meeting(s *hardship.Stage) func(context.Context) error {
-	r := newRival(s)
-	open := func(client *framework.Framework) *barriers.CyclicBarrier {
-		b, err := barriers.NewCyclicBarrier(client, s.Path, 2)
-		require.NoError(s.T, err)
-		return b
-	}
-	s.Later = func() {
-		r.does(func(ctx context.Context) { _ = open(s.Theirs).Await(ctx) }) // there may be no other left
-	}
-	s.End = func(error) { r.end() }
-	s.Rival = r.end
-	return func(ctx context.Context) error { return open(s.Ours).Await(ctx) }
-}
-
-// latchRow is a call of a latch, whose last event the rival counts while the call waits.
-func latchRow(method string, requests int, made func(context.Context, *barriers.CountDownLatch) error) hardship.Call {
-	return hardship.Call{
-		Name: "latch: " + method, Of: []string{"CountDownLatch." + method}, Requests: requests, May: framework.OutcomeUnknown,
-		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			open := func(client *framework.Framework) *barriers.CountDownLatch {
-				l, err := barriers.NewCountDownLatch(client, s.Path, 10_000)
-				require.NoError(s.T, err)
-				return l
-			}
-			theirs, ours := open(s.Theirs), open(s.Ours)
-			require.NoError(s.T, theirs.CountDown(context.Background()))
-			before, err := theirs.Count(context.Background())
-			require.NoError(s.T, err)
-			var mu sync.Mutex
-			sure, unknown := 0, 0
-			s.End = func(error) {
-				mu.Lock()
-				defer mu.Unlock()
-				left, err := theirs.Count(context.Background())
-				require.NoError(s.T, err)
-				require.GreaterOrEqual(s.T, before-left, sure, "%s: no event is lost", s.Name)
-				require.LessOrEqual(s.T, before-left, sure+unknown, "%s: no event is counted twice", s.Name)
-			}
-			if method == "Await" {
-				s.Later = func() {
-					_, err := s.Theirs.Create(context.Background(), s.Path+"/ready", nil, framework.Idempotent())
-					require.NoError(s.T, err)
-				}
-			}
-			return func(ctx context.Context) error {
-				err := made(ctx, ours)
-				mu.Lock()
-				defer mu.Unlock()
-				switch {
-				case method != "CountDown":
-				case err == nil:
-					sure++
-				case framework.OutcomeUnknown(err):
-					unknown++
-				}
-				return err
-			}
-		},
-	}
 }

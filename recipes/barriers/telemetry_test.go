@@ -47,15 +47,13 @@ func TestTelemetryOfBarriers(t *testing.T) {
 	want["wait.duration{curator.outcome=passed,curator.recipe=double_barrier}"] = 2
 	require.Equal(t, want, measured())
 
-	latch, err := barriers.NewCountDownLatch(client, "/latch", 1)
-	require.NoError(t, err)
-	gone, cancel := context.WithCancel(t.Context())
-	cancel()
-	require.ErrorIs(t, latch.Await(gone), context.Canceled)
 	barrier, err := barriers.NewDistributedBarrier(client, "/barrier")
 	require.NoError(t, err)
 	require.NoError(t, barrier.WaitOnBarrier(zktest.Context(t)))
-	want["waiting{curator.recipe=countdown_latch}"], want["wait.duration{curator.outcome=failed,curator.recipe=countdown_latch}"] = 0, 1
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.ErrorIs(t, barrier.WaitOnBarrier(gone), context.Canceled)
+	want["wait.duration{curator.outcome=failed,curator.recipe=barrier}"] = 1
 	want["waiting{curator.recipe=barrier}"], want["wait.duration{curator.outcome=passed,curator.recipe=barrier}"] = 0, 1
 	require.Equal(t, want, measured())
 }

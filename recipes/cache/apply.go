@@ -23,24 +23,8 @@ func (e *engine) apply(v *visit) {
 	}
 	n, stat, err := v.n, v.newest(), v.refusal()
 	switch {
-	case attempt.RefusedForNow(err):
-		if e.paused == nil { // not for each znode of a batch
-			e.log.Warn("cache cannot read", logPath, n.path, logError, err)
-		}
-		e.paused = time.After(pause)
-		e.add(n, v.then(v.task.work))
-		return
 	case err != nil:
-		e.telemetry.unreadable.Add(1)
-		e.log.Warn("cache cannot read a znode", logPath, n.path, logError, err)
-		e.picture.remove(n.path) // its watches stay, and report when it may be readable
-		if e.oneShot && n.armed.data == nil && v.statErr == nil {
-			e.add(n, v.then(compare)) // the failed read has set no watch, a request for the Stat does
-		}
-		if v.isBadData() {
-			e.oversized.addData(n.path, v.dataStat.Mzxid) // the next try would end as this one did
-			e.visitChildren(v, stat)
-		}
+		e.refused(v, stat, err)
 		return
 	case stat == nil:
 		e.gone(v)
@@ -60,6 +44,29 @@ func (e *engine) apply(v *visit) {
 		e.add(n, v.then(readData))
 	}
 	e.visitChildren(v, stat)
+}
+
+// refused deals with a znode that cannot be read, or not now.
+func (e *engine) refused(v *visit, stat *framework.Stat, err error) {
+	n := v.n
+	if attempt.RefusedForNow(err) {
+		if e.paused == nil { // not for each znode of a batch
+			e.log.Warn("cache cannot read", logPath, n.path, logError, err)
+		}
+		e.paused = time.After(pause)
+		e.add(n, v.then(v.task.work))
+		return
+	}
+	e.telemetry.unreadable.Add(1)
+	e.log.Warn("cache cannot read a znode", logPath, n.path, logError, err)
+	e.picture.remove(n.path) // its watches stay, and report when it may be readable
+	if e.oneShot && n.armed.data == nil && v.statErr == nil {
+		e.add(n, v.then(compare)) // the failed read has set no watch, a request for the Stat does
+	}
+	if v.isBadData() {
+		e.oversized.addData(n.path, v.dataStat.Mzxid) // the next try would end as this one did
+		e.visitChildren(v, stat)
+	}
 }
 
 // put stores the data of a visit, if it is new.

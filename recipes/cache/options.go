@@ -70,13 +70,8 @@ func WithChildrenOnly() Option {
 // WithSelector keeps only what the selector selects. Nothing else is read. It is TreeCache's
 // setSelector of Curator. Default: all znodes.
 func WithSelector(selector TreeCacheSelector) Option {
-	return func(c *config) error {
-		if !selector.isSet() {
-			return fmt.Errorf("%w: WithSelector without TraverseChildren and AcceptChild, expected one function or both", framework.ErrInvalidOption)
-		}
-		c.limits.selector = selector
-		return nil
-	}
+	return options.Checked(selector.isSet(), func(c *config) { c.limits.selector = selector },
+		"%w: WithSelector without TraverseChildren and AcceptChild, expected one function or both", framework.ErrInvalidOption)
 }
 
 // CompressedData decompresses data as [framework.Decompressed] does. A znode whose data cannot
@@ -84,7 +79,7 @@ func WithSelector(selector TreeCacheSelector) Option {
 // together is bounded, see [WithMaxDecompressedSize]. It is the default for a client with
 // [framework.WithCompression]. It is Curator's COMPRESSED_DATA.
 func CompressedData() Option {
-	return func(c *config) error { c.compressed = true; return nil }
+	return options.Plain(func(c *config) { c.compressed = true })
 }
 
 // DefaultMaxDecompressedSize bounds the decompressed data of a cache, in bytes, without
@@ -96,29 +91,19 @@ const DefaultMaxDecompressedSize = 128 << 20
 // until it changes, and the log names it. A storage without data needs no limit, and has none.
 // Default: [DefaultMaxDecompressedSize].
 func WithMaxDecompressedSize(n int) Option {
-	return func(c *config) error {
-		if n < 1 {
-			return fmt.Errorf("%w: at most %d bytes of decompressed data, expected 1 or more", framework.ErrInvalidOption, n)
-		}
-		c.inflated = n
-		return nil
-	}
+	return options.Checked(n >= 1, func(c *config) { c.inflated = n },
+		"%w: at most %d bytes of decompressed data, expected 1 or more", framework.ErrInvalidOption, n)
 }
 
 // DoNotClearOnClose keeps the picture when the cache is closed. It is Curator's
 // DO_NOT_CLEAR_ON_CLOSE.
 func DoNotClearOnClose() Option {
-	return func(c *config) error { c.keep = true; return nil }
+	return options.Plain(func(c *config) { c.keep = true })
 }
 
 // WithStorage keeps the picture in the caller's storage, which must not serve another cache.
 // The default is [NewStandardStorage].
 func WithStorage(storage CuratorCacheStorage) Option {
-	return func(c *config) error {
-		if options.IsNil(storage) {
-			return fmt.Errorf("%w: storage nil, expected one such as NewStandardStorage()", framework.ErrInvalidOption)
-		}
-		c.storage = storage
-		return nil
-	}
+	return options.Checked(!options.IsNil(storage), func(c *config) { c.storage = storage },
+		"%w: storage nil, expected one such as NewStandardStorage()", framework.ErrInvalidOption)
 }

@@ -81,7 +81,7 @@ func (o *observer) step(ctx context.Context, yield func(*locks.Participant, erro
 		leads = o.leads // the request to resign is no value
 	}
 	if !o.began || leads != o.leads {
-		if !o.began || !leads.is(o.leads) {
+		if !o.began || !leads.is(o.leads) { // and not another identity of the same leader
 			o.telemetry.saw(leader != nil)
 		}
 		o.began, o.leads = true, leads

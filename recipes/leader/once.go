@@ -65,10 +65,7 @@ const DefaultRetention = 30 * 24 * time.Hour
 // succeeds. If the outcome of the marker's write is unknown, the marker may exist. Then
 // the key counts as done, although the function has not begun.
 func NeverAgain() OnceOption {
-	return onceOptionFunc(func(c *onceConfig) error {
-		c.neverAgain = true
-		return nil
-	})
+	return onceOptionFunc(options.Plain(func(c *onceConfig) { c.neverAgain = true }))
 }
 
 // WithRetention sets how long markers are kept, by the clock of the server:
@@ -77,22 +74,14 @@ func NeverAgain() OnceOption {
 // that are older in the background, once in a sixteenth of the retention; see
 // [Once.Purge]. Default: [DefaultRetention].
 func WithRetention(d time.Duration) OnceOption {
-	return onceOptionFunc(func(c *onceConfig) error {
-		if d < time.Minute {
-			return fmt.Errorf("retention %v, expected a minute or more", d)
-		}
-		c.retention = d
-		return nil
-	})
+	return onceOptionFunc(options.Checked(d >= time.Minute, func(c *onceConfig) { c.retention = d },
+		"retention %v, expected a minute or more", d))
 }
 
 // WithRunOptions passes settings on to the lock under which a job runs, as
 // [WithLockOptions] does for an election.
 func WithRunOptions(opts ...locks.Option) OnceOption {
-	return onceOptionFunc(func(c *onceConfig) error {
-		c.lock = append(c.lock, opts...)
-		return nil
-	})
+	return onceOptionFunc(options.Plain(func(c *onceConfig) { c.lock = append(c.lock, opts...) }))
 }
 
 // NewOnce returns a Once whose keys are kept below path. It checks its

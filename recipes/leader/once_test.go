@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -208,6 +209,29 @@ func TestOnceMarkerOfAnotherClientSettlesTheRun(t *testing.T) {
 
 	require.NoError(t, err)
 	require.True(t, ran)
+}
+
+// Under NeverAgain a marker that is there keeps the function from running, even if it has come after the look under the lock.
+func TestOnceMarkerOfAnotherClientIsNoLeaveToRun(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	created := make(chan struct{})
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpMulti {
+			return zkserver.Pass
+		}
+		go func() {
+			defer close(created)
+			_, err := other.Create(context.Background(), "/jobs/report/done/a", []byte("by hand"))
+			assert.NoError(t, err)
+		}()
+		return zkserver.HoldUntil(created)
+	})
+
+	ran, err := newOnce(t, client, leader.NeverAgain()).Do(zktest.Context(t), "a", func(context.Context) error { return errors.New("a run") })
+
+	require.NoError(t, err)
+	require.False(t, ran)
 }
 
 // A run that has lost its lock, and finds the marker of another run, has not succeeded.

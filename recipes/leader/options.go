@@ -39,10 +39,7 @@ func WithID(id string) Option {
 // WithLockOptions passes settings on to the lock of the election, such as
 // [locks.WithErrorPolicy], [locks.WithLabel] and [locks.WithRevocationListener].
 func WithLockOptions(opts ...locks.Option) Option {
-	return optionFunc(func(c *config) error {
-		c.lock = append(c.lock, opts...)
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.lock = append(c.lock, opts...) }))
 }
 
 // CloseMode says whether a latch that leads reports the end of its leadership
@@ -68,17 +65,12 @@ func (m CloseMode) check() error {
 // WithCloseMode sets what [LeaderLatch.Close] tells the listeners. Default:
 // [Silent].
 func WithCloseMode(mode CloseMode) Option {
-	return optionFunc(func(c *config) error {
-		c.closeMode = mode
-		return mode.check()
-	})
+	err := mode.check()
+	return optionFunc(options.Checked(err == nil, func(c *config) { c.closeMode = mode }, "%w", err))
 }
 
 // WithAutoRequeue makes [LeaderSelector.Run] stand for election again after
 // each leadership, until its context ends or the function returns [ErrStop].
 func WithAutoRequeue() Option {
-	return optionFunc(func(c *config) error {
-		c.autoRequeue = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.autoRequeue = true }))
 }

@@ -137,39 +137,49 @@ func (o *Once) deleteOlder(ctx context.Context, lease *locks.Lease, folder strin
 	if err != nil {
 		return err
 	}
-	stats, reads, failures := make([]*framework.Stat, purgeBatch), make([]framework.Read, purgeBatch), make([]error, purgeBatch)
-	old := make([]string, 0, purgeBatch)
-	kept, example := 0, ""
+	count, example := 0, ""
 	for batch := range slices.Chunk(names, purgeBatch) {
-		for i, name := range batch {
-			reads[i] = framework.ReadStat(framework.JoinPath(folder, name), &stats[i]).StoringErrorIn(&failures[i])
+		old, kept, err := o.findOlder(ctx, folder, batch, oldest)
+		if err == nil {
+			err = o.deleteUnder(ctx, lease, old)
 		}
-		if err := o.client.Pipeline(ctx, reads[:len(batch)]...); err != nil {
+		if err != nil {
 			return err
 		}
-		old = old[:0]
-		for i, name := range batch {
-			path := framework.JoinPath(folder, name)
-			switch {
-			case errors.Is(failures[i], framework.ErrNoAuth): // servers may ask for READ, so its age is unknown
-				kept, example = kept+1, path
-			case failures[i] != nil:
-				return failures[i]
-			case stats[i] == nil || stats[i].Ctime >= oldest:
-			case stats[i].NumChildren > 0:
-				kept, example = kept+1, path
-			default:
-				old = append(old, path)
-			}
-		}
-		if err := o.deleteUnder(ctx, lease, old); err != nil {
-			return err
+		if len(kept) > 0 {
+			count, example = count+len(kept), kept[0]
 		}
 	}
-	if kept > 0 && folder == o.folder() {
-		o.client.Logger().Warn("markers stay, as they have children or cannot be read", logPath, example, "markers", kept)
+	if count > 0 && folder == o.folder() {
+		o.client.Logger().Warn("markers stay, as they have children or cannot be read", logPath, example, "markers", count)
 	}
 	return nil
+}
+
+// findOlder returns the children that must be deleted, and those that are kept although they may be as old.
+func (o *Once) findOlder(ctx context.Context, folder string, names []string, oldest int64) (old, kept []string, err error) {
+	stats, reads, failures := make([]*framework.Stat, len(names)), make([]framework.Read, len(names)), make([]error, len(names))
+	for i, name := range names {
+		reads[i] = framework.ReadStat(framework.JoinPath(folder, name), &stats[i]).StoringErrorIn(&failures[i])
+	}
+	if err := o.client.Pipeline(ctx, reads...); err != nil {
+		return nil, nil, err
+	}
+	for i, name := range names {
+		path := framework.JoinPath(folder, name)
+		switch {
+		case errors.Is(failures[i], framework.ErrNoAuth): // servers may ask for READ, so its age is unknown
+			kept = append(kept, path)
+		case failures[i] != nil:
+			return nil, nil, failures[i]
+		case stats[i] == nil || stats[i].Ctime >= oldest: // it has gone, or is not old yet
+		case stats[i].NumChildren > 0: // an application has put something there
+			kept = append(kept, path)
+		default:
+			old = append(old, path)
+		}
+	}
+	return old, kept, nil
 }
 
 // deleteUnder deletes znodes in one transaction with a check of the lock. Markers that

@@ -116,7 +116,7 @@ func endedWith(err, ended error) error {
 	if errors.Is(err, ended) {
 		return err
 	}
-	return withEnd(err, ended)
+	return errors.Join(err, ended)
 }
 
 // standOnce stands for election once.
@@ -129,7 +129,7 @@ func (s *LeaderSelector) standOnce(ctx context.Context, lead func(context.Contex
 		lease := locks.LeaseFrom(ctx)
 		defer func() {
 			if lease.Err() == nil && !s.client.State().IsConnected() {
-				err = withEnd(err, resign(ctx, s.client, lease)) // the release of Do would wait for the end of the outage
+				err = errors.Join(err, resign(ctx, s.client, lease)) // the release of Do would wait for the end of the outage
 			}
 		}()
 		// Below the lease's context, whose error is then that of the caller's context, also after a deadline.
@@ -145,14 +145,6 @@ func (s *LeaderSelector) standOnce(ctx context.Context, lead func(context.Contex
 		}
 		return lead(ctx)
 	})
-}
-
-// withEnd joins the errors of a leadership and of its end.
-func withEnd(err, end error) error {
-	if err == nil {
-		return end
-	}
-	return errors.Join(err, end)
 }
 
 func (s *LeaderSelector) enter() error {

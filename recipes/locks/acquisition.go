@@ -3,6 +3,7 @@
 package locks
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -58,24 +59,16 @@ func (l *lock) attemptLock(ctx context.Context, wait bool) (*Lease, error) {
 }
 
 // observed makes an acquisition, tells the observers of it, and gives its error a prefix.
-func (l *lock) observed(ctx context.Context, path string, acquire func(context.Context) error) (err error) {
-	if len(l.observers) > 0 {
-		for _, o := range l.observers {
-			ctx = o.begins(ctx) //nolint:fatcontext // one for each is meant
-		}
-		outcome := errPanicked
-		defer func() {
-			for _, o := range l.observers {
-				o.returns(ctx, outcome)
-			}
-		}()
-		err = acquire(ctx)
-		outcome = err
-	} else {
-		err = acquire(ctx)
+func (l *lock) observed(ctx context.Context, path string, acquire func(context.Context) error) error {
+	for _, o := range l.observers {
+		ctx = o.begins(ctx) //nolint:fatcontext // one for each is meant
 	}
-	if err != nil {
-		return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, err))
+	outcome := errPanicked
+	defer func() {
+		l.tell(func(o observer) { o.returns(ctx, outcome) })
+	}()
+	if outcome = acquire(ctx); outcome != nil {
+		return fmt.Errorf("locks: acquire %s: %w", path, l.whyNot(ctx, outcome))
 	}
 	return nil
 }
@@ -128,10 +121,15 @@ func (l *lock) enter(ctx context.Context, e entry) (h *hold, err error) {
 
 // enterOnce creates one node and takes it through the queue. If it fails in any way, it deletes the node.
 func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Time, err error) {
-	if e.wait {
+	switch {
+	case e.wait:
 		err = l.client.BlockUntilConnected(ctx)
-	} else {
-		err = l.lookFirst(ctx, e.driver)
+	case !l.client.State().IsConnected() || l.client.Session() == nil:
+		// A read waits for a connection as long as any verb, and its error says what is wrong.
+		_, err = l.client.Children(ctx, l.path)
+		err = absent(err)
+	case l.hasFailed() && e.driver == l.driver: // another driver may stand before others, as a reader that was the writer does
+		err = look(ctx, l)
 	}
 	if err != nil {
 		return nil, time.Time{}, err
@@ -155,42 +153,47 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 	return h, a.began, err
 }
 
-// lookFirst makes a try that follows a failed one fail before it creates a node, if a contender is in the
-// way. A node that cannot get the lock would be in the way of other tries. A list is a read instead of two writes.
-func (l *lock) lookFirst(ctx context.Context, driver LockInternalsDriver) error {
-	if !l.client.State().IsConnected() || l.client.Session() == nil {
-		// A read waits for a connection as long as any verb, and its error says what is wrong.
-		_, err := l.client.Children(ctx, l.path)
-		if absent(err) != nil {
+// look makes a try fail before it creates a node, if a contender of one of these locks is in the way. A node that cannot get
+// the lock would be in the way of other tries. The locks are of one client, and it lists their folders in one round trip.
+func look(ctx context.Context, locks ...*lock) error {
+	names, missing, maxLeases := make([][]string, len(locks)), make([]error, len(locks)), make([]int, len(locks))
+	reads := make([]framework.Read, len(locks))
+	var err error
+	for i, l := range locks {
+		if maxLeases[i], err = l.currentMax(ctx, 1); err != nil {
+			return err
+		}
+		reads[i] = framework.ReadChildren(l.path, &names[i]).StoringErrorIn(&missing[i])
+	}
+	if err := locks[0].client.Pipeline(ctx, reads...); err != nil {
+		return err
+	}
+	for i, l := range locks {
+		contenders, err := l.sorted(names[i]), absent(missing[i]) // no folder, no contenders
+		if err == nil && l.isFull(contenders, maxLeases[i]) {
+			err = l.notAcquired(contenders, nil, nil)
+		}
+		l.noteTry(err)
+		if err != nil {
 			return err
 		}
 	}
-	// A driver of one acquisition may stand before others, as a reader that was the writer does.
-	if l.isFull == nil || driver != l.driver || !l.failed.within(tryMemory) {
-		return nil
-	}
-	maxLeases, err := l.currentMax(ctx)
-	if err != nil {
-		return err
-	}
-	names, err := l.client.Children(ctx, l.path)
-	if err != nil { // no folder, no contenders
-		return absent(err)
-	}
-	if names = l.sorted(names); l.isFull(names, maxLeases) {
-		l.failed.set()
-		return l.notAcquired(names, nil, nil)
-	}
 	return nil
+}
+
+// hasFailed reports whether the last try has failed, a short time ago.
+func (l *lock) hasFailed() bool {
+	failed := l.failed.Load()
+	return l.isFull != nil && failed != nil && time.Since(*failed) <= tryMemory
 }
 
 // noteTry remembers how the last try ended.
 func (l *lock) noteTry(err error) {
 	switch {
 	case err == nil:
-		l.failed.clear()
+		l.failed.Store(nil)
 	case errors.Is(err, ErrNotAcquired):
-		l.failed.set()
+		l.failed.Store(new(time.Now()))
 	}
 }
 
@@ -272,12 +275,10 @@ func (a *acquisition) step(ctx context.Context, contenders []string) (h *hold, n
 		}
 	}
 	result, err := a.decide(ctx, contenders)
-	switch {
-	case errors.Is(err, errOlderThanAHold):
-		return nil, nil, nil
-	case err != nil:
+	if err != nil {
 		return nil, nil, err
-	case result.GetsTheLock:
+	}
+	if result.GetsTheLock {
 		// If it is not granted, the connection was lost after the look, or a delay has passed.
 		h, err = a.grant(ctx)
 		return h, nil, err
@@ -326,12 +327,12 @@ func (a *acquisition) create(ctx context.Context) (err error) {
 	}
 	_, name := framework.SplitPath(a.node.Path)
 	self = &place{
-		g: l.gate, name: name, czxid: a.node.Stat.Czxid, data: l.cfg.data, session: a.session, created: time.Now(),
+		g: l.gate, name: name, czxid: a.node.Stat.Czxid, data: l.cfg.data, created: time.Now(),
 	}
 	if l.exclusive {
 		// The server gives the last number to each further node, so it says nothing about neighbours.
 		if number, ok := (StandardLockInternalsSorter{l.lockName}).Sequence(name); ok && number != math.MaxInt32 && l.isUnchanged(a.seen) {
-			self.number, self.at = number, instant{history: a.seen.history, link: a.seen.link}
+			self.number, self.at = number, a.seen
 		}
 	}
 	a.self, a.shown = self, self.created
@@ -423,10 +424,10 @@ func heardLately(s *framework.Session) bool {
 }
 
 // list lists the contenders, in order.
-func (a *acquisition) list(ctx context.Context) ([]string, error) {
+func (a *acquisition) list(ctx context.Context, opts ...framework.ReadOption) ([]string, error) {
 	sent := time.Now()
 	a.seen = a.l.instant()
-	names, err := a.l.client.Children(ctx, a.l.path)
+	names, err := a.l.client.Children(ctx, a.l.path, opts...)
 	if errors.Is(err, framework.ErrNoNode) {
 		return nil, nodeGone(err)
 	}
@@ -456,46 +457,14 @@ func (a *acquisition) decide(ctx context.Context, contenders []string) (Predicat
 	if err != nil {
 		return PredicateResults{}, err
 	}
-	if err := a.check(result, contenders); err != nil {
+	if !result.GetsTheLock {
+		err = checkNames(contenders, a.self.name, result.PathsToWatch)
+	}
+	if err != nil {
 		return PredicateResults{}, fmt.Errorf("driver %T: %w", a.driver, err)
 	}
 	return result, nil
 }
-
-// check returns an error if a decision of the driver cannot be right: also if it has let ours in before a contender of this
-// client that holds the lock and would not be let in now.
-func (a *acquisition) check(result PredicateResults, contenders []string) error {
-	if !result.GetsTheLock {
-		return checkNames(contenders, a.self.name, result.PathsToWatch)
-	}
-	// A maximum that was lowered takes no lease away, so a holder may be beyond it.
-	if _, fixed := a.l.maxLeases.(FixedLeases); !fixed {
-		return nil
-	}
-	if overtaking, ok := a.driver.(overtakingQueue); ok && overtaking.Overtakes() {
-		return nil
-	}
-	behind := contenders[slices.Index(contenders, a.self.name)+1:]
-	for _, holder := range a.self.newTo() {
-		if !a.l.driver.Contends(holder.name) || !a.l.isAmong(behind, holder.name) {
-			continue
-		}
-		result, err := a.driver.GetsTheLock(contenders, holder.name, a.max.n)
-		switch {
-		case err == nil && result.GetsTheLock:
-		case holder.grant > a.seen.events:
-			return errOlderThanAHold
-		default:
-			return fmt.Errorf("%s is let in before %s, which holds the lock: expected no newcomer before a holder", a.self.name, holder.name)
-		}
-	}
-	return nil
-}
-
-// errOlderThanAHold is the error of a decision that contradicts a hold of this client, but
-// by a list that began before the hold. Contenders may have left in between, so that both
-// may have the lock: only a newer list tells.
-var errOlderThanAHold = errors.New("locks: the list is older than a hold")
 
 // grant makes the hold. It returns nil when an entrance has waited, or when the connection was lost since the
 // last list: then the caller looks again. Under QuorumErrorPolicy the first hold of a session takes a round trip.
@@ -518,13 +487,13 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	// In a process that was paused the clock knows before the context does.
 	if held.Err() != nil || !time.Now().Before(a.session.HoldDeadline(a.l.cfg.policy)) || !a.isConnectedAsSeen() {
 		release()
-		a.l.tellSuspended(ctx)
+		a.l.tell(func(o observer) { o.suspended(ctx) })
 		return nil, nil //nolint:nilerr // the caller looks again
 	}
-	a.self.holds(a.l.exclusive, a.seen)
+	a.self.holds(a.l.exclusive)
 	h := &hold{
-		l: a.l, session: a.session, parent: held, endUse: release, token: a.node.token(), self: a.self, row: 1, with: with,
-		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid, Due: time.Now().Add(holdDelay)},
+		l: a.l, session: a.session, parent: held, endUse: release, token: cmp.Or(a.node.Token, a.node.Stat.Czxid), self: a.self, row: 1, with: with,
+		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid},
 	}
 	h.start(ctx)
 	return h, nil
@@ -561,7 +530,7 @@ func (a *acquisition) waits(ctx context.Context, position int) {
 	}
 	if a.told != position+1 || position < 0 {
 		a.told = position + 1
-		a.l.tellQueued(ctx, a.node.Path, position)
+		a.l.tell(func(o observer) { o.queued(ctx, a.node.Path, position) })
 	}
 }
 
@@ -616,7 +585,7 @@ func (a *acquisition) await(ctx context.Context, names []string, gone <-chan str
 func (a *acquisition) watch(ctx context.Context, names []string) error {
 	a.watches = slices.DeleteFunc(a.watches, func(w awaited) bool {
 		if fired(w.watch) && w.watch.Event().Err != nil {
-			a.l.tellSuspended(ctx)
+			a.l.tell(func(o observer) { o.suspended(ctx) })
 		}
 		if slices.Contains(names, w.name) && !fired(w.watch) {
 			return false
@@ -624,14 +593,15 @@ func (a *acquisition) watch(ctx context.Context, names []string) error {
 		w.watch.Cancel()
 		return true
 	})
-	added := make([]awaited, 0, len(names))
+	kept := len(a.watches)
+	a.watches = slices.Grow(a.watches, len(names)) // reads point into it
 	reads := make([]framework.Read, 0, len(names))
 	for _, name := range names {
-		if slices.ContainsFunc(a.watches, func(w awaited) bool { return w.name == name }) {
+		if slices.ContainsFunc(a.watches[:kept], func(w awaited) bool { return w.name == name }) {
 			continue
 		}
-		added = append(added, awaited{name: name})
-		w := &added[len(added)-1]
+		a.watches = append(a.watches, awaited{name: name})
+		w := &a.watches[len(a.watches)-1]
 		reads = append(reads, framework.ReadData(framework.JoinPath(a.l.path, name), &w.data,
 			framework.Watched(&w.watch), framework.StoringAbsenceIn(new(bool)), framework.Undecompressed()))
 	}
@@ -642,12 +612,9 @@ func (a *acquisition) watch(ctx context.Context, names []string) error {
 	if a.wake == nil && !a.l.exclusive { // there may be several
 		a.wake = make(chan struct{}, 1)
 	}
-	for _, w := range added {
-		if w.watch == nil {
-			continue
-		}
-		a.watches = append(a.watches, w)
-		if a.wake != nil {
+	a.watches = slices.DeleteFunc(a.watches, func(w awaited) bool { return w.watch == nil })
+	if a.wake != nil {
+		for _, w := range a.watches[kept:] {
 			w.watch.OnFired(func(framework.Event) { attempt.Signal(a.wake) })
 		}
 	}
@@ -663,33 +630,26 @@ func (a *acquisition) stopWatching() {
 }
 
 // awaitFolder waits for any change of the folder. The first time it returns at once, with a
-// watch and a new list: the list that the driver has decided on came without a watch.
+// watch and a new list: the list that the driver has decided on came without a watch. After a change it asks for a list
+// without one, as most changes let ours in, and the watch would then have to be removed.
 func (a *acquisition) awaitFolder(ctx context.Context, contenders []string) ([]string, error) {
-	if a.changes != nil && !fired(a.changes) {
-		if err := a.sleep(ctx, a.changes.Fired(), nil, nil); err != nil || !fired(a.changes) {
-			return contenders, err
-		}
+	if a.changes == nil {
+		return a.list(ctx, framework.Watched(&a.changes))
 	}
-	if fired(a.changes) && a.changes.Event().Err != nil {
-		a.l.tellSuspended(ctx)
+	if err := a.sleep(ctx, a.changes.Fired(), nil, nil); err != nil || !fired(a.changes) {
+		return contenders, err
 	}
-	sent := time.Now()
-	a.seen = a.l.instant()
-	names, err := a.l.client.Children(ctx, a.l.path, framework.Watched(&a.changes))
-	if errors.Is(err, framework.ErrNoNode) {
-		return nil, nodeGone(err)
+	if a.changes.Event().Err != nil {
+		a.l.tell(func(o observer) { o.suspended(ctx) })
 	}
-	if err != nil {
-		return nil, err
-	}
-	a.shown = sent
-	return a.l.sorted(names), nil
+	a.changes = nil
+	return nil, nil
 }
 
 // sleep waits until one of the channels is closed or has a value, the maximum changes, or the session ends. Channels may be nil. It
 // returns an error when the context or the session has ended.
 func (a *acquisition) sleep(ctx context.Context, wake, gone <-chan struct{}, timer <-chan time.Time) error {
-	if g := a.l.gate; g.hasHolder() {
+	if g := a.l.gate; g.unwarnedHolder() != nil {
 		warning := time.AfterFunc(time.Until(a.began.Add(ownWait)), func() { g.warnOfHolder(a.l) })
 		defer warning.Stop()
 	}

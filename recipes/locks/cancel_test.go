@@ -29,7 +29,7 @@ func TestCancelledAtEveryRequest(t *testing.T) {
 		"InterProcessMutex: " + free, "InterProcessMutex: " + behind, "InterProcessMutex: " + tryHeld, "InterProcessMutex: " + releasing,
 		"ReadLock: " + behind, "WriteLock: " + behind, "ReadLock: Acquire by the writer",
 		"InterProcessSemaphoreV2: " + behind, "InterProcessSemaphoreV2: AcquireN of two free ones",
-		"InterProcessMultiLock: Acquire of free members", "Condition: Await until there is a signal",
+		"InterProcessMultiLock: Acquire of free members",
 	}
 	calls := slices.DeleteFunc(everyFaultCalls(), func(call hardship.Call) bool { return !slices.Contains(names, call.Name) })
 	require.Len(t, calls, len(names))

@@ -11,7 +11,6 @@
 //	many readers or one writer                       InterProcessReadWriteLock
 //	at most n at a time                              InterProcessSemaphoreV2
 //	several locks, all or none                       InterProcessMultiLock
-//	wait under a lock for what another holder does   Condition of a mutex or write lock
 //	one at a time, never re-entered                  InterProcessMutex made WithoutReentry
 //	one replica leads, all others stand by           package leader: LeaderLatch
 //	a job that runs once for each night or hour      package leader: Once
@@ -170,8 +169,7 @@
 //	curator.lock.waiting            updowncounter {waiter}   curator.recipe
 //	curator.lock.lost               counter {loss}           curator.recipe, curator.reason
 //
-//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for a LockInternals;
-//	                  condition, for acquire.duration and waiting only: the whole call of Await, including the wait for the lock
+//	curator.recipe    mutex, rw.read, rw.write, semaphore; "custom", or what WithRecipeName says, for a LockInternals
 //	curator.outcome   acquired, not_acquired (TryAcquire), canceled (the context ended),
 //	                  lost (node or session, and the retry policy gave up), error
 //	curator.end       released, lost

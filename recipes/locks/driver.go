@@ -23,19 +23,16 @@ type LockInternalsDriver interface {
 
 	// CreatesTheLock creates the node of one acquisition. The node must be ephemeral, of the
 	// given session, and have a name that is never used again, as with
-	// [framework.WithProtection] and [framework.InSession]. An acquisition with any other node
-	// fails at once. On failure CreatesTheLock leaves nothing behind.
+	// [framework.WithProtection] and [framework.InSession]. An acquisition fails if the node is
+	// not ephemeral, and starts again if it is another session's. On failure CreatesTheLock
+	// leaves nothing behind.
 	CreatesTheLock(ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte) (LockNode, error)
 
 	// GetsTheLock decides from the sorted contenders whether ours has the lock, or which
-	// contenders it waits for. It must not change contenders, which acquisitions share. An
-	// error that matches [framework.ErrNoNode] reports that ours is not among them; the
+	// contenders it waits for. It must not change contenders, which the acquisition goes on to
+	// use. An error that matches [framework.ErrNoNode] reports that ours is not among them; the
 	// acquisition then starts again. A decision that cannot be right fails the acquisition:
-	// waiting for ours, for a name that is not among the contenders, or for one name twice;
-	// or letting ours in before a holder of this client that would then no longer have
-	// the lock. (The last is no error if the queue is not itself a lock, such as a waiting
-	// room in front of a mutex. The driver of one has a method Overtakes() bool that
-	// returns true.)
+	// waiting for ours, for a name that is not among the contenders, or for one name twice.
 	GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error)
 }
 
@@ -48,15 +45,8 @@ type LockNode struct {
 	Token int64
 
 	// Children are the names in the folder, listed after the creation; nil when the
-	// driver has not listed them.
+	// driver has not listed them. The acquisition sorts them in place.
 	Children []string
-}
-
-func (n LockNode) token() int64 {
-	if n.Token != 0 {
-		return n.Token
-	}
-	return n.Stat.Czxid
 }
 
 // PredicateResults is a driver's decision. It is Curator's PredicateResults.
@@ -112,7 +102,7 @@ var ofContenders = []framework.CreateOption{
 // QueueDriver returns the driver of a mutex whose nodes have this lock name, for a recipe that is built on [NewLockInternals],
 // such as an election. It decides as [StandardLockInternalsDriver] does. A lock with it for one lease needs
 // the fewest lists, because contenders enter in the order of the numbers that the server gives them; see [WithQueuePlaces].
-// A driver of another order must not be built on it.
+// A driver that embeds it does not: it may have another order.
 func QueueDriver(lockName string) LockInternalsDriver { return newQueueDriver(lockName) }
 
 // queueDriver is what QueueDriver returns.
@@ -160,10 +150,6 @@ func checkNames(contenders []string, ours string, names []string) error {
 	}
 	return nil
 }
-
-// overtakingQueue is a driver whose queue is not itself a lock, such as a waiting room in front
-// of a mutex; see [LockInternalsDriver].
-type overtakingQueue interface{ Overtakes() bool }
 
 // LockInternalsSorter says which children of a lock's folder are contenders, and
 // in which order they queue. It is Curator's LockInternalsSorter.

@@ -22,8 +22,6 @@ var (
 	// the lock. The error of an acquisition whose context has ended always matches the
 	// context's error and its cause. The attempt leaves no node behind, or the node is
 	// being deleted in the background.
-	//
-	// [Condition.Await] returns it whenever its context has ended: the lock is not held.
 	ErrNotAcquired = errors.New("not acquired")
 
 	// ErrReleased is the cause of a lease's contexts after its release.
@@ -47,8 +45,7 @@ var (
 	ErrUpgrade = errors.New("a read lock cannot be upgraded: the writer would wait for its own reader")
 
 	// ErrReentered reports that a lock made [WithoutReentry] was acquired with a context that
-	// holds it already, or that the lease given to [Condition.Await] is not the only one of
-	// its owner.
+	// holds it already.
 	ErrReentered = errors.New("re-entered")
 
 	// errOwnNodeGone starts an acquisition again from the beginning.

@@ -316,38 +316,3 @@ func ExampleLockInternals() {
 	// third is refused: true
 	// <nil> <nil>
 }
-
-// A consumer waits until there is something on the shelf.
-func ExampleCondition() {
-	client, closeAll := exampleClient()
-	defer closeAll()
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/shelf")
-	check(err)
-	filled, err := mutex.NewCondition("/locks/shelf-filled")
-	check(err)
-	var shelf []string // programs have it where the others see it, in a znode for instance
-	ctx := context.Background()
-
-	consumed := make(chan error)
-	go func() {
-		lease, err := mutex.Acquire(ctx)
-		for err == nil && len(shelf) == 0 {
-			lease, err = filled.Await(ctx, lease) // gives the lock back, and takes it again
-		}
-		if err == nil {
-			fmt.Println("taken:", shelf[0])
-			err = lease.Release(ctx)
-		}
-		consumed <- err
-	}()
-
-	lease, err := mutex.Acquire(ctx)
-	check(err)
-	shelf = append(shelf, "bread")
-	check(filled.Signal(ctx, lease))
-	check(lease.Release(ctx))
-	fmt.Println(<-consumed)
-	// Output:
-	// taken: bread
-	// <nil>
-}

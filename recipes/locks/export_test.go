@@ -32,7 +32,7 @@ func GatesOf(client *framework.Framework) (n int) {
 	gates.Lock()
 	defer gates.Unlock()
 	for key, g := range gates.byKey {
-		if key.client == client.WithoutNamespace() && g.Value() != nil {
+		if key.client.Value() == client.WithoutNamespace() && g.Value() != nil {
 			n++
 		}
 	}

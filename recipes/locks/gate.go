@@ -4,10 +4,10 @@ package locks
 
 import (
 	"context"
-	"log/slog"
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"weak"
 
@@ -31,7 +31,6 @@ type gate struct {
 	created  chan struct{} // closed at the end of the next one; nil before it is needed
 	others   bool          // the last list has shown contenders of other clients
 	listed   time.Time     // when the newest list was sent
-	events   uint64        // how many nodes and holds there were
 }
 
 // waiter is a goroutine that waits for a place inside.
@@ -42,9 +41,9 @@ type waiter struct {
 
 // gateKey distinguishes the queues of a client.
 type gateKey struct {
-	client    *framework.Framework // without namespace
-	path      string               // of the folder, at the server
-	driver    any                  // equal for drivers of the same order
+	client    weak.Pointer[framework.Framework] // without namespace; weak, as a listener of the client may refer to a lock, and so to the gate
+	path      string                            // of the folder, at the server
+	queue     queueDriver                       // zero unless exclusive; no driver of a user, which may refer to its client
 	exclusive bool
 }
 
@@ -77,16 +76,14 @@ func forgetGate(key gateKey) {
 
 // hasPlace reports whether one goroutine more may have a node. The caller holds g.mu.
 func (g *gate) hasPlace(l *lock) bool {
-	limit := l.places
 	switch {
-	case limit == noLimit:
-		return true
-	case limit == 0 && g.others: // each place of ours is one more name in the lists of the others
-		limit = placesBesideOthers
-	case limit == 0:
-		limit = placesAlone
+	case l.cfg.places > 0:
+		return g.inside < l.cfg.places
+	case g.others: // each place of ours is one more name in the lists of the others
+		return g.inside < placesBesideOthers
+	default:
+		return g.inside < placesAlone
 	}
-	return g.inside < limit
 }
 
 // enter waits until the caller may make a node, or gets a hold. It returns a *NotAcquiredError for a
@@ -95,7 +92,8 @@ func (g *gate) enter(ctx context.Context, l *lock, wait bool) (*hold, error) {
 	g.mu.Lock()
 	before := g.inside + len(g.waiting)
 	switch {
-	case !l.exclusive || before == 0: // others of this client need not be in the way
+	case !l.exclusive || before == 0, // others of this client need not be in the way
+		wait && ctx.Err() == nil && len(g.waiting) == 0 && g.hasPlace(l):
 		g.inside++
 		g.mu.Unlock()
 		return nil, nil //nolint:nilnil // the caller makes a node
@@ -105,15 +103,11 @@ func (g *gate) enter(ctx context.Context, l *lock, wait bool) (*hold, error) {
 	case ctx.Err() != nil:
 		defer g.mu.Unlock()
 		return nil, g.inTheWay(l, before, ended(ctx))
-	case len(g.waiting) == 0 && g.hasPlace(l):
-		g.inside++
-		g.mu.Unlock()
-		return nil, nil //nolint:nilnil // as above
 	}
 	w := &waiter{l, make(chan *hold, 1)}
 	g.waiting = append(g.waiting, w)
 	g.mu.Unlock()
-	l.tellQueued(ctx, "", before)
+	l.tell(func(o observer) { o.queued(ctx, "", before) })
 	return g.await(ctx, w)
 }
 
@@ -172,20 +166,16 @@ func (g *gate) inTheWay(l *lock, before int, cause error) *NotAcquiredError {
 type place struct {
 	g      *gate
 	name   string
-	warned bool // the log says that this process waits for its own hold
+	warned atomic.Bool // the log says that this process waits for its own hold
 	number int32
 	czxid  int64
 	at     instant // of its creation; without a connection if the server has not numbered it, or it is not known
 	data   []byte
 
 	created time.Time // when the reply to the creation came
-	session *framework.Session
 
 	// Guarded by the mutex of the gate.
 	granted time.Time     // zero while it waits
-	grant   uint64        // the number of the event of its grant; 0 while it waits
-	born    uint64        // the number of the event of its creation
-	decided uint64        // how many events there were before the list that its grant follows from
 	first   bool          // it had the lock as the first in the queue, so all before it had left
 	over    bool          // it has left
 	gone    chan struct{} // closed when it has left; nil before it is needed
@@ -225,8 +215,6 @@ func (g *gate) end(p *place) {
 	if p == nil {
 		return
 	}
-	g.events++
-	p.born = g.events
 	g.nodes = append(g.nodes, p)
 	if p.at.link != nil && (g.last == nil || p.at != g.last.at || p.czxid > g.last.czxid) { // transactions compare within a history
 		g.last = p
@@ -276,18 +264,6 @@ func (g *gate) underWay() int {
 	return g.creating
 }
 
-// hasHolder reports whether a place of this client holds.
-func (g *gate) hasHolder() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	for _, p := range g.nodes {
-		if !p.over && p.grant > 0 {
-			return true
-		}
-	}
-	return false
-}
-
 // own returns the place of this client with a name that has not been forgotten, or nil.
 func (g *gate) own(name string) *place {
 	g.mu.Lock()
@@ -331,40 +307,20 @@ func (g *gate) wasListedLately() bool {
 func (p *place) whenGone() <-chan struct{} {
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
-	switch {
-	case p.gone == nil && p.over:
-		return closedChannel
-	case p.gone == nil:
+	if p.gone == nil {
 		p.gone = make(chan struct{})
+		if p.over {
+			close(p.gone)
+		}
 	}
 	return p.gone
 }
 
-// holds notes that the place has the lock by a list, as the first in the queue or as one of several.
-func (p *place) holds(first bool, list instant) {
+// holds notes that the place has the lock, as the first in the queue or as one of several.
+func (p *place) holds(first bool) {
 	p.g.mu.Lock()
 	defer p.g.mu.Unlock()
-	p.g.events++
-	p.first, p.grant, p.decided, p.granted = first, p.g.events, list.events, time.Now()
-}
-
-// eventCount returns how many nodes and holds there were.
-func (g *gate) eventCount() uint64 {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.events
-}
-
-// newTo returns the places of this client that hold by a list that may not have shown p. The others were let in although p was there.
-func (p *place) newTo() (holders []*place) {
-	p.g.mu.Lock()
-	defer p.g.mu.Unlock()
-	for _, other := range p.g.nodes {
-		if !other.over && other.grant > 0 && other.decided < p.born {
-			holders = append(holders, other)
-		}
-	}
-	return holders
+	p.first, p.granted = first, time.Now()
 }
 
 // wasFirst reports whether the place has left and had the lock as the first in the queue.
@@ -380,7 +336,7 @@ func (p *place) hasLeft() bool {
 	return p.over
 }
 
-// leave tells the contenders of this client that the place neither holds the lock nor will, and lets the next goroutine in.
+// leave tells the contenders of this client that the place neither holds the lock nor will.
 func (p *place) leave() {
 	g := p.g
 	g.mu.Lock()
@@ -400,22 +356,20 @@ func (p *place) leave() {
 	g.mu.Unlock()
 }
 
-// closedChannel is of places that have left before it was asked for.
-var closedChannel = func() chan struct{} {
-	c := make(chan struct{})
-	close(c)
-	return c
-}()
-
 // ownWait is how long an acquisition waits for a hold of its own client before the log says so: the caller may have
 // meant to re-enter the lock.
 const ownWait = 10 * time.Second
 
 // warnOfHolder logs that this client waits for its own hold, once for each hold.
 func (g *gate) warnOfHolder(l *lock) {
-	if h := g.unwarnedHolder(); h != nil && l.reenters {
-		h.warn(l.client.Logger(), l.path)
+	h := g.unwarnedHolder()
+	if h == nil || !l.reenters || h.warned.Swap(true) {
+		return
 	}
+	_, _, label := identity.Parse(string(h.data))
+	l.client.Logger().Warn("waiting for a lock that this process holds itself: to re-enter it, acquire it with the context of its lease",
+		string(keyPath), l.path, "holder", framework.JoinPath(l.path, h.name), "label", label,
+		"waiting", ownWait, "held", time.Since(h.granted).Round(time.Second))
 }
 
 // unwarnedHolder returns a hold of this client, if the log has not said yet that others wait for it.
@@ -423,18 +377,9 @@ func (g *gate) unwarnedHolder() *place {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for _, p := range g.nodes {
-		if !p.over && p.grant > 0 && !p.warned {
-			p.warned = true
+		if !p.over && !p.granted.IsZero() && !p.warned.Load() {
 			return p
 		}
 	}
 	return nil
-}
-
-func (p *place) warn(logger *slog.Logger, path string) {
-	_, _, label := identity.Parse(string(p.data))
-	logger.Warn("waiting for a lock that this process holds itself: to re-enter it, "+
-		"acquire it with the context of its lease",
-		string(keyPath), path, "holder", framework.JoinPath(path, p.name), "label", label,
-		"waiting", ownWait, "held", time.Since(p.granted).Round(time.Second))
 }

@@ -126,7 +126,7 @@ func TestAcquireManyLocksLostAtOnce(t *testing.T) {
 		acquired.Wait()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		requests := countOps(server)
+		requests := countRequests(t, server).of
 		link.Cut()
 		cut := time.Now()
 		for i := range many {
@@ -141,23 +141,6 @@ func TestAcquireManyLocksLostAtOnce(t *testing.T) {
 		require.LessOrEqual(t, requests(zkserver.OpDelete), 2*many)
 		require.Zero(t, requests(zkserver.OpSync))
 	})
-}
-
-// countOps counts the requests of each type from now on.
-func countOps(server *zkserver.Server) func(zkserver.OpCode) int {
-	var mu sync.Mutex
-	made := make(map[zkserver.OpCode]int)
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		mu.Lock()
-		defer mu.Unlock()
-		made[r.Op]++
-		return zkserver.Pass
-	})
-	return func(op zkserver.OpCode) int {
-		mu.Lock()
-		defer mu.Unlock()
-		return made[op]
-	}
 }
 
 // TestAcquireCreatesInDoubtShareTheirSearch: callers give up while their creations in one folder
@@ -189,7 +172,7 @@ func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
 		remove()
 		synctest.Wait()
 
-		requests := countOps(server)
+		requests := countRequests(t, server).of
 		heal := server.Blackhole(client.Session().ID(), zkserver.ToClient)
 		ctx, giveUp := context.WithCancel(context.Background())
 		waiting := make([]<-chan outcome, many)

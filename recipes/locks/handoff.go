@@ -9,8 +9,6 @@ import (
 	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 )
 
-var errHandoffOfMany = errors.New("WithLocalHandoff, expected with an InterProcessMutex only, or with a LockInternals for one lease")
-
 // WithLocalHandoff lets up to n holds in a row share one node. A release then passes the
 // lock, in memory and without a request, to the next goroutine that waits for it with the
 // same [InterProcessMutex]. After n holds the lock goes to the next contender in the queue.
@@ -29,19 +27,21 @@ var errHandoffOfMany = errors.New("WithLocalHandoff, expected with an InterProce
 // excludes, and it lasts until the client hears of the deletion.
 //
 // Default: 1, a node for each hold. More than 1 is an error for a lock that several owners
-// may hold at once.
+// may hold at once, and for a [LockInternals] with another driver than a [QueueDriver].
 func WithLocalHandoff(n int) Option {
 	return optionFunc(func(c *config) error {
 		if n < 1 {
 			return fmt.Errorf("WithLocalHandoff(%d), expected 1 or more holds in a row", n)
 		}
 		c.add(feature{name: "local hand-off", attach: func(l *lock) error {
-			if n > 1 && !l.handsOff {
-				return errHandoffOfMany
+			switch {
+			case n == 1:
+				return nil
+			case !l.handsOff || !l.exclusive: // in memory a driver of another order has no say
+				return errors.New("WithLocalHandoff, expected with an InterProcessMutex only, or with a LockInternals for one lease with a QueueDriver")
 			}
-			if n > 1 {
-				l.handOver = func(h *hold) bool { return l.gate.handOver(h, n) }
-			}
+			l.cfg.places = 1 // the others of this client wait for the node, in memory
+			l.handOver = func(h *hold) bool { return l.gate.handOver(h, n) }
 			return nil
 		}})
 		return nil
@@ -68,7 +68,7 @@ func (g *gate) handOver(h *hold, n int) bool {
 func (h *hold) successor() *hold {
 	s := &hold{
 		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1, with: h.with,
-		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver(), Due: h.node.Due},
+		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver()},
 	}
 	if h.node.IsAsked() { // the request is for the holder of the node
 		s.node.Ask()

@@ -214,12 +214,12 @@ func TestHandoffIsForOneLease(t *testing.T) {
 	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
 	_, err = locks.NewInterProcessSemaphoreV2(client, "/a", locks.FixedLeases(1), row)
 	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
-	driver := locks.StandardLockInternalsDriver{
-		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "lock-"},
-	}
-	_, err = locks.NewLockInternals(client, driver, "/a", "lock-", 2, row)
+	queue := locks.QueueDriver("lock-")
+	_, err = locks.NewLockInternals(client, queue, "/a", "lock-", 2, row)
 	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
-	_, err = locks.NewLockInternals(client, driver, "/a", "lock-", 1, row)
+	_, err = locks.NewLockInternals(client, clientsDriver{queue, client}, "/a", "lock-", 1, row)
+	require.ErrorContains(t, err, "with a QueueDriver", "it may have another order")
+	_, err = locks.NewLockInternals(client, queue, "/a", "lock-", 1, row)
 	require.NoError(t, err)
 }
 

@@ -50,9 +50,9 @@ type hold struct {
 
 // start begins the hold of an acquisition with this context.
 func (h *hold) start(ctx context.Context) {
-	h.l.tellGranted(ctx, h)
+	h.l.tell(func(o observer) { o.granted(ctx, h) })
 	h.begin()
-	h.node.Start()
+	h.node.Start(time.Until(h.self.granted.Add(holdDelay)))
 }
 
 // begin makes the hold end with the session. From here on it may be lost at any time.
@@ -138,7 +138,7 @@ func (h *hold) abandon() {
 		return // the session ended after the release, which does the rest
 	}
 	h.lost.Store(true)
-	h.l.tellEnded(context.Background(), h, cause)
+	h.l.tell(func(o observer) { o.ended(context.Background(), h, cause) })
 	h.endUse()
 	h.self.leave()
 	h.l.gate.leave()
@@ -193,7 +193,7 @@ func (h *hold) leave(ctx context.Context) error {
 		return h.Ended() // lost: abandon does the rest
 	}
 	if h.l.handOver != nil && h.l.handOver(h) {
-		h.l.tellEnded(ctx, h, nil)
+		h.l.tell(func(o observer) { o.ended(ctx, h, nil) })
 		return nil
 	}
 	h.endUse()
@@ -205,7 +205,7 @@ func (h *hold) leave(ctx context.Context) error {
 	// it before would be a request more.
 	h.node.Own.Cancel()
 	lost = h.lostBefore(err)
-	h.l.tellEnded(ctx, h, lost)
+	h.l.tell(func(o observer) { o.ended(ctx, h, lost) })
 	return cmp.Or(lost, err)
 }
 

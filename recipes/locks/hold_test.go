@@ -76,21 +76,3 @@ func TestHoldEndsOnce(t *testing.T) {
 	}, soon, often, "its node is deleted")
 	require.Error(t, lease.Release(t.Context()), "it has no node any more")
 }
-
-// TestHoldIsKnownToOtherDrivers as long as it lasts, and is forgotten then.
-func TestHoldIsKnownToOtherDrivers(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	mutex, err := NewInterProcessMutex(client, "/lock")
-	require.NoError(t, err)
-	for name, end := range map[string]func(*Lease){
-		"release": func(lease *Lease) { require.NoError(t, lease.Release(t.Context())) },
-		"loss":    func(lease *Lease) { lease.hold.Lose(errEndedSession) },
-	} {
-		lease, err := mutex.Acquire(t.Context())
-		require.NoError(t, err)
-		node := lease.hold.self
-		require.True(t, node.g.hasHolder(), name)
-		end(lease)
-		require.Eventually(t, func() bool { return !node.g.hasHolder() }, soon, often, name)
-	}
-}

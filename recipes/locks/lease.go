@@ -38,7 +38,7 @@ type Lease struct {
 func (h *hold) newLease(via *lock) *Lease {
 	l := &Lease{hold: h, via: via}
 	l.cleanup = runtime.AddCleanup(l, reportLeak, h)
-	h.l.tellLeased(l)
+	h.l.tell(func(o observer) { o.leased(l) })
 	return l
 }
 
@@ -119,16 +119,11 @@ func (l *Lease) Path() string {
 	if l == nil {
 		return ""
 	}
-	return l.hold.pathIn(l.via)
-}
-
-// pathIn returns the path of the node as the client of a view of the lock names it.
-func (h *hold) pathIn(view *lock) string {
-	if view == h.l {
-		return h.node.Path
+	if l.via == l.hold.l {
+		return l.hold.node.Path
 	}
-	_, name := framework.SplitPath(h.node.Path)
-	return framework.JoinPath(view.path, name)
+	_, name := framework.SplitPath(l.hold.node.Path)
+	return framework.JoinPath(l.via.path, name)
 }
 
 // String names the lease by the path of its node, for messages.
@@ -214,9 +209,7 @@ func (l *Lease) Context(ctx context.Context) context.Context {
 		panic("locks: Context of a lease and a nil context")
 	}
 	if l == nil {
-		ended, cancel := context.WithCancelCause(ctx)
-		cancel(ErrNotAcquired)
-		return ended
+		return contexts.WithValues(nothingHeld, ctx)
 	}
 	if l.derived.Load() == nil {
 		l.derived.CompareAndSwap(nil, new(contexts.Either))
@@ -295,7 +288,7 @@ func (c *leaseContext) Format(s fmt.State, _ rune) {
 // LeaseFrom returns the lease that a context was derived from with [Lease.Context]: the
 // innermost if there are several, or nil if there is none. A nil lease holds nothing: Err and
 // Transact return [ErrNotAcquired], its contexts have ended with that, and Token is 0. Inside [Do] it is the lease that
-// Do has acquired; use it for Token, Transact, Revoked, or [Condition.Signal].
+// Do has acquired; use it for Token, Transact or Revoked.
 //
 // The lease belongs to the caller that acquired it. Do releases its lease when fn
 // returns; a release before that ends the context of fn.

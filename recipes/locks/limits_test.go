@@ -250,20 +250,6 @@ func TestLockDelayBeginsAgainWithTheNextLoss(t *testing.T) {
 	})
 }
 
-// TestLockDelayOfOneWhoHasWaitedBefore begins again when it has lost the lock itself.
-func TestLockDelayOfOneWhoHasWaitedBefore(t *testing.T) {
-	between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {
-		opts := []locks.Option{locks.WithLockDelay(lockDelay), locks.WithMaxHold(maxHold)}
-		for _, client := range []*framework.Framework{first, second} {
-			acquire(t, newMutex(t, client, "/lock", opts...))
-			time.Sleep(maxHold + time.Second)
-		}
-		began := time.Now()
-		release(t, acquire(t, newMutex(t, second, "/lock", opts...)))
-		require.GreaterOrEqual(t, time.Since(began), lockDelay)
-	})
-}
-
 // TestLockDelayAfterAMarkerOfAnyData, such as a marker made by hand.
 func TestLockDelayAfterAMarkerOfAnyData(t *testing.T) {
 	between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {

@@ -8,10 +8,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
+	"weak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
@@ -37,11 +40,12 @@ type spec struct {
 
 // validate returns an error for what cannot be a lock.
 func (s spec) validate() error {
+	if err := attempt.Check(s.client, s.path); err != nil {
+		return fmt.Errorf("locks: %w", err)
+	}
 	fixed, isFixed := s.maxLeases.(FixedLeases)
 	shared, isShared := s.maxLeases.(*SharedLeases)
 	switch {
-	case s.client == nil:
-		return errors.New("locks: client nil, expected a started framework client")
 	case options.IsNil(s.driver):
 		return errors.New("locks: driver nil, expected one such as StandardLockInternalsDriver")
 	case options.IsNil(s.maxLeases):
@@ -50,9 +54,6 @@ func (s spec) validate() error {
 		return fmt.Errorf("locks: maxLeases %d, expected 1 or more", fixed)
 	case isShared && !shared.isOf(s.client):
 		return errors.New("locks: maxLeases of another client, expected SharedLeases made with the client of the semaphore")
-	}
-	if err := framework.ValidatePath(s.path); err != nil {
-		return fmt.Errorf("locks: %w", err)
 	}
 	if s.lockName == "" || strings.Contains(s.lockName, "/") {
 		return fmt.Errorf("locks: lock name %q, expected one without a slash, such as \"lock-\"", s.lockName)
@@ -111,15 +112,15 @@ type lock struct {
 	fullPath  string // of the folder, at the server
 	basePath  string // path and lockName, as the driver gets it
 	gate      *gate
-	places    int  // as of WithQueuePlaces; 0 for the default, noLimit for none
 	exclusive bool // one contender has the lock, the first in the order of the numbers that the server gives
 	owner     any  // the ownerKey of its holds
 	cfg       config
-	failed    atomicTime // the last failed try; unset if one has succeeded since
+	failed    atomic.Pointer[time.Time] // when the last try failed; nil if one has succeeded since
+	patience  patience                  // of its releases
 	observers []observer
 	entrances []entrance
 
-	// handOver gives the node of a released hold to another goroutine of the lock, which is why the lock has one place. It returns false
+	// handOver gives the node of a released hold to another goroutine of the lock. It returns false
 	// if the node must go. It is nil if each hold has a node.
 	handOver func(h *hold) bool
 
@@ -139,34 +140,18 @@ func newLock(s spec, opts []Option) (*lock, error) {
 	}
 	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg}
 	l.owner = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}
-	_, isQueue := s.driver.(queueDriver)
+	queue, isQueue := s.driver.(queueDriver)
 	l.exclusive = isQueue && s.maxLeases == MaxLeases(FixedLeases(1))
 	for _, f := range cfg.features {
 		if err := f.attach(l); err != nil {
 			return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 		}
 	}
-	l.joinGate()
+	if !l.exclusive {
+		queue = queueDriver{}
+	}
+	l.gate = gateOf(gateKey{weak.Make(l.client.WithoutNamespace()), l.fullPath, queue, l.exclusive})
 	return l, nil
-}
-
-// joinGate finds the gate of the lock, and how many places it has there.
-func (l *lock) joinGate() {
-	key := gateKey{client: l.client.WithoutNamespace(), path: l.fullPath, exclusive: l.exclusive}
-	switch {
-	case l.exclusive:
-		key.driver, l.places = l.driver, l.cfg.places
-	case l.handOver == nil:
-		l.places = noLimit
-	}
-	if l.handOver != nil {
-		l.places = 1 // the others of this client wait for the node, in memory
-	}
-	if !l.exclusive && l.places != noLimit {
-		l.gate = new(gate) // shared with no lock of another order
-		return
-	}
-	l.gate = gateOf(key)
 }
 
 // ownerKey finds the hold of one lock in a context. Views of one client that name the same
@@ -185,13 +170,9 @@ func (l *lock) compare(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// sorted returns the contenders among names, in order, nil for nil. It does not change names, and may return them.
+// sorted returns the contenders among names, in order and in the memory of names, nil for nil.
 func (l *lock) sorted(names []string) []string {
-	contends := func(name string) bool { return !l.driver.Contends(name) }
-	if !slices.ContainsFunc(names, contends) && slices.IsSortedFunc(names, l.compare) {
-		return names
-	}
-	contenders := slices.DeleteFunc(slices.Clone(names), contends)
+	contenders := slices.DeleteFunc(names, func(name string) bool { return !l.driver.Contends(name) })
 	slices.SortFunc(contenders, l.compare)
 	return contenders
 }
@@ -206,28 +187,26 @@ func (l *lock) isAmong(contenders []string, name string) bool {
 	return found
 }
 
-// currentMax returns the number as it is now.
-func (l *lock) currentMax(ctx context.Context) (int, error) {
-	ctx, done := context.WithCancel(ctx)
+// currentMax returns the number as it is now, or an error if an acquisition wants more.
+func (l *lock) currentMax(ctx context.Context, wants int) (int, error) {
+	ctx, done := context.WithCancel(ctx) // of the watch on the maximum
 	defer done()
-	n, _, err := l.maxLeases.MaxLeases(ctx)
-	return max(n, 0), err
+	var m maximum
+	err := m.read(ctx, l.maxLeases, wants)
+	return m.n, err
 }
 
 // instant is what to know about the moment before a request, to judge its answer.
 type instant struct {
 	history int64
 	link    context.Context // see linkOf
-	events  uint64          // of the gate
 }
 
-func (l *lock) instant() instant {
-	return instant{l.client.History(), linkOf(l.client), l.gate.eventCount()}
-}
+func (l *lock) instant() instant { return instant{l.client.History(), linkOf(l.client)} }
 
 // isUnchanged reports whether the history and the connection are those of a moment before a request, and so those of its answer.
 func (l *lock) isUnchanged(before instant) bool {
-	return before.history != 0 && l.client.History() == before.history && linkOf(l.client) == before.link
+	return before.history != 0 && l.instant() == before
 }
 
 // linkOf returns a context that ends with the connection. Each connection has its own.

@@ -44,7 +44,8 @@ func WithLockDelay(d time.Duration) Option {
 		}
 		c.add(feature{name: "lock delay", attach: func(l *lock) error {
 			if !l.handsOff || l.driver.Contends(markerName) {
-				return errDelayOfMany
+				return errors.New("WithLockDelay, expected with an InterProcessMutex only, " +
+					"or with a LockInternals for one lease whose driver takes no " + markerName + " for a contender")
 			}
 			l.entrances = append(l.entrances, lockDelay{d})
 			return nil
@@ -60,9 +61,6 @@ const (
 	// lostSuffix follows the name of a holder whose loss was noticed. No name of a node ends so.
 	lostSuffix = " lost"
 )
-
-var errDelayOfMany = errors.New("WithLockDelay, expected with an InterProcessMutex only, " +
-	"or with a LockInternals for one lease whose driver takes no " + markerName + " for a contender")
 
 // lockDelay lets an acquisition in when the marker names its node.
 type lockDelay struct{ delay time.Duration }

@@ -16,8 +16,7 @@ import (
 // attemptLock and internalLockLoop of Curator's class of that name; recipes/MIGRATING.md lists
 // the differences.
 //
-// A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use. Of its
-// acquisitions it knows only when a try failed last.
+// A recipe adds its [LockInternalsDriver]. A LockInternals is safe for concurrent use.
 type LockInternals struct{ *lock }
 
 var _ Revocable = (*LockInternals)(nil)
@@ -47,8 +46,9 @@ func NewLockInternals(
 func (l *lock) Path() string { return l.path }
 
 // Acquire blocks until the lock is held, or one lease of a semaphore, and returns its lease.
-// The context bounds the wait only. Once the acquisition stands in the queue nothing but the
-// context ends the wait: after an outage or the end of its session it joins the queue again.
+// The context bounds the wait only. Once the acquisition has stood in the queue no outage
+// ends the wait: after the end of its session it joins the queue again. An error of another
+// kind does, such as [framework.ErrNoAuth].
 // When the context ends, the error matches the context's error and its cause, and the place
 // in the queue is given up. It also matches [ErrNotAcquired] if another contender stood
 // before it, and [framework.ErrNotConnected] if there was no connection.
@@ -64,10 +64,10 @@ func (l *lock) Acquire(ctx context.Context) (*Lease, error) { return l.attemptLo
 // TryAcquire acquires the lock if no contender is in the way, whether it holds the lock or
 // waits for it. Otherwise it does not queue: the error is a [*NotAcquiredError], which matches
 // [ErrNotAcquired], and no node is left. A try on a free lock takes one round trip, and three
-// if the folder is missing. A try that follows a failed one, or that is made while this client
-// has contenders of its own, reads the queue first; it may wait until another try of this
-// client is decided, which could be in its way. Without a connection it fails as any request
-// does, after the client's connection timeout and retries. It re-enters like Acquire.
+// if the folder is missing. A try that follows a failed one reads the queue first. A try on a
+// mutex that another acquisition of this client has or waits for fails without a request.
+// Without a connection a try fails as any request does, after the client's connection timeout
+// and retries. It re-enters like Acquire.
 func (l *lock) TryAcquire(ctx context.Context) (*Lease, error) { return l.attemptLock(ctx, false) }
 
 // Do runs fn while the lock is held; see [Do].

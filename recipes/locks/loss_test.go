@@ -5,10 +5,6 @@ package locks_test
 import (
 	"context"
 	"fmt"
-	"io"
-	"log/slog"
-	"runtime"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -342,39 +338,4 @@ func TestLeaseClosingTheClientEndsItsHolds(t *testing.T) {
 		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 		release(t, acquire(t, newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/close")))
 	})
-}
-
-func TestLeaseDroppedLeaseIsReported(t *testing.T) {
-	server := zktest.NewServer(t)
-	reports := &reportWriter{lines: make(chan string, 100)}
-	client := zktest.Client(t, server.Addr(),
-		framework.WithLogger(slog.New(slog.NewTextHandler(reports, &slog.HandlerOptions{Level: slog.LevelError}))))
-	m := newMutex(t, client, "/locks/dropped")
-	func() {
-		lease := acquire(t, m)
-		require.NoError(t, lease.Err())
-	}()
-	path := awaitQueue(t, m, 1)[0].Path
-	deadline := time.After(limit)
-	for {
-		runtime.GC()
-		select {
-		case line := <-reports.lines:
-			require.Contains(t, line, "curator.path="+path)
-			require.Contains(t, line, "dropped before its release")
-			return
-		case <-deadline:
-			t.Fatal("the dropped lease was not reported")
-		case <-time.After(time.Millisecond):
-		}
-	}
-}
-
-type reportWriter struct{ lines chan string }
-
-var _ io.Writer = (*reportWriter)(nil)
-
-func (w *reportWriter) Write(line []byte) (int, error) {
-	w.lines <- strings.TrimSpace(string(line))
-	return len(line), nil
 }

@@ -84,7 +84,7 @@ func TestLeaseUnreadableHoldIsAskedForEverMoreRarely(t *testing.T) {
 		admin, client := zktest.Client(t, server), zktest.Client(t, server, log.option())
 		lease := acquire(t, newMutex(t, client, "/lock"))
 		hide(t, admin, lease.Path())
-		requests := countOps(server)
+		requests := countRequests(t, server).of
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		require.NoError(t, lease.Err())
@@ -124,6 +124,7 @@ func TestLeaseDropsAreTwoLinesOfTheLog(t *testing.T) {
 		return told() == many
 	}, limit, 10*time.Millisecond)
 	require.Less(t, len(log.with("dropped")), 20)
+	require.Contains(t, log.with("a lease was dropped before its release")[0], "curator.path=/locks/")
 }
 
 // TestLeaseDroppedAfterItsLossIsNotReported: its lock does not stay held.

@@ -136,3 +136,11 @@ func whileHeld(c zktest.Counts) zktest.Counts {
 	c.Watches++
 	return c
 }
+
+// cancelled returns a context that ends with the test.
+func cancelled(tb testing.TB) context.Context {
+	tb.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	tb.Cleanup(cancel)
+	return ctx
+}

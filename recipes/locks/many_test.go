@@ -146,21 +146,6 @@ func TestManyReleaseAllEndsWithItsContext(t *testing.T) {
 	})
 }
 
-// TestManyLockInAFolderOfMany: a client that expects a folder to be missing waits for the holder
-// in it all the same, whether the folder is old or just made.
-func TestManyLockInAFolderOfMany(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		many := acquireMany(t, w.waiter, 20, 1)
-		held := acquire(t, newMutex(t, w.holder, "/many/held"))
-		waiting := acquireLater(context.Background(), newMutex(t, w.waiter, "/many/held"))
-		synctest.Wait()
-		requireWaiting(t, waiting)
-		release(t, held)
-		release(t, requireAtOnce(t, waiting))
-		require.NoError(t, locks.ReleaseAll(t.Context(), many...))
-	})
-}
-
 // maxHeapOfAHeldLock is how many bytes of the heap a held lock may take, with its mutex and
 // its lease. It is about 2,300. Some of these are for what the client remembers of its ephemeral znodes.
 const maxHeapOfAHeldLock = 2800

@@ -10,6 +10,7 @@ import (
 	"math"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // MaxLeases is the number of leases that a semaphore has. It may change while leases are
@@ -44,23 +45,21 @@ func (n FixedLeases) MaxLeases(context.Context) (int, <-chan struct{}, error) {
 type SharedLeases struct {
 	client *framework.Framework
 	path   string
-	seed   int
+	seed   []byte
 }
 
 // NewSharedLeases returns the number at path, for semaphores of the same client. If the
 // znode is missing when it is first read, it is created with the number seed, 0 or more.
 // NewSharedLeases checks its arguments and sends nothing.
 func NewSharedLeases(client *framework.Framework, path string, seed int) (*SharedLeases, error) {
-	if client == nil {
-		return nil, errors.New("locks: client nil, expected a started framework client")
-	}
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("locks: %w", err)
 	}
-	if _, err := encodeCount(seed); err != nil {
+	data, err := encodeCount(seed)
+	if err != nil {
 		return nil, fmt.Errorf("locks: shared leases %s: seed %w", path, err)
 	}
-	return &SharedLeases{client, path, seed}, nil
+	return &SharedLeases{client, path, data}, nil
 }
 
 // isOf reports whether the number is read in the sessions of this client.
@@ -74,7 +73,8 @@ func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, err
 		var watch *framework.Watch
 		data, err := s.client.Get(ctx, s.path, framework.Watched(&watch))
 		if errors.Is(err, framework.ErrNoNode) {
-			if err = s.create(ctx); err == nil {
+			_, err = s.client.Create(ctx, s.path, s.seed, framework.CreatingParentContainersIfNeeded(), framework.Idempotent())
+			if err == nil || errors.Is(err, framework.ErrNodeExists) {
 				continue // read it again, with a watch
 			}
 		}
@@ -88,19 +88,6 @@ func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, err
 		context.AfterFunc(ctx, watch.Cancel)
 		return int(int32(binary.BigEndian.Uint32(data))), watch.Fired(), nil
 	}
-}
-
-// create creates the znode. It returns nil when the znode may exist now; the next read shows.
-func (s *SharedLeases) create(ctx context.Context) error {
-	data, err := encodeCount(s.seed)
-	if err != nil {
-		return err
-	}
-	_, err = s.client.Create(ctx, s.path, data, framework.CreatingParentContainersIfNeeded())
-	if errors.Is(err, framework.ErrNodeExists) || framework.OutcomeUnknown(err) && ctx.Err() == nil {
-		return nil
-	}
-	return err
 }
 
 // Set changes the number for all participants, whatever it was. 0 pauses the
@@ -156,14 +143,8 @@ func (m *maximum) read(ctx context.Context, source MaxLeases, wants int) error {
 		return err
 	}
 	m.n, m.known, m.changed = max(n, 0), true, changed
-	return fits(wants, m.n)
-}
-
-// fits returns an error if an acquisition wants more leases than there are.
-func fits(wants, maxLeases int) error {
-	// A paused semaphore may have enough leases later.
-	if maxLeases == 0 || wants <= maxLeases {
-		return nil
+	if m.n != 0 && wants > m.n { // a paused semaphore may have enough leases later
+		return fmt.Errorf("%w: %d are wanted, the maximum is %d", ErrTooManyLeases, wants, m.n)
 	}
-	return fmt.Errorf("%w: %d are wanted, the maximum is %d", ErrTooManyLeases, wants, maxLeases)
+	return nil
 }

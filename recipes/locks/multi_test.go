@@ -167,33 +167,6 @@ func TestMultiLockFirstFailureStopsAMultiLock(t *testing.T) {
 	})
 }
 
-// The context bounds the wait for all members together, and what was acquired is
-// released.
-func TestMultiLockEndsWithItsContext(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		a, b := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")
-		holder := acquire(t, b)
-		ctx, cancel := context.WithCancel(zktest.Context(t))
-		failed := make(chan error, 1)
-		multi := newMulti(t, b, a)
-		go func() {
-			_, err := multi.Acquire(ctx)
-			failed <- err
-		}()
-		awaitQueue(t, b, 2)
-		awaitQueue(t, a, 1)
-		cancel()
-		err := <-failed
-		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		require.ErrorIs(t, err, context.Canceled)
-		awaitQueue(t, a, 0)
-		awaitQueue(t, b, 1)
-		release(t, holder)
-	})
-}
-
 func TestMultiLockMemberIsLost(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {

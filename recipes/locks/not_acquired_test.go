@@ -5,8 +5,6 @@ package locks_test
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -125,19 +123,6 @@ func TestNotAcquiredWaitSurvivesItsSessions(t *testing.T) {
 	})
 }
 
-// preparedDriver calls a function before each creation of a node.
-type preparedDriver struct {
-	locks.StandardLockInternalsDriver
-	prepare func(*framework.Session)
-}
-
-func (d preparedDriver) CreatesTheLock(
-	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
-) (locks.LockNode, error) {
-	d.prepare(session)
-	return d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
-}
-
 // TestNotAcquiredWaitSurvivesItsReturn: an acquisition that has stood in the queue loses its session, and
 // then fails to join the queue again.
 func TestNotAcquiredWaitSurvivesItsReturn(t *testing.T) {
@@ -164,16 +149,12 @@ func TestNotAcquiredWaitSurvivesItsReturn(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, w longWait) {
 				client := zktest.Client(t, w.server, framework.WithRetryPolicy(retry.None()), framework.WithReadOnly())
 				created := 0
-				driver := preparedDriver{
-					locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter},
-					func(session *framework.Session) {
-						if created++; created == 2 && test.prepare != nil {
-							test.prepare(w, session)
-						}
-					},
-				}
-				lock, err := locks.NewLockInternals(client, driver, "/lock", "lock-", 1)
-				require.NoError(t, err)
+				lock := openCreator(t, client, "/lock", func(session *framework.Session) (node locks.LockNode, ok bool) {
+					if created++; created == 2 && test.prepare != nil {
+						test.prepare(w, session)
+					}
+					return node, false
+				})
 				held := acquire(t, newMutex(t, w.holder, "/lock"))
 				result := acquireLater(context.Background(), lock)
 				time.Sleep(time.Second)
@@ -228,17 +209,17 @@ func TestNotAcquiredNoHoldBeginsOnASilentLink(t *testing.T) {
 func TestNotAcquiredWaitForOneselfIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
-		log := new(lockedBuilder)
-		client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+		var log lineLog
+		client := zktest.Client(t, server, log.option())
 		rw := newReadWrite(t, client, "/rw", locks.WithLabel("indexer"))
 		reader := acquire(t, rw.ReadLock())
 		ctx, giveUp := context.WithCancel(context.Background())
 		upgrade, another := acquireLater(ctx, rw.WriteLock()), acquireLater(ctx, rw.WriteLock())
 		time.Sleep(9 * time.Second)
-		require.NotContains(t, log.String(), "holds itself")
+		require.Empty(t, log.with("holds itself"))
 		time.Sleep(time.Minute)
-		require.Equal(t, 1, strings.Count(log.String(), "holds itself"), log.String())
-		require.Contains(t, log.String(), "label=indexer")
+		require.Len(t, log.with("holds itself"), 1)
+		require.Contains(t, log.with("holds itself")[0], "label=indexer")
 		giveUp()
 		require.Error(t, await(t, upgrade).err)
 		require.Error(t, await(t, another).err)

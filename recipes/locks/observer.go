@@ -73,32 +73,9 @@ func (c *config) add(f feature) {
 	c.features = append(slices.DeleteFunc(c.features, func(other feature) bool { return other.name == f.name }), f)
 }
 
-func (l *lock) tellQueued(ctx context.Context, path string, position int) {
+// tell tells the observers.
+func (l *lock) tell(what func(o observer)) {
 	for _, o := range l.observers {
-		o.queued(ctx, path, position)
-	}
-}
-
-func (l *lock) tellSuspended(ctx context.Context) {
-	for _, o := range l.observers {
-		o.suspended(ctx)
-	}
-}
-
-func (l *lock) tellGranted(ctx context.Context, h *hold) {
-	for _, o := range l.observers {
-		o.granted(ctx, h)
-	}
-}
-
-func (l *lock) tellLeased(lease *Lease) {
-	for _, o := range l.observers {
-		o.leased(lease)
-	}
-}
-
-func (l *lock) tellEnded(ctx context.Context, h *hold, cause error) {
-	for _, o := range l.observers {
-		o.ended(ctx, h, cause)
+		what(o)
 	}
 }

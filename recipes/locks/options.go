@@ -3,11 +3,11 @@
 package locks
 
 import (
-	"errors"
-	"fmt"
+	"cmp"
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 	"github.com/gocurator/curator/recipes/locks/internal/identity"
 )
@@ -22,22 +22,14 @@ import (
 // side of a read/write lock, and a [LockInternals] re-enter. A semaphore never does; for a
 // semaphore the option refuses a second permit with the context of a first.
 func WithoutReentry() Option {
-	return optionFunc(func(c *config) error {
-		c.noReentry = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.noReentry = true }))
 }
 
 // WithErrorPolicy sets the error policy, which says when trouble with the connection ends
 // the leases of this lock. Default: the client's policy.
 func WithErrorPolicy(p framework.ErrorPolicy) Option {
-	return optionFunc(func(c *config) error {
-		if p < framework.StandardErrorPolicy || p > framework.QuorumErrorPolicy {
-			return fmt.Errorf("error policy %d, expected framework.StandardErrorPolicy, SessionErrorPolicy or QuorumErrorPolicy", p)
-		}
-		c.policy = p
-		return nil
-	})
+	return optionFunc(options.Checked(p >= framework.StandardErrorPolicy && p <= framework.QuorumErrorPolicy, func(c *config) { c.policy = p },
+		"error policy %d, expected framework.StandardErrorPolicy, SessionErrorPolicy or QuorumErrorPolicy", p))
 }
 
 // WithCleanupTimeout makes an acquisition that fails wait for up to d until the server has
@@ -45,39 +37,22 @@ func WithErrorPolicy(p framework.ErrorPolicy) Option {
 // Acquire returns. After d, and at the loss of the session, the deletion goes on in the
 // background. Default: 0, the wait ends with the context.
 func WithCleanupTimeout(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("WithCleanupTimeout(%v), expected 0 or more", d)
-		}
-		c.cleanup = d
-		return nil
-	})
+	return optionFunc(options.Checked(d >= 0, func(c *config) { c.cleanup = d }, "WithCleanupTimeout(%v), expected 0 or more", d))
 }
 
 // WithLockData sets the data of the lock's nodes, which Participants show as the identity.
 // It may be anything but the message of [AttemptRevoke]. Default: host name, slash, process
 // id, and after a space the label, see [WithLabel].
 func WithLockData(data []byte) Option {
-	return optionFunc(func(c *config) error {
-		if string(data) == heldnode.Request {
-			return fmt.Errorf("lock data %s, which asks for the lock to be given back, expected other data", data)
-		}
-		c.data = append([]byte{}, data...)
-		return nil
-	})
+	return optionFunc(options.Checked(string(data) != heldnode.Request, func(c *config) { c.data = append([]byte{}, data...) },
+		"lock data %s, which asks for the lock to be given back, expected other data", data))
 }
 
 // WithRecipeName sets the attribute curator.recipe in the telemetry of the lock. It
 // distinguishes the waits and holds of this lock from others without naming its path.
 // Default: the name of the recipe, "custom" for a [LockInternals].
 func WithRecipeName(name string) Option {
-	return optionFunc(func(c *config) error {
-		if name == "" {
-			return errors.New("recipe name \"\", expected one such as \"mutex\"")
-		}
-		c.recipe = name
-		return nil
-	})
+	return optionFunc(options.Checked(name != "", func(c *config) { c.recipe = name }, "recipe name \"\", expected one such as \"mutex\""))
 }
 
 // WithLabel sets a name for the owner, which Participants show beside host and process: the
@@ -85,13 +60,8 @@ func WithRecipeName(name string) Option {
 // characters. It is part of the node's data, after host name, slash, process id and a
 // space, which Java tools show as text. It cannot be combined with [WithLockData].
 func WithLabel(label string) Option {
-	return optionFunc(func(c *config) error {
-		if err := identity.CheckLabel(label); err != nil {
-			return fmt.Errorf("label %.40q: %w", label, err)
-		}
-		c.label = label
-		return nil
-	})
+	err := identity.CheckLabel(label)
+	return optionFunc(options.Checked(err == nil, func(c *config) { c.label = label }, "label %.40q: %w", label, err))
 }
 
 // WithQueuePlaces sets how many acquisitions of one client may have a node in the queue of one lock at a time, 0 for no limit.
@@ -104,15 +74,5 @@ func WithLabel(label string) Option {
 // list of the queue. Under [WithLocalHandoff] there is one place. The option is for an [InterProcessMutex], the turn at an
 // [InterProcessSemaphoreV2], and a [LockInternals] with a [QueueDriver] for one lease, such as an election. All others have no limit.
 func WithQueuePlaces(n int) Option {
-	return optionFunc(func(c *config) error {
-		switch {
-		case n < 0:
-			return fmt.Errorf("WithQueuePlaces(%d), expected 0 or more", n)
-		case n == 0:
-			c.places = noLimit
-		default:
-			c.places = n
-		}
-		return nil
-	})
+	return optionFunc(options.Checked(n >= 0, func(c *config) { c.places = cmp.Or(n, noLimit) }, "WithQueuePlaces(%d), expected 0 or more", n))
 }

@@ -71,20 +71,31 @@ func oldSessionsNodeIsListed(t *testing.T) {
 	release(t, o.lease)
 }
 
-// foreignNodeDriver returns, once, the node of another session as its own, as a
-// driver does that finds its node by name only.
-type foreignNodeDriver struct {
+// creator is a driver that may have another node than the one that it should create.
+type creator struct {
 	locks.StandardLockInternalsDriver
-	node func() (locks.LockNode, bool)
+
+	instead func(session *framework.Session) (node locks.LockNode, ok bool)
 }
 
-func (d *foreignNodeDriver) CreatesTheLock(
+func (d creator) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
 ) (locks.LockNode, error) {
-	if node, ok := d.node(); ok {
+	if node, ok := d.instead(session); ok {
 		return node, nil
 	}
 	return d.StandardLockInternalsDriver.CreatesTheLock(ctx, client, session, path, data)
+}
+
+// openCreator returns the lock at path with a creator.
+func openCreator(
+	t *testing.T, client *framework.Framework, path string, instead func(*framework.Session) (locks.LockNode, bool),
+) *locks.LockInternals {
+	t.Helper()
+	driver := creator{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, instead}
+	l, err := locks.NewLockInternals(client, driver, path, "lock-", 1)
+	require.NoError(t, err)
+	return l
 }
 
 // See CURATOR-604, CURATOR-498, CURATOR-620, CURATOR-653 and CURATOR-696.
@@ -100,20 +111,38 @@ func TestOwnershipNodeMustBelongToTheSession(t *testing.T) {
 		require.NoError(t, err)
 
 		var offered atomic.Bool
-		driver := &foreignNodeDriver{
-			StandardLockInternalsDriver: locks.StandardLockInternalsDriver{
-				StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "lock-"},
-			},
-			node: func() (locks.LockNode, bool) { return foreign, offered.CompareAndSwap(false, true) },
-		}
-		client := zktest.Client(t, server.ConnectString())
-		internals, err := locks.NewLockInternals(client, driver, path, "lock-", 1)
-		require.NoError(t, err)
-		lease, err := internals.Acquire(ctx)
-		require.NoError(t, err)
+		// As a driver does that finds its node by name only.
+		lease := acquire(t, openCreator(t, zktest.Client(t, server.ConnectString()), path, func(*framework.Session) (locks.LockNode, bool) {
+			return foreign, offered.CompareAndSwap(false, true)
+		}))
 		require.True(t, offered.Load())
 		require.NotEqual(t, foreign.Path, lease.Path())
-		require.NoError(t, lease.Release(ctx))
+		release(t, lease)
+	})
+}
+
+// TestOwnershipNodeMustBeEphemeral, or each acquisition fails at once, and leaves nothing.
+func TestOwnershipNodeMustBeEphemeral(t *testing.T) {
+	t.Parallel()
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		client := zktest.Client(t, server.ConnectString())
+		created := 0
+		l := openCreator(t, client, "/locks/lasting", func(*framework.Session) (node locks.LockNode, ok bool) {
+			created++
+			var err error
+			node.Path, err = client.Create(t.Context(), "/locks/lasting/lock-", nil,
+				framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
+				framework.WithMode(framework.PersistentSequential), framework.StoringStatIn(&node.Stat))
+			require.NoError(t, err)
+			return node, true
+		})
+		for _, acquire := range []func(context.Context) (*locks.Lease, error){l.Acquire, l.TryAcquire} {
+			_, err := acquire(zktest.Context(t))
+			require.ErrorContains(t, err, "driver locks_test.creator: the node /locks/lasting/_c_")
+			require.ErrorContains(t, err, "has owner 0x0, must be ephemeral, of the given session")
+		}
+		require.Equal(t, 2, created, "it has not begun again")
+		awaitQueue(t, l, 0)
 	})
 }
 
@@ -272,21 +301,38 @@ func TestOwnershipTokenRisesWhenTheFolderIsMadeAnew(t *testing.T) {
 	})
 }
 
-// What a mutex leaves on the wire is what Curator's does.
+// TestOwnershipLayout: what a lock leaves on the wire is what Curator's does, beside names that have no business there.
 func TestOwnershipLayout(t *testing.T) {
 	t.Parallel()
+	const protected = `/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-`
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
-		m := newMutex(t, client, "/locks/layout", locks.WithLockData([]byte{}))
-		lease := acquire(t, m)
-		require.Regexp(t, `^/locks/layout/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lock-\d{10}$`, lease.Path())
-		data, err := client.Get(zktest.Context(t), lease.Path())
-		require.NoError(t, err)
-		require.Empty(t, data)
-		stat, err := client.Exists(zktest.Context(t), "/locks/layout")
-		require.NoError(t, err)
-		require.Zero(t, stat.EphemeralOwner)
-		require.Zero(t, stat.DataLength)
-		release(t, lease)
+		data := []byte("10.1.2.3")
+		option := locks.WithLockData(data)
+		rw := newReadWrite(t, client, "/locks/rw", option)
+		semaphore := newSemaphore(t, client, "/locks/v2", locks.FixedLeases(1), option)
+		data[0] = 'x' // the locks have a copy
+		for _, test := range []struct {
+			lock            locks.InterProcessLock
+			folder, pattern string
+		}{
+			{newMutex(t, client, "/locks/mutex", locks.WithLockData([]byte("10.1.2.3"))), "/locks/mutex", `lock-\d{10}$`},
+			{rw.ReadLock(), "/locks/rw", `__READ__\d{10}$`},
+			{rw.WriteLock(), "/locks/rw", `__WRIT__\d{10}$`},
+			{semaphore, "/locks/v2/leases", `lease-\d{10}$`},
+		} {
+			for _, name := range []string{"README", "_c_a", "0000000000", "lock-1", "lease-", "__READ__", "__WRIT__1"} {
+				_, err := client.Create(t.Context(), framework.JoinPath(test.folder, name), nil, framework.CreatingParentsIfNeeded(), framework.OrSetData())
+				require.NoError(t, err)
+			}
+			lease := acquire(t, test.lock)
+			require.Regexp(t, "^"+test.folder+protected+test.pattern, lease.Path())
+			got, err := client.Get(t.Context(), lease.Path())
+			require.NoError(t, err)
+			require.Equal(t, "10.1.2.3", string(got))
+			awaitQueue(t, test.lock.(queue), 1)
+			requireNoChildren(t, client, "/locks/v2/locks") // a turn has been passed on
+			release(t, lease)
+		}
 	})
 }

@@ -16,28 +16,28 @@ import (
 // Participant is one contender of a lock, as its znode shows it. A Java
 // contender's identity is whatever its client puts there, by default an IP address.
 type Participant struct {
-	Path     string
-	LockName string // the part of the node's name before the number: "lock-", "__READ__", "__WRIT__", "lease-", "wait-"
-	Identity string // the node's data, until AttemptRevoke replaces it
+	Path     string `json:"path"`
+	LockName string `json:"lockName"` // the part of the node's name before the number: "lock-", "__READ__", "__WRIT__", "lease-"
+	Identity string `json:"identity"` // the node's data, until AttemptRevoke replaces it
 
 	// Host, PID and Label describe the owner's process, as far as Identity shows them. This
 	// package's default data has all of them, with the label of [WithLabel]. Curator's
 	// default data is an address, shown as Host. Other data shows none.
-	Host  string
-	PID   int
-	Label string
+	Host  string `json:"host"`
+	PID   int    `json:"pid"`
+	Label string `json:"label"`
 
-	Position int       // in the queue, from 0; both sides of a read/write lock share a queue
-	Sequence int32     // the number the server gave it
-	Token    int64     // the fencing token it has or will have; but a downgraded reader's lease has its writer's token
-	Session  int64     // the session that owns the node; 0 if the node is not ephemeral
-	Since    time.Time // when it joined the queue, by the server's clock
+	Position int       `json:"position"` // in the queue, from 0; both sides of a read/write lock share a queue
+	Sequence int32     `json:"sequence"` // the number the server gave it
+	Token    int64     `json:"token"`    // the fencing token it has or will have; but a downgraded reader's lease has its writer's token
+	Session  int64     `json:"session"`  // the session that owns the node; 0 if the node is not ephemeral
+	Since    time.Time `json:"since"`    // when it joined the queue, by the server's clock
 
 	// Holds says that its place in the queue has the lock. Its owner may not know yet.
-	Holds bool
+	Holds bool `json:"holds"`
 
 	// WaitsFor has the paths of the contenders that it waits for. It is empty for a holder.
-	WaitsFor []string
+	WaitsFor []string `json:"waitsFor"`
 }
 
 // ParticipantOf returns what a contender's znode shows by itself, for code that has read it
@@ -56,31 +56,22 @@ func ParticipantOf(path, lockName string, data []byte, stat framework.Stat) Part
 
 // participantJSON is the form of a Participant in JSON.
 type participantJSON struct {
-	Path     string    `json:"path"`
-	LockName string    `json:"lockName"`
-	Identity string    `json:"identity"`
-	Host     string    `json:"host"`
-	PID      int       `json:"pid"`
-	Label    string    `json:"label"`
-	Position int       `json:"position"`
-	Sequence int32     `json:"sequence"`
-	Token    int64     `json:"token"`
-	Session  string    `json:"session"`
-	Since    time.Time `json:"since"`
-	Holds    bool      `json:"holds"`
-	WaitsFor []string  `json:"waitsFor"`
+	fields
+
+	Session string `json:"session"`
 }
+
+// fields are those of a Participant, without its methods.
+type fields Participant
 
 // MarshalJSON writes all fields under their names in lower camel case. The session is text,
 // "0x" and hexadecimal digits: ZooKeeper logs it so, and no JSON reader rounds it. since is
 // in RFC 3339, in UTC. waitsFor is an array, empty for a participant that waits for none.
 // Bytes of the identity that are not UTF-8 are replaced.
 func (p Participant) MarshalJSON() ([]byte, error) {
-	return json.Marshal(participantJSON{
-		Path: p.Path, LockName: p.LockName, Identity: p.Identity, Host: p.Host, PID: p.PID, Label: p.Label,
-		Position: p.Position, Sequence: p.Sequence, Token: p.Token, Session: fmt.Sprintf("0x%x", uint64(p.Session)),
-		Since: p.Since.UTC(), Holds: p.Holds, WaitsFor: append([]string{}, p.WaitsFor...),
-	})
+	form := participantJSON{fields(p), fmt.Sprintf("0x%x", uint64(p.Session))}
+	form.Since, form.WaitsFor = p.Since.UTC(), append([]string{}, p.WaitsFor...)
+	return json.Marshal(form)
 }
 
 // UnmarshalJSON reads what MarshalJSON writes.
@@ -93,13 +84,10 @@ func (p *Participant) UnmarshalJSON(data []byte) error {
 	if err != nil {
 		return fmt.Errorf("locks: participant: session %.40q, expected 0x and hexadecimal digits", read.Session)
 	}
-	if len(read.WaitsFor) == 0 {
-		read.WaitsFor = nil
-	}
-	*p = Participant{
-		Path: read.Path, LockName: read.LockName, Identity: read.Identity, Host: read.Host, PID: read.PID, Label: read.Label,
-		Position: read.Position, Sequence: read.Sequence, Token: read.Token, Session: int64(session),
-		Since: read.Since, Holds: read.Holds, WaitsFor: read.WaitsFor,
+	*p = Participant(read.fields)
+	p.Session = int64(session)
+	if len(p.WaitsFor) == 0 {
+		p.WaitsFor = nil
 	}
 	return nil
 }

@@ -54,12 +54,11 @@ func (l *lock) inspect(
 			err = fmt.Errorf("locks: %s of %s: %w", what, l.path, err)
 		}
 	}()
-	children, err := l.client.Children(ctx, l.path)
-	if err != nil {
-		return nil, absent(err)
+	in := queued{}
+	if in.names, err = l.queue(ctx); err != nil || len(in.names) == 0 {
+		return nil, err
 	}
-	in := queued{names: l.sorted(children)}
-	if in.maxLeases, err = l.currentMax(ctx); err != nil {
+	if in.maxLeases, err = l.currentMax(ctx, 1); err != nil {
 		return nil, err
 	}
 	var nodes []*contender
@@ -155,11 +154,14 @@ func (c *contender) participant(in queued) Participant {
 // Queue returns the names of the contenders in the order of the queue, without
 // reading their nodes. A lock that was never used has none.
 func (l *LockInternals) Queue(ctx context.Context, opts ...framework.ReadOption) ([]string, error) {
+	names, err := l.queue(ctx, opts...)
+	return names, attempt.Wrapf(err, "locks: queue of %s", l.path)
+}
+
+// queue lists the contenders in the order of the queue.
+func (l *lock) queue(ctx context.Context, opts ...framework.ReadOption) ([]string, error) {
 	children, err := l.client.Children(ctx, l.path, opts...)
-	if absent(err) != nil {
-		return nil, fmt.Errorf("locks: queue of %s: %w", l.path, err)
-	}
-	return l.sorted(children), nil
+	return l.sorted(children), absent(err)
 }
 
 // Participant reads the node of one contender, by its name in the queue. It is for code that

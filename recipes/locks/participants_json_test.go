@@ -35,7 +35,7 @@ func TestParticipantAsJSON(t *testing.T) {
 	data, err = json.Marshal([]*locks.Participant{{Session: -1, Holds: true}})
 	require.NoError(t, err)
 	require.NotContains(t, string(data), "null")
-	require.Contains(t, string(data), `"session":"0xffffffffffffffff","since":"0001-01-01T00:00:00Z","holds":true,"waitsFor":[]`)
+	require.Contains(t, string(data), `"since":"0001-01-01T00:00:00Z","holds":true,"waitsFor":[],"session":"0xffffffffffffffff"`)
 	var all []locks.Participant
 	require.NoError(t, json.Unmarshal(data, &all))
 	require.EqualValues(t, -1, all[0].Session)

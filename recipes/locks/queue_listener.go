@@ -6,8 +6,8 @@ import (
 	"context"
 	"errors"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/listen"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
 // WithQueueListener makes the lock call fn when an acquisition begins to wait, and again when its
@@ -31,7 +31,9 @@ func WithQueueListener(fn func(path string, position int)) Option {
 			return errors.New("WithQueueListener(nil), expected a function")
 		}
 		c.add(feature{name: "queue listener", ofQueue: true, attach: func(l *lock) error {
-			l.observers = append(l.observers, queueListener{set: queueListeners(l.client, l.path, fn)})
+			set := listen.New[queuePlace](attempt.LogPanics(l.client, l.path, "a queue listener panicked"))
+			set.Add(func(p queuePlace) { fn(p.path, p.position) })
+			l.observers = append(l.observers, queueListener{set: set})
 			return nil
 		}})
 		return nil
@@ -55,12 +57,4 @@ func (q queueListener) queued(_ context.Context, path string, position int) {
 type queuePlace struct {
 	path     string
 	position int
-}
-
-func queueListeners(client *framework.Framework, path string, fn func(path string, position int)) *listen.Set[queuePlace] {
-	set := listen.New[queuePlace](listen.OnPanic(func(recovered any, stack []byte) {
-		client.Logger().Error("a queue listener panicked", string(keyPath), path, "panic", recovered, "stack", string(stack))
-	}))
-	set.Add(func(p queuePlace) { fn(p.path, p.position) })
-	return set
 }

@@ -38,17 +38,12 @@ func (p *places) told() ([]int, []string) {
 }
 
 // requestsWhile counts what one session sends during work.
-func requestsWhile(t *testing.T, server *zkserver.Server, session int64, work func()) (n int) {
+func requestsWhile(t *testing.T, server *zkserver.Server, session int64, work func()) int {
 	t.Helper()
-	before := len(server.Log())
+	sent := record(server, session)
 	work()
 	synctest.Wait()
-	for _, e := range server.Log()[before:] {
-		if e.Kind == zkserver.Served && e.SessionID == session && e.Request.Op != zkserver.OpPing {
-			n++
-		}
-	}
-	return n
+	return len(sent())
 }
 
 // TestQueueListenerHearsItsPlace for every kind of queue: three contenders stand ahead, and

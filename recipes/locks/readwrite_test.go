@@ -135,88 +135,6 @@ func TestDowngrade(t *testing.T) {
 	})
 }
 
-// See CURATOR-621.
-func TestReadWriteLockNoWriterGetsInDuringADowngrade(t *testing.T) {
-	tryOften(t, func(t *testing.T, server zktest.Backend) {
-		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
-		writer := acquire(t, rw.WriteLock())
-		link := zktest.NewProxy(t, server.Addr())
-		rival := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
-		waiting := acquireLater(zktest.Context(t), rival.WriteLock())
-		awaitQueue(t, rw, 2)
-
-		reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
-		require.NoError(t, err)
-		watched := repliesAbout(link, server.Root()+reader.Path())
-		release(t, writer)
-		awaitSignal(t, watched) // the rival has looked and found the reader
-		require.Equal(t, []string{reader.Path()}, awaitQueue(t, rw, 2)[1].WaitsFor)
-		select {
-		case o := <-waiting:
-			t.Fatalf("the rival got %+v while there is a reader", o)
-		default:
-		}
-		release(t, reader)
-		o := await(t, waiting)
-		require.NoError(t, o.err)
-		require.Greater(t, o.lease.Token(), reader.Token())
-		release(t, o.lease)
-	})
-}
-
-// A reader of the rival's client learns that the writer has left. Its writer watches the two
-// readers before it, and not the writer.
-func TestReadWriteLockNoWriterGetsInBehindItsOwnReader(t *testing.T) {
-	tryOften(t, func(t *testing.T, server zktest.Backend) {
-		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
-		writer := acquire(t, rw.WriteLock())
-		link := zktest.NewProxy(t, server.Addr())
-		rival := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
-		between := acquireLater(zktest.Context(t), rw.ReadLock())
-		awaitQueue(t, rw, 2)
-		reading := acquireLater(zktest.Context(t), rival.ReadLock())
-		awaitQueue(t, rw, 3)
-		writing := acquireLater(zktest.Context(t), rival.WriteLock())
-		awaitQueue(t, rw, 4)
-
-		reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
-		require.NoError(t, err)
-		watched := repliesAbout(link, server.Root()+reader.Path())
-		release(t, writer)
-		for _, entering := range []<-chan outcome{between, reading} {
-			o := await(t, entering)
-			require.NoError(t, o.err)
-			release(t, o.lease)
-		}
-		select {
-		case <-watched: // the rival's writer has looked and found the reader
-		case o := <-writing:
-			t.Fatalf("the rival got %+v while there is a reader", o)
-		case <-time.After(limit):
-			t.Fatal("the rival's writer has not looked")
-		}
-		release(t, reader)
-		o := await(t, writing)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-	})
-}
-
-// repliesAbout signals replies to requests with this path.
-func repliesAbout(link *zkproxy.Proxy, path string) <-chan struct{} {
-	replied := make(chan struct{}, 1)
-	link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-		if f.Direction == zkproxy.ToClient && f.Kind == zkproxy.Reply && f.Path == path {
-			select {
-			case replied <- struct{}{}:
-			default:
-			}
-		}
-		return zkproxy.Pass
-	})
-	return replied
-}
-
 // The writer's node goes while the request that creates the reader's is on its way:
 // by then the next writer has got in, so there is nothing left to downgrade.
 //
@@ -296,32 +214,6 @@ func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
 		o = await(t, waiting)
 		require.NoError(t, o.err)
 		release(t, o.lease)
-	})
-}
-
-func TestReadWriteLockLayout(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		data := []byte("10.1.2.3")
-		rw := newReadWrite(t, client, "/locks/rw", locks.WithLockData(data))
-		data[0] = 'x' // the lock has a copy
-		for _, name := range []string{"README", "__READ__", "__WRIT__1", "lock-0000000000", "_c_a"} {
-			_, err := client.Create(zktest.Context(t), "/locks/rw/"+name, nil, framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
-		}
-		const protected = `^/locks/rw/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-`
-		for side, pattern := range map[locks.InterProcessLock]string{
-			rw.ReadLock(): protected + `__READ__\d{10}$`, rw.WriteLock(): protected + `__WRIT__\d{10}$`,
-		} {
-			lease := acquire(t, side)
-			require.Regexp(t, pattern, lease.Path())
-			got, err := client.Get(zktest.Context(t), lease.Path())
-			require.NoError(t, err)
-			require.Equal(t, "10.1.2.3", string(got))
-			awaitQueue(t, rw, 1)
-			release(t, lease)
-		}
 	})
 }
 

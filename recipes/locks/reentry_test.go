@@ -165,48 +165,6 @@ func TestLeaseFrom(t *testing.T) {
 	require.NoError(t, err)
 }
 
-// TestReentryConditionInsideDo: fn waits for a signal with the lease of Do, and releases the
-// lease that it gets for it.
-func TestReentryConditionInsideDo(t *testing.T) {
-	server := zktest.NewServer(t)
-	client, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
-	mutex, theirs := newMutex(t, client, "/locks/shelf"), newMutex(t, other, "/locks/shelf")
-	filled, err := mutex.NewCondition("/locks/filled")
-	require.NoError(t, err)
-	fill, err := theirs.NewCondition("/locks/filled")
-	require.NoError(t, err)
-	full := false // under the lock
-	before := zktest.Context(t)
-	taken := make(chan error, 1)
-	go func() {
-		taken <- mutex.Do(before, func(ctx context.Context) (err error) {
-			lease := locks.LeaseFrom(ctx)
-			for !full {
-				if lease, err = filled.Await(before, lease); err != nil {
-					return err
-				}
-			}
-			full = false
-			return lease.Release(before)
-		})
-	}()
-	for waiters := 0; waiters == 0; {
-		list, err := filled.Waiters(zktest.Context(t))
-		require.NoError(t, err)
-		waiters = len(list)
-	}
-	require.NoError(t, theirs.Do(zktest.Context(t), func(ctx context.Context) error {
-		full = true
-		return fill.Signal(ctx, locks.LeaseFrom(ctx))
-	}))
-	require.NoError(t, <-taken)
-	require.NoError(t, theirs.Do(zktest.Context(t), func(context.Context) error {
-		require.False(t, full)
-		return nil
-	}))
-	awaitQueue(t, mutex, 0)
-}
-
 // TestReentryMultiLeaseIsDone with the first of its leases.
 func TestReentryMultiLeaseIsDone(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())

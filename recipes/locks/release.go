@@ -15,9 +15,6 @@ import (
 	"github.com/gocurator/curator/recipes/locks/internal/contexts"
 )
 
-// releaseTimeout bounds a release whose context has no deadline.
-const releaseTimeout = 10 * time.Second
-
 // ReleaseError is the error of every release that has failed. In the error of [Do] it says
 // that the lock was acquired and fn has run, so the work of fn need not be repeated. The
 // lease has ended in any case. The error matches a [*LostError] when the lease was lost,
@@ -93,22 +90,20 @@ func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
 	if ctx.Err() != nil { // the caller does not wait
 		return ctx, func() {}
 	}
-	bound, done := boundBy(ctx, h.session.LossContext())
-	return contexts.WithValues(bound, ctx), done
+	base, stopTimer := h.l.patience.in(h.session), func() {}
+	if deadline, bounded := ctx.Deadline(); bounded {
+		base, stopTimer = context.WithDeadline(h.session.LossContext(), deadline)
+	}
+	bound, done := boundBy(ctx, base)
+	return contexts.WithValues(bound, ctx), func() { done(); stopTimer() }
 }
 
-// boundBy returns a context that ends with base, after releaseTimeout if ctx has no deadline,
-// and with ctx, unless ctx has ended before or ends by the release itself.
+// boundBy returns a context that ends with base and with ctx, unless ctx has ended before or ends by the release itself.
 func boundBy(ctx, base context.Context) (context.Context, func()) {
-	deadline, bounded := ctx.Deadline()
-	if !bounded || ctx.Err() != nil {
-		deadline = time.Now().Add(releaseTimeout)
-	}
-	timed, stopTimer := context.WithDeadline(base, deadline)
 	if ctx.Err() != nil || ctx.Done() == nil {
-		return timed, stopTimer
+		return base, func() {}
 	}
-	bound, cancel := context.WithCancelCause(timed)
+	bound, cancel := context.WithCancelCause(base)
 	stopCaller := context.AfterFunc(ctx, func() {
 		if cause := context.Cause(ctx); !errors.Is(cause, ErrReleased) {
 			cancel(cause)
@@ -117,7 +112,6 @@ func boundBy(ctx, base context.Context) (context.Context, func()) {
 	return bound, func() {
 		stopCaller()
 		cancel(nil)
-		stopTimer()
 	}
 }
 
@@ -150,7 +144,13 @@ func ReleaseAll(ctx context.Context, leases ...*Lease) error {
 	if ctx == nil {
 		return fmt.Errorf("locks: release: %w", attempt.ErrNilContext)
 	}
-	bound, done := boundBy(ctx, context.WithoutCancel(ctx))
+	deadline, bounded := ctx.Deadline()
+	if !bounded || ctx.Err() != nil {
+		deadline = time.Now().Add(releaseTimeout)
+	}
+	base, stopTimer := context.WithDeadline(context.WithoutCancel(ctx), deadline)
+	defer stopTimer()
+	bound, done := boundBy(ctx, base)
 	defer done()
 	errs := make([]error, len(leases))
 	slots := make(chan struct{}, releasesAtOnce)

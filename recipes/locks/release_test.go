@@ -18,7 +18,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -156,43 +155,6 @@ func TestReleaseLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 	}
 }
 
-// A hold whose session ends while its release waits for a connection is reported as
-// lost with its session: somebody may have closed that before the release. The release
-// waits no longer then, patient caller or not.
-func TestReleaseSessionThatEndsDuringTheRelease(t *testing.T) {
-	for _, patient := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithoutListener())
-			t.Cleanup(func() { zktest.AssertClean(t, server) })
-			client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)),
-				framework.WithSessionTimeout(10*time.Second)) // which is less than a release waits for
-			lease := acquire(t, newMutex(t, client, "/lock", locks.WithErrorPolicy(framework.SessionErrorPolicy)))
-			waiting := acquireLater(context.Background(), newMutex(t, zktest.Client(t, server), "/lock"))
-			synctest.Wait()
-			allow := server.Refuse()
-			require.Equal(t, 1, server.Cut(client.Session().ID(), 1))
-			zktest.AwaitState(t, client, framework.Suspended)
-			require.NoError(t, lease.Err())
-			ctx, stop := context.WithCancel(context.Background())
-			defer stop()
-			released := make(chan error, 1)
-			go func() { released <- lease.Release(ctx) }()
-			next := <-waiting // the session has ended
-			require.NoError(t, next.err)
-			if !patient {
-				stop()
-			}
-			err := <-released
-			allow()
-			var lost *locks.LostError
-			require.ErrorAs(t, err, &lost)
-			require.Equal(t, framework.ReasonLeaseEnd, lost.Reason)
-			require.ErrorIs(t, err, framework.ErrCleanupPending)
-			release(t, next.lease)
-		})
-	}
-}
-
 // A release that is answered while the client is being closed has come first: it is no loss.
 func TestReleaseClientIsClosedDuringTheRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -301,9 +263,27 @@ func TestReleaseInAnOutage(t *testing.T) {
 				require.ErrorIs(t, err, framework.ErrCleanupPending)
 				var lost *locks.LostError
 				require.Equal(t, c.lost, errors.As(err, &lost), err.Error())
+				if c.lost {
+					require.Equal(t, framework.ReasonLeaseEnd, lost.Reason)
+				}
 			})
 		})
 	}
+}
+
+// TestReleaseIsBoundByItsOwnSession, and not by the one of a release a moment before.
+func TestReleaseIsBoundByItsOwnSession(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		mutex := newMutex(t, w.waiter, "/lock")
+		require.NoError(t, acquire(t, mutex).Release(context.Background())) // without a deadline
+		began, before := time.Now(), w.waiter.Session()
+		require.True(t, w.server.KillSession(before.ID()))
+		<-before.Done()
+		lease := acquire(t, mutex)
+		require.NotEqual(t, before, lease.Session())
+		require.Less(t, time.Since(began), time.Second)
+		require.NoError(t, lease.Release(context.Background()))
+	})
 }
 
 // TestDoTellsWorkDoneFromNotAcquired: a failed release is a *ReleaseError, and a loss that

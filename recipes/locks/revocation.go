@@ -6,10 +6,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 )
 
@@ -22,8 +23,8 @@ import (
 // __REVOKE__. It blocks for one round trip, or until ctx ends. After a lost reply it asks
 // again.
 func AttemptRevoke(ctx context.Context, client *framework.Framework, participantPath string) error {
-	if client == nil {
-		return errors.New("locks: client nil, expected a started framework client")
+	if err := attempt.Check(client, participantPath); err != nil {
+		return fmt.Errorf("locks: revoke: %w", err)
 	}
 	if !framework.IsProtectedName(participantPath) {
 		return fmt.Errorf("locks: revoke %s: expected the path of a contender's node, which ends in a name such as %s",
@@ -80,13 +81,7 @@ func (l *lock) MakeRevocable(fn func(*Lease)) {
 // WithRevocationListener is MakeRevocable of [Revocable] as an option. It is for permits of semaphores, and for
 // a lock that another package makes, such as an election.
 func WithRevocationListener(fn func(*Lease)) Option {
-	return optionFunc(func(c *config) error {
-		if fn == nil {
-			return errors.New("WithRevocationListener(nil), expected a function")
-		}
-		c.add(revocableBy(fn))
-		return nil
-	})
+	return optionFunc(options.Checked(fn != nil, func(c *config) { c.add(revocableBy(fn)) }, "WithRevocationListener(nil), expected a function"))
 }
 
 // Revoked returns a channel that is closed when a client has asked for the lock with
@@ -120,20 +115,9 @@ func (r *revocations) leased(l *Lease) {
 	asked, stop := context.WithCancel(l.hold.node.Asked())
 	// A lease that its caller has dropped is still for the listener, who may release it.
 	context.AfterFunc(asked, func() {
-		if !l.released.Load() && l.Err() == nil {
-			l.tell(*listener)
+		if l.Err() == nil {
+			attempt.GuardHere(l.hold.l.client, func() error { (*listener)(l); return nil }, func(error) {}) // a panic is logged
 		}
 	})
 	context.AfterFunc(l.context(), stop)
-}
-
-// tell calls a listener.
-func (l *Lease) tell(fn func(*Lease)) {
-	defer func() {
-		if recovered := recover(); recovered != nil {
-			l.hold.l.client.Logger().Error("a revocation listener panicked",
-				string(keyPath), l.Path(), "panic", recovered, "stack", string(debug.Stack()))
-		}
-	}()
-	fn(l)
 }

@@ -3,9 +3,7 @@
 package locks_test
 
 import (
-	"bytes"
 	"context"
-	"log/slog"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -14,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -158,46 +155,6 @@ func TestRevocationWaiterIsToldOnceItHolds(t *testing.T) {
 	})
 }
 
-// The request is in the data that the waiter has read together with its watches.
-func TestRevocationReadOfAWaiterIsEnough(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		link := zktest.NewProxy(t, server.Addr())
-		waiter := newMutex(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/read")
-		other := zktest.Client(t, server.ConnectString())
-		holder := newMutex(t, other, "/locks/read")
-		lease := acquire(t, holder)
-
-		var held atomic.Bool
-		goOn, watching := make(chan struct{}), make(chan struct{}, 10)
-		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-			if f.Path != server.Root()+lease.Path() {
-				return zkproxy.Pass
-			}
-			if f.Direction == zkproxy.ToServer && held.CompareAndSwap(false, true) {
-				watching <- struct{}{} // it is in the queue, and about to watch
-				<-goOn
-			}
-			if f.Direction == zkproxy.ToClient && f.Kind == zkproxy.Reply {
-				watching <- struct{}{}
-			}
-			return zkproxy.Pass
-		})
-		defer remove()
-		result := acquireLater(zktest.Context(t), waiter)
-		awaitSignal(t, watching)
-		queue := awaitQueue(t, holder, 2)
-		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, queue[1].Path))
-		close(goOn)
-		awaitSignal(t, watching)
-		release(t, lease)
-		o := await(t, result)
-		require.NoError(t, o.err)
-		awaitDone(t, o.lease.Revoked(), "the request")
-		release(t, o.lease)
-	})
-}
-
 // Each change of the data is looked at, and only the whole message is a request.
 func TestRevocationOtherDataIsNoRequest(t *testing.T) {
 	t.Parallel()
@@ -256,8 +213,8 @@ func TestRevocationEveryLeaseOfAHoldIsTold(t *testing.T) {
 
 func TestRevocationPanicOfTheListenerIsLogged(t *testing.T) {
 	server := zktest.NewServer(t)
-	var log safeBuffer
-	client := zktest.Client(t, server.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	var log lineLog
+	client := zktest.Client(t, server.Addr(), log.option())
 	m := newMutex(t, client, "/locks/panic", locks.WithRevocationListener(func(lease *locks.Lease) {
 		defer func() { _ = lease.Release(context.Background()) }()
 		panic("no manners")
@@ -265,25 +222,7 @@ func TestRevocationPanicOfTheListenerIsLogged(t *testing.T) {
 	lease := acquire(t, m)
 	require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
 	awaitDone(t, lease.Done(), "the release")
-	require.Eventually(t, func() bool { return log.contains("no manners") }, limit, time.Millisecond)
-}
-
-// safeBuffer is a log that may be written and read at once.
-type safeBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *safeBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *safeBuffer) contains(text string) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return bytes.Contains(b.buf.Bytes(), []byte(text))
+	require.Eventually(t, func() bool { return len(log.with("no manners")) > 0 }, limit, time.Millisecond)
 }
 
 // The reply to the request is lost with the connection: it is made again.
@@ -306,36 +245,6 @@ func TestRevocationRequestIsMadeAgain(t *testing.T) {
 		require.True(t, cut.Load())
 		release(t, lease)
 	})
-}
-
-func TestRevocationWithBadArguments(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	require.ErrorContains(t, locks.AttemptRevoke(zktest.Context(t), nil, "/a"), "client nil")
-	require.ErrorContains(t, locks.AttemptRevoke(zktest.Context(t), client, "/locks/report"), "expected the path of a contender's node")
-	_, err := locks.NewInterProcessMutex(client, "/a", locks.WithRevocationListener(nil))
-	require.ErrorContains(t, err, "WithRevocationListener(nil), expected a function")
-	_, err = locks.NewInterProcessMutex(client, "/a", locks.WithLockData([]byte("__REVOKE__")))
-	require.ErrorContains(t, err, "expected other data")
-}
-
-// TestRevocationListenerIsToldOfALeaseOfAView: a lock of a view enters again when the lock has been
-// asked for. The listener gets the new lease with its path in the view.
-func TestRevocationListenerIsToldOfALeaseOfAView(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	view, err := client.UsingNamespace("locks")
-	require.NoError(t, err)
-	paths := make(chan string, 10)
-	listener := locks.WithRevocationListener(func(lease *locks.Lease) { paths <- lease.Path() })
-	lease := acquire(t, newMutex(t, client, "/locks/view", listener))
-	require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
-	require.Equal(t, lease.Path(), <-paths)
-	again, err := newMutex(t, view, "/view").Acquire(lease.Context(zktest.Context(t)))
-	require.NoError(t, err)
-	require.Equal(t, again.Path(), <-paths)
-	require.Equal(t, lease.Path(), "/locks"+again.Path())
-	release(t, again)
-	release(t, lease)
 }
 
 // TestMakeRevocable is for the leases that are acquired after the call, until the next call.

@@ -5,8 +5,6 @@ package locks_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -144,7 +142,7 @@ func TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 		changes := stat.Cversion
 		for range 10 {
 			_, err := tried.TryAcquire(zktest.Context(t))
-			require.ErrorContains(t, err, "locks: acquire /semaphores/s: 1 of 1 leases are taken: not acquired: 1 ahead in the queue")
+			require.ErrorContains(t, err, "locks: acquire /semaphores/s: not acquired: 1 ahead in the queue")
 			var why *locks.NotAcquiredError
 			require.ErrorAs(t, err, &why)
 			require.Equal(t, held.Path(), why.Ahead()[0].Path)
@@ -232,13 +230,6 @@ func TestSemaphoreLeasesTogether(t *testing.T) {
 	})
 }
 
-// turnsOf is the queue for the turn of a semaphore.
-type turnsOf struct{ *locks.InterProcessSemaphoreV2 }
-
-func (t turnsOf) Participants(ctx context.Context) ([]locks.Participant, error) {
-	return t.Waiters(ctx)
-}
-
 func TestSemaphoreAllLeasesOrNone(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
@@ -259,7 +250,7 @@ func TestSemaphoreAllLeasesOrNone(t *testing.T) {
 		cancel()
 		require.ErrorIs(t, <-failed, locks.ErrNotAcquired)
 		awaitQueue(t, s, 1)
-		awaitQueue(t, turnsOf{s}, 0) // given up in the background too
+		awaitQueue(t, waitersFor{s}, 0) // given up in the background too
 
 		two, err := s.TryAcquireN(zktest.Context(t), 2)
 		require.NoError(t, err)
@@ -335,46 +326,6 @@ func TestSemaphoreTurnIsLostBetweenTwoLeases(t *testing.T) {
 	})
 }
 
-func TestSemaphoreMutexIsNotReentrant(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		m, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/sm")
-		require.NoError(t, err)
-		err = m.Do(zktest.Context(t), func(ctx context.Context) error {
-			_, err := m.TryAcquire(ctx)
-			require.ErrorIs(t, err, locks.ErrNotAcquired)
-			short, cancel := context.WithTimeout(ctx, 500*time.Millisecond)
-			defer cancel()
-			_, err = m.Acquire(short)
-			require.ErrorIs(t, err, context.DeadlineExceeded)
-			awaitQueue(t, m, 1)
-			return nil
-		})
-		require.NoError(t, err)
-		require.Equal(t, "/locks/sm", m.Path())
-	})
-}
-
-func TestSemaphoreV2Layout(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		for _, name := range []string{"README", "lock-0000000000", "_c_a", "lease-"} {
-			_, err := client.Create(zktest.Context(t), "/semaphores/s/leases/"+name, nil, framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
-		}
-		s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1), locks.WithLockData([]byte("10.1.2.3")))
-		lease := acquire(t, s)
-		require.Regexp(t, `^/semaphores/s/leases/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-lease-\d{10}$`, lease.Path())
-		data, err := client.Get(zktest.Context(t), lease.Path())
-		require.NoError(t, err)
-		require.Equal(t, "10.1.2.3", string(data))
-		requireNoChildren(t, client, "/semaphores/s/locks") // the turn has been passed on
-		release(t, lease)
-	})
-}
-
 func TestSemaphoreDisagreementOnTheMaximumIsReported(t *testing.T) {
 	runTrials(t, func(t *testing.T, _ int) { disagreementIsReported(t) })
 }
@@ -382,21 +333,15 @@ func TestSemaphoreDisagreementOnTheMaximumIsReported(t *testing.T) {
 func disagreementIsReported(t *testing.T) {
 	t.Helper()
 	server := zktest.NewServer(t)
-	reports := &reportWriter{lines: make(chan string, 100)}
-	client := zktest.Client(t, server.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(reports, nil))))
+	var log lineLog
+	client := zktest.Client(t, server.Addr(), log.option())
 	leases, err := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3)).AcquireN(zktest.Context(t), 3)
 	require.NoError(t, err)
 	_, err = newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)).TryAcquire(zktest.Context(t))
-	require.ErrorContains(t, err, "locks: acquire /semaphores/s: 3 of 2 leases are taken: not acquired: 3 ahead in the queue")
+	require.ErrorContains(t, err, "locks: acquire /semaphores/s: not acquired: 3 ahead in the queue")
 	ctx, cancel := context.WithCancel(zktest.Context(t))
 	waiting := acquireLater(ctx, newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)))
-	for line := ""; !strings.Contains(line, "more leases than its maximum"); {
-		select {
-		case line = <-reports.lines:
-		case <-time.After(limit):
-			t.Fatal("nothing was reported")
-		}
-	}
+	require.Eventually(t, func() bool { return len(log.with("more leases than its maximum")) > 0 }, limit, tick)
 	cancel()
 	require.ErrorIs(t, await(t, waiting).err, locks.ErrNotAcquired)
 	releaseAll(t, leases)
@@ -441,4 +386,18 @@ func TestSemaphoreWaitEndsWithADeadline(t *testing.T) {
 			release(t, lease)
 		})
 	}
+}
+
+// TestSemaphoreWaiterRemovesNoWatch: the release that lets a waiter in has ended its watch on the leases.
+func TestSemaphoreWaiterRemovesNoWatch(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		held := acquire(t, newSemaphore(t, w.holder, "/s", locks.FixedLeases(1)))
+		waiting := acquireLater(t.Context(), newSemaphore(t, w.waiter, "/s", locks.FixedLeases(1)))
+		time.Sleep(time.Second)
+		requireWaiting(t, waiting)
+		sent := countRequests(t, w.server)
+		release(t, held)
+		release(t, requireAtOnce(t, waiting))
+		require.Zero(t, sent.since(zkserver.OpRemoveWatches))
+	})
 }

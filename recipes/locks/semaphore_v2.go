@@ -62,12 +62,12 @@ type permits struct {
 }
 
 func newPermits(client *framework.Framework, path string, maxLeases MaxLeases, opts []Option) (permits, error) {
-	if err := framework.ValidatePath(path); err != nil {
+	if err := attempt.Check(client, path); err != nil {
 		return permits{}, fmt.Errorf("locks: %w", err)
 	}
 	leases, err := newLock(spec{
 		client: client, driver: newLeaseDriver(nil), path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
-		recipe: "semaphore", features: []feature{measured},
+		recipe: "semaphore", features: []feature{measured}, isFull: isFull,
 	}, append(slices.Clone(opts), withoutOrder)) // the queue is the one for the turn
 	if err != nil {
 		return permits{}, err
@@ -120,8 +120,7 @@ func (s *InterProcessSemaphoreV2) AcquireN(ctx context.Context, n int) ([]*Lease
 // TryAcquireN acquires n leases if that many are free and no other acquisition waits for its
 // turn or has it. Otherwise it acquires none, and the error matches [ErrNotAcquired]. Unlike
 // a try for one lease, a try for several takes a turn, so only one of several simultaneous
-// tries succeeds. It may wait until another try of this client is decided, which could be in
-// its way.
+// tries succeeds.
 func (s *InterProcessSemaphoreV2) TryAcquireN(ctx context.Context, n int) ([]*Lease, error) {
 	return s.acquire(ctx, n, false)
 }
@@ -172,23 +171,8 @@ func (s permits) acquire(ctx context.Context, n int, wait bool) (leases []*Lease
 // its turn or has it. The maximum holds without the turn, because every lease is counted
 // after its creation; see leaseDriver.
 func (s permits) try(ctx context.Context, e entry) ([]*Lease, error) {
-	var turns, leases []string
-	var missing [2]error // a folder is missing before the first acquisition
-	maxLeases, err := s.leases.currentMax(ctx)
-	if err == nil {
-		err = s.leases.client.Pipeline(ctx,
-			framework.ReadChildren(s.turn.path, &turns).StoringErrorIn(&missing[0]),
-			framework.ReadChildren(s.leases.path, &leases).StoringErrorIn(&missing[1]))
-	}
-	if err := errors.Join(err, absent(missing[0]), absent(missing[1])); err != nil {
+	if err := look(ctx, s.turn, s.leases); err != nil {
 		return nil, err
-	}
-	turns, leases = s.turn.sorted(turns), s.leases.sorted(leases)
-	switch {
-	case len(turns) > 0:
-		return nil, s.turn.notAcquired(turns, nil, nil)
-	case len(leases) >= maxLeases:
-		return nil, fmt.Errorf("%d of %d leases are taken: %w", len(leases), maxLeases, s.leases.notAcquired(leases, nil, nil))
 	}
 	return s.leases.enterTimes(ctx, 1, e)
 }
@@ -220,12 +204,7 @@ func (s permits) takeTurns(ctx context.Context, n int, e entry) (leases []*Lease
 
 // takeTurn waits for its turn and acquires the leases one after the other.
 func (s permits) takeTurn(ctx context.Context, n int, e entry) ([]*Lease, error) {
-	maxLeases, err := s.leases.currentMax(ctx)
-	if err != nil {
-		return nil, err
-	}
-	// Before the wait for a turn, which would be in vain.
-	if err := fits(n, maxLeases); err != nil {
+	if _, err := s.leases.currentMax(ctx, n); err != nil { // the wait for a turn would be in vain
 		return nil, err
 	}
 	turns := e
@@ -267,7 +246,7 @@ const excessAfter = time.Second
 
 // warning returns the driver for one acquisition of leases, which logs when there are too
 // many of them for long, and a function that stops the timer.
-func (s permits) warning() (driver leaseDriver, done func()) {
+func (s permits) warning() (driver *leaseDriver, done func()) {
 	warn := time.AfterFunc(math.MaxInt64, func() {
 		s.leases.client.Logger().Warn("a semaphore has more leases than its maximum: "+
 			"its participants use different ones, or the maximum was lowered", string(keyPath), s.path)
@@ -322,14 +301,14 @@ type leaseDriver struct {
 	counted func(others, maxLeases int) // called with each count; may be nil
 }
 
-func newLeaseDriver(counted func(others, maxLeases int)) leaseDriver {
-	return leaseDriver{StandardLockInternalsDriver{StandardLockInternalsSorter{leaseName}}, counted}
+func newLeaseDriver(counted func(others, maxLeases int)) *leaseDriver {
+	return &leaseDriver{StandardLockInternalsDriver{StandardLockInternalsSorter{leaseName}}, counted}
 }
 
 // GetsTheLock lets ours in if its place is below the maximum. Otherwise any change of the
 // folder is a reason to look again. Where the folder's sequence numbers are exhausted, new
 // leases have one number and no order, and all of them count.
-func (d leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
+func (d *leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	place := slices.Index(contenders, ours)
 	if place < 0 {
 		return PredicateResults{}, notListed(ours)

@@ -236,40 +236,6 @@ func TestTelemetryWaitingForATurnIsWaiting(t *testing.T) {
 	})
 }
 
-// TestTelemetryOfACondition: a wait is one from its place in the queue to its return, and
-// the lock's own waits and holds are measured as ever.
-func TestTelemetryOfACondition(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		o := newObserved()
-		p := newParty(t, server.ConnectString(), o.options()...)
-		ctx, cancel := context.WithCancel(zktest.Context(t))
-		defer cancel()
-		signalled := p.awaitLater(t, zktest.Context(t), 1)
-		o.awaitWaiting(t, "condition", 1)
-		givesUp := p.awaitLater(t, ctx, 2)
-		o.awaitWaiting(t, "condition", 2)
-		require.Eventually(t, func() bool { return o.value(t, "lock.held{curator.recipe=mutex}") == 0 }, limit, tick,
-			"a waiter has its place before it lets go of the lock")
-
-		lease := acquire(t, p.mutex)
-		require.NoError(t, p.condition.Signal(zktest.Context(t), lease))
-		release(t, lease)
-		release(t, await(t, signalled).lease)
-		cancel()
-		require.ErrorIs(t, await(t, givesUp).err, context.Canceled)
-		_, err := p.condition.Await(zktest.Context(t), lease)
-		require.ErrorIs(t, err, locks.ErrNotHeld)
-
-		require.Zero(t, o.value(t, "lock.waiting{curator.recipe=condition}"))
-		require.Equal(t, 1, o.value(t, "lock.acquire.duration{curator.outcome=acquired,curator.recipe=condition}"))
-		require.Equal(t, 1, o.value(t,
-			"lock.acquire.duration{curator.outcome=canceled,curator.recipe=condition,error.type=canceled}"))
-		require.Equal(t, 4, o.value(t, "lock.acquire.duration{curator.outcome=acquired,curator.recipe=mutex}"))
-		require.Zero(t, o.value(t, "lock.held{curator.recipe=mutex}"))
-	})
-}
-
 // TestTelemetryCountersOfALockBeginAtZero, with a series for each reason: an increase sees the
 // first loss of a process. Every scope names the version of the module.
 func TestTelemetryCountersOfALockBeginAtZero(t *testing.T) {

@@ -54,41 +54,6 @@ func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 	})
 }
 
-// Somebody who may has made the holder's node unreadable. The hold goes on, for the
-// node is there; who would have to watch it is told at once, and leaves nothing.
-func TestWaitHoldersNodeIsMadeUnreadable(t *testing.T) {
-	tryOften(t, func(t *testing.T, server zktest.Backend) {
-		admin := zktest.Client(t, server.ConnectString())
-		holder := newMutex(t, admin, "/locks/denied")
-		lease := acquire(t, holder)
-		children := func() []string {
-			names, err := admin.Children(zktest.Context(t), "/locks/denied")
-			require.NoError(t, err)
-			return names
-		}
-		before := children()
-		require.NoError(t, admin.SetACL(zktest.Context(t), lease.Path(),
-			[]framework.ACL{{Perms: permDelete, Scheme: "world", ID: "anyone"}}))
-		require.NoError(t, lease.Err())
-		_, err := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/denied").Acquire(zktest.Context(t))
-		require.ErrorIs(t, err, framework.ErrNoAuth)
-		require.Equal(t, before, children())
-		require.NoError(t, lease.Err())
-
-		// Of its deletion the server tells nobody who may not read it. What is left is
-		// what the server itself refuses, and the token.
-		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
-		next := acquire(t, newMutex(t, admin, "/locks/denied"))
-		require.Greater(t, next.Token(), lease.Token())
-		_, err = lease.Transact(zktest.Context(t), framework.CheckOp("/", framework.AnyVersion))
-		require.Error(t, err)
-		var lost *locks.LostError
-		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
-		require.NoError(t, next.Err())
-		release(t, next)
-	})
-}
-
 const permDelete = 1 << 3
 
 // A wait of twenty milliseconds is looked after once, by the read of the own node and of
@@ -151,48 +116,6 @@ func TestWaitAnyPermitEndsALongWait(t *testing.T) {
 	}
 }
 
-// A greater maximum lets a waiter in at once.
-func TestWaitGreaterMaximumEndsALongWait(t *testing.T) {
-	for name, create := range semaphoreKinds {
-		t.Run(name, func(t *testing.T) {
-			onFakeTime(t, func(t *testing.T, w longWait) {
-				shared := func(client *framework.Framework) *locks.SharedLeases {
-					n, err := locks.NewSharedLeases(client, "/max", 1)
-					require.NoError(t, err)
-					return n
-				}
-				maximum := shared(w.holder)
-				held := acquire(t, create(t, w.holder, maximum))
-				waiting := acquireLater(context.Background(), create(t, w.waiter, shared(w.waiter)))
-				time.Sleep(time.Second)
-				require.NoError(t, maximum.Set(context.Background(), 2))
-				release(t, requireAtOnce(t, waiting))
-				release(t, held)
-			})
-		})
-	}
-}
-
-// A request to give way that comes during a long wait is in the data that the waiter has
-// read, and read no more.
-func TestWaitRequestDuringALongWait(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		holder := newMutex(t, w.holder, "/lock")
-		held := acquire(t, holder)
-		waiting := acquireLater(context.Background(), newMutex(t, w.waiter, "/lock"))
-		synctest.Wait()
-		queue, err := holder.Participants(context.Background())
-		require.NoError(t, err)
-		require.NoError(t, locks.AttemptRevoke(context.Background(), w.holder, queue[1].Path))
-		time.Sleep(time.Second)
-		release(t, held)
-		lease := requireAtOnce(t, waiting)
-		synctest.Wait()
-		awaitDone(t, lease.Revoked(), "the request")
-		release(t, lease)
-	})
-}
-
 // TestWaiterIsQuiet: who waits sends what it takes to be told, and then nothing, however
 // long it is; and a waiter whose node is deleted meanwhile joins again, at its turn at the latest.
 func TestWaiterIsQuiet(t *testing.T) {
@@ -231,26 +154,4 @@ func TestWaiterIsQuiet(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestWaitLongHoldIsReleasedInOneRequest: the deletion ends the watch on the node.
-func TestWaitLongHoldIsReleasedInOneRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		mutex := newMutex(t, zktest.Client(t, server), "/lock")
-		lease := acquire(t, mutex)
-		time.Sleep(time.Second)
-		require.Equal(t, 1, server.Stats().Watches, "the holder watches its node")
-		var sent []zkserver.OpCode
-		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op != zkserver.OpPing {
-				sent = append(sent, r.Op)
-			}
-			return zkserver.Pass
-		})
-		release(t, lease)
-		remove()
-		require.Equal(t, []zkserver.OpCode{zkserver.OpDelete}, sent)
-		require.Zero(t, server.Stats().Watches)
-	})
 }

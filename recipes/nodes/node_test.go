@@ -209,6 +209,25 @@ func TestNodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
 	})
 }
 
+// TestNodeReplacesItsZnodeOfASessionThatTheClientHasLost, although the server still has it.
+func TestNodeReplacesItsZnodeOfASessionThatTheClientHasLost(t *testing.T) {
+	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
+		node := started(t, client, framework.Ephemeral)
+		synctest.Wait() // it has looked at its znode
+		old := client.Session().ID()
+		server.Intercept(zkserver.Nth(1, zkserver.OpCreateSession, zkserver.FailWith(-112)))
+		server.Cut(old, 1)
+		time.Sleep(2 * time.Second)
+
+		require.NoError(t, node.Err())
+		stat, err := client.Exists(t.Context(), path)
+		require.NoError(t, err)
+		require.NotEqual(t, old, stat.EphemeralOwner)
+		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
+		require.True(t, server.KillSession(old), "it was alive")
+	})
+}
+
 func TestNodeThatMayNotReplaceWhatIsLeftOverSaysSo(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		_, err := zktest.Client(t, server).Create(t.Context(), path, nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())

@@ -3,7 +3,6 @@
 package nodes
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -38,44 +37,27 @@ func newConfig(opts []Option) (config, error) {
 // name asked for, as [framework.WithProtection] does. No other client ever has
 // a znode of that name.
 func WithProtection() Option {
-	return optionFunc(func(c *config) error {
-		c.protected = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.protected = true }))
 }
 
 // WithoutParents does not create missing parents of the znode. While they are
 // missing the node is not created, and [PersistentNode.Err] says so.
 func WithoutParents() Option {
-	return optionFunc(func(c *config) error {
-		c.orphan = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.orphan = true }))
 }
 
 // WithACL sets the access control list of the znode. Default: as
 // [framework.WithACL].
 func WithACL(acl ...framework.ACL) Option {
-	return optionFunc(func(c *config) error {
-		if len(acl) == 0 {
-			return errors.New("WithACL(), expected one entry or more")
-		}
-		c.acl = slices.Clone(acl)
-		return nil
-	})
+	return optionFunc(options.Checked(len(acl) > 0, func(c *config) { c.acl = slices.Clone(acl) }, "WithACL(), expected one entry or more"))
 }
 
 // WithTTL sets the time to live of a mode that has one. It is required for these
 // modes, and refused for all other modes. It is 1 to 2^40 - 1 milliseconds; fractions of
 // one are dropped.
 func WithTTL(ttl time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if ttl < time.Millisecond || ttl > maxTTL {
-			return fmt.Errorf("time to live %v, expected 1ms to %v", ttl, maxTTL)
-		}
-		c.ttl = ttl
-		return nil
-	})
+	return optionFunc(options.Checked(ttl >= time.Millisecond && ttl <= maxTTL, func(c *config) { c.ttl = ttl },
+		"time to live %v, expected 1ms to %v", ttl, maxTTL))
 }
 
 // maxTTL is the longest time to live that [framework.WithTTL] takes.
@@ -88,13 +70,8 @@ const maxTTL = (1<<40 - 1) * time.Millisecond
 // the node. Each write of another client costs one read. Default: such a write stays only until the znode is
 // created again.
 func WithEdits(edited func(data []byte) bool) Option {
-	return optionFunc(func(c *config) error {
-		if edited == nil {
-			return errors.New("WithEdits(nil), expected a function that is told what another client has written")
-		}
-		c.edited = edited
-		return nil
-	})
+	return optionFunc(options.Checked(edited != nil, func(c *config) { c.edited = edited },
+		"WithEdits(nil), expected a function that is told what another client has written"))
 }
 
 // kind is what a create mode means for a node.

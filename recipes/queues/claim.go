@@ -11,9 +11,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/chance"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
@@ -52,7 +51,7 @@ func newLocker(ctx context.Context, client *framework.Framework, lockPath string
 	if err := client.BlockUntilConnected(ctx); err != nil {
 		return nil, err
 	}
-	name := witnessPrefix + uuid.NewString()
+	name := witnessPrefix + chance.Of(ctx).UUID(lockPath)
 	l := &locker{
 		client: client, session: client.Session(),
 		witness: framework.JoinPath(lockPath, name), claim: name,
@@ -116,7 +115,7 @@ func (l *locker) do(ctx context.Context, ops ...framework.Op) (err error) {
 		switch {
 		case framework.OutcomeUnknown(err):
 			l.inDoubt, doubt = true, err
-			if framework.Retryable(err) {
+			if framework.Retryable(err) { // the version of the witness keeps it from being applied twice
 				continue
 			}
 			return err
@@ -124,7 +123,7 @@ func (l *locker) do(ctx context.Context, ops ...framework.Op) (err error) {
 			l.version++ // now or before: only this consumer writes the witness
 			l.inDoubt = false
 			return nil
-		case attempt.Overtaken(err) && failedAt(err, l.witness):
+		case attempt.Overtaken(err) && failedAt(err, l.witness): // the witness has gone with the session, or is of restored servers
 			l.inDoubt = false
 			return errors.Join(errOver, err)
 		case !failedAt(err, l.witness), errors.Is(err, framework.ErrNoAuth):
@@ -173,7 +172,7 @@ func (l *locker) finish(ctx context.Context, item, lock string, ops ...framework
 		return false, err
 	case errors.Is(err, framework.ErrNoNode) && failedAt(err, lock):
 		// Deleted by hand. Who has locked the item since has a claim of its own.
-		return false, l.give(ctx, claim)
+		return false, l.deleteLock(ctx, claim)
 	case errors.Is(err, framework.ErrNotEmpty):
 		// The child belongs to another consumer, because our lock was deleted by hand, or it was
 		// created by hand.
@@ -181,12 +180,12 @@ func (l *locker) finish(ctx context.Context, item, lock string, ops ...framework
 			return false, lookErr
 		} else if !ours {
 			l.client.Logger().Error("an item was consumed while another consumer had it, and stays in its queue", logPath, item, "error", err)
-			return false, l.give(ctx, claim)
+			return false, l.deleteLock(ctx, claim)
 		}
 	case errors.Is(err, framework.ErrNoNode) && failedAt(err, claim):
 		// The item was deleted. A znode that has its name by now is another item.
 		l.client.Logger().Warn("an item was deleted while it was consumed", logPath, item)
-		return false, l.give(ctx, lock)
+		return false, l.deleteLock(ctx, lock)
 	}
 	return false, err
 }
@@ -216,8 +215,8 @@ func (l *locker) clear(ctx context.Context, item, lock, claim string) error {
 	return nil // or it may not be deleted, which ends no consumer
 }
 
-// give deletes what is left of a lock.
-func (l *locker) give(ctx context.Context, path string) error {
+// deleteLock deletes what is left of a lock.
+func (l *locker) deleteLock(ctx context.Context, path string) error {
 	err := l.do(ctx, framework.DeleteOp(path))
 	if errors.Is(err, framework.ErrNoNode) && failedAt(err, path) {
 		return nil

@@ -91,8 +91,8 @@ type consumer struct {
 
 	locker *locker // nil without a lock path, and before the first item
 
-	rests bool          // an item has failed, so the next one comes after a pause
-	rest  attempt.Pause // since an item that has not failed
+	pauses  bool          // an item has failed, so the next one comes after a pause
+	backoff attempt.Pause // since an item that has not failed
 
 	warned   string // the kind of the last reason that was logged
 	warnedAt time.Time
@@ -118,7 +118,7 @@ func (c *consumer) run(ctx context.Context, yield func(*Item, error) bool) error
 		case ctx.Err() != nil:
 			return attempt.Interrupted(ctx)
 		case err == nil:
-			if c.rests {
+			if c.pauses {
 				c.pause(ctx)
 			}
 			continue
@@ -145,8 +145,8 @@ func (c *consumer) warn(err error) {
 
 // pause waits after a failure, each time for longer.
 func (c *consumer) pause(ctx context.Context) {
-	c.rests = false
-	attempt.Rest(ctx, c.q.client, min(c.rest.Next(), maxPause))
+	c.pauses = false
+	attempt.Rest(ctx, c.q.client, min(c.backoff.Next(), maxPause))
 }
 
 // end gives back what a loop has at the server.
@@ -309,9 +309,7 @@ const lookEvery = time.Minute
 func (c *consumer) wait(ctx context.Context) error {
 	var due <-chan time.Time
 	if len(c.names) > 0 {
-		timer := time.NewTimer(min(c.untilDue(), lookEvery))
-		defer timer.Stop()
-		due = timer.C
+		due = time.After(min(c.untilDue(), lookEvery))
 	}
 	unlocked, cancel, err := c.watchLocks(ctx)
 	defer cancel()
@@ -490,12 +488,12 @@ func (c *consumer) lookAgain(names []string) {
 func (c *consumer) note(path string, failure error) {
 	if failure == nil {
 		c.q.telemetry.consumed.Add(1)
-		c.rest.Reset()
+		c.backoff.Reset()
 		return
 	}
 	c.q.telemetry.failed.Add(1)
 	c.q.client.Logger().Warn("an item was not consumed", logPath, path, "error", failure)
-	c.rests = true
+	c.pauses = true
 }
 
 // forgetList makes the consumer read the list again before the next item.

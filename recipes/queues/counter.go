@@ -9,9 +9,8 @@ import (
 	"slices"
 	"sync/atomic"
 
-	"github.com/google/uuid"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/chance"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 )
 
@@ -141,7 +140,7 @@ func (f *folder) renumber(ctx context.Context) error {
 
 // skip uses up n numbers.
 func (f *folder) skip(ctx context.Context, n int) error {
-	path := framework.JoinPath(f.path, "_number-"+uuid.NewString())
+	path := framework.JoinPath(f.path, "_number-"+chance.Of(ctx).UUID(f.path))
 	pair := []framework.Op{framework.CreateOp(path, nil), framework.DeleteOp(path)}
 	size := 2 * (len(f.client.FullPath(path)) + besidePut)
 	for n > 0 {

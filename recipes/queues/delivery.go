@@ -56,8 +56,8 @@ func (d *delivery) first(least state) int {
 	return len(d.items)
 }
 
-// rest returns the index of the first item that was not consumed. The znode must keep the items from there on.
-func (d *delivery) rest() int { return d.first(done) }
+// consumed returns the number of items that were consumed, which come first. The znode must keep the others.
+func (d *delivery) consumed() int { return d.first(done) }
 
 // reached takes down that the first n items have come so far.
 func (d *delivery) reached(n int, s state) {
@@ -114,15 +114,11 @@ var errSpent = errors.New("no consumer has finished the item")
 // give yields the items until the loop is left, or the rest must not be given now.
 func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (left bool) {
 	d.begun = true
-	most := d.c.q.cfg.maxAttempts
 	for i, item := range d.items {
 		data := item.data
-		if tried := d.attempt(i) - 1; most > 0 && tried >= most {
-			d.failure = fmt.Errorf("%w in %d attempts", errSpent, tried)
-			if last := d.notes.Error; i == 0 && last != "" {
-				d.failure = fmt.Errorf("%w, the last known error: %s", d.failure, last)
-			}
-			d.c.note(d.path, d.failure)
+		if spent := d.spent(i); spent != nil {
+			d.failure = spent
+			d.c.note(d.path, spent)
 			return false
 		}
 		d.reached(i+1, given)
@@ -133,15 +129,15 @@ func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (lef
 		goesOn := it.give(yield)
 		failure := cmp.Or(it.failed, it.refused)
 		switch {
-		case d.pending != nil:
+		case d.pending != nil: // what follows depends on its outcome
 			d.failure = failure
 			return !goesOn
 		case !goesOn:
-			if d.rest() > i {
+			if d.consumed() > i {
 				d.c.note(d.path, failure)
 			}
 			return true
-		case d.rest() > i:
+		case d.consumed() > i: // a Transact has removed it
 			d.c.note(d.path, failure)
 		case failure != nil && ctx.Err() != nil:
 			return false // it was interrupted
@@ -155,6 +151,19 @@ func (d *delivery) give(ctx context.Context, yield func(*Item, error) bool) (lef
 		}
 	}
 	return false
+}
+
+// spent returns why an item must not be given again, nil if it may.
+func (d *delivery) spent(index int) error {
+	most, tried := d.c.q.cfg.maxAttempts, d.attempt(index)-1
+	if most == 0 || tried < most {
+		return nil
+	}
+	err := fmt.Errorf("%w in %d attempts", errSpent, tried)
+	if last := d.notes.Error; index == 0 && last != "" {
+		err = fmt.Errorf("%w, the last known error: %s", err, last)
+	}
+	return err
 }
 
 // transact removes the items up to one from the znode and applies ops.
@@ -288,10 +297,10 @@ func (d *delivery) finishUnlocked(ctx context.Context) (took bool, err error) {
 		return end.takes && !overtaken, nil
 	}
 	d.stays = true
-	if passing(ctx, err) != nil {
+	if mayPass(ctx, err) || attempt.RefusedForNow(err) { // it may succeed later
 		return false, err
 	}
-	d.c.rests = true
+	d.c.pauses = true
 	d.c.q.client.Logger().Error("an item that was consumed stays in its queue, or may stay", logPath, d.path, "error", err)
 	return false, nil
 }
@@ -311,14 +320,6 @@ func (d *delivery) count(end ending, made []framework.OpResult) {
 	d.c.q.client.Logger().Warn("an item was moved to the dead letters", logPath, d.path, "letter", letter, "error", d.failure)
 }
 
-// passing returns err if what has failed may succeed later.
-func passing(ctx context.Context, err error) error {
-	if err != nil && (mayPass(ctx, err) || attempt.RefusedForNow(err)) {
-		return err
-	}
-	return nil
-}
-
 // ending decides what has to be done with the znode.
 func (d *delivery) ending() ending {
 	if d.c == nil {
@@ -326,10 +327,10 @@ func (d *delivery) ending() ending {
 	}
 	q, all := d.c.q, len(d.items)
 	if d.failure != nil && q.cfg.errorMode == Delete {
-		d.reached(d.rest()+1, done)
+		d.reached(d.consumed()+1, done)
 		d.failure = nil
 	}
-	rest := d.rest()
+	rest := d.consumed()
 	switch {
 	case rest == all && d.begun:
 		return ending{ops: []framework.Op{d.without(all)}, takes: true}

@@ -66,7 +66,7 @@ func remove(ctx context.Context, client *framework.Framework, path string, read 
 	repeated := false
 	return attempt.Conditional(func() error {
 		if repeated {
-			if err := look(ctx, client, path, read); err != nil {
+			if err := findAgain(ctx, client, path, read); err != nil {
 				return err
 			}
 		}
@@ -78,16 +78,16 @@ func remove(ctx context.Context, client *framework.Framework, path string, read 
 // unchanged makes a write on condition of the version of an item that was read some time ago.
 func unchanged(ctx context.Context, client *framework.Framework, path string, read *framework.Stat, write func() error) error {
 	return attempt.Conditional(func() error {
-		if err := look(ctx, client, path, read); err != nil {
+		if err := findAgain(ctx, client, path, read); err != nil {
 			return err
 		}
 		return write()
 	})
 }
 
-// look fails if the item that was read is gone. A container that was empty may have gone, and its
+// findAgain fails if the item that was read is gone. A container that was empty may have gone, and its
 // numbers begin again.
-func look(ctx context.Context, client *framework.Framework, path string, read *framework.Stat) error {
+func findAgain(ctx context.Context, client *framework.Framework, path string, read *framework.Stat) error {
 	now, err := client.Exists(ctx, path)
 	if err == nil && (now == nil || now.Czxid != read.Czxid) {
 		err = fmt.Errorf("%s was removed by another consumer: %w", path, framework.ErrNoNode)
@@ -118,10 +118,8 @@ const afterGrace = time.Second
 func graceful(ctx context.Context) (context.Context, context.CancelFunc) {
 	late, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		timer := time.NewTimer(afterGrace)
-		defer timer.Stop()
 		select {
-		case <-timer.C:
+		case <-time.After(afterGrace):
 			cancel(context.Cause(ctx))
 		case <-late.Done():
 		}

@@ -119,7 +119,7 @@ func (i *Item) Transact(ctx context.Context, ops ...framework.Op) error {
 	case ctx == nil:
 		i.refused = attempt.ErrNilContext
 		return wrap(what, i.refused)
-	case ctx.Err() != nil && i.of.rest() <= i.index && i.of.pending == nil:
+	case ctx.Err() != nil && i.of.consumed() <= i.index && i.of.pending == nil:
 		i.refused = attempt.Interrupted(ctx) // without a result the item must not be removed
 		return wrap(what, i.refused)
 	}
@@ -142,7 +142,7 @@ func (i *Item) transact(ctx context.Context, ops []framework.Op) error {
 	switch {
 	case d.c.q.cfg.lockPath == "" && !d.c.q.cfg.lateRemoval:
 		return errRemovedBefore
-	case d.rest() > i.index:
+	case d.consumed() > i.index:
 		return errRemovedAlready
 	case d.pending != nil:
 		return i.refused // the loop settles it

@@ -53,13 +53,8 @@ func newConfig(opts []Option) (config, error) {
 // a queue must use the same path, and each queue a path of its own, outside of the
 // queue's. Default: no locks, and an item is deleted before it is consumed.
 func WithLockPath(lockPath string) Option {
-	return optionFunc(func(c *config) error {
-		if err := framework.ValidatePath(lockPath); err != nil {
-			return fmt.Errorf("lock path: %w", err)
-		}
-		c.lockPath = lockPath
-		return nil
-	})
+	err := framework.ValidatePath(lockPath)
+	return optionFunc(options.Checked(err == nil, func(c *config) { c.lockPath = lockPath }, "lock path: %w", err))
 }
 
 // WithLateRemoval removes an item from the queue when it was consumed, not before, and locks
@@ -70,10 +65,7 @@ func WithLockPath(lockPath string) Option {
 //
 // The folder of the queue must not be deleted and created again while an item is consumed.
 func WithLateRemoval() Option {
-	return optionFunc(func(c *config) error {
-		c.lateRemoval = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.lateRemoval = true }))
 }
 
 // WithMaxAttempts moves an item to a dead letter folder when the n-th consumer has failed. It also
@@ -117,26 +109,15 @@ const (
 // WithErrorMode sets what becomes of an item whose consumer has failed. It needs
 // [WithLockPath] or [WithLateRemoval]. Default: [Requeue].
 func WithErrorMode(mode ErrorMode) Option {
-	return optionFunc(func(c *config) error {
-		if mode != Requeue && mode != Delete {
-			return fmt.Errorf("error mode %d, expected Requeue or Delete", mode)
-		}
-		c.errorMode = mode
-		return nil
-	})
+	return optionFunc(options.Checked(mode == Requeue || mode == Delete, func(c *config) { c.errorMode = mode },
+		"error mode %d, expected Requeue or Delete", mode))
 }
 
 // WithMaxItems makes a Put wait while the queue has so many znodes or more. The
 // bound is not exact: producers that find room at the same time all use it.
 // Default: any number.
 func WithMaxItems(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 1 {
-			return fmt.Errorf("at most %d items, expected 1 or more", n)
-		}
-		c.maxItems = n
-		return nil
-	})
+	return optionFunc(options.Checked(n >= 1, func(c *config) { c.maxItems = n }, "at most %d items, expected 1 or more", n))
 }
 
 // WithPutInBackground makes Put return before the item is in the queue, which
@@ -149,10 +130,7 @@ func WithMaxItems(n int) Option {
 // again, and FlushPuts returns its error. Items that are not written are lost with the process: call
 // FlushPuts before it ends, and before the client is closed.
 func WithPutInBackground() Option {
-	return optionFunc(func(c *config) error {
-		c.background = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.background = true }))
 }
 
 // WithMinItemsBeforeRefresh sets how many items a consumer of a priority queue or a delay queue
@@ -160,11 +138,5 @@ func WithPutInBackground() Option {
 // names of all items. But an item that should come first may have to wait for that many items.
 // Default: 0.
 func WithMinItemsBeforeRefresh(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 0 {
-			return fmt.Errorf("a refresh after %d items, expected 0 or more", n)
-		}
-		c.minItems = n
-		return nil
-	})
+	return optionFunc(options.Checked(n >= 0, func(c *config) { c.minItems = n }, "a refresh after %d items, expected 0 or more", n))
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/chance"
 	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/internal/usercode"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -95,38 +96,22 @@ type sharderConfig struct {
 // items until it has at most half as many, unless all are full. Default: 10,000,
 // as in Curator.
 func WithNewQueueThreshold(n int) SharderOption {
-	return sharderOptionFunc(func(c *sharderConfig) error {
-		if n < 1 {
-			return fmt.Errorf("a threshold of %d znodes, expected 1 or more", n)
-		}
-		c.threshold = n
-		return nil
-	})
+	return sharderOptionFunc(options.Checked(n >= 1, func(c *sharderConfig) { c.threshold = n },
+		"a threshold of %d znodes, expected 1 or more", n))
 }
 
 // WithThresholdCheck sets the time between two checks. A check reads the size of
 // each queue, and finds the queues that other processes have added. Default: 30
 // seconds, as in Curator.
 func WithThresholdCheck(every time.Duration) SharderOption {
-	return sharderOptionFunc(func(c *sharderConfig) error {
-		if every <= 0 {
-			return fmt.Errorf("a check every %v, expected more than 0", every)
-		}
-		c.every = every
-		return nil
-	})
+	return sharderOptionFunc(options.Checked(every > 0, func(c *sharderConfig) { c.every = every },
+		"a check every %v, expected more than 0", every))
 }
 
 // WithMaxQueues sets at how many queues no more are added. Processes that add
 // their first queue at the same time may exceed it. Default: 10, as in Curator.
 func WithMaxQueues(n int) SharderOption {
-	return sharderOptionFunc(func(c *sharderConfig) error {
-		if n < 1 {
-			return fmt.Errorf("at most %d queues, expected 1 or more", n)
-		}
-		c.most = n
-		return nil
-	})
+	return sharderOptionFunc(options.Checked(n >= 1, func(c *sharderConfig) { c.most = n }, "at most %d queues, expected 1 or more", n))
 }
 
 // NewQueueSharder returns a sharder of the queues below queuePath. It calls open
@@ -267,7 +252,7 @@ func (s *QueueSharder[Q]) note(one *shard[Q], n int) {
 // add creates a shard and opens it, even if its znode is deleted in between. Then it opens the
 // shards that other processes have added.
 func (s *QueueSharder[Q]) add(ctx context.Context) error {
-	path := framework.JoinPath(s.path, itemPrefix+uuid.NewString())
+	path := framework.JoinPath(s.path, itemPrefix+chance.Of(ctx).UUID(s.path))
 	if err := ensure(ctx, s.client, path); err != nil {
 		return err
 	}

@@ -261,6 +261,12 @@ func (v *SharedValue) TrySetValue(ctx context.Context, previous VersionedValue, 
 	return ok, attempt.Wrapf(err, "shared: try to set %s", v.path)
 }
 
+// decides reports whether a value shows that the previous one is the newest or is not, without a read: it is at least as new, and
+// both are of the history. In another history another value may have this version.
+func (v VersionedValue) decides(previous VersionedValue, history int64) bool {
+	return v.history == history && (previous.history == 0 || previous.history == history) && v.Zxid >= previous.Zxid
+}
+
 func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data []byte) (bool, error) {
 	switch err := v.usable(false); {
 	case err != nil:
@@ -271,8 +277,7 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 	history := v.client.History()
 	for isSent := false; ; isSent = true {
 		known := v.VersionedValue()
-		// In another history another value may have this version.
-		if isSent || known.history != history || previous.history != 0 && previous.history != history || known.Zxid < previous.Zxid {
+		if isSent || !known.decides(previous, history) {
 			now, err := v.read(ctx)
 			if errors.Is(err, framework.ErrNoNode) {
 				return false, nil
@@ -290,15 +295,11 @@ func (v *SharedValue) trySet(ctx context.Context, previous VersionedValue, data 
 			return false, nil // there is nothing to ask
 		}
 		var stat framework.Stat
-		err := attempt.Conditional(func() error {
-			return v.client.Set(ctx, v.path, data, framework.WithVersion(previous.Version), framework.StoringStatIn(&stat), framework.InHistory(history))
-		})
-		switch {
-		case attempt.Overtaken(err):
+		overtaken, err := attempt.Replace(ctx, v.client, v.path, data, previous.Version, history, framework.StoringStatIn(&stat))
+		if overtaken {
 			continue // the caller looks at what was there instead
-		case attempt.NotSent(err):
-			continue // another history may be that of other servers
-		case err == nil:
+		}
+		if err == nil {
 			v.learn(versioned(slices.Clone(data), &stat, history))
 		}
 		return err == nil, err

@@ -19,8 +19,6 @@ import (
 // ErrCodec reports a value that could not be encoded, or data that could not be decoded.
 var ErrCodec = errors.New("codec failed")
 
-var errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
-
 // Codec turns values into the data of znodes and back. Its functions are called by several
 // goroutines at once. Decode must copy what it keeps of its argument: the data in the picture of a
 // cache is shared.
@@ -184,15 +182,15 @@ func (n *Node[T]) Update(ctx context.Context, change func(*T) error) error {
 		if err != nil {
 			return err
 		}
-		if stat.Version == framework.AnyVersion { // which is no condition
-			return fmt.Errorf("typed: update %s: %w", n.path, errVersionExhausted)
-		}
 		if err := change(&value); err != nil {
 			return err
 		}
-		err = n.Set(ctx, value, framework.WithVersion(stat.Version), framework.InHistory(history))
-		if !errors.Is(err, framework.ErrBadVersion) && !attempt.NotSent(err) {
+		data, err := n.codec.encode(n.path, value)
+		if err != nil {
 			return err
+		}
+		if overtaken, err := attempt.Replace(ctx, n.client, n.path, data, stat.Version, history); !overtaken {
+			return attempt.At("typed", n.path, err)
 		}
 	}
 }

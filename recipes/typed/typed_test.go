@@ -74,7 +74,7 @@ func TestUpdateOfAZnodeWithoutAVersion(t *testing.T) {
 		return zkserver.RespondWith(reply)
 	})
 	err = node.Update(t.Context(), func(*int) error { return nil })
-	require.EqualError(t, err, "typed: update /node: the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
+	require.EqualError(t, err, "typed: /node: the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
 }
 
 func TestUpdate(t *testing.T) {

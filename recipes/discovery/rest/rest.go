@@ -241,22 +241,19 @@ func (c candidates[T]) Instance(index int) *discovery.ServiceInstance[T] { retur
 
 func (s *resource[T]) anyOf(w http.ResponseWriter, r *http.Request) {
 	instances, err := s.services.Instances(r.Context(), r.PathValue("name"))
-	if err != nil {
-		write(w, nil, err)
-		return
-	}
 	index := -1
-	err = attempt.Catch(func() error {
-		index = s.choose(r.PathValue("name"), instances)
-		return nil
-	})
-	if err != nil {
+	if err == nil {
+		err = attempt.Catch(func() error {
+			index = s.choose(r.PathValue("name"), instances)
+			return nil
+		})
+	}
+	switch {
+	case err != nil:
 		write(w, nil, err)
-		return
-	}
-	if index < 0 || index >= len(instances) {
+	case index < 0 || index >= len(instances):
 		http.Error(w, "no instance", http.StatusNotFound)
-		return
+	default:
+		write(w, toJSON(instances[index]), nil)
 	}
-	write(w, toJSON(instances[index]), nil)
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -62,6 +63,25 @@ func Conditional(write func() error) error {
 			return err
 		}
 	}
+}
+
+// ErrVersionExhausted says that no condition on the version can be made: -1 would be no condition at all.
+var ErrVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
+
+// Replace writes the data of a znode that was read with this version, in this history, as [Conditional] does. It is
+// overtaken if the znode was written, deleted or belongs to another history since: then it has written nothing.
+func Replace(
+	ctx context.Context, client *framework.Framework, path string, data []byte, version int32, history int64, opts ...framework.SetOption,
+) (overtaken bool, err error) {
+	if version == framework.AnyVersion {
+		return false, ErrVersionExhausted
+	}
+	opts = append(slices.Clip(opts), framework.WithVersion(version), framework.InHistory(history))
+	err = Conditional(func() error { return client.Set(ctx, path, data, opts...) })
+	if Overtaken(err) || NotSent(err) {
+		return true, nil
+	}
+	return false, err
 }
 
 // Overtaken reports whether a conditional write has certainly failed because

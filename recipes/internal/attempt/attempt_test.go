@@ -66,6 +66,35 @@ func TestAttemptOvertakenWriteIsToldFromOneInDoubt(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrBadVersion)
 }
 
+func TestReplaceIsOvertakenByWhatCameFirst(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	_, err := client.Create(t.Context(), "/a", []byte("first"))
+	require.NoError(t, err)
+	history := client.History()
+	for name, c := range map[string]struct {
+		path    string
+		version int32
+		history int64
+	}{
+		"a write":         {"/a", 7, history},
+		"a deletion":      {"/gone", 0, history},
+		"another history": {"/a", 0, history + 1},
+	} {
+		overtaken, err := attempt.Replace(t.Context(), client, c.path, []byte("x"), c.version, c.history)
+		require.NoError(t, err, name)
+		require.True(t, overtaken, name)
+	}
+	_, err = attempt.Replace(t.Context(), client, "/a", []byte("x"), framework.AnyVersion, history)
+	require.ErrorIs(t, err, attempt.ErrVersionExhausted)
+	data, err := client.Get(t.Context(), "/a")
+	require.NoError(t, err)
+	require.Equal(t, "first", string(data))
+
+	overtaken, err := attempt.Replace(t.Context(), client, "/a", []byte("x"), 0, history)
+	require.NoError(t, err)
+	require.False(t, overtaken)
+}
+
 func TestInterruptedMatchesErrorAndCause(t *testing.T) {
 	reason := errors.New("enough")
 	ctx, cancel := context.WithCancelCause(t.Context())

@@ -7,12 +7,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/chance"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -169,10 +169,8 @@ func (l *Loop) Follow(ctx context.Context, fn func(framework.Node), opts ...fram
 
 // Rest waits for d, or until ctx or the client ends.
 func Rest(ctx context.Context, client *framework.Framework, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-client.Done():
 	case <-ctx.Done():
 	}
@@ -180,10 +178,8 @@ func Rest(ctx context.Context, client *framework.Framework, d time.Duration) {
 
 // Sleep waits for d, or until ctx ends.
 func Sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-ctx.Done():
 	}
 }
@@ -191,7 +187,7 @@ func Sleep(ctx context.Context, d time.Duration) {
 // Part waits for a random part of d, so that callers that have collided do not meet again. It
 // fails when ctx ends.
 func Part(ctx context.Context, d time.Duration) error {
-	Sleep(ctx, rand.N(d))
+	Sleep(ctx, chance.Of(ctx).Below("part", d))
 	if ctx.Err() != nil {
 		return Interrupted(ctx)
 	}

@@ -36,7 +36,6 @@ type Node struct {
 	Path   string
 	Czxid  int64
 	Own    *framework.Watch // on the node; nil before the first
-	Due    time.Time        // when to set Own
 
 	Hold interface {
 		Ended() error     // how the hold has ended, or nil
@@ -52,9 +51,8 @@ type Node struct {
 	ask       context.CancelFunc // of asked
 }
 
-// Start heeds the watch on the node, or sets one when it is due.
-func (n *Node) Start() {
-	delay := time.Until(n.Due)
+// Start heeds the watch on the node, or sets one after a delay.
+func (n *Node) Start(delay time.Duration) {
 	switch {
 	case n.Own != nil:
 		n.heed(n.Own)

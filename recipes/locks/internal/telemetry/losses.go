@@ -5,6 +5,7 @@ package telemetry
 import (
 	"sync"
 	"time"
+	"weak"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/instruments"
@@ -18,7 +19,7 @@ const burstPause = time.Second
 // logs the first event of a burst at once, as the process may exit because of it.
 type bursts struct {
 	mu   sync.Mutex
-	more map[any]int // by what the events have in common, those after the first
+	more map[any]int // those after the first, by a weak pointer to what they have in common: fake time may end before the pause
 }
 
 // log calls first, unless an event of that key has come within the pause before. After the pause it
@@ -52,7 +53,7 @@ var lost, dropped = bursts{more: make(map[any]int)}, bursts{more: make(map[any]i
 // ReportLoss logs the loss of a hold. Losses of one session soon after it are one line.
 func ReportLoss(client *framework.Framework, session *framework.Session, path string, token int64, cause error) {
 	log, why := client.Logger(), reason(cause)
-	lost.log(session, func() {
+	lost.log(weak.Make(session), func() {
 		log.Error("lock lost while held",
 			string(instruments.Path), path, string(keyFence), token, string(keySession), session.String(), string(keyReason), why)
 	}, func(more int) {
@@ -62,7 +63,7 @@ func ReportLoss(client *framework.Framework, session *framework.Session, path st
 
 // ReportDrop logs that a lease was dropped. Drops of one client soon after it are one line.
 func ReportDrop(client *framework.Framework, path string) {
-	dropped.log(client, func() {
+	dropped.log(weak.Make(client), func() {
 		client.Logger().Error("a lease was dropped before its release: its lock stays held", string(instruments.Path), path)
 	}, func(more int) {
 		client.Logger().Error("more leases were dropped before their release", "count", more)

@@ -37,8 +37,7 @@ const (
 	Error       = "error"
 )
 
-// Lock has the instruments of one lock. It is nil, and does nothing, if the client has no
-// provider.
+// Lock has the instruments of one lock.
 type Lock struct {
 	client              *framework.Framework
 	lock                []attribute.KeyValue // on everything: the recipe, and the path if the client says so
@@ -47,11 +46,11 @@ type Lock struct {
 	held, waiting, lost *instruments.Count
 }
 
-// New returns the instruments of the lock at path.
+// New returns the instruments of the lock at path, nil if the client has no provider.
 func New(client *framework.Framework, recipe, path string) (*Lock, error) {
 	s := instruments.New(client, "locks", path, keyRecipe.String(recipe))
 	if s == nil {
-		return nil, nil //nolint:nilnil // nil is the one that does nothing
+		return nil, nil //nolint:nilnil // there is nothing to measure with
 	}
 	var reasons []attribute.KeyValue
 	for _, reason := range []framework.LostReason{
@@ -71,7 +70,7 @@ func New(client *framework.Framework, recipe, path string) (*Lock, error) {
 	}, s.Err()
 }
 
-// Span records one call to acquire. It is nil, and does nothing, without instruments.
+// Span records one call to acquire. It is nil, and records no wait, without instruments.
 type Span struct {
 	t       *Lock
 	span    trace.Span
@@ -82,9 +81,6 @@ type Span struct {
 // Begin returns the context to acquire with. The caller ends the span when the acquisition
 // returns.
 func (t *Lock) Begin(ctx context.Context) (context.Context, *Span) {
-	if t == nil {
-		return ctx, nil
-	}
 	a := &Span{t: t, began: time.Now()}
 	ctx, a.span = t.tracer.Start(ctx, "acquire lock", trace.WithAttributes(t.lock...)) //nolint:spancheck // End does
 	return ctx, a
@@ -116,9 +112,6 @@ func (a *Span) Suspended() {
 
 // Granted records the beginning of a hold, which Ended ends.
 func (a *Span) Granted(token int64, session *framework.Session) {
-	if a == nil {
-		return
-	}
 	a.span.AddEvent("granted")
 	a.span.SetAttributes(keyFence.Int64(token), keySession.String(session.String()))
 	a.t.held.Add(1)
@@ -126,9 +119,6 @@ func (a *Span) Granted(token int64, session *framework.Session) {
 
 // End measures the acquisition. ctx is the context that Begin returned. errorType may be "".
 func (a *Span) End(ctx context.Context, outcome, errorType string) {
-	if a == nil {
-		return
-	}
 	defer a.span.End()
 	if a.waiting {
 		a.t.waiting.Add(-1)
@@ -148,9 +138,6 @@ func (a *Span) End(ctx context.Context, outcome, errorType string) {
 
 // Ended measures a hold that its owner has released, or that was lost if there is a cause.
 func (t *Lock) Ended(ctx context.Context, since time.Time, cause error) {
-	if t == nil {
-		return
-	}
 	how := "released"
 	if cause != nil {
 		how = "lost"
