@@ -5,7 +5,6 @@ go 1.26.0
 replace github.com/gocurator/curator => ../..
 
 require (
-	github.com/anishathalye/porcupine v1.3.1
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/gocurator/curator v0.0.0-00010101000000-000000000000
 	github.com/stretchr/testify v1.12.1

@@ -41,7 +41,6 @@ type world struct {
 	held     map[string]*piece // by partition: the last one that got it
 	moves    int               // partitions that one member got from another
 	loads    map[string]int    // that functions report when they begin, and report
-	moved    int               // the load of the moves
 	broken   []string
 	arrivals chan struct{} // has room for one: a change of held
 }
@@ -148,7 +147,6 @@ func (w *world) got(k *worker, p partition.Partition) *piece {
 		}
 		if before.of.ID() != k.ID() {
 			w.moves++
-			w.moved += w.loads[p.Name]
 		}
 	}
 	w.held[p.Name] = mine
@@ -223,15 +221,6 @@ func (w *world) takenMoves() int {
 	defer w.mu.Unlock()
 	n := w.moves
 	w.moves = 0
-	return n
-}
-
-// takenLoad returns the load of the moves since the last call.
-func (w *world) takenLoad() int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	n := w.moved
-	w.moved = 0
 	return n
 }
 

@@ -48,9 +48,9 @@ const besideNames = 4 << 10
 // Names is the set of partitions: a fixed set, see [Fixed], or the content of a znode, see
 // [Stored].
 type Names interface {
-	// load returns the entries in the order of their names, without duplicates. lacking says why there is no set, and the
+	// read returns the entries in the order of their names, without duplicates. lacking says why there is no set, and the
 	// last one stays in force. err is a failure that may pass.
-	load(ctx context.Context, client *framework.Framework) (set []entry, lacking, err error)
+	read(ctx context.Context, client *framework.Framework) (set []entry, lacking, err error)
 
 	// path returns the znode to follow, "" if the set never changes.
 	path() string
@@ -93,7 +93,7 @@ func (f fixedNames) id() string {
 	return fmt.Sprintf("%016x", hash(strings.Join(slices.Sorted(slices.Values(f)), "\n")))
 }
 
-func (f fixedNames) load(context.Context, *framework.Framework) (set []entry, lacking, err error) {
+func (f fixedNames) read(context.Context, *framework.Framework) (set []entry, lacking, err error) {
 	return entriesOf(slices.Sorted(slices.Values(f))), nil, nil
 }
 
@@ -123,7 +123,7 @@ func (s storedNames) check(*framework.Framework) error {
 	return framework.ValidatePath(string(s))
 }
 
-func (s storedNames) load(ctx context.Context, client *framework.Framework) (set []entry, lacking, err error) {
+func (s storedNames) read(ctx context.Context, client *framework.Framework) (set []entry, lacking, err error) {
 	data, err := client.Get(ctx, string(s), framework.Undecompressed())
 	switch {
 	case errors.Is(err, framework.ErrNoNode) || err != nil && !mayPass(err) && ctx.Err() == nil:

@@ -61,13 +61,7 @@ func newConfig(opts []Option) (config, error) {
 }
 
 func withTime(what string, d time.Duration, set func(*config)) Option {
-	return optionFunc(func(c *config) error {
-		if d < 0 {
-			return fmt.Errorf("%s %v, expected 0 or more", what, d)
-		}
-		set(c)
-		return nil
-	})
+	return optionFunc(options.Checked(d >= 0, set, what+" %v, expected 0 or more", d))
 }
 
 // WithID sets the id of the member, which no other live member should have. A newcomer takes the
@@ -75,13 +69,8 @@ func withTime(what string, d time.Duration, set func(*config)) Option {
 // member lives, it hands its partitions over, and waits until the newcomer has left. Default:
 // the host name, the number of the process and a random number.
 func WithID(id string) Option {
-	return optionFunc(func(c *config) error {
-		if !isName(id) {
-			return fmt.Errorf("id %q, expected a name that a znode can have, without a slash", id)
-		}
-		c.id = id
-		return nil
-	})
+	return optionFunc(options.Checked(isName(id), func(c *config) { c.id = id },
+		"id %q, expected a name that a znode can have, without a slash", id))
 }
 
 // WithReturn has the partitions of this member wait for its return after it has left or died, for at most d
@@ -99,13 +88,8 @@ func WithReturn(d time.Duration) Option {
 // partition has a holder, however small the capacities are. Default: 1. The greatest is
 // [MaxCapacity].
 func WithCapacity(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 1 || n > MaxCapacity {
-			return fmt.Errorf("capacity %d, expected 1 to %d", n, MaxCapacity)
-		}
-		c.capacity = n
-		return nil
-	})
+	return optionFunc(options.Checked(n >= 1 && n <= MaxCapacity, func(c *config) { c.capacity = n },
+		"capacity %d, expected 1 to %d", n, MaxCapacity))
 }
 
 // WithSettle sets how long the group must be without a join or a leave before partitions move
@@ -121,24 +105,13 @@ func WithSettle(d time.Duration) Option {
 // owner has it, or until the old one's function has not returned for the time of [WithGrace]. Partitions of members that have gone are placed at once, and do not count. All members should have the
 // same bounds. Default: any number, which 0 sets as well, and no time.
 func WithMoves(atOnce int, coolDown time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if atOnce < 0 || coolDown < 0 {
-			return fmt.Errorf("moves %d at once with a cool-down of %v, expected 0 or more", atOnce, coolDown)
-		}
-		c.moves, c.cool = atOnce, coolDown
-		return nil
-	})
+	return optionFunc(options.Checked(atOnce >= 0 && coolDown >= 0, func(c *config) { c.moves, c.cool = atOnce, coolDown },
+		"moves %d at once with a cool-down of %v, expected 0 or more", atOnce, coolDown))
 }
 
 // WithZone sets the zone of this member: its data centre, rack or host. See [WithStandbys]. Default: none.
 func WithZone(zone string) Option {
-	return optionFunc(func(c *config) error {
-		if zone == "" {
-			return errors.New("zone empty, expected the name of a zone")
-		}
-		c.zone = zone
-		return nil
-	})
+	return optionFunc(options.Checked(zone != "", func(c *config) { c.zone = zone }, "zone empty, expected the name of a zone"))
 }
 
 // WithStandbys gives each partition n warm standbys: members that have called prepare, and could take over. They
@@ -179,17 +152,11 @@ func WithGrace(d time.Duration) Option {
 // Run returns the error, and other members get its partitions. If each of them fails in turn, the
 // whole group ends. Default: only the function ends, and it is called again after a pause.
 func WithEndOnError() Option {
-	return optionFunc(func(c *config) error {
-		c.ends = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.ends = true }))
 }
 
 // WithLockOptions passes settings on to the locks of the partitions:
 // [locks.WithErrorPolicy] and so on. The label of the locks is always the id of the member.
 func WithLockOptions(opts ...locks.Option) Option {
-	return optionFunc(func(c *config) error {
-		c.lock = append(c.lock, opts...)
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.lock = append(c.lock, opts...) }))
 }

@@ -311,12 +311,10 @@ func (p *piece) mustEnd(asked bool) error {
 
 // awaitReturn waits until the function returns, however long that takes.
 func (p *piece) awaitReturn(ctx context.Context, lease *locks.Lease, done <-chan error) {
-	grace := time.NewTimer(p.of.cfg.grace)
-	defer grace.Stop()
 	var err error
 	select {
 	case err = <-done:
-	case <-grace.C:
+	case <-time.After(p.of.cfg.grace):
 		p.of.client.Logger().Error("the function of a partition does not return", logPath, lease.Path(), "grace", p.of.cfg.grace, "cause", context.Cause(ctx))
 		p.of.telemetry.overdue.Add(1)
 		p.tell(Overdue, lease, context.Cause(ctx))

@@ -112,7 +112,7 @@ func (p *planner) planOnce(ctx context.Context, rebalance bool) (made, error) {
 
 // loadSet returns the set. known is false if there is none at present, which is logged once for each reason.
 func (p *planner) loadSet(ctx context.Context) (set []entry, known bool, err error) {
-	set, lacking, err := p.names.load(ctx, p.client)
+	set, lacking, err := p.names.read(ctx, p.client)
 	if err != nil {
 		return nil, false, err
 	}

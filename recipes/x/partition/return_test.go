@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/recipes/x/partition"
+	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // starts returns how often functions have started.
@@ -111,6 +113,29 @@ func TestReturnIsAwaitedNoLonger(t *testing.T) {
 			w.check()
 		})
 	}
+}
+
+// TestReturnIsAwaitedWithoutRequests, although the group is not balanced meanwhile.
+func TestReturnIsAwaitedWithoutRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, partition.Fixed(numbered(4)...))
+		a := w.join("a", partition.WithReturn(time.Hour))
+		w.join("b")
+		w.await(map[string]int{"a": 2, "b": 2})
+		time.Sleep(10 * partition.DefaultSettle)
+		a.leave()
+		time.Sleep(10 * partition.DefaultSettle)
+		var requests atomic.Int32
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.Op != zkserver.OpPing {
+				requests.Add(1)
+			}
+			return zkserver.Pass
+		})
+		time.Sleep(30 * time.Minute)
+		require.Zero(t, requests.Load())
+		require.Equal(t, map[string]int{"b": 2}, w.counts())
+	})
 }
 
 // TestReturnOfTheWholeGroup: all members restart at once, and each has its partitions again. When all have gone

@@ -118,7 +118,7 @@ func TestPackLeavesWhatIsShort(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, data, again)
 	}
-	_, err := parseShare([]byte{0x1f, 0x8b, 8})
+	_, err := unpack([]byte{0x1f, 0x8b, 8})
 	require.Error(t, err, "damaged")
 }
 
@@ -133,12 +133,12 @@ func TestStoredSetMayBeCompressed(t *testing.T) {
 	require.NoError(t, err)
 	_, err = client.Create(t.Context(), "/set", data)
 	require.NoError(t, err)
-	set, lacking, err := Stored("/set").load(t.Context(), client)
+	set, lacking, err := Stored("/set").read(t.Context(), client)
 	require.NoError(t, err)
 	require.NoError(t, lacking)
 	require.Len(t, set, 100_000)
 	require.NoError(t, client.Set(t.Context(), "/set", slices.Concat(data[:100], []byte("damaged"))))
-	_, lacking, err = Stored("/set").load(t.Context(), client)
+	_, lacking, err = Stored("/set").read(t.Context(), client)
 	require.NoError(t, err)
 	require.Error(t, lacking)
 }

@@ -6,7 +6,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -91,21 +90,6 @@ type share struct {
 // until returns when the member is no longer awaited.
 func (s share) until() time.Time { return s.Gone.Add(time.Duration(s.Return) * time.Millisecond) }
 
-// parseShare fails for data that no plan has, but that was written by hand.
-func parseShare(data []byte) (share, error) {
-	var s share
-	data, err := unpack(data)
-	if err == nil {
-		err = json.Unmarshal(data, &s)
-	}
-	for _, name := range slices.Concat(s.Partitions, s.Standbys) {
-		if err == nil && !isName(name) {
-			err = fmt.Errorf("partition %q", name)
-		}
-	}
-	return s, err
-}
-
 // registration is the data of the znode members/<id>.
 type registration struct {
 	Capacity int            `json:"capacity"`
@@ -167,11 +151,15 @@ func (g registration) encode() []byte {
 	return data
 }
 
-// decodeShare returns what a plan says for a member. It has no capacity if the member is in no plan, or its share is none
-// that a plan has: then its partitions are free, and it makes another plan.
-func decodeShare(node framework.Node) share {
-	s, err := parseShare(node.Data) // which fails without data
-	if err != nil {
+// decodeShare returns what a plan says for a member. It has no capacity if the member is in no plan, or if no plan has such data,
+// which was written by hand: then its partitions are free, and the member makes another plan.
+func decodeShare(node framework.Node) (s share) {
+	data, err := unpack(node.Data)
+	if err == nil {
+		err = json.Unmarshal(data, &s) // which fails without data
+	}
+	isNone := func(name string) bool { return !isName(name) }
+	if err != nil || slices.ContainsFunc(s.Partitions, isNone) || slices.ContainsFunc(s.Standbys, isNone) {
 		return share{}
 	}
 	return s

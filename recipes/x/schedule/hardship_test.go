@@ -87,17 +87,17 @@ func hardshipCalls() []hardship.Call {
 			}
 			return err
 		}),
-		operating("Pause", 3, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("Pause", 4, func(ctx context.Context, client *framework.Framework, path string) error {
 			return schedule.Pause(ctx, client, path, "job")
 		}),
-		operating("Resume", 2, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("Resume", 3, func(ctx context.Context, client *framework.Framework, path string) error {
 			return schedule.Resume(ctx, client, path, "job")
 		}),
-		operating("SkipNext", 3, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("SkipNext", 4, func(ctx context.Context, client *framework.Framework, path string) error {
 			_, err := schedule.SkipNext(ctx, client, path, "job")
 			return err
 		}),
-		operating("RunNow", 3, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("RunNow", 4, func(ctx context.Context, client *framework.Framework, path string) error {
 			return schedule.RunNow(ctx, client, path, "job")
 		}),
 		{Name: "Run: leave", Of: []string{"Scheduler.Run"}, Requests: 17, Spares: 3, Prepare: hardship.Ends(start, time.Second), May: pending},

@@ -24,13 +24,13 @@ import (
 // order.
 func TestKillsAndPausesOfFive(t *testing.T) {
 	if !seeds.Long() {
-		t.Skip("three ZooKeeper servers and five processes: in a long run; TestModel has it on fake time")
+		t.Skip("three ZooKeeper servers and five processes: in a long run; TestWorld has it on fake time")
 	}
 	const hits = 200
 	servers := zktest.NewEnsemble(t, 3).ConnectString()
 	w := &world{
 		tb: t, theirs: zktest.Client(t, servers),
-		records: make(map[string][]schedule.Run), begins: make(map[string]time.Time), hurt: make(map[int64]bool),
+		records: make(map[string][]schedule.Run), begins: make(map[string]time.Time),
 	}
 	for _, job := range killJobs {
 		follow(w, servers, job)

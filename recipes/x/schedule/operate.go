@@ -129,7 +129,10 @@ func Pause(ctx context.Context, client *framework.Framework, path, job string) e
 // Resume ends the pause of a job. CatchUp of the job says which of the ticks are run that were due meanwhile.
 func Resume(ctx context.Context, client *framework.Framework, path, job string) error {
 	return order(ctx, client, path, job, func(o *orders, _ Status, _ int64) error {
-		o.Paused = false
+		if o.Paused {
+			o.Paused = false
+			o.Resumed++
+		}
 		return nil
 	})
 }
@@ -211,9 +214,13 @@ func orderOnce(
 	ctx context.Context, client *framework.Framework, at layout, job string, change func(*orders, Status, int64) error,
 ) (again bool, err error) {
 	history := client.History()
+	// A server that lags may show an order that another call has taken back. It would not be given again.
+	if err := client.Sync(ctx, at.orders(job)); err != nil {
+		return false, err
+	}
 	e, err := load(ctx, client, at, job)
 	switch {
-	case errors.Is(err, framework.ErrNoNode), err == nil && !e.stateExists:
+	case errors.Is(err, framework.ErrNoNode), err == nil && !e.stateExists: // no replica has taken it over yet
 		return false, noJob(ctx, client, at, job)
 	case err != nil:
 		return false, err
@@ -232,7 +239,12 @@ func orderOnce(
 		return false, err
 	}
 	err = client.Retry(ctx, func(ctx context.Context) error {
-		return client.Set(ctx, at.orders(job), data, framework.WithVersion(e.ordersVersion), framework.Uncompressed())
+		if next.Skip.Equal(e.orders.Skip) { // the order does not depend on the state
+			return client.Set(ctx, at.orders(job), data, framework.WithVersion(e.ordersVersion), framework.Uncompressed())
+		}
+		_, err := client.Transact(ctx, framework.CheckOp(at.state(job), e.stateVersion), // the tick may have begun since the state was read
+			framework.SetDataOp(at.orders(job), data, framework.WithVersion(e.ordersVersion), framework.Uncompressed()))
+		return err
 	}, framework.InHistory(history))
 	if framework.OutcomeUnknown(err) || attempt.Overtaken(err) || attempt.NotSent(err) {
 		return true, nil // a read shows what is ordered now

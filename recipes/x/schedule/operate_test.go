@@ -5,6 +5,7 @@ package schedule_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/x/schedule"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -23,7 +25,7 @@ import (
 func TestPausedJobDoesNotRunUntilItIsResumed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		began := time.Now()
 		w.start("a", 0, minutely())
 		time.Sleep(90 * time.Second)
@@ -75,6 +77,50 @@ func TestRunThatIsAskedForOfAPausedJobIsRunAgain(t *testing.T) {
 	})
 }
 
+// TestRunUnderWayIsNotRepeatedInAPause, but after it: a run that has failed, or whose replica has died.
+func TestRunUnderWayIsNotRepeatedInAPause(t *testing.T) {
+	for name, dies := range map[string]bool{"failed": false, "interrupted": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				job := minutely()
+				job.Retry = retry.Forever(10 * time.Second)
+				first := job
+				running := make(chan struct{}, 1)
+				first.Run = func(ctx context.Context, tick schedule.Tick) error {
+					if tick.Attempt > 1 {
+						return nil
+					}
+					running <- struct{}{}
+					if dies {
+						<-ctx.Done()
+					}
+					return errors.New("it is broken")
+				}
+				a := w.start("a", 0, first)
+				<-running
+				if dies {
+					a.die()
+				}
+				require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+				w.start("b", 0, job)
+				time.Sleep(3 * time.Minute)
+				synctest.Wait()
+				require.Len(t, w.started(), 1, "%s", w.told())
+
+				require.NoError(t, schedule.Resume(t.Context(), w.theirs, root, "job"))
+				time.Sleep(time.Second)
+				synctest.Wait()
+				w.check()
+				calls := w.started()
+				require.Greater(t, len(calls), 1)
+				require.Equal(t, calls[0].Time, calls[1].Time, "%s", w.told())
+				require.Equal(t, 2, calls[1].Attempt)
+			})
+		})
+	}
+}
+
 // TestPauseHoldsWhenItReturns: also against a replica that has sent the begin of a run before it hears of the pause.
 func TestPauseHoldsWhenItReturns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -93,7 +139,7 @@ func TestPauseHoldsWhenItReturns(t *testing.T) {
 func TestSkippedTickDoesNotRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		w.start("a", 0, minutely())
 		time.Sleep(90 * time.Second)
 		for n := range 2 {
@@ -155,15 +201,16 @@ func TestListShowsTheOtherJobsToo(t *testing.T) {
 	require.Contains(t, list[2].Describe(), "/c/state")
 }
 
+func skipNext(ctx context.Context, client *framework.Framework, path, job string) error {
+	_, err := schedule.SkipNext(ctx, client, path, job)
+	return err
+}
+
 // TestOrdersForAJobThatIsNotThere, and what is wrong with a call.
 func TestOrdersForAJobThatIsNotThere(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	skip := func(ctx context.Context, client *framework.Framework, path, job string) error {
-		_, err := schedule.SkipNext(ctx, client, path, job)
-		return err
-	}
 	for name, call := range map[string]func(context.Context, *framework.Framework, string, string) error{
-		"Pause": schedule.Pause, "Resume": schedule.Resume, "RunNow": schedule.RunNow, "SkipNext": skip,
+		"Pause": schedule.Pause, "Resume": schedule.Resume, "RunNow": schedule.RunNow, "SkipNext": skipNext,
 	} {
 		require.ErrorIs(t, call(t.Context(), client, root, "job"), framework.ErrNoNode, name)
 		require.ErrorContains(t, call(t.Context(), client, root, "a/b"), `job "a/b", expected the name of a job`, name)
@@ -234,10 +281,10 @@ func TestSkipNextSkipsOneTickWhenItsReplyIsLost(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				w.start("a", 0, minutely())
 				time.Sleep(90 * time.Second)
-				w.server.Intercept(zkserver.Nth(1, zkserver.OpSetData, fault))
+				w.server.Intercept(zkserver.Nth(1, zkserver.OpMulti, fault))
 				tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
 				require.NoError(t, err)
 				require.Equal(t, 2, tick.Minute())
@@ -250,12 +297,39 @@ func TestSkipNextSkipsOneTickWhenItsReplyIsLost(t *testing.T) {
 	}
 }
 
+// TestSkipNextSkipsNoTickThatHasBegun: the tick begins between the read and the write of SkipNext.
+func TestSkipNextSkipsNoTickThatHasBegun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe()
+		w.start("a", 0, minutely())
+		time.Sleep(119 * time.Second)
+		writes := 0
+		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if isWrite := r.Op == zkserver.OpMulti || r.Op == zkserver.OpSetData; !isWrite || r.SessionID != w.theirs.Session().ID() {
+				return zkserver.Pass
+			}
+			if writes++; writes > 1 {
+				return zkserver.Pass
+			}
+			return zkserver.Delay(2 * time.Second)
+		})
+		tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
+		require.NoError(t, err)
+		require.Equal(t, 3, tick.Minute())
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		w.check()
+		require.Equal(t, []int{1, 2, 4}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
+	})
+}
+
 // TestRunNowAsksForOneRunWhenItsReplyIsLost: by the time that RunNow asks again, the run has begun, and another call has asked for a
 // run of its own.
 func TestRunNowAsksForOneRunWhenItsReplyIsLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		w.start("a", 0, minutely())
 		other := zktest.Client(t, w.server)
 		time.Sleep(10 * time.Second)
@@ -319,11 +393,53 @@ func TestRunNowAsksRestoredServersToo(t *testing.T) {
 	})
 }
 
+// TestOrderOfRestoredServersIsHeeded, although it has the version of an order that they have forgotten and the runner has read.
+func TestOrderOfRestoredServersIsHeeded(t *testing.T) {
+	for name, c := range map[string]struct {
+		forgotten, given func(ctx context.Context, client *framework.Framework, path, job string) error
+		manual           []bool // the runs
+	}{
+		"a pause before a tick": {skipNext, schedule.Pause, nil},
+		"a run after a pause":   {schedule.Pause, schedule.RunNow, []bool{true, false, false}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				a := w.start("a", 0, minutely())
+				time.Sleep(30 * time.Second)
+				var before *zkserver.Backup
+				w.beforeTheBegin(a, func() error { // so that the runner writes nothing when it reads the order
+					before = w.server.Backup()
+					return c.forgotten(context.Background(), w.theirs, root, "job")
+				})
+				time.Sleep(80 * time.Second) // 1:50
+				require.Contains(t, w.told(), "meanwhile: <nil>")
+				a.link.Refuse(true)
+				a.link.Cut()
+				require.NoError(t, w.server.Stop())
+				require.NoError(t, w.server.Restore(before, 1))
+				require.NoError(t, w.server.Restart())
+				require.NoError(t, c.given(t.Context(), w.theirs, root, "job"))
+				sleepInto(time.Minute, time.Second) // 2:01, and a tick is due
+				a.link.Refuse(false)
+				time.Sleep(30 * time.Second)
+				synctest.Wait()
+				w.check()
+				var manual []bool
+				for _, call := range w.started() {
+					manual = append(manual, call.Manual)
+				}
+				require.Equal(t, c.manual, manual, "%s", w.told())
+			})
+		})
+	}
+}
+
 // TestTicksOfAPauseAreCaughtUpAsTheJobSays.
 func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.CatchUp.Ticks = schedule.None
 		w.start("a", 0, job)
@@ -336,6 +452,26 @@ func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
 		w.check()
 		require.Equal(t, []int{1, 5}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
 		require.Equal(t, int64(3), w.state().Missed)
+	})
+}
+
+// TestPauseThatEndsBeforeTheRunnerHearsOfIt: a slow server has the end of a run take longer than the pause.
+func TestPauseThatEndsBeforeTheRunnerHearsOfIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe()
+		a := w.start("a", 0, schedule.Job{Name: "job", Schedule: schedule.Every(time.Second)})
+		sleepInto(time.Second, 500*time.Millisecond)
+		w.beforeTheWrite(2, a, func() error {
+			err := schedule.Pause(context.Background(), w.theirs, root, "job")
+			time.Sleep(3 * time.Second)
+			return errors.Join(err, schedule.Resume(context.Background(), w.theirs, root, "job"))
+		})
+		time.Sleep(6 * time.Second)
+		synctest.Wait()
+		ticks := w.ticks(schedule.Succeeded)
+		require.Len(t, ticks, 7, "%s", w.told())
+		require.Equal(t, 6*time.Second, ticks[6].Sub(ticks[0]), "%s", w.told())
 	})
 }
 
@@ -372,7 +508,7 @@ func TestRunnerWithoutItsLeaseWritesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				a := w.start("a", 0, minutely())
 				time.Sleep(30 * time.Second)
 				before := w.state().Token
@@ -433,4 +569,41 @@ func TestOrdersNameTheJobsThatThereAre(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, schedule.Pause(t.Context(), client, root, "nope"), "job-18, job-19, and 1 more: ")
+}
+
+// TestPauseOnAServerThatLags: that a job is paused there already may be over.
+func TestPauseOnAServerThatLags(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		servers, err := zkserver.NewEnsemble(3, zkserver.WithoutListener())
+		require.NoError(t, err)
+		defer func() { require.NoError(t, servers.Close()) }()
+		open := func(s *zkserver.Server) *framework.Framework {
+			client, err := framework.Connect(t.Context(), strings.Split(servers.ConnectString(), ",")[s.ID()-1], framework.WithDialer(servers.Dial))
+			require.NoError(t, err)
+			return client
+		}
+		late := servers.Followers()[0]
+		near, far := open(servers.Leader()), open(late)
+		defer func() { require.NoError(t, errors.Join(near.Close(), far.Close())) }()
+		job := minutely()
+		job.Run = func(context.Context, schedule.Tick) error { return nil }
+		jobs, err := schedule.New(near, root, job)
+		require.NoError(t, err)
+		running, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- jobs.Run(running) }()
+		time.Sleep(time.Second)
+		require.NoError(t, schedule.Pause(t.Context(), near, root, "job"))
+		synctest.Wait()
+		defer servers.Lag(late, 2*time.Second, 0)()
+		require.NoError(t, schedule.Resume(t.Context(), near, root, "job"))
+
+		require.NoError(t, schedule.Pause(t.Context(), far, root, "job"))
+
+		list, err := schedule.List(t.Context(), near, root)
+		require.NoError(t, err)
+		require.True(t, list[0].Paused)
+		stop()
+		require.ErrorIs(t, <-ended, context.Canceled)
+	})
 }

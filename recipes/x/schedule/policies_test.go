@@ -38,7 +38,7 @@ func TestOverlap(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				job := minutely()
 				job.Overlap, job.Retry = c.overlap, retry.Forever(time.Second)
 				job.Run = func(ctx context.Context, tick schedule.Tick) error {
@@ -72,7 +72,7 @@ func TestOverlap(t *testing.T) {
 func TestOverlapOfAClockThatIsSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.Overlap = schedule.Cancel
 		job.Run = func(ctx context.Context, _ schedule.Tick) error {
@@ -128,7 +128,7 @@ func TestClockThatDiffers(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				var log strings.Builder
 				w.log = slog.New(slog.NewTextHandler(&log, nil))
 				job := schedule.Job{Name: "job", Schedule: schedule.Every(10 * time.Minute)}
@@ -160,7 +160,7 @@ func TestNewJobBeginsByTheLaterClock(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				later := time.Now().Add(max(skew, 0))
 				a := w.start("a", skew, minutely())
 				time.Sleep(time.Second)
@@ -179,7 +179,7 @@ func TestNewJobBeginsByTheLaterClock(t *testing.T) {
 func TestJitterDelaysRunsAndNotTicks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.Jitter = 30 * time.Second
 		began := time.Now()
@@ -267,7 +267,7 @@ func TestNameThatTwoJobsHave(t *testing.T) {
 func TestRollingDeploymentWithOtherJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		named := func(names ...string) (jobs []schedule.Job) {
 			for _, name := range names {
 				job := minutely()
@@ -302,7 +302,7 @@ func TestRollingDeploymentWithOtherJobs(t *testing.T) {
 func TestScheduleThatMisbehavesEndsNothingElse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		var log strings.Builder
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		began := time.Now()
@@ -433,7 +433,7 @@ func TestTicksAreDroppedWithoutALookAtEach(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				job := minutely()
 				job.Schedule = schedule.Every(10 * time.Minute)
 				sleepInto(time.Hour, time.Minute)
@@ -471,7 +471,7 @@ func TestTicksAreDroppedWithoutALookAtEach(t *testing.T) {
 func TestEveryDroppedTickOfEveryIsCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.Schedule, job.CatchUp.Ticks = schedule.Every(10*time.Minute), schedule.Last
 		sleepInto(time.Hour, time.Second)
@@ -500,7 +500,7 @@ func TestOrderInAPauseBetweenRepetitions(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				job := minutely()
 				job.Run = func(context.Context, schedule.Tick) error { return errors.New("it is broken") }
 				set(&job)

@@ -74,7 +74,7 @@ func (r *runner) refresh(ctx context.Context) error {
 	case e.state.Token != r.lease.Token():
 		return backoff.Permanent(errTaken)
 	}
-	if r.orders.Paused && !e.orders.Paused {
+	if e.orders.Resumed != r.orders.Resumed || r.orders.Paused && !e.orders.Paused { // the latter after a restore
 		r.gap, _ = r.clock.now()
 	}
 	r.history, r.orders, r.ordersVersion, r.stateVersion = history, e.orders, e.ordersVersion, e.stateVersion

@@ -112,10 +112,8 @@ func (r *runner) step() error {
 
 // wait waits for d, or until the job must go, or operators order something.
 func (r *runner) wait(d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 	case <-r.moves.Done():
 	case <-r.held.Done():
 	case version := <-r.seen:
@@ -126,7 +124,7 @@ func (r *runner) wait(d time.Duration) error {
 
 // heed reads what operators have ordered, and writes which tick comes next, for which they look.
 func (r *runner) heed(version int32) error {
-	if version == r.ordersVersion {
+	if version == r.ordersVersion && r.client.History() == r.history { // of restored servers it may be another order
 		return nil
 	}
 	if err := r.refresh(r.held); err != nil {

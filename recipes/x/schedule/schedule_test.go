@@ -37,7 +37,7 @@ func minutes(from, to time.Time) (ticks []time.Time) {
 func TestEachTickRunsOnceInTheFleet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		began := time.Now()
 		for _, name := range []string{"a", "b", "c"} {
 			w.start(name, 0, minutely())
@@ -102,7 +102,7 @@ func TestLostReplyOfTheStateIsResolvedByReading(t *testing.T) {
 			t.Run(fault.name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					w := newWorld(t)
-					w.observe("job")
+					w.observe()
 					w.start("a", 0, minutely())
 					time.Sleep(30 * time.Second)
 					began := time.Now()
@@ -125,7 +125,7 @@ func TestLostReplyOfTheStateIsResolvedByReading(t *testing.T) {
 func TestPausedRunnerCannotWriteOverItsSuccessor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		paused, resume := make(chan struct{}), make(chan struct{})
 		job := minutely()
 		job.Run = func(context.Context, schedule.Tick) error {
@@ -162,7 +162,7 @@ func TestPausedRunnerCannotWriteOverItsSuccessor(t *testing.T) {
 func TestFailedRunIsRepeatedWithinItsDeadlineAndCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		broken := errors.New("the database is away")
 		job := minutely()
 		job.Retry = retry.NTimes(2, time.Second)
@@ -197,7 +197,7 @@ func TestFailedRunIsRepeatedWithinItsDeadlineAndCounted(t *testing.T) {
 func TestDeadlineEndsARun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.Deadline = 10 * time.Second
 		job.Retry = retry.Forever(time.Second)
@@ -235,7 +235,7 @@ func TestCatchUp(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				job := minutely()
 				job.CatchUp = c.catchUp
 				sleepInto(time.Minute, 30*time.Second)
@@ -267,7 +267,7 @@ func TestDeadRunnersTickIsRunAgain(t *testing.T) {
 		t.Run(map[bool]string{false: "by default", true: "but not at most once"}[atMostOnce], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				job := minutely()
 				job.AtMostOnce = atMostOnce
 				dies := job
@@ -302,7 +302,7 @@ func TestHandOverWaitsForTheRun(t *testing.T) {
 		t.Run(map[bool]string{false: "by default", true: "unless it gives up"}[giveUp], func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				job := minutely()
 				job.GiveUp = giveUp
 				slow := job

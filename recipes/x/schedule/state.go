@@ -132,9 +132,10 @@ func (s Status) is(data []byte) bool {
 
 // orders is what operators have ordered for a job. It is the data of the znode jobs/<name>, as JSON.
 type orders struct {
-	Paused bool      `json:"paused,omitempty"`
-	Skip   time.Time `json:"skip,omitzero"` // ticks up to it
-	Run    time.Time `json:"run,omitzero"`  // when a run was asked for
+	Paused  bool      `json:"paused,omitempty"`
+	Resumed int       `json:"resumed,omitempty"` // how many pauses have ended, so that none escapes a runner
+	Skip    time.Time `json:"skip,omitzero"`     // ticks up to it
+	Run     time.Time `json:"run,omitzero"`      // when a run was asked for
 }
 
 // entry is what the servers have of a job.

@@ -16,13 +16,13 @@ func (r *runner) due() (tick time.Time, in time.Duration, err error) {
 	if err != nil {
 		return tick, 0, err
 	}
-	if !r.gap.IsZero() {
-		if err := r.drop(r.gap, r.job.CatchUp.keeps(), r.job.CatchUp.Window); err != nil {
-			return tick, 0, err
+	for isCertain := false; ; {
+		if !r.gap.IsZero() {
+			if err := r.drop(r.gap, r.job.CatchUp.keeps(), r.job.CatchUp.Window); err != nil {
+				return tick, 0, err
+			}
+			r.kept, r.gap = r.gap, time.Time{}
 		}
-		r.kept, r.gap = r.gap, time.Time{}
-	}
-	for {
 		tick, err = r.wanted(r.state.Last)
 		switch {
 		case err != nil:
@@ -31,13 +31,18 @@ func (r *runner) due() (tick time.Time, in time.Duration, err error) {
 			return tick, lookEvery, nil
 		case tick.After(now):
 			return tick, tick.Sub(now), nil
-		case tick.After(r.kept) && tick.Before(r.busy): // it was due while the job ran
+		case !tick.After(r.kept) || !tick.Before(r.busy):
+			return tick, tick.Add(r.job.delay(tick)).Sub(now), nil
+		case !isCertain: // it was due while the job ran, or in a pause of which this runner has not heard
+			if err := r.refresh(r.held); err != nil || r.orders.Paused {
+				return tick, lookEvery, err
+			}
+			isCertain = true
+		default:
 			if err := r.drop(now, r.job.Overlap.keeps(), 0); err != nil {
 				return tick, 0, err
 			}
 			r.kept, r.busy = now, now
-		default:
-			return tick, tick.Add(r.job.delay(tick)).Sub(now), nil
 		}
 	}
 }

@@ -35,7 +35,7 @@ func lasting(d time.Duration) func(context.Context, schedule.Tick) error {
 func TestTicksDuringAnOrderedRunOverlapIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.Run = lasting(5 * time.Minute)
 		sleepInto(time.Minute, 10*time.Second)
@@ -55,7 +55,7 @@ func TestTicksDuringAnOrderedRunOverlapIt(t *testing.T) {
 func TestTicksDuringTheRunOfADeadReplicaOverlapIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		dies, slow := minutely(), minutely()
 		var running <-chan struct{}
 		dies.Run, running = untilItsEnd()
@@ -108,7 +108,7 @@ func TestRunIsRecordedAlthoughItsScheduleFails(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				tick := time.Now().Add(time.Minute).UTC()
 				w.start("a", 0, schedule.Job{Name: "job", Schedule: breaks{tick, fails}, Overlap: schedule.Cancel, CatchUp: schedule.CatchUp{Ticks: schedule.Last}})
 				time.Sleep(10 * time.Minute)
@@ -130,7 +130,7 @@ func TestRunIsRecordedAlthoughItsScheduleFails(t *testing.T) {
 func TestOutageThatTheLeaseOutlastsForgetsNoRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		client := zktest.Client(t, w.server, framework.WithSessionTimeout(40*time.Second))
 		calls := 0
 		s, err := schedule.New(client, root, schedule.Job{
@@ -158,7 +158,7 @@ func TestOutageThatTheLeaseOutlastsForgetsNoRun(t *testing.T) {
 func TestRunIsRecordedByRestoredServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		calls := 0
 		s, err := schedule.New(zktest.Client(t, w.server), root, schedule.Job{
 			Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
@@ -189,7 +189,7 @@ func (e *nilError) Error() string { return e.text }
 func TestErrorThatPanicsIsRecorded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.Run = func(context.Context, schedule.Tick) error { return (*nilError)(nil) }
 		w.start("a", 0, job)
@@ -215,7 +215,7 @@ func TestJobWhoseStateIsBrokenConcernsNoOther(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				path := root + "/jobs/broken/state"
 				_, err := w.theirs.Create(t.Context(), path, []byte(c.state), framework.CreatingParentsIfNeeded())
 				require.NoError(t, err)
@@ -265,7 +265,7 @@ func TestCancelOfTheSchedulersContextInAJob(t *testing.T) {
 func TestOrdersDuringARunThatOverlapWouldCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.Overlap = schedule.Cancel
 		job.Run = func(ctx context.Context, _ schedule.Tick) error {
@@ -354,7 +354,7 @@ func TestOrderDuringTheRunOfADeadReplica(t *testing.T) {
 func TestPlanOfADeadReleaseIsForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		named := func(name string) schedule.Job {
 			job := minutely()
 			job.Name = name
@@ -420,7 +420,7 @@ func TestTicksThatComeInACatchUpAreRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				job := minutely()
 				job.Overlap = overlap
 				job.Run = func(ctx context.Context, _ schedule.Tick) error {
@@ -455,7 +455,7 @@ func TestTicksThatComeInACatchUpAreRun(t *testing.T) {
 func TestRunThatIsTooLongEndsTheCatchUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		w.observe("job")
+		w.observe()
 		job := minutely()
 		job.Overlap, job.Run = schedule.Queue(1), func(context.Context, schedule.Tick) error {
 			time.Sleep(61 * time.Second)
@@ -494,7 +494,7 @@ func TestScheduleThatBecomesFrequent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t)
-				w.observe("job")
+				w.observe()
 				job := minutely()
 				job.Schedule = c.before
 				time.Sleep(30 * time.Second)

@@ -3,10 +3,10 @@
 package slots
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -21,13 +21,7 @@ type config struct {
 
 // Prefer makes a process take number n if it is free, such as the number that it had before it was started again.
 func Prefer(n int) Option {
-	return func(c *config) error {
-		if n < 0 {
-			return fmt.Errorf("Prefer(%d), expected 0 or more", n)
-		}
-		c.prefer = n
-		return nil
-	}
+	return options.Checked(n >= 0, func(c *config) { c.prefer = n }, "Prefer(%d), expected 0 or more", n)
 }
 
 // WithDelay keeps a number from the next process for d after a process has lost it, and not after a release. It is
@@ -36,13 +30,7 @@ func Prefer(n int) Option {
 // the one before has lost this one. All processes need the option. A join makes one request more, and two for each
 // lost number that it looks at. Default: no delay.
 func WithDelay(d time.Duration) Option {
-	return func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("WithDelay(%v), expected more than 0", d)
-		}
-		c.delay = d
-		return nil
-	}
+	return options.Checked(d > 0, func(c *config) { c.delay = d }, "WithDelay(%v), expected more than 0", d)
 }
 
 // WithErrorPolicy sets the error policy, which says when trouble with the connection loses a number. Default: the
@@ -53,8 +41,5 @@ func WithErrorPolicy(p framework.ErrorPolicy) Option { return lease(locks.WithEr
 func WithLabel(label string) Option { return lease(locks.WithLabel(label)) }
 
 func lease(o locks.Option) Option {
-	return func(c *config) error {
-		c.lease = append(c.lease, o)
-		return nil
-	}
+	return options.Plain(func(c *config) { c.lease = append(c.lease, o) })
 }

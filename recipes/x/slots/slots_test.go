@@ -5,8 +5,6 @@ package slots_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -23,7 +21,6 @@ import (
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/slots"
 	"github.com/gocurator/curator/testing/zkserver"
-	"github.com/gocurator/curator/testing/zksim"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -125,6 +122,41 @@ func TestSlotsServeInOrder(t *testing.T) {
 			require.Equal(t, i+1, <-turns)
 		}
 		<-time.After(2 * time.Minute)
+	})
+}
+
+// TestSlotsTakeOvertakesNoProcessThatWaits, even when a number is free.
+func TestSlotsTakeOvertakesNoProcessThatWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		held := take(t, newSlots(t, zktest.Client(t, server), 1))
+		slow, fast := zktest.Client(t, server), zktest.Client(t, server)
+		served := make(chan string, 2)
+		var all sync.WaitGroup
+		join := func(name string, client *framework.Framework) {
+			s := newSlots(t, client, 1)
+			all.Go(func() {
+				slot, err := s.Take(t.Context())
+				if assert.NoError(t, err) {
+					served <- name
+					assert.NoError(t, slot.Release(t.Context()))
+				}
+			})
+			synctest.Wait()
+		}
+		join("the first", slow)
+		released := make(chan struct{})
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == slow.Session().ID() {
+				return zkserver.HoldUntil(released)
+			}
+			return zkserver.Pass
+		})
+		require.NoError(t, held.Release(t.Context()))
+		join("the second", fast)
+		close(released)
+		all.Wait()
+		require.Equal(t, []string{"the first", "the second"}, []string{<-served, <-served})
 	})
 }
 
@@ -265,109 +297,5 @@ func TestSlotsSurviveEveryLostReply(t *testing.T) {
 				require.Equal(t, []int{0, 1}, numbers, "%v of request %d", fault, k)
 			})
 		}
-	}
-}
-
-// TestSimulation plays slots with faults of servers and networks: no number has two holders, its tokens rise, no delay is cut
-// short, and all wait for no longer than they must.
-func TestSimulation(t *testing.T) {
-	t.Parallel()
-	for name, program := range map[string]zksim.Program{
-		"slots":               program(0, zksim.Usual),
-		"slots after a delay": program(5*time.Second, zksim.Usual),
-		"slots over restores": overRestores(),
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			histories := 30
-			if testing.Short() {
-				histories = 8
-			}
-			zksim.Check(t, seeds.New(t).Uint64(), histories, program)
-		})
-	}
-}
-
-// losses are when numbers were lost, of one history.
-type losses struct {
-	mu sync.Mutex
-	at map[int]time.Duration
-}
-
-func program(delay time.Duration, faults []zksim.Fault) zksim.Program {
-	return zksim.Program{
-		Clients: 4, Faults: faults,
-		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
-			var opts []slots.Option
-			if delay > 0 {
-				opts = append(opts, slots.WithDelay(delay))
-			}
-			s, err := slots.New(c.Framework, "/nodes", 3, opts...)
-			return func(ctx context.Context, random *rand.Rand) {
-				takes := s.Take
-				if random.IntN(4) == 0 {
-					takes = s.TryTake
-				}
-				slot, err := takes(ctx)
-				if err != nil {
-					w.Logf("client %d: %v", c.Index, err)
-					return
-				}
-				leave := w.Enter(zksim.Hold{
-					Key: fmt.Sprint(slot.Number()), Client: c.Index, Exclusive: true, Token: slot.Token(), IsOver: func() bool { return slot.Err() != nil },
-				})
-				known := zksim.State[losses](w)
-				known.mu.Lock()
-				// The clock of a server may be wrong by a hundredth.
-				if lost, ok := known.at[slot.Number()]; ok && w.Elapsed()-lost < delay-delay/20 {
-					w.Findf("client %d has %d, which was lost %v ago", c.Index, slot.Number(), w.Elapsed()-lost)
-				}
-				delete(known.at, slot.Number())
-				known.mu.Unlock()
-				select {
-				case <-time.After(time.Duration(random.Int64N(int64(5 * time.Second)))):
-				case <-slot.Done():
-					known.mu.Lock()
-					if known.at == nil {
-						known.at = make(map[int]time.Duration)
-					}
-					known.at[slot.Number()] = w.Elapsed()
-					known.mu.Unlock()
-				}
-				leave()
-				if err := slot.Release(ctx); err != nil {
-					w.Logf("client %d: %v", c.Index, err)
-				}
-			}, err
-		},
-	}
-}
-
-// overRestores is about servers that go back to a backup. A process waits until those of the backup know that their slots are gone.
-func overRestores() zksim.Program {
-	return zksim.Program{
-		Faults: append(slices.Repeat([]zksim.Fault{zksim.Restore, zksim.ChangeLeader}, 3), zksim.StopLeader, zksim.LoseReplies, zksim.CutClient),
-		Join: func(w *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
-			s, err := slots.New(c.Framework, "/nodes", 3)
-			return func(ctx context.Context, _ *rand.Rand) {
-				waiting, stop := context.WithTimeout(ctx, 20*time.Second) // a backup may have slots of sessions that are gone
-				defer stop()
-				slot, err := s.Take(waiting)
-				if err != nil {
-					w.Logf("client %d: %v", c.Index, err)
-					return
-				}
-				select {
-				case <-time.After(8 * time.Second):
-				case <-slot.Done():
-				}
-				leave := w.Enter(zksim.Hold{Key: fmt.Sprint(slot.Number()), Client: c.Index, Exclusive: true, IsOver: func() bool { return slot.Err() != nil }})
-				<-time.After(500 * time.Millisecond)
-				leave()
-				if err := slot.Release(ctx); err != nil {
-					w.Logf("client %d: %v", c.Index, err)
-				}
-			}, err
-		},
 	}
 }

@@ -26,8 +26,6 @@ const (
 	maxCreations = math.MaxInt32 - 1<<20
 )
 
-var errVersionExhausted = errors.New("the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
-
 // commit applies the writes on the condition that all that was read is still true.
 func (tx *Tx) commit() error {
 	if tx.cfg.lease != nil {
@@ -112,17 +110,17 @@ func (tx *Tx) checks() ([]framework.Op, error) {
 		n := tx.nodes[path]
 		_, written := tx.writes[path]
 		switch {
-		case n.exists && n.stat.Version == framework.AnyVersion:
-			return nil, fmt.Errorf("%s: %w", path, errVersionExhausted)
-		case n.exists && !written && n.used:
+		case n.exists && n.stat.Version == framework.AnyVersion: // a check of it would accept any version
+			return nil, fmt.Errorf("%s: %w", path, attempt.ErrVersionExhausted)
+		case n.exists && !written && n.used: // a write checks the version itself
 			ops = append(ops, framework.CheckOp(path, n.stat.Version))
-		case n.exists && !written:
+		case n.exists && !written: // the function knows no more than that it exists
 			ops = append(ops, framework.CheckOp(path, framework.AnyVersion))
 		}
 	}
 	for _, path := range slices.Sorted(maps.Keys(tx.lists)) {
 		l := tx.lists[path]
-		if isEphemeral(&l.stat) {
+		if isEphemeral(&l.stat) { // its parent is probed in its place, which says nothing if it has gone
 			ops = append(ops, framework.CheckOp(path, framework.AnyVersion))
 		}
 		for _, name := range l.names {
@@ -195,15 +193,11 @@ func (tx *Tx) tops() (ops []framework.Op, parents []string) {
 	done := make(map[string]bool)
 	for _, path := range slices.Sorted(slices.Values(tx.absent())) {
 		top, above := tx.seen.top(path)
-		isBarred := isEphemeral(tx.seen.before[above])
-		if isBarred {
-			top = above
-		}
 		if done[top] {
 			continue
 		}
 		done[top] = true
-		if isBarred {
+		if isEphemeral(tx.seen.before[above]) {
 			parents, ops = append(parents, parentOf(above)), append(ops, framework.CheckOp(above, framework.AnyVersion))
 		} else {
 			ops = append(ops, framework.CreateOp(top, nil), framework.DeleteOp(top))

@@ -149,7 +149,7 @@ func (tx *Tx) stats(into ...map[string]*framework.Stat) error {
 // compare returns a conflict if the look shows anything else than what was read.
 func (tx *Tx) compare(seen look) error {
 	if tx.client.History() != tx.history {
-		return conflict("/", errBegunAgain)
+		return conflict("/", errBegunAgain) // numbers of other servers would be compared
 	}
 	for _, path := range slices.Sorted(maps.Keys(tx.nodes)) {
 		n := tx.nodes[path]

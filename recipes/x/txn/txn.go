@@ -12,6 +12,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/recipes/locks"
@@ -36,31 +37,23 @@ type config struct {
 // With makes the transaction succeed only while the lease is held: its lock node must exist when the
 // server applies the transaction. The client of [Do] must name paths as the client of the lock does.
 func With(lease *locks.Lease) Option {
-	return func(c *config) error {
-		if lease == nil {
-			return fmt.Errorf("%w: With(nil), expected a lease that is held", framework.ErrInvalidOption)
-		}
-		c.lease = lease
-		return nil
-	}
+	return options.Checked(lease != nil, func(c *config) { c.lease = lease },
+		"%w: With(nil), expected a lease that is held", framework.ErrInvalidOption)
 }
 
 // VersionsOnly makes the transaction check znodes that exist by their versions alone. It spares the last look, two
 // operations for each folder and its sequential number, and transactions on different znodes of a folder do not
 // meet. A znode that is deleted and created again may be taken for the old one if both have the same version.
 func VersionsOnly() Option {
-	return func(c *config) error {
-		c.versionsOnly = true
-		return nil
-	}
+	return options.Plain(func(c *config) { c.versionsOnly = true })
 }
 
 // Do calls fn and then applies, as one transaction, what fn has written with its Tx. If other clients
 // have changed what fn has read, Do applies nothing and calls fn again, after a short random pause, until the
 // context ends. Then the error matches [ErrConflict] and the context's.
 //
-// An error of fn ends the transaction and is returned; nothing is applied. The context bounds the whole
-// call. See the package documentation for what fn must not do.
+// An error of fn ends the transaction and is returned; nothing is applied. If what fn has read cannot be checked,
+// the error of the check is returned instead, with the text of fn's. The context bounds the whole call. See the package documentation for what fn must not do.
 func Do(ctx context.Context, client *framework.Framework, fn func(tx *Tx) error, opts ...Option) error {
 	var cfg config
 	if err := cfg.apply(ctx, client, fn, opts); err != nil {
@@ -194,14 +187,14 @@ func (tx *Tx) check(failed error) error {
 	switch {
 	case tx.conflict != nil:
 		return tx.conflict // met by a read, whatever the function has made of it
-	case tx.client.History() != tx.history:
-		return conflict("/", errBegunAgain) // versions of other servers would be compared
 	case failed != nil:
 		switch err := tx.verify().(type) { //nolint:errorlint // they are not wrapped
+		case nil:
+			return &userError{failed}
 		case *conflictError, *crowdedError:
 			return err
-		default:
-			return &userError{failed}
+		default: // the function's error may come from two states, so the caller must not match it
+			return fmt.Errorf("the error of the function could not be checked: %w (it was: %v)", err, failed) //nolint:errorlint // see above
 		}
 	case len(tx.writes) == 0 && tx.cfg.lease == nil:
 		return tx.verify()

@@ -831,30 +831,84 @@ func TestTxnReadThatFailedIsMadeAgain(t *testing.T) {
 	}))
 }
 
-// TestTxnCommitThatMeetsRestoredServersIsAConflict: their znodes have the versions and the numbers of creations that were read, and
-// other data.
+// toBeRestored returns a client, and a function that has its servers replaced. The new ones have znodes with the versions, the zxids and
+// the numbers of creations that the old ones have, and other data.
+func toBeRestored(t *testing.T) (client *framework.Framework, restore func()) {
+	t.Helper()
+	server, another := zktest.NewServer(t, zkserver.WithoutListener()), zktest.NewServer(t, zkserver.WithoutListener())
+	client = zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
+	put(t, client, "/d/a", "1", "/d/b", "1")
+	put(t, zktest.Client(t, another), "/d/a", "restored", "/d/b", "restored", "/more/transactions/than/there/were", "")
+	return client, func() {
+		must(t, server.Stop())
+		zktest.AwaitState(t, client, framework.Suspended)
+		must(t, server.Restore(another.Backup(), 0))
+		time.AfterFunc(time.Second, func() { assert.NoError(t, server.Restart()) }) // while the next request waits for a connection
+	}
+}
+
+// TestTxnCommitThatMeetsRestoredServersIsAConflict, whether there is a look before it or not.
 func TestTxnCommitThatMeetsRestoredServersIsAConflict(t *testing.T) {
+	for _, opts := range [][]txn.Option{nil, {txn.VersionsOnly()}} {
+		synctest.Test(t, func(t *testing.T) {
+			client, restore := toBeRestored(t)
+			runs := 0
+			require.NoError(t, txn.Do(t.Context(), client, func(tx *txn.Tx) error {
+				got, err := tx.Get("/d/a")
+				if err != nil {
+					return err
+				}
+				if runs++; runs == 1 {
+					restore()
+				}
+				return tx.Set("/d/a", append(got, '+'))
+			}, opts...))
+			require.Equal(t, 2, runs)
+			require.Equal(t, "restored+", data(t, client, "/d/a"))
+		})
+	}
+}
+
+func TestTxnReadsOfRestoredServersAreNotMixedWithThoseBefore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, another := zktest.NewServer(t, zkserver.WithoutListener()), zktest.NewServer(t, zkserver.WithoutListener())
-		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
-		put(t, client, "/d/a", "1")
-		put(t, zktest.Client(t, another), "/d/a", "restored", "/more/transactions/than/there/were", "")
+		client, restore := toBeRestored(t)
 		runs := 0
-		require.NoError(t, txn.Do(t.Context(), client, func(tx *txn.Tx) error {
-			got, err := tx.Get("/d/a")
-			if err != nil {
+		var a, b []byte
+		require.NoError(t, txn.Do(t.Context(), client, func(tx *txn.Tx) (err error) {
+			if a, err = tx.Get("/d/a"); err != nil {
 				return err
 			}
 			if runs++; runs == 1 {
-				must(t, server.Stop())
-				zktest.AwaitState(t, client, framework.Suspended)
-				must(t, server.Restore(another.Backup(), 0))
-				time.AfterFunc(time.Second, func() { assert.NoError(t, server.Restart()) }) // while the commit waits for a connection
+				restore()
 			}
-			return tx.Set("/d/a", append(got, '+'))
+			b, err = tx.Get("/d/b")
+			return err
 		}))
 		require.Equal(t, 2, runs)
-		require.Equal(t, "restored+", data(t, client, "/d/a"))
+		require.Equal(t, []string{"restored", "restored"}, []string{string(a), string(b)})
+	})
+}
+
+// TestTxnMissingBelowAnEphemeralZnode: no creation can show that nothing is there.
+func TestTxnMissingBelowAnEphemeralZnode(t *testing.T) {
+	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
+		server.Requires(t, ensemble.CreationNumbers)
+		client := zktest.Client(t, server)
+		put(t, client, "/d/a", "1")
+		_, err := client.Create(zktest.Context(t), "/d/e", nil, framework.WithMode(framework.Ephemeral))
+		must(t, err)
+		runs := 0
+		require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+			runs++
+			require.Equal(t, 1, runs)
+			for _, path := range []string{"/d/e/x", "/d/e/y"} {
+				exists, err := tx.Exists(path)
+				must(t, err)
+				require.False(t, exists)
+			}
+			return tx.Set("/d/a", []byte("2"))
+		}))
+		require.Equal(t, "2", data(t, client, "/d/a"))
 	})
 }
 
@@ -1012,6 +1066,32 @@ func TestTxnErrorOfTwoStatesIsNotReturned(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestTxnErrorThatCannotBeCheckedIsNotReturned: the context ends in a function that has seen two states.
+func TestTxnErrorThatCannotBeCheckedIsNotReturned(t *testing.T) {
+	server := zktest.NewServer(t)
+	client, other := zktest.Client(t, server), zktest.Client(t, server)
+	put(t, client, "/a", "1", "/b", "1")
+	failure := errors.New("they differ")
+	ctx, cancel := context.WithCancel(zktest.Context(t))
+	err := txn.Do(ctx, client, func(tx *txn.Tx) error {
+		a, err := tx.Get("/a")
+		require.NoError(t, err)
+		for _, path := range []string{"/a", "/b"} {
+			require.NoError(t, other.Set(t.Context(), path, []byte("2"), framework.WithVersion(framework.AnyVersion)))
+		}
+		b, err := tx.Get("/b")
+		require.NoError(t, err)
+		cancel()
+		if string(a) != string(b) {
+			return failure
+		}
+		return nil
+	})
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotErrorIs(t, err, failure)
+	require.ErrorContains(t, err, "they differ")
 }
 
 // TestTxnRefusesAZnodeWithoutAVersion: after 2^32 - 1 writes the version is -1, which is no condition.
