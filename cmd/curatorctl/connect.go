@@ -12,12 +12,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/doctor"
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/secrets"
@@ -173,11 +173,11 @@ func (c *call) lacksQuorum(ctx context.Context, client *framework.Framework) err
 	runs := false
 	for _, address := range client.Servers() {
 		text, err := inspect.FourLetterWord(ctx, client, address, "srvr")
-		mode := fields(text, ": ")["Mode"]
+		mode := doctor.Fields(text, ": ")["Mode"]
 		switch {
 		case errors.Is(err, syscall.ECONNREFUSED):
 			said = append(said, address+": connection refused")
-		case err == nil && !serves(mode):
+		case err == nil && !doctor.Serves(mode):
 			said, runs = append(said, address+": "+oneLine(strings.TrimSpace(cmp.Or(mode, text)))), true
 		default:
 			return nil
@@ -187,22 +187,6 @@ func (c *call) lacksQuorum(ctx context.Context, client *framework.Framework) err
 		return nil
 	}
 	return &exit{status: exitUnavailable, err: fmt.Errorf("no server has a quorum: %s", strings.Join(said, "; "))}
-}
-
-// fields reads lines of "name<separator>value".
-func fields(text, separator string) map[string]string {
-	m := make(map[string]string)
-	for line := range strings.Lines(text) {
-		if name, value, found := strings.Cut(line, separator); found {
-			m[strings.TrimSpace(name)] = strings.TrimSpace(value)
-		}
-	}
-	return m
-}
-
-// serves reports whether a server has a quorum. One without has no mode, or read-only.
-func serves(mode string) bool {
-	return slices.Contains([]string{"leader", "follower", "observer", "standalone"}, mode)
 }
 
 // clientOptions returns what the settings say, after a check.

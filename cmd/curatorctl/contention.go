@@ -44,27 +44,37 @@ func verbContention(fs *flag.FlagSet) action {
 func (c *call) writeContention(found inspect.Contention, most int) error {
 	rows := [][]string{{"PATH", "KIND", "TURNS", "WAITERS", "MOST", "WAIT P50", "P99", "HOLD P50", "P99", "HELD", "LOST", "LONGEST HOLD"}}
 	for _, l := range found.Locks[:min(len(found.Locks), most)] {
-		longest := "-"
-		if len(l.Longest) > 0 {
-			t := l.Longest[0]
-			until, goesOn := t.Left, ""
-			if until.IsZero() {
-				until, goesOn = found.Until, " and goes on"
-			}
-			longest = seconds(until.Sub(t.Granted).Seconds()) + goesOn
-			if t.Owner != "" {
-				longest += " " + cut(t.Owner, longName)
-			}
-		}
 		rows = append(rows, []string{
 			printable(l.Path), string(l.Kind), strconv.Itoa(l.Turns), strconv.FormatFloat(l.Waiters, 'f', 1, 64), strconv.Itoa(l.Most),
 			measured(l.Wait, l.Wait.P50), measured(l.Wait, l.Wait.P99), measured(l.Hold, l.Hold.P50), measured(l.Hold, l.Hold.P99),
-			fmt.Sprintf("%.0f%%", 100*l.Held), strconv.Itoa(l.Losses), longest,
+			fmt.Sprintf("%.0f%%", 100*l.Held), strconv.Itoa(l.Losses), longestHold(l, found.Until),
 		})
 	}
 	if err := c.table(rows); err != nil {
 		return err
 	}
+	return c.println(remarks(found, most))
+}
+
+// longestHold writes the longest hold of a lock, which may go on at the end.
+func longestHold(l inspect.Load, end time.Time) string {
+	if len(l.Longest) == 0 {
+		return "-"
+	}
+	t := l.Longest[0]
+	until, goesOn := t.Left, ""
+	if until.IsZero() {
+		until, goesOn = end, " and goes on"
+	}
+	text := seconds(until.Sub(t.Granted).Seconds()) + goesOn
+	if t.Owner != "" {
+		text += " " + cut(t.Owner, longName)
+	}
+	return text
+}
+
+// remarks says what the figures have cost, and how exact they are.
+func remarks(found inspect.Contention, most int) string {
 	text := fmt.Sprintf("in %s; it took %d notifications, %d looks, %d reads and %d lists of sessions", seconds(found.Until.Sub(found.From).Seconds()),
 		found.Cost.Events, found.Cost.Looks, found.Cost.Reads, found.Cost.Censuses)
 	if n := len(found.Locks) - most; n > 0 {
@@ -85,7 +95,7 @@ func (c *call) writeContention(found inspect.Contention, most int) error {
 	if found.Unknown != "" {
 		text += "\nlosses may be missing: " + oneLine(found.Unknown)
 	}
-	return c.println(text)
+	return text
 }
 
 // measured writes one of some times: a dash for what was not measured, and ">" before a least value.

@@ -44,17 +44,27 @@ func (c *call) parse(fs *flag.FlagSet, v *verb, args []string) error {
 			c.command = args
 			return nil
 		case v.verbatim && v.most > 0:
-			c.args, c.command = args[:1], args[1:]
-			if len(c.command) > 0 && c.command[0] == "--" {
-				c.command = c.command[1:]
-			} else if len(c.command) > 0 && strings.HasPrefix(c.command[0], "-") {
-				return fmt.Errorf("%q after PATH, expected flags before it", c.command[0])
-			}
-			return nil
+			c.args = args[:1]
+			return c.takeCommand(args[1:])
 		}
 		c.args = append(c.args, args[0])
 		args = args[1:]
 	}
+}
+
+// takeCommand takes the words after the path of a verb that runs a command, with -- before it or without.
+func (c *call) takeCommand(words []string) error {
+	c.command = words
+	if len(words) == 0 {
+		return nil
+	}
+	switch {
+	case words[0] == "--":
+		c.command = words[1:]
+	case strings.HasPrefix(words[0], "-"):
+		return fmt.Errorf("%q after PATH, expected flags before it", words[0])
+	}
+	return nil
 }
 
 // duration is the value of a flag for a time that may be 0.

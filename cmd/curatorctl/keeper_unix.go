@@ -144,51 +144,32 @@ func (w *watch) run() error {
 	if err := w.renew(); err != nil {
 		return w.outcome(err)
 	}
-	every := time.Hour
-	var done <-chan struct{}
-	if w.lease != nil {
-		every, done = w.lease.Session().Timeout()/renewals, w.lease.Done()
-	}
+	every, done, revoked := w.ofLease()
 	renewal := time.NewTicker(every)
 	defer renewal.Stop()
-	var maxHold <-chan time.Time
+	var maxHold, deadline <-chan time.Time
 	if w.u.maxHold > 0 {
-		timer := time.NewTimer(w.u.maxHold)
-		defer timer.Stop()
-		maxHold = timer.C
+		maxHold = time.After(w.u.maxHold)
 	}
-	var revoked <-chan struct{}
-	if w.u.revocable {
-		revoked = w.lease.Revoked()
-	}
-	var deadline <-chan time.Time
 	var overdue error
 	for {
 		select {
 		case r, open := <-w.reports:
-			switch {
-			case !open: // the guard is gone
+			if !open {
 				return w.outcome(errGuardGone)
-			case !r.Ended:
-				return &exit{status: exitCannotRun, err: errors.New(r.Say)}
-			case r.Late:
-				return w.outcome(lost(errUnconfirmed))
-			case overdue == nil && r.Status != exitDone:
-				return w.outcome(&exit{status: r.Status, died: syscall.Signal(r.Died)})
-			default:
-				return w.outcome(overdue)
 			}
+			return w.reported(r, overdue)
 		case <-renewal.C:
 			if err := w.renew(); err != nil {
 				return w.outcome(err)
 			}
 		case <-done:
 			return w.outcome(nil)
-		case <-w.c.gone:
+		case <-w.c.gone: // the process that waits for the outcome has ended
 			return errFrontGone
 		case <-deadline:
 			return w.outcome(overdue)
-		case <-revoked:
+		case <-revoked: // the signal is sent once, and the command may take its time
 			revoked = nil
 			w.tell(order{Signal: int(syscall.SIGTERM)})
 		case <-maxHold:
@@ -200,6 +181,31 @@ func (w *watch) run() error {
 				w.tell(order{Signal: int(number)})
 			}
 		}
+	}
+}
+
+// ofLease returns how often a lease must be renewed, and what tells of its end and of a revocation. They never come without one.
+func (w *watch) ofLease() (every time.Duration, done, revoked <-chan struct{}) {
+	if w.lease == nil {
+		return time.Hour, nil, nil
+	}
+	if w.u.revocable {
+		revoked = w.lease.Revoked()
+	}
+	return w.lease.Session().Timeout() / renewals, w.lease.Done(), revoked
+}
+
+// reported returns the end of a command as its guard has reported it. A command that was overdue has ended for that, with whatever status.
+func (w *watch) reported(r report, overdue error) error {
+	switch {
+	case !r.Ended: // it could not be started
+		return &exit{status: exitCannotRun, err: errors.New(r.Say)}
+	case r.Late:
+		return w.outcome(lost(errUnconfirmed))
+	case overdue == nil && r.Status != exitDone:
+		return w.outcome(&exit{status: r.Status, died: syscall.Signal(r.Died)})
+	default:
+		return w.outcome(overdue)
 	}
 }
 

@@ -76,6 +76,8 @@ type guarded struct {
 	until   order
 	started time.Time // the command, or a moment later
 	termed  bool
+	stopped time.Time                    // the front, by a signal to the group
+	resumed time.Time                    // likewise
 	ours    map[syscall.Signal]time.Time // when the guard has last had one
 	waiting []waitingSignal
 }
@@ -108,6 +110,12 @@ func (g *guarded) take() {
 func (g *guarded) note(s os.Signal) {
 	number, _ := s.(syscall.Signal)
 	g.ours[number] = time.Now()
+	switch number { //nolint:exhaustive // no other signal stops the front
+	case unix.SIGTSTP, unix.SIGTTIN, unix.SIGTTOU:
+		g.stopped = g.ours[number]
+	case unix.SIGCONT:
+		g.resumed = g.ours[number]
+	}
 }
 
 // marks returns the channel of lastSignal.
@@ -172,8 +180,8 @@ func (g *guarded) isLate() bool { return int64(clock()) >= g.until.Term }
 
 func (g *guarded) isOver() bool { return int64(clock()) >= g.until.Kill }
 
-// together is how much later than this process the front may see a signal to their group.
-const together = time.Second
+// together is how much later than this process the front may see a signal to their group, apart from the time for which it is stopped.
+const together = 5 * time.Second
 
 // handOnSignals hands on what the front has had, unless it was for the whole group: the guard then
 // has had it too, and so has the command.
@@ -203,7 +211,11 @@ func (g *guarded) handOnSignals() {
 // command: rather twice than never.
 func (g *guarded) hasReached(s waitingSignal) bool {
 	own, found := g.ours[s.number]
-	isForGroup := found && s.since.Sub(own) < together
+	late := s.since.Sub(own)
+	if g.stopped.Sub(own) < together { // the front may have been stopped before it could tell
+		late = min(late, s.since.Sub(g.resumed))
+	}
+	isForGroup := found && late < together
 	return isForGroup && (own.After(g.started) || !endsWait(s.number))
 }
 

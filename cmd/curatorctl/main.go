@@ -95,11 +95,8 @@ func (p program) dispatch(ctx context.Context, line []string) error {
 	if len(args) == 0 {
 		return errors.Join(usage("verb missing; see curatorctl help"), p.help(nil))
 	}
-	switch args[0] {
-	case "help":
+	if args[0] == "help" {
 		return p.help(args[1:])
-	case completeVerb:
-		return p.complete(ctx, args[1:])
 	}
 	v, rest := p.findVerb(args)
 	if v == nil && len(args) > 1 && slices.Contains([]string{"help", "-h", "-help", "--help"}, args[1]) {

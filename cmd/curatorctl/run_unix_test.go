@@ -487,6 +487,27 @@ func TestRunSignalAtTheGrantStartsNoCommand(t *testing.T) {
 	require.ErrorContains(t, err, "the command was not started: ended by signal: terminated")
 }
 
+// TestRunSignalBeforeAStopComesOnce: a front that is stopped before it can tell of a signal to the group tells of it when it goes on.
+func TestRunSignalBeforeAStopComesOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := new(guarded)
+		g.begin()
+		told := func() bool { return g.hasReached(waitingSignal{syscall.SIGINT, time.Now()}) }
+		time.Sleep(time.Minute)
+		g.note(syscall.SIGINT)
+		g.note(syscall.SIGTSTP)
+		time.Sleep(time.Minute)
+		g.note(syscall.SIGCONT)
+		delete(g.ours, syscall.SIGCONT) // as when the front has told of it first
+		require.True(t, told(), "it has waited for as long as the front was stopped")
+		time.Sleep(together)
+		require.False(t, told(), "to the front alone")
+		g.note(syscall.SIGTSTP)
+		g.note(syscall.SIGCONT)
+		require.False(t, told(), "the front had time to tell of the first before it was stopped")
+	})
+}
+
 // TestRunSignalBeforeTheCommandIsNotLost: the command has not had what its group had before it was started.
 func TestRunSignalBeforeTheCommandIsNotLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -43,18 +43,7 @@ type credential struct {
 
 // mechanism returns the mechanism of SASL, nil for none. Its errors show no password.
 func (s *saslSettings) mechanism() (framework.SASLMechanism, error) {
-	id, where := credential{keytab: s.keytab, principal: s.principal, cache: s.cache}, "-sasl-keytab"
-	var given []string
-	for _, setting := range []struct{ name, value string }{
-		{"CURATOR_SASL", s.text.Text()},
-		{"-sasl-file or CURATOR_SASL_FILE", s.file},
-		{"-sasl-keytab or CURATOR_SASL_KEYTAB", s.keytab},
-		{"-sasl-cache or CURATOR_SASL_CACHE", s.cache},
-	} {
-		if setting.value != "" {
-			given = append(given, setting.name)
-		}
-	}
+	id, where, given := credential{keytab: s.keytab, principal: s.principal, cache: s.cache}, "-sasl-keytab", s.given()
 	switch {
 	case len(given) > 1:
 		return nil, fmt.Errorf("%s: expected one", strings.Join(given, " together with "))
@@ -79,6 +68,21 @@ func (s *saslSettings) mechanism() (framework.SASLMechanism, error) {
 		return nil, fmt.Errorf("%s: %w", where, err)
 	}
 	return m, nil
+}
+
+// given names the credentials that the user has given, of which one is expected at most.
+func (s *saslSettings) given() (names []string) {
+	for _, setting := range []struct{ name, value string }{
+		{"CURATOR_SASL", s.text.Text()},
+		{"-sasl-file or CURATOR_SASL_FILE", s.file},
+		{"-sasl-keytab or CURATOR_SASL_KEYTAB", s.keytab},
+		{"-sasl-cache or CURATOR_SASL_CACHE", s.cache},
+	} {
+		if setting.value != "" {
+			names = append(names, setting.name)
+		}
+	}
+	return names
 }
 
 // read returns the credential in CURATOR_SASL or the file, and where that is.

@@ -8,11 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
-	"unicode"
 
+	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -130,15 +129,4 @@ func said(err error) string {
 	})
 }
 
-// oneLine makes one line of an error, in which a terminal obeys nothing.
-func oneLine(text string) string {
-	var line strings.Builder
-	for _, r := range strings.ReplaceAll(text, "\n", "; ") {
-		if unicode.IsPrint(r) {
-			line.WriteRune(r)
-		} else {
-			line.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return line.String()
-}
+var oneLine = inspect.OneLine

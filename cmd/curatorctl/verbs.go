@@ -69,7 +69,6 @@ func verbs() []*verb {
 		{name: "rm", args: "PATH...", least: 1, most: -1, lasts: true, about: "delete znodes", flags: verbRm},
 		{name: "acl", args: "PATH", least: 1, most: 1, about: "show an access control list", do: verbACL},
 		{name: "serve", args: "[PATH]", most: 1, lasts: true, about: "show the locks below a path in a browser", flags: verbServe},
-		{name: "completion", args: "SHELL", least: 1, most: 1, offline: true, about: "write a script that completes verbs, flags and paths: bash, zsh or fish", do: verbCompletion},
 		{name: "version", offline: true, about: "show the version of this command", do: verbVersion},
 	}
 }

@@ -63,7 +63,7 @@ const standsFor = 5 * time.Second
 // it. It looks at mutexes, read/write locks, semaphores and the locks of kazoo. It walks the subtree,
 // and only if it finds a cycle it walks again after the time of [LongerThan], by default 5 seconds.
 // A cycle counts if each of its nodes was there at both looks, so all of them were there together in
-// between.
+// between. If the servers have changed their leader in that time, the second look comes later by as much.
 //
 // A contender of this library that was created with [locks.Lease.Context] shows in its name which
 // lease that is. So a cycle of such owners is certain, also within a client, and whatever else the
@@ -97,9 +97,12 @@ func Deadlocks(ctx context.Context, client *framework.Framework, path string, op
 	if len(found) == 0 {
 		return nil, nil
 	}
-	sleep(ctx, cmp.Or(cfg.longerThan, standsFor))
-	if err := client.Sync(ctx, path); err != nil {
-		return nil, fmt.Errorf("inspect: %w", err)
+	for history := int64(0); history != client.History(); { // after an outage those who wait get as long again to go on
+		history = client.History()
+		sleep(ctx, cmp.Or(cfg.longerThan, standsFor))
+		if err := client.Sync(ctx, path); err != nil {
+			return nil, fmt.Errorf("inspect: %w", err)
+		}
 	}
 	again, err := waitsBelow(ctx, client, path, opts)
 	if err != nil {
@@ -180,39 +183,42 @@ func waitsIn(recipes []Recipe) waits {
 	for i := range recipes {
 		r := &recipes[i]
 		folder, _ := framework.SplitPath(r.Path)
-		if !r.Kind.IsLock() || r.Kind == LeaderLatch || groups[folder] {
-			continue
-		}
-		isSemaphore := r.Kind.hasPermits()
-		var holders []*locks.Participant
-		asking := int64(0) // the session of the permit that is waited for last, until its turn is found, which is the first
-		for j := range r.Participants {
-			p := &r.Participants[j]
-			switch {
-			case p.Session == 0:
-			case p.Holds:
-				holders = append(holders, p)
-				all.holds[ownUUID(p)] = p
-			case isCandidate(p):
-			case !isSemaphore:
-				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders)})
-			case p.LockName != leaseName && asking == p.Session: // it has its turn, and waits for the permit
-				asking = 0
-			default:
-				asking = 0
-				if p.LockName == leaseName {
-					asking = p.Session
-				}
-				all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: true})
-			}
-		}
-		if isSemaphore && (r.MaxLeases == 0 || len(holders) < r.MaxLeases) {
-			for session, of := range all.of { // a permit may be free
-				all.of[session] = slices.DeleteFunc(of, func(w *wait) bool { return w.recipe == r })
-			}
+		if r.Kind.IsLock() && r.Kind != LeaderLatch && !groups[folder] {
+			all.add(r)
 		}
 	}
 	return all
+}
+
+// add adds the holds of a lock, and the waits for it.
+func (all waits) add(r *Recipe) {
+	isSemaphore := r.Kind.hasPermits()
+	var holders []*locks.Participant
+	asking := int64(0) // the session of the permit that is waited for last, until its turn is found, which is the first
+	for i := range r.Participants {
+		p := &r.Participants[i]
+		isPermit := isSemaphore && p.LockName == leaseName
+		switch {
+		case p.Session == 0: // its owner is not known
+		case p.Holds: // those that follow wait for it
+			holders = append(holders, p)
+			all.holds[ownUUID(p)] = p
+		case isCandidate(p): // it waits for as long as the leader lives, which is no deadlock
+		case isSemaphore && !isPermit && asking == p.Session: // it has its turn, and waits for the permit
+			asking = 0
+		default:
+			asking = 0
+			if isPermit { // which comes before the turn of its owner
+				asking = p.Session
+			}
+			all.of[p.Session] = append(all.of[p.Session], &wait{Participant: p, recipe: r, holders: slices.Clip(holders), any: isSemaphore})
+		}
+	}
+	if isSemaphore && (r.MaxLeases == 0 || len(holders) < r.MaxLeases) {
+		for session, of := range all.of { // a permit may be free
+			all.of[session] = slices.DeleteFunc(of, func(w *wait) bool { return w.recipe == r })
+		}
+	}
 }
 
 // settle finds the waits that do not end by themselves: at first all may be stuck, and then those are not whose holders

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 )
 
 // Reason is why the first waiter does not have a lock yet, or why there is nothing to wait for.
@@ -126,22 +127,14 @@ func (e Explanation) String() string {
 // trouble. Leaders lead for as long as they live, so the wait for a [LeaderLatch] may take any time.
 // Without this option the wait for a client that is alive is no trouble.
 func LongerThan(d time.Duration) Option {
-	return optionFunc(func(c *config) error {
-		if d <= 0 {
-			return fmt.Errorf("LongerThan(%v), expected more than 0", d)
-		}
-		c.longerThan = d
-		return nil
-	})
+	return optionFunc(options.Checked(d > 0, func(c *config) { c.longerThan = d }, "LongerThan(%v), expected more than 0", d))
 }
 
 // WithDeadlocks makes [Explain] look for deadlocks below root that a lock with waiters is part of, as
 // [Deadlocks] does: for those that are certain.
 func WithDeadlocks(root string) Option {
-	return optionFunc(func(c *config) error {
-		c.deadlocksBelow = root
-		return framework.ValidatePath(root)
-	})
+	err := framework.ValidatePath(root)
+	return optionFunc(options.Checked(err == nil, func(c *config) { c.deadlocksBelow = root }, "%w", err))
 }
 
 // Explain says why the recipes at a path are stuck: who holds each, who waits, whether their clients
@@ -190,10 +183,7 @@ const maxLooks = 3
 // LookingTwice makes [Explain] ask the leader for its sessions again, where a server does not answer. A client that is alive
 // renews its session meanwhile. It takes as long as clients take to ping, and half of a session timeout at most.
 func LookingTwice() Option {
-	return optionFunc(func(c *config) error {
-		c.looksTwice = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.looksTwice = true }))
 }
 
 // explainer is an [Explain] that is under way.

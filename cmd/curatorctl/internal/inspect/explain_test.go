@@ -11,7 +11,6 @@ import (
 	"net"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -20,10 +19,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/gocurator/curator/cmd/curatorctl/internal/fleet"
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
@@ -584,18 +581,50 @@ func TestExplainContenderThatLeavesDuringTheLook(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		said := make(chan inspect.Explanation)
-		go func() {
-			e, err := inspect.Explain(t.Context(), client, at)
-			assert.NoError(t, err)
-			said <- e
-		}()
+		said := explaining(t, client)
 		synctest.Wait() // it has listed the queue
 		require.NoError(t, lease.Release(t.Context()))
 		close(left)
 		e := <-said
 		require.Equal(t, inspect.ReasonTurn, e.Findings[0].Reason)
 		require.Len(t, e.Findings, 1)
+	})
+}
+
+// explaining begins to explain, and returns what will be said.
+func explaining(t *testing.T, client *framework.Framework) <-chan inspect.Explanation {
+	t.Helper()
+	said := make(chan inspect.Explanation)
+	go func() {
+		e, err := inspect.Explain(t.Context(), client, at)
+		assert.NoError(t, err)
+		said <- e
+	}()
+	return said
+}
+
+// TestExplainContenderThatComesDuringTheLook has a session of which the servers were not asked yet, so they are asked again.
+func TestExplainContenderThatComesDuringTheLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		come := make(chan struct{})
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == client.Session().ID() && (r.Path == at || slices.Contains(r.Reads, at)) {
+				return zkserver.HoldUntil(come)
+			}
+			return zkserver.Pass
+		})
+		said := explaining(t, client)
+		synctest.Wait() // it has asked for the sessions, and lists the queue
+		s := scene{t, zktest.Backend{}, zktest.Client(t, server)}
+		hold(t, s.mutex(s.client, "first"))
+		contend(t, s.mutex(s.client, "second"))
+		s.until(at, 2)
+		close(come)
+		e := <-said
+		require.Equal(t, inspect.ReasonTurn, e.Findings[0].Reason)
+		require.Equal(t, inspect.No, e.Answer)
 	})
 }
 
@@ -640,52 +669,4 @@ func (c *oneOfTwo) Read(p []byte) (int, error) {
 		return c.answer.Read(p)
 	}
 	return c.Conn.Read(p)
-}
-
-// TestExplainRandomHealthyStates: clients that use all recipes are told to be healthy at any moment. They hold several contended locks, which
-// all take in one order, so they are in no deadlock, and lose nothing.
-func TestExplainRandomHealthyStates(t *testing.T) {
-	random := seeds.New(t)
-	fleets := 4
-	if seeds.Long() {
-		fleets = 1000
-	}
-	for range fleets { // and 25 states of each
-		synctest.Test(t, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithoutListener())
-			client := zktest.Client(t, server)
-			ctx, stop := context.WithCancel(t.Context())
-			var wg sync.WaitGroup
-			traffic, err := inspect.Follow(ctx, client, "/")
-			require.NoError(t, err)
-			defer traffic.Close()
-			fleet.Run(ctx, t, &wg, server, random)
-			for range 25 {
-				time.Sleep(time.Duration(random.Int64N(int64(3 * time.Second))))
-				for _, path := range fleet.Paths {
-					e, err := inspect.Explain(ctx, client, path)
-					if errors.Is(err, framework.ErrNoNode) {
-						continue
-					}
-					require.NoError(t, err)
-					require.Empty(t, e.Unknown)
-					require.Equal(t, inspect.No, e.Answer, "%v", e)
-				}
-				found, err := inspect.Deadlocks(ctx, client, "/")
-				require.NoError(t, err)
-				require.Empty(t, found)
-			}
-			stop()
-			wg.Wait()
-			time.Sleep(time.Second)
-			c := traffic.Take()
-			require.Zero(t, c.Gaps)
-			for _, l := range c.Locks {
-				require.Zero(t, l.Losses, "%+v", l)
-				require.LessOrEqual(t, l.Held, 1.0)
-				require.NotZero(t, l.Turns)
-			}
-			require.Empty(t, traffic.Take().Locks, "all have left")
-		})
-	}
 }

@@ -5,7 +5,6 @@ package inspect
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -41,21 +40,12 @@ func (f optionFunc) apply(c *config) error { return f(c) }
 // HeadsOnly leaves out the participants behind the first waiter. The counts are complete. It makes a
 // list of many locks cheap: a mutex costs three reads however many wait.
 func HeadsOnly() Option {
-	return optionFunc(func(c *config) error {
-		c.heads = true
-		return nil
-	})
+	return optionFunc(options.Plain(func(c *config) { c.heads = true }))
 }
 
 // WithMaxLeases says the maximum of the semaphores, which their znodes do not show.
 func WithMaxLeases(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 1 {
-			return fmt.Errorf("WithMaxLeases(%d), expected 1 or more", n)
-		}
-		c.maxLeases = n
-		return nil
-	})
+	return optionFunc(options.Checked(n >= 1, func(c *config) { c.maxLeases = n }, "WithMaxLeases(%d), expected 1 or more", n))
 }
 
 // WithMemoryLimit bounds what At or Walk reads, to about so many bytes, whatever is in ZooKeeper.
@@ -64,13 +54,8 @@ func WithMaxLeases(n int) Option {
 // Identity. The limit costs one more request for each participant. A lock with a holder and a waiter takes
 // about a kilobyte.
 func WithMemoryLimit(n int) Option {
-	return optionFunc(func(c *config) error {
-		if n < 1<<20 {
-			return fmt.Errorf("WithMemoryLimit(%d), expected a megabyte (%d bytes) or more", n, 1<<20)
-		}
-		c.room = &room{left: n}
-		return nil
-	})
+	return optionFunc(options.Checked(n >= 1<<20, func(c *config) { c.room = &room{left: n} },
+		"WithMemoryLimit(%d), expected a megabyte (%d bytes) or more", n, 1<<20))
 }
 
 func newConfig(path string, opts []Option) (config, error) {
@@ -247,6 +232,27 @@ const serverNodes = "/zookeeper"
 
 // finish reads the nodes of the drafts, and puts the recipes into a list.
 func (c config) finish(ctx context.Context, client *framework.Framework, drafts []*draft, into *[]Recipe) error {
+	if err := c.read(ctx, client, drafts); err != nil {
+		return err
+	}
+	var mixed []*draft
+	for _, d := range drafts {
+		if d.heads && !d.all && d.isMixed() {
+			mixed = append(mixed, d.whole())
+			continue
+		}
+		if r, ok := d.done(); ok {
+			*into = append(*into, r)
+		}
+	}
+	if len(mixed) > 0 {
+		return c.finish(ctx, client, mixed, into)
+	}
+	return nil
+}
+
+// read reads the nodes of the drafts, as far as they are there and may be read.
+func (c config) read(ctx context.Context, client *framework.Framework, drafts []*draft) error {
 	var nodes []*node
 	for _, d := range drafts {
 		for _, n := range append(slices.Clip(d.nodes), d.folder) {
@@ -262,19 +268,6 @@ func (c config) finish(ctx context.Context, client *framework.Framework, drafts 
 		if n.err != nil && !errors.Is(n.err, framework.ErrNoNode) && !errors.Is(n.err, framework.ErrNoAuth) {
 			return n.err
 		}
-	}
-	var mixed []*draft
-	for _, d := range drafts {
-		if d.heads && !d.all && d.isMixed() {
-			mixed = append(mixed, d.whole())
-			continue
-		}
-		if r, ok := d.done(); ok {
-			*into = append(*into, r)
-		}
-	}
-	if len(mixed) > 0 {
-		return c.finish(ctx, client, mixed, into)
 	}
 	return nil
 }

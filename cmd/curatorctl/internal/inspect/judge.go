@@ -223,7 +223,11 @@ func (q *queue) judge() {
 		_, why := q.census.of(q.Participants[i].Session)
 		main.Unknown = fmt.Sprintf("whether the client of %s is alive (%s). %s", Name(q.Participants[i]), why, q.census.Remedy)
 	}
-	reported := main.Node
+	q.judgeOthers(main.Node)
+}
+
+// judgeOthers finds what will hold up those who wait behind the first waiter, beside what was reported of a node.
+func (q *queue) judgeOthers(reported string) {
 	told := make(map[int64]bool) // sessions
 	for _, p := range q.Participants {
 		for _, ahead := range p.WaitsFor {
@@ -289,47 +293,60 @@ func (q *queue) judgeWaiter(waiter locks.Participant) {
 // judgeHolder says what holders do that the waiter, if there is one, waits for. The worst comes first.
 func (q *queue) judgeHolder(waiter *locks.Participant) {
 	oldest := cmp.Or(q.OldestHold(), new(locks.Participant))
-	unknown := locks.Participant{}
+	unknown, isTrouble := q.judgeClients()
+	switch {
+	case isTrouble:
+	case q.overstays(waiter): // whether or not its client is known to be alive
+		q.judgeOverstay(oldest, unknown, cmp.Or(oldest.Path, waiter.Path))
+	case unknown.Path != "":
+		q.findUnknown(unknown, waiter != nil)
+	case waiter == nil:
+		q.find(ReasonHeld, false, oldest.Path, "No client waits.")
+	default:
+		q.judgeKind(waiter, cmp.Or(oldest.Path, waiter.Path))
+	}
+}
+
+// judgeClients finds a holder whose client is gone or whose node cannot be read, and reports whether there is one. Otherwise it
+// returns the first of which it is not known.
+func (q *queue) judgeClients() (unknown locks.Participant, isTrouble bool) {
 	for _, p := range q.Participants {
 		life, _ := q.census.of(p.Session)
 		switch {
 		case !p.Holds:
 		case p.Token == 0:
 			q.findUnreadable(p)
-			return
+			return unknown, true
 		case life.isDead():
 			q.findDead(p, "")
-			return
+			return unknown, true
 		case life == LifeUnknown && unknown.Path == "":
 			unknown = p
 		}
 	}
-	if unknown.Path != "" && !q.overstays(waiter) {
-		q.findUnknown(unknown, waiter != nil)
-		return
+	return unknown, false
+}
+
+// judgeOverstay says why a hold has lasted for too long.
+func (q *queue) judgeOverstay(oldest *locks.Participant, unknown locks.Participant, node string) {
+	what := "The client of the oldest hold is alive: it works, it has forgotten the release, or it waits for something itself."
+	if unknown.Path != "" {
+		_, why := q.census.of(unknown.Session)
+		what = fmt.Sprintf("Whether the client of %s is alive is not known (%s).", Name(unknown), why)
 	}
-	if waiter == nil {
-		q.find(ReasonHeld, false, oldest.Path, "No client waits.")
-		return
+	reason, why := ReasonOverstays, fmt.Sprintf("The first waiter has waited for longer than %v. %s", q.longerThan, what)
+	if oldest.RevocationRequested() {
+		reason, why = ReasonAsked, why+" It was asked to give way, and has not."
 	}
-	node := cmp.Or(oldest.Path, waiter.Path)
-	if q.overstays(waiter) {
-		what := "The client of the oldest hold is alive: it works, it has forgotten the release, or it waits for something itself."
-		if unknown.Path != "" {
-			_, why := q.census.of(unknown.Session)
-			what = fmt.Sprintf("Whether the client of %s is alive is not known (%s).", Name(unknown), why)
-		}
-		reason, why := ReasonOverstays, fmt.Sprintf("The first waiter has waited for longer than %v. %s", q.longerThan, what)
-		if oldest.RevocationRequested() {
-			reason, why = ReasonAsked, why+" It was asked to give way, and has not."
-		}
-		var advice []Advice
-		if oldest.Path != "" {
-			advice = []Advice{asking(*oldest)}
-		}
-		q.find(reason, true, node, why+" See what that process does.", advice...)
-		return
+	var advice []Advice
+	if oldest.Path != "" { // no client can be asked before a holder is known
+		advice = []Advice{asking(*oldest)}
 	}
+	q.find(reason, true, node, why+" See what that process does.", advice...)
+}
+
+// judgeKind says what a recipe lets the first waiter wait for while all holders are alive.
+func (q *queue) judgeKind(waiter *locks.Participant, node string) {
 	switch {
 	case q.Kind == LeaderLatch:
 		q.find(ReasonTurn, false, node, "Candidates wait for as long as the leader lives.")
@@ -459,7 +476,7 @@ func breaking(p locks.Participant) Advice {
 
 // inWords are the kinds in a sentence.
 var inWords = map[Kind]string{
-	Mutex: "a mutex", ReadWrite: "a read/write lock", Semaphore: "a semaphore", Slots: "a set of numbers", LeaderLatch: "an election", Condition: "a condition",
+	Mutex: "a mutex", ReadWrite: "a read/write lock", Semaphore: "a semaphore", Slots: "a set of numbers", LeaderLatch: "an election",
 	KazooLock: "a lock of kazoo", KazooSemaphore: "a semaphore of kazoo", Queue: "a queue", DoubleBarrier: "a double barrier",
 	Service: "a service", Partitions: "a group that divides partitions",
 	Jobs: "a fleet with jobs on a schedule",

@@ -30,9 +30,6 @@ const (
 	// LeaderLatch is an election of LeaderLatches.
 	LeaderLatch Kind = "latch"
 
-	// Condition is a [locks.Condition] with waiters.
-	Condition Kind = "condition"
-
 	// KazooLock is a Lock, ReadLock or WriteLock of Python's kazoo, or its Election.
 	KazooLock Kind = "kazoo-lock"
 
@@ -108,7 +105,6 @@ var families = []family{
 	{ReadWrite, "__WRIT__", "__READ__", isCurators},
 	{LeaderLatch, "latch-", "", isCurators},
 	{Semaphore, "", leaseName, isCurators},
-	{Condition, "", "wait-", isCurators},
 	{KazooLock, "__lock__", "__rlock__", isKazoos},
 }
 

@@ -49,24 +49,27 @@ func (t tree) draftsAt(path string, c config) []*draft {
 	return drafts
 }
 
+// ownNames are the names in the folder of a recipe, beside those of its participants and items.
+var ownNames = map[Kind][]string{
+	DoubleBarrier: {readyName},
+	Semaphore:     {leasesFolder, turnsFolder},
+	Jobs:          {jobsFolder, groupFolder},
+	Partitions:    {membersFolder, planFolder, turnsFolder},
+}
+
+// has reports whether a name is one of a recipe's own.
+func (k Kind) has(name string) bool {
+	number, isMarker := strings.CutPrefix(name, markerName)
+	return slices.Contains(ownNames[k], name) || k == Slots && isMarker && isNumber(number)
+}
+
 // foreignTo returns the names in the folder that are nothing to a recipe of the kind.
 func (in folder) foreignTo(kind Kind) []string {
-	var names []string
-	for _, name := range in.others {
-		switch {
-		case kind == DoubleBarrier && name == readyName:
-		case kind == Semaphore && (name == leasesFolder || name == turnsFolder):
-		case kind == Slots && strings.HasPrefix(name, markerName) && isNumber(name[len(markerName):]):
-		case kind == Jobs && (name == jobsFolder || name == groupFolder):
-		case kind == Partitions && (name == membersFolder || name == planFolder || name == turnsFolder):
-		default:
-			names = append(names, name)
-		}
-	}
+	names := slices.DeleteFunc(slices.Clone(in.others), kind.has)
 	for _, q := range in.queues {
+		isOwn := q.kind == kind || kind == Slots && q.kind == Mutex // the turns of a slot
 		for _, c := range q.queue {
-			isTurn := kind == Slots && q.kind == Mutex
-			if q.kind != kind && !isTurn || c.isForeign {
+			if !isOwn || c.isForeign {
 				names = append(names, c.name)
 			}
 		}
@@ -94,8 +97,8 @@ func newLock(path string, q contenders, cfg config) *draft {
 	for i, c := range q.queue {
 		n := node{lockName: c.lockName, isForeign: c.isForeign}
 		waitsFor := before.of(c)
-		n.holds = q.kind != Condition && waitsFor < 0
-		if q.kind != Condition && waitsFor >= 0 && added[waitsFor] != nil {
+		n.holds = waitsFor < 0
+		if waitsFor >= 0 && added[waitsFor] != nil {
 			n.waitsFor = []string{added[waitsFor].path}
 		}
 		added[i] = d.add(path, c.name, n, !cfg.heads || n.holds || isFirst || previous != nil && previous.holds)
@@ -165,30 +168,41 @@ func (in folder) isEmpty() bool {
 func newSemaphore(path, leases string, permits []contender, turnsPath string, turns []contender, cfg config) *draft {
 	d := &draft{config: cfg, recipe: Recipe{Path: path, Kind: Semaphore, MaxLeases: cfg.maxLeases}}
 	d.whole = func() *draft { return newSemaphore(path, leases, permits, turnsPath, turns, cfg.ofAll()) }
-	var last, turn *node
+	var last *node
 	for i, c := range permits {
 		last = d.add(leases, c.name, node{lockName: c.lockName, holds: cfg.maxLeases == 0 || i < cfg.maxLeases, isForeign: c.isForeign},
 			!cfg.heads || i == 0 || i == len(permits)-1)
 	}
-	for i, c := range turns {
-		n := node{lockName: c.lockName, isForeign: c.isForeign}
-		if i > 0 && !cfg.heads {
-			n.waitsFor = []string{framework.JoinPath(turnsPath, turns[i-1].name)}
-		}
-		if added := d.add(turnsPath, c.name, n, !cfg.heads || i == 0); i == 0 {
-			turn = added
-		}
-	}
+	turn := d.addTurns(turnsPath, turns, !cfg.heads)
 	if last != nil && turn != nil && cfg.maxLeases == 0 {
 		d.finish = func(d *draft) {
 			// Permits are acquired one by one, so the owner of this turn can wait only for its last permit.
-			if !last.gone() && !turn.gone() && last.stat.EphemeralOwner == turn.stat.EphemeralOwner && last.stat.Czxid > turn.stat.Czxid {
+			if last.isFollowing(turn) {
 				last.holds = false
 				d.recipe.MaxLeases = len(permits) - 1
 			}
 		}
 	}
 	return d
+}
+
+// addTurns adds contenders for a turn, all of them or the head alone, and returns the first, nil if there is none.
+func (d *draft) addTurns(path string, turns []contender, all bool) (first *node) {
+	for i, c := range turns {
+		n := node{lockName: c.lockName, isForeign: c.isForeign}
+		if i > 0 && all {
+			n.waitsFor = []string{framework.JoinPath(path, turns[i-1].name)}
+		}
+		if added := d.add(path, c.name, n, all || i == 0); i == 0 {
+			first = added
+		}
+	}
+	return first
+}
+
+// isFollowing reports whether a node is of the same session as another one, and newer.
+func (n *node) isFollowing(other *node) bool {
+	return !n.gone() && !other.gone() && n.stat.EphemeralOwner == other.stat.EphemeralOwner && n.stat.Czxid > other.stat.Czxid
 }
 
 // newSlots is numbers that are held, in their order, and those who wait for one in the same folder. The first of these is next.
@@ -206,13 +220,7 @@ func newSlots(path string, held, turns []contender, cfg config) *draft {
 		}
 		d.add(path, c.name, n, !cfg.heads || c.name == oldest)
 	}
-	for i, c := range turns {
-		n := node{lockName: c.lockName, isForeign: c.isForeign}
-		if i > 0 && !cfg.heads {
-			n.waitsFor = []string{framework.JoinPath(path, turns[i-1].name)}
-		}
-		d.add(path, c.name, n, !cfg.heads || i == 0)
-	}
+	d.addTurns(path, turns, !cfg.heads)
 	return d
 }
 
@@ -227,14 +235,7 @@ func (t tree) kazooSemaphore(path string, cfg config) *draft {
 		d.add(path, name, node{holds: true}, true)
 	}
 	permits := len(d.nodes)
-	turns := t[path+kazooTurns].of(KazooLock)
-	for i, c := range turns {
-		n := node{lockName: c.lockName, isForeign: c.isForeign}
-		if i > 0 {
-			n.waitsFor = []string{framework.JoinPath(path+kazooTurns, turns[i-1].name)}
-		}
-		d.add(path+kazooTurns, c.name, n, true)
-	}
+	d.addTurns(path+kazooTurns, t[path+kazooTurns].of(KazooLock), true)
 	d.finish = func(d *draft) {
 		d.recipe.MaxLeases = digits(d.folder.data)
 		slices.SortFunc(d.nodes[:permits], func(a, b *node) int { return cmp.Compare(a.stat.Czxid, b.stat.Czxid) })

@@ -319,26 +319,24 @@ func (l *ledger) looked(found []Recipe, isWhole bool, begun, now time.Time) {
 	seen := make(map[string]bool)
 	for _, r := range found {
 		for _, p := range r.Participants {
-			if l.gone[p.Path] || !r.Kind.IsLock() {
+			if l.gone[p.Path] || !r.Kind.IsLock() { // it has left during the look
 				continue
 			}
 			q, t := l.insert(p.Path, now)
-			if q == nil {
+			if q == nil { // its name is not one that Traffic knows
 				continue
 			}
 			seen[p.Path] = true
 			t.identify(p)
 			t.joinedAt(p.Since, now)
-			if l.first && q.entrance != nil && !p.Holds {
+			if l.first && q.entrance != nil && !p.Holds { // its owner waits for this permit, which insert has taken for a hold
 				t.Granted, q.pending = time.Time{}, t
 			}
 		}
 	}
 	for _, q := range slices.Collect(maps.Values(l.lines)) {
-		for i := len(q.turns) - 1; i >= 0 && isWhole; i-- {
-			if t := q.turns[i]; t.came.Before(begun) && !seen[framework.JoinPath(q.folder, t.name)] {
-				l.remove(q, i, now)
-			}
+		if isWhole { // another look says nothing of what it lacks
+			l.removeUnseen(q, seen, begun, now)
 		}
 		if l.first && q.pending != nil && len(q.entrance.turns) > 0 { // its owner has waited since it came to the entrance
 			q.pending.Joined = q.entrance.turns[0].Joined
@@ -346,6 +344,15 @@ func (l *ledger) looked(found []Recipe, isWhole bool, begun, now time.Time) {
 		q.settle(l, now)
 	}
 	l.gone, l.first = nil, false
+}
+
+// removeUnseen removes the turns that were there when a look began, and that it has not found.
+func (l *ledger) removeUnseen(q *line, seen map[string]bool, begun, now time.Time) {
+	for i := len(q.turns) - 1; i >= 0; i-- {
+		if t := q.turns[i]; t.came.Before(begun) && !seen[framework.JoinPath(q.folder, t.name)] {
+			l.remove(q, i, now)
+		}
+	}
 }
 
 func (t *turn) identify(p locks.Participant) {

@@ -39,7 +39,7 @@ func TestNamesOfApplications(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	whole := []string{
 		"_c_" + dashed + "-lock-0000000001", "_c_" + plain + "-lock-0000000001", "_c_" + dashed + "-__READ__0000000001",
-		"_c_" + dashed + "-latch-0000000001", "_c_" + dashed + "-lease-0000000001", "_c_" + dashed + "-wait-0000000001",
+		"_c_" + dashed + "-latch-0000000001", "_c_" + dashed + "-lease-0000000001",
 		plain + "__lock__0000000001",
 	}
 	for i, name := range likeContenders {

@@ -5,9 +5,9 @@ package inspect_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,7 +32,7 @@ func TestExplainLatchWhoseLeaderHasLostItsQuorum(t *testing.T) {
 			require.NoError(t, err)
 			t.Cleanup(func() { require.NoError(t, e.Close()) })
 			side := e.Followers()[0]
-			cut := zktest.Client(t, fmt.Sprintf("zk%d:2181", 1+slices.Index(e.Servers(), side)),
+			cut := zktest.Client(t, strings.Split(e.ConnectString(), ",")[slices.Index(e.Servers(), side)],
 				framework.WithDialer(e.Dial), framework.WithSessionTimeout(40*time.Second))
 			explainLostQuorum(t, cut, zktest.Client(t, e), func() (heal func()) { return e.Isolate(side) })
 		})
@@ -66,7 +66,7 @@ func TestExplainLooksTwice(t *testing.T) {
 		e, err := zkserver.NewEnsemble(3, zkserver.WithoutListener(), zkserver.WithSessionTimeouts(0, time.Minute))
 		require.NoError(t, err)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
-		mute := fmt.Sprintf("zk%d:2181", 1+slices.Index(e.Servers(), e.Followers()[0]))
+		mute := strings.Split(e.ConnectString(), ",")[slices.Index(e.Servers(), e.Followers()[0])]
 		var gone atomic.Bool
 		var held net.Conn
 		holder := zktest.Client(t, mute, framework.WithSessionTimeout(40*time.Second), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -77,7 +77,7 @@ func TestExplainLooksTwice(t *testing.T) {
 			held = conn
 			return conn, err
 		}))
-		client := zktest.Client(t, "zk1:2181,zk2:2181,zk3:2181", framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		client := zktest.Client(t, e.ConnectString(), framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 			if address == mute {
 				<-ctx.Done()
 				return nil, ctx.Err()

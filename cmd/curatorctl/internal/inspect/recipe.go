@@ -121,12 +121,9 @@ func (d *draft) count(n *node) {
 	}
 }
 
-// ofContenders reports whether all participants of the recipe are ephemeral.
-func (d *draft) ofContenders() bool { return d.recipe.Kind.IsLock() || d.recipe.Kind == Condition }
-
 // isMixed reports whether a node that was read as a contender is persistent. Then the others must be read, too.
 func (d *draft) isMixed() bool {
-	return d.ofContenders() && slices.ContainsFunc(d.nodes, (*node).isPersistent)
+	return d.recipe.Kind.IsLock() && slices.ContainsFunc(d.nodes, (*node).isPersistent)
 }
 
 // done returns the recipe, and false if there is none after all.
@@ -140,9 +137,9 @@ func (d *draft) done() (Recipe, bool) {
 	}
 	for _, n := range d.nodes {
 		switch {
-		case n.gone():
+		case n.gone(): // since it was listed
 			continue
-		case d.ofContenders() && n.isPersistent():
+		case r.Kind.IsLock() && n.isPersistent(): // no library leaves such a contender
 			r.Foreign = append(r.Foreign, strings.TrimPrefix(n.path, r.Path+"/"))
 			continue
 		}

@@ -107,7 +107,7 @@ func Sessions(ctx context.Context, client *framework.Framework) (Census, error) 
 	case !found.Whole:
 		found.Missing, found.Remedy = []string{"not all servers of the ensemble were asked"}, "To know it, name all servers, and allow them the word conf."
 	}
-	found.reckon(client.Session())
+	found.reckon(idOf(client.Session()))
 	return found, errors.Join(errs...)
 }
 
@@ -136,21 +136,27 @@ func (n *Census) read(ctx context.Context, client *framework.Framework, said []t
 
 // reckon finds out when sessions expire, and which have clients that answer. The session that asks was heard just now, so no clocks
 // are compared.
-func (n *Census) reckon(own *framework.Session) {
-	var asks *Session
-	if own != nil {
-		asks = n.Sessions[own.ID()]
-	}
+func (n *Census) reckon(own int64, timeout time.Duration) {
+	asks := n.Sessions[own] // nil if no server has named it
 	n.led = asks != nil && !asks.expires.IsZero()
 	for _, s := range n.Sessions {
 		late := 0 // how long the leader has not heard it
 		if n.led && !s.expires.IsZero() {
-			s.ExpiresIn = int(max(s.expires.Sub(asks.expires.Add(-own.Timeout())), time.Second).Milliseconds())
-			late = s.Timeout - s.ExpiresIn
+			left := s.expires.Sub(asks.expires.Add(-timeout))
+			s.ExpiresIn = int(max(left, time.Second).Milliseconds())
+			late = s.Timeout - int(left.Milliseconds()) // of a short timeout, a second is much
 		}
 		s.judge(n, late, s == asks || asks != nil && s.Server == asks.Server)
 		s.Silence = max(s.Silence, late)
 	}
+}
+
+// idOf returns the id of a session, and its timeout: zeros for no session.
+func idOf(s *framework.Session) (id int64, timeout time.Duration) {
+	if s == nil {
+		return 0, 0
+	}
+	return s.ID(), s.Timeout()
 }
 
 // judge says whether the client of a session answers. late is how long the leader has not heard it, and near says that the client that
@@ -210,7 +216,7 @@ func (n *Census) lookAgain(ctx context.Context, client *framework.Framework, ids
 			text, _ := FourLetterWord(ctx, client, address, "dump") // what is missing stays unknown
 			again.readDump(text)
 		}
-		again.reckon(client.Session())
+		again.reckon(idOf(client.Session()))
 		if !again.led {
 			return
 		}

@@ -38,16 +38,7 @@ func TestSessionsLife(t *testing.T) {
 		n.readDump(dump)
 		return n
 	}
-	judge := func(n *Census, own int64) {
-		for _, s := range n.Sessions {
-			late := 0
-			if n.led = !n.Sessions[own].expires.IsZero(); n.led && !s.expires.IsZero() {
-				s.ExpiresIn = int(s.expires.Sub(n.Sessions[own].expires.Add(-30 * time.Second)).Milliseconds())
-				late = s.Timeout - s.ExpiresIn
-			}
-			s.judge(n, late, s.Server == n.Sessions[own].Server)
-		}
-	}
+	judge := func(n *Census, own int64) { n.reckon(own, 30*time.Second) }
 	dump := "SessionTracker dump:\nSession Sets (2)/(2):\n1 expire at Wed Nov 25 22:19:51 UTC 2026:\n\t0xa\n1 expire at Wed Nov 25 22:19:35 UTC 2026:\n\t0xe\n" +
 		"1 expire at Wed Nov 25 22:19:30 UTC 2026:\n\t0xd\nephemeral nodes dump:\nSessions with Ephemerals (1):\n0xd:\n\t/a\n"
 	n := read(dump, true)
@@ -72,6 +63,18 @@ func TestSessionsLife(t *testing.T) {
 	life, why := n.of(0x77)
 	require.Equal(t, LifeUnknown, life)
 	require.Equal(t, "zk3:2181: no answer", why)
+}
+
+// TestSessionsLifeOfShortSessions: a client that was not heard for its whole timeout is silent, also where dates of the leader count whole seconds.
+func TestSessionsLifeOfShortSessions(t *testing.T) {
+	n := &Census{Sessions: make(map[int64]*Session), Asked: []string{"zk1:2181", "zk2:2181"}, Whole: true, tick: 500 * time.Millisecond}
+	n.readCons("zk1:2181", " /10.0.0.7:4711[1](queued=0,recved=8,sent=8,sid=0xa,lop=PING,est=1,to=6000,lzxid=0x1,lresp=20000,llat=0,minlat=0,avglat=0,maxlat=1)\n")
+	n.readCons("zk2:2181", " /10.0.0.8:4712[1](queued=0,recved=8,sent=8,sid=0xb,lop=PING,est=1,to=4000,lzxid=0x1,lresp=17000,llat=0,minlat=0,avglat=0,maxlat=1)\n")
+	n.readDump("SessionTracker dump:\nSession Sets (2)/(2):\n1 expire at Wed Nov 25 22:19:51 UTC 2026:\n\t0xa\n1 expire at Wed Nov 25 22:19:45 UTC 2026:\n\t0xb\n")
+	n.reckon(0xa, 6*time.Second)
+	require.Equal(t, LifeAlive, n.Life(0xa))
+	require.Equal(t, LifeSilent, n.Life(0xb))
+	require.Equal(t, 1000, n.Sessions[0xb].ExpiresIn)
 }
 
 // TestExplainQuotesForShells: a command of an advice is one line in which a terminal obeys nothing.

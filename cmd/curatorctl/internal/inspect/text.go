@@ -50,6 +50,19 @@ func Printable(text string) string {
 	return text
 }
 
+// OneLine makes one line of an error, in which a terminal obeys nothing.
+func OneLine(text string) string {
+	var line strings.Builder
+	for _, r := range strings.ReplaceAll(text, "\n", "; ") {
+		if unicode.IsPrint(r) {
+			line.WriteRune(r)
+		} else {
+			line.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return line.String()
+}
+
 // quoted returns a path as one word of a shell.
 func quoted(path string) string {
 	if strings.Trim(path, "/-_.0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ") == "" {

@@ -80,26 +80,27 @@ func (h *handler) survey(ctx context.Context, lock string) (*survey, error) {
 		defer h.mu.Unlock()
 		return p.last, fmt.Errorf("page: %w", framework.ErrNotConnected)
 	}
-	s := p.newest
-	if s == nil || s.isDone() && time.Since(s.begun) >= max(fresh, 4*s.took) { // an event of serveEvents is no sooner
-		s = &survey{done: make(chan struct{}), begun: time.Now()}
-		p.newest = s
+	if s := p.newest; s == nil || s.isDone() && time.Since(s.begun) >= max(fresh, 4*s.took) { // an event of serveEvents is no sooner
+		p.newest = &survey{done: make(chan struct{}), begun: time.Now()}
 		// Other viewers wait for it as well, and stay when this viewer leaves.
-		go h.read(context.WithoutCancel(ctx), lock, p, s)
+		go h.read(context.WithoutCancel(ctx), lock, p, p.newest)
 	}
-	last, silent := p.last, h.silent
+	s, last, silent := p.newest, p.last, h.silent
 	if time.Since(h.heard) > 2*fresh {
 		silent = nil
 	}
 	h.mu.Unlock()
-	if last != nil && silent != nil && !s.isDone() {
+	if last != nil && silent != nil && !s.isDone() { // servers that do not answer one survey do not answer the next
 		return last, silent
 	}
+	return h.await(ctx, s, last)
+}
+
+// await waits for a survey, and not for long if there is an earlier one, which is the result if the new one fails for now.
+func (h *handler) await(ctx context.Context, s, last *survey) (*survey, error) {
 	var enough <-chan time.Time
 	if last != nil {
-		timer := time.NewTimer(patience)
-		defer timer.Stop()
-		enough = timer.C
+		enough = time.After(patience)
 	}
 	select {
 	case <-s.done:

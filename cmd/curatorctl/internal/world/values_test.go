@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/atomic"
+	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/discovery"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/recipes/x/txn"
+	"github.com/gocurator/curator/testing/zkserver"
+)
+
+// items are what was put into the queue, and what became of it.
+type items struct {
+	offered, taken map[string]error
+	put            map[int]func(ctx context.Context, random *rand.Rand, item []byte) error // of each process
+	all            map[int]func(ctx context.Context) iter.Seq2[*queues.Item, error]
+}
+
+var errMayComeAgain = errors.New("it may come again")
+
+// queue prepares a queue that processes put items into, consume, and write by hand.
+func (m *member) queue() error {
+	var opts []queues.Option
+	isKept := !m.o.is("items", "removed first") // until it was consumed
+	switch m.o.get("items") {
+	case "locked":
+		opts = append(opts, queues.WithLockPath("/queue-locks"))
+	case "late":
+		opts = append(opts, queues.WithLateRemoval())
+	default:
+	}
+	put, all, err := m.openQueue(opts)
+	if err != nil {
+		return err
+	}
+	m.all.Lock()
+	defer m.all.Unlock()
+	i := &m.all.items
+	if i.offered == nil {
+		i.offered, i.taken = make(map[string]error), make(map[string]error)
+		i.put = make(map[int]func(context.Context, *rand.Rand, []byte) error)
+		i.all = make(map[int]func(context.Context) iter.Seq2[*queues.Item, error])
+	}
+	i.put[m.c.Index], i.all[m.c.Index] = put, all
+	m.acts["queue"] = func(ctx context.Context, random *rand.Rand) {
+		switch n := random.IntN(10); {
+		case n < 5:
+			m.offer(ctx, random, put)
+		case n < 6:
+			m.writeItems(ctx)
+		default:
+			m.consume(ctx, random, all, isKept)
+		}
+	}
+	return nil
+}
+
+func (m *member) openQueue(opts []queues.Option) (put func(context.Context, *rand.Rand, []byte) error, all func(context.Context) iter.Seq2[*queues.Item, error], err error) {
+	const path = "/queue"
+	switch m.o.get("queue") {
+	case "priority":
+		q, err := queues.NewDistributedPriorityQueue(m.client, path, opts...)
+		return func(ctx context.Context, random *rand.Rand, item []byte) error {
+			return q.Put(ctx, item, random.Int32N(3))
+		}, q.Items, err
+	case "delay":
+		q, err := queues.NewDistributedDelayQueue(m.client, path, opts...)
+		return func(ctx context.Context, random *rand.Rand, item []byte) error {
+			return q.Put(ctx, item, time.Now().Add(upTo(random, 3*time.Second)))
+		}, q.Items, err
+	case "id":
+		q, err := queues.NewDistributedIdQueue(m.client, path, opts...)
+		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Put(ctx, item, string(item)) }, q.Items, err
+	default:
+		q, err := queues.NewDistributedQueue(m.client, path, opts...)
+		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Put(ctx, item) }, q.Items, err
+	}
+}
+
+func (m *member) offer(ctx context.Context, random *rand.Rand, put func(context.Context, *rand.Rand, []byte) error) {
+	i := &m.all.items
+	m.all.Lock()
+	item := fmt.Sprintf("item-%d-%03d.", m.c.Index, len(i.offered)) // none is a part of another
+	i.offered[item] = errors.New("under way")
+	m.all.Unlock()
+	err := put(ctx, random, []byte(item))
+	m.logf("puts %s: %v", item, err)
+	m.all.Lock()
+	defer m.all.Unlock()
+	i.offered[item] = err
+}
+
+// writeItems writes items by hand, as an operator does who repairs them.
+func (m *member) writeItems(ctx context.Context) {
+	names, err := m.client.Children(ctx, "/queue")
+	for _, name := range names {
+		var stat framework.Stat
+		data, err := m.client.Get(ctx, "/queue/"+name, framework.StoringStatIn(&stat))
+		if err == nil {
+			err = m.client.Set(ctx, "/queue/"+name, data, framework.WithVersion(stat.Version))
+		}
+		m.logf("writes %s: %v", name, err)
+		if err == nil {
+			m.all.chance(ruleItemWritten)
+		}
+	}
+	m.logf("writes items: %v", err)
+}
+
+func (m *member) consume(ctx context.Context, random *rand.Rand, all func(context.Context) iter.Seq2[*queues.Item, error], isKept bool) {
+	ctx, cancel := context.WithTimeout(ctx, upTo(random, 8*time.Second))
+	defer cancel()
+	for item, err := range all(ctx) {
+		if err != nil {
+			m.logf("consumes: %v", err)
+			return
+		}
+		sleep(ctx, upTo(random, 300*time.Millisecond))
+		switch {
+		case random.IntN(8) == 0 && isKept:
+			item.Fail(errors.New("it has to come again"))
+		case isKept && m.o.is("results", "transaction"):
+			m.take(item.Data, item.Transact(ctx, framework.CreateOp("/result-", item.Data, framework.WithMode(framework.PersistentSequential))))
+		case isKept:
+			m.take(item.Data, errMayComeAgain)
+		default:
+			m.take(item.Data, nil)
+		}
+	}
+}
+
+// take notes that an item was consumed, with an error that says that it may come again.
+func (m *member) take(item []byte, err error) {
+	m.logf("takes %s: %v", item, err)
+	m.all.Lock()
+	defer m.all.Unlock()
+	before, again := m.all.items.taken[string(item)]
+	if again && before == nil && err == nil && !m.o.is("faults", "restores") {
+		defer m.findf("%s was taken again", item)
+	}
+	if !again || err == nil {
+		m.all.items.taken[string(item)] = err
+	}
+}
+
+// settleItems finds items that are lost or come twice, and takes those that are there.
+func (all *truth) settleItems(ctx context.Context, m *member) {
+	if !m.o.plays("queue") {
+		return
+	}
+	there := func() (items map[string]bool) {
+		items = make(map[string]bool)
+		for _, z := range m.znodes("/queue") {
+			if i := bytes.Index(z.Data, []byte("item-")); i >= 0 {
+				items[string(z.Data[i:i+bytes.IndexByte(z.Data[i:], '.')+1])] = true
+			}
+		}
+		return items
+	}
+	results := make(map[string]int)
+	for _, z := range m.znodes("/") {
+		if strings.HasPrefix(z.Path, "/result-") {
+			results[string(z.Data)]++
+		}
+	}
+	left := there()
+	if m.o.is("faults", "restores") {
+		clear(all.items.offered)
+	}
+	for item, err := range all.items.offered {
+		doubt, taken := all.items.taken[item]
+		if taken && doubt == nil {
+			all.chance(ruleItemOnce)
+		}
+		if err == nil && !m.o.is("items", "removed first") {
+			all.chance(ruleItemLost)
+		}
+		switch n := results[item]; {
+		case n > 1 || n == 1 && left[item]:
+			m.findf("%s has %d results, and is in the queue: %t", item, n, left[item])
+		case taken && doubt == nil && left[item]:
+			m.findf("%s was taken, and is in the queue", item)
+		case m.o.is("items", "removed first"): // a consumer that dies has it
+		case err == nil && !taken && !left[item] && n == 0:
+			m.findf("%s is lost", item)
+		}
+	}
+	m.drain(ctx, there)
+}
+
+// drain has a consumer take all items while an operator writes each of them once, and finds those that stay.
+func (m *member) drain(ctx context.Context, there func() map[string]bool) {
+	i := &m.all.items
+	for n := range 3 {
+		if err := i.put[m.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), fmt.Appendf(nil, "item-last-%d.", n)); err != nil {
+			m.findf("the last items: %v", err)
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var consuming sync.WaitGroup
+	consuming.Go(func() {
+		for range 20 {
+			m.writeItems(ctx)
+		}
+	})
+	consuming.Go(func() {
+		given := make(map[string]bool)
+		for item, err := range i.all[m.c.Index](ctx) {
+			if ctx.Err() != nil {
+				return
+			}
+			if err != nil {
+				m.findf("the last consumer has ended: %v", err)
+				return
+			}
+			if !given[string(item.Data)] {
+				given[string(item.Data)] = true
+				m.writeItems(ctx)
+			}
+		}
+	})
+	left := there()
+	for end := time.Now().Add(time.Minute); len(left) > 0 && time.Now().Before(end); left = there() {
+		time.Sleep(100 * time.Millisecond)
+	}
+	for item := range left {
+		m.findf("%s stays in the queue, although there is a consumer", item)
+	}
+	cancel()
+	consuming.Wait()
+}
+
+// counter is what changes of a counter have returned.
+type counter struct {
+	number  *atomic.DistributedAtomicLong
+	given   map[int64]bool
+	inDoubt int
+}
+
+var accounts = []string{"/accounts/a", "/accounts/b", "/accounts/c"}
+
+// values prepares a counter and accounts.
+func (m *member) values() error {
+	var opts []atomic.Option
+	if m.o.is("counter", "promoted") {
+		opts = append(opts, atomic.WithPromotedToLock("/counter-lock", 2))
+	}
+	number, err := atomic.NewDistributedAtomicLong(m.client, "/counter", opts...)
+	if err != nil {
+		return err
+	}
+	m.number = number
+	m.all.Lock()
+	m.all.counter.number = number
+	m.all.Unlock()
+	m.acts["counter"] = func(ctx context.Context, random *rand.Rand) {
+		for range 1 + random.IntN(4) {
+			value, err := number.Increment(ctx)
+			m.count(value.Post, err)
+		}
+	}
+	m.acts["transactions"] = func(ctx context.Context, random *rand.Rand) {
+		switch random.IntN(3) {
+		case 0:
+			for range 3 {
+				m.logf("transfer: %v", m.transfer(ctx, random))
+			}
+			m.all.chance(ruleAccounts)
+			return
+		case 1:
+			m.audit(ctx, random)
+			return
+		default: // under a lock
+		}
+		m.hold(ctx, random, "/mutex", true, m.mutex, 0, func(held context.Context) {
+			lease := locks.LeaseFrom(held)
+			err := m.transfer(held, random, txn.With(lease)) // not for longer than the hold
+			m.logf("transfer under %v: %v", lease, err)
+		})
+	}
+	if !m.o.plays("transactions") {
+		return nil
+	}
+	for _, path := range accounts {
+		_, err := m.client.Create(context.Background(), path, []byte("100"), framework.CreatingParentsIfNeeded(), framework.Idempotent())
+		if err != nil && !errors.Is(err, framework.ErrNodeExists) {
+			return err
+		}
+	}
+	return nil
+}
+
+func (m *member) count(value int64, err error) {
+	if m.logf("counts %d: %v", value, err); m.o.is("faults", "restores") {
+		return
+	}
+	m.all.Lock()
+	defer m.all.Unlock()
+	c := &m.all.counter
+	switch {
+	case framework.OutcomeUnknown(err):
+		c.inDoubt++
+	case err == nil && c.given[value]:
+		defer m.findf("%d was given again", value)
+	case err == nil:
+		if len(c.given) > 1 {
+			m.all.chance(ruleCounted)
+		}
+		if c.given == nil {
+			c.given = make(map[int64]bool)
+		}
+		c.given[value] = true
+	}
+}
+
+// transfer moves an amount from one account to another.
+func (m *member) transfer(ctx context.Context, random *rand.Rand, opts ...txn.Option) error {
+	order, amount := random.Perm(len(accounts)), random.IntN(50)
+	if random.IntN(2) == 0 {
+		opts = append(opts, txn.VersionsOnly()) // no look before the commit finds what the versions would
+	}
+	return txn.Do(ctx, m.client, func(tx *txn.Tx) error {
+		for i, change := range []int{-amount, amount} {
+			path := accounts[order[i]]
+			data, err := tx.Get(path)
+			if err != nil {
+				return err
+			}
+			sleep(ctx, upTo(random, time.Second)) // another transfer may come between
+			balance, err := strconv.Atoi(string(data))
+			if err == nil {
+				err = tx.Set(path, strconv.AppendInt(nil, int64(balance+change), 10))
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}, opts...)
+}
+
+var errTorn = errors.New("the accounts have another sum")
+
+// audit finds an error that comes from two states of the accounts.
+func (m *member) audit(ctx context.Context, random *rand.Rand) {
+	for range 5 {
+		err := txn.Do(ctx, m.client, func(tx *txn.Tx) error {
+			sum := 0
+			for _, path := range accounts {
+				data, err := tx.Get(path)
+				if err != nil {
+					return err
+				}
+				balance, err := strconv.Atoi(string(data))
+				if err != nil {
+					return err
+				}
+				sum += balance
+				sleep(ctx, upTo(random, 500*time.Millisecond))
+			}
+			if sum != 100*len(accounts) {
+				m.all.chance(ruleTorn)
+				return errTorn
+			}
+			return nil
+		})
+		m.logf("audit: %v", err)
+		if errors.Is(err, errTorn) {
+			m.findf("the accounts: %v", err)
+		}
+	}
+}
+
+func (all *truth) settleCounter(ctx context.Context, m *member) {
+	last, err := all.counter.number.Add(ctx, 0)
+	if n := len(all.counter.given); err != nil || !m.o.is("faults", "restores") && (last.Post < int64(n) || last.Post > int64(n+all.counter.inDoubt)) {
+		m.findf("the counter is %d after %d increments and %d in doubt: %v", last.Post, n, all.counter.inDoubt, err)
+	}
+	sum := 0
+	for _, z := range m.znodes("/accounts") {
+		n, _ := strconv.Atoi(string(z.Data)) // the folder has no data
+		sum += n
+	}
+	if sum != 100*len(accounts) && m.o.plays("transactions") {
+		m.findf("the accounts have %d together", sum)
+	}
+}
+
+// views prepares a picture of the whole tree.
+func (m *member) views() error {
+	tree, err := cache.NewCuratorCache(m.client, "/")
+	if err == nil {
+		err = tree.Start()
+	}
+	if err != nil {
+		return err
+	}
+	m.tree = tree
+	m.close = append(m.close, tree.Close)
+	return nil
+}
+
+// discovery prepares a service.
+func (m *member) discovery() error {
+	services, err := discovery.NewServiceDiscovery[string](m.client, "/services", nil)
+	if err != nil {
+		return err
+	}
+	m.close = append(m.close, services.Close)
+	m.all.Lock()
+	defer m.all.Unlock()
+	if m.all.there == nil {
+		m.all.there = make(map[string]bool)
+	}
+	mine := fmt.Sprintf("%d-", m.c.Index)
+	for id := range m.all.there { // those of the process before are gone, or will be
+		if strings.HasPrefix(id, mine) {
+			m.all.there[id] = false
+		}
+	}
+	n := 0
+	m.acts["discovery"] = func(ctx context.Context, random *rand.Rand) {
+		n++
+		instance := discovery.NewInstance[string]("orders", "10.0.0.7", 8080)
+		instance.ID = mine + strconv.Itoa(n)
+		set := func(there bool) {
+			m.all.Lock()
+			defer m.all.Unlock()
+			m.all.there[instance.ID] = there
+		}
+		err := services.Register(ctx, instance)
+		m.logf("registers %s: %v", instance.ID, err)
+		if ctx.Err() != nil { // the process was killed
+			return
+		}
+		if set(err == nil); err != nil || random.IntN(2) == 0 {
+			return
+		}
+		sleep(ctx, upTo(random, 2*time.Second))
+		if ctx.Err() == nil {
+			m.logf("unregisters %s: %v", instance.ID, services.Unregister(instance))
+			set(false)
+		}
+	}
+	return nil
+}
+
+// settleDiscovery finds instances that are missing or left.
+func (all *truth) settleDiscovery(m *member) {
+	there := make(map[string]bool)
+	for _, z := range m.znodes("/services/orders") {
+		if id, isInstance := strings.CutPrefix(z.Path, "/services/orders/"); isInstance {
+			there[id] = true
+		}
+	}
+	for id, want := range all.there {
+		if want {
+			all.chance(ruleRegistered)
+		} else {
+			all.chance(ruleUnregistered)
+		}
+		if there[id] != want {
+			m.w.Findf("instance %s is there: %t, expected %t", id, there[id], want)
+		}
+	}
+}
+
+// settleViews finds pictures that differ from the tree.
+func (all *truth) settleViews(ctx context.Context) {
+	for i, m := range all.members {
+		if m.tree == nil {
+			continue
+		}
+		all.chance(ruleViews)
+		if err := m.tree.Fresh(ctx); err != nil {
+			m.w.Findf("view %d: %v", i, err)
+		}
+		znodes := m.znodes("/")
+		isCompressed := m.o.is("compression", "on") // then the picture lacks what is not
+		for path := range m.tree.Stream() {
+			isIt := func(z zkserver.Znode) bool { return z.Path == path }
+			if !strings.HasPrefix(path, "/zookeeper") && !slices.ContainsFunc(znodes, isIt) {
+				m.w.Findf("view %d has %s, and the servers do not", i, path)
+			}
+		}
+		for _, z := range znodes {
+			if _, found := m.tree.Get(z.Path); !found && isCompressed {
+				continue
+			}
+			if has, found := m.tree.Get(z.Path); !found || !bytes.Equal(plain(has.Data), z.Data) {
+				m.w.Findf("view %d has %v at %s, and the servers have %q", i, has, z.Path, z.Data)
+			}
+		}
+	}
+}
