@@ -87,6 +87,25 @@ func TestCheckOverlapHoldsThatWereHurtFromOutside(t *testing.T) {
 		p.dial("client0", "s1", 26, 30)
 		require.Equal(t, excused, len(overlaps(p.load(t))) == 0, server)
 	}
+	// A server that dies may not have told of a session, which ends with the hold then. Only SessionErrorPolicy relies on it.
+	dies := faultRecord{Servers: []string{"s1"}, Start: at(20), End: at(25)}
+	for _, c := range []struct {
+		policy        framework.ErrorPolicy
+		server        string
+		over, excused bool
+	}{
+		{framework.SessionErrorPolicy, "s1", true, true},
+		{framework.SessionErrorPolicy, "s1", false, false},
+		{framework.SessionErrorPolicy, "s2", true, false},
+		{framework.StandardErrorPolicy, "s1", true, false},
+	} {
+		spec := mutexSpec
+		spec.Policy = c.policy
+		lostIt[2].SessionOver = c.over
+		p := only(spec, []faultRecord{dies}, lostIt, second)
+		p.dial("client0", c.server, 2, 50)
+		require.Equal(t, c.excused, len(overlaps(p.load(t))) == 0, c)
+	}
 	// A node that was created after it was over is not concerned. One that was handed on is.
 	over := faultRecord{Sessions: []int64{'a'}, Start: at(2), End: at(3)}
 	broken(t, overlaps, noOverlap, only(handoffSpec, []faultRecord{over}, take("a", "handoff-s", 1, 5, 40), take("b", "handoff-s", 2, 30, 35)))

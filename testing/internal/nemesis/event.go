@@ -36,6 +36,9 @@ type event struct {
 	// LastValid is the last moment at which the holder looked and its lease was valid.
 	LastValid int64 `json:"lastValid,omitempty"`
 
+	// SessionOver says that the hold has ended with its session, as far as its holder knows.
+	SessionOver bool `json:"sessionOver,omitempty"`
+
 	// Value is what was written, and Outcome what became of it.
 	Value   string  `json:"value,omitempty"`
 	Outcome outcome `json:"outcome,omitempty"`

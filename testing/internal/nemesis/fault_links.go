@@ -56,7 +56,6 @@ func unplugServer(ctx context.Context, c *cluster, random *rand.Rand, record *fa
 func cutOffServer(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	record.Voids = []framework.ErrorPolicy{framework.SessionErrorPolicy}
 	s := victim(ctx, c, random, record)
-	record.Servers = []string{hostOf(s.Addr())}
 	var hosts []*ensemble.Host
 	for _, other := range others(c, s) {
 		c.network.Cut(s.Host(), other.Host())
@@ -80,7 +79,7 @@ func cutLink(_ context.Context, c *cluster, random *rand.Rand, record *faultReco
 	record.Voids = []framework.ErrorPolicy{framework.SessionErrorPolicy}
 	order := random.Perm(3)
 	a, b := c.ensemble.Server(order[0]), c.ensemble.Server(order[1])
-	record.Servers = []string{hostOf(a.Addr()), hostOf(b.Addr())}
+	record.Servers = hostsOf(a, b)
 	if random.IntN(2) == 0 {
 		record.Detail = fmt.Sprintf("%v and %v", a, b)
 		c.network.Cut(a.Host(), b.Host())

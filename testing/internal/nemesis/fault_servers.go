@@ -44,8 +44,16 @@ func victim(ctx context.Context, c *cluster, random *rand.Rand, record *faultRec
 	case led:
 		role = "a follower"
 	}
-	record.Detail = fmt.Sprintf("%v, %s", all[i], role)
+	record.Detail, record.Servers = fmt.Sprintf("%v, %s", all[i], role), hostsOf(all[i])
 	return all[i]
+}
+
+// hostsOf returns the names of the servers' hosts in records.
+func hostsOf(all ...*ensemble.Server) (hosts []string) {
+	for _, s := range all {
+		hosts = append(hosts, hostOf(s.Addr()))
+	}
+	return hosts
 }
 
 // restart brings servers back, all at once, and waits until they serve.
@@ -70,7 +78,8 @@ func restart(c *cluster, victims ...*ensemble.Server) undo {
 func killServers(ctx context.Context, c *cluster, random *rand.Rand, record *faultRecord) (undo, error) {
 	victims := []*ensemble.Server{victim(ctx, c, random, record)}
 	if random.IntN(4) == 0 {
-		victims, record.Detail = c.ensemble.Servers(), "all"
+		// The next leader gives each session its whole time.
+		victims, record.Detail, record.Servers = c.ensemble.Servers(), "all", nil
 	}
 	for _, s := range victims {
 		if err := s.Kill(); err != nil {
@@ -97,7 +106,7 @@ func restartServers(ctx context.Context, c *cluster, random *rand.Rand, record *
 		}
 		return c.ensemble.Restart, nil
 	}
-	record.Detail = "one by one"
+	record.Detail, record.Servers = "one by one", hostsOf(c.ensemble.Servers()...)
 	for _, s := range c.ensemble.Servers() {
 		record.unready(c.awaitSync(ctx))
 		if err := s.Restart(ctx); err != nil {

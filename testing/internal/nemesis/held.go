@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -43,7 +44,10 @@ func (h *held) valid() bool {
 		return true
 	}
 	h.over = true
-	h.record(event{At: h.told.Load(), Kind: lost, LastValid: h.lastValid, Error: h.lease.Err().Error()})
+	err := h.lease.Err()
+	h.record(event{
+		At: h.told.Load(), Kind: lost, LastValid: h.lastValid, SessionOver: errors.Is(err, framework.ErrSessionExpired), Error: err.Error(),
+	})
 	return false
 }
 
@@ -55,7 +59,7 @@ func (h *held) release(ctx context.Context) {
 		h.record(event{Kind: releasing, LastValid: h.lastValid})
 	}
 	err := h.lease.Release(ctx)
-	h.record(event{Kind: released, Error: text(err)})
+	h.record(event{Kind: released, SessionOver: errors.Is(err, framework.ErrSessionExpired), Error: text(err)})
 }
 
 // record adds an event of the hold.

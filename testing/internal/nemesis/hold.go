@@ -34,6 +34,8 @@ type hold struct {
 	released  int64
 	failed    string // the error of Release
 
+	sessionOver bool // it has ended with its session, as far as its holder knows
+
 	// outside is the first moment at which something that is no fault of the
 	// lock may have ended the hold before its holder could know: its process was
 	// stopped or killed, its node was deleted by hand, its session was closed by
@@ -98,7 +100,7 @@ func holds(events []event, specs map[string]lockSpec) ([]*hold, error) {
 
 // add tells the hold of an event after its acquisition.
 func (h *hold) add(e event) {
-	h.lastValid = max(h.lastValid, e.LastValid)
+	h.lastValid, h.sessionOver = max(h.lastValid, e.LastValid), h.sessionOver || e.SessionOver
 	switch e.Kind {
 	case lost:
 		h.lost = e.At
@@ -154,11 +156,11 @@ type faultRecord struct {
 	Up     int64  `json:"up,omitempty"`
 	Log    string `json:"log,omitempty"`
 
-	// Voids are the error policies that promise nothing while it lasts, and for a
-	// session timeout after it, to clients of the Servers that may have been cut off. These are named by
-	// their hosts; records of older campaigns do not have them.
-	Voids   []framework.ErrorPolicy `json:"voids,omitempty"`
+	// Servers are the hosts of the servers that were cut off or fell silent, one at a time. Records of older
+	// campaigns do not have them. Voids are the error policies that promise nothing to their clients while it
+	// lasts, and for a session timeout after it.
 	Servers []string                `json:"servers,omitempty"`
+	Voids   []framework.ErrorPolicy `json:"voids,omitempty"`
 }
 
 // endFromOutside sets outside of every hold that a fault may have ended without any
@@ -191,6 +193,9 @@ func (r *roundReport) mayEnd(f faultRecord, h *hold) bool {
 	case slices.Contains(f.Nodes, h.node) && !r.deletedByOwner(h), slices.Contains(f.Sessions, h.session):
 		return true
 	case slices.Contains(f.Voids, h.spec.Policy) && r.mayReach(h.client, f.Servers, f.Start, f.End):
+		return true
+	case h.spec.Policy == framework.SessionErrorPolicy && h.sessionOver && len(f.Servers) > 0 && r.mayReach(h.client, f.Servers, f.Start, f.End):
+		// A follower confirms a session before it tells its leader, and its client may not reach another server in time.
 		return true
 	default:
 		// One that was stopped and then releases in good order has had its lock all the time. One that
