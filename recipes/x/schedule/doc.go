@@ -79,7 +79,8 @@
 //
 // # What it costs
 //
-// A tick takes two requests: its begin and its end are written, each in a transaction. A repetition takes one more.
+// A tick takes two requests: its begin and its end are written, each in a transaction. A repetition takes one more. A run that
+// is longer than the interval takes three more: they show whether the job was paused, before its ticks are dropped.
 // A replica whose jobs are not due makes no request. A replica that takes jobs over makes ten for each of them. One
 // replica makes ten for the plan of all, and reads two znodes of each replica.
 //

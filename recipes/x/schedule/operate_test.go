@@ -156,6 +156,49 @@ func TestSkippedTickDoesNotRun(t *testing.T) {
 	})
 }
 
+// TestSkipNextSkipsTheTickThatIsWaitedFor, and no earlier one, when ticks were skipped or dropped since the last run.
+func TestSkipNextSkipsTheTickThatIsWaitedFor(t *testing.T) {
+	for name, before := range map[string]func(*world, *replica, schedule.Job) error{
+		"a skip that meets the begin": func(w *world, a *replica, _ schedule.Job) error {
+			w.beforeTheBegin(a, func() error { return skipNext(context.Background(), w.theirs, root, "job") })
+			time.Sleep(30 * time.Second)
+			return nil
+		},
+		"a pause whose ticks are dropped": func(w *world, _ *replica, _ schedule.Job) error {
+			err := schedule.Pause(context.Background(), w.theirs, root, "job")
+			time.Sleep(3 * time.Minute)
+			return errors.Join(err, schedule.Resume(context.Background(), w.theirs, root, "job"))
+		},
+		"a time without replicas whose ticks are dropped": func(w *world, a *replica, job schedule.Job) error {
+			a.leave()
+			time.Sleep(3 * time.Minute)
+			w.start("b", 0, job)
+			return nil
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t)
+				job := minutely()
+				job.CatchUp.Ticks = schedule.None
+				a := w.start("a", 0, job)
+				sleepInto(time.Minute, 30*time.Second)
+				require.NoError(t, before(w, a, job))
+				time.Sleep(10 * time.Second)
+				next := schedule.Every(time.Minute).Next(time.Now().UTC())
+				tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
+				require.NoError(t, err)
+				require.Equal(t, next, tick, "%s", w.told())
+				time.Sleep(2 * time.Minute)
+				synctest.Wait()
+				for _, c := range w.started() {
+					require.NotEqual(t, next, c.Time)
+				}
+			})
+		})
+	}
+}
+
 // TestListShowsAJobThatNoReplicaHas: its replicas have gone, and its state stays.
 func TestListShowsAJobThatNoReplicaHas(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

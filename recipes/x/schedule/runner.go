@@ -110,8 +110,13 @@ func (r *runner) step() error {
 	}
 }
 
-// wait waits for d, or until the job must go, or operators order something.
+// wait waits for d, or until the job must go, or operators order something. Operators can see the tick for which it waits.
 func (r *runner) wait(d time.Duration) error {
+	if next := r.withNext(r.state).Next; !next.Equal(r.state.Next) { // ticks were dropped or skipped since the last write
+		if err := r.record(r.held); err != nil {
+			return err
+		}
+	}
 	select {
 	case <-time.After(d):
 	case <-r.moves.Done():
