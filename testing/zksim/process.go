@@ -21,6 +21,8 @@ type Process struct {
 	planned client
 	working context.Context // of all actions
 
+	connecting sync.WaitGroup // calls of Connect
+
 	mu     sync.Mutex // guards all below
 	lives  int
 	begun  bool    // since the last Kill
@@ -73,17 +75,20 @@ func (p *Process) start() bool {
 	return err == nil
 }
 
-var errKilled = errors.New("zksim: the process was killed before it had connected a client")
+var errKilled = errors.New("zksim: the process has ended before it had connected a client")
 
 // Connect connects another client of the process. It is paused, killed and closed with the process. Faults of one client are
-// for the first. It fails if the process is killed meanwhile.
+// for the first. It fails if the process is killed meanwhile, or the history ends.
 func (p *Process) Connect(ctx context.Context, opts ...framework.Option) (*framework.Framework, error) {
 	p.mu.Lock()
 	host := p.host
-	p.mu.Unlock()
 	if host == nil {
+		p.mu.Unlock()
 		return nil, errKilled
 	}
+	p.connecting.Add(1)
+	p.mu.Unlock()
+	defer p.connecting.Done()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stop := context.AfterFunc(host.life, cancel)
@@ -91,10 +96,11 @@ func (p *Process) Connect(ctx context.Context, opts ...framework.Option) (*frame
 	f, err := p.w.connect(ctx, p.planned, host, opts...)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	isThere := p.host == host && host.life.Err() == nil
 	switch {
-	case host.life.Err() == nil && err != nil:
+	case isThere && err != nil:
 		return nil, err
-	case host.life.Err() == nil:
+	case isThere:
 		p.others = append(p.others, f)
 		return f, nil
 	case err == nil:
@@ -182,16 +188,22 @@ func (p *Process) end() {
 	p.over = true
 }
 
-// close closes all clients.
+// close closes all clients. One that is being connected is not connected.
 func (p *Process) close() (err error) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.client == nil {
-		return nil
+	host, all := p.host, p.others
+	if p.client != nil {
+		all = append(all, p.client.Framework)
 	}
-	for _, f := range append(p.others, p.client.Framework) {
+	p.host, p.client, p.others = nil, nil, nil
+	p.mu.Unlock()
+	for _, f := range all {
 		err = errors.Join(err, f.Close())
 	}
+	if host != nil {
+		host.end()
+	}
+	p.connecting.Wait()
 	return err
 }
 

@@ -339,6 +339,7 @@ func (w *World) close() {
 			w.Findf("client %d: close: %v", p.planned.index, err)
 		}
 	}
+	w.await("a client that was being connected has not ended", &w.remains, patience)
 	time.Sleep(w.ghosts + 2*tick)
 	for _, s := range w.Servers.Servers() {
 		if got := s.Stats(); got.Ephemerals+got.Watches+got.Sessions > 0 {

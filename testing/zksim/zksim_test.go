@@ -393,6 +393,31 @@ func TestProcessIsKilledWhileItConnects(t *testing.T) {
 	require.Empty(t, h.Findings, strings.Join(h.Log, "\n"))
 }
 
+// TestProcessConnectsAtTheEnd: no client is connected that nothing would close.
+func TestProcessConnectsAtTheEnd(t *testing.T) {
+	for name, after := range map[string]time.Duration{"while clients are closed": 0, "when they are closed": 500 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			failed := make(chan error, 1)
+			var process *zksim.Process
+			h := zksim.Run(t, 1, zksim.Program{
+				Clients: 1, Actions: 1, Faults: []zksim.Fault{zksim.LagTime},
+				Join: func(_ *zksim.World, c *zksim.Client) (func(context.Context, *rand.Rand), error) {
+					process = c.Process
+					return func(context.Context, *rand.Rand) {}, nil
+				},
+				Settled: func(context.Context, *zksim.World) {
+					time.AfterFunc(after, func() {
+						_, err := process.Connect(context.Background())
+						failed <- err
+					})
+				},
+			})
+			require.Error(t, <-failed)
+			require.Empty(t, h.Findings, strings.Join(h.Log, "\n"))
+		})
+	}
+}
+
 // TestRules are asked while clients act, and at the end. What they find twice is said once.
 func TestRules(t *testing.T) {
 	rule := func(from, to time.Duration) func(*zksim.World) error {
