@@ -155,7 +155,7 @@ func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
 		ctx := zktest.Context(t)
 		client := zktest.Client(t, server.ConnectString())
 		for _, name := range []string{
-			"_c_a", "README", "lock-", "lock-x", "lock-1", "lock-99999999999", "lock-+000000001",
+			"_c_a", "README", "0", "lock-", "lock-x", "lock-1", "lock--1", "lock-99999999999", "lock-+000000001",
 			"_c_00000000-0000-0000-0000-000000000000-lease-0000000000", "0000000000",
 		} {
 			_, err := client.Create(ctx, "/locks/foreign/"+name, nil, framework.CreatingParentsIfNeeded())

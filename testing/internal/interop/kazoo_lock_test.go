@@ -8,7 +8,6 @@ import (
 	"errors"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -255,35 +254,6 @@ func TestKazooLockOtherLocksIgnoreKazoo(t *testing.T) {
 		require.NoError(t, lease.Release(zktest.Context(t)))
 		python.acquire(t, "told")
 		python.do(t, "release", "told")
-	})
-}
-
-// A reader of kazoo 2.8 that wakes up waits for a writer that came after it, which
-// waits for the reader (kazoo#649): its read lock is not fit to share with anybody. Of
-// another kazoo it is expected that it has mended this.
-func TestKazooReadersWaitForLaterWriters(t *testing.T) {
-	eachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const path = "/locks/rw"
-		client := zktest.Client(t, server.ConnectString())
-		first, reader, second := newKazoo(t, server), newKazoo(t, server), newKazoo(t, server)
-		first.do(t, "write-lock", "m", path)
-		reader.do(t, "read-lock", "m", path)
-		second.do(t, "write-lock", "m", path)
-		first.acquire(t, "m")
-		reading := reader.Begin("acquire", "m")
-		awaitChildren(t, client, path, 2)
-		writing := second.Begin("acquire", "m", "1000")
-		awaitChildren(t, client, path, 3)
-		first.do(t, "release", "m")
-		if strings.HasPrefix(first.do(t, "version")[0], "2.8.") {
-			hold, err := writing(zktest.Context(t))
-			require.NoError(t, err)
-			require.Empty(t, hold, "the writer has to give up")
-		}
-		hold, err := reading(zktest.Context(t))
-		require.NoError(t, err)
-		require.Len(t, hold, 2)
-		reader.do(t, "release", "m")
 	})
 }
 

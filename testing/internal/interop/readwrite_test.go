@@ -16,7 +16,7 @@ import (
 
 // Writers exclude everybody, and nobody is let in before a writer, or as a writer
 // before anybody, who is older. Writers in Go also go on to read what they have
-// written; those in Java cannot, see TestJavaDowngradesWithAGap.
+// written. Curator 5.4 gives such a reader a new place at the end of the queue.
 func TestReadWriteContest(t *testing.T) {
 	onZooKeeper(t, func(t *testing.T, server zktest.Backend) {
 		const pairs = 2

@@ -16,6 +16,11 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
+// silentZK keeps go-zookeeper from writing to the standard logger.
+type silentZK struct{}
+
+func (silentZK) Printf(string, ...any) {}
+
 // newZKConn returns a client of go-zookeeper over TCP, which is closed when the test ends.
 func newZKConn(t *testing.T, server zktest.Backend) *zk.Conn {
 	t.Helper()
@@ -107,7 +112,8 @@ func TestZKLockAmongTheParticipants(t *testing.T) {
 		require.NoError(t, old.Unlock())
 		lease := <-next
 		require.NotNil(t, lease)
-		again := lockLater(old)
+		again := make(chan error, 1)
+		go func() { again <- old.Lock() }()
 		queue = awaitQueue(t, mutex, 2)
 		require.Equal(t, lease.Token(), queue[0].Token)
 		require.Equal(t, conn.SessionID(), queue[1].Session)

@@ -1,18 +1,16 @@
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
-import org.apache.curator.RetryPolicy;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.framework.recipes.locks.InterProcessReadWriteLock;
 import org.apache.curator.framework.recipes.locks.Revoker;
-import org.apache.curator.framework.state.ConnectionState;
 import org.apache.curator.retry.ExponentialBackoffRetry;
 
 /**
@@ -21,10 +19,7 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * <pre>
  * connect ADDRESS/CHROOT TIMEOUT [USER:PASSWORD]
  *                                    session id; the timeout in milliseconds
- * retries NUMBER                     how often from now on the client repeats what fails, 5 times if not told
  * close
- * await-state STATE                  answers when the client has been in this state; not on the thread
- * states                             those that it has been in, in order; not on the thread
  * mutex NAME PATH                    makes a lock that later commands call NAME
  * read-write NAME PATH               makes two: NAME.read and NAME.write
  * semaphore NAME PATH MAX            InterProcessSemaphoreV2
@@ -40,19 +35,17 @@ import org.apache.curator.retry.ExponentialBackoffRetry;
  * revoke PATH
  * contend NAME FOLDER TURNS          see {@link Contest}
  * share NAME FOLDER TURNS
- * downgrade NAME FOLDER TURNS        NAME of a read-write
  * </pre>
  *
  * What has nothing to do with locks is in {@link Data}, {@link Values}, {@link Services} and {@link Caches}.
  */
 final class Actor {
     /** What does not wait for the commands before it. */
-    private static final Set<String> AT_ONCE = Set.of("await-revocation", "await-state", "states");
+    private static final Set<String> AT_ONCE = Set.of("await-revocation");
 
     private final String name;
     private final ExecutorService thread;
     private final Map<String, Lock> locks = new HashMap<>();
-    private final List<String> states = new ArrayList<>();
     private CuratorFramework client;
 
     Actor(String name) {
@@ -84,10 +77,7 @@ final class Actor {
     private List<String> obey(String command, List<String> args) throws Exception {
         return switch (command) {
             case "connect" -> connect(args);
-            case "retries" -> done(() -> client.getZookeeperClient().setRetryPolicy(retry(Integer.parseInt(args.get(0)))));
             case "close" -> done(client::close);
-            case "await-state" -> done(() -> awaitState(args.get(0)));
-            case "states" -> states();
             case "mutex" -> add(args.get(0), Lock.mutex(client, args.get(1)));
             case "read-write" -> addReadWrite(args.get(0), args.get(1));
             case "semaphore" -> add(args.get(0), Lock.semaphoreV2(client, args.get(1), Integer.parseInt(args.get(2))));
@@ -103,7 +93,6 @@ final class Actor {
             case "revoke" -> done(() -> Revoker.attemptRevoke(client, args.get(0)));
             case "contend" -> done(() -> contest(args).contend(lock(args.get(0))));
             case "share" -> done(() -> contest(args).share(lock(args.get(0))));
-            case "downgrade" -> done(() -> contest(args).downgrade(lock(args.get(0) + ".write"), lock(args.get(0) + ".read")));
             default -> Data.obey(client, command, args);
         };
     }
@@ -123,42 +112,17 @@ final class Actor {
                 .connectString(args.get(0))
                 .sessionTimeoutMs(timeout)
                 .connectionTimeoutMs(timeout)
-                .retryPolicy(retry(5));
+                .retryPolicy(new ExponentialBackoffRetry(100, 5));
         if (args.size() > 2) {
             builder.authorization("digest", args.get(2).getBytes(StandardCharsets.UTF_8));
         }
         client = builder.build();
-        client.getConnectionStateListenable().addListener((on, state) -> note(state));
+        CountDownLatch connected = new CountDownLatch(1);
+        client.getConnectionStateListenable().addListener((on, state) -> connected.countDown());
         client.start();
-        client.blockUntilConnected();
         // What is started before this is told would take it for a connection that came back.
-        awaitState("CONNECTED");
+        connected.await();
         return List.of(Long.toString(client.getZookeeperClient().getZooKeeper().getSessionId()));
-    }
-
-    private static RetryPolicy retry(int times) {
-        return new ExponentialBackoffRetry(100, times);
-    }
-
-    private void note(ConnectionState state) {
-        synchronized (states) {
-            states.add(state.name());
-            states.notifyAll();
-        }
-    }
-
-    private void awaitState(String state) throws InterruptedException {
-        synchronized (states) {
-            while (!states.contains(state)) {
-                states.wait();
-            }
-        }
-    }
-
-    private List<String> states() {
-        synchronized (states) {
-            return List.copyOf(states);
-        }
     }
 
     private List<String> add(String lockName, Lock lock) {

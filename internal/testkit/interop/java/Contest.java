@@ -45,30 +45,6 @@ final class Contest {
         }
     }
 
-    /**
-     * Writes, and goes on to read what it has written, without a gap if Curator has none. 5.4 has
-     * one: its reader queues behind the writers that wait.
-     */
-    void downgrade(Lock write, Lock read) throws Exception {
-        for (int i = 0; i < turns; i++) {
-            write.acquire(Lock.FOREVER);
-            long writing = write.czxid();
-            log("begin exclusive", writing);
-            String written = increment();
-            read.acquire(Lock.FOREVER);
-            long reading = read.czxid();
-            log("end exclusive", writing);
-            log("begin shared", reading);
-            write.release();
-            work();
-            if (!counter().equals(written)) {
-                throw new IllegalStateException("read " + counter() + " after the downgrade, wrote " + written);
-            }
-            log("end shared", reading);
-            read.release();
-        }
-    }
-
     private String increment() throws IOException {
         String next = Long.toString(Long.parseLong(counter()) + 1);
         work();
