@@ -14,62 +14,6 @@ import (
 	"github.com/gocurator/curator/framework/internal/wire"
 )
 
-func TestPersistentWatchStaysOverEvents(t *testing.T) {
-	l := newLine(t)
-	w, events := l.persistent("/a", Plain)
-	l.event(zk.EventNodeDataChanged, "/a")
-	l.event(zk.EventNodeChildrenChanged, "/a")
-	l.event(zk.EventNodeDeleted, "/a")
-	l.event(zk.EventNodeCreated, "/a/b") // below
-	require.Equal(t, []Event{
-		{Type: zk.EventNodeDataChanged, Path: "/a"},
-		{Type: zk.EventNodeChildrenChanged, Path: "/a"},
-		{Type: zk.EventNodeDeleted, Path: "/a"},
-	}, *events)
-
-	joined := l.r.NewPersistent("/a", Plain, func(Event) {})
-	require.True(t, l.r.Join(joined), "the server has it")
-	w.Cancel()
-	l.quiet()
-	joined.Cancel()
-	l.answer(wire.OpRemoveWatches, removal("/a", anyKind), 0)
-	require.Zero(t, l.r.Known())
-	<-w.Done()
-	require.NoError(t, w.Err())
-}
-
-func TestPersistentRecursiveWatchStandsForTheListOfChildren(t *testing.T) {
-	l := newLine(t)
-	_, recursive := l.persistent("/a", Recursive)
-	plain := l.r.NewPersistent("/a", Plain, func(e Event) { *recursive = append(*recursive, Event{Type: e.Type, Path: "plain" + e.Path}) })
-	require.True(t, l.r.Join(plain))
-	children, ask, done := l.begin(Setting{Key: Key{"/a", Children}})
-	require.False(t, ask, "the persistent watch serves it")
-	done(conduit.Reply{}, nil)
-
-	l.event(zk.EventNodeChildrenChanged, "/a") // as some servers send as well
-	require.Empty(t, *recursive)
-	requireFired(t, children, Event{Type: zk.EventNodeChildrenChanged})
-	l.event(zk.EventNodeCreated, "/a/b")
-	l.event(zk.EventNodeDataChanged, "/a/b/c")
-	require.Equal(t, []Event{
-		{Type: zk.EventNodeCreated, Path: "/a/b"},
-		{Type: zk.EventNodeChildrenChanged, Path: "plain/a"},
-		{Type: zk.EventNodeDataChanged, Path: "/a/b/c"},
-	}, *recursive)
-}
-
-func TestPersistentWatchThatCountedOnALostPersistentOneEnds(t *testing.T) {
-	l := newLine(t)
-	l.persistent("/a", Plain)
-	w, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
-	require.False(t, ask)
-	l.lose()
-	l.connect()
-	done(conduit.Reply{}, nil) // its request went over the new connection, without asking for a watch
-	requireFired(t, w, Event{Type: zk.EventNotWatching, Err: errLost})
-}
-
 // TestPersistentWatchWhoseServerMayHaveBeenReplacedEnds: the read under way replaces the persistent
 // watch, its one-shot watch fires, and a read that counts on the persistent one is left with
 // none until it is set again.
@@ -91,50 +35,6 @@ func TestPersistentWatchWhoseServerMayHaveBeenReplacedEnds(t *testing.T) {
 	requireWaiting(t, children) // in the other table of the server
 }
 
-// TestPersistentWatchIsNotArmedWhileAResyncIsToCome: events may be missing until then.
-func TestPersistentWatchIsNotArmedWhileAResyncIsToCome(t *testing.T) {
-	t.Run("replaced", func(t *testing.T) {
-		l := newLine(t)
-		_, _, first := l.begin(Setting{Key: Key{"/a", Data}})
-		_, _, second := l.begin(Setting{Key: Key{"/a", Children}})
-		w, events := l.persistent("/a", Plain)
-		first(conduit.Reply{}, nil)
-		second(conduit.Reply{}, nil)
-		require.False(t, w.IsArmed())
-		l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
-		require.False(t, w.IsArmed())
-		l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
-		require.True(t, w.IsArmed())
-		require.Len(t, *events, 2)
-	})
-	t.Run("set by the next user of a new connection", func(t *testing.T) {
-		l := newLine(t)
-		w, events := l.persistent("/a", Plain)
-		l.lose()
-		l.connect()
-		l.r.BeginPersistent(l.r.NewPersistent("/a", Plain, func(Event) {}))(conduit.Reply{}, nil)
-		require.False(t, w.IsArmed())
-		require.Empty(t, *events)
-		l.answer(wire.OpSetWatches2, again([]string{"/a"}, nil), 0)
-		require.True(t, w.IsArmed())
-		require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
-	})
-}
-
-// TestPersistentReplacedWatchIsSetAgainForTheNextUser: its own users have gone.
-func TestPersistentReplacedWatchIsSetAgainForTheNextUser(t *testing.T) {
-	l := newLine(t)
-	w := l.r.NewPersistent("/a", Plain, func(Event) {})
-	added := l.r.BeginPersistent(w)
-	w.Cancel()
-	_, ask, done := l.begin(Setting{Key: Key{"/a", Data}})
-	require.True(t, ask)
-	added(conduit.Reply{}, nil)
-	done(conduit.Reply{}, nil)
-	l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
-	require.True(t, l.r.Join(l.r.NewPersistent("/a", Plain, func(Event) {})))
-}
-
 // TestPersistentRecursiveWatchDoesNotJoinOneThatIsAboutToBePlain: the request under way is for the
 // users that were there when it was sent.
 func TestPersistentRecursiveWatchDoesNotJoinOneThatIsAboutToBePlain(t *testing.T) {
@@ -149,51 +49,6 @@ func TestPersistentRecursiveWatchDoesNotJoinOneThatIsAboutToBePlain(t *testing.T
 	require.False(t, l.r.Join(next))
 	l.answer(wire.OpAddWatch, AddWatchBody("/a", Plain), 0)
 	require.True(t, plain.IsArmed())
-}
-
-func TestPersistentPlainWatchUnderWayDoesNotReplaceARecursiveOne(t *testing.T) {
-	l := newLine(t)
-	plain := l.r.NewPersistent("/a", Plain, func(Event) {})
-	done := l.r.BeginPersistent(plain)
-	_, events := l.persistent("/a", Recursive)
-	done(conduit.Reply{}, nil)
-	l.answer(wire.OpAddWatch, AddWatchBody("/a", Recursive), 0)
-	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
-}
-
-func TestPersistentNewConnectionSetsPersistentWatchesAgain(t *testing.T) {
-	l := newLine(t)
-	plain, plainEvents := l.persistent("/a", Plain)
-	_, recursiveEvents := l.persistent("/b", Recursive)
-	l.lose()
-	require.False(t, plain.IsArmed())
-	l.event(zk.EventNodeDataChanged, "/a")
-	require.Empty(t, *plainEvents)
-	l.connect()
-	l.answer(wire.OpSetWatches2, again([]string{"/a"}, []string{"/b"}), 0)
-	require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *plainEvents)
-	require.Equal(t, []Event{{Type: Resync, Path: "/b"}}, *recursiveEvents)
-	require.True(t, plain.IsArmed())
-	l.quiet()
-}
-
-func TestPersistentManyWatchesAreSetAgainInFrames(t *testing.T) {
-	l := newLine(t)
-	const each = rearmFrame/2 - 20 // with its part of the header
-	for _, name := range []string{"a", "b", "c", "d", "e"} {
-		l.persistent("/"+strings.Repeat(name, each), Plain)
-	}
-	l.lose()
-	l.connect()
-	for _, paths := range []int{2, 2, 1} {
-		require.Len(t, l.sent, 1, "the next waits for the reply")
-		c := l.sent[0]
-		l.sent = nil
-		require.InDelta(t, paths*each, len(c.Body), 100)
-		c.OnDone(conduit.Reply{}, nil)
-	}
-	l.quiet()
-	require.Equal(t, 5, l.r.Active())
 }
 
 // TestPersistentWatchesAreSetAgainInRequestsThatAreSent: they keep to the maximum for requests of callers.
@@ -306,21 +161,6 @@ func TestPersistentThrottledServerIsAskedAgain(t *testing.T) {
 		require.Equal(t, []Event{{Type: Resync, Path: "/a"}}, *events)
 		require.Equal(t, 1, l.r.Known())
 	})
-}
-
-func TestPersistentServerWithoutPersistentWatchesEndsThem(t *testing.T) {
-	l := newLine(t)
-	first, _ := l.persistent("/a", Plain)
-	second, _ := l.persistent("/b", Recursive)
-	l.lose()
-	l.connect()
-	l.answer(wire.OpSetWatches2, again([]string{"/a"}, []string{"/b"}), unimplemented)
-	for _, w := range []*Persistent{first, second} {
-		<-w.Done()
-		require.Equal(t, refusal{wire.OpSetWatches2, unimplemented}, w.Err())
-	}
-	l.quiet()
-	require.Zero(t, l.r.Known())
 }
 
 func TestCloseEndsPersistentWatches(t *testing.T) {
