@@ -63,7 +63,8 @@ const standsFor = 5 * time.Second
 // it. It looks at mutexes, read/write locks, semaphores and the locks of kazoo. It walks the subtree,
 // and only if it finds a cycle it walks again after the time of [LongerThan], by default 5 seconds.
 // A cycle counts if each of its nodes was there at both looks, so all of them were there together in
-// between. If the servers have changed their leader in that time, the second look comes later by as much.
+// between. If the servers have changed their leader in that time, the second look comes later by as much. A cycle ends by itself
+// when a client in it is dead, so Deadlocks asks for [Sessions], and leaves out a cycle with one that servers call silent or lost.
 //
 // A contender of this library that was created with [locks.Lease.Context] shows in its name which
 // lease that is. So a cycle of such owners is certain, also within a client, and whatever else the
@@ -109,11 +110,18 @@ func Deadlocks(ctx context.Context, client *framework.Framework, path string, op
 		return nil, err
 	}
 	guesses := again.guessing()
-	return slices.DeleteFunc(found, func(d Deadlock) bool {
+	found = slices.DeleteFunc(found, func(d Deadlock) bool {
 		if d.Certain {
 			return !again.has(d)
 		}
 		return !guesses.has(d)
+	})
+	if len(found) == 0 {
+		return nil, nil
+	}
+	census, _ := Sessions(ctx, client) // a session of which servers do not tell may go on for as long as the cycle
+	return slices.DeleteFunc(found, func(d Deadlock) bool {
+		return slices.ContainsFunc(d.Waits, func(w Wait) bool { return census.Life(w.Waiter.Session).isDead() })
 	}), nil
 }
 

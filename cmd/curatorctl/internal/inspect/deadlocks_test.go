@@ -271,6 +271,41 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 	}
 }
 
+// TestDeadlocksOfADeadClient go on by themselves, when its session ends.
+func TestDeadlocksOfADeadClient(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		link := zktest.NewProxy(t, server)
+		a, b := zktest.Client(t, server), zktest.Client(t, link, framework.WithErrorPolicy(framework.SessionErrorPolicy), framework.WithSessionTimeout(40*time.Second))
+		mutex := func(client *framework.Framework, i int) locks.InterProcessLock {
+			m, err := locks.NewInterProcessMutex(client, pathOf(i))
+			require.NoError(t, err)
+			return m
+		}
+		first, second := hold(t, mutex(a, 0)), hold(t, mutex(b, 1))
+		contendUnder(t, first, mutex(a, 1))
+		contendUnder(t, second, mutex(b, 0))
+		synctest.Wait()
+		found, err := inspect.Deadlocks(t.Context(), a, "/")
+		require.NoError(t, err)
+		require.Len(t, found, 1)
+		link.Refuse(true)
+		link.Cut()
+		t.Cleanup(func() {
+			link.Refuse(false)
+			require.NoError(t, b.BlockUntilConnected(context.Background()))
+		})
+		for i, reason := range []inspect.Reason{inspect.ReasonTurn, inspect.ReasonLost} {
+			e, err := inspect.Explain(t.Context(), a, pathOf(i), inspect.WithDeadlocks("/"))
+			require.NoError(t, err)
+			require.Equal(t, reason, e.Findings[0].Reason, "%s", e)
+		}
+		found, err = inspect.Deadlocks(t.Context(), a, "/")
+		require.NoError(t, err)
+		require.Empty(t, found)
+	})
+}
+
 // TestDeadlocksOfCandidates: clients that are candidates in the background, and wait for each other.
 func TestDeadlocksOfCandidates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
