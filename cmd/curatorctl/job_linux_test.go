@@ -238,9 +238,9 @@ func TestJobControl(t *testing.T) {
 				return nil
 			}))
 		}},
-		{"Ctrl-C ends a script", func(_ *testing.T, s *terminalSession) {
+		{"Ctrl-C ends a script", func(_ *testing.T, s *terminalSession) { // with exec, as above
 			s.line(`cat >$mark.sh <<'END'
-for i in 1 2 3; do echo TU''RN $i; $lock sh -c "echo BE''GUN; sleep 60"; done
+for i in 1 2 3; do echo TU''RN $i; $lock sh -c "echo BE''GUN; exec sleep 60"; done
 echo SCRIPT''ENDS
 END
 PS2=; bash $mark.sh`)
