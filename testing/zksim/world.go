@@ -186,13 +186,13 @@ func (w *World) play(ctx context.Context, drawn plan) {
 		actors.Go(p.work)
 	}
 	w.disturb(drawn.faults)
-	w.await("an action has not ended", &actors, patience)
+	w.await("an action has not ended", &actors)
 	stop()
-	w.await("an action goes on although its context has ended", &actors, patience)
+	w.await("an action goes on although its context has ended", &actors)
 	for _, p := range w.processes {
 		p.end()
 	}
-	w.await("a killed process has not ended", &w.remains, patience)
+	w.await("a killed process has not ended", &w.remains)
 	if _, err := w.Servers.AwaitLeader(ctx); err != nil {
 		w.Findf("the simulation: %v", err)
 		return
@@ -319,7 +319,7 @@ func (w *World) disturb(faults []planned) {
 }
 
 // await waits for a group, and finds that it lasts longer than it may.
-func (w *World) await(what string, group *sync.WaitGroup, limit time.Duration) {
+func (w *World) await(what string, group *sync.WaitGroup) {
 	ended := make(chan struct{})
 	go func() {
 		group.Wait()
@@ -327,8 +327,8 @@ func (w *World) await(what string, group *sync.WaitGroup, limit time.Duration) {
 	}()
 	select {
 	case <-ended:
-	case <-time.After(limit):
-		w.Findf("%s %v after the last fault", what, limit)
+	case <-time.After(patience):
+		w.Findf("%s %v after the last fault", what, patience)
 	}
 }
 
@@ -339,7 +339,7 @@ func (w *World) close() {
 			w.Findf("client %d: close: %v", p.planned.index, err)
 		}
 	}
-	w.await("a client that was being connected has not ended", &w.remains, patience)
+	w.await("a client that was being connected has not ended", &w.remains)
 	time.Sleep(w.ghosts + 2*tick)
 	for _, s := range w.Servers.Servers() {
 		if got := s.Stats(); got.Ephemerals+got.Watches+got.Sessions > 0 {
