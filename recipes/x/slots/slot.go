@@ -55,7 +55,7 @@ func (s *Slot) mark(ctx context.Context, before *framework.Stat) error {
 	if before != nil {
 		ops = append(ops, framework.DeleteOp(s.marker, framework.WithVersion(before.Version)))
 	}
-	_, err := s.Transact(ctx, append(ops, framework.CreateOp(s.marker, nil))...)
+	_, err := s.Transact(ctx, append(ops, framework.CreateOp(s.marker, nil, framework.Uncompressed()))...)
 	if errors.Is(err, framework.ErrNodeExists) || errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) {
 		return errRival
 	}

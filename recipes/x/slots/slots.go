@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -112,13 +113,24 @@ func (s *Slots) awaitFree(ctx context.Context, turn *locks.Lease) (*Slot, error)
 		slot, err := s.takeFree(ctx, names)
 		switch {
 		case errors.Is(err, ErrFull):
-			if err := s.awaitChange(during, names); err != nil {
-				return nil, err
+			if failed := s.awaitChange(during, names); failed != nil {
+				if ctx.Err() != nil {
+					failed = s.givenUp(ctx, err)
+				}
+				return nil, failed
 			}
 		case !errors.Is(err, errRival): // of TryTake, or of one that has come before this one waited
 			return slot, err
 		}
 	}
+}
+
+// givenUp returns the error of a wait for a number that its context has ended. Without a connection it is unknown whether one is free by now.
+func (s *Slots) givenUp(ctx context.Context, full error) error {
+	if health := s.client.Health().Err; errors.Is(health, framework.ErrNotConnected) {
+		return fmt.Errorf("%w: %w", health, attempt.Interrupted(ctx))
+	}
+	return fmt.Errorf("%w: %w: %w", locks.ErrNotAcquired, full, attempt.Interrupted(ctx))
 }
 
 // awaitChange waits until another number of processes hold one, or a delay is over.
@@ -238,14 +250,14 @@ const lost = "lost"
 func (s *Slots) delayOf(ctx context.Context, number int, now *int64) (marker *framework.Stat, left time.Duration, err error) {
 	marker = new(framework.Stat)
 	path := s.markerOf(number)
-	data, err := s.client.Get(ctx, path, framework.StoringStatIn(marker))
+	data, err := s.client.Get(ctx, path, framework.StoringStatIn(marker), framework.Undecompressed())
 	switch {
 	case errors.Is(err, framework.ErrNoNode): // released since
 		return nil, 0, nil
 	case err != nil:
 		return nil, 0, err
 	case string(data) != lost:
-		err = s.client.Set(ctx, path, []byte(lost), framework.WithVersion(marker.Version), framework.Idempotent())
+		err = s.client.Set(ctx, path, []byte(lost), framework.WithVersion(marker.Version), framework.Idempotent(), framework.Uncompressed())
 		if errors.Is(err, framework.ErrBadVersion) || errors.Is(err, framework.ErrNoNode) {
 			err = nil // another process has noticed it, or has the number
 		}
@@ -253,7 +265,7 @@ func (s *Slots) delayOf(ctx context.Context, number int, now *int64) (marker *fr
 	}
 	if *now == 0 {
 		var folder framework.Stat
-		if err := s.client.Set(ctx, s.path, nil, framework.StoringStatIn(&folder), framework.Idempotent()); err != nil {
+		if err := s.client.Set(ctx, s.path, nil, framework.StoringStatIn(&folder), framework.Idempotent(), framework.Uncompressed()); err != nil {
 			return nil, 0, err
 		}
 		*now = folder.Mtime

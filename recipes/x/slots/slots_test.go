@@ -299,3 +299,53 @@ func TestSlotsSurviveEveryLostReply(t *testing.T) {
 		}
 	}
 }
+
+// TestSlotsDelayWithAndWithoutCompression is one delay for all processes.
+func TestSlotsDelayWithAndWithoutCompression(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		unlucky := zktest.Client(t, server)
+		take(t, newSlots(t, unlucky, 1, slots.WithDelay(time.Minute)))
+		zktest.KillSession(t, unlucky)
+		processes := []*slots.Slots{
+			newSlots(t, zktest.Client(t, server, framework.WithCompression()), 1, slots.WithDelay(time.Minute)),
+			newSlots(t, zktest.Client(t, server), 1, slots.WithDelay(time.Minute)),
+		}
+		for n := range 6 {
+			_, err := processes[n%2].TryTake(t.Context())
+			require.ErrorIs(t, err, slots.ErrFull)
+			time.Sleep(11 * time.Second)
+		}
+		for _, s := range processes {
+			require.NoError(t, take(t, s).Release(t.Context()))
+		}
+	})
+}
+
+// TestSlotsTakeThatIsGivenUp says why, and whether it knows that no number is free.
+func TestSlotsTakeThatIsGivenUp(t *testing.T) {
+	for _, connected := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			link := zktest.NewProxy(t, server)
+			held := take(t, newSlots(t, zktest.Client(t, server), 1))
+			s := newSlots(t, zktest.Client(t, link), 1, slots.WithErrorPolicy(framework.SessionErrorPolicy))
+			ctx, giveUp := context.WithCancelCause(t.Context())
+			enough := errors.New("enough")
+			time.AfterFunc(11*time.Second, func() { giveUp(enough) })
+			if !connected {
+				time.AfterFunc(10*time.Second, func() {
+					link.Refuse(true)
+					link.Cut()
+				})
+			}
+			_, err := s.Take(ctx)
+			require.ErrorIs(t, err, enough)
+			require.ErrorIs(t, err, context.Canceled)
+			require.Equal(t, connected, errors.Is(err, locks.ErrNotAcquired), "%v", err)
+			require.Equal(t, !connected, errors.Is(err, framework.ErrNotConnected), "%v", err)
+			link.Refuse(false)
+			require.NoError(t, held.Release(t.Context()))
+		})
+	}
+}
