@@ -96,7 +96,7 @@ func readAssignment(ctx context.Context, client *framework.Framework, at layout)
 	if err != nil && !errors.Is(err, framework.ErrNoNode) {
 		return Assignment{}, err
 	}
-	queues, err := readQueues(ctx, client, at, slices.Concat(s.planned(), folders, s.orders.Excluded))
+	queues, err := readQueues(ctx, client, s.lock(at), slices.Concat(s.planned(), folders, s.orders.Excluded))
 	if err != nil {
 		return Assignment{}, err
 	}

@@ -16,9 +16,8 @@ type role int
 const (
 	ownShare  role = iota
 	previous       // the member before this one in the ring, or the head of a plan without this member
-	theSet         // if this member is the head, and the set is stored
 	theOrders      // if this member is the head
-	roles
+	theSets        // and the roles after it: each znode of the set, if this member is the head
 )
 
 // event is a new state of a znode that is followed.
@@ -35,10 +34,10 @@ type followed struct {
 	ctx     context.Context // of all
 	running *sync.WaitGroup
 	events  chan event
-	znodes  [roles]follower
+	znodes  map[role]follower
 }
 
-// follower is a znode that is followed; none without a path.
+// follower is a znode that is followed.
 type follower struct {
 	path string
 	stop context.CancelFunc
@@ -46,19 +45,19 @@ type follower struct {
 
 // follow has the znode at path followed in a role, instead of the one before. Without a path none is.
 func (f *followed) follow(as role, path string) {
-	now := &f.znodes[as]
+	now := f.znodes[as]
 	if now.path == path {
 		return
 	}
 	if now.stop != nil {
 		now.stop()
 	}
-	*now = follower{path: path}
 	if path == "" {
+		delete(f.znodes, as)
 		return
 	}
 	ctx, cancel := context.WithCancel(f.ctx)
-	now.stop = cancel
+	f.znodes[as] = follower{path, cancel}
 	send := func(node framework.Node, err error) {
 		select {
 		case f.events <- event{as, path, node, err}:

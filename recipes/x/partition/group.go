@@ -50,10 +50,13 @@ func newID() string {
 	return fmt.Sprintf("%s-%d-%08x", strings.ReplaceAll(host, "/", "-"), os.Getpid(), rand.Uint32())
 }
 
+// lock returns the folder of the lock of a partition.
+func (g *group) lock(name string) string { return g.cfg.folders.of(g.at, name) }
+
 // newLock returns the lock of a partition. ahead is told which contenders stand before this member.
 func (g *group) newLock(name string, ahead func([]string)) (*locks.LockInternals, error) {
 	opts := slices.Concat([]locks.Option{locks.WithRecipeName("partition")}, g.cfg.lock, []locks.Option{locks.WithLabel(g.cfg.id), locks.WithoutReentry()})
-	return locks.NewLockInternals(g.client, newDriver(ahead), g.at.lock(name), lockName, 1, opts...)
+	return locks.NewLockInternals(g.client, newDriver(ahead), g.lock(name), lockName, 1, opts...)
 }
 
 // newRegistration returns what the znode of this member says before it has reported anything.

@@ -1155,6 +1155,12 @@ func TestMemberBadArguments(t *testing.T) {
 		"grace -1s": func() (*partition.Member, error) {
 			return partition.New(client, root, good, partition.WithGrace(-time.Second))
 		},
+		`locks: `: func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithLocks("a", "lock"))
+		},
+		`locks below "a/b"`: func() (*partition.Member, error) {
+			return partition.New(client, root, good, partition.WithLocks("/a", "a/b"))
+		},
 		`id "a/b"`: func() (*partition.Member, error) { return partition.New(client, root, good, partition.WithID("a/b")) },
 		"locks": func() (*partition.Member, error) {
 			return partition.New(client, root, good, partition.WithLockOptions(nil))

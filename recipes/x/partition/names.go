@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/internal/attempt"
@@ -52,8 +53,8 @@ type Names interface {
 	// last one stays in force. err is a failure that may pass.
 	read(ctx context.Context, client *framework.Framework) (set []entry, lacking, err error)
 
-	// path returns the znode to follow, "" if the set never changes.
-	path() string
+	// paths returns the znodes to follow, none if the set never changes.
+	paths() []string
 
 	// id differs from the ids of other sets.
 	id() string
@@ -87,7 +88,7 @@ func (f fixedNames) check(client *framework.Framework) error {
 	return checkNames(client, f)
 }
 
-func (fixedNames) path() string { return "" }
+func (fixedNames) paths() []string { return nil }
 
 func (f fixedNames) id() string {
 	return fmt.Sprintf("%016x", hash(strings.Join(slices.Sorted(slices.Values(f)), "\n")))
@@ -116,8 +117,8 @@ func Stored(path string) Names { return storedNames(path) }
 
 type storedNames string
 
-func (s storedNames) path() string { return string(s) }
-func (s storedNames) id() string   { return string(s) }
+func (s storedNames) paths() []string { return []string{string(s)} }
+func (s storedNames) id() string      { return string(s) }
 
 func (s storedNames) check(*framework.Framework) error {
 	return framework.ValidatePath(string(s))
@@ -162,6 +163,76 @@ func parseNames(client *framework.Framework, data []byte) ([]entry, error) {
 	slices.SortFunc(set, func(a, b entry) int { return strings.Compare(a.name, b.name) })
 	slices.Sort(names)
 	return set, checkNames(client, names)
+}
+
+// Without returns the names of a set that no other one of these sets has. The log says which names it leaves out. A
+// missing znode of another set is an empty set.
+func Without(set Names, others ...Names) Names {
+	return &restNames{Names: set, others: slices.Clone(others)}
+}
+
+type restNames struct {
+	Names
+
+	others []Names
+	told   atomic.Pointer[string] // what the log has said
+}
+
+func (r *restNames) all() []Names { return append([]Names{r.Names}, r.others...) }
+
+func (r *restNames) check(client *framework.Framework) error {
+	for _, names := range r.all() {
+		if names == nil {
+			return errors.New("a set nil, expected Fixed or Stored")
+		}
+		if err := names.check(client); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *restNames) paths() (paths []string) {
+	for _, names := range r.all() {
+		paths = append(paths, names.paths()...)
+	}
+	return paths
+}
+
+func (r *restNames) id() string {
+	var ids []string
+	for _, names := range r.all() {
+		ids = append(ids, names.id())
+	}
+	return fmt.Sprintf("%016x", hash(strings.Join(ids, "\n")))
+}
+
+func (r *restNames) read(ctx context.Context, client *framework.Framework) (set []entry, lacking, err error) {
+	if set, lacking, err = r.Names.read(ctx, client); lacking != nil || err != nil {
+		return nil, lacking, err
+	}
+	taken := make(map[string]bool)
+	for _, names := range r.others {
+		other, lacking, err := names.read(ctx, client)
+		if err != nil || lacking != nil && !errors.Is(lacking, framework.ErrNoNode) {
+			return nil, lacking, err
+		}
+		for _, e := range other {
+			taken[e.name] = true
+		}
+	}
+	var out []string
+	set = slices.DeleteFunc(set, func(e entry) bool {
+		if taken[e.name] {
+			out = append(out, e.name)
+		}
+		return taken[e.name]
+	})
+	if text := strings.Join(out, ", "); text != "" && (r.told.Load() == nil || *r.told.Load() != text) {
+		r.told.Store(&text)
+		client.Logger().Error("names are in two sets of partitions, and one of them leaves them to the other", "names", text, "of", r.Names.id())
+	}
+	return set, nil, nil
 }
 
 // isName reports whether a znode can have the name.

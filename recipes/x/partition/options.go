@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -49,6 +50,7 @@ type config struct {
 	standbys int // of each partition
 	prepare  func(ctx context.Context, partition string) error
 	lock     []locks.Option
+	folders  lockFolders
 }
 
 func newConfig(opts []Option) (config, error) {
@@ -153,6 +155,21 @@ func WithGrace(d time.Duration) Option {
 // whole group ends. Default: only the function ends, and it is called again after a pause.
 func WithEndOnError() Option {
 	return optionFunc(options.Plain(func(c *config) { c.ends = true }))
+}
+
+// WithLocks has the lock of a partition in folder/<name>/below, instead of the folder "locks" of the group. Groups
+// with the same place have one holder of a name among them. All members of a group must have the same place.
+func WithLocks(folder, below string) Option {
+	return optionFunc(func(c *config) error {
+		c.folders = lockFolders{Folder: folder, Below: below}
+		if err := framework.ValidatePath(folder); err != nil {
+			return fmt.Errorf("locks: %w", err)
+		}
+		if !isName(below) {
+			return fmt.Errorf("locks below %q, expected a name that a znode can have, without a slash", below)
+		}
+		return nil
+	})
 }
 
 // WithLockOptions passes settings on to the locks of the partitions:

@@ -83,7 +83,7 @@ func (p *piece) removeLocked() {
 // live acquires the partition and runs its function, for as long as this member is to have it or stands by.
 func (p *piece) live() {
 	loop := attempt.Loop{
-		Client: p.of.client, Path: p.of.at.lock(p.name), Warning: "a partition could not be acquired, trying again",
+		Client: p.of.client, Path: p.of.lock(p.name), Warning: "a partition could not be acquired, trying again",
 	}
 	for p.goesOn() {
 		var lease *locks.Lease
@@ -197,7 +197,7 @@ func (p *piece) ask(names []string) {
 			return
 		}
 		for _, name := range names {
-			p.askUntilHeard(ctx, framework.JoinPath(p.of.at.lock(p.name), name))
+			p.askUntilHeard(ctx, framework.JoinPath(p.of.lock(p.name), name))
 		}
 	})
 }

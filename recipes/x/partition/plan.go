@@ -97,7 +97,7 @@ func (p *planner) planOnce(ctx context.Context, rebalance bool) (made, error) {
 		return made{}, err
 	}
 	out := p.policy(s, set, p.cfg, rebalance)
-	data, changes, err := s.next(p.at, p.cfg.id, out)
+	data, changes, err := s.next(p.at, p.cfg, out)
 	if err != nil || data == nil {
 		return made{s, false, out.Balanced}, err
 	}
@@ -121,7 +121,7 @@ func (p *planner) loadSet(ctx context.Context) (set []entry, known bool, err err
 		reason = lacking.Error()
 	}
 	if lacking != nil && reason != p.lacking {
-		p.client.Logger().Error("there is no valid set of partitions, the last one stays in force", logPath, p.names.path(), "error", lacking)
+		p.client.Logger().Error("there is no valid set of partitions, the last one stays in force", logPath, string(p.at), "sets", p.names.paths(), "error", lacking)
 	}
 	p.lacking = reason
 	return set, lacking == nil, nil
@@ -178,9 +178,10 @@ type change struct {
 const around = 200
 
 // next returns the changes of the shares that make a proposal the plan, and the data of its root. The data is nil if
-// that is the present plan. planner is the member that writes it.
-func (s *state) next(at layout, planner string, p proposal) (data []byte, changes []change, err error) {
-	plan := root{Members: s.pzxid, Balanced: p.Balanced, Head: s.root.Head, Weighs: p.weighs}
+// that is the present plan. cfg is of the member that writes it.
+func (s *state) next(at layout, cfg config, p proposal) (data []byte, changes []change, err error) {
+	planner := cfg.id
+	plan := root{Members: s.pzxid, Balanced: p.Balanced, Head: s.root.Head, Weighs: p.weighs, Locks: cfg.folders}
 	var mixed bool
 	plan.Sets, mixed = s.sets(s.members[planner].Set)
 	if _, stays := s.members[plan.Head]; !stays {

@@ -27,7 +27,7 @@ func (p *piece) prepareLocked() {
 	p.warm = warm
 	go func() {
 		defer close(warm.ended)
-		loop := attempt.Loop{Client: p.of.client, Path: p.of.at.lock(p.name), Warning: "a partition could not be prepared, trying again"}
+		loop := attempt.Loop{Client: p.of.client, Path: p.of.lock(p.name), Warning: "a partition could not be prepared, trying again"}
 		prepare := func(context.Context) error {
 			err := p.of.cfg.prepare(ctx, p.name)
 			if isPermanent, _ := retry.Permanent(err); isPermanent {

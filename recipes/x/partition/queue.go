@@ -89,7 +89,7 @@ func (q queue) state(sessions map[int64]string) State {
 const queuesAtOnce = 128
 
 // readQueues reads the queues of partitions.
-func readQueues(ctx context.Context, client *framework.Framework, at layout, names []string) ([]queue, error) {
+func readQueues(ctx context.Context, client *framework.Framework, lock func(string) string, names []string) ([]queue, error) {
 	slices.Sort(names)
 	names = slices.Compact(names)
 	queues := make([]queue, len(names))
@@ -98,17 +98,19 @@ func readQueues(ctx context.Context, client *framework.Framework, at layout, nam
 	}
 	sorter := locks.StandardLockInternalsSorter{LockName: lockName}
 	for batch := range slices.Chunk(queues, queuesAtOnce) {
-		if err := readQueueBatch(ctx, client, at, batch, sorter); err != nil {
+		if err := readQueueBatch(ctx, client, lock, batch, sorter); err != nil {
 			return nil, err
 		}
 	}
 	return queues, nil
 }
 
-func readQueueBatch(ctx context.Context, client *framework.Framework, at layout, queues []queue, sorter locks.StandardLockInternalsSorter) error {
+func readQueueBatch(
+	ctx context.Context, client *framework.Framework, lock func(string) string, queues []queue, sorter locks.StandardLockInternalsSorter,
+) error {
 	errs, reads := make([]error, len(queues)), make([]framework.Read, len(queues))
 	for i := range queues {
-		reads[i] = framework.ReadChildren(at.lock(queues[i].name), &queues[i].names).StoringErrorIn(&errs[i])
+		reads[i] = framework.ReadChildren(lock(queues[i].name), &queues[i].names).StoringErrorIn(&errs[i])
 	}
 	if err := client.Pipeline(ctx, reads...); err != nil {
 		return err
@@ -123,7 +125,7 @@ func readQueueBatch(ctx context.Context, client *framework.Framework, at layout,
 		q.names = slices.DeleteFunc(q.names, func(name string) bool { return !sorter.Contends(name) })
 		slices.SortFunc(q.names, sorter.Compare)
 		if len(q.names) > 0 {
-			heads, of = append(heads, framework.JoinPath(at.lock(q.name), q.names[0])), append(of, q)
+			heads, of = append(heads, framework.JoinPath(lock(q.name), q.names[0])), append(of, q)
 		}
 	}
 	return readAll(ctx, client, heads, func(i int, node framework.Node) error {

@@ -66,7 +66,7 @@ func newRun(ctx context.Context, g *group, p policy, fn func(context.Context, Pa
 		group: g, held: held, node: node, own: make(chan nodes.Change),
 		reporter: &reporter{of: held, node: node, told: make(chan struct{}, 1)},
 		planner:  &planner{group: g, policy: p},
-		followed: &followed{client: g.client, ctx: held.ctx, running: &held.goroutines, events: make(chan event)},
+		followed: &followed{client: g.client, ctx: held.ctx, running: &held.goroutines, events: make(chan event), znodes: make(map[role]follower)},
 	}, nil
 }
 
@@ -186,7 +186,7 @@ func (r *run) mustDrain() bool {
 // followOthers follows the previous member in the ring, or the head of a plan without this member,
 // and the set and the orders if this member is the head.
 func (r *run) followOthers() {
-	before, set, orders := r.head, "", ""
+	before, orders := r.head, ""
 	if r.share.Capacity > 0 {
 		before = r.share.Watches
 	}
@@ -194,11 +194,16 @@ func (r *run) followOthers() {
 		before = r.at.member(before)
 	}
 	if r.share.Head {
-		set, orders = r.names.path(), r.at.orders()
+		orders = r.at.orders()
 	}
 	r.followed.follow(previous, before)
-	r.followed.follow(theSet, set)
 	r.followed.follow(theOrders, orders)
+	for i, set := range r.names.paths() {
+		if !r.share.Head {
+			set = ""
+		}
+		r.followed.follow(theSets+role(i), set)
+	}
 }
 
 // settleThenBalance has the group balanced when it has been at rest for the settle time.

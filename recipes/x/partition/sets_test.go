@@ -3,6 +3,7 @@
 package partition_test
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/x/partition"
+	"github.com/gocurator/curator/testing/zkserver"
+	"github.com/gocurator/curator/testing/zktest"
 )
 
 // joinWithSet starts a member with a set of its own.
@@ -185,4 +188,45 @@ func TestSetsOfRandomPrograms(t *testing.T) {
 			w.check()
 		})
 	}
+}
+
+// TestLocksOfTwoGroups: groups whose locks are at one place have one holder of a name. A request replaces its label, so the
+// other group shows that there is one.
+func TestLocksOfTwoGroups(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		client := zktest.Client(t, server)
+		held := make(chan string, 10)
+		join := func(path, id string) (leave func()) {
+			m, err := partition.New(zktest.Client(t, server), path, partition.Fixed("p"), partition.WithID(id), partition.WithLocks("/jobs", "lock"))
+			require.NoError(t, err)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() {
+				ended <- m.Run(ctx, func(ctx context.Context, p partition.Partition) error {
+					held <- id + " " + p.Lease.Path()[:len("/jobs/p/lock/")]
+					<-ctx.Done()
+					return nil
+				})
+			}()
+			time.Sleep(5 * time.Second)
+			return func() {
+				cancel()
+				require.ErrorIs(t, <-ended, context.Canceled)
+			}
+		}
+		leave := join("/one", "a")
+		defer join("/two", "b")()
+		require.Equal(t, "a /jobs/p/lock/", <-held)
+		require.Empty(t, held)
+		for path, want := range map[string][]string{"/one": {"a", "a"}, "/two": {"b", "?"}} {
+			all, err := partition.Read(t.Context(), client, path)
+			require.NoError(t, err)
+			require.Len(t, all.Partitions, 1)
+			require.Equal(t, want, []string{all.Partitions[0].Owner, all.Partitions[0].Holder})
+		}
+		leave()
+		time.Sleep(5 * time.Second)
+		require.Equal(t, "b /jobs/p/lock/", <-held)
+	})
 }

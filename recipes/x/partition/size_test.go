@@ -96,7 +96,7 @@ func (p *soloist) plan(set []entry, what string) {
 	require.NoError(p.tb, err)
 	read := p.size.Load()
 	began := time.Now()
-	data, changes, err := s.next(p.at, "m001", decide(s, set, config{}, true))
+	data, changes, err := s.next(p.at, config{id: "m001"}, decide(s, set, config{}, true))
 	require.NoError(p.tb, err)
 	took := time.Since(began)
 	for _, c := range changes {
@@ -141,6 +141,48 @@ func TestStoredSetMayBeCompressed(t *testing.T) {
 	_, lacking, err = Stored("/set").read(t.Context(), client)
 	require.NoError(t, err)
 	require.Error(t, lacking)
+}
+
+// TestWithoutLeavesNamesToOtherSets: a set of which another one has names, or may have them, has the rest.
+func TestWithoutLeavesNamesToOtherSets(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t))
+	write := func(path, data string) {
+		_, err := client.Create(t.Context(), path, []byte(data), framework.OrSetData())
+		require.NoError(t, err)
+	}
+	rest := Without(Stored("/b"), Fixed("fixed"), Stored("/a"))
+	require.Equal(t, []string{"/b", "/a"}, rest.paths())
+	require.NotEqual(t, rest.id(), Without(Stored("/b"), Fixed("other"), Stored("/a")).id())
+	write("/b", "eu\t3\nfixed\nus")
+	read := func() (string, error) {
+		set, lacking, err := rest.read(t.Context(), client)
+		require.NoError(t, err)
+		return fmt.Sprint(set), lacking
+	}
+	for _, c := range []struct{ a, want, lacking string }{
+		{"", "[{eu 3} {us 0}]", ""}, // there is none
+		{"us", "[{eu 3}]", ""},
+		{"us\neu", "[]", ""},
+		{"a/b", "[]", `partition "a/b"`}, // nobody knows what it has
+	} {
+		if c.a != "" {
+			write("/a", c.a)
+		}
+		set, lacking := read()
+		require.Equal(t, c.want, set)
+		if c.lacking == "" {
+			require.NoError(t, lacking)
+		} else {
+			require.ErrorContains(t, lacking, c.lacking)
+		}
+	}
+	require.NoError(t, client.Delete(t.Context(), "/b"))
+	_, lacking := read()
+	require.ErrorIs(t, lacking, framework.ErrNoNode)
+	for _, others := range [][]Names{{nil}, {Stored("a")}, {Fixed("a/b")}} {
+		require.Error(t, Without(Stored("/b"), others...).check(client))
+	}
+	require.Error(t, Without(nil).check(client))
 }
 
 // TestPreparedHasAQuarterOfARequest: a member that is prepared for more partitions tells the first ones.

@@ -25,7 +25,20 @@ func (l layout) plan() string            { return framework.JoinPath(string(l), 
 func (l layout) share(id string) string  { return framework.JoinPath(l.plan(), id) }
 func (l layout) orders() string          { return framework.JoinPath(string(l), "orders") }
 func (l layout) locks() string           { return framework.JoinPath(string(l), "locks") }
-func (l layout) lock(name string) string { return framework.JoinPath(l.locks(), name) }
+
+// lockFolders says where the locks of partitions are.
+type lockFolders struct {
+	Folder string `json:"folder,omitempty"`
+	Below  string `json:"below,omitempty"`
+}
+
+// of returns the folder of a partition's lock, in the group's own folder if there is no other.
+func (f lockFolders) of(at layout, name string) string {
+	if f.Folder == "" {
+		return framework.JoinPath(at.locks(), name)
+	}
+	return framework.JoinPath(framework.JoinPath(f.Folder, name), f.Below)
+}
 
 // root is the data of the znode plan. Each plan writes it on condition of its version, so of
 // two plans that were made from one state the server accepts one.
@@ -44,6 +57,9 @@ type root struct {
 
 	// Sets are the ids of the sets whose names the plan has.
 	Sets []string `json:"sets,omitempty"`
+
+	// Locks says where the locks are, if they are not in the group.
+	Locks lockFolders `json:"locks,omitzero"`
 }
 
 // parseRoot returns the zero root for data that was written by hand. The next plan mends it.
@@ -362,6 +378,11 @@ func (s share) hasMovedWithin(name string, d time.Duration) bool {
 	return found && age >= 0 && age < d
 }
 
+// lock returns where the locks are.
+func (s *state) lock(at layout) func(name string) string {
+	return func(name string) string { return s.root.Locks.of(at, name) }
+}
+
 // findMoving finds which partitions are still under way: their owners live, and do not have them yet.
 func (s *state) findMoving(ctx context.Context, client *framework.Framework, at layout) error {
 	s.moving = make(map[string]bool)
@@ -373,7 +394,7 @@ func (s *state) findMoving(ctx context.Context, client *framework.Framework, at 
 			}
 		}
 	}
-	queues, err := readQueues(ctx, client, at, slices.Collect(maps.Keys(owners)))
+	queues, err := readQueues(ctx, client, s.lock(at), slices.Collect(maps.Keys(owners)))
 	for _, q := range queues {
 		if q.state(s.sessions).Holder != owners[q.name] {
 			s.moving[q.name] = true

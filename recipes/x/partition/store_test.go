@@ -27,9 +27,9 @@ func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
 	write := func(names ...string) error {
 		s, err := readState(ctx, client, at)
 		require.NoError(t, err)
-		first, changes, err := s.next(at, "a", decide(s, entriesOf(names), config{}, false))
+		first, changes, err := s.next(at, config{id: "a"}, decide(s, entriesOf(names), config{}, false))
 		require.NoError(t, err)
-		second, others, err := s.next(at, "b", decide(s, entriesOf(append(names, "of the second")), config{}, false))
+		second, others, err := s.next(at, config{id: "b"}, decide(s, entriesOf(append(names, "of the second")), config{}, false))
 		require.NoError(t, err)
 		require.NoError(t, s.write(ctx, client, at, first, changes))
 		return s.write(ctx, client, at, second, others)

@@ -81,7 +81,7 @@
 //
 // A tick takes two requests: its begin and its end are written, each in a transaction. A repetition takes one more. A run that
 // is longer than the interval takes three more: they show whether the job was paused, before its ticks are dropped.
-// A replica whose jobs are not due makes no request. A replica that takes jobs over makes ten for each of them. One
+// A replica whose jobs are not due makes no request. A replica that takes jobs over makes seven for each of them. One
 // replica makes ten for the plan of all, and reads two znodes of each replica.
 //
 // A thousand jobs on ten replicas, each with a tick in ten seconds, one ZooKeeper 3.8 server and all replicas on two

@@ -79,7 +79,7 @@ func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending
 
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
-		{Name: "Run: a tick", Of: []string{"Scheduler.Run"}, Requests: 45, Spares: 6, Prepare: hardship.Begins(start), Heap: 256 << 10},
+		{Name: "Run: a tick", Of: []string{"Scheduler.Run"}, Requests: 39, Spares: 8, Prepare: hardship.Begins(start), Heap: 256 << 10},
 		operating("List", 4, func(ctx context.Context, client *framework.Framework, path string) error {
 			list, err := schedule.List(ctx, client, path)
 			if err == nil && len(list) != 1 {

@@ -282,7 +282,9 @@ func TestOrdersOnBothServers(t *testing.T) {
 		go func() { ended <- s.Run(ctx) }()
 		first := zktest.Await(t, ran, "a tick")
 		second := zktest.Await(t, ran, "the next tick")
-		require.Equal(t, 200*time.Millisecond, second.Time.Sub(first.Time))
+		// A server that writes to a disk may take longer than an interval, and the ticks in it are dropped.
+		require.Positive(t, second.Time.Sub(first.Time))
+		require.Zero(t, second.Time.Sub(first.Time)%(200*time.Millisecond))
 		require.NoError(t, schedule.Pause(t.Context(), client, root, "job"))
 		require.NoError(t, schedule.RunNow(t.Context(), client, root, "job"))
 		for manual := false; !manual; {

@@ -39,24 +39,21 @@ const overdueAfter = time.Hour
 //	fleets/<id>/...       a group of package partition, for the replicas with the same jobs
 //	jobs/<name>           what operators have ordered, as JSON
 //	jobs/<name>/state     the [Status], as JSON
-//	jobs/<name>/lock/...  the lease of the job, a [locks.InterProcessMutex]
+//	jobs/<name>/lock/...  the lease of the job, which is the lock of a partition in each group
 //
 // It is safe for concurrent use.
 type Scheduler struct {
 	client    *framework.Framework
 	at        layout
 	groups    []group
-	lists     *lists
 	telemetry telemetry
 	wall      func() time.Time // the clock of the process
 }
 
 // group is a set of jobs that the replicas divide.
 type group struct {
-	member  *partition.Member
-	job     func(name string) *Job
-	each    string   // "" for the Jobs
-	earlier []string // what New was given before
+	member *partition.Member
+	job    func(name string) *Job
 }
 
 // New returns a replica of the fleet at path with these jobs. It checks its arguments and sends
@@ -65,7 +62,7 @@ func New(client *framework.Framework, path string, jobs ...Job) (*Scheduler, err
 	if err := attempt.Check(client, path); err != nil {
 		return nil, fmt.Errorf("schedule: %w", err)
 	}
-	s := &Scheduler{client: client, at: layout(path), lists: newLists(jobs), wall: time.Now}
+	s := &Scheduler{client: client, at: layout(path), wall: time.Now}
 	if err := s.divide(jobs); err != nil {
 		return nil, wrap(s.at, err)
 	}
@@ -76,54 +73,60 @@ func New(client *framework.Framework, path string, jobs ...Job) (*Scheduler, err
 	return s, nil
 }
 
-// divide makes the groups. Replicas with other jobs, as of another release, are another group, which
-// waits for the same leases. So a job that both know has one runner, and no replica is given a job
-// that it does not know.
+// divide makes the groups. Replicas with other jobs, as of another release, are another group, which waits for
+// the same leases. So a job that both know has one runner, and no replica is given a job that it does not know.
 func (s *Scheduler) divide(jobs []Job) error {
 	named := make(map[string]*Job)
-	var names, each []string
+	var names []string
+	var lists []*Job
 	for _, job := range jobs {
-		if err := job.check(); err != nil {
+		switch err := job.check(); {
+		case err != nil:
+			return err
+		case job.Each != "" && slices.ContainsFunc(lists, func(other *Job) bool { return other.Each == job.Each }):
+			return fmt.Errorf("two jobs of each of %s, expected one", job.Each)
+		case job.Each != "":
+			lists = append(lists, &job)
+		case named[job.Name] != nil:
+			return fmt.Errorf("two jobs %q, expected a name for each", job.Name)
+		default:
+			named[job.Name], names = &job, append(names, job.Name)
+		}
+	}
+	if len(jobs) == 0 {
+		return errors.New("no jobs, expected at least one")
+	}
+	var set string // what the group divides, and what it leaves to groups before it: jobs with one name have one state
+	var before []partition.Names
+	if len(names) > 0 {
+		slices.Sort(names)
+		set, before = "names\n"+strings.Join(names, "\n"), []partition.Names{partition.Fixed(names...)}
+		if err := s.add(set, before[0], func(name string) *Job { return named[name] }); err != nil {
 			return err
 		}
-		if job.Each != "" {
-			if slices.Contains(each, job.Each) {
-				return fmt.Errorf("two jobs of each of %s, expected one", job.Each)
-			}
-			one := func(name string) *Job {
-				named := job
-				named.Name = name
-				return &named
-			}
-			g := group{job: one, each: job.Each, earlier: slices.Clone(each)}
-			if err := s.add("each\n"+job.Each, partition.Stored(job.Each), g); err != nil {
-				return err
-			}
-			each = append(each, job.Each)
-			continue
-		}
-		if named[job.Name] != nil {
-			return fmt.Errorf("two jobs %q, expected a name for each", job.Name)
-		}
-		named[job.Name] = &job
-		names = append(names, job.Name)
 	}
-	switch {
-	case len(jobs) == 0:
-		return errors.New("no jobs, expected at least one")
-	case len(names) == 0:
-		return nil
+	for _, job := range lists {
+		set += "\neach\n" + job.Each
+		list := partition.Stored(job.Each)
+		err := s.add(set, partition.Without(list, before...), func(name string) *Job {
+			one := *job
+			one.Name = name
+			return &one
+		})
+		if err != nil {
+			return err
+		}
+		before = append(before, list)
 	}
-	slices.Sort(names)
-	return s.add("names\n"+strings.Join(names, "\n"), partition.Fixed(names...), group{job: func(name string) *Job { return named[name] }})
+	return nil
 }
 
-func (s *Scheduler) add(set string, names partition.Names, g group) (err error) {
+func (s *Scheduler) add(set string, names partition.Names, job func(name string) *Job) error {
 	hash := sha256.Sum256([]byte(set))
-	g.member, err = partition.New(s.client, s.at.fleet(hex.EncodeToString(hash[:8])), names, partition.WithGrace(overdueAfter),
-		partition.WithLockOptions(s.keep()))
+	member, err := partition.New(s.client, s.at.fleet(hex.EncodeToString(hash[:8])), names, partition.WithGrace(overdueAfter),
+		partition.WithLocks(s.at.jobs(), lockFolder), partition.WithLockOptions(locks.WithRecipeName("schedule"), s.keep()))
 	if err == nil {
-		s.groups = append(s.groups, g)
+		s.groups = append(s.groups, group{member, job})
 	}
 	return err
 }
@@ -151,16 +154,10 @@ func (s *Scheduler) Run(ctx context.Context) error {
 	var all sync.WaitGroup
 	all.Go(func() { s.forgetOthers(running) })
 	for i, g := range s.groups {
-		if i+1 < len(s.groups) && s.groups[i+1].each != "" { // of which a later one may have the names
-			all.Go(func() { s.lists.follow(running, s.client, g.each) })
-		}
 		all.Go(func() {
 			defer cancel() // without one group the fleet is not whole
 			errs[i] = g.member.Run(running, func(ctx context.Context, p partition.Partition) error {
-				if g.each != "" {
-					return s.runFirst(ctx, g, p.Name)
-				}
-				return s.runJob(ctx, g.job(p.Name), g.member.ID())
+				return s.runJob(ctx, g.job(p.Name), g.member.ID(), p.Lease)
 			})
 		})
 	}
@@ -186,72 +183,11 @@ func (s *Scheduler) forgetOthers(ctx context.Context) {
 	}
 }
 
-// errElsewhere is the cause with which a job ends because an earlier job of the Scheduler has its name by now.
-var errElsewhere = errors.New("an earlier job has the name")
-
-// runFirst runs the job of an Each while no earlier job has its name.
-func (s *Scheduler) runFirst(ctx context.Context, g group, name string) error {
-	for ctx.Err() == nil {
-		other, known, changed := s.lists.before(name, g.earlier)
-		if other != "" {
-			if known {
-				s.client.Logger().Error("two jobs have one name, and only the first is run", logPath, string(s.at), "job", name, "first", other, "second", g.each)
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-			}
-			continue
-		}
-		if err := s.runWhileFirst(ctx, g, name, changed); !errors.Is(err, errElsewhere) {
-			return err
-		}
-	}
-	return context.Cause(ctx)
-}
-
-func (s *Scheduler) runWhileFirst(ctx context.Context, g group, name string, changed <-chan struct{}) error {
-	running, cancel := context.WithCancelCause(ctx)
-	var watching sync.WaitGroup
-	defer watching.Wait()
-	defer cancel(nil)
-	watching.Go(func() {
-		for {
-			select {
-			case <-changed:
-			case <-running.Done():
-				return
-			}
-			var other string
-			if other, _, changed = s.lists.before(name, g.earlier); other != "" {
-				cancel(errElsewhere)
-			}
-		}
-	})
-	return s.runJob(running, g.job(name), g.member.ID())
-}
-
-// runJob runs a job for as long as this replica has it.
-func (s *Scheduler) runJob(ctx context.Context, job *Job, id string) (err error) {
-	lock, err := locks.NewInterProcessMutex(s.client, s.at.lock(job.Name),
-		locks.WithRecipeName("schedule"), locks.WithLabel(id), locks.WithoutReentry(), s.keep())
-	if err != nil {
-		return err
-	}
-	lease, err := lock.Acquire(ctx)
-	if err != nil {
-		return err
-	}
+// runJob runs a job for as long as this replica has it. ctx ends when the job must go.
+func (s *Scheduler) runJob(ctx context.Context, job *Job, id string, lease *locks.Lease) error {
 	r := &runner{
 		Scheduler: s, job: job, id: id, lease: lease, moves: ctx, held: lease.Context(context.WithoutCancel(ctx)),
 		seen: make(chan int32, 1), clock: clock{wall: s.wall},
 	}
-	// A panic of the schedule passes through, and the lease must not stay.
-	defer func() {
-		// That the lease was lost is no failure of its release.
-		if failed := lease.Release(context.WithoutCancel(ctx)); !errors.As(failed, new(*locks.LostError)) {
-			err = errors.Join(err, failed)
-		}
-	}()
 	return r.runTicks()
 }

@@ -385,7 +385,7 @@ func TestIdleReplicaMakesNoRequests(t *testing.T) {
 	})
 }
 
-// TestRequestsOfATakeOver: for the job itself the next replica makes ten requests, six of them for the two leases.
+// TestRequestsOfATakeOver: for the job itself the next replica makes seven requests, three of them for the lease.
 func TestRequestsOfATakeOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -399,7 +399,7 @@ func TestRequestsOfATakeOver(t *testing.T) {
 		var mu sync.Mutex
 		sent := make(map[zkserver.OpCode]int)
 		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.SessionID == b.client.Session().ID() && (strings.Contains(r.Path, "/locks/job") || strings.Contains(r.Path, "/jobs/job")) {
+			if r.SessionID == b.client.Session().ID() && strings.Contains(r.Path, "/jobs/job") {
 				mu.Lock()
 				sent[r.Op]++
 				mu.Unlock()
@@ -415,8 +415,8 @@ func TestRequestsOfATakeOver(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, map[zkserver.OpCode]int{
-			zkserver.OpCreate2: 2, zkserver.OpGetChildren2: 2, // the two queues
-			zkserver.OpGetData: 5, // the state and the orders, the orders and the two nodes again, with watches
+			zkserver.OpCreate2: 1, zkserver.OpGetChildren2: 1, // the queue
+			zkserver.OpGetData: 4, // the state and the orders, the orders again and the node, with watches
 			zkserver.OpMulti:   1, // the state
 		}, sent)
 	})

@@ -22,7 +22,10 @@ func (l layout) fleet(id string) string   { return framework.JoinPath(l.fleets()
 func (l layout) jobs() string             { return framework.JoinPath(string(l), "jobs") }
 func (l layout) orders(job string) string { return framework.JoinPath(l.jobs(), job) }
 func (l layout) state(job string) string  { return framework.JoinPath(l.orders(job), "state") }
-func (l layout) lock(job string) string   { return framework.JoinPath(l.orders(job), "lock") }
+func (l layout) lock(job string) string   { return framework.JoinPath(l.orders(job), lockFolder) }
+
+// lockFolder has the nodes of a job's lock.
+const lockFolder = "lock"
 
 func wrap(at layout, err error) error { return attempt.At("schedule", string(at), err) }
 

@@ -77,7 +77,7 @@ const standsFor = 5 * time.Second
 //   - It waits for one lock only. A client that waits for several has several threads.
 //   - Another session holds what it waits for.
 //
-// Deadlocks passes over candidates of elections and members that wait for partitions, because they wait
+// Deadlocks passes over candidates of elections and members that wait for partitions or jobs, because they wait
 // in the background. A LeaderSelector of Java has the names of a mutex. Its data is its id if it has one, so
 // Deadlocks also passes over a contender of Java for a mutex whose client has other default data than an address.
 func Deadlocks(ctx context.Context, client *framework.Framework, path string, opts ...Option) ([]Deadlock, error) {
@@ -182,16 +182,21 @@ func (all waits) guessing() waits {
 
 func waitsIn(recipes []Recipe) waits {
 	all := waits{of: make(map[int64][]*wait), holds: make(map[string]*locks.Participant)}
-	groups := make(map[string]bool) // folders of the locks of partitions
+	groups := make(map[string]bool) // folders of the locks of partitions, and of those of jobs
 	for _, r := range recipes {
-		if r.Kind == Partitions {
+		switch r.Kind {
+		case Partitions:
 			groups[framework.JoinPath(r.Path, turnsFolder)] = true
+		case Jobs:
+			groups[framework.JoinPath(r.Path, jobsFolder)] = true
+		default: // its contenders wait in the foreground
 		}
 	}
 	for i := range recipes {
 		r := &recipes[i]
 		folder, _ := framework.SplitPath(r.Path)
-		if r.Kind.IsLock() && r.Kind != LeaderLatch && !groups[folder] {
+		job, _ := framework.SplitPath(folder)
+		if r.Kind.IsLock() && r.Kind != LeaderLatch && !groups[folder] && !groups[job] {
 			all.add(r)
 		}
 	}

@@ -243,6 +243,19 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 				}
 			}
 		},
+		"replicas that wait for jobs of each other": func(t *testing.T, a, b *framework.Framework) {
+			t.Helper()
+			for i, client := range []*framework.Framework{a, b, b, a} {
+				job := fmt.Sprint("/cron/jobs/", i%2)
+				_, err := client.Create(t.Context(), job+"/state", []byte("{}"), framework.CreatingParentsIfNeeded(), framework.OrSetData())
+				require.NoError(t, err)
+				if lock := mutex(t, client, job+"/lock"); i < 2 {
+					hold(t, lock)
+				} else {
+					contend(t, lock)
+				}
+			}
+		},
 		"a permit of another client": func(t *testing.T, a, b *framework.Framework) {
 			t.Helper()
 			semaphore := func(client *framework.Framework) locks.InterProcessLock {
@@ -263,9 +276,11 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 				a, b := zktest.Client(t, server), zktest.Client(t, server)
 				enter(t, a, b)
 				synctest.Wait()
-				found, err := inspect.Deadlocks(t.Context(), a, "/")
-				require.NoError(t, err)
-				require.Empty(t, found)
+				for _, opts := range [][]inspect.Option{nil, {inspect.LongerThan(time.Minute)}} {
+					found, err := inspect.Deadlocks(t.Context(), a, "/", opts...)
+					require.NoError(t, err)
+					require.Empty(t, found)
+				}
 			})
 		})
 	}

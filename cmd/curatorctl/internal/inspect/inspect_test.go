@@ -325,7 +325,7 @@ func TestFleetOfJobsAndItsLocks(t *testing.T) {
 			require.Equal(t, inspect.Jobs, kinds["/cron"])
 			require.Equal(t, inspect.Mutex, kinds["/cron/jobs/works/lock"])
 			require.NotContains(t, kinds, "/app")
-			require.Len(t, kinds, 1+3+1+3, "the fleet, its locks, and the group with its locks: %v", kinds)
+			require.Len(t, kinds, 1+3, "the fleet and its locks: %v", kinds)
 		}
 		explained, err := inspect.Explain(t.Context(), client, "/cron")
 		require.NoError(t, err)
