@@ -3,6 +3,7 @@
 package framework
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
@@ -15,17 +16,17 @@ type call struct {
 	operation
 	path string // as the caller named it
 	body []byte
-	common
-	maxReply int // in place of the client's limit, 0 for that
+
+	settings *common // of the verb, for a read of a pipeline; nil for other calls
+	maxReply int     // in place of the client's limit, 0 for that
 
 	confirm bool // a write whose acknowledgement proves that a majority keeps the session
 
 	length int32 // operations of a transaction
 
-	// decode reads the reply. It returns an error for unacceptable content; the decoder
-	// keeps an error for a malformed reply.
-	decode  func(*wire.Decoder) error
-	decoder wire.Decoder // of the newest reply
+	// decode reads the reply. It returns the error of the decoder for a malformed reply, and
+	// another error for unacceptable content.
+	decode func(wire.Decoder) error
 
 	// refused, when set, translates an error of the server into the call's outcome.
 	refused func(error) error
@@ -54,32 +55,6 @@ func (c *call) isJoinable() bool {
 	return (c.code == wire.OpGetData || c.code == wire.OpExists) && c.follower == nil
 }
 
-// newCalls returns n calls that are not set up. One call, as of most verbs, and two, as of a
-// contender, share one piece of memory with their list.
-func newCalls(n int) []*conduit.Call {
-	switch n {
-	case 1:
-		var one struct {
-			list [1]*conduit.Call
-			call conduit.Call
-		}
-		one.list[0] = &one.call
-		return one.list[:]
-	case 2:
-		var two struct {
-			list  [2]*conduit.Call
-			calls [2]conduit.Call
-		}
-		two.list[0], two.list[1] = &two.calls[0], &two.calls[1]
-		return two.list[:]
-	}
-	list, calls := make([]*conduit.Call, n), make([]conduit.Call, n)
-	for i := range calls {
-		list[i] = &calls[i]
-	}
-	return list
-}
-
 // replied decodes the reply to a call.
 func (c *call) replied(reply conduit.Reply, sent *conduit.Call) error {
 	if reply.Code == wire.CodeUnimplemented {
@@ -99,19 +74,17 @@ func (c *call) replied(reply conduit.Reply, sent *conduit.Call) error {
 	case c.decode == nil:
 		return nil
 	}
-	c.decoder = *wire.NewDecoder(reply.Body)
-	d := &c.decoder
-	meant := c.decode(d)
-	if err := d.Err(); err != nil {
-		// A server that garbles one reply is not trusted with the next.
-		sent.Distrust(err)
-		err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
-		if c.write { // the server has applied it, but the rest of the reply is unreliable
-			err = fmt.Errorf("%w: %w", err, errOutcomeUnknown)
-		}
-		return err
+	err := c.decode(*wire.NewDecoder(reply.Body))
+	if !errors.Is(err, wire.ErrMalformed) {
+		return c.keep(err)
 	}
-	return c.keep(meant)
+	// A server that garbles one reply is not trusted with the next.
+	sent.Distrust(err)
+	err = fmt.Errorf("%w: %w", ErrMalformedReply, err)
+	if c.write { // the server has applied it, but the rest of the reply is unreliable
+		err = fmt.Errorf("%w: %w", err, errOutcomeUnknown)
+	}
+	return err
 }
 
 // keep stores an error where errInto says, and returns what the exchange fails by.
@@ -127,7 +100,7 @@ func (c *call) keep(err error) error {
 func (c *call) hasFailed() bool { return c.errInto != nil && *c.errInto != nil }
 
 // pathCall builds a request that consists of a path.
-func pathCall(root chroot, op operation, path string, decode func(*wire.Decoder) error) ([]*call, error) {
+func pathCall(root chroot, op operation, path string, decode func(wire.Decoder) error) ([]*call, error) {
 	if err := ValidatePath(path); err != nil {
 		return nil, err
 	}

@@ -58,7 +58,7 @@ type client struct {
 // It returns an error when the context or the client ends first ([ErrClosed],
 // [ErrAuthFailed]), and at once before Start ([ErrNotStarted]).
 func (f *Framework) BlockUntilConnected(ctx context.Context) error {
-	if err := f.awaitConnection(ctx, 0, nil); err != nil {
+	if err := f.awaitConnection(ctx, 0); err != nil {
 		if ctx != nil && ctx.Err() != nil && f.usable() == nil && !f.State().IsConnected() {
 			err = fmt.Errorf("%w: %w", ErrNotConnected, err)
 		}

@@ -15,7 +15,7 @@ import (
 func (f *Framework) trackEnsemble() {
 	for f.ctx.Err() == nil {
 		// No caller waits for this connection, so the wait has no limit.
-		if err := f.awaitConnection(f.ctx, 0, nil); err != nil {
+		if err := f.awaitConnection(f.ctx, 0); err != nil {
 			return
 		}
 		linked := f.Session().Context(StandardErrorPolicy)

@@ -254,7 +254,7 @@ func (p *picture[T]) learn(state T, err error) bool {
 func (f *Framework) awaitChange(ctx context.Context, watch *Watch) (gone bool) {
 	event, err := watch.Wait(ctx)
 	if err == nil && event.Err != nil {
-		_ = f.awaitConnection(ctx, 0, nil) // the next read says why there is none
+		_ = f.awaitConnection(ctx, 0) // the next read says why there is none
 	}
 	return event.Type == EventNodeDeleted
 }

@@ -17,7 +17,7 @@ import (
 // below the client's root.
 func (f *Framework) writeHeartbeat(ctx context.Context, s *Session, path string, created bool) error {
 	for {
-		err := f.exchange(ctx, f.heartbeatCall(s, path, created))
+		err := f.exchangeIn(ctx, bounds{session: s}, []*call{f.heartbeatCall(path, created)})
 		if created || !isReply(err, ErrNoNode) {
 			return err
 		}
@@ -30,9 +30,9 @@ func (f *Framework) writeHeartbeat(ctx context.Context, s *Session, path string,
 	}
 }
 
-func (f *Framework) heartbeatCall(s *Session, path string, created bool) *call {
+func (f *Framework) heartbeatCall(path string, created bool) *call {
 	full := f.cfg.root.below(path)
-	c := &call{path: path, common: common{session: s}, confirm: true}
+	c := &call{path: path, confirm: true}
 	if created {
 		e := wire.NewEncoder(len(full) + 12)
 		e.String(full)

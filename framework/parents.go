@@ -93,7 +93,7 @@ func (f *Framework) foundInstead(ctx context.Context, full string, err error) er
 	found := false
 	look := &call{
 		operation: opExists, path: f.root.own(full), body: e.Bytes(),
-		decode:  func(d *wire.Decoder) error { d.Stat(); found = d.Err() == nil; return nil },
+		decode:  func(d wire.Decoder) error { d.Stat(); found = d.Err() == nil; return d.Err() },
 		refused: func(error) error { return nil }, // the create's error says more
 	}
 	if lookErr := f.exchange(ctx, look); lookErr != nil {

@@ -73,7 +73,7 @@ func (c *creation) protect(ctx context.Context) error {
 func (c *creation) admit(ctx context.Context, parent string) error {
 	for c.admitted == "" {
 		// Here, because a creation without a connection must not take the room.
-		if err := c.f.awaitConnection(ctx, c.f.cfg.ConnectTimeout, nil); err != nil {
+		if err := c.f.awaitConnection(ctx, c.f.cfg.ConnectTimeout); err != nil {
 			return &OpError{opCreate.name, c.path, err}
 		}
 		if folder := c.f.root.full(parent); c.f.janitor.Admit(ctx, folder) {
@@ -261,7 +261,7 @@ func (c *creation) find(ctx context.Context) (bool, error) {
 		_ = c.f.Delete(ctx, path, InBackground())
 		return false, nil
 	}
-	c.created, c.stat = path, *stat
+	c.made(path, *stat)
 	if c.cfg.siblings != nil {
 		*c.cfg.siblings = nil
 	}

@@ -3,7 +3,6 @@
 package framework
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -64,18 +63,19 @@ func (in bounds) historyOf(own int64) int64 {
 
 // exchangeIn is exchange for a caller that knows the bounds of its context.
 func (r *requests) exchangeIn(ctx context.Context, in bounds, calls []*call) error {
-	if err := r.awaitConnectionIn(ctx, in.session, r.cfg.ConnectTimeout, calls[0].session); err != nil {
+	if err := r.awaitConnectionIn(ctx, in.session, r.cfg.ConnectTimeout); err != nil {
 		return &OpError{calls[0].name, calls[0].path, err}
 	}
 	calls, err := r.withoutUnknown(ctx, calls)
 	if err != nil || len(calls) == 0 {
 		return err
 	}
-	sent, err := r.begin(in, calls)
+	var room [2]*conduit.Call // for the calls of most verbs
+	sent, err := r.begin(in, calls, room[:0])
 	if err == nil {
 		accepted := r.conduit.Do(ctx, sent...)
 		if accepted == nil && isOutOfOrder(calls, sent) {
-			if sent, err = r.begin(in, calls); err != nil {
+			if sent, err = r.begin(in, calls, room[:0]); err != nil {
 				return err
 			}
 			for _, s := range sent {
@@ -100,20 +100,21 @@ func isOutOfOrder(calls []*call, sent []*conduit.Call) bool {
 		!slices.ContainsFunc(calls, func(c *call) bool { return c.follower != nil })
 }
 
-// begin returns what is sent for the calls, or an error before any of them has begun.
-func (r *requests) begin(in bounds, calls []*call) ([]*conduit.Call, error) {
-	sent := newCalls(len(calls))
+// begin appends what is sent for the calls, or returns an error before any of them has begun.
+func (r *requests) begin(in bounds, calls []*call, sent []*conduit.Call) ([]*conduit.Call, error) {
+	made := make([]conduit.Call, len(calls))
 	for i, c := range calls {
+		sent = append(sent, &made[i])
 		if len(c.body) > r.cfg.MaxRequest {
 			return nil, &OpError{c.name, c.path, fmt.Errorf("%w: a request of %d bytes, at most %d are sent", ErrTooLarge, len(c.body), r.cfg.MaxRequest)}
 		}
 		sent[i].Op, sent[i].Body, sent[i].Confirms = c.code, c.body, c.confirm
 		sent[i].Joinable = c.isJoinable()
 		sent[i].MaxReply = c.maxReply
-		if session := cmp.Or(c.session, in.session); session != nil {
-			sent[i].Session = session.ID()
+		if in.session != nil {
+			sent[i].Session = in.session.ID()
 		}
-		sent[i].History = in.historyOf(c.history)
+		sent[i].History = in.history
 	}
 	// After all checks, because a call that has begun must get an outcome.
 	for i, c := range calls {
@@ -153,13 +154,13 @@ func (r *requests) outcome(ctx context.Context, calls []*call, sent []*conduit.C
 }
 
 // awaitConnection waits until there is a connection, the limit has passed (0 for
-// none), the context or the session (nil for any) ends, or the client is closed.
-func (r *requests) awaitConnection(ctx context.Context, limit time.Duration, session *Session) error {
-	return r.awaitConnectionIn(ctx, r.scopeOf(ctx).bound().session, limit, session)
+// none), the context or its session ends, or the client is closed.
+func (r *requests) awaitConnection(ctx context.Context, limit time.Duration) error {
+	return r.awaitConnectionIn(ctx, r.scopeOf(ctx).bound().session, limit)
 }
 
 // awaitConnectionIn is awaitConnection for a context that is bound to a session (nil for none).
-func (r *requests) awaitConnectionIn(ctx context.Context, bound *Session, limit time.Duration, session *Session) error {
+func (r *requests) awaitConnectionIn(ctx context.Context, session *Session, limit time.Duration) error {
 	if ctx == nil {
 		return errNilContext
 	}
@@ -174,10 +175,6 @@ func (r *requests) awaitConnectionIn(ctx context.Context, bound *Session, limit 
 	case ctx.Err() != nil:
 		return r.unreachable(interrupted(ctx))
 	}
-	if err := bound.over(); err != nil {
-		return err
-	}
-	session = cmp.Or(session, bound)
 	if err := session.over(); err != nil {
 		return err // although a session of that id may live on
 	}

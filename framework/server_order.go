@@ -41,7 +41,7 @@ func (f *Framework) moveBack() {
 	pause := returnPause
 	for f.ctx.Err() == nil {
 		// No caller waits for this connection, so the wait has no limit.
-		if err := f.awaitConnection(f.ctx, 0, nil); err != nil {
+		if err := f.awaitConnection(f.ctx, 0); err != nil {
 			return
 		}
 		session := f.Session()

@@ -12,7 +12,7 @@ import "context"
 func (f *Framework) RequireZooKeeper(ctx context.Context, opts ...CallOption) error {
 	cfg, err := newCommon(opts)
 	attempt := func(ctx context.Context) error {
-		if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout, cfg.session); err != nil {
+		if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout); err != nil {
 			return err
 		}
 		return f.checked(ctx, f.conduit.CheckZooKeeper(ctx))

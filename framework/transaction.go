@@ -73,9 +73,12 @@ func CreateOp(path string, data []byte, opts ...CreateOption) Op {
 	}
 	op.alone = func(ctx context.Context, f *Framework, r *OpResult) error {
 		c := &creation{f: f, cfg: cfg, path: path, target: path, data: data}
+		if c.cfg.stat == nil {
+			c.cfg.stat = new(Stat)
+		}
 		created, err := c.run(ctx, nil)
 		if err == nil {
-			stat := c.stat // so that the creation is not kept
+			stat := *c.cfg.stat // the caller may change its own
 			r.Path, r.Stat = created, &stat
 		}
 		return err
@@ -236,7 +239,7 @@ type transaction struct {
 // attempt sends the request. Like Create, it creates a view's namespace when a create needs
 // it.
 func (t *transaction) attempt(ctx context.Context, c *call) error {
-	if err := t.f.awaitConnection(ctx, t.f.cfg.ConnectTimeout, nil); err != nil {
+	if err := t.f.awaitConnection(ctx, t.f.cfg.ConnectTimeout); err != nil {
 		return &OpError{c.name, c.path, err}
 	}
 	for i, op := range t.ops {
@@ -269,7 +272,7 @@ func (t *transaction) needsNamespace() bool {
 	return parent == "/" && t.ops[t.index].name == opCreate.name
 }
 
-func (t *transaction) decode(d *wire.Decoder) error {
+func (t *transaction) decode(d wire.Decoder) error {
 	t.results = make([]OpResult, len(t.ops))
 	for i, op := range t.ops {
 		t.results[i].Path = op.path
@@ -280,10 +283,10 @@ func (t *transaction) decode(d *wire.Decoder) error {
 		case failed:
 			t.fail(i, d.Int32())
 		case op.decode != nil:
-			op.decode(t.f, d, &t.results[i])
+			op.decode(t.f, &d, &t.results[i])
 		}
 	}
-	return nil
+	return d.Err()
 }
 
 // fail keeps the error of the operation that made the transaction fail. The operations

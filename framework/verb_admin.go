@@ -18,14 +18,14 @@ func (f *Framework) GetACL(ctx context.Context, path string, opts ...ReadOption)
 	var calls []*call
 	cfg, err := newReadConfig(opts, ofGetACL, "GetACL")
 	if err == nil {
-		calls, err = pathCall(f.root, opGetACL, path, func(d *wire.Decoder) error {
+		calls, err = pathCall(f.root, opGetACL, path, func(d wire.Decoder) error {
 			read := d.ACL()
 			stat := d.Stat()
 			if d.Err() == nil {
 				acl = read
 			}
-			cfg.storeStat(d, stat)
-			return nil
+			cfg.storeStat(&d, stat)
+			return d.Err()
 		})
 	}
 	err = f.run(ctx, opGetACL, path, plan{common: cfg.common, calls: calls}, err)
@@ -52,7 +52,7 @@ func (f *Framework) SetACL(ctx context.Context, path string, acl []ACL, opts ...
 	e.String(full)
 	e.ACL(acl)
 	e.Int32(cfg.version)
-	decode := func(d *wire.Decoder) error { cfg.storeStat(d, d.Stat()); return nil }
+	decode := func(d wire.Decoder) error { cfg.storeStat(&d, d.Stat()); return d.Err() }
 	calls := []*call{{operation: opSetACL, path: path, body: e.Bytes(), decode: decode}}
 	return f.run(ctx, opSetACL, path, plan{common: cfg.common, calls: calls}, err)
 }
@@ -102,12 +102,12 @@ func (f *Framework) Reconfig(ctx context.Context, change Reconfiguration, opts .
 	}
 	calls := []*call{{
 		operation: opReconfig, path: configPath, body: change.encode(),
-		decode: func(d *wire.Decoder) error {
+		decode: func(d wire.Decoder) error {
 			config := d.Buffer()
 			if d.Stat(); d.Err() == nil {
 				data = config
 			}
-			return nil
+			return d.Err()
 		},
 	}}
 	err = f.run(ctx, opReconfig, configPath, plan{common: cfg, calls: calls}, err)
@@ -154,7 +154,7 @@ func (c *Reconfiguration) encode() []byte {
 // path, sorted. It needs ZooKeeper 3.6 and fails with [ErrUnsupported] on an older server.
 func (f *Framework) Ephemerals(ctx context.Context, path string, opts ...CallOption) ([]string, error) {
 	var found []string
-	decode := func(d *wire.Decoder) error { found = d.Strings(); return nil }
+	decode := func(d wire.Decoder) error { found = d.Strings(); return d.Err() }
 	if err := f.ask(ctx, opEphemerals, path, opts, decode); err != nil {
 		return nil, err
 	}
@@ -183,12 +183,12 @@ func (f *Framework) WhoAmI(ctx context.Context, opts ...CallOption) ([]Identity,
 
 // whoCall asks for the identities of the connection.
 func whoCall(found *[]Identity) *call {
-	return &call{operation: opWhoAmI, decode: func(d *wire.Decoder) error {
+	return &call{operation: opWhoAmI, decode: func(d wire.Decoder) error {
 		*found = nil
 		for range d.Count(2 * wire.LengthSize) {
 			*found = append(*found, Identity{Scheme: d.String(), ID: d.String()})
 		}
-		return nil
+		return d.Err()
 	}}
 }
 

@@ -31,9 +31,6 @@ func (c *creation) run(ctx context.Context, err error) (string, error) {
 	if err := c.f.run(ctx, opCreate, c.path, c.plan(), err); err != nil {
 		return "", err
 	}
-	if c.cfg.stat != nil {
-		*c.cfg.stat = c.stat
-	}
 	return c.created, nil
 }
 
@@ -49,11 +46,16 @@ type creation struct {
 	admitted string // the folder in which it is under way; "" for none
 	data     []byte
 
-	create call     // the request of this try
-	calls  [2]*call // it, and the list of the siblings if they are asked for
-
+	create  call // the request of this try
 	created string
-	stat    Stat
+}
+
+// made notes the znode. No try follows, so its Stat can be stored.
+func (c *creation) made(path string, stat Stat) {
+	c.created = path
+	if c.cfg.stat != nil {
+		*c.cfg.stat = stat
+	}
 }
 
 // prepare checks the path, and completes what is sent.
@@ -95,7 +97,7 @@ var errAgain = errors.New("again")
 // options say.
 func (c *creation) attempt(ctx context.Context) error {
 	for {
-		err := c.f.exchange(ctx, c.requests()...)
+		err := c.f.exchange(ctx, c.requests(make([]*call, 0, 2))...)
 		if !c.cfg.mode.isSequential() {
 			err = c.f.foundInstead(ctx, c.f.root.below(c.target), err)
 		}
@@ -128,8 +130,8 @@ func (c *creation) makesParents() bool {
 	return c.cfg.has(creatingParents|creatingParentContainers) || parent == "/" && c.f != c.f.base
 }
 
-// requests returns what one try sends: the creation and, if asked for, the list.
-func (c *creation) requests() []*call {
+// requests appends what one try sends: the creation and, if asked for, the list.
+func (c *creation) requests(calls []*call) []*call {
 	asked := c.f.root.below(c.target)
 	parent, _ := SplitPath(c.target)
 	folder := c.f.root.full(parent)
@@ -143,42 +145,40 @@ func (c *creation) requests() []*call {
 	both := e.Bytes()
 	c.create = call{
 		operation: c.cfg.mode.operation(), path: c.path, body: both[:n:n],
-		decode: func(d *wire.Decoder) error {
-			full := d.String()
-			c.stat = d.Stat()
-			c.stat.DataLength = int32(len(c.data)) // ClickHouse Keeper says 0
+		decode: func(d wire.Decoder) error {
+			full, stat := d.String(), d.Stat()
+			stat.DataLength = int32(len(c.data)) // ClickHouse Keeper says 0
 			// Checked, because the caller may delete the path that it gets.
 			number, ok := strings.CutPrefix(full, asked)
 			if !ok || (number != "") != c.cfg.mode.isSequential() || strings.Contains(number, "/") {
 				d.Reject(fmt.Sprintf("%q as the path of the node %q", full, asked))
 			}
 			if d.Err() == nil {
-				c.created = c.f.root.own(full)
+				c.made(c.f.root.own(full), stat)
 			}
-			return nil
+			return d.Err()
 		},
 	}
 	// With protection the reply counts even after the caller has gone.
 	if c.sent != nil {
 		c.create.follower = c.sent
 	}
-	c.calls[0] = &c.create
-	if c.cfg.siblings == nil {
-		return c.calls[:1]
+	calls = append(calls, &c.create)
+	if c.cfg.siblings != nil {
+		*c.cfg.siblings = nil
+		calls = append(calls, &call{operation: opChildren, path: parent, body: both[n:], decode: c.listed})
 	}
-	*c.cfg.siblings = nil
-	c.calls[1] = &call{operation: opChildren, path: parent, body: both[n:], decode: c.listed}
-	return c.calls[:]
+	return calls
 }
 
 // listed reads the list of the siblings.
-func (c *creation) listed(d *wire.Decoder) error {
+func (c *creation) listed(d wire.Decoder) error {
 	names := d.Strings()
 	d.Stat()
 	if d.Err() == nil {
 		*c.cfg.siblings = names
 	}
-	return nil
+	return d.Err()
 }
 
 func encodeCreate(full string, data []byte, cfg *callConfig) []byte {

@@ -151,7 +151,7 @@ func ReadData(path string, into *[]byte, opts ...ReadOption) Read {
 		if err != nil {
 			return nil, err
 		}
-		c.decode = func(d *wire.Decoder) (err error) {
+		c.decode = func(d wire.Decoder) (err error) {
 			data := d.Buffer()
 			stat := d.Stat()
 			// Nothing is stored from a malformed reply.
@@ -161,7 +161,7 @@ func ReadData(path string, into *[]byte, opts ...ReadOption) Read {
 			if cfg.absent != nil {
 				*cfg.absent = false
 			}
-			cfg.storeStat(d, stat)
+			cfg.storeStat(&d, stat)
 			if cfg.given.chooses(decompressed, undecompressed, f.compressed) && into != nil {
 				data, err = f.cfg.decompress(path, data)
 			}
@@ -202,14 +202,14 @@ func ReadChildren(path string, into *[]string, opts ...ReadOption) Read {
 			return nil, err
 		}
 		c.maxReply = cfg.maxReply
-		c.decode = func(d *wire.Decoder) error {
+		c.decode = func(d wire.Decoder) error {
 			names := d.Strings()
 			stat := d.Stat()
 			if d.Err() == nil && into != nil {
 				*into = names
 			}
-			cfg.storeStat(d, stat)
-			return nil
+			cfg.storeStat(&d, stat)
+			return d.Err()
 		}
 		return c, nil
 	}}
@@ -240,11 +240,11 @@ func readExists(path string, into **Stat, cfg callConfig) Read {
 			return nil, err
 		}
 		c.refused = answeringNoNode(func() { *into = nil })
-		c.decode = func(d *wire.Decoder) error {
+		c.decode = func(d wire.Decoder) error {
 			if stat := d.Stat(); d.Err() == nil {
 				*into = &stat
 			}
-			return nil
+			return d.Err()
 		}
 		return c, nil
 	}}
@@ -282,7 +282,7 @@ func (f *Framework) Pipeline(ctx context.Context, reads ...Read) error {
 		if err != nil {
 			return failed(r.operation, r.path, err)
 		}
-		p.calls[i], p.common = c, c.common
+		p.calls[i], p.common = c, *c.settings
 	}
 	if len(reads) > maxReadsAtOnce && !slices.ContainsFunc(p.calls, func(c *call) bool { return c.follower != nil }) {
 		parts := slices.Collect(slices.Chunk(p.calls, maxReadsAtOnce))
@@ -320,8 +320,8 @@ func (r Read) call(f *Framework, several bool) (*call, error) {
 		return nil, err
 	}
 	// They leave in one write, so none of them can have a policy or session of its own.
-	if several && c.has(ofEveryCall) {
-		return nil, fmt.Errorf("%w: %v in a pipeline of several reads, expected Framework.Retry around it", ErrInvalidOption, c.given&ofEveryCall)
+	if several && c.settings.has(ofEveryCall) {
+		return nil, fmt.Errorf("%w: %v in a pipeline of several reads, expected Framework.Retry around it", ErrInvalidOption, c.settings.given&ofEveryCall)
 	}
 	c.errInto = r.errInto
 	return c, nil
@@ -336,7 +336,7 @@ func (f *Framework) readCall(op operation, path string, cfg *callConfig, kind wa
 	e := wire.NewEncoder(len(full) + 5)
 	e.String(full)
 	e.Bool(cfg.watch != nil)
-	c := &call{operation: op, path: path, body: e.Bytes(), common: cfg.common}
+	c := &call{operation: op, path: path, body: e.Bytes(), settings: &cfg.common}
 	// The flag in the body is decided at each try: a persistent watch may serve the read.
 	if cfg.watch != nil {
 		c.follower = &watchRequest{
@@ -435,7 +435,7 @@ func (f *Framework) appendChildren(ctx context.Context, children []Child, path s
 }
 
 // ask makes a request that consists of a path.
-func (f *Framework) ask(ctx context.Context, op operation, path string, opts []CallOption, decode func(*wire.Decoder) error) error {
+func (f *Framework) ask(ctx context.Context, op operation, path string, opts []CallOption, decode func(wire.Decoder) error) error {
 	cfg, err := newCommon(opts)
 	var calls []*call
 	if err == nil {

@@ -79,7 +79,7 @@ func (s *setting) request() (*call, error) {
 	}
 	return &call{
 		operation: opSet, path: s.path, body: e.Bytes(),
-		decode: func(d *wire.Decoder) error { s.stat = d.Stat(); return nil },
+		decode: func(d wire.Decoder) error { s.stat = d.Stat(); return d.Err() },
 	}, nil
 }
 
@@ -97,12 +97,13 @@ func (s *setting) encode(e *wire.Encoder) error {
 // onExisting returns the outcome of a create that found an existing znode. refused is the
 // server's error. The result errAgain means that the znode has vanished in between.
 func (c *creation) onExisting(ctx context.Context, refused error) error {
+	var stat Stat
 	var err error
 	switch {
 	case c.cfg.has(orSetData):
-		err = c.setExisting(ctx)
+		stat, err = c.setExisting(ctx)
 	case c.cfg.has(idempotent):
-		err = c.takeExisting(ctx, refused)
+		stat, err = c.takeExisting(ctx, refused)
 	default:
 		return refused
 	}
@@ -110,7 +111,7 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 		return errAgain // it has vanished since the create found it
 	}
 	if err == nil {
-		c.created = c.path
+		c.made(c.path, stat)
 		if c.cfg.siblings != nil {
 			*c.cfg.siblings = nil
 		}
@@ -119,29 +120,27 @@ func (c *creation) onExisting(ctx context.Context, refused error) error {
 }
 
 // setExisting sets the data of the existing znode, for OrSetData.
-func (c *creation) setExisting(ctx context.Context) error {
+func (c *creation) setExisting(ctx context.Context) (Stat, error) {
 	s := setting{
 		f: c.f, path: c.path, data: c.data,
 		cfg: &callConfig{version: c.cfg.version, common: common{given: c.cfg.given & idempotent}},
 	}
 	err := s.attempt(ctx)
-	c.stat = s.stat
-	return err
+	return s.stat, err
 }
 
 // takeExisting accepts the existing znode as the created one, if it is alike.
-func (c *creation) takeExisting(ctx context.Context, refused error) error {
+func (c *creation) takeExisting(ctx context.Context, refused error) (Stat, error) {
 	data, stat, err := c.f.readForComparison(ctx, c.path)
 	switch {
 	case err != nil:
-		return err
+		return stat, err
 	case stat.Version != 0 || !bytes.Equal(data, c.data):
-		return refused // changed since, or another client's: not the effect of this create
+		return stat, refused // changed since, or another client's: not the effect of this create
 	case c.cfg.mode.isEphemeral() && stat.EphemeralOwner != c.owner():
-		return refused
+		return stat, refused
 	}
-	c.stat = stat
-	return nil
+	return stat, nil
 }
 
 // readForComparison reads data as it is at the server, within a try of a write.

@@ -102,7 +102,7 @@ func (f *Framework) newPersistentWatch(full, path string, mode WatchMode) *Persi
 
 // addWatch makes one try.
 func (f *Framework) addWatch(ctx context.Context, w *PersistentWatch, full string, mode WatchMode) error {
-	if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout, nil); err != nil {
+	if err := f.awaitConnection(ctx, f.cfg.ConnectTimeout); err != nil {
 		return err
 	}
 	// A watch that the server has already costs no request.

@@ -85,19 +85,7 @@ type judged interface {
 // Call is one request and, once [Conduit.Do] has returned, its outcome. A Call
 // is used once.
 type Call struct {
-	// Op is the opcode, Body the request record without its header.
-	Op   int32
-	Body []byte
-
-	// MaxReply, when not zero, is the longest reply in bytes that this call takes, in place of
-	// the limit of the configuration. A longer one is skipped, however long it is.
-	MaxReply int
-
-	// Session, when not zero, is the only session the request may run in.
-	Session int64
-
-	// History, when not zero, is the only history the request may run in. See Conduit.History.
-	History int64
+	Op int32 // the opcode
 
 	// Joinable says that this is a read of data or an exists, without a watch, which may share a
 	// request with other reads. See joined.go.
@@ -108,6 +96,18 @@ type Call struct {
 	Confirms bool
 
 	catchesUp bool // see catchUp
+
+	Body []byte // the request record without its header
+
+	// MaxReply, when not zero, is the longest reply in bytes that this call takes, in place of
+	// the limit of the configuration. A longer one is skipped, however long it is.
+	MaxReply int
+
+	// Session, when not zero, is the only session the request may run in.
+	Session int64
+
+	// History, when not zero, is the only history the request may run in. See Conduit.History.
+	History int64
 
 	// OnDone, when not nil, is called exactly once: in stream order with the reply,
 	// or with the error that says why none will come. It may be called after Do has

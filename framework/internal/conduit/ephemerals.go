@@ -4,6 +4,7 @@ package conduit
 
 import (
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/gocurator/curator/framework/internal/wire"
@@ -99,6 +100,7 @@ func (e *ephemerals) applied(op int32, path string, mode createMode, result *wir
 func (e *ephemerals) unanswered(call *Call) {
 	doubt := func(path string, mode createMode) {
 		if mode.isEphemeral() {
+			path = strings.Clone(path) // the request may have much data
 			e.change(func() { e.used, e.paths[path] = true, e.paths[path]+1 })
 		}
 	}

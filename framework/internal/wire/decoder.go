@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"unsafe"
 )
 
 // ErrMalformed reports a record that is shorter than its fields say, or whose
@@ -20,7 +21,8 @@ type Decoder struct {
 	err error
 }
 
-// NewDecoder returns a decoder that reads from buf and does not change it.
+// NewDecoder returns a decoder that reads from buf, which must not change any more: strings and
+// buffers share its memory. So each frame of a connection is read into memory of its own.
 func NewDecoder(buf []byte) *Decoder { return &Decoder{buf: buf} }
 
 // Err returns the first failure, an error that matches [ErrMalformed], or nil.
@@ -71,8 +73,12 @@ func (d *Decoder) Buffer() []byte {
 	return d.take(int(n), "buffer")
 }
 
-// String reads a string; the null string reads as the empty one.
-func (d *Decoder) String() string { return string(d.Buffer()) }
+// String reads a string; the null string reads as the empty one. A caller that keeps it for long
+// clones it, as it keeps the whole input.
+func (d *Decoder) String() string {
+	b := d.Buffer()
+	return unsafe.String(unsafe.SliceData(b), len(b))
+}
 
 // Count reads the length of a vector whose elements take at least elemSize
 // bytes each; the null vector has length 0.
@@ -88,18 +94,12 @@ func (d *Decoder) Count(elemSize int) int {
 	return int(n)
 }
 
-// Strings reads a vector of strings, which share their memory.
+// Strings reads a vector of strings, as [Decoder.String] does.
 func (d *Decoder) Strings() []string {
 	n := d.Count(4)
 	out := make([]string, 0, n)
-	if n == 0 && d.err == nil {
-		return out
-	}
-	all := string(d.buf)
 	for range n {
-		length := len(d.Buffer())
-		end := len(all) - len(d.buf)
-		out = append(out, all[end-length:end])
+		out = append(out, d.String())
 	}
 	if d.err != nil {
 		return nil
