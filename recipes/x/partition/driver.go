@@ -56,6 +56,3 @@ func (d *driver) GetsTheLock(contenders []string, ours string, maxLeases int) (l
 	}
 	return result, err
 }
-
-// Shrinks keeps the promise of a mutex: contenders ahead can only leave.
-func (*driver) Shrinks(string) bool { return true }
