@@ -26,8 +26,8 @@ type plan struct {
 	// repeatable means that a second run does no harm after a try whose outcome is unknown.
 	repeatable bool
 
-	// settle, when set, translates the error of the last try, considering all tries.
-	settle func(error) error
+	// settles, when set, translates the error of the last try, considering all tries.
+	settles interface{ settle(error) error }
 
 	last    error // of the newest try
 	inDoubt bool  // a try has failed whose outcome is unknown
@@ -48,8 +48,8 @@ func (r *requests) run(ctx context.Context, op operation, path string, p plan, e
 	defer func() {
 		measured.end()
 		// After a panic of user code, such as the policy, the cleanup goes on in the background.
-		if !returned && p.settle != nil && p.last != nil {
-			_ = p.settle(p.last) // the panic is the error
+		if !returned && p.settles != nil && p.last != nil {
+			_ = p.settles.settle(p.last) // the panic is the error
 		}
 	}()
 	err = r.repeat(ctx, &p, measured)
@@ -58,9 +58,9 @@ func (r *requests) run(ctx context.Context, op operation, path string, p plan, e
 	switch {
 	case err == nil:
 		return nil
-	case p.settle != nil:
+	case p.settles != nil:
 		// It knows about all tries, and says itself whether the outcome is unknown.
-		err = p.settle(err)
+		err = p.settles.settle(err)
 	case p.inDoubt && !OutcomeUnknown(err):
 		// The last try has certainly changed nothing, but an earlier one may have.
 		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))

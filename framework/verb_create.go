@@ -72,7 +72,7 @@ func (c *creation) prepare() error {
 
 func (c *creation) plan() plan {
 	if c.cfg.has(withProtection) {
-		return plan{common: c.cfg.common, attempt: c.protect, settle: c.settle, repeatable: true}
+		return plan{common: c.cfg.common, attempt: c.protect, settles: c, repeatable: true}
 	}
 	return plan{common: c.cfg.common, attempt: c.attempt, repeatable: c.cfg.has(idempotent)}
 }
@@ -135,7 +135,7 @@ func (c *creation) requests(calls []*call) []*call {
 	asked := c.f.root.below(c.target)
 	parent, _ := SplitPath(c.target)
 	folder := c.f.root.full(parent)
-	e := wire.NewEncoder(len(asked) + len(c.data) + len(folder) + 72) // for both
+	e := wire.NewEncoder(len(asked) + len(c.data) + len(folder) + 48) // for both
 	appendCreate(e, asked, c.data, &c.cfg)
 	n := len(e.Bytes())
 	if c.cfg.siblings != nil {

@@ -59,7 +59,7 @@ func (d *deletion) run(ctx context.Context, path string, err error) error {
 	}
 	p := plan{common: d.cfg.common, attempt: d.attempt, repeatable: d.cfg.has(idempotent) || d.cfg.isGuaranteed()}
 	if d.cfg.isGuaranteed() {
-		p.settle = d.guarantee
+		p.settles = d
 	}
 	return d.f.run(ctx, opDelete, path, p, err)
 }
@@ -217,8 +217,8 @@ func (f *Framework) deleteChildren(ctx context.Context, parent string, names []s
 	return nil
 }
 
-// guarantee hands a failed deletion to the janitor, if it may succeed later.
-func (d *deletion) guarantee(err error) error {
+// settle hands a failed deletion to the janitor, if it may succeed later.
+func (d *deletion) settle(err error) error {
 	// The last try may have failed for sure, but an earlier one may have deleted it.
 	if d.inDoubt && !OutcomeUnknown(err) {
 		err = fmt.Errorf("%w: %w", errOutcomeUnknown, reasonOf(err))

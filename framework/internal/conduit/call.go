@@ -118,7 +118,7 @@ type Call struct {
 	last *Call  // of those that a caller waits for together; nil if none waits
 
 	// Of the last call.
-	done chan struct{} // closed when all are settled
+	done chan struct{} // gets a value when all are settled
 	left int           // of them that are not settled, guarded as what follows
 
 	// Guarded by the connection's queue mutex until done of the last call that was
@@ -139,7 +139,7 @@ func (c *Call) noteSettled() {
 		return
 	}
 	if c.left--; c.left == 0 {
-		close(c.done)
+		c.done <- struct{}{}
 	}
 }
 

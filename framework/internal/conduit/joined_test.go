@@ -59,7 +59,7 @@ func (c *conn) askBy(t *testing.T, op int32, names ...string) []*Call {
 	t.Helper()
 	calls := make([]*Call, len(names))
 	last := new(Call)
-	last.done, last.left = make(chan struct{}), len(names)
+	last.done, last.left = make(chan struct{}, 1), len(names)
 	for i, name := range names {
 		calls[i] = &Call{Op: op, Body: []byte(name), Joinable: true, last: last}
 	}
