@@ -128,7 +128,7 @@ func (l *lock) enterOnce(ctx context.Context, e entry) (h *hold, waited time.Tim
 		// A read waits for a connection as long as any verb, and its error says what is wrong.
 		_, err = l.client.Children(ctx, l.path)
 		err = absent(err)
-	case l.hasFailed() && e.driver == l.driver: // another driver may stand before others, as a reader that was the writer does
+	case l.isFull != nil && l.failed.Load() && e.driver == l.driver: // another driver may stand before others, as a reader that was the writer does
 		err = look(ctx, l)
 	}
 	if err != nil {
@@ -181,19 +181,10 @@ func look(ctx context.Context, locks ...*lock) error {
 	return nil
 }
 
-// hasFailed reports whether the last try has failed, a short time ago.
-func (l *lock) hasFailed() bool {
-	failed := l.failed.Load()
-	return l.isFull != nil && failed != nil && time.Since(*failed) <= tryMemory
-}
-
-// noteTry remembers how the last try ended.
+// noteTry remembers whether the last try has failed.
 func (l *lock) noteTry(err error) {
-	switch {
-	case err == nil:
-		l.failed.Store(nil)
-	case errors.Is(err, ErrNotAcquired):
-		l.failed.Store(new(time.Now()))
+	if refused := errors.Is(err, ErrNotAcquired); refused || err == nil {
+		l.failed.Store(refused)
 	}
 }
 
@@ -203,8 +194,10 @@ type acquisition struct {
 
 	l       *lock
 	session *framework.Session
-	node    LockNode
-	self    *place // nil before the node was created
+	path    string         // of the node
+	stat    framework.Stat // as of its creation
+	token   int64          // 0 for the czxid
+	self    *place         // nil before the node was created
 	max     maximum
 	seen    instant // before the last list, or the creation of the node, was sent
 	shown   time.Time
@@ -225,11 +218,10 @@ type awaited struct {
 
 // internalLockLoop creates the node, and looks and waits until it has the lock.
 func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
-	if err := a.create(ctx); err != nil {
+	contenders, err := a.create(ctx)
+	if err != nil {
 		return nil, err
 	}
-	contenders := a.node.Children
-	a.node.Children = nil // or each waiter would keep a list of all names in memory
 	if a.l.exclusive {
 		first, waited, err := a.follow(ctx, contenders)
 		if err != nil {
@@ -300,35 +292,29 @@ func (a *acquisition) step(ctx context.Context, contenders []string) (h *hold, n
 	return nil, next, err
 }
 
-// create creates the node. The driver may list the folder in the same round trip.
-func (a *acquisition) create(ctx context.Context) (err error) {
+// create creates the node. The driver may list the folder in the same round trip; otherwise there are no contenders.
+func (a *acquisition) create(ctx context.Context) (contenders []string, err error) {
 	l := a.l
 	a.seen = l.instant()
 	var self *place
 	l.gate.begin()
 	defer func() { l.gate.end(self) }() // even if the driver panics
+	sent := time.Now()
 	if l.exclusive && l.gate.expectsNeighbour(a.seen.link) {
-		err = createNode(ctx, l.client, a.session, l.basePath, l.cfg.data, &a.node)
+		a.path, err = createNode(ctx, l.client, a.session, l.basePath, l.cfg.data, &a.stat)
 	} else {
-		sent := time.Now()
-		a.node, err = a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
-		defer func() {
-			if a.node.Children != nil && err == nil {
-				a.node.Children = l.sorted(a.node.Children)
-				l.gate.noteList(l, a.node.Children, sent)
-			}
-		}()
+		var node LockNode
+		node, err = a.driver.CreatesTheLock(ctx, l.client, a.session, l.basePath, l.cfg.data)
+		a.path, a.stat, a.token, contenders = node.Path, node.Stat, node.Token, node.Children
 	}
 	if errors.Is(err, framework.ErrSessionEnded) { // between the look at it and the create
-		return nodeGone(err)
+		return nil, nodeGone(err)
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	_, name := framework.SplitPath(a.node.Path)
-	self = &place{
-		g: l.gate, name: name, czxid: a.node.Stat.Czxid, data: l.cfg.data, created: time.Now(),
-	}
+	_, name := framework.SplitPath(a.path)
+	self = &place{l: l, name: name, czxid: a.stat.Czxid, created: time.Now()}
 	if l.exclusive {
 		// The server gives the last number to each further node, so it says nothing about neighbours.
 		if number, ok := (StandardLockInternalsSorter{l.lockName}).Sequence(name); ok && number != math.MaxInt32 && l.isUnchanged(a.seen) {
@@ -336,21 +322,25 @@ func (a *acquisition) create(ctx context.Context) (err error) {
 		}
 	}
 	a.self, a.shown = self, self.created
-	return a.checkOwner()
+	if contenders != nil {
+		contenders = l.sorted(contenders)
+		l.gate.noteList(l, contenders, sent)
+	}
+	return contenders, a.checkOwner()
 }
 
 // checkOwner returns an error if the driver has created the node of another session, which would
 // outlive ours or vanish before it (CURATOR-604), or one that is not ephemeral.
 func (a *acquisition) checkOwner() error {
-	owner := a.node.Stat.EphemeralOwner
+	owner := a.stat.EphemeralOwner
 	if owner == a.session.ID() {
 		return nil
 	}
 	if owner != 0 { // the driver has found it, or created it in the session after ours
-		return fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v", errOwnNodeGone, a.node.Path, uint64(owner), a.session)
+		return fmt.Errorf("%w: %s belongs to session 0x%x, ours is %v", errOwnNodeGone, a.path, uint64(owner), a.session)
 	}
 	return fmt.Errorf("driver %T: the node %s has owner 0x%x, must be ephemeral, of the given session, 0x%x",
-		a.driver, a.node.Path, uint64(owner), uint64(a.session.ID()))
+		a.driver, a.path, uint64(owner), uint64(a.session.ID()))
 }
 
 // leave deletes the node after a failure, and returns the failure.
@@ -364,7 +354,7 @@ func (a *acquisition) leave(ctx context.Context, cause error) error {
 		ctx, done = context.WithTimeout(contexts.WithValues(a.session.LossContext(), ctx), limit)
 		defer done()
 	}
-	return attempt.TakeBack(ctx, a.l.client, a.node.Path, cause)
+	return attempt.TakeBack(ctx, a.l.client, a.path, cause)
 }
 
 // follow waits until the place of this client before ours has left, if there is one. It reports whether ours is the first in
@@ -472,13 +462,10 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	if err := a.session.Err(); err != nil {
 		return nil, nodeGone(err)
 	}
-	var with []framework.Op
 	for _, e := range a.l.entrances {
-		ops, admitted, err := e.admit(ctx, a)
-		if !admitted || err != nil {
+		if admitted, err := e.admit(ctx, a); !admitted || err != nil {
 			return nil, err
 		}
-		with = append(with, ops...)
 	}
 	held, release, err := a.session.Hold(ctx, a.l.cfg.policy)
 	if err != nil {
@@ -492,8 +479,8 @@ func (a *acquisition) grant(ctx context.Context) (*hold, error) {
 	}
 	a.self.holds(a.l.exclusive)
 	h := &hold{
-		l: a.l, session: a.session, parent: held, endUse: release, token: cmp.Or(a.node.Token, a.node.Stat.Czxid), self: a.self, row: 1, with: with,
-		node: heldnode.Node{Client: a.l.client, Path: a.node.Path, Czxid: a.node.Stat.Czxid},
+		l: a.l, session: a.session, parent: held, endUse: release, token: cmp.Or(a.token, a.stat.Czxid), self: a.self, row: 1,
+		node: heldnode.Node{Client: a.l.client, Path: a.path, Czxid: a.stat.Czxid},
 	}
 	h.start(ctx)
 	return h, nil
@@ -516,7 +503,7 @@ func (l *lock) notAcquired(ahead []string, waitsFor []awaited, cause error) erro
 		if i := slices.IndexFunc(waitsFor, func(w awaited) bool { return w.name == name }); i >= 0 {
 			data = waitsFor[i].data
 		} else if own := l.gate.own(name); own != nil {
-			data = own.data
+			data = own.l.cfg.data
 		}
 		e.identities = append(e.identities, string(attempt.Plain(l.client, framework.JoinPath(l.path, name), data)))
 	}
@@ -530,7 +517,7 @@ func (a *acquisition) waits(ctx context.Context, position int) {
 	}
 	if a.told != position+1 || position < 0 {
 		a.told = position + 1
-		a.l.tell(func(o observer) { o.queued(ctx, a.node.Path, position) })
+		a.l.tell(func(o observer) { o.queued(ctx, a.path, position) })
 	}
 }
 

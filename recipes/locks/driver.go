@@ -78,19 +78,19 @@ func (StandardLockInternalsDriver) CreatesTheLock(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
 ) (LockNode, error) {
 	var node LockNode
-	err := createNode(ctx, client, session, path, data, &node, framework.ListingSiblingsIn(&node.Children))
+	var err error
+	node.Path, err = createNode(ctx, client, session, path, data, &node.Stat, framework.ListingSiblingsIn(&node.Children))
 	return node, err
 }
 
 // createNode creates a protected ephemeral sequential node in the session.
 func createNode(
 	ctx context.Context, client *framework.Framework, session *framework.Session, path string, data []byte,
-	node *LockNode, more ...framework.CreateOption,
-) (err error) {
+	stat *framework.Stat, more ...framework.CreateOption,
+) (string, error) {
 	opts := make([]framework.CreateOption, 0, 6)
-	opts = append(append(opts, ofContenders...), framework.InSession(session), framework.StoringStatIn(&node.Stat))
-	node.Path, err = client.Create(ctx, path, data, append(opts, more...)...)
-	return err
+	opts = append(append(opts, ofContenders...), framework.InSession(session), framework.StoringStatIn(stat))
+	return client.Create(ctx, path, data, append(opts, more...)...)
 }
 
 // ofContenders are the options of every contender's node.

@@ -58,9 +58,6 @@ var (
 	errTurnGivenUp = errors.New("an outage has outlasted the turn")
 )
 
-// joinedError is several errors with a text of one line.
-type joinedError struct{ errs []error }
-
 // joined is errors.Join with a text without newlines, which would break the lines of a log.
 func joined(errs ...error) error {
 	errs = slices.DeleteFunc(errs, func(err error) bool { return err == nil })
@@ -69,20 +66,13 @@ func joined(errs ...error) error {
 		return nil
 	case 1:
 		return errs[0]
-	default:
-		return &joinedError{errs}
 	}
-}
-
-func (e *joinedError) Error() string {
-	texts := make([]string, len(e.errs))
-	for i, err := range e.errs {
-		texts[i] = err.Error()
+	all := make([]any, len(errs))
+	for i, err := range errs {
+		all[i] = err
 	}
-	return strings.Join(texts, "; ")
+	return fmt.Errorf(strings.Repeat("%w; ", len(all)-1)+"%w", all...)
 }
-
-func (e *joinedError) Unwrap() []error { return e.errs }
 
 // LostError is the error and the cause of a lease that was lost; see
 // [framework.LostError].

@@ -21,7 +21,7 @@ func DowngradeDriver(writer string) LockInternalsDriver {
 
 // SemaphoreV2Driver returns the driver of the leases of an InterProcessSemaphoreV2.
 func SemaphoreV2Driver() LockInternalsDriver {
-	return newLeaseDriver(nil)
+	return leaseDriver{StandardLockInternalsDriver{StandardLockInternalsSorter{leaseName}}}
 }
 
 // MutexOfHold is what guards the count of the leases of the lease's hold.

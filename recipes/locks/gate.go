@@ -155,7 +155,7 @@ func (g *gate) inTheWay(l *lock, before int, cause error) *NotAcquiredError {
 	inTheWay := slices.DeleteFunc(slices.Clone(g.nodes), func(p *place) bool { return p.over })
 	slices.SortFunc(inTheWay, func(p, q *place) int { return l.compare(p.name, q.name) })
 	for _, p := range inTheWay {
-		e.ahead, e.identities = append(e.ahead, p.name), append(e.identities, string(p.data))
+		e.ahead, e.identities = append(e.ahead, p.name), append(e.identities, string(p.l.cfg.data))
 	}
 	e.local = len(e.ahead) == 0
 	return e
@@ -164,13 +164,12 @@ func (g *gate) inTheWay(l *lock, before int, cause error) *NotAcquiredError {
 // place is a node of this client in the queue, as the others of this client see it, from its creation
 // until it has left. It leaves before its node is deleted, so others need not ask the server.
 type place struct {
-	g      *gate
+	l      *lock // that it was made for
 	name   string
 	warned atomic.Bool // the log says that this process waits for its own hold
 	number int32
 	czxid  int64
 	at     instant // of its creation; without a connection if the server has not numbered it, or it is not known
-	data   []byte
 
 	created time.Time // when the reply to the creation came
 
@@ -305,8 +304,8 @@ func (g *gate) wasListedLately() bool {
 
 // whenGone returns a channel that is closed when the place has left.
 func (p *place) whenGone() <-chan struct{} {
-	p.g.mu.Lock()
-	defer p.g.mu.Unlock()
+	p.l.gate.mu.Lock()
+	defer p.l.gate.mu.Unlock()
 	if p.gone == nil {
 		p.gone = make(chan struct{})
 		if p.over {
@@ -318,27 +317,27 @@ func (p *place) whenGone() <-chan struct{} {
 
 // holds notes that the place has the lock, as the first in the queue or as one of several.
 func (p *place) holds(first bool) {
-	p.g.mu.Lock()
-	defer p.g.mu.Unlock()
+	p.l.gate.mu.Lock()
+	defer p.l.gate.mu.Unlock()
 	p.first, p.granted = first, time.Now()
 }
 
 // wasFirst reports whether the place has left and had the lock as the first in the queue.
 func (p *place) wasFirst() bool {
-	p.g.mu.Lock()
-	defer p.g.mu.Unlock()
+	p.l.gate.mu.Lock()
+	defer p.l.gate.mu.Unlock()
 	return p.over && p.first
 }
 
 func (p *place) hasLeft() bool {
-	p.g.mu.Lock()
-	defer p.g.mu.Unlock()
+	p.l.gate.mu.Lock()
+	defer p.l.gate.mu.Unlock()
 	return p.over
 }
 
 // leave tells the contenders of this client that the place neither holds the lock nor will.
 func (p *place) leave() {
-	g := p.g
+	g := p.l.gate
 	g.mu.Lock()
 	if p.over {
 		g.mu.Unlock()
@@ -366,7 +365,7 @@ func (g *gate) warnOfHolder(l *lock) {
 	if h == nil || !l.reenters || h.warned.Swap(true) {
 		return
 	}
-	_, _, label := identity.Parse(string(h.data))
+	_, _, label := identity.Parse(string(h.l.cfg.data))
 	l.client.Logger().Warn("waiting for a lock that this process holds itself: to re-enter it, acquire it with the context of its lease",
 		string(keyPath), l.path, "holder", framework.JoinPath(l.path, h.name), "label", label,
 		"waiting", ownWait, "held", time.Since(h.granted).Round(time.Second))

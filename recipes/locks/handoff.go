@@ -67,7 +67,7 @@ func (g *gate) handOver(h *hold, n int) bool {
 // and the watch of h, which has been released.
 func (h *hold) successor() *hold {
 	s := &hold{
-		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1, with: h.with,
+		l: h.l, session: h.session, parent: h.parent, endUse: h.endUse, token: h.token, self: h.self, row: h.row + 1,
 		node: heldnode.Node{Client: h.l.client, Path: h.node.Path, Czxid: h.node.Czxid, Own: h.node.HandOver()},
 	}
 	if h.node.IsAsked() { // the request is for the holder of the node

@@ -34,15 +34,11 @@ type hold struct {
 	row     int32       // the number of holds that the node has served, with this one
 	lost    atomic.Bool // lost, and its node left to the background; for reportLeak, which must ask no context
 
-	limit time.Duration  // ends the hold when it is over; 0 for none
-	with  []framework.Op // what the release deletes in one transaction with the node
+	limit time.Duration // ends the hold when it is over; 0 for none
+	keep  func() bool   // keeps abandon from running; true for one caller, unless it has begun
 
-	keep func() bool // keeps abandon from running; true for one caller, unless it has begun
-
-	mu     sync.Mutex
-	leases int // not released yet; at 0 the hold is being released
-
-	ending sync.Mutex              // guards what follows
+	mu     sync.Mutex              // guards what follows
+	leases int                     // not released yet; at 0 the hold is being released
 	over   error                   // how the hold has ended, by its release or loss; nil before, or when parent says it
 	ctx    context.Context         // ends with the hold; nil before it is needed
 	end    context.CancelCauseFunc // of ctx
@@ -71,8 +67,8 @@ func (h *hold) exceed() { h.Lose(&LostError{Reason: framework.ReasonMaxHold}) }
 
 // context returns a context that ends with the hold.
 func (h *hold) context() context.Context {
-	h.ending.Lock()
-	defer h.ending.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	switch {
 	case h.ctx != nil:
 	case h.over == nil:
@@ -86,8 +82,8 @@ func (h *hold) context() context.Context {
 
 // endBy ends the hold, unless it has ended. It returns how it has ended.
 func (h *hold) endBy(cause error) error {
-	h.ending.Lock()
-	defer h.ending.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.over != nil {
 		return h.over
 	}
@@ -103,8 +99,8 @@ func (h *hold) endBy(cause error) error {
 
 // Ended returns how the hold has ended, or nil.
 func (h *hold) Ended() error {
-	h.ending.Lock()
-	defer h.ending.Unlock()
+	h.mu.Lock()
+	defer h.mu.Unlock()
 	if h.over != nil {
 		return h.over
 	}
@@ -166,25 +162,28 @@ func (h *hold) err() error {
 
 // reenter adds a lease, acquired with the lock via.
 func (h *hold) reenter(via *lock) (*Lease, error) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
 	if err := h.err(); err != nil {
 		return nil, err
 	}
-	if h.leases == 0 { // the last lease is being released, and ctx about to end
+	h.mu.Lock()
+	released := h.leases == 0 // the last lease is being released, and ctx about to end
+	if !released {
+		h.leases++
+	}
+	h.mu.Unlock()
+	if released {
 		return nil, ErrReleased
 	}
-	h.leases++
 	return h.newLease(via), nil
 }
 
 // leave gives one lease back. With the last one it releases the lock: first the contexts
 // end, then the node is deleted.
 func (h *hold) leave(ctx context.Context) error {
+	lost := h.err() // before another lease of this hold can be the last one, and end it
 	h.mu.Lock()
 	h.leases--
 	last := h.leases == 0
-	lost := h.err() // before another lease of this hold can be the last one, and end it
 	h.mu.Unlock()
 	if !last {
 		return lost
@@ -234,9 +233,12 @@ func (h *hold) lostBefore(outcome error) error {
 // remove deletes the node of a hold, and what goes with it in the same transaction.
 func (h *hold) remove(ctx context.Context) error {
 	var applied error // of the transaction
-	if len(h.with) > 0 {
-		_, applied = h.l.client.Transact(ctx, append([]framework.Op{framework.DeleteOp(h.node.Path)}, h.with...)...)
-		if applied == nil {
+	if len(h.l.entrances) > 0 {
+		ops := []framework.Op{framework.DeleteOp(h.node.Path)}
+		for _, e := range h.l.entrances {
+			ops = append(ops, e.left(h.l))
+		}
+		if _, applied = h.l.client.Transact(ctx, ops...); applied == nil {
 			return nil
 		}
 	}

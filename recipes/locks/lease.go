@@ -185,13 +185,8 @@ func (l *Lease) Exclusive() bool {
 	if l == nil {
 		return false
 	}
-	_, shared := l.hold.l.driver.(sharedDriver)
-	return !shared && l.hold.l.maxLeases == MaxLeases(FixedLeases(1))
+	return !l.hold.l.shared && l.hold.l.maxLeases == MaxLeases(FixedLeases(1))
 }
-
-// sharedDriver is the driver of a lock that several owners may hold at once although its
-// maximum is 1.
-type sharedDriver interface{ isShared() }
 
 // Context derives a context for work under the lock. It has the values and the deadline of
 // ctx, and carries ownership: an acquisition of the same lock with it re-enters. It ends when

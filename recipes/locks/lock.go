@@ -31,6 +31,7 @@ type spec struct {
 	maxLeases MaxLeases
 	reenters  bool   // ownership in a context counts
 	handsOff  bool   // holds in a row may share a node
+	shared    bool   // several may hold it at once although its maximum is 1
 	recipe    string // in the telemetry, unless an option changes it; "" for a detail of a recipe
 	features  []feature
 
@@ -115,8 +116,8 @@ type lock struct {
 	exclusive bool // one contender has the lock, the first in the order of the numbers that the server gives
 	owner     any  // the ownerKey of its holds
 	cfg       config
-	failed    atomic.Pointer[time.Time] // when the last try failed; nil if one has succeeded since
-	patience  patience                  // of its releases
+	failed    atomic.Bool // the last try
+	patience  patience    // of its releases
 	observers []observer
 	entrances []entrance
 

@@ -65,7 +65,12 @@ const (
 // lockDelay lets an acquisition in when the marker names its node.
 type lockDelay struct{ delay time.Duration }
 
-func (d lockDelay) admit(ctx context.Context, a *acquisition) (with []framework.Op, admitted bool, err error) {
+// left deletes the marker.
+func (lockDelay) left(l *lock) framework.Op {
+	return framework.DeleteOp(framework.JoinPath(l.path, markerName))
+}
+
+func (d lockDelay) admit(ctx context.Context, a *acquisition) (admitted bool, err error) {
 	client, path, name := a.l.client, framework.JoinPath(a.l.path, markerName), a.self.name
 	_, err = client.Create(ctx, path, []byte(name), framework.Uncompressed(), framework.Idempotent(), framework.InSession(a.session))
 	isNew := err == nil
@@ -76,25 +81,25 @@ func (d lockDelay) admit(ctx context.Context, a *acquisition) (with []framework.
 	}
 	switch {
 	case errors.Is(err, framework.ErrNoNode), errors.Is(err, framework.ErrSessionEnded):
-		return nil, false, nodeGone(err) // the folder or the session is gone, or another client is at work
+		return false, nodeGone(err) // the folder or the session is gone, or another client is at work
 	case err != nil:
-		return nil, false, err
+		return false, err
 	case !isNew && string(holder) != name:
 		// Only the first to find the marker writes: a later write would begin the delay again.
 		if !strings.HasSuffix(string(holder), lostSuffix) {
 			noticed := string(holder[:min(len(holder), maxHolder)]) + lostSuffix
 			if err := setMarker(ctx, a, path, noticed, &marker); err != nil {
-				return nil, false, err
+				return false, err
 			}
 		}
-		if left := d.left(a, marker); left > 0 {
-			return nil, false, d.outlast(ctx, a, left)
+		if rest := d.rest(a, marker); rest > 0 {
+			return false, d.outlast(ctx, a, rest)
 		}
 		if err := setMarker(ctx, a, path, name, &marker); err != nil {
-			return nil, false, err
+			return false, err
 		}
 	}
-	return []framework.Op{framework.DeleteOp(path)}, true, nil
+	return true, nil
 }
 
 // maxHolder bounds what is kept of the data of a marker, which may be made by hand.
@@ -110,10 +115,10 @@ func setMarker(ctx context.Context, a *acquisition, path, data string, marker *f
 	return err
 }
 
-// left returns how long to wait because of a marker that says when the loss was noticed.
-func (d lockDelay) left(a *acquisition, marker framework.Stat) time.Duration {
+// rest returns how long to wait because of a marker that says when the loss was noticed.
+func (d lockDelay) rest(a *acquisition, marker framework.Stat) time.Duration {
 	// The server had created our node when its reply came, so its clock has gone on for at least as long.
-	passed := time.Duration(a.node.Stat.Ctime-marker.Mtime)*time.Millisecond + time.Since(a.self.created)
+	passed := time.Duration(a.stat.Ctime-marker.Mtime)*time.Millisecond + time.Since(a.self.created)
 	left := d.delay - passed + time.Millisecond // to which the times of the server are rounded
 	return min(left, d.delay)                   // a clock that was set back prolongs no delay
 }

@@ -37,10 +37,12 @@ type observer interface {
 	ended(ctx context.Context, h *hold, cause error)
 }
 
-// entrance is asked before a grant, and returns what the release deletes in one transaction with the node. It returns false without an
-// error when it has waited, and the acquisition looks again.
+// entrance is asked before a grant. It returns false without an error when it has waited, and the acquisition looks again.
 type entrance interface {
-	admit(ctx context.Context, a *acquisition) (with []framework.Op, admitted bool, err error)
+	admit(ctx context.Context, a *acquisition) (admitted bool, err error)
+
+	// left returns what the release does in one transaction with the deletion of the node.
+	left(l *lock) framework.Op
 }
 
 // ignores is an observer that takes no notice, for others to embed.

@@ -46,13 +46,13 @@ type InterProcessReadWriteLock struct {
 // arguments and sends nothing.
 func NewInterProcessReadWriteLock(client *framework.Framework, path string, opts ...Option) (*InterProcessReadWriteLock, error) {
 	side := spec{client: client, path: path, maxLeases: FixedLeases(1), reenters: true, features: []feature{measured, revocable}}
-	side.driver, side.lockName, side.recipe = readDriver{}, readName, "rw.read"
+	side.driver, side.lockName, side.recipe, side.shared = readDriver{}, readName, "rw.read", true
 	side.isFull = func(contenders []string, _ int) bool { return slices.ContainsFunc(contenders, writeSorter.Contends) }
 	read, err := newLock(side, opts)
 	if err != nil {
 		return nil, err
 	}
-	side.driver, side.lockName, side.recipe = writeDriver{}, writeName, "rw.write"
+	side.driver, side.lockName, side.recipe, side.shared = writeDriver{}, writeName, "rw.write", false
 	side.isFull = isFull
 	write, err := newLock(side, opts)
 	if err != nil {
@@ -202,8 +202,6 @@ func (writeDriver) GetsTheLock(contenders []string, ours string, maxLeases int) 
 
 // readDriver lets in every reader without a writer before it.
 type readDriver struct{ readWriteQueue }
-
-func (readDriver) isShared() {}
 
 // GetsTheLock has the reader wait for the nearest writer before it. A writer with the
 // reader's own number is the writer that became this reader.

@@ -90,10 +90,12 @@ func (h *hold) boundRelease(ctx context.Context) (context.Context, func()) {
 	if ctx.Err() != nil { // the caller does not wait
 		return ctx, func() {}
 	}
-	base, stopTimer := h.l.patience.in(h.session), func() {}
-	if deadline, bounded := ctx.Deadline(); bounded {
-		base, stopTimer = context.WithDeadline(h.session.LossContext(), deadline)
+	deadline, bounded := ctx.Deadline()
+	if !bounded {
+		bound, done := boundBy(ctx, h.l.patience.in(h.session))
+		return contexts.WithValues(bound, ctx), done
 	}
+	base, stopTimer := context.WithDeadline(h.session.LossContext(), deadline)
 	bound, done := boundBy(ctx, base)
 	return contexts.WithValues(bound, ctx), func() { done(); stopTimer() }
 }

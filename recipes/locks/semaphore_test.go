@@ -326,27 +326,6 @@ func TestSemaphoreTurnIsLostBetweenTwoLeases(t *testing.T) {
 	})
 }
 
-func TestSemaphoreDisagreementOnTheMaximumIsReported(t *testing.T) {
-	runTrials(t, func(t *testing.T, _ int) { disagreementIsReported(t) })
-}
-
-func disagreementIsReported(t *testing.T) {
-	t.Helper()
-	server := zktest.NewServer(t)
-	var log lineLog
-	client := zktest.Client(t, server.Addr(), log.option())
-	leases, err := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(3)).AcquireN(zktest.Context(t), 3)
-	require.NoError(t, err)
-	_, err = newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)).TryAcquire(zktest.Context(t))
-	require.ErrorContains(t, err, "locks: acquire /semaphores/s: not acquired: 3 ahead in the queue")
-	ctx, cancel := context.WithCancel(zktest.Context(t))
-	waiting := acquireLater(ctx, newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2)))
-	require.Eventually(t, func() bool { return len(log.with("more leases than its maximum")) > 0 }, limit, tick)
-	cancel()
-	require.ErrorIs(t, await(t, waiting).err, locks.ErrNotAcquired)
-	releaseAll(t, leases)
-}
-
 func TestSharedLeasesRefuseOtherData(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	_, err := client.Create(zktest.Context(t), "/max", []byte("three"))

@@ -30,9 +30,7 @@ const (
 // waits until there are no more than the maximum; then it is the next one's turn. Names
 // without "lease-" and a number do not count.
 //
-// All participants must use the same maximum. A waiter that finds more leases than its
-// own maximum for a second logs a warning: the others have another maximum, or the number
-// was lowered.
+// All participants must use the same maximum.
 //
 // A waiter for a lease watches the folder <path>/leases, which must stay readable for as
 // long: a server does not notify about nodes that may not be read (see the package comment).
@@ -66,7 +64,7 @@ func newPermits(client *framework.Framework, path string, maxLeases MaxLeases, o
 		return permits{}, fmt.Errorf("locks: %w", err)
 	}
 	leases, err := newLock(spec{
-		client: client, driver: newLeaseDriver(nil), path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
+		client: client, driver: leaseDriver{StandardLockInternalsDriver{StandardLockInternalsSorter{leaseName}}}, path: framework.JoinPath(path, semaphoreLeases), lockName: leaseName, maxLeases: maxLeases,
 		recipe: "semaphore", features: []feature{measured}, isFull: isFull,
 	}, append(slices.Clone(opts), withoutOrder)) // the queue is the one for the turn
 	if err != nil {
@@ -214,9 +212,6 @@ func (s permits) takeTurn(ctx context.Context, n int, e entry) ([]*Lease, error)
 		return nil, err
 	}
 	turn := h.newLease(h.l)
-	driver, done := s.warning()
-	defer done()
-	e.driver = driver
 	defer func() { _ = turn.release(ctx) }() // if the source of leases panics; otherwise it was released below
 	leases, err := s.leases.enterTimes(turn.Context(ctx), n, e)
 	switch {
@@ -238,31 +233,6 @@ func (s permits) takeTurn(ctx context.Context, n int, e entry) ([]*Lease, error)
 		}
 	}
 	return leases, err
-}
-
-// excessAfter is how long there must be too many leases before a waiter logs that. A failed
-// try has a lease for a moment.
-const excessAfter = time.Second
-
-// warning returns the driver for one acquisition of leases, which logs when there are too
-// many of them for long, and a function that stops the timer.
-func (s permits) warning() (driver *leaseDriver, done func()) {
-	warn := time.AfterFunc(math.MaxInt64, func() {
-		s.leases.client.Logger().Warn("a semaphore has more leases than its maximum: "+
-			"its participants use different ones, or the maximum was lowered", string(keyPath), s.path)
-	})
-	excessive := false
-	driver = newLeaseDriver(func(others, maxLeases int) {
-		switch was := excessive; {
-		case others <= maxLeases:
-			excessive = false
-			warn.Stop()
-		case !was:
-			excessive = true
-			warn.Reset(excessAfter)
-		}
-	})
-	return driver, func() { warn.Stop() }
 }
 
 // enterTimes acquires n leases, or none. Each is acquired under the one before, so that a search for deadlocks sees
@@ -295,26 +265,15 @@ func one(leases []*Lease, err error) (*Lease, error) {
 // There are never more: of the leases that were let in, the last one created has counted
 // all the others, because it listed them after its creation. Curator lets a lease in only
 // when there are not too many in any order, and so counts all the others too.
-type leaseDriver struct {
-	StandardLockInternalsDriver
-
-	counted func(others, maxLeases int) // called with each count; may be nil
-}
-
-func newLeaseDriver(counted func(others, maxLeases int)) *leaseDriver {
-	return &leaseDriver{StandardLockInternalsDriver{StandardLockInternalsSorter{leaseName}}, counted}
-}
+type leaseDriver struct{ StandardLockInternalsDriver }
 
 // GetsTheLock lets ours in if its place is below the maximum. Otherwise any change of the
 // folder is a reason to look again. Where the folder's sequence numbers are exhausted, new
 // leases have one number and no order, and all of them count.
-func (d *leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
+func (d leaseDriver) GetsTheLock(contenders []string, ours string, maxLeases int) (PredicateResults, error) {
 	place := slices.Index(contenders, ours)
 	if place < 0 {
 		return PredicateResults{}, notListed(ours)
-	}
-	if d.counted != nil {
-		d.counted(len(contenders)-1, maxLeases)
 	}
 	if number, _ := d.Sequence(ours); number == math.MaxInt32 {
 		place = len(contenders) - 1

@@ -37,11 +37,7 @@ func spanIn(ctx context.Context) *telemetry.Span {
 type measuresWait struct{ ignores }
 
 func (measuresWait) queued(ctx context.Context, _ string, position int) {
-	if position < 0 {
-		spanIn(ctx).Waits()
-	} else {
-		spanIn(ctx).Queued(position)
-	}
+	spanIn(ctx).Queued(position)
 }
 
 func (measuresWait) suspended(ctx context.Context) { spanIn(ctx).Suspended() }

@@ -39,9 +39,6 @@ const (
 	// (one-process). On a silent link another client may hold the lock by now.
 	proofAge = 100 * time.Millisecond
 
-	// tryMemory is how long a failed try makes the next one look before it creates a node.
-	tryMemory = 10 * time.Second
-
 	// maxRejoinPause bounds the pause after an attempt that could not queue, as at a server without a
 	// quorum. It is how much later than the others a waiter may queue again.
 	maxRejoinPause = time.Second

@@ -86,18 +86,15 @@ func (t *Lock) Begin(ctx context.Context) (context.Context, *Span) {
 	return ctx, a
 }
 
-// Queued records that the acquisition is about to wait, at a position that has changed.
+// Queued records that the acquisition is about to wait, at a position that has changed. It is negative if it is not known.
 func (a *Span) Queued(position int) {
 	if a == nil {
 		return
 	}
-	a.span.AddEvent("queued", trace.WithAttributes(keyPosition.Int(position)))
-	a.Waits()
-}
-
-// Waits counts this acquisition as waiting, once.
-func (a *Span) Waits() {
-	if a != nil && !a.waiting {
+	if position >= 0 {
+		a.span.AddEvent("queued", trace.WithAttributes(keyPosition.Int(position)))
+	}
+	if !a.waiting {
 		a.waiting = true
 		a.t.waiting.Add(1)
 	}
