@@ -23,45 +23,6 @@ type feed struct {
 	fired    framework.WatchQueue
 }
 
-// run follows the tree until the context or the client ends, and says which.
-func (e *engine) run(ctx context.Context) error {
-	defer e.telemetry.ended()
-	defer e.release()
-	e.prune()
-	if err := e.arm(ctx); err != nil {
-		return err
-	}
-	for {
-		e.drain()
-		if e.moved { // the server of the next connection may have persistent watches
-			if err := e.arm(ctx); err != nil {
-				return err
-			}
-		}
-		e.progress.endEras(e.applied)
-		e.endSweep() // before more is sent, which would make followers of what is read now wait for it
-		e.issue(ctx)
-		e.endSweep()
-		var err error
-		select {
-		case <-e.inbox.wake:
-		case <-e.fired.Wake():
-		case <-e.landed():
-			e.drain() // events that came before the replies
-			err = e.land()
-		case <-e.ended():
-			err = e.arm(ctx)
-		case <-e.paused:
-			e.paused = nil
-		case <-ctx.Done():
-			err = ErrClosed
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
 // release leaves no request under way, no watch, and no call of a listener.
 func (e *engine) release() {
 	for _, b := range e.flights {

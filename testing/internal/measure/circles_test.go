@@ -32,7 +32,7 @@ var circles = map[string]int{
 	"framework/internal/janitor":      2,
 	"framework/internal/watching":     4,
 	"internal/testkit/hardship":       2,
-	"recipes/cache":                   5,
+	"recipes/cache":                   4,
 	"recipes/discovery":               3,
 	"recipes/internal/attempt":        2,
 	"recipes/leader":                  2,
