@@ -60,9 +60,6 @@ type call struct {
 	command []string // of a verb that is verbatim
 }
 
-// run runs one command line and returns the exit status.
-func (p program) run(ctx context.Context, args []string) int { return statusOf(p.attempt(ctx, args)) }
-
 // attempt runs one command line and writes its error.
 func (p program) attempt(ctx context.Context, args []string) error {
 	err := p.dispatch(ctx, args)

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/signal"
 	"regexp"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/gocurator/curator/testing/zktest"
 )
+
+// run runs one command line and returns the exit status.
+func (p program) run(ctx context.Context, args []string) int { return statusOf(p.attempt(ctx, args)) }
 
 // asProgram in the environment makes the test binary the program.
 const asProgram = "CURATORCTL_AS_PROGRAM"
