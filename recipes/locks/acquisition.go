@@ -87,10 +87,14 @@ func (l *lock) whyNot(ctx context.Context, err error) error {
 	if health := l.client.Health().Err; errors.Is(health, framework.ErrNotConnected) {
 		return fmt.Errorf("%w: %w", health, end)
 	}
-	if !errors.Is(err, ctx.Err()) || !errors.Is(err, context.Cause(ctx)) {
+	switch {
+	case err == context.Cause(ctx): //nolint:errorlint // this very error
+		return end
+	case !errors.Is(err, ctx.Err()) || !errors.Is(err, context.Cause(ctx)):
 		return fmt.Errorf("%w: %w", end, err)
+	default:
+		return err
 	}
-	return err
 }
 
 // enter waits at the gate, joins the queue, and returns when it has the lock. When its node or its

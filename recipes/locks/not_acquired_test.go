@@ -78,6 +78,8 @@ func TestNotAcquiredWhoIsInTheWay(t *testing.T) {
 		o := await(t, second)
 		require.ErrorIs(t, o.err, context.Canceled)
 		require.ErrorIs(t, o.err, cause)
+		_, err := newMutex(t, w.waiter, "/free").Acquire(ctx)
+		require.EqualError(t, err, "locks: acquire /free: context canceled: the shop closes")
 		o1 := await(t, first)
 		for err, position := range map[error]int{o.err: 2, tried: 2, o1.err: 1} {
 			require.ErrorIs(t, err, locks.ErrNotAcquired)
