@@ -6,7 +6,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -91,30 +90,6 @@ func TestEnsembleConnectionStaysWhileItsServerDoes(t *testing.T) {
 func await(t *testing.T, f *framework.Framework, servers []string) {
 	t.Helper()
 	require.Eventually(t, func() bool { return slices.Equal(f.Servers(), servers) }, patience, time.Millisecond)
-}
-
-// TestEnsembleNamesAreResolvedAtEachAttempt: the dialer, which does that, is given the name
-// every time, so a server may come back at another address.
-func TestEnsembleNamesAreResolvedAtEachAttempt(t *testing.T) {
-	const name = "zookeeper.example:2181"
-	server := zktest.NewServer(t)
-	before, after := zktest.NewProxy(t, server.Addr()), zktest.NewProxy(t, server.Addr())
-	var address atomic.Pointer[string]
-	resolve := func(to string) { address.Store(&to) }
-	resolve(before.Addr())
-	f := zktest.Client(t, name, framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-		if addr != name {
-			return nil, fmt.Errorf("asked for %s", addr)
-		}
-		return new(net.Dialer).DialContext(ctx, network, *address.Load())
-	}))
-	session, told := f.Session(), recordStates(f)
-	resolve(after.Addr())
-	require.NoError(t, before.Close())
-	told.expect(t, framework.Suspended, framework.Reconnected)
-	require.NoError(t, f.Sync(t.Context(), "/"))
-	require.NotZero(t, after.Requests())
-	require.Same(t, session, f.Session())
 }
 
 // counting is a provider without a notifier.
@@ -304,28 +279,6 @@ func configVersion(t *testing.T, config string) int64 {
 	version, err := strconv.ParseInt(strings.TrimSpace(text), 16, 64)
 	require.NoError(t, err)
 	return version
-}
-
-// TestEnsembleTrackerOfAStandaloneServer: such a server has no configuration to follow, but
-// may get one. It is watched on every connection.
-func TestEnsembleTrackerOfAStandaloneServer(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.ResumedSessions)
-		before := server.Counts(t)
-		f, proxy := zktest.ClientViaProxy(t, server, framework.WithEnsembleTracker())
-		told := recordStates(f)
-		watched := func() bool { return server.Counts(t).Watches == before.Watches+1 }
-		require.Eventually(t, watched, patience, time.Millisecond)
-		proxy.Cut()
-		told.expect(t, framework.Suspended, framework.Reconnected)
-		require.Eventually(t, watched, patience, time.Millisecond)
-		zktest.KillSession(t, f, server.Addr())
-		told.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
-		require.Eventually(t, watched, patience, time.Millisecond)
-		require.Equal(t, []string{proxy.Addr()}, f.Servers())
-		require.NoError(t, f.Close())
-		server.AwaitCounts(t, before, patience)
-	})
 }
 
 func TestEnsembleTrackerThatMayNotRead(t *testing.T) {

@@ -13,7 +13,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -183,36 +182,6 @@ func TestFollowConflates(t *testing.T) {
 	})
 }
 
-// However the loop ends, the server has no watch afterwards; the goroutines are goleak's.
-func TestFollowLeavesNothing(t *testing.T) {
-	for _, version := range []string{"3.5.9", "3.8.0"} {
-		t.Run(version, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithVersion(version))
-			f := zktest.Client(t, server)
-			mustCreate(t, f, "/node")
-			for _, err := range f.Follow(t.Context(), "/node") {
-				require.NoError(t, err)
-				break
-			}
-			for _, err := range f.Follow(t.Context(), "/absent") {
-				require.NoError(t, err)
-				break
-			}
-			for _, err := range f.FollowChildren(t.Context(), "/node") {
-				require.NoError(t, err)
-				break
-			}
-			require.PanicsWithValue(t, "body", func() {
-				for _, err := range f.Follow(t.Context(), "/node") {
-					require.NoError(t, err)
-					panic("body")
-				}
-			})
-			zktest.Embedded(server).AwaitCounts(t, zktest.Counts{Sessions: 1}, patience)
-		})
-	}
-}
-
 // A sequence that nobody ranges over, and what is refused before anything is sent.
 func TestFollowRefusesBadInput(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -259,19 +228,6 @@ func TestFollowEndsWithTheCause(t *testing.T) {
 	}
 	require.ErrorIs(t, last, framework.ErrClosed)
 	require.Equal(t, 2, pairs)
-}
-
-func TestFollowOfAnUnreadableNodeEnds(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	_, err := f.Create(t.Context(), "/node", nil, framework.WithACL(zk.WorldACL(zk.PermWrite)...))
-	require.NoError(t, err)
-	var errs []error
-	for _, err := range f.Follow(t.Context(), "/node") {
-		errs = append(errs, err)
-	}
-	require.Len(t, errs, 1)
-	require.ErrorIs(t, errs[0], framework.ErrNoAuth)
 }
 
 // Data that cannot be decompressed is reported once, with the last good state; the next good

@@ -151,22 +151,6 @@ func replyFrame(xid int32, zxid int64, body []byte) []byte {
 	return append(b, body...)
 }
 
-// TestGarbageHandshakeByteByByte: each byte comes in time, the handshake does not.
-func TestGarbageHandshakeByteByByte(t *testing.T) {
-	withinBounds(t, func(t *testing.T) {
-		addr, connections := speaker(t, func(conn net.Conn) error {
-			for _, b := range connectReply(4000, 16) {
-				if _, err := conn.Write([]byte{b}); err != nil {
-					return err
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
-			return nil
-		})
-		neverConnects(t, addr, connections)
-	})
-}
-
 // TestGarbageTLSToAServerWithout: the server waits for more, or hangs up; the error says
 // with whom the handshake was.
 func TestGarbageTLSToAServerWithout(t *testing.T) {

@@ -8,13 +8,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -198,63 +195,6 @@ func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
 			}
 		}
 	})
-}
-
-// While znodes have little data, many exists are few requests. One that sets a watch stays alone.
-func TestExistsShareRequests(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t)
-		const many = 320
-		paths := createFolder(t, f, many)
-		knowVersion(t, f)
-		_, err := existTogether(t.Context(), f, paths)
-		require.NoError(t, err)
-
-		alone, together := countExists(n.server)
-		_, err = existTogether(t.Context(), f, paths)
-		require.NoError(t, err)
-		require.Zero(t, alone.Load())
-		require.EqualValues(t, many/16, together.Load())
-
-		var watch *framework.Watch
-		reads := make([]framework.Read, many)
-		for i, path := range paths {
-			reads[i] = framework.ReadStat(path, new(*framework.Stat))
-		}
-		reads[10] = framework.ReadStat(paths[10], new(*framework.Stat), framework.Watched(&watch))
-		require.NoError(t, f.Pipeline(t.Context(), reads...))
-		defer watch.Cancel()
-		require.EqualValues(t, 1, alone.Load())
-		require.NoError(t, f.Set(t.Context(), paths[10], nil))
-		zktest.Await(t, watch.Fired(), "the watch")
-
-		for i, path := range paths {
-			require.NoError(t, f.Set(t.Context(), path, numbered(i, 300)))
-		}
-		for _, path := range paths[:3] {
-			_, err := f.Exists(t.Context(), path)
-			require.NoError(t, err)
-		}
-		before := together.Load()
-		_, err = existTogether(t.Context(), f, paths)
-		require.NoError(t, err)
-		require.Equal(t, before, together.Load(), "nobody has asked for data of this length")
-	})
-}
-
-// countExists counts the requests for Stats, alone and together.
-func countExists(server *zkserver.Server) (alone, together *atomic.Int32) {
-	alone, together = new(atomic.Int32), new(atomic.Int32)
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpExists {
-			alone.Add(1)
-		}
-		if r.Op == zkserver.OpMultiRead {
-			together.Add(1)
-		}
-		return zkserver.Pass
-	})
-	return alone, together
 }
 
 // When the client knows that the server is new enough and the data short, many reads are few
@@ -467,33 +407,6 @@ func TestJoinedReadsShareNoMemory(t *testing.T) {
 		}
 	}, patience, time.Millisecond)
 	require.Equal(t, numbered(1, short), kept)
-}
-
-// TestJoinedReadsDoNotWaitForTheVersion: a network that drops further connections to a server must not
-// keep them.
-func TestJoinedReadsDoNotWaitForTheVersion(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		var dials atomic.Int32
-		f := n.client(t, framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-			if dials.Add(1) > 1 {
-				<-ctx.Done()
-				return nil, context.Cause(ctx)
-			}
-			return n.dial(ctx, network, address)
-		}))
-		paths := slices.Repeat([]string{"/"}, 40)
-		for range 2 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, err := readTogether(ctx, f, paths)
-			cancel()
-			require.NoError(t, err)
-		}
-		synctest.Wait() // the question is on a goroutine of its own
-		require.EqualValues(t, 2, dials.Load(), "the server was asked")
-
-		_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
-		require.NoError(t, err, "nor does a request that must be known wait longer than the question")
-	})
 }
 
 // TestJoinedReadsKeepTheirOrder: reads that the server does not answer together are sent again, after later reads were answered. A

@@ -10,18 +10,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -94,19 +91,6 @@ func TestStartTwice(t *testing.T) {
 	require.NoError(t, f.BlockUntilConnected(t.Context()))
 }
 
-func TestConnectLeavesNothingWhenItFails(t *testing.T) {
-	_, err := framework.Connect(t.Context(), "")
-	require.Error(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-	defer cancel()
-	listener, err := net.Listen("tcp", "127.0.0.1:0") // accepts and says nothing
-	require.NoError(t, err)
-	defer listener.Close()
-	_, err = framework.Connect(ctx, listener.Addr().String())
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, listener.Addr().String())
-}
-
 // Curator: TestFramework.testBackgroundCreateWithConcurrentClose and the like.
 func TestCloseIsIdempotentAndCutsCallsShort(t *testing.T) {
 	for range 20 {
@@ -142,98 +126,6 @@ func TestCloseIsIdempotentAndCutsCallsShort(t *testing.T) {
 		}
 		require.Empty(t, server.Sessions())
 	}
-}
-
-// TestCloseWhileTheServerHangs: with everything under way that runs in the background,
-// none of which TestMain may find running afterwards.
-func TestCloseWhileTheServerHangs(t *testing.T) {
-	server := zktest.NewServer(t)
-	f, err := framework.Connect(t.Context(), "", framework.WithEnsembleTracker(),
-		framework.WithEnsembleProvider(newDynamic(t, server.Addr())))
-	require.NoError(t, err)
-	mustCreate(t, f, "/a")
-	_, err = f.AddWatch(t.Context(), "/", framework.WatchPersistentRecursive)
-	require.NoError(t, err)
-	held, release, err := f.Session().Hold(t.Context(), framework.QuorumErrorPolicy)
-	require.NoError(t, err)
-	defer release()
-	heal := server.Blackhole(0, zkserver.ToClient)
-	defer heal()
-	require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
-	reading := make(chan error, 1)
-	go func() { reading <- f.Sync(context.WithoutCancel(t.Context()), "/") }()
-
-	began := time.Now()
-	require.ErrorContains(t, f.Close(), "framework: close: ")
-	require.Less(t, time.Since(began), closeLimit)
-	require.ErrorIs(t, context.Cause(held), framework.ErrClosed)
-	require.ErrorIs(t, <-reading, framework.ErrClosed)
-}
-
-// Curator: TestRetryLoop, all.
-func TestLifecyclePolicyOfTheUserIsAsked(t *testing.T) {
-	server := zktest.NewServer(t)
-	type question struct {
-		attempt int
-		err     error
-	}
-	var asked []question
-	policy := retry.PolicyFunc(func(attempt int, _ time.Duration, err error) (time.Duration, bool) {
-		asked = append(asked, question{attempt, err})
-		return 0, attempt < 2
-	})
-	f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(policy))
-	mustCreate(t, f, "/a")
-	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpGetData {
-			return zkserver.FailWith(throttled)
-		}
-		return zkserver.Pass
-	})
-	requests := countRequests(server)
-	_, err := f.Get(t.Context(), "/a")
-	remove()
-	var code framework.ServerError
-	require.ErrorAs(t, err, &code)
-	require.EqualValues(t, throttled, code)
-	require.Equal(t, 0, requests(), "the first hook has decided about all of them")
-	require.Len(t, asked, 3)
-	for i, q := range asked {
-		require.Equal(t, i, q.attempt)
-		require.ErrorAs(t, q.err, &code)
-	}
-
-	asked = nil
-	for _, err := range []error{
-		f.Delete(t.Context(), "/none"), f.Set(t.Context(), "/a", nil, framework.WithVersion(9)), verbs["create"](t.Context(), f, "/a"),
-	} {
-		require.Error(t, err)
-		require.False(t, framework.Retryable(err))
-	}
-	require.Empty(t, asked, "errors that are not retryable")
-}
-
-// TestLifecycleRetriesAreNotNested: creating parents has no retries of its own.
-//
-// Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry.
-func TestLifecycleRetriesAreNotNested(t *testing.T) {
-	server := zktest.NewServer(t)
-	asked := 0
-	policy := retry.PolicyFunc(func(attempt int, _ time.Duration, _ error) (time.Duration, bool) {
-		asked++
-		return 0, attempt < 4
-	})
-	f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(policy))
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpCreateContainer {
-			return zkserver.FailWith(-127)
-		}
-		return zkserver.Pass
-	})
-	_, err := f.Create(t.Context(), "/a/b/c", nil, framework.CreatingParentContainersIfNeeded(), framework.WithProtection())
-	require.True(t, framework.Retryable(err), "%v", err)
-	require.False(t, framework.OutcomeUnknown(err), "%v", err)
-	require.Equal(t, 5, asked)
 }
 
 func TestLifecycleErrors(t *testing.T) {

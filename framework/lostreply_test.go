@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -178,25 +177,6 @@ func loseAt(t *testing.T, n *memnet, fault zkserver.Fault, policy retry.Policy, 
 	return made
 }
 
-// TestLostReplyForeignNameThatLooksProtected is no reason to stumble when the search after
-// a lost reply meets it.
-//
-// Curator: TestFrameworkEdges.testMissedResponseOnESCreate, testMissedResponseOnBackgroundESCreate.
-func TestLostReplyForeignNameThatLooksProtected(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t)
-		for _, name := range []string{"_c_a", "_c_", "_c_" + strings.Repeat("-", 40), "_c_" + strings.Repeat("\u65e5", 40), "README"} {
-			mustCreate(t, f, "/"+name)
-		}
-		faultAt(n, f.Session().ID(), zkserver.LoseReply, 1)
-		path := mustCreate(t, f, "/n", framework.WithProtection(), framework.WithMode(framework.EphemeralSequential))
-		names, err := f.Children(t.Context(), "/")
-		require.NoError(t, err)
-		require.Contains(t, names, path[1:])
-		require.Len(t, names, 5+1+1) // and /zookeeper
-	})
-}
-
 func TestLostReplyUnprotectedCreateIsNotRepeated(t *testing.T) {
 	for name, fault := range faults {
 		for _, opts := range [][]framework.CreateOption{nil, {framework.CreatingParentsIfNeeded()}} {
@@ -235,19 +215,6 @@ func TestLostReplyOtherWritesAreNotRepeated(t *testing.T) {
 			require.True(t, framework.Retryable(err), "whether it is worth it is another question")
 			require.Equal(t, 1, requests(), verb)
 		})
-	}
-}
-
-func TestLostReplyReadsAreRepeated(t *testing.T) {
-	for _, verb := range []string{"get", "exists", "children", "sync", "pipeline"} {
-		for name, fault := range faults {
-			inMemory(t, func(t *testing.T, n *memnet) {
-				f := n.client(t)
-				mustCreate(t, f, "/a")
-				faultAt(n, f.Session().ID(), fault, 1)
-				require.NoError(t, verbs[verb](t.Context(), f, "/a"), "%s, %s", verb, name)
-			})
-		}
 	}
 }
 
@@ -294,53 +261,6 @@ func TestLostReplyNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []string{strings.TrimPrefix(path, "/a/")}, names)
 	})
-}
-
-// Curator: TestFailedDeleteManager.testBasic, testLostSession, testWithNamespaceAndLostSession.
-func TestLostReplyDeletesGoOnInTheBackground(t *testing.T) {
-	for name, remove := range map[string]func(ctx context.Context, f *framework.Framework) error{
-		"guaranteed, policy gives up": func(ctx context.Context, f *framework.Framework) error {
-			return f.Delete(ctx, "/a", framework.Guaranteed())
-		},
-		"guaranteed, context ends": func(ctx context.Context, f *framework.Framework) error {
-			ctx, cancel := context.WithTimeout(ctx, time.Second)
-			defer cancel()
-			return f.Delete(ctx, "/a", framework.Guaranteed())
-		},
-		"in the background": func(ctx context.Context, f *framework.Framework) error {
-			return f.Delete(ctx, "/a", framework.InBackground())
-		},
-	} {
-		for i := range 4 {
-			lost, viewed := i&1 != 0, i&2 != 0
-			t.Run(fmt.Sprintf("%s, session lost %t, of a view %t", name, lost, viewed), func(t *testing.T) {
-				inMemory(t, func(t *testing.T, n *memnet) {
-					f := n.client(t, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(3*time.Second))
-					if viewed {
-						f = namespaced(t, f, "ns")
-					}
-					mustCreate(t, f, "/a")
-					n.setDown(true)
-					synctest.Wait()
-					err := remove(t.Context(), f)
-					if name == "in the background" {
-						require.NoError(t, err)
-					} else {
-						require.ErrorIs(t, err, framework.ErrCleanupPending)
-						require.False(t, framework.OutcomeUnknown(err), "nothing was sent")
-					}
-					if lost {
-						time.Sleep(2 * memSession)
-					}
-					n.setDown(false)
-					time.Sleep(5 * time.Second)
-					stat, err := f.Exists(t.Context(), "/a")
-					require.NoError(t, err)
-					require.Nil(t, stat)
-				})
-			})
-		}
-	}
 }
 
 // Curator: TestFailedDeleteManager.testBasic, testLostSession, testWithNamespaceAndLostSession;

@@ -178,25 +178,6 @@ func TestNewcomerLogLinesNameTheServer(t *testing.T) {
 	})
 }
 
-// TestNewcomerBeforeTheFirstSession: what is asked for too early has ended, and does not panic.
-func TestNewcomerBeforeTheFirstSession(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		n.setDown(true)
-		f, _ := n.newClient(t)
-		require.NoError(t, f.Start())
-		for _, policy := range []framework.ErrorPolicy{
-			framework.StandardErrorPolicy, framework.SessionErrorPolicy, framework.QuorumErrorPolicy,
-		} {
-			ctx := f.Session().Context(policy)
-			require.ErrorIs(t, context.Cause(ctx), framework.ErrNotConnected)
-			_, _, err := f.Session().Hold(t.Context(), policy)
-			require.ErrorIs(t, err, framework.ErrNotConnected)
-		}
-		require.ErrorIs(t, f.Session().Err(), framework.ErrNotConnected)
-		require.Zero(t, f.Session().ID())
-	})
-}
-
 // TestNewcomerFirstThingInANewTree: a transaction makes the namespace as Create does, and a hold
 // under QuorumErrorPolicy the chroot.
 func TestNewcomerFirstThingInANewTree(t *testing.T) {

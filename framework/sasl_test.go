@@ -4,7 +4,6 @@ package framework_test
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -276,47 +275,6 @@ func TestWhoAmI(t *testing.T) {
 	require.ErrorContains(t, err, "ZooKeeper 3.7 or later")
 	require.Nil(t, old.Health().Identities)
 	require.Equal(t, framework.Connected, old.State(), "nothing was sent that it does not know")
-}
-
-// frameOf is a reply with a token, as it goes over the wire.
-func frameOf(xid int32, token string) []byte {
-	b := binary.BigEndian.AppendUint32(nil, uint32(20+len(token)))
-	b = binary.BigEndian.AppendUint32(b, uint32(xid))
-	b = binary.BigEndian.AppendUint64(b, 0)
-	b = binary.BigEndian.AppendUint32(b, 0)
-	b = binary.BigEndian.AppendUint32(b, uint32(len(token)))
-	return append(b, token...)
-}
-
-// TestSASLEveryFaultOfAnExchange: the client connects by another try, with the session that it has, and says nothing to the program
-// before.
-func TestSASLEveryFaultOfAnExchange(t *testing.T) {
-	for name, fault := range map[string]func(nth int) zkserver.Fault{
-		"lost":            func(int) zkserver.Fault { return zkserver.LoseRequest },
-		"reply lost":      func(int) zkserver.Fault { return zkserver.LoseReply },
-		"never answered":  func(int) zkserver.Fault { return zkserver.NeverAnswer },
-		"without a reply": func(int) zkserver.Fault { return zkserver.ApplyNeverAnswer },
-		"late":            func(int) zkserver.Fault { return zkserver.Delay(2 * time.Second) },
-		"refused once":    func(int) zkserver.Fault { return zkserver.FailWith(-127) },
-		"malformed":       func(nth int) zkserver.Fault { return zkserver.RespondWith(frameOf(int32(-999-nth), "nonce=")) },
-		"of another":      func(nth int) zkserver.Fault { return zkserver.RespondWith(frameOf(int32(-1000-nth), "rspauth=")) },
-	} {
-		for nth := range 2 {
-			t.Run(name, func(t *testing.T) {
-				inMemory(t, func(t *testing.T, n *memnet) {
-					require.NoError(t, n.server.SetSASLUsers(saslUsers))
-					f := n.client(t, framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
-					states, session := recordStates(f), f.Session()
-					n.server.Intercept(zkserver.Nth(nth+1, zkserver.OpSASL, fault(nth+1)))
-					n.cut()
-					states.expect(t, framework.Suspended, framework.Reconnected)
-					_, err := f.Create(t.Context(), "/mine", nil, framework.WithACL(ofAlice()...))
-					require.NoError(t, err)
-					require.Same(t, session, f.Session())
-				})
-			})
-		}
-	}
 }
 
 // TestConnectThatEndsDuringAnExchange: no session is left at the server.

@@ -13,7 +13,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/testing/ensemble"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -201,19 +200,6 @@ func TestSessionServerThatOnlyTalks(t *testing.T) {
 	})
 }
 
-func TestSessionDeadlineMovesOnWithPings(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t)
-		session := f.Session()
-		for range 10 {
-			require.GreaterOrEqual(t, time.Until(session.Deadline()), memSession/2)
-			require.Less(t, time.Until(session.Deadline()), memSession)
-			time.Sleep(memSession / 3)
-		}
-		require.NoError(t, session.Err())
-	})
-}
-
 // TestSessionEndsTheCallsBoundToIt: it does not wait for the connection timeout.
 //
 // Curator: TestSessionFailRetryLoop.testRetry, testBasic.
@@ -235,56 +221,6 @@ func TestSessionEndsTheCallsBoundToIt(t *testing.T) {
 			require.Zero(t, time.Since(session.Deadline()), "at once")
 		})
 	}
-}
-
-// TestSessionManyNewClients is Curator's tight loop of clients that block until connected.
-//
-// Curator: TestBlockUntilConnected, all six.
-func TestSessionManyNewClients(t *testing.T) {
-	server := zktest.NewServer(t)
-	for range 50 {
-		f, err := framework.Connect(t.Context(), server.Addr())
-		require.NoError(t, err)
-		require.NoError(t, f.BlockUntilConnected(t.Context()))
-		require.NoError(t, f.Close())
-	}
-	require.Empty(t, server.Sessions())
-}
-
-// Curator: TestBlockUntilConnected, all six.
-func TestBlockUntilConnectedAfterLost(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f, states := n.newClient(t)
-		require.NoError(t, f.Start())
-		require.NoError(t, f.BlockUntilConnected(t.Context()))
-		states.expect(t, framework.Connected)
-		n.setDown(true)
-		states.expect(t, framework.Suspended, framework.Lost)
-		done := make(chan error, 1)
-		go func() { done <- f.BlockUntilConnected(t.Context()) }()
-		synctest.Wait()
-		require.Empty(t, done)
-		n.setDown(false)
-		require.NoError(t, <-done)
-		require.Equal(t, framework.Reconnected, f.State())
-	})
-}
-
-// Curator: TestNeverConnected.testNeverConnected; TestBlockUntilConnected, all six.
-func TestSessionNothingListening(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		n.setDown(true)
-		f, states := n.newClient(t, framework.WithConnectionTimeout(3*time.Second))
-		require.NoError(t, f.Start())
-		began := time.Now()
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		require.ErrorIs(t, f.BlockUntilConnected(ctx), context.DeadlineExceeded)
-		require.Equal(t, time.Minute, time.Since(began))
-		require.Equal(t, framework.NotConnected, f.State())
-		states.none(t)
-		require.NoError(t, f.Close(), "there is no session whose end could be missed")
-	})
 }
 
 // Curator: TestEnabledSessionExpiredState.testKillSession.
@@ -313,29 +249,6 @@ func TestSessionIsKilled(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrSessionEnded)
 		states.none(t)
 	})
-}
-
-// TestSessionBlackhole is the outage that only silence tells of, on real sockets.
-//
-// Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
-func TestSessionBlackhole(t *testing.T) {
-	server := zktest.NewServer(t, zkserver.WithTick(300*time.Millisecond))
-	proxy := zktest.NewProxy(t, server.Addr())
-	f, err := framework.New(proxy.Addr(), framework.WithSessionTimeout(6*time.Second))
-	require.NoError(t, err)
-	states := recordStates(f)
-	require.NoError(t, f.Start())
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	states.expect(t, framework.Connected)
-	session := f.Session()
-	proxy.Blackhole(zkproxy.Both)
-	states.expect(t, framework.Suspended)
-	<-session.Done() // a while later, which nothing but a fake clock could show
-	require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, session.Err()))
-	require.False(t, time.Now().Before(session.Deadline()))
-	states.expect(t, framework.Lost)
-	proxy.Heal()
-	states.expect(t, framework.Reconnected)
 }
 
 func TestCloseEndsTheSession(t *testing.T) {

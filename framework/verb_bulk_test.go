@@ -121,30 +121,6 @@ func TestBulkKeepsToItsWindow(t *testing.T) {
 	require.LessOrEqual(t, inDoubt, 128)
 }
 
-// A write whose outcome is unknown says so at its place, and the others go on.
-func TestBulkTellsOfUnknownOutcomes(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	for i := range 3 {
-		mustCreate(t, f, fmt.Sprintf("/node-%d", i))
-	}
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpSetData && r.Path == "/node-1" {
-			return zkserver.LoseReply
-		}
-		return zkserver.Pass
-	})
-	var ops []framework.Op
-	for i := range 3 {
-		ops = append(ops, framework.SetDataOp(fmt.Sprintf("/node-%d", i), []byte("x"), framework.Idempotent(), framework.WithRetry(retry.NTimes(9, 0))))
-	}
-	results, err := f.Bulk(t.Context(), ops)
-	require.ErrorContains(t, err, "1 of 3")
-	require.NoError(t, results[0].Err)
-	require.True(t, framework.OutcomeUnknown(results[1].Err))
-	require.NoError(t, results[2].Err)
-}
-
 // TestPipelineInParts: a long list of reads is not sent in one write, and continues after a lost
 // connection.
 func TestPipelineInParts(t *testing.T) {

@@ -35,33 +35,6 @@ func requireNone(t *testing.T, f *framework.Framework, path string) {
 	require.Nil(t, stat, path)
 }
 
-// TestDeleteTheSameChildren has several clients delete one tree at once: each
-// finds nodes that another one has just deleted, and none may stumble over it.
-//
-// Curator: TestFrameworkEdges.testDeleteChildrenConcurrently.
-func TestDeleteTheSameChildren(t *testing.T) {
-	t.Parallel()
-	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-		plant(t, f, "/shared", 5, 3)
-		const clients = 3
-		results := make(chan error, clients)
-		start := make(chan struct{})
-		for range clients {
-			one := zktest.Client(t, server.ConnectString())
-			go func() {
-				<-start
-				results <- one.Delete(context.Background(), "/shared",
-					framework.DeletingChildrenIfNeeded(), framework.Quietly())
-			}()
-		}
-		close(start)
-		for range clients {
-			require.NoError(t, <-results)
-		}
-		requireNone(t, f, "/shared")
-	})
-}
-
 // TestDeleteChildrenThatKeepComing creates a new child before each of the first
 // deletes of the parent.
 //

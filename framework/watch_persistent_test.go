@@ -11,7 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -222,52 +221,6 @@ func TestPersistentWatchesServeOneShotOnes(t *testing.T) {
 	}
 }
 
-// TestPersistentWatchOneShotWatchUnderWay reaches the server behind the persistent one, before the
-// client knows of that: where it has ended the persistent one, that is set again.
-func TestPersistentWatchOneShotWatchUnderWay(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.PersistentWatches)
-		other := zktest.Client(t, server.ConnectString())
-		mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
-		f, link := zktest.ClientViaProxy(t, server)
-		before := server.Counts(t)
-		arrived, sent, listening := make(chan struct{}), make(chan struct{}), make(chan struct{})
-		var replies atomic.Int32
-		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-			switch {
-			case f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpGetData:
-				close(sent)
-			case f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpAddWatch && replies.Add(1) == 1:
-				close(arrived)
-				<-sent
-			case f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpAddWatch:
-				<-listening
-			}
-			return zkproxy.Pass
-		})
-		oneShot := make(chan *framework.Watch, 1)
-		go func() {
-			<-arrived
-			var w *framework.Watch
-			if _, err := f.Get(context.WithoutCancel(t.Context()), "/start", framework.Watched(&w)); err != nil {
-				t.Error(err)
-			}
-			oneShot <- w
-		}()
-		r := record(t, f, "/start", framework.WatchPersistent)
-		close(listening)
-		w := <-oneShot
-		r.expect(t, resync)
-		for range 2 {
-			require.NoError(t, other.Set(t.Context(), "/start", nil))
-			r.expect(t, changed("/start"))
-		}
-		require.Equal(t, changed("/start"), fired(t, w))
-		r.Cancel()
-		server.AwaitCounts(t, before, patience)
-	})
-}
-
 // TestPersistentWatchOfBothModesOnOnePath: a server before 3.9 has one mode for each path and table.
 func TestPersistentWatchOfBothModesOnOnePath(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
@@ -470,32 +423,6 @@ func TestPersistentWatchServerThatHangsUpAtAddWatch(t *testing.T) {
 	require.Equal(t, 1, strings.Count(log.String(), "hangs up each time"), log.String())
 }
 
-// TestCloseEndsTheQuestionForTheVersion, to which no answer comes.
-func TestCloseEndsTheQuestionForTheVersion(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		asked := make(chan struct{})
-		var dials atomic.Int32
-		f := n.client(t, framework.WithDialer(func(ctx context.Context, network, addr string) (net.Conn, error) {
-			if dials.Add(1) > 1 {
-				close(asked)
-				<-ctx.Done()
-				return nil, context.Cause(ctx)
-			}
-			return n.dial(ctx, network, addr)
-		}))
-		done := make(chan error, 1)
-		go func() {
-			_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
-			done <- err
-		}()
-		<-asked
-		require.NoError(t, f.Close())
-		synctest.Wait() // in which no time passes
-		require.Len(t, done, 1)
-		require.ErrorIs(t, <-done, framework.ErrClosed)
-	})
-}
-
 // TestPersistentWatchEndsOnAnOldServer, to which the client reconnects.
 func TestPersistentWatchEndsOnAnOldServer(t *testing.T) {
 	modern, old := zktest.NewServer(t), zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
@@ -535,42 +462,4 @@ func TestAddWatchErrors(t *testing.T) {
 	}
 	var none *framework.PersistentWatch
 	none.Cancel()
-}
-
-// A one-shot watch is cancelled while the server is asked for a persistent one on the same
-// path, which it then refuses: the one-shot watch goes too.
-func TestPersistentWatchOneShotWatchGoesWithARefusedAddWatch(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		f, link := zktest.ClientViaProxy(t, server)
-		mustCreate(t, f, "/node")
-		other, err := f.AddWatch(t.Context(), "/other", framework.WatchPersistent) // the server has persistent watches
-		require.NoError(t, err)
-		before := server.Stats().Watches
-		var data, children *framework.Watch
-		_, err = f.Get(t.Context(), "/node", framework.Watched(&data))
-		require.NoError(t, err)
-		_, err = f.Children(t.Context(), "/node", framework.Watched(&children))
-		require.NoError(t, err)
-		const noAuth = -102
-		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpAddWatch {
-				return zkserver.FailWith(noAuth)
-			}
-			return zkserver.Pass
-		})
-		link.Delay(time.Second)
-		asked := make(chan error, 1)
-		go func() {
-			_, err := f.AddWatch(t.Context(), "/node", framework.WatchPersistent)
-			asked <- err
-		}()
-		synctest.Wait()
-		data.Cancel()
-		children.Cancel()
-		require.ErrorIs(t, <-asked, framework.ErrNoAuth)
-		time.Sleep(5 * time.Second)
-		require.Equal(t, before, server.Stats().Watches)
-		other.Cancel()
-	})
 }

@@ -104,28 +104,6 @@ func TestWatchesAreShared(t *testing.T) {
 	})
 }
 
-// Curator: TestWatcherRemovalManager, all.
-func TestWatchAbsentNode(t *testing.T) {
-	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-		before := server.Counts(t)
-		for _, kind := range []string{"get", "children"} {
-			var w *framework.Watch
-			require.ErrorIs(t, watchers[kind](t.Context(), f, "/none", &w), framework.ErrNoNode)
-			require.Nil(t, w)
-			w.Cancel() // safe
-		}
-		require.Equal(t, before.Watches, server.Counts(t).Watches)
-		require.Zero(t, f.WatchedPaths())
-
-		first, second := watch(t, f, "exists", "/none"), watch(t, f, "exists", "/none")
-		require.Equal(t, before.Watches+1, server.Counts(t).Watches)
-		first.Cancel()
-		second.Cancel()
-		server.AwaitCounts(t, before, patience)
-		require.Zero(t, f.WatchedPaths())
-	})
-}
-
 // Curator: TestEnabledSessionExpiredState.testInjectedWatchedEvent.
 func TestWatchEndOfTheConnectionEndsWatches(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {

@@ -48,35 +48,6 @@ func TestAddressesSlowLookupLeavesTimeToConnect(t *testing.T) {
 	})
 }
 
-// TestAddressesAllAddressesOfANameAreTried: the servers of some accept connections and are silent.
-// One that is well is found, at first and while a session is to be saved.
-func TestAddressesAllAddressesOfANameAreTried(t *testing.T) {
-	for range 20 {
-		synctest.Test(t, func(t *testing.T) {
-			n := newNetwork(t)
-			_, told := open(t, n, byAddress(n, "10.0.0.1", "10.0.0.2", "10.0.0.3"))
-			meet := func() *peer {
-				p := <-n.peers
-				for p.address != "10.0.0.2:1" {
-					<-p.ended
-					p = <-n.peers
-				}
-				p.accept(0x51, sessionTimeout)
-				return p
-			}
-			for _, want := range []string{"connected 51 fresh=true", "connected 51 fresh=false"} {
-				began := time.Now()
-				p := meet()
-				require.Equal(t, want, <-told.told)
-				require.Less(t, time.Since(began), sessionTimeout)
-				time.Sleep(2 * time.Second)
-				require.NoError(t, p.Close())
-				require.Equal(t, "disconnected", <-told.told)
-			}
-		})
-	}
-}
-
 // TestAddressesOfANameAreTriedInRandomOrder, so that clients spread over the servers.
 func TestAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
 	first := make(map[string]int)

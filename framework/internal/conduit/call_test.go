@@ -21,30 +21,6 @@ import (
 	"github.com/gocurator/curator/framework/internal/conduit"
 )
 
-func TestCallsGoOutInOneWriteAndComeBackInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _, p := connected(t, newNetwork(t))
-		a := &conduit.Call{Op: 3, Body: []byte("a")}
-		b := &conduit.Call{Op: 4, Body: []byte("b")}
-		done := make(chan error, 1)
-		go func() { done <- c.Do(t.Context(), a, b) }()
-		first, second := <-p.frames, <-p.frames
-		require.EqualValues(t, -1000, first.xid)
-		require.EqualValues(t, -1001, second.xid)
-		require.EqualValues(t, 3, first.op)
-		require.Equal(t, "b", string(second.body))
-		p.reply(first.xid, 7, 0, []byte("A"))
-		p.reply(second.xid, 8, -101, nil)
-		require.NoError(t, <-done)
-		got, err := a.Result()
-		require.NoError(t, err)
-		require.Equal(t, conduit.Reply{Zxid: 7, Body: []byte("A")}, got)
-		got, err = b.Result()
-		require.NoError(t, err)
-		require.EqualValues(t, -101, got.Code)
-	})
-}
-
 func TestCallRepliesOutOfOrderCutTheConnection(t *testing.T) {
 	for name, answer := range map[string]func(p *peer, first, second frame){
 		"swapped":                 func(p *peer, _, second frame) { p.reply(second.xid, 0, 0, nil) },

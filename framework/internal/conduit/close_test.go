@@ -62,21 +62,6 @@ func TestCloseIsBounded(t *testing.T) {
 	}
 }
 
-// TestCloseWhileAWriteIsStuck runs on the real clock: a goroutine that waits for a
-// mutex, as go-zookeeper's does here, stops the fake one.
-func TestCloseWhileAWriteIsStuck(t *testing.T) {
-	var o outcomes
-	c, _, first := stuck(t, &o, func(p *peer) {
-		_, err := p.Read(make([]byte, 1))
-		require.NoError(t, err)
-	})
-	began := time.Now()
-	require.EqualError(t, c.Close(), unconfirmed)
-	require.Less(t, time.Since(began), 30*time.Second, "six seconds, on a machine of any speed")
-	require.ErrorIs(t, (<-first).err, conduit.ErrUnanswered)
-	require.EqualValues(t, 1, o.count.Load())
-}
-
 // closing closes the conduit, and returns the request that the server then gets.
 func closing(t *testing.T, c *conduit.Conduit, p *peer) (done <-chan error, end frame) {
 	t.Helper()
@@ -105,19 +90,6 @@ func TestCloseWaitsForASlowServer(t *testing.T) {
 		time.Sleep(4 * time.Second)
 		p.reply(end.xid, 9, 0, nil)
 		require.NoError(t, <-done)
-	})
-}
-
-// TestCloseEndsWithTheConnection: a server that has hung up answers no more.
-func TestCloseEndsWithTheConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _, p := connected(t, newNetwork(t))
-		done, _ := closing(t, c, p)
-		time.Sleep(2 * time.Second) // go-zookeeper waits for one
-		began := time.Now()
-		require.NoError(t, p.Close())
-		require.EqualError(t, <-done, unconfirmed)
-		require.Zero(t, time.Since(began))
 	})
 }
 

@@ -77,21 +77,6 @@ func TestHostsPausesGrowAndAreBounded(t *testing.T) {
 	})
 }
 
-func TestHostsOnlyAStableConnectionResetsThePauses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHosts(t, "a")
-		for range 10 {
-			attempt(t, h)
-			h.Connected()
-			time.Sleep(stableAfter - time.Millisecond)
-		}
-		require.GreaterOrEqual(t, attempt(t, h), maxPause/2)
-		h.Connected()
-		time.Sleep(stableAfter)
-		require.Zero(t, attempt(t, h))
-	})
-}
-
 // TestHostsClientsOfAServerThatEndsSpreadTheirAttempts, each within the spread, and not at the same moment.
 func TestHostsClientsOfAServerThatEndsSpreadTheirAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -140,17 +125,6 @@ func TestHostsServersAreAskedForBeforeEachRound(t *testing.T) {
 	next()
 	require.Equal(t, 6, asked, "a connection ends a round")
 	require.Equal(t, 3, h.Len())
-}
-
-func TestHostsServersThatChangeAllTheTimeAreNotStormed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		h := newHosts(t, "a")
-		h.ask = func() []string { return []string{time.Now().String()} }
-		for range 10 {
-			attempt(t, h)
-		}
-		require.GreaterOrEqual(t, attempt(t, h), maxPause/2)
-	})
 }
 
 // TestHostsProviderThatBlocksDelaysARoundByASecond: connecting goes on with the servers that

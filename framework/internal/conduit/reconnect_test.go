@@ -16,32 +16,6 @@ import (
 
 var errReset = errors.New("reset by the test")
 
-func TestReconnectConnectRequestOfAReconnectIsCompleted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told := open(t, n)
-		p := <-n.peers
-		first := p.accept(0x51, 10*time.Second) // less than we have asked for
-		require.EqualValues(t, sessionTimeout.Milliseconds(), binary.BigEndian.Uint32(first.raw[12:]))
-		require.Zero(t, binary.BigEndian.Uint64(first.raw[4:]))
-		<-told.told
-		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		request := <-p.frames
-		p.reply(request.xid, 0x1234, 0, nil) // go-zookeeper does not see it
-		require.NoError(t, (<-done).err)
-
-		c.Cut(errReset)
-		require.Equal(t, "disconnected", <-told.told)
-		p = <-n.peers
-		second := p.accept(0x51, 10*time.Second)
-		require.EqualValues(t, 0x1234, binary.BigEndian.Uint64(second.raw[4:]), "the newest zxid seen")
-		require.EqualValues(t, sessionTimeout.Milliseconds(), binary.BigEndian.Uint32(second.raw[12:]),
-			"the timeout that was asked for first, not the one granted last")
-		require.EqualValues(t, 0x51, binary.BigEndian.Uint64(second.raw[16:]))
-		require.Equal(t, "connected 51 fresh=false", <-told.told)
-	})
-}
-
 // Curator: TestConnectionStateManager.testConnectionStateRecoversFromUnexpectedExpiredConnection.
 func TestReconnectExpiredSessionIsFollowedByANewOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -70,34 +44,6 @@ func TestReconnectExpiredSessionIsFollowedByANewOne(t *testing.T) {
 		request = p.accept(0x52, sessionTimeout)
 		require.EqualValues(t, 0x52, binary.BigEndian.Uint64(request.raw[16:]), "session")
 		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "zxid: none was seen in this session")
-	})
-}
-
-func TestReconnectAfterTheLeaseIsFresh(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told, p := connected(t, n)
-		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		request := <-p.frames
-		p.reply(request.xid, 0x1234, 0, nil)
-		<-done
-		n.hang.Store(true)
-		require.NoError(t, p.Close())
-		require.Equal(t, "disconnected", <-told.told)
-		deadline, over := c.Deadline()
-		require.False(t, over)
-		time.Sleep(time.Until(deadline))
-		_, over = c.Deadline()
-		require.True(t, over)
-
-		n.hang.Store(false)
-		p = <-n.peers
-		request = p.accept(0x51, sessionTimeout)
-		require.EqualValues(t, 0x51, binary.BigEndian.Uint64(request.raw[16:]), "session")
-		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "zxid: nothing read before counts")
-		require.Equal(t, "connected 51 fresh=true", <-told.told)
-		_, over = c.Deadline()
-		require.False(t, over)
 	})
 }
 
@@ -189,45 +135,3 @@ func ignoreUnconfirmed(err error) error {
 }
 
 const unconfirmed = "no server has confirmed the end of the session: the servers keep it until it times out"
-
-// TestReconnectServerThatHangsCostsOneAttempt: the next one is tried while most of the
-// session is left.
-func TestReconnectServerThatHangsCostsOneAttempt(t *testing.T) {
-	for _, deaf := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			n := newNetwork(t)
-			_, told, p := connected(t, n)
-			n.deaf.Store(deaf)
-			require.NoError(t, p.Close())
-			require.Equal(t, "disconnected", <-told.told)
-			began := time.Now()
-			p = <-n.peers // accepts the connection and says nothing
-			n.deaf.Store(false)
-			next := <-n.peers
-			require.LessOrEqual(t, time.Since(began), sessionTimeout/3+time.Second)
-			next.accept(0x51, sessionTimeout)
-			require.Equal(t, "connected 51 fresh=false", <-told.told)
-			_ = p.Close() // a peer that does not read does not see the end
-		})
-	}
-}
-
-// TestReconnectSlowRepliesKeepTheConnection: go-zookeeper sees none of them, and would take
-// the server for dead.
-func TestReconnectSlowRepliesKeepTheConnection(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, told, p := connected(t, newNetwork(t))
-		p.silent.Store(true)
-		first, second := start(t.Context(), c, &conduit.Call{Op: 3}), start(t.Context(), c, &conduit.Call{Op: 4})
-		a, b := <-p.frames, <-p.frames
-		time.Sleep(sessionTimeout / 2)
-		p.reply(a.xid, 0, 0, nil)
-		time.Sleep(sessionTimeout / 3)
-		require.Empty(t, told.told)
-		p.reply(b.xid, 0, 0, nil)
-		require.NoError(t, (<-first).err)
-		require.NoError(t, (<-second).err)
-		time.Sleep(sessionTimeout * 2 / 3)
-		require.Equal(t, "disconnected", <-told.told, "silence is the end")
-	})
-}

@@ -118,66 +118,6 @@ func TestRefusalsOfAClientThatWasServed(t *testing.T) {
 	}
 }
 
-// TestRefusalsOfACredential count as those of SASL.
-func TestRefusalsOfACredential(t *testing.T) {
-	refuse := func(t *testing.T, c *conduit.Conduit, p *peer) {
-		t.Helper()
-		start(t.Context(), c, &conduit.Call{Op: 3})
-		for range 3 { // two credentials and the call
-			<-p.frames
-		}
-		p.reply(xidAuth, 0, -115, nil)
-	}
-	serve := func(t *testing.T, c *conduit.Conduit, p *peer) {
-		t.Helper()
-		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		for range 2 {
-			p.reply((<-p.frames).xid, 0, 0, nil)
-		}
-		p.reply((<-p.frames).xid, 1, 0, nil)
-		require.NoError(t, (<-done).err)
-	}
-	twoServers(t, func(t *testing.T, n *network, servers func(*conduit.Config)) {
-		c, told := open(t, n, withAuth, servers)
-		first := n.meet()
-		require.Contains(t, <-told.told, "connected")
-		refuse(t, c, first)
-		require.Equal(t, "refused", <-told.told)
-		require.Equal(t, "disconnected", <-told.told)
-		second := n.meet()
-		require.NotEqual(t, first.address, second.address)
-		require.Contains(t, <-told.told, "connected")
-		serve(t, c, second)
-
-		require.NoError(t, second.Close())
-		require.Equal(t, "disconnected", <-told.told)
-		for last := ""; last != second.address; {
-			if last != "" {
-				require.Equal(t, "refused", <-told.told)
-			}
-			p := comeBack(n)
-			for range 3 { // two credentials and the first request
-				<-p.frames
-			}
-			p.reply(xidAuth, 0, -115, nil)
-			last = p.address
-		}
-		require.Equal(t, "refused", <-told.told, "once, by the one that has served it")
-	})
-	twoServers(t, func(t *testing.T, n *network, servers func(*conduit.Config)) {
-		c, told := open(t, n, withAuth, servers)
-		for _, want := range []string{"refused", "auth failed"} {
-			p := n.meet()
-			require.Contains(t, <-told.told, "connected")
-			refuse(t, c, p)
-			require.Equal(t, want, <-told.told)
-			require.Equal(t, "disconnected", <-told.told)
-		}
-		time.Sleep(time.Hour)
-		require.Empty(t, n.peers)
-	})
-}
-
 // TestRefusalsOfKeptCredentials do not count while the mechanism may have others, which are used at once. A mechanism that offers the
 // same again is not excused forever.
 func TestRefusalsOfKeptCredentials(t *testing.T) {

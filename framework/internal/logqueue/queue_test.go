@@ -110,33 +110,6 @@ func TestQueueHandlerThatBlocksHoldsUpNoCaller(t *testing.T) {
 	})
 }
 
-func TestQueueHandlerThatDoesNotReturnLosesOneRecord(t *testing.T) {
-	for name, end := range map[string]func(){
-		"panic": func() { panic("test: a handler") },
-		"exit":  runtime.Goexit,
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				queue, out := queueTo(func(r slog.Record) {
-					if r.Message == "bad" {
-						end()
-					}
-				})
-				log := slog.New(queue.Handler(everything))
-				log.Info("good")
-				log.Info("bad")
-				log.Info("better")
-				queue.Flush(time.Second)
-				synctest.Wait() // for the goroutine that follows the one that has ended
-				require.ElementsMatch(t, []string{
-					"level=INFO msg=good", "level=INFO msg=better",
-					`level=WARN msg="log records lost: the logger's handler was too slow or panicked" records=1`,
-				}, strings.Split(strings.TrimSpace(out.String()), "\n"))
-			})
-		})
-	}
-}
-
 // TestQueueHandlerThatAlwaysPanicsKeepsNothingBusy: its report of lost records panics as well.
 func TestQueueHandlerThatAlwaysPanicsKeepsNothingBusy(t *testing.T) {
 	for name, end := range map[string]func(){
@@ -164,31 +137,4 @@ func TestQueueHandlerThatAlwaysPanicsKeepsNothingBusy(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestQueueHandlerMayLog, with the logger that it serves.
-func TestQueueHandlerMayLog(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var log *slog.Logger
-		queue, out := queueTo(func(r slog.Record) {
-			if r.Message == "outer" {
-				log.Info("inner")
-			}
-		})
-		log = slog.New(queue.Handler(everything))
-		log.Info("outer")
-		queue.Flush(time.Second)
-		require.Equal(t, "level=INFO msg=outer\nlevel=INFO msg=inner\n", out.String())
-	})
-}
-
-func TestFlushOfAnIdleQueueReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		queue, _ := queueTo(func(slog.Record) {})
-		began := time.Now()
-		queue.Flush(time.Hour)
-		var none *logqueue.Queue
-		none.Flush(time.Hour)
-		require.Zero(t, time.Since(began))
-	})
 }
