@@ -526,20 +526,6 @@ func slow(e *zkserver.Ensemble, d time.Duration) {
 	}
 }
 
-func TestEnsembleSyncWaitsForWhatWasProposed(t *testing.T) {
-	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
-		writer, reader := connect(t, e.Server(2), connection{}), connect(t, e.Server(0), connection{})
-		slow(e, 100*time.Millisecond)
-		_, err := writer.send(opCreate, createBody("/a", "", 0))
-		require.NoError(t, err)
-		synctest.Wait()
-		began := time.Now()
-		reader.must(t, opSync, body{}.str("/a"))
-		require.Equal(t, 200*time.Millisecond, time.Since(began), "100 ms until it is committed, and as long until it is answered")
-		require.True(t, exists(t, reader, "/a"))
-	})
-}
-
 // TestEnsembleWhatAFollowerHasLoggedSurvivesTheLeader stops a leader before it has told anybody that a write is committed.
 func TestEnsembleWhatAFollowerHasLoggedSurvivesTheLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
@@ -557,26 +543,6 @@ func TestEnsembleWhatAFollowerHasLoggedSurvivesTheLeader(t *testing.T) {
 		require.NoError(t, err)
 		require.Same(t, e.Server(1), e.Leader())
 		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
-	})
-}
-
-// TestEnsembleLaterEpochWins has a server with a transaction that is of no account any more: a later leader did not have it.
-func TestEnsembleLaterEpochWins(t *testing.T) {
-	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
-		old := e.Leader()
-		writer := connect(t, old, connection{})
-		heal := e.Isolate(old)
-		for _, path := range []string{"/a", "/b"} {
-			_, err := writer.send(opCreate, createBody(path, "", 0))
-			require.NoError(t, err)
-		}
-		require.Eventually(t, func() bool { return e.Leader() == e.Server(1) }, 10*time.Second, 100*time.Millisecond)
-		require.NoError(t, e.Server(1).Stop())
-		heal()
-		_, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
-		require.Same(t, e.Server(0), e.Leader())
-		require.False(t, exists(t, connect(t, old, connection{}), "/a"))
 	})
 }
 
@@ -614,41 +580,6 @@ func TestEnsembleLinkKeepsTheOrder(t *testing.T) {
 			require.Zero(t, reply.err)
 		}
 		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a/b"))
-	})
-}
-
-// TestEnsembleLinkThatIsHealedKeepsTheOrder has one write arrive during a cut, and a later one on its way when the cut is healed.
-func TestEnsembleLinkThatIsHealedKeepsTheOrder(t *testing.T) {
-	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
-		c := connect(t, e.Server(2), connection{})
-		e.Delay(e.Leader(), e.Server(0), 100*time.Millisecond)
-		heal := e.CutOneWay(e.Leader(), e.Server(0))
-		c.must(t, opCreate, createBody("/q", "", 0))
-		time.Sleep(80 * time.Millisecond)
-		c.must(t, opCreate, createBody("/q/s-", "", 2))
-		time.Sleep(40 * time.Millisecond)
-		heal()
-		time.Sleep(time.Second)
-		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/q/s-0000000000"))
-	})
-}
-
-// TestEnsembleLinkOfAServerThatIsStoppedInAPause heals a link to a server that is paused, and stops the server before it goes on.
-func TestEnsembleLinkOfAServerThatIsStoppedInAPause(t *testing.T) {
-	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
-		heal := e.CutOneWay(e.Leader(), e.Server(0))
-		time.Sleep(600 * time.Millisecond)
-		e.Server(0).Pause()
-		heal()
-		time.Sleep(time.Millisecond)
-		require.NoError(t, e.Server(0).Stop())
-		require.NoError(t, e.Server(0).Restart())
-		e.Server(0).Resume()
-		_, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
-		connect(t, e.Leader(), connection{}).must(t, opCreate, createBody("/a", "", 0))
-		synctest.Wait()
-		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
 	})
 }
 

@@ -79,21 +79,6 @@ func TestFreezeFrozenWatchesComeLate(t *testing.T) {
 	require.Equal(t, []rawEvent{{3, "/still"}}, frozen.events(t), "each watch fires once")
 }
 
-func TestFreezeHoldsAcrossReconnects(t *testing.T) {
-	srv := start(t)
-	c := rawTo(t, srv, connection{})
-	outer := srv.FreezeReads(c.session)
-	c.must(t, 1, createBody("/a", "", 0))
-	inner := srv.FreezeReads(c.session)
-	again := rawTo(t, srv, connection{session: c.session, password: c.password})
-	require.EqualValues(t, -101, again.code(t, 3, body{}.str("/a").flag(false)), "the older freeze counts")
-	outer()
-	again.must(t, 2, body{}.str("/a").int(-1))
-	again.must(t, 3, body{}.str("/a").flag(false))
-	inner()
-	require.EqualValues(t, -101, again.code(t, 3, body{}.str("/a").flag(false)))
-}
-
 func TestFreezeCopiesDeeply(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})

@@ -3,7 +3,6 @@
 package zkserver_test
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -95,33 +94,6 @@ func TestLogOfConnections(t *testing.T) {
 	require.NoError(t, err)
 	require.Contains(t, e.Detail, "later zxid")
 	mark.must(t, 11, body{})
-}
-
-func TestAwait(t *testing.T) {
-	srv := start(t)
-	c := rawTo(t, srv, connection{})
-	isSync := func(e zkserver.Event) bool { return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpSync }
-	result := make(chan zkserver.Event)
-	go func() {
-		e, err := srv.Await(t.Context(), isSync)
-		if err != nil {
-			t.Error(err)
-		}
-		result <- e
-	}()
-	c.must(t, 3, body{}.str("/").flag(false))
-	c.must(t, 9, body{}.str("/x"))
-	e := <-result
-	require.Equal(t, "/x", e.Request.Path)
-	old, err := srv.Await(t.Context(), isSync)
-	require.NoError(t, err)
-	require.Equal(t, e, old, "what is in the log counts")
-
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	_, err = srv.Await(ctx, func(zkserver.Event) bool { return false })
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "zkserver: no such event among the first")
 }
 
 func TestLogIsBounded(t *testing.T) {

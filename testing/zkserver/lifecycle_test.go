@@ -46,30 +46,6 @@ func rawToPaused(t *testing.T, srv *zkserver.Server) {
 	require.NoError(t, (&rawClient{nc: nc}).write(body{}.int(0).long(0).int(5000).long(0).str("")))
 }
 
-func TestRestartKeepsDataAndSessions(t *testing.T) {
-	srv := start(t)
-	addr := srv.Addr()
-	c := rawTo(t, srv, connection{})
-	c.must(t, 1, createBody("/kept", "data", 1))
-	before := c.must(t, 3, body{}.str("/kept").flag(true))
-
-	require.NoError(t, srv.Stop())
-	require.NoError(t, srv.Stop(), "stopping twice")
-	c.hungUp(t)
-	_, err := net.DialTimeout("tcp", addr, patience)
-	require.Error(t, err)
-	require.Equal(t, zkserver.Stats{Znodes: 6, Ephemerals: 1, Sessions: 1}, srv.Stats())
-
-	require.NoError(t, srv.Restart())
-	require.NoError(t, srv.Restart(), "restarting twice")
-	require.Equal(t, addr, srv.Addr())
-	again := rawTo(t, srv, connection{session: c.session, password: c.password, lastZxid: before.zxid})
-	require.Equal(t, c.session, again.session)
-	after := again.must(t, 3, body{}.str("/kept").flag(false))
-	require.Equal(t, before.fields, after.fields)
-	require.Equal(t, zkserver.Stats{Znodes: 6, Ephemerals: 1, Sessions: 1, Connections: 1}, srv.Stats())
-}
-
 func TestRestartWhenTheAddressIsTaken(t *testing.T) {
 	srv := start(t)
 	require.NoError(t, srv.Stop())
@@ -99,30 +75,6 @@ func TestServeConn(t *testing.T) {
 	srv.ServeConn(refused)
 	_, err = late.Read(make([]byte, 1))
 	require.Error(t, err)
-}
-
-func TestPause(t *testing.T) {
-	srv := start(t)
-	long := rawTo(t, srv, connection{})
-	watcher := rawTo(t, srv, connection{})
-	watcher.watchMissing(t, "/a")
-	srv.Pause()
-	srv.Pause()
-	_, err := long.send(1, createBody("/a", "", 1))
-	require.NoError(t, err)
-	require.NoError(t, long.nc.SetReadDeadline(time.Now().Add(100*time.Millisecond)))
-	_, err = long.nc.Read(make([]byte, 1))
-	var timeout net.Error
-	require.ErrorAs(t, err, &timeout)
-	require.True(t, timeout.Timeout(), "nothing comes from a paused server")
-	require.Equal(t, 5, srv.Stats().Znodes, "nothing is applied")
-
-	srv.Resume()
-	srv.Resume()
-	reply, err := long.receive()
-	require.NoError(t, err)
-	require.Zero(t, reply.err)
-	require.Equal(t, []rawEvent{{1, "/a"}}, watcher.events(t))
 }
 
 func TestSessionsExpireDuringPause(t *testing.T) {

@@ -7,12 +7,9 @@ import (
 	"errors"
 	"io"
 	"net"
-	"os"
-	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -78,29 +75,6 @@ func ends(t *testing.T) (net.Conn, net.Conn) {
 	return client, server
 }
 
-func TestMemoryConnBuffers(t *testing.T) {
-	a, b := ends(t)
-	const size = 1 << 20 // more than there is room for
-	sent := make([]byte, size)
-	for i := range sent {
-		sent[i] = byte(i * 7)
-	}
-	n, err := a.Write(sent[:1000])
-	require.NoError(t, err, "a write does not wait for the reader")
-	require.Equal(t, 1000, n)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		if _, err := a.Write(sent[1000:]); err != nil {
-			t.Error(err)
-		}
-		a.Close()
-	})
-	got, err := io.ReadAll(b)
-	require.NoError(t, err)
-	require.Equal(t, sent, got)
-	wg.Wait()
-}
-
 func TestMemoryConnEnds(t *testing.T) {
 	t.Run("reader gone", func(t *testing.T) {
 		a, b := ends(t)
@@ -147,41 +121,5 @@ func TestMemoryConnEnds(t *testing.T) {
 			_, err := io.ReadAll(b)
 			require.NoError(t, err)
 		})
-	})
-}
-
-func TestMemoryConnDeadlines(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		a, b := ends(t)
-		began := time.Now()
-		require.NoError(t, a.SetDeadline(began.Add(time.Minute)))
-		_, err := a.Read(make([]byte, 1))
-		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-		require.Equal(t, time.Minute, time.Since(began))
-		_, err = a.Write([]byte("x"))
-		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "it has passed for writes as well")
-
-		// A deadline that is moved moves calls that wait for it.
-		require.NoError(t, a.SetWriteDeadline(time.Time{}))
-		result := make(chan error)
-		go func() {
-			_, err := a.Write(make([]byte, 1<<20))
-			result <- err
-		}()
-		synctest.Wait()
-		require.NoError(t, a.SetWriteDeadline(time.Now().Add(time.Second)))
-		var timeout net.Error
-		require.ErrorAs(t, <-result, &timeout)
-		require.True(t, timeout.Timeout())
-		require.Equal(t, time.Minute+time.Second, time.Since(began))
-
-		require.NoError(t, a.SetReadDeadline(time.Time{}))
-		go func() {
-			time.Sleep(time.Hour)
-			b.Write([]byte("x")) //nolint:errcheck // the reader tells
-		}()
-		n, err := a.Read(make([]byte, 10))
-		require.NoError(t, err)
-		require.Equal(t, 1, n)
 	})
 }

@@ -145,21 +145,6 @@ func TestBlackholeDoesNotHoldCloseUp(t *testing.T) {
 	require.NoError(t, srv.Close())
 }
 
-func TestCut(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *zkserver.Server, a, b *rawClient) {
-		require.Equal(t, 1, srv.Cut(a.session, 1))
-		a.hungUp(t)
-		require.Equal(t, 0, srv.Cut(a.session, 1))
-		b.must(t, 11, body{})
-		again := dialed(t, srv, connection{session: a.session, password: a.password})
-		again.must(t, 11, body{})
-		require.Equal(t, 2, srv.Cut(0, 1))
-		again.hungUp(t)
-		b.hungUp(t)
-		require.Len(t, srv.Sessions(), 2, "sessions go on")
-	})
-}
-
 func TestCutSeveralTimes(t *testing.T) {
 	inMemory(t, func(t *testing.T, srv *zkserver.Server, a, b *rawClient) {
 		require.Equal(t, 1, srv.Cut(a.session, 3))

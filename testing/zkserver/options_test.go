@@ -98,35 +98,6 @@ func TestOptionsMaxFrame(t *testing.T) {
 	c.hungUp(t)
 }
 
-func TestOptionsFrameLengths(t *testing.T) {
-	srv := start(t)
-	for name, raw := range map[string]body{
-		"negative":         body{}.int(-1),
-		"just above limit": body{}.int(0x100000),
-		"short connect":    body{}.str("abc"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			nc, err := dialTCP(srv.Addr())
-			require.NoError(t, err)
-			defer nc.Close()
-			_, err = nc.Write(raw.b)
-			require.NoError(t, err)
-			(&rawClient{nc: nc}).hungUp(t)
-		})
-	}
-	t.Run("short header", func(t *testing.T) {
-		c := rawTo(t, srv, connection{})
-		require.NoError(t, c.write(body{}.int(1)))
-		c.hungUp(t)
-	})
-	t.Run("limit", func(t *testing.T) {
-		c := rawTo(t, srv, connection{})
-		c.must(t, 1, createBody("/a", "", 0))
-		fits := 0xfffff - 8 - 4 - len("/a") - 4 - 4
-		c.must(t, 5, body{}.str("/a").str(string(make([]byte, fits))).int(-1))
-	})
-}
-
 func TestOptionsVersionDecidesWhatIsKnown(t *testing.T) {
 	for version, unknown := range map[string][]int32{
 		"3.4.14": {15, 19, 21, 17, 18, 16, 22, 103, 104, 105, 106, 107},

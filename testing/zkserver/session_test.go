@@ -103,56 +103,6 @@ func TestSessionWhatKeepsASessionAlive(t *testing.T) {
 	}
 }
 
-func TestSessionReconnect(t *testing.T) {
-	srv := start(t)
-	first := rawTo(t, srv, connection{})
-	first.must(t, 1, createBody("/e", "", 1))
-	first.must(t, 4, body{}.str("/e").flag(true))
-
-	second := rawTo(t, srv, connection{session: first.session, password: first.password, timeoutMs: 9000})
-	require.Equal(t, first.session, second.session)
-	require.Equal(t, first.password, second.password)
-	require.EqualValues(t, 9000, second.timeout)
-	first.hungUp(t)
-	require.Equal(t, zkserver.Stats{Znodes: 6, Ephemerals: 1, Connections: 1, Sessions: 1}, srv.Stats(),
-		"watches go with their connection")
-	require.Equal(t, 9*time.Second, srv.Sessions()[0].Timeout)
-	second.must(t, 5, body{}.str("/e").str("x").int(-1))
-	require.Empty(t, second.events(t))
-}
-
-func TestSessionReconnectAfterHangUp(t *testing.T) {
-	srv := start(t)
-	first := rawTo(t, srv, connection{})
-	require.NoError(t, first.nc.Close())
-	require.Eventually(t, func() bool { return srv.Stats().Connections == 0 }, patience, time.Millisecond)
-	require.Empty(t, srv.Sessions()[0].Addr)
-	second := rawTo(t, srv, connection{session: first.session, password: first.password})
-	require.Equal(t, first.session, second.session)
-	require.Equal(t, second.nc.LocalAddr().String(), srv.Sessions()[0].Addr)
-}
-
-func TestRefusedSessions(t *testing.T) {
-	srv := start(t)
-	owner := rawTo(t, srv, connection{})
-	for name, want := range map[string]connection{
-		"unknown session": {session: owner.session + 1, password: owner.password},
-		"wrong password":  {session: owner.session, password: make([]byte, 16)},
-		"no password":     {session: owner.session, password: []byte{}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := rawTo(t, srv, want)
-			require.Zero(t, c.session)
-			require.Zero(t, c.timeout)
-			require.Equal(t, make([]byte, 16), c.password)
-			c.hungUp(t)
-		})
-	}
-	require.Equal(t, 1, srv.Stats().Sessions)
-	owner.hungUp(t) // closed before the password was looked at, as by ZooKeeper
-	rawTo(t, srv, connection{session: owner.session, password: owner.password})
-}
-
 func TestSessionClientAheadOfTheServer(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})

@@ -3,8 +3,6 @@
 package zkserver_test
 
 import (
-	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -46,69 +44,6 @@ func awaitState(tb testing.TB, events <-chan zk.Event, state zk.State) {
 			require.Fail(tb, "no "+state.String())
 		}
 	}
-}
-
-func awaitEvent(tb testing.TB, events <-chan zk.Event) zk.Event {
-	tb.Helper()
-	select {
-	case e := <-events:
-		return e
-	case <-time.After(patience):
-		require.Fail(tb, "no event")
-		return zk.Event{}
-	}
-}
-
-// TestZKClientManyClients has clients create, watch and delete at the same time, and looks at what is left and at the numbers
-// they were given.
-func TestZKClientManyClients(t *testing.T) {
-	srv := start(t)
-	root := clientOf(t, srv)
-	open := zk.WorldACL(zk.PermAll)
-	_, err := root.Create("/q", nil, 0, open)
-	require.NoError(t, err)
-	const clients, rounds = 6, 40
-	names := make(chan string, clients*rounds)
-	var wg sync.WaitGroup
-	for range clients {
-		conn := clientOf(t, srv)
-		wg.Go(func() {
-			for range rounds {
-				p, err := conn.Create("/q/x-", nil, zk.FlagSequence|zk.FlagEphemeral, open)
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				names <- p
-				_, _, changed, err := conn.ChildrenW("/q")
-				if err == nil {
-					err = conn.Delete(p, -1)
-				}
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				if e := awaitEvent(t, changed); e.Type != zk.EventNodeChildrenChanged {
-					t.Error(e)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	close(names)
-	seen := map[string]bool{}
-	for name := range names {
-		require.False(t, seen[name], name)
-		seen[name] = true
-	}
-	for i := range clients * rounds {
-		require.True(t, seen[fmt.Sprintf("/q/x-%010d", i)], i)
-	}
-	_, st, err := root.Get("/q")
-	require.NoError(t, err)
-	require.EqualValues(t, 2*clients*rounds, st.Cversion)
-	require.Zero(t, srv.Stats().Ephemerals)
-	require.Zero(t, srv.Stats().Watches)
 }
 
 // TestZKClientGoZookeeperFourLetterWords has go-zookeeper parse what the words say. Of the date of the build it knows the form of
