@@ -33,66 +33,6 @@ func actions(p *zkproxy.Proxy, d zkproxy.Direction, index int) []zkproxy.Action 
 	return actions
 }
 
-func TestDropRequest(t *testing.T) {
-	server := startServer(t)
-	p := start(t, server.addr())
-	p.Intercept(on(zkproxy.ToServer, 2, zkproxy.Drop))
-	c := connect(t, p.Addr())
-	c.call(1, zkproxy.OpCreate, "/a")
-	c.send(2, zkproxy.OpCreate, "/b")
-	c.call(3, zkproxy.OpCreate, "/c")
-	require.Equal(t, request(1, zkproxy.OpCreate, "/a"), server.next())
-	require.Equal(t, request(3, zkproxy.OpCreate, "/c"), server.next())
-	require.Equal(t, []zkproxy.Action{zkproxy.Dropped}, actions(p, zkproxy.ToServer, 2))
-	require.Equal(t, []zkproxy.Action{zkproxy.Forwarded}, actions(p, zkproxy.ToClient, 3))
-}
-
-func TestDropReply(t *testing.T) {
-	server := startServer(t)
-	p := start(t, server.addr())
-	p.Intercept(on(zkproxy.ToClient, 2, zkproxy.Drop))
-	c := connect(t, p.Addr())
-	c.call(1, zkproxy.OpCreate, "/a")
-	c.send(2, zkproxy.OpCreate, "/b")
-	c.call(3, zkproxy.OpCreate, "/c")
-	for range 3 {
-		server.next()
-	}
-	require.Equal(t, []zkproxy.Action{zkproxy.Dropped}, actions(p, zkproxy.ToClient, 2))
-}
-
-func TestCutBefore(t *testing.T) {
-	server := startServer(t)
-	for _, d := range []zkproxy.Direction{zkproxy.ToServer, zkproxy.ToClient} {
-		p := start(t, server.addr())
-		p.Intercept(on(d, 1, zkproxy.CutBefore))
-		c := connect(t, p.Addr())
-		c.send(1, zkproxy.OpCreate, "/a")
-		c.requireReset()
-		require.True(t, isReset(server.end()))
-		require.Empty(t, actions(p, d, 1), "only the connection has a history")
-		if d == zkproxy.ToClient {
-			require.Equal(t, request(1, zkproxy.OpCreate, "/a"), server.next())
-		}
-		require.Empty(t, server.received)
-	}
-}
-
-func TestCutAfterRequestIsAppliedAndNotAnswered(t *testing.T) {
-	server := startServer(t)
-	p := start(t, server.addr())
-	p.Intercept(on(zkproxy.ToServer, 2, zkproxy.CutAfter))
-	c := connect(t, p.Addr())
-	c.send(1, zkproxy.OpCreate, "/a")
-	c.send(2, zkproxy.OpGetData, "/b")
-	c.requireReply(1)
-	c.requireReply(-1) // the notification that the server sends before the reply
-	c.requireReset()
-	server.next()
-	require.Equal(t, request(2, zkproxy.OpGetData, "/b"), server.next())
-	require.Equal(t, []zkproxy.Action{zkproxy.Withheld}, actions(p, zkproxy.ToClient, 2))
-}
-
 func TestCutAfterHandshakeAndPing(t *testing.T) {
 	server := startServer(t)
 	for _, kind := range []zkproxy.Kind{zkproxy.Handshake, zkproxy.Ping} {
@@ -249,15 +189,4 @@ func TestFaultsThatWouldNeverCome(t *testing.T) {
 	for _, count := range []func(int, int32, zkproxy.Verdict) func(zkproxy.Frame) zkproxy.Verdict{zkproxy.Nth, zkproxy.NthReply} {
 		require.PanicsWithValue(t, "zkproxy: the frame with number 0, expected 1 for the first", func() { count(0, zkproxy.OpCreate2, zkproxy.Drop) })
 	}
-}
-
-func TestBlackholeOutranksWithholding(t *testing.T) {
-	server := startServer(t)
-	p := start(t, server.addr())
-	p.Intercept(on(zkproxy.ToServer, 1, zkproxy.CutAfter))
-	c := connect(t, p.Addr())
-	p.Blackhole(zkproxy.ToClient)
-	c.send(1, zkproxy.OpCreate, "/a")
-	require.Equal(t, zkproxy.Reply, await(t, p, zkproxy.Swallowed).Frame.Kind)
-	c.requireSilence()
 }

@@ -108,17 +108,3 @@ func TestMemoryEndsInMemory(t *testing.T) {
 	await(t, first, zkproxy.Ended)
 	await(t, second, zkproxy.Ended)
 }
-
-// TestMemoryTargetThatCannotHalfClose is hung up on as a whole.
-func TestMemoryTargetThatCannotHalfClose(t *testing.T) {
-	server := startServer(t)
-	p := start(t, "memory:2181", zkproxy.WithDialer(func(context.Context, string, string) (net.Conn, error) {
-		ours, theirs := net.Pipe()
-		server.running.Go(func() { server.ended <- server.serve(theirs) })
-		return ours, nil
-	}))
-	c := connect(t, p.Addr())
-	c.call(1, zkproxy.OpSync, "/")
-	require.NoError(t, c.conn.CloseWrite())
-	require.ErrorIs(t, server.end(), io.EOF)
-}

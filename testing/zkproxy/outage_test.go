@@ -100,16 +100,6 @@ func TestCutOffAnswersPings(t *testing.T) {
 	connect(t, p.Addr()).call(-2, zkproxy.OpPing, "")
 }
 
-func TestCutOffAtALimitedRate(t *testing.T) {
-	server := startServer(t)
-	p := start(t, server.addr())
-	c := connect(t, p.Addr())
-	p.Rate(1000)
-	p.CutOff()
-	c.send(-2, zkproxy.OpPing, "")
-	require.Equal(t, header(-2, 0, 0), c.receive())
-}
-
 func TestAnswer(t *testing.T) {
 	server := startServer(t)
 	p := start(t, server.addr())

@@ -78,36 +78,6 @@ func TestProxyFramesPassUnchangedAndAreNumbered(t *testing.T) {
 	require.True(t, slices.IsSortedFunc(p.Log(), func(a, b zkproxy.Event) int { return int(a.At - b.At) }))
 }
 
-func TestRequestsAreNumberedOverAllConnections(t *testing.T) {
-	server := startServer(t)
-	p := start(t, server.addr())
-	first, second := connect(t, p.Addr()), connect(t, p.Addr())
-	first.call(1, zkproxy.OpSync, "/")
-	second.call(1, zkproxy.OpSync, "/")
-	e := awaitMatch(t, p, func(e zkproxy.Event) bool { return e.Frame.Kind == zkproxy.Reply && e.Frame.Conn == 2 })
-	require.Equal(t, 2, e.Frame.Index)
-}
-
-func TestProxyEndOfConnectionIsPassedOn(t *testing.T) {
-	server := startServer(t)
-	p := start(t, server.addr())
-
-	leaving := connect(t, p.Addr())
-	require.NoError(t, leaving.conn.Close())
-	require.ErrorIs(t, server.end(), io.EOF)
-	require.Equal(t, 1, await(t, p, zkproxy.Ended).Frame.Conn)
-
-	left := connect(t, p.Addr())
-	server.hangUp()
-	_, err := readFrame(left.conn)
-	require.ErrorIs(t, err, io.EOF)
-
-	resetting := connect(t, p.Addr())
-	require.NoError(t, resetting.conn.(*net.TCPConn).SetLinger(0))
-	require.NoError(t, resetting.conn.Close())
-	require.Equal(t, 3, await(t, p, zkproxy.Reset).Frame.Conn)
-}
-
 func TestProxyFourLetterWordsPassRaw(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -181,19 +151,6 @@ func TestProxyPartOfFrameIsNotForwarded(t *testing.T) {
 	require.NoError(t, c.conn.Close())
 	require.ErrorIs(t, server.end(), io.EOF)
 	require.Empty(t, server.received)
-}
-
-func TestProxyUnreachableTarget(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	target := listener.Addr().String()
-	require.NoError(t, listener.Close())
-	p := start(t, target)
-	requireRefused(t, p.Addr())
-	require.NotEmpty(t, await(t, p, zkproxy.Unserved).Detail)
-
-	p.SetTarget(startServer(t).addr())
-	connect(t, p.Addr()).call(1, zkproxy.OpSync, "/")
 }
 
 func TestSetTargetLeavesExistingConnections(t *testing.T) {
