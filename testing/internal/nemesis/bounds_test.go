@@ -4,7 +4,6 @@ package main
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 )
@@ -30,16 +29,6 @@ func figure(t *testing.T, b bound, want float64, met bool) {
 	require.Equal(t, 1, b.Cases, b.Name)
 	require.InDelta(t, want, b.Actual, 1e-9, b.Name)
 	require.Equal(t, met, b.met(), b.Name)
-}
-
-func TestBoundsNothingIsMeasured(t *testing.T) {
-	t.Parallel()
-	for _, b := range boundsOf(t, slow(nil, take("a", "mutex-s", 1, 5, 10))) {
-		require.Zero(t, b.Cases)
-		require.Zero(t, b.Actual)
-		require.True(t, b.met())
-		require.Equal(t, b.Name+": no case", b.String())
-	}
 }
 
 func TestBoundsMargin(t *testing.T) {
@@ -142,13 +131,4 @@ func TestBoundsGrowth(t *testing.T) {
 	figure(t, boundsOf(t, p)[6], 60, false)
 	p.record.Soak = false
 	require.Len(t, boundsOf(t, p), 4)
-}
-
-func TestBoundsSlope(t *testing.T) {
-	t.Parallel()
-	require.InDelta(t, 2, slope([]float64{0, 1, 2, 3}, []float64{1, 3, 5, 7}), 1e-9)
-	require.Zero(t, slope([]float64{1, 1}, []float64{1, 2}))
-	require.Equal(t, time.Duration(3500)*time.Millisecond, (&roundReport{record: roundRecord{
-		SessionTimeout: int64(2 * time.Second), Tick: int64(500 * time.Millisecond),
-	}}).takeoverLimit())
 }

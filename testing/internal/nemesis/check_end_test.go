@@ -30,15 +30,6 @@ func TestCheckEndLeftBehind(t *testing.T) {
 	require.Contains(t, broken(t, leftBehind, noOrphan, p), "lock-0000000009 of session 0x62, created by 0x14, was never deleted")
 }
 
-func TestCheckEndStuck(t *testing.T) {
-	t.Parallel()
-	kept(t, stuck, goodPlan())
-
-	p := goodPlan()
-	p.round().Stuck = []string{"mutex-s"}
-	require.Contains(t, broken(t, stuck, nobodyStuck, p), "mutex-s could not be acquired after the last fault")
-}
-
 func TestCheckEndUnconfirmed(t *testing.T) {
 	t.Parallel()
 	kept(t, unconfirmed, goodPlan())

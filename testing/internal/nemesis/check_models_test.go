@@ -48,22 +48,6 @@ func TestCheckModels(t *testing.T) {
 	require.Contains(t, found[0].what, "semaphore of 2")
 }
 
-// A hold may end at any time after its holder was killed, and not before.
-func TestCheckModelsAndTheEndOfAHold(t *testing.T) {
-	t.Parallel()
-	killed := take("a", "mutex-s", 1, 5, 10)[:2]
-	fault := faultRecord{Fault: "N9", Clients: []string{"client0"}, Killed: true, Start: at(20), End: at(20)}
-	found, _ := search(t, only(mutexSpec, []faultRecord{fault}, killed, take("b", "mutex-s", 2, 21, 30)))
-	require.Empty(t, found)
-
-	lostIt := take("a", "mutex-s", 1, 5, 20)[:3]
-	lostIt[2].Kind, lostIt[2].LastValid = lost, at(18)
-	found, _ = search(t, only(mutexSpec, nil, lostIt, take("b", "mutex-s", 2, 19, 30)))
-	require.Empty(t, found)
-	found, _ = search(t, only(mutexSpec, nil, lostIt, take("b", "mutex-s", 2, 17, 30)))
-	require.Len(t, found, 1)
-}
-
 // A hold that was entered once more after its session had been closed by somebody else is over, even if its
 // holder has not been told yet.
 func TestCheckModelsAndAReentryAfterTheEnd(t *testing.T) {

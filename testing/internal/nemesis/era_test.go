@@ -3,7 +3,6 @@
 package main
 
 import (
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,39 +19,6 @@ func judged(t *testing.T, find func(*roundReport) []violation, want promise, tex
 		return
 	}
 	require.Contains(t, broken(t, find, want, p), text)
-}
-
-func TestErasOfARound(t *testing.T) {
-	t.Parallel()
-	p := goodPlan()
-	p.commit(txnCreate2, 'x', 20, 20, "/x")
-	p.commit(txnCreate2, 'x', 21, 40, "/y")
-	p.restore()
-	p.commit(txnCreate2, 'x', 100, 75, "/z")
-	r := p.load(t)
-	require.Len(t, r.eras, 2)
-	require.Equal(t, int64(20), r.eras[1].base)
-	for moment, want := range map[int64]string{0: "/y", 69: "/y", 70: "/z", 1000: "/z"} {
-		for _, node := range []string{"/x", "/y", "/z"} {
-			require.Equal(t, node == want || node == "/x", r.logAt(at(moment)).nodes[node] != nil, "%s at %d", node, moment)
-		}
-	}
-	require.Same(t, r.log, r.logAt(at(70)))
-}
-
-// The server of the backup may have got transactions as a snapshot, without a log of them.
-func TestEraBackupWithAGapInItsLog(t *testing.T) {
-	t.Parallel()
-	p := goodPlan()
-	p.commit(txnCreate2, 'x', 19, 20, "/x")
-	p.commit(txnCreate2, 'x', 20, 20, "/y")
-	p.commit(txnCreate2, 'x', 21, 40, "/z")
-	p.restore()
-	p.committed = slices.DeleteFunc(p.committed, func(e entry) bool { return e.zxid == 19 })
-	r := p.load(t)
-	for node, there := range map[string]bool{"/x": true, "/y": true, "/z": false} {
-		require.Equal(t, there, r.log.nodes[node] != nil, node)
-	}
 }
 
 // The log of the backup's server may have what was cut off the others' logs. All restored servers have it then.
@@ -107,32 +73,6 @@ func TestEraSetsAfterARestore(t *testing.T) {
 			p.round().Sets["mutex-s"] = test.there
 			p.restore()
 			judged(t, sets, noLostUpdate, test.broken, p)
-		})
-	}
-}
-
-// A hold is judged by the log of its era.
-func TestEraHoldsAroundARestore(t *testing.T) {
-	t.Parallel()
-	for name, gone := range map[string]int64{"deleted before it": 42, "deleted after the next had begun": 48, "never deleted": 0} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			p := only(mutexSpec, nil, take("a", "mutex-s", 10, 5, 41), take("b", "mutex-s", 21, 44, 46), take("c", "mutex-s", 101, 80, 85))
-			p.commit(txnCreate2, 'a', 10, 4, node("mutex-s", "lock-", 10))
-			p.commit(txnCreate2, 'b', 21, 35, node("mutex-s", "lock-", 21))
-			if gone != 0 {
-				p.commit(txnDelete, 'a', 22, gone, node("mutex-s", "lock-", 10))
-			}
-			p.restore()
-			p.commit(txnCloseSession, 'a', 100, 65, "")
-			p.commit(txnCreate2, 'c', 101, 75, node("mutex-s", "lock-", 101))
-			kept(t, serverTokens, p)
-			text := ""
-			if gone != 42 {
-				text = "was granted before " + node("mutex-s", "lock-", 10) + " of session 0x61 was deleted"
-			}
-			judged(t, serverOrder, noOverlap, text, p)
-			hasLost(t, p, "")
 		})
 	}
 }

@@ -57,16 +57,6 @@ func TestFloorsOfASoak(t *testing.T) {
 	}, (&totals{perLock: map[string]int{"a": 7, "b": 0}}).soakFloors(3*time.Minute, 12))
 }
 
-// A client that gives a session up, and then finds it alive, has not lost it.
-func TestFloorsEndedSessions(t *testing.T) {
-	t.Parallel()
-	events := []event{{Kind: connected, Session: 1}, {Kind: expired}, {Kind: connected, Session: 1}}
-	require.Zero(t, endedSessions(events, false))
-	require.Equal(t, 1, endedSessions(events, true))
-	require.Equal(t, 2, endedSessions(append(events, event{Kind: connected, Session: 2}, event{Kind: connected, Session: 3}), false))
-	require.Zero(t, endedSessions(nil, true))
-}
-
 func TestTotals(t *testing.T) {
 	t.Parallel()
 	p := goodPlan()

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,14 +26,6 @@ func hasLost(t *testing.T, p *plan, want string) {
 	require.Equal(t, want, found[0])
 }
 
-func TestLossesServersThatDoNotAgree(t *testing.T) {
-	t.Parallel()
-	hasLost(t, goodPlan(), "")
-	p := goodPlan()
-	p.round().After.Phantoms = []string{"/a", "/b"}
-	hasLost(t, p, "2 nodes on which the servers do not agree, such as /a")
-}
-
 // What servers still have in the end was left behind, unless their logs had deleted it before.
 func TestLossesWhatServersDeleted(t *testing.T) {
 	t.Parallel()
@@ -46,25 +37,6 @@ func TestLossesWhatServersDeleted(t *testing.T) {
 	hasLost(t, p, "")
 	p.round().Calm = at(80)
 	p.round().Left.Nodes = []string{node("mutex-s", "lock-", 9)} // of which their logs know nothing
-	hasLost(t, p, "")
-}
-
-// A server that has acknowledged a deletion has lost it if the logs of a majority still have the node then.
-func TestLossesDeletionsThatWereUndone(t *testing.T) {
-	t.Parallel()
-	p := goodPlan()
-	own := node("mutex-s", "lock-", 2)
-	p.add("b", event{At: at(15), Kind: deleted, Node: own, Zxid: 12})
-	hasLost(t, p, "")
-	p.add("b", event{At: at(15), Kind: deleted, Node: own, Zxid: 11}) // which the log has as 12
-	hasLost(t, p, "1 deletions that were undone, such as "+own)
-	at12 := slices.IndexFunc(p.committed, func(e entry) bool { return e.zxid == 12 })
-	p.committed = slices.Delete(p.committed, at12, at12+1) // no server has it at all
-	hasLost(t, p, "2 deletions that were undone, such as "+own)
-
-	p = goodPlan()
-	p.add("b", event{At: at(15), Kind: deleted, Node: own, Zxid: 1}) // of an earlier node of the same path
-	p.add("b", event{At: at(15), Kind: deleted, Node: node("mutex-s", "lock-", 9), Zxid: 11})
 	hasLost(t, p, "")
 }
 
@@ -223,25 +195,6 @@ func TestLossesMoreRounds(t *testing.T) {
 	}
 	_, err := more(nil, t.TempDir(), goodPlan().record, newTotals(), []setup{first})
 	require.ErrorContains(t, err, "has no history")
-}
-
-// What is missing is counted over all rounds.
-func TestLossesRoundsMakeUpForOthers(t *testing.T) {
-	t.Parallel()
-	p, happened := goodPlan(), newTotals()
-	p.record.Duration = int64(shortCampaign / 5) // for which two faults are enough
-	folder := filepath.Join(p.save(t), p.round().Folder)
-	happened.acquisitions, happened.expirations, happened.lostWhileHeld, happened.setUpdates = 1e6, 1e6, 1e6, 1e6
-	for _, spec := range p.round().Locks {
-		happened.perLock[spec.Name] = 1e6
-	}
-	quiet := func(string, ...any) {}
-	next, err := more(quiet, folder, p.record, happened, []setup{{}})
-	require.NoError(t, err)
-	require.Len(t, next, 2, "%v", happened.missing(p.record))
-	next, err = more(quiet, folder, p.record, happened, []setup{{}})
-	require.NoError(t, err)
-	require.Len(t, next, 1, "%v", happened.missing(p.record))
 }
 
 func TestLossesEphemerals(t *testing.T) {

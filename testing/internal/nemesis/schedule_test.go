@@ -89,21 +89,6 @@ func TestScheduleSetups(t *testing.T) {
 	require.Zero(t, soak[0].frames, "no proxies")
 }
 
-// Of two faults at the same time that of links is the last to be done.
-func TestScheduleLinksAreCutLast(t *testing.T) {
-	t.Parallel()
-	s := schedule{random: rand.New(rand.NewPCG(1, 2)), chosen: faults, pair: true}
-	pairs := 0
-	for range 1000 {
-		if both := s.next(&cluster{}); len(both) == 2 {
-			pairs++
-			require.Less(t, both[0].what, both[1].what)
-			require.NotEqual(t, links, both[0].what)
-		}
-	}
-	require.Positive(t, pairs)
-}
-
 // What went wrong with a fault is told whole.
 func TestFaultFails(t *testing.T) {
 	t.Parallel()

@@ -125,29 +125,3 @@ func TestTransactionLog(t *testing.T) {
 	_, err = readTransactionLog(folder)
 	require.ErrorContains(t, err, "has no log.*")
 }
-
-// A file may end anywhere in a transaction. One that is damaged counts as the end.
-func TestTransactionlogLogThatIsCutShort(t *testing.T) {
-	t.Parallel()
-	whole := encodeLog([]entry{
-		{transaction{session: 1, zxid: 10, kind: txnCreate}, "/l/a"}, {transaction{session: 1, zxid: 11, kind: txnCreate}, "/l/b"},
-	})
-	all, err := decodeLog(whole)
-	require.NoError(t, err)
-	require.Len(t, all, 2)
-	one := len(encodeLog([]entry{{transaction{session: 1, zxid: 10, kind: txnCreate}, "/l/a"}}))
-	for end := 16; end < len(whole); end++ {
-		all, err := decodeLog(whole[:end])
-		require.NoError(t, err)
-		require.Len(t, all, min(1, end/one), "%d bytes", end)
-	}
-	whole[one+20]++
-	all, err = decodeLog(whole)
-	require.NoError(t, err)
-	require.Len(t, all, 1)
-	_, err = decodeLog([]byte("<html>, or whatever else"))
-	require.ErrorContains(t, err, "not a transaction log")
-	all, err = decodeLog(nil)
-	require.NoError(t, err)
-	require.Empty(t, all)
-}
