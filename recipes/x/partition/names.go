@@ -165,8 +165,8 @@ func parseNames(client *framework.Framework, data []byte) ([]entry, error) {
 	return set, checkNames(client, names)
 }
 
-// Without returns the names of a set that no other one of these sets has. The log says which names it leaves out. A
-// missing znode of another set is an empty set.
+// Without returns the names of a set that no other one of these sets has. The log says which names it leaves out.
+// Another set has no names while its znode is missing or not valid.
 func Without(set Names, others ...Names) Names {
 	return &restNames{Names: set, others: slices.Clone(others)}
 }
@@ -213,9 +213,9 @@ func (r *restNames) read(ctx context.Context, client *framework.Framework) (set 
 	}
 	taken := make(map[string]bool)
 	for _, names := range r.others {
-		other, lacking, err := names.read(ctx, client)
-		if err != nil || lacking != nil && !errors.Is(lacking, framework.ErrNoNode) {
-			return nil, lacking, err
+		other, _, err := names.read(ctx, client) // a set that is not valid must not hold this one up
+		if err != nil {
+			return nil, nil, err
 		}
 		for _, e := range other {
 			taken[e.name] = true
