@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/discovery/rest"
 	"github.com/gocurator/curator/recipes/fence"
@@ -40,12 +41,9 @@ func (d *deadline) WriteHeader(status int) {
 
 // No handler waits forever for a body that is announced and does not come, whatever it answers.
 func TestHandlersBoundBodies(t *testing.T) {
-	client, err := framework.New("127.0.0.1:1")
-	require.NoError(t, err)
-	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
-	require.NoError(t, err)
-	latch, err := leader.NewLeaderLatch(client, "/leader")
-	require.NoError(t, err)
+	client := must.Get(framework.New("127.0.0.1:1"))(t)
+	services := must.Get(discovery.NewServiceDiscovery[string](client, "/services", nil))(t)
+	latch := must.Get(leader.NewLeaderLatch(client, "/leader"))(t)
 	next := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("forwarded") })
 	for name, test := range map[string]struct {
 		handler      http.Handler

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
@@ -40,8 +41,7 @@ func onMixed(t *testing.T, test func(t *testing.T, m mixed)) {
 // create makes a znode whose data is not compressed.
 func (m mixed) create(t *testing.T, path string, mode framework.CreateMode) string {
 	t.Helper()
-	path, err := m.uncompressed.Create(t.Context(), path, []byte(bad), framework.WithMode(mode), framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
+	path = must.Get(m.uncompressed.Create(t.Context(), path, []byte(bad), framework.WithMode(mode), framework.CreatingParentsIfNeeded()))(t)
 	return path
 }
 
@@ -83,8 +83,7 @@ func TestCompressionOfOneContenderConcernsNoOther(t *testing.T) {
 	}{
 		"mutex": {foreign + "lock-", func(c *framework.Framework) func() error { return locked(locks.NewInterProcessMutex(c, path)) }},
 		"write lock": {foreign + "__READ__", func(c *framework.Framework) func() error {
-			rw, err := locks.NewInterProcessReadWriteLock(c, path)
-			require.NoError(t, err)
+			rw := must.Get(locks.NewInterProcessReadWriteLock(c, path))(t)
 			return locked(rw.WriteLock(), nil)
 		}},
 		"semaphore": {path + "/leases/_c_11111111-1111-1111-1111-111111111111-lease-", func(c *framework.Framework) func() error {
@@ -94,8 +93,7 @@ func TestCompressionOfOneContenderConcernsNoOther(t *testing.T) {
 			return locked(locks.NewInterProcessSemaphoreV2(c, path, locks.FixedLeases(1)))
 		}},
 		"leadership": {foreign + "latch-", func(c *framework.Framework) func() error {
-			latch, err := leader.NewLeaderLatch(c, path)
-			require.NoError(t, err)
+			latch := must.Get(leader.NewLeaderLatch(c, path))(t)
 			require.NoError(t, latch.Start())
 			return func() error {
 				_, err := latch.Await(context.Background())
@@ -118,13 +116,11 @@ func TestCompressionOfParticipantsIsTheirOwn(t *testing.T) {
 	onMixed(t, func(t *testing.T, m mixed) {
 		ctx := t.Context()
 		m.create(t, "/leaders/_c_11111111-1111-1111-1111-111111111111-latch-", framework.EphemeralSequential)
-		latch, err := leader.NewLeaderLatch(m.compressed, "/leaders", leader.WithID("ours"))
-		require.NoError(t, err)
+		latch := must.Get(leader.NewLeaderLatch(m.compressed, "/leaders", leader.WithID("ours")))(t)
 		require.NoError(t, latch.Start())
 		defer func() { require.NoError(t, latch.Close()) }()
 		time.Sleep(time.Second)
-		participants, err := latch.Participants(ctx)
-		require.NoError(t, err)
+		participants := must.Get(latch.Participants(ctx))(t)
 		require.Len(t, participants, 2)
 		require.Equal(t, []string{bad, "ours"}, []string{participants[0].Identity, participants[1].Identity})
 		for first, err := range latch.Observe(ctx) {
@@ -138,10 +134,8 @@ func TestCompressionOfParticipantsIsTheirOwn(t *testing.T) {
 func TestCompressionOfARevocationDoesNotHideIt(t *testing.T) {
 	onMixed(t, func(t *testing.T, m mixed) {
 		ctx := t.Context()
-		mutex, err := locks.NewInterProcessMutex(m.compressed, "/lock")
-		require.NoError(t, err)
-		lease, err := mutex.Acquire(ctx)
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(m.compressed, "/lock"))(t)
+		lease := must.Get(mutex.Acquire(ctx))(t)
 		time.Sleep(time.Minute)
 		require.NoError(t, m.uncompressed.Set(ctx, lease.Path(), []byte("anything"))) // which asks for nothing
 		time.Sleep(time.Minute)
@@ -155,12 +149,9 @@ func TestCompressionOfARevocationDoesNotHideIt(t *testing.T) {
 
 func TestCompressionOfARequestToResignDoesNotHideIt(t *testing.T) {
 	onMixed(t, func(t *testing.T, m mixed) {
-		latch, err := leader.NewLeaderLatch(m.compressed, "/leaders")
-		require.NoError(t, err)
+		latch := must.Get(leader.NewLeaderLatch(m.compressed, "/leaders"))(t)
 		require.NoError(t, latch.Start())
-		lease, err := latch.Await(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, m.uncompressed.Set(t.Context(), lease.Path(), []byte("__REVOKE__")))
+		require.NoError(t, m.uncompressed.Set(t.Context(), must.Get(latch.Await(t.Context()))(t).Path(), []byte("__REVOKE__")))
 		require.ErrorIs(t, latch.Proclaim(t.Context(), []byte("value")), leader.ErrRevoked)
 		require.NoError(t, latch.Close())
 	})
@@ -170,11 +161,9 @@ func TestCompressionOfTheMarkerOfALostHolderDoesNotMatter(t *testing.T) {
 	onMixed(t, func(t *testing.T, m mixed) {
 		const delay = 7 * time.Second
 		for i, client := range []*framework.Framework{m.uncompressed, m.compressed} {
-			mutex, err := locks.NewInterProcessMutex(client, "/lock", locks.WithLockDelay(delay))
-			require.NoError(t, err)
+			mutex := must.Get(locks.NewInterProcessMutex(client, "/lock", locks.WithLockDelay(delay)))(t)
 			began := time.Now()
-			lease, err := mutex.Acquire(t.Context())
-			require.NoError(t, err)
+			lease := must.Get(mutex.Acquire(t.Context()))(t)
 			require.Equal(t, time.Duration(i)*(delay+time.Millisecond), time.Since(began), "the servers' times are in milliseconds")
 			require.NoError(t, client.Close()) // with the lease
 			require.Error(t, lease.Err())
@@ -185,8 +174,7 @@ func TestCompressionOfTheMarkerOfALostHolderDoesNotMatter(t *testing.T) {
 func TestCompressionOfABarrierDoesNotMatter(t *testing.T) {
 	t.Run("barrier", func(t *testing.T) {
 		onMixed(t, func(t *testing.T, m mixed) {
-			barrier, err := barriers.NewDistributedBarrier(m.compressed, "/barrier")
-			require.NoError(t, err)
+			barrier := must.Get(barriers.NewDistributedBarrier(m.compressed, "/barrier"))(t)
 			m.waiting(t, m.create(t, "/barrier", framework.Persistent), func() error { return barrier.WaitOnBarrier(context.Background()) })
 		})
 	})
@@ -195,8 +183,7 @@ func TestCompressionOfABarrierDoesNotMatter(t *testing.T) {
 			m.create(t, "/barrier", framework.Persistent)
 			ended := make(chan error, 2)
 			for _, client := range []*framework.Framework{m.compressed, m.uncompressed} {
-				barrier, err := barriers.NewDistributedDoubleBarrier(client, "/barrier", 2)
-				require.NoError(t, err)
+				barrier := must.Get(barriers.NewDistributedDoubleBarrier(client, "/barrier", 2))(t)
 				go func() {
 					err := barrier.Enter(context.Background())
 					if err == nil {
@@ -207,8 +194,7 @@ func TestCompressionOfABarrierDoesNotMatter(t *testing.T) {
 			}
 			require.NoError(t, <-ended)
 			require.NoError(t, <-ended)
-			data, err := m.uncompressed.Get(t.Context(), "/barrier")
-			require.NoError(t, err)
+			data := must.Get(m.uncompressed.Get(t.Context(), "/barrier"))(t)
 			require.Equal(t, bad, string(data), "the data of the folder stays what it was")
 		})
 	})
@@ -218,10 +204,9 @@ func TestCompressionOfOneItemConcernsNoOther(t *testing.T) {
 	t.Run("simple", func(t *testing.T) {
 		onMixed(t, func(t *testing.T, m mixed) {
 			ctx := t.Context()
-			q, err := queues.NewSimpleDistributedQueue(m.compressed, "/queue")
-			require.NoError(t, err)
+			q := must.Get(queues.NewSimpleDistributedQueue(m.compressed, "/queue"))(t)
 			foreign := m.create(t, "/queue/qn-", framework.PersistentSequential)
-			_, err = q.Poll(ctx)
+			_, err := q.Poll(ctx)
 			require.ErrorIs(t, err, queues.ErrEmpty)
 			taken := make(chan string, 1)
 			go func() {
@@ -237,24 +222,19 @@ func TestCompressionOfOneItemConcernsNoOther(t *testing.T) {
 			}
 			require.Equal(t, "a", <-taken)
 			for _, want := range []string{"b", "c"} {
-				data, err := q.Peek(ctx)
-				require.NoError(t, err)
+				data := must.Get(q.Peek(ctx))(t)
 				require.Equal(t, want, string(data))
-				data, err = q.Poll(ctx)
-				require.NoError(t, err)
+				data = must.Get(q.Poll(ctx))(t)
 				require.Equal(t, want, string(data))
 			}
 			_, err = q.Peek(ctx)
 			require.ErrorIs(t, err, queues.ErrEmpty)
-			stat, err := m.uncompressed.Exists(ctx, foreign)
-			require.NoError(t, err)
-			require.NotNil(t, stat)
+			require.NotNil(t, must.Get(m.uncompressed.Exists(ctx, foreign))(t))
 		})
 	})
 	t.Run("lock of an item", func(t *testing.T) {
 		onMixed(t, func(t *testing.T, m mixed) {
-			q, err := queues.NewDistributedQueue(m.compressed, "/queue", queues.WithLockPath("/locks"))
-			require.NoError(t, err)
+			q := must.Get(queues.NewDistributedQueue(m.compressed, "/queue", queues.WithLockPath("/locks")))(t)
 			require.NoError(t, q.Put(t.Context(), []byte("a")))
 			lock := m.create(t, "/locks/queue-0000000000", framework.Ephemeral)
 			m.waiting(t, lock, func() error {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/nodes"
@@ -135,12 +136,10 @@ func TestEndedClientIsReportedByErr(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, change := admitting(t)
 				client := zktest.Client(t, server, asApp)
-				_, err := client.Create(t.Context(), "/closed", nil, framework.WithACL(framework.ReadACL()...))
-				require.NoError(t, err)
+				must.Get(client.Create(t.Context(), "/closed", nil, framework.WithACL(framework.ReadACL()...)))(t)
 				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 				defer cancel()
-				why, err := open(ctx, client)
-				require.NoError(t, err)
+				why := must.Get(open(ctx, client))(t)
 				time.Sleep(time.Minute)
 
 				change()
@@ -165,8 +164,7 @@ func TestEndedClientEndsASelectorThatRequeues(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server, change := admitting(t)
 				client := zktest.Client(t, server, asApp)
-				s, err := leader.NewLeaderSelector(client, "/selector", leader.WithAutoRequeue())
-				require.NoError(t, err)
+				s := must.Get(leader.NewLeaderSelector(client, "/selector", leader.WithAutoRequeue()))(t)
 				ran := make(chan error, 1)
 				go func() { ran <- s.Run(t.Context(), lead) }()
 				time.Sleep(time.Minute)
@@ -186,8 +184,7 @@ func TestEndedClientEndsASelectorThatRequeues(t *testing.T) {
 func TestEndedClientIsNotAnotherOne(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
-		s, err := leader.NewLeaderSelector(client, "/selector", leader.WithAutoRequeue())
-		require.NoError(t, err)
+		s := must.Get(leader.NewLeaderSelector(client, "/selector", leader.WithAutoRequeue()))(t)
 		others := []error{framework.ErrClosed, framework.ErrAuthFailed, leader.ErrStop}
 
 		require.NoError(t, s.Run(t.Context(), func(context.Context) error {

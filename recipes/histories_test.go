@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	counters "github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/cache"
@@ -82,8 +83,7 @@ var views = []view{
 	}},
 	{name: "typed cache", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
 		c := startCache(t, client, "/view")
-		node, err := typed.NewNode(client, "/view/node", typed.JSON[string]())
-		require.NoError(t, err)
+		node := must.Get(typed.NewNode(client, "/view/node", typed.JSON[string]()))(t)
 		return seen{shows: func() string {
 			if value, _, err := node.Cached(c); err == nil {
 				return strconv.Quote(value)
@@ -106,48 +106,38 @@ var views = []view{
 		return loop(t, folders, func(folder framework.Folder) string { return strings.Join(folder.Names, " ") })
 	}},
 	{name: "Observe", put: putCandidate, statIsNews: true, open: func(t *testing.T, client *framework.Framework) seen {
-		latch, err := leader.NewLeaderLatch(client, "/view")
-		require.NoError(t, err)
+		latch := must.Get(leader.NewLeaderLatch(client, "/view"))(t)
 		return loop(t, latch.Observe, func(p *locks.Participant) string { return p.Identity })
 	}},
 	{name: "shared value", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
-		v, err := shared.NewSharedValue(client, "/view/node", nil)
-		require.NoError(t, err)
+		v := must.Get(shared.NewSharedValue(client, "/view/node", nil))(t)
 		require.NoError(t, v.Start(t.Context()))
 		t.Cleanup(func() { require.NoError(t, v.Close()) })
 		told := new(atomic.Int64)
 		v.OnChange(func(shared.VersionedValue) { told.Add(1) })
 		return seen{func() string { return string(v.Value()) }, told, func() {
-			ok, err := v.TrySetValue(t.Context(), v.VersionedValue(), []byte("mine"))
-			require.NoError(t, err)
-			require.True(t, ok)
+			require.True(t, must.Get(v.TrySetValue(t.Context(), v.VersionedValue(), []byte("mine")))(t))
 			require.Equal(t, "mine", string(v.Value()))
 			require.NoError(t, v.SetValue(t.Context(), []byte("once more")))
 			require.Equal(t, "once more", string(v.Value()))
 		}}
 	}},
 	{name: "shared count", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
-		c, err := shared.NewSharedCount(client, "/view/node", 0)
-		require.NoError(t, err)
+		c := must.Get(shared.NewSharedCount(client, "/view/node", 0))(t)
 		require.NoError(t, c.Start(t.Context()))
 		t.Cleanup(func() { require.NoError(t, c.Close()) })
 		told := new(atomic.Int64)
 		c.OnChange(func(shared.VersionedCount) { told.Add(1) })
 		return seen{func() string {
-			n, err := c.Count()
-			require.NoError(t, err)
+			n := must.Get(c.Count())(t)
 			return string(binary.BigEndian.AppendUint32(nil, uint32(n)))
 		}, told, func() {
-			now, err := c.VersionedCount()
-			require.NoError(t, err)
-			ok, err := c.TrySetCount(t.Context(), now, 7)
-			require.NoError(t, err)
-			require.True(t, ok)
+			now := must.Get(c.VersionedCount())(t)
+			require.True(t, must.Get(c.TrySetCount(t.Context(), now, 7))(t))
 		}}
 	}},
 	{name: "group", put: putNode, open: func(t *testing.T, client *framework.Framework) seen {
-		member, err := nodes.NewGroupMember(client, "/view", "me", nil)
-		require.NoError(t, err)
+		member := must.Get(nodes.NewGroupMember(client, "/view", "me", nil))(t)
 		told := new(atomic.Int64)
 		member.OnChange(func(c nodes.MemberChange) {
 			if c.ID == "node" {
@@ -160,11 +150,9 @@ var views = []view{
 		return seen{shows: func() string { return string(member.Members()["node"]) }, told: told}
 	}},
 	{name: "provider", put: putService, open: func(t *testing.T, client *framework.Framework) seen {
-		d, err := discovery.NewServiceDiscovery(client, "/view", discovery.Serializer[any](discovery.JSONSerializer[any]{}))
-		require.NoError(t, err)
+		d := must.Get(discovery.NewServiceDiscovery(client, "/view", discovery.Serializer[any](discovery.JSONSerializer[any]{})))(t)
 		t.Cleanup(func() { require.NoError(t, d.Close()) })
-		c, err := d.NewCache("service")
-		require.NoError(t, err)
+		c := must.Get(d.NewCache("service"))(t)
 		told := new(atomic.Int64)
 		c.OnChange(func([]*discovery.ServiceInstance[any]) { told.Add(1) })
 		require.NoError(t, c.Start())
@@ -175,8 +163,7 @@ var views = []view{
 		require.NoError(t, p.Start())
 		require.NoError(t, p.Wait(t.Context()))
 		t.Cleanup(func() { require.NoError(t, p.Close()) })
-		known, err := p.Instance()
-		require.NoError(t, err)
+		known := must.Get(p.Instance())(t)
 		p.NoteError(known)
 		unchanged := c.Instances()[0]
 		return seen{told: told, shows: func() string {
@@ -193,8 +180,7 @@ var views = []view{
 		}}
 	}},
 	{name: "simple queue", put: putItem, open: func(t *testing.T, client *framework.Framework) seen {
-		q, err := queues.NewSimpleDistributedQueue(client, "/view")
-		require.NoError(t, err)
+		q := must.Get(queues.NewSimpleDistributedQueue(client, "/view"))(t)
 		first := func() string {
 			item, err := q.Peek(t.Context())
 			if err != nil {
@@ -208,14 +194,12 @@ var views = []view{
 }
 
 func putNode(t *testing.T, client *framework.Framework, content string) {
-	_, err := client.Create(t.Context(), "/view/node", []byte(content), framework.CreatingParentsIfNeeded(), framework.OrSetData())
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/view/node", []byte(content), framework.CreatingParentsIfNeeded(), framework.OrSetData()))(t)
 }
 
 func putService(t *testing.T, client *framework.Framework, content string) {
 	data := fmt.Sprintf(`{"name":"service","id":"node","address":%s,"port":1,"serviceType":"STATIC","registrationTimeUTC":0}`, content)
-	_, err := client.Create(t.Context(), "/view/service/node", []byte(data), framework.CreatingParentsIfNeeded(), framework.OrSetData())
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/view/service/node", []byte(data), framework.CreatingParentsIfNeeded(), framework.OrSetData()))(t)
 }
 
 // putChild makes a content the name of the only child.
@@ -246,8 +230,7 @@ func putOnly(t *testing.T, client *framework.Framework, content string, names ..
 			require.NoError(t, err)
 		}
 	}
-	children, err := client.Children(t.Context(), "/view")
-	require.NoError(t, err)
+	children := must.Get(client.Children(t.Context(), "/view"))(t)
 	for _, child := range children {
 		if !slices.Contains(names, child) {
 			require.NoError(t, client.Delete(t.Context(), "/view/"+child))
@@ -262,8 +245,7 @@ func putItem(t *testing.T, client *framework.Framework, content string) {
 		items = append(items, "/view/qn-0000000003")
 	}
 	for _, item := range items {
-		_, err := client.Create(t.Context(), item, []byte(content), framework.CreatingParentsIfNeeded(), framework.OrSetData())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), item, []byte(content), framework.CreatingParentsIfNeeded(), framework.OrSetData()))(t)
 	}
 	if content == later {
 		require.NoError(t, client.Set(t.Context(), items[0], []byte("behind")))
@@ -301,8 +283,7 @@ func startCache(t *testing.T, client *framework.Framework, path string, opts ...
 			listeners = append(listeners, opt)
 		}
 	}
-	c, err := cache.NewCuratorCache(client, path, settings...)
-	require.NoError(t, err)
+	c := must.Get(cache.NewCuratorCache(client, path, settings...))(t)
 	for _, listener := range listeners {
 		c.Listen(listener)
 	}
@@ -314,8 +295,7 @@ func startCache(t *testing.T, client *framework.Framework, path string, opts ...
 
 // requireCurrent asks that a Stat is the servers', but for what no event reports.
 func requireCurrent(t *testing.T, client *framework.Framework, path string, have framework.Stat) {
-	now, err := client.Exists(t.Context(), path)
-	require.NoError(t, err)
+	now := must.Get(client.Exists(t.Context(), path))(t)
 	have.Pzxid, have.Cversion, have.NumChildren, have.Aversion = now.Pzxid, now.Cversion, now.NumChildren, now.Aversion
 	require.Equal(t, *now, have)
 }
@@ -366,11 +346,9 @@ func newWorld(t *testing.T, version string, put func(*testing.T, *framework.Fram
 
 // script has a client of its own put a content, if any, after so many other writes.
 func (w *world) script(server *zkserver.Server, others int, content string) {
-	client, err := framework.Connect(w.Context(), "memory:2181", framework.WithDialer(server.Dial))
-	require.NoError(w, err)
+	client := must.Get(framework.Connect(w.Context(), "memory:2181", framework.WithDialer(server.Dial)))(w)
 	for range others {
-		_, err := client.Create(w.Context(), "/others", nil, framework.OrSetData())
-		require.NoError(w, err)
+		must.Get(client.Create(w.Context(), "/others", nil, framework.OrSetData()))(w)
 	}
 	if content != "" {
 		w.put(w.T, client, content)
@@ -390,8 +368,7 @@ func (w *world) restore(b *zkserver.Backup, epoch int32) {
 // lose puts a content that no backup has, and that the client sees.
 func (w *world) lose() {
 	w.script(w.server, 0, "lost")
-	_, err := w.client.Exists(w.Context(), "/")
-	require.NoError(w, err)
+	must.Get(w.client.Exists(w.Context(), "/"))(w)
 }
 
 // wipe has the server begin empty, with a content that a script has put there in the meantime.
@@ -520,8 +497,7 @@ func TestHistoriesViewsOnZooKeeperThatBeginsAgain(t *testing.T) {
 			require.NoError(t, os.CopyFS(filepath.Join(backups, id), os.DirFS(data)))
 		})
 		putAll(t, servers, "lost")
-		_, err := client.Exists(t.Context(), "/")
-		require.NoError(t, err)
+		must.Get(client.Exists(t.Context(), "/"))(t)
 		requireAll(t, shown[:1], "lost")
 
 		eachData(t, servers, func(id, data string) {
@@ -540,22 +516,19 @@ func TestHistoriesViewsOnZooKeeperThatBeginsAgain(t *testing.T) {
 // in returns a client's view of the folder of a view.
 func in(t *testing.T, client *framework.Framework, v view) *framework.Framework {
 	t.Helper()
-	named, err := client.UsingNamespace(strings.ReplaceAll(v.name, " ", "-"))
-	require.NoError(t, err)
+	named := must.Get(client.UsingNamespace(strings.ReplaceAll(v.name, " ", "-")))(t)
 	return named
 }
 
 // putAll has a client of its own put a content for all views, and returns its last transaction.
 func putAll(t *testing.T, servers *ensemble.Ensemble, content string) int64 {
 	t.Helper()
-	client, err := framework.Connect(t.Context(), servers.ConnectString())
-	require.NoError(t, err)
+	client := must.Get(framework.Connect(t.Context(), servers.ConnectString()))(t)
 	for _, v := range views {
 		v.put(t, in(t, client, v), content)
 	}
 	var stat framework.Stat
-	_, err = client.Create(t.Context(), "/last", nil, framework.OrSetData(), framework.StoringStatIn(&stat))
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/last", nil, framework.OrSetData(), framework.StoringStatIn(&stat)))(t)
 	require.NoError(t, client.Close())
 	return stat.Mzxid
 }
@@ -616,8 +589,7 @@ func eachBeginning(
 // A persistent node on servers that were restored has its newest data again.
 func TestHistoriesNodeIsRestoredToItsNewestData(t *testing.T) {
 	eachBeginning(t, beginnings, putNode, func(w *world, again func(string)) {
-		node, err := nodes.NewPersistentNode(w.client, "/view/node", framework.Persistent, []byte("mine"))
-		require.NoError(w, err)
+		node := must.Get(nodes.NewPersistentNode(w.client, "/view/node", framework.Persistent, []byte("mine")))(w)
 		require.NoError(w, node.Start())
 		w.Cleanup(func() { require.NoError(w, node.Close()) })
 		require.NoError(w, node.WaitForInitialCreate(w.Context()))
@@ -626,9 +598,7 @@ func TestHistoriesNodeIsRestoredToItsNewestData(t *testing.T) {
 		again(earlier)
 		synctest.Wait()
 
-		data, err := w.client.Get(w.Context(), "/view/node")
-		require.NoError(w, err)
-		require.Equal(w, "my newest", string(data))
+		require.Equal(w, "my newest", string(must.Get(w.client.Get(w.Context(), "/view/node"))(w)))
 		require.NoError(w, node.Err())
 	})
 }
@@ -641,15 +611,12 @@ func TestHistoriesChangeIsMadeOfWhatTheServersHave(t *testing.T) {
 		change func(w *world, during func()) (from string)
 	}{
 		{"atomic", func(w *world, during func()) string {
-			value, err := counters.NewDistributedAtomicValue(w.client, "/view/node")
-			require.NoError(w, err)
-			changed, err := value.Update(w.Context(), func([]byte) ([]byte, error) { during(); return []byte("changed"), nil })
-			require.NoError(w, err)
+			value := must.Get(counters.NewDistributedAtomicValue(w.client, "/view/node"))(w)
+			changed := must.Get(value.Update(w.Context(), func([]byte) ([]byte, error) { during(); return []byte("changed"), nil }))(w)
 			return string(changed.Pre)
 		}},
 		{"typed", func(w *world, during func()) (from string) {
-			node, err := typed.NewNode(w.client, "/view/node", typed.JSON[string]())
-			require.NoError(w, err)
+			node := must.Get(typed.NewNode(w.client, "/view/node", typed.JSON[string]()))(w)
 			require.NoError(w, node.Update(w.Context(), func(s *string) error {
 				from = strconv.Quote(*s)
 				during()
@@ -659,25 +626,21 @@ func TestHistoriesChangeIsMadeOfWhatTheServersHave(t *testing.T) {
 			return from
 		}},
 		{"shared", func(w *world, during func()) (from string) {
-			v, err := shared.NewSharedValue(w.client, "/view/node", nil)
-			require.NoError(w, err)
+			v := must.Get(shared.NewSharedValue(w.client, "/view/node", nil))(w)
 			require.NoError(w, v.Start(w.Context()))
 			w.Cleanup(func() { require.NoError(w, v.Close()) })
 			for ok := false; !ok; {
 				known := v.VersionedValue()
 				from = string(known.Value)
 				during()
-				ok, err = v.TrySetValue(w.Context(), known, []byte("changed"))
-				require.NoError(w, err)
+				ok = must.Get(v.TrySetValue(w.Context(), known, []byte("changed")))(w)
 			}
 			return from
 		}},
 	} {
 		changed := func(w *world, during func()) {
 			require.Equal(w, later, c.change(w, sync.OnceFunc(during)))
-			data, err := w.client.Get(w.Context(), "/view/node")
-			require.NoError(w, err)
-			require.Contains(w, string(data), "changed")
+			require.Contains(w, string(must.Get(w.client.Get(w.Context(), "/view/node"))(w)), "changed")
 		}
 		t.Run(c.name, func(t *testing.T) {
 			eachBeginning(t, wipes, putNode, func(w *world, again func(string)) {
@@ -761,8 +724,7 @@ func TestHistoriesEndedTurnsDoNotComeBack(t *testing.T) {
 
 				// Another leader alone ends no session.
 				session, history := w.client.Session(), w.client.History()
-				_, err := w.client.Create(ctx, "/alive", nil, framework.WithMode(framework.EphemeralSequential))
-				require.NoError(t, err)
+				must.Get(w.client.Create(ctx, "/alive", nil, framework.WithMode(framework.EphemeralSequential)))(t)
 				w.restore(w.server.Backup(), 2)
 				synctest.Wait()
 				require.NoError(t, turn(ctx, w.client, func() {}))
@@ -830,8 +792,7 @@ func TestHistoriesMemberLeavesARoundThatWasLost(t *testing.T) {
 		}
 	}
 	eachBeginning(t, wipes, put, func(w *world, again func(string)) {
-		member, err := barriers.NewDistributedDoubleBarrier(w.client, "/view", 3)
-		require.NoError(w, err)
+		member := must.Get(barriers.NewDistributedDoubleBarrier(w.client, "/view", 3))(w)
 		require.NoError(w, member.Enter(w.Context()))
 
 		again(later)
@@ -849,16 +810,14 @@ func TestHistoriesMemberThatWaitsIsRestored(t *testing.T) {
 		w := newWorld(t, "3.8.0", putNode)
 		w.client = zktest.Client(t, w.server, framework.WithSessionTimeout(10*time.Second))
 		session := w.client.Session()
-		member, err := barriers.NewDistributedDoubleBarrier(w.client, "/barrier", 2)
-		require.NoError(t, err)
+		member := must.Get(barriers.NewDistributedDoubleBarrier(w.client, "/barrier", 2))(t)
 		backup := w.server.Backup()
 		entered := make(chan error, 1)
 		go func() { entered <- member.Enter(t.Context()) }()
 
 		w.restore(backup, 1)
 		time.Sleep(time.Minute)
-		other, err := barriers.NewDistributedDoubleBarrier(zktest.Client(t, w.server), "/barrier", 2)
-		require.NoError(t, err)
+		other := must.Get(barriers.NewDistributedDoubleBarrier(zktest.Client(t, w.server), "/barrier", 2))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		require.NoError(t, other.Enter(ctx))
@@ -870,15 +829,13 @@ func TestHistoriesMemberThatWaitsIsRestored(t *testing.T) {
 // A consumer goes on with the first item that the servers have.
 func TestHistoriesConsumerGoesOnWithTheFirstItem(t *testing.T) {
 	put := func(t *testing.T, client *framework.Framework, content string) {
-		q, err := queues.NewDistributedQueue(client, "/view")
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedQueue(client, "/view"))(t)
 		for _, item := range []string{"first", "second"} {
 			require.NoError(t, q.Put(t.Context(), []byte(item+" of "+content)))
 		}
 	}
 	eachBeginning(t, wipes, put, func(w *world, again func(string)) {
-		q, err := queues.NewDistributedQueue(w.client, "/view")
-		require.NoError(w, err)
+		q := must.Get(queues.NewDistributedQueue(w.client, "/view"))(w)
 		var items []string
 		for item, err := range q.Items(w.Context()) {
 			require.NoError(w, err)

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/leader"
@@ -113,8 +114,7 @@ func TestTheLifeOfThings(t *testing.T) {
 	for _, life := range lives {
 		t.Run(life.of, func(t *testing.T) {
 			ctx := zktest.Context(t)
-			thing, err := life.open(client)
-			require.NoError(t, err)
+			thing := must.Get(life.open(client))(t)
 			require.ErrorIs(t, thing.wait(ctx), life.notStarted)
 			require.NoError(t, thing.start(ctx))
 			require.ErrorContains(t, thing.start(ctx), "started already")
@@ -125,8 +125,7 @@ func TestTheLifeOfThings(t *testing.T) {
 				require.ErrorIs(t, thing.start(ctx), life.closed)
 			}
 
-			never, err := life.open(client)
-			require.NoError(t, err)
+			never := must.Get(life.open(client))(t)
 			require.NoError(t, never.close())
 			require.ErrorIs(t, never.start(ctx), life.closed)
 			require.ErrorIs(t, never.wait(ctx), life.closed)

@@ -24,6 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	counters "github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/cache"
@@ -178,8 +179,7 @@ var newcomers = []newcomer{
 	})},
 	{"cache.NewCuratorCache", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
-		tree, err := cache.NewCuratorCache(c, "/tree")
-		require.NoError(t, err)
+		tree := must.Get(cache.NewCuratorCache(c, "/tree"))(t)
 		closing(t, tree)
 		require.NoError(t, tree.Start())
 		return func(ctx context.Context) error {
@@ -194,11 +194,9 @@ var newcomers = []newcomer{
 	}},
 	{"discovery.NewServiceDiscovery", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
-		d, err := discovery.NewServiceDiscovery(c, "/services", discovery.JSONSerializer[string]{})
-		require.NoError(t, err)
+		d := must.Get(discovery.NewServiceDiscovery(c, "/services", discovery.JSONSerializer[string]{}))(t)
 		closing(t, d)
-		provider, err := d.NewProvider("search", discovery.ProviderConfig[string]{})
-		require.NoError(t, err)
+		provider := must.Get(d.NewProvider("search", discovery.ProviderConfig[string]{}))(t)
 		closing(t, provider)
 		require.NoError(t, provider.Start())
 		begin := func(ctx context.Context) error {
@@ -224,8 +222,7 @@ var newcomers = []newcomer{
 	}},
 	{"leader.NewLeaderLatch", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
-		latch, err := leader.NewLeaderLatch(c, "/latch")
-		require.NoError(t, err)
+		latch := must.Get(leader.NewLeaderLatch(c, "/latch"))(t)
 		closing(t, latch)
 		require.NoError(t, latch.Start())
 		return func(ctx context.Context) error {
@@ -293,24 +290,21 @@ var newcomers = []newcomer{
 	})},
 	{"nodes.NewPersistentNode", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
-		n, err := nodes.NewPersistentNode(c, "/node", framework.Ephemeral, nil)
-		require.NoError(t, err)
+		n := must.Get(nodes.NewPersistentNode(c, "/node", framework.Ephemeral, nil))(t)
 		closing(t, n)
 		require.NoError(t, n.Start())
 		return n.WaitForInitialCreate
 	}},
 	{"nodes.NewPersistentTtlNode", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
-		n, err := nodes.NewPersistentTtlNode(c, "/ttl", time.Minute, nil)
-		require.NoError(t, err)
+		n := must.Get(nodes.NewPersistentTtlNode(c, "/ttl", time.Minute, nil))(t)
 		closing(t, n)
 		require.NoError(t, n.Start())
 		return n.WaitForInitialCreate
 	}},
 	{"nodes.NewGroupMember", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
-		g, err := nodes.NewGroupMember(c, "/group", "a", nil)
-		require.NoError(t, err)
+		g := must.Get(nodes.NewGroupMember(c, "/group", "a", nil))(t)
 		closing(t, g)
 		require.NoError(t, g.Start())
 		return g.WaitUntilJoined // the members include this one even before that
@@ -334,8 +328,7 @@ var newcomers = []newcomer{
 	{"queues.NewQueueSharder", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
 		open := func(path string) (*queues.DistributedQueue, error) { return queues.NewDistributedQueue(c, path) }
-		s, err := queues.NewQueueSharder(c, open, "/queues", "/sharder")
-		require.NoError(t, err)
+		s := must.Get(queues.NewQueueSharder(c, open, "/queues", "/sharder"))(t)
 		closing(t, s)
 		return calling(func(ctx context.Context, _ *framework.Framework) error { return s.Start(ctx) })(t, c)
 	}},
@@ -352,15 +345,13 @@ var newcomers = []newcomer{
 	})},
 	{"shared.NewSharedCount", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
-		n, err := shared.NewSharedCount(c, "/count", 1)
-		require.NoError(t, err)
+		n := must.Get(shared.NewSharedCount(c, "/count", 1))(t)
 		closing(t, n)
 		return calling(func(ctx context.Context, _ *framework.Framework) error { return n.Start(ctx) })(t, c)
 	}},
 	{"shared.NewSharedValue", func(t *testing.T, c *framework.Framework) func(context.Context) error {
 		t.Helper()
-		v, err := shared.NewSharedValue(c, "/value", nil)
-		require.NoError(t, err)
+		v := must.Get(shared.NewSharedValue(c, "/value", nil))(t)
 		closing(t, v)
 		return calling(func(ctx context.Context, _ *framework.Framework) error { return v.Start(ctx) })(t, c)
 	}},
@@ -438,18 +429,15 @@ func TestNewcomerRecipesThatBeginBeforeThereWasEverAServer(t *testing.T) {
 // The table has every constructor of a recipe.
 func TestNewcomerEveryRecipeIsANewcomer(t *testing.T) {
 	var all, known []string
-	folders, err := filepath.Glob("*/doc.go")
-	require.NoError(t, err)
+	folders := must.Get(filepath.Glob("*/doc.go"))(t)
 	for _, folder := range folders {
 		folder = filepath.Dir(folder)
-		files, err := os.ReadDir(folder)
-		require.NoError(t, err)
+		files := must.Get(os.ReadDir(folder))(t)
 		for _, file := range files {
 			if !strings.HasSuffix(file.Name(), ".go") || strings.HasSuffix(file.Name(), "_test.go") {
 				continue
 			}
-			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(folder, file.Name()), nil, 0)
-			require.NoError(t, err)
+			parsed := must.Get(parser.ParseFile(token.NewFileSet(), filepath.Join(folder, file.Name()), nil, 0))(t)
 			for _, decl := range parsed.Decls {
 				if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "New") {
 					all = append(all, folder+"."+f.Name.Name)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/nodes"
@@ -33,8 +34,7 @@ type keeper struct {
 func node(mode framework.CreateMode) func(*testing.T, *framework.Framework) func() error {
 	return func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
-		n, err := nodes.NewPersistentNode(c, "/node", mode, nil)
-		require.NoError(t, err)
+		n := must.Get(nodes.NewPersistentNode(c, "/node", mode, nil))(t)
 		require.NoError(t, n.Start())
 		require.NoError(t, n.WaitForInitialCreate(t.Context()))
 		return n.Close
@@ -44,8 +44,7 @@ func node(mode framework.CreateMode) func(*testing.T, *framework.Framework) func
 func registering(end func(*discovery.ServiceDiscovery[string], discovery.ServiceInstance[string]) error) func(*testing.T, *framework.Framework) func() error {
 	return func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
-		d, err := discovery.NewServiceDiscovery[string](c, "/services", nil)
-		require.NoError(t, err)
+		d := must.Get(discovery.NewServiceDiscovery[string](c, "/services", nil))(t)
 		instance := discovery.NewInstance[string]("orders", "localhost", 80)
 		require.NoError(t, d.Register(t.Context(), instance))
 		return func() error { return end(d, instance) }
@@ -58,16 +57,14 @@ var keepers = []keeper{
 	{of: "PersistentNode, sequential", pending: true, keep: node(framework.EphemeralSequential)},
 	{of: "PersistentTtlNode", keep: func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
-		n, err := nodes.NewPersistentTtlNode(c, "/ttl", time.Minute, nil)
-		require.NoError(t, err)
+		n := must.Get(nodes.NewPersistentTtlNode(c, "/ttl", time.Minute, nil))(t)
 		require.NoError(t, n.Start())
 		require.NoError(t, n.WaitForInitialCreate(t.Context()))
 		return n.Close
 	}},
 	{of: "GroupMember", pending: true, keep: func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
-		m, err := nodes.NewGroupMember(c, "/group", "a", nil)
-		require.NoError(t, err)
+		m := must.Get(nodes.NewGroupMember(c, "/group", "a", nil))(t)
 		require.NoError(t, m.Start())
 		require.NoError(t, m.WaitUntilJoined(t.Context()))
 		return m.Close
@@ -80,17 +77,14 @@ var keepers = []keeper{
 	})},
 	{of: "LeaderLatch", keep: func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
-		l, err := leader.NewLeaderLatch(c, "/latch")
-		require.NoError(t, err)
+		l := must.Get(leader.NewLeaderLatch(c, "/latch"))(t)
 		require.NoError(t, l.Start())
-		_, err = l.Await(t.Context())
-		require.NoError(t, err)
+		must.Get(l.Await(t.Context()))(t)
 		return l.Close
 	}},
 	{of: "LeaderSelector", keep: func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
-		s, err := leader.NewLeaderSelector(c, "/selector")
-		require.NoError(t, err)
+		s := must.Get(leader.NewLeaderSelector(c, "/selector"))(t)
 		leads := make(chan struct{})
 		return running(t, leads, func(ctx context.Context) error {
 			err := s.Run(ctx, func(ctx context.Context) error {
@@ -106,8 +100,7 @@ var keepers = []keeper{
 	}},
 	{of: "DistributedQueue", grace: time.Second, stays: []string{"/queue", "/queuelock"}, keep: func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
-		q, err := queues.NewDistributedQueue(c, "/queue", queues.WithLockPath("/queuelock"))
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedQueue(c, "/queue", queues.WithLockPath("/queuelock")))(t)
 		require.NoError(t, q.Put(t.Context(), []byte("item")))
 		has := make(chan struct{}, 1)
 		return running(t, has, func(ctx context.Context) error {
@@ -123,8 +116,7 @@ var keepers = []keeper{
 	}},
 	{of: "SharedValue", stays: []string{"/value"}, keep: func(t *testing.T, c *framework.Framework) func() error {
 		t.Helper()
-		v, err := shared.NewSharedValue(c, "/value", nil)
-		require.NoError(t, err)
+		v := must.Get(shared.NewSharedValue(c, "/value", nil))(t)
 		require.NoError(t, v.Start(t.Context()))
 		return v.Close
 	}},
@@ -172,8 +164,7 @@ func TestOutageCloseDuringAnOutage(t *testing.T) {
 					require.NoError(t, server.Restart())
 					zktest.AwaitState(t, client, framework.Reconnected)
 					time.Sleep(3 * time.Minute) // containers and times to live end as well
-					left, err := client.Children(t.Context(), "/")
-					require.NoError(t, err)
+					left := must.Get(client.Children(t.Context(), "/"))(t)
 					require.ElementsMatch(t, append([]string{"zookeeper"}, names(k.stays)...), left)
 				})
 			})

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	counters "github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/cache"
@@ -258,8 +259,7 @@ func TestReadonlyParentRecipesUseWhatAnAdministratorHasMade(t *testing.T) {
 			require.NoError(t, admin.Mkdirs(ctx, "/team/app"))
 			for _, made := range slices.Concat(c.open, c.readOnly) {
 				name, data, _ := strings.Cut(made, "=")
-				_, err := admin.Create(ctx, "/team/app/"+name, []byte(data), framework.CreatingParentsIfNeeded(), framework.OrSetData())
-				require.NoError(t, err)
+				must.Get(admin.Create(ctx, "/team/app/"+name, []byte(data), framework.CreatingParentsIfNeeded(), framework.OrSetData()))(t)
 			}
 			for _, name := range c.readOnly {
 				require.NoError(t, admin.SetACL(ctx, "/team/app/"+name, readOnly))

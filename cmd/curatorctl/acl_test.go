@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestACLAsText, whatever its ids contain, and as JSON.
@@ -19,7 +20,5 @@ func TestACLAsText(t *testing.T) {
 		{Scheme: "ip", ID: "::1/128", Perms: framework.PermAll},
 	}
 	require.Equal(t, `x509:CN=a\\\,b\,O="c"\,C=de:ra,x509:ends with a backslash\\:,ip:::1/128:rwcda`, list.String())
-	text, err := json.Marshal(list)
-	require.NoError(t, err)
-	require.Contains(t, string(text), `[{"scheme":"x509","id":"CN=a\\,b,O=\"c\",C=de","perms":"ra"},`)
+	require.Contains(t, string(must.Get(json.Marshal(list))(t)), `[{"scheme":"x509","id":"CN=a\\,b,O=\"c\",C=de","perms":"ra"},`)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -26,8 +27,7 @@ func TestContentionOfAKnownLoad(t *testing.T) {
 		var turns atomic.Int64
 		var wg sync.WaitGroup
 		for range 3 {
-			mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report", locks.WithLabel("worker"))
-			require.NoError(t, err)
+			mutex := must.Get(locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report", locks.WithLabel("worker")))(t)
 			wg.Go(func() {
 				for ctx.Err() == nil {
 					err := mutex.Do(ctx, func(context.Context) error {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/doctor"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -26,11 +27,9 @@ import (
 func TestDoctorHealthy(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report"))(t)
 		holdLock(t, mutex)
-		_, err = client.Create(t.Context(), "/config", make([]byte, 1000))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/config", make([]byte, 1000)))(t)
 		said := curatorctl(t, server.ConnectString(), "", "doctor", "-o", "json")
 		require.Empty(t, said.stderr)
 		require.Zero(t, said.status, "the version of a distribution is a note: %s", said.stdout)
@@ -53,18 +52,15 @@ func TestDoctorFindsEachAilment(t *testing.T) {
 		create("/zookeeper/quota/full", nil), create("/zookeeper/quota/full/zookeeper_limits", []byte("count=10,bytes=-1=;byteHardLimit=-1;countHardLimit=1000")),
 		create("/zookeeper/quota/full/zookeeper_stats", []byte("count=9,bytes=300")),
 	}
-	_, err := client.Transact(t.Context(), ops...)
-	require.NoError(t, err)
+	must.Get(client.Transact(t.Context(), ops...))(t)
 	ops = nil
 	for i := range 300 {
 		ops = append(ops, create(fmt.Sprint("/left/", i), nil))
 	}
-	_, err = client.Bulk(t.Context(), ops)
-	require.NoError(t, err)
+	must.Get(client.Bulk(t.Context(), ops))(t)
 	for i := range 300 {
 		path := fmt.Sprint("/left/", i, "/a")
-		_, err := client.Transact(t.Context(), create(path, nil), framework.DeleteOp(path))
-		require.NoError(t, err)
+		must.Get(client.Transact(t.Context(), create(path, nil), framework.DeleteOp(path)))(t)
 	}
 	ops = nil
 	for i := range 1000 {
@@ -73,8 +69,7 @@ func TestDoctorFindsEachAilment(t *testing.T) {
 	for i := range 2100 {
 		ops = append(ops, create("/long/"+strings.Repeat("x", 250)+fmt.Sprint(i), nil))
 	}
-	_, err = client.Bulk(t.Context(), ops)
-	require.NoError(t, err)
+	must.Get(client.Bulk(t.Context(), ops))(t)
 	words := strings.NewReplacer(
 		"Outstanding: 0", "Outstanding: 700", "Mode: standalone", "Mode: leader", "zk_watch_count\t", "zk_watch_count\t1000000",
 		"zk_uptime", "zk_open_file_descriptor_count\t90\nzk_max_file_descriptor_count\t100\nzk_max_client_response_size\t600000\nzk_uptime",
@@ -110,8 +105,7 @@ func TestDoctorFindsEachAilment(t *testing.T) {
 // TestDoctorOfWhatItMayNotList: it does not call that well.
 func TestDoctorOfWhatItMayNotList(t *testing.T) {
 	server := zktest.NewServer(t)
-	_, err := zktest.Client(t, server).Create(t.Context(), "/secret", nil, framework.WithACL(framework.DigestACL(framework.PermAll, "ann", "secret")...))
-	require.NoError(t, err)
+	must.Get(zktest.Client(t, server).Create(t.Context(), "/secret", nil, framework.WithACL(framework.DigestACL(framework.PermAll, "ann", "secret")...)))(t)
 	said := curatorctl(t, server.Addr(), "", "doctor", "-except", "version")
 	require.Equal(t, exitUnknown, said.status, said.stderr)
 	require.Equal(t, "unknown: /secret: what is in it is not known: it may not be listed\n    Ask as a user that may read it.\n", said.stdout)
@@ -122,8 +116,7 @@ func TestDoctorCountsWhatItLeavesOut(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for i := range 12 {
-		_, err := client.Create(t.Context(), fmt.Sprint("/large-", i), make([]byte, 600_000))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), fmt.Sprint("/large-", i), make([]byte, 600_000)))(t)
 	}
 	require.Contains(t, curatorctl(t, server.Addr(), "", "doctor").stdout, "\nsize: 2 more\n")
 	var found []doctor.Finding

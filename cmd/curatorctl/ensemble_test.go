@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -68,8 +69,7 @@ func curatorctlWith(t *testing.T, dial framework.Dialer, servers string, args ..
 // TestEnsembleOwnerMayBeConnectedElsewhere: only all servers together know that a session has no connection.
 func TestEnsembleOwnerMayBeConnectedElsewhere(t *testing.T) {
 	server := zktest.NewServer(t)
-	mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report")
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report"))(t)
 	holdLock(t, mutex)
 	quorum := "serverId=1\nquorumPort=2888\nmembership: \nserver.1=a:2888:3888:participant\n"
 	elsewhere := ": no connection at the servers asked (" + server.Addr() + "; "
@@ -109,8 +109,7 @@ func TestEnsembleNextOfASemaphore(t *testing.T) {
 	client := zktest.Client(t, server)
 	var giveUp []func() error // of the second, and of the third
 	for _, label := range []string{"first", "second", "third"} {
-		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(1), locks.WithLabel(label))
-		require.NoError(t, err)
+		semaphore := must.Get(locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(1), locks.WithLabel(label)))(t)
 		if label == "first" {
 			holdLock(t, semaphore)
 			continue
@@ -133,8 +132,7 @@ func TestEnsembleNextOfASemaphore(t *testing.T) {
 			}
 		}
 	}
-	recipes, err := inspect.At(t.Context(), client, "/locks/sem")
-	require.NoError(t, err)
+	recipes := must.Get(inspect.At(t.Context(), client, "/locks/sem"))(t)
 	require.Len(t, recipes, 1)
 	var next []string
 	for _, p := range recipes[0].Participants {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -28,16 +29,13 @@ func TestExplainAdviceHelps(t *testing.T) {
 	}{
 		{name: "a znode made by hand", reason: inspect.ReasonForeign, block: func(t *testing.T, _ zktest.Backend, client *framework.Framework) {
 			t.Helper()
-			_, err := client.Create(t.Context(), path+"/my-lock-0000000000", nil, framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			must.Get(client.Create(t.Context(), path+"/my-lock-0000000000", nil, framework.CreatingParentsIfNeeded()))(t)
 		}},
 		{name: "a killed holder", reason: inspect.ReasonLost, block: func(t *testing.T, server zktest.Backend, _ *framework.Framework) {
 			t.Helper()
 			client, proxy := zktest.ClientViaProxy(t, server)
-			mutex, err := locks.NewInterProcessMutex(client, path)
-			require.NoError(t, err)
-			lease, err := mutex.Acquire(zktest.Context(t))
-			require.NoError(t, err)
+			mutex := must.Get(locks.NewInterProcessMutex(client, path))(t)
+			lease := must.Get(mutex.Acquire(zktest.Context(t)))(t)
 			t.Cleanup(func() { _ = lease.Release(context.Background()) }) // it may be lost by then
 			proxy.Refuse(true)
 			proxy.Cut()
@@ -45,20 +43,17 @@ func TestExplainAdviceHelps(t *testing.T) {
 		}},
 		{name: "a holder that overstays", reason: inspect.ReasonOverstays, flags: []string{"-waiting-longer", "1ms"}, block: func(t *testing.T, _ zktest.Backend, client *framework.Framework) {
 			t.Helper()
-			mutex, err := locks.NewInterProcessMutex(client, path, locks.WithoutReentry(), locks.WithRevocationListener(func(l *locks.Lease) {
+			mutex := must.Get(locks.NewInterProcessMutex(client, path, locks.WithoutReentry(), locks.WithRevocationListener(func(l *locks.Lease) {
 				_ = l.Release(context.Background()) // the waiter shows it
-			}))
-			require.NoError(t, err)
-			_, err = mutex.Acquire(zktest.Context(t))
-			require.NoError(t, err)
+			})))(t)
+			must.Get(mutex.Acquire(zktest.Context(t)))(t)
 		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client := zktest.Client(t, server)
 				test.block(t, server, client)
-				mutex, err := locks.NewInterProcessMutex(client, path, locks.WithoutReentry())
-				require.NoError(t, err)
+				mutex := must.Get(locks.NewInterProcessMutex(client, path, locks.WithoutReentry()))(t)
 				got := make(chan *locks.Lease, 1)
 				go func() {
 					lease, err := mutex.Acquire(zktest.Context(t))
@@ -113,8 +108,7 @@ func TestExplainDeadlocks(t *testing.T) {
 		for i := range paths {
 			client := zktest.Client(t, server)
 			for _, path := range []string{paths[i], paths[1-i]} {
-				mutex, err := locks.NewInterProcessMutex(client, path)
-				require.NoError(t, err)
+				mutex := must.Get(locks.NewInterProcessMutex(client, path))(t)
 				if path == paths[i] {
 					held = append(held, holdLock(t, mutex))
 				} else {

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -29,8 +30,7 @@ func TestImage(t *testing.T) {
 	image, user := builtImage(t)
 
 	t.Run("static", func(t *testing.T) {
-		program, err := elf.Open(filepath.Join(image, "curatorctl"))
-		require.NoError(t, err)
+		program := must.Get(elf.Open(filepath.Join(image, "curatorctl")))(t)
 		defer program.Close()
 		for _, part := range program.Progs {
 			require.NotEqual(t, elf.PT_INTERP, part.Type, "it needs a dynamic linker, which the image has not")
@@ -93,8 +93,7 @@ func builtImage(t *testing.T) (folder string, user uint32) {
 	_, after, found := strings.Cut(last, "\nUSER ")
 	require.True(t, found)
 	var group uint32
-	_, err = fmt.Sscanf(after, "%d:%d\n", &user, &group)
-	require.NoError(t, err)
+	must.Get(fmt.Sscanf(after, "%d:%d\n", &user, &group))(t)
 	require.NotZero(t, user)
 	return folder, user
 }
@@ -102,8 +101,7 @@ func builtImage(t *testing.T) (folder string, user uint32) {
 // inNamespace calls f, whose processes start in the process namespace of another process.
 func inNamespace(t *testing.T, of int, f func() (*child, *holder)) (guard *child, h *holder) {
 	t.Helper()
-	namespace, err := os.Open(fmt.Sprintf("/proc/%d/ns/pid", of))
-	require.NoError(t, err)
+	namespace := must.Get(os.Open(fmt.Sprintf("/proc/%d/ns/pid", of)))(t)
 	defer namespace.Close()
 	failed := make(chan error, 1)
 	go func() {

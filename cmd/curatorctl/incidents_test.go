@@ -16,6 +16,7 @@ import (
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/interop"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	zookeeper "github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -66,15 +67,12 @@ func TestExplainIncidents(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts ZooKeeper and Java processes")
 	}
-	java, err := interop.Start(t.Context())
-	require.NoError(t, err)
+	java := must.Get(interop.Start(t.Context()))(t)
 	t.Cleanup(func() { assert.NoError(t, java.Close()) })
 	t.Run("all words", func(t *testing.T) {
 		e := zktest.NewEnsemble(t, 3)
 		t.Run("all servers", func(t *testing.T) { explainIncidents(t, java, e, false) })
-		followers, err := e.Followers(t.Context())
-		require.NoError(t, err)
-		require.NoError(t, followers[1].Kill())
+		require.NoError(t, must.Get(e.Followers(t.Context()))(t)[1].Kill())
 		t.Run("one server down", func(t *testing.T) { explainIncidents(t, java, e, false) })
 	})
 	t.Run("default words", func(t *testing.T) {
@@ -86,21 +84,18 @@ func TestExplainIncidents(t *testing.T) {
 // explainIncidents has all incidents happen side by side.
 func explainIncidents(t *testing.T, java *interop.Java, e *zookeeper.Ensemble, untold bool) {
 	t.Helper()
-	leader, err := e.Leader(t.Context())
-	require.NoError(t, err)
+	leader := must.Get(e.Leader(t.Context()))(t)
 	client := zktest.Client(t, e.ConnectString())
 	for _, i := range incidents {
 		for _, language := range []string{"Go", "Java"} {
 			t.Run(i.name+" of "+language, func(t *testing.T) {
 				t.Parallel()
 				path := "/" + t.Name()
-				_, err := client.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded())
-				require.NoError(t, err)
+				must.Get(client.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded()))(t)
 				others := 0
 				if i.foreign {
 					others++
-					_, err := client.Create(t.Context(), path+"/my-lock-0000000000", nil)
-					require.NoError(t, err)
+					must.Get(client.Create(t.Context(), path+"/my-lock-0000000000", nil))(t)
 				}
 				proxy := zktest.NewProxy(t, leader.Addr())
 				for n := range i.clients {
@@ -140,8 +135,7 @@ func explainIncidents(t *testing.T, java *interop.Java, e *zookeeper.Ensemble, u
 // contend has a client of its own acquire the mutex, and keep it until the test ends.
 func contend(t *testing.T, servers, path string, timeout time.Duration) {
 	t.Helper()
-	mutex, err := locks.NewInterProcessMutex(zktest.Client(t, servers, framework.WithSessionTimeout(timeout)), path)
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(zktest.Client(t, servers, framework.WithSessionTimeout(timeout)), path))(t)
 	ctx, stop := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
@@ -163,8 +157,7 @@ func contend(t *testing.T, servers, path string, timeout time.Duration) {
 func contendInJava(t *testing.T, actor *interop.Actor, servers, path string, timeout time.Duration) {
 	t.Helper()
 	for _, command := range [][]string{{"connect", servers, strconv.FormatInt(timeout.Milliseconds(), 10)}, {"mutex", "m", path}} {
-		_, err := actor.Do(zktest.Context(t), command[0], command[1:]...)
-		require.NoError(t, err)
+		must.Get(actor.Do(zktest.Context(t), command[0], command[1:]...))(t)
 	}
 	actor.Begin("acquire", "m")
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -114,8 +115,7 @@ func (s *terminalSession) await(text string) {
 // press types keys.
 func (s *terminalSession) press(keys string) {
 	s.t.Helper()
-	_, err := s.user.WriteString(keys)
-	require.NoError(s.t, err)
+	must.Get(s.user.WriteString(keys))(s.t)
 }
 
 // line types a line.
@@ -124,8 +124,7 @@ func (s *terminalSession) line(line string) { s.t.Helper(); s.press(line + "\n")
 // holders returns the holders of the lock.
 func (s *terminalSession) holders() int {
 	s.t.Helper()
-	recipes, err := inspect.At(zktest.Context(s.t), s.client, "/locks/job")
-	require.NoError(s.t, err)
+	recipes := must.Get(inspect.At(zktest.Context(s.t), s.client, "/locks/job"))(s.t)
 	n := 0
 	for _, r := range recipes {
 		n += r.Holders
@@ -137,11 +136,9 @@ func (s *terminalSession) holders() int {
 // front only, and a read(2) of the terminal that has a signal to come takes a key that is there before.
 func (s *terminalSession) stopped() {
 	s.t.Helper()
-	number, err := os.ReadFile(s.mark)
-	require.NoError(s.t, err)
+	number := must.Get(os.ReadFile(s.mark))(s.t)
 	require.Eventually(s.t, func() bool {
-		status, err := os.ReadFile("/proc/" + strings.TrimSpace(string(number)) + "/status")
-		require.NoError(s.t, err)
+		status := must.Get(os.ReadFile("/proc/" + strings.TrimSpace(string(number)) + "/status"))(s.t)
 		return strings.Contains(string(status), "\nState:\tT")
 	}, limit, 10*time.Millisecond)
 }
@@ -149,8 +146,7 @@ func (s *terminalSession) stopped() {
 // free waits until the lock can be had.
 func (s *terminalSession) free() {
 	s.t.Helper()
-	mutex, err := locks.NewInterProcessMutex(s.client, "/locks/job")
-	require.NoError(s.t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(s.client, "/locks/job"))(s.t)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.t.Context()), limit) // it may be the test's end
 	defer cancel()
 	require.NoError(s.t, mutex.Do(ctx, func(context.Context) error { return nil }))
@@ -224,8 +220,7 @@ func TestJobControl(t *testing.T) {
 			s.await("STATUS 131")
 		}},
 		{"Ctrl-C while it waits for the lock", func(t *testing.T, s *terminalSession) {
-			mutex, err := locks.NewInterProcessMutex(s.client, "/locks/job")
-			require.NoError(t, err)
+			mutex := must.Get(locks.NewInterProcessMutex(s.client, "/locks/job"))(t)
 			require.NoError(t, mutex.Do(zktest.Context(t), func(context.Context) error {
 				s.line(`$lock true`)
 				zktest.AwaitEvent(t, s.server, func(e zkserver.Event) bool {
@@ -308,8 +303,7 @@ PS2=; $lock sh $mark.sh`)
 // openTerminal returns both sides of a pseudo terminal.
 func openTerminal(t *testing.T) (user, program *os.File) {
 	t.Helper()
-	user, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
+	user = must.Get(os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	raw, err := user.SyscallConn() // with Fd a Close would not end a Read
 	require.NoError(t, err)
 	number := 0
@@ -318,7 +312,6 @@ func openTerminal(t *testing.T) (user, program *os.File) {
 		number, err = unix.IoctlGetInt(int(fd), unix.TIOCGPTN)
 	}))
 	require.NoError(t, err)
-	program, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
+	program = must.Get(os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0))(t)
 	return user, program
 }

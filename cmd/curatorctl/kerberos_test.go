@@ -67,8 +67,7 @@ func TestKerberos(t *testing.T) {
 	status, body := ask(t, addr, "", "/", http.NoBody)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "nightly (")
-	said := curatorctl(t, servers, "", append(flags, "locks")...)
-	require.Contains(t, said.stdout, "nightly (")
+	require.Contains(t, curatorctl(t, servers, "", append(flags, "locks")...).stdout, "nightly (")
 	holder.end(t)
 	page.end(t)
 

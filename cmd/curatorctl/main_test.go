@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -120,9 +121,7 @@ func readScript(tb testing.TB, text string) []*step {
 			s = &step{}
 			for _, word := range regexp.MustCompile("`[^`]*`|\"(?:[^\"\\\\]|\\\\.)*\"|\\S+").FindAllString(command, -1) {
 				if word[0] == '"' || word[0] == '`' {
-					var err error
-					word, err = strconv.Unquote(word)
-					require.NoError(tb, err)
+					word = must.Get(strconv.Unquote(word))(tb)
 				}
 				s.args = append(s.args, word)
 			}

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -123,8 +124,7 @@ func TestRunGuardSurvivesAKillByName(t *testing.T) {
 	p, writer := startAlone(t, server, server.Addr(), longSession, tokens)
 	require.NoError(t, writer.Close())
 	for _, file := range []string{"comm", "cmdline"} {
-		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.guard, file))
-		require.NoError(t, err)
+		text := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.guard, file)))(t)
 		require.True(t, strings.HasPrefix(string(text), guardName), "%s", text)
 		require.NotContains(t, string(text), filepath.Base(os.Args[0]))
 		require.NotContains(t, string(text), "lock run")
@@ -141,14 +141,12 @@ func TestRunProgramMayBeReplaced(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	file := filepath.Join(t.TempDir(), "curatorctl")
-	program, err := os.ReadFile(os.Args[0])
-	require.NoError(t, err)
-	syscall.ForkLock.RLock()                 // a process that another test starts meanwhile would have the file open for writing, and no program may be so
-	err = os.WriteFile(file, program, 0o700) //nolint:gosec // a program
+	program := must.Get(os.ReadFile(os.Args[0]))(t)
+	syscall.ForkLock.RLock()                  // a process that another test starts meanwhile would have the file open for writing, and no program may be so
+	err := os.WriteFile(file, program, 0o700) //nolint:gosec // a program
 	syscall.ForkLock.RUnlock()
 	require.NoError(t, err)
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/a")
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/a"))(t)
 	cmd := exec.Command(file, "lock", "run", "/locks/a", "--", "echo", "done")
 	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr())
 	var out output
@@ -196,9 +194,7 @@ func TestRunSparesEarlierProcesses(t *testing.T) {
 	require.NoError(t, errors.Join(in.Close(), out.Close()))
 	_, err = toHelper.WriteString("there")
 	require.NoError(t, errors.Join(err, toHelper.Close()))
-	answer, err := io.ReadAll(fromHelper)
-	require.NoError(t, err)
-	require.Equal(t, "there", string(answer))
+	require.Equal(t, "there", string(must.Get(io.ReadAll(fromHelper))(t)))
 	require.NoError(t, fromHelper.Close())
 }
 
@@ -219,7 +215,5 @@ func TestRunGuardCatchesUp(t *testing.T) {
 	g.handOnSignals()
 	require.Empty(t, g.waiting)
 	require.NoError(t, command.Process.Kill())
-	var exited *exec.ExitError
-	require.ErrorAs(t, command.Wait(), &exited)
-	require.Equal(t, exitSignal+int(unix.SIGKILL), statusOfShell(exited))
+	require.Equal(t, exitSignal+int(unix.SIGKILL), statusOfShell(must.As[*exec.ExitError](t, command.Wait())))
 }

@@ -27,6 +27,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/fence"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -113,10 +114,8 @@ $ locks -o json
 []
 `)
 		client := zktest.Client(t, server)
-		mutex, err := locks.NewInterProcessMutex(client, "/locks/held", locks.WithLabel("nightly"))
-		require.NoError(t, err)
-		lease, err := mutex.Acquire(zktest.Context(t))
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/held", locks.WithLabel("nightly")))(t)
+		lease := must.Get(mutex.Acquire(zktest.Context(t)))(t)
 		play(t, server.ConnectString(), `
 $ lock run -n /locks/held -- true
 [75] curatorctl: *: not acquired: 1 ahead *: nightly (*/*)
@@ -200,8 +199,7 @@ const stubborn = `trap '' TERM; ` + tokens
 func start(t *testing.T, server *zkserver.Server, servers string, session time.Duration, script string) *patient {
 	t.Helper()
 	p, writer := startAlone(t, server, servers, session, script)
-	mutex, err := locks.NewInterProcessMutex(p.client, "/locks/judged")
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(p.client, "/locks/judged"))(t)
 	ctx := zktest.Context(t)
 	go func() {
 		defer writer.Close()
@@ -227,8 +225,7 @@ func startAlone(t *testing.T, server *zkserver.Server, servers string, session t
 	require.NoError(t, unix.Mkfifo(p.pipe, 0o600))
 	writer, err := os.OpenFile(p.pipe, os.O_RDWR, 0) // first, so that the reader need not wait for a writer
 	require.NoError(t, err)
-	reader, err := os.Open(p.pipe)
-	require.NoError(t, err)
+	reader := must.Get(os.Open(p.pipe))(t)
 	t.Cleanup(func() { _ = reader.Close() }) // what is left after a failure ends with SIGPIPE
 	p.cmd = exec.Command(os.Args[0], "lock", "run", "-session-timeout", session.String(), "/locks/judged", "--", "sh", "-c", opening+script)
 	p.cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+servers, pipeOfTokens+"="+p.pipe)
@@ -241,8 +238,7 @@ func startAlone(t *testing.T, server *zkserver.Server, servers string, session t
 	go func() { p.ended <- p.cmd.Wait() }()
 	t.Cleanup(func() { _ = p.cmd.Process.Kill() }) // it has ended if the test has passed
 	zktest.Await(t, p.begun, "the command's work")
-	recipes, err := inspect.At(zktest.Context(t), zktest.Client(t, server), "/locks/judged")
-	require.NoError(t, err)
+	recipes := must.Get(inspect.At(zktest.Context(t), zktest.Client(t, server), "/locks/judged"))(t)
 	require.Len(t, recipes, 1)
 	p.holder = recipes[0].Participants[0]
 	require.Equal(t, "sh", p.holder.Label, "without the arguments")
@@ -447,10 +443,8 @@ func TestRunWhenTheConnectionComesBack(t *testing.T) {
 func TestRunSignalEndsTheWait(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/held")
-	require.NoError(t, err)
-	lease, err := mutex.Acquire(zktest.Context(t))
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/held"))(t)
+	lease := must.Get(mutex.Acquire(zktest.Context(t)))(t)
 	signals := make(chan os.Signal, 1)
 	var stderr output
 	p := program{
@@ -540,8 +534,7 @@ func TestRunHelperThatDiesOfASignal(t *testing.T) {
 // TestRunSignalEndsTheInput that does not come. A verb goes on after SIGCONT.
 func TestRunSignalEndsTheInput(t *testing.T) {
 	server := zktest.NewServer(t)
-	_, err := zktest.Client(t, server).Create(t.Context(), "/a", nil)
-	require.NoError(t, err)
+	must.Get(zktest.Client(t, server).Create(t.Context(), "/a", nil))(t)
 	for _, args := range [][]string{{"set", "/a"}, {"create", "/b", "-"}} {
 		stdin, typed := io.Pipe()
 		reads := &noticed{stdin, make(chan struct{}, 10)}
@@ -603,8 +596,7 @@ func TestRunSecondSignalKills(t *testing.T) {
 	require.NoError(t, cmd.Process.Signal(syscall.SIGINT))
 	zktest.Await(t, reached, "the end of the session")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	var exit *exec.ExitError
-	require.ErrorAs(t, zktest.Await(t, ended, "the end"), &exit)
+	exit := must.As[*exec.ExitError](t, zktest.Await(t, ended, "the end"))
 	require.Equal(t, syscall.SIGTERM, exit.Sys().(syscall.WaitStatus).Signal())
 	require.NoError(t, typed.Close())
 	require.NoError(t, stdin.Close())

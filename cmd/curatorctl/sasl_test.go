@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/testkit/hidden"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -113,12 +114,10 @@ func TestSecretsOfSettings(t *testing.T) {
 		id, _, err := all.sasl.read()
 		require.NoError(t, err)
 		require.Equal(t, secret, id.password.Text())
-		mechanism, err := all.sasl.mechanism()
-		require.NoError(t, err)
+		mechanism := must.Get(all.sasl.mechanism())(t)
 		values["settings with "+name], values["credential with "+name], values["mechanism with "+name] = all, id, mechanism
 	}
-	module, err := readJAAS(jaas)
-	require.NoError(t, err)
+	module := must.Get(readJAAS(jaas))(t)
 	values["login"] = *module
 	hidden.Require(t, secret, values)
 }

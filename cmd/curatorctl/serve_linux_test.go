@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -45,20 +46,17 @@ func TestServeMemory(t *testing.T) {
 				ops = append(ops, framework.CreateOp(path, data, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 			}
 		}
-		_, err := client.Bulk(zktest.Context(t), ops)
-		require.NoError(t, err)
+		must.Get(client.Bulk(zktest.Context(t), ops))(t)
 	}
 	cmd := exec.Command(os.Args[0], "serve", "-listen", "127.0.0.1:0") //nolint:gosec // this program, which the test ends
 	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr())
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	stdout := must.Get(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait() // its status is that of the signal
 	})
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
+	line := must.Get(bufio.NewReader(stdout).ReadString('\n'))(t)
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on http://"))
 
 	answered := make(chan int, viewers*rounds)
@@ -95,13 +93,11 @@ func TestServeMemory(t *testing.T) {
 		statuses[status]++
 	}
 	require.Positive(t, statuses[http.StatusOK], statuses)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid))
-	require.NoError(t, err)
+	status := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/status", cmd.Process.Pid)))(t)
 	_, peak, found := strings.Cut(string(status), "VmHWM:")
 	require.True(t, found)
 	var kB int
-	_, err = fmt.Sscan(peak, &kB)
-	require.NoError(t, err)
+	must.Get(fmt.Sscan(peak, &kB))(t)
 	t.Logf("%d kB at the peak, answers by status: %v", kB, statuses)
 	require.Less(t, kB, limitKB)
 }

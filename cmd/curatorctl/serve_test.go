@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -25,8 +26,7 @@ import (
 func serving(t *testing.T, args ...string) (r *running, addr string) {
 	t.Helper()
 	server := zktest.NewServer(t)
-	mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report", locks.WithLabel("nightly"))
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report", locks.WithLabel("nightly")))(t)
 	holdLock(t, mutex)
 	r = begin(t, server.Addr(), append([]string{"serve", "-listen", "127.0.0.1:0"}, args...)...)
 	r.out.await(t, "listening on http://")
@@ -36,17 +36,14 @@ func serving(t *testing.T, args ...string) (r *running, addr string) {
 // ask sends one request and returns status and body of the answer.
 func ask(t *testing.T, addr, host, target string, body io.Reader) (status int, text string) {
 	t.Helper()
-	request, err := http.NewRequestWithContext(zktest.Context(t), http.MethodGet, "http://"+addr+target, body)
-	require.NoError(t, err)
+	request := must.Get(http.NewRequestWithContext(zktest.Context(t), http.MethodGet, "http://"+addr+target, body))(t)
 	request.Close = true
 	if host != "" {
 		request.Host = host
 	}
-	answer, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
+	answer := must.Get(http.DefaultClient.Do(request))(t)
 	defer answer.Body.Close()
-	read, err := io.ReadAll(answer.Body)
-	require.NoError(t, err)
+	read := must.Get(io.ReadAll(answer.Body))(t)
 	return answer.StatusCode, string(read)
 }
 
@@ -56,17 +53,13 @@ func TestServe(t *testing.T) {
 	status, body := ask(t, addr, "", "/", http.NoBody)
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, "nightly (")
-	conn, err := new(net.Dialer).DialContext(zktest.Context(t), "tcp", addr)
-	require.NoError(t, err)
+	conn := must.Get(new(net.Dialer).DialContext(zktest.Context(t), "tcp", addr))(t)
 	defer conn.Close()
-	_, err = fmt.Fprintf(conn, "GET /?events HTTP/1.1\r\nHost: localhost\r\n\r\n")
-	require.NoError(t, err)
+	must.Get(fmt.Fprintf(conn, "GET /?events HTTP/1.1\r\nHost: localhost\r\n\r\n"))(t)
 	follower := bufio.NewReader(conn)
-	line, err := follower.ReadString('\n')
-	require.NoError(t, err)
-	require.Contains(t, line, "200 OK")
+	require.Contains(t, must.Get(follower.ReadString('\n'))(t), "200 OK")
 	r.end(t)
-	_, err = io.Copy(io.Discard, follower)
+	_, err := io.Copy(io.Discard, follower)
 	if err != nil { // the connection is cut
 		require.NotErrorIs(t, err, context.DeadlineExceeded)
 	}
@@ -132,8 +125,7 @@ func TestServeLimitsTime(t *testing.T) {
 				_, err := io.WriteString(conn, test.text)
 				assert.NoError(t, err)
 			}()
-			_, err := io.Copy(io.Discard, conn)
-			require.NoError(t, err)
+			must.Get(io.Copy(io.Discard, conn))(t)
 			require.InDelta(t, test.after, time.Since(began), float64(2*time.Second), test.text)
 			require.NoError(t, conn.Close())
 		}
@@ -161,8 +153,7 @@ func TestServeLimitsConnections(t *testing.T) {
 			return conn
 		}
 		request := func(conn net.Conn) {
-			_, err := io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n")
-			require.NoError(t, err)
+			must.Get(io.WriteString(conn, "GET / HTTP/1.0\r\n\r\n"))(t)
 			synctest.Wait()
 		}
 		began := time.Now()
@@ -187,9 +178,7 @@ func TestServeLimitsConnections(t *testing.T) {
 			if conn == fifth {
 				request(conn)
 			}
-			answer, err := io.ReadAll(conn)
-			require.NoError(t, err)
-			require.Contains(t, string(answer), "204 No Content")
+			require.Contains(t, string(must.Get(io.ReadAll(conn))(t)), "204 No Content")
 		}
 		require.Zero(t, time.Since(began), "no one waits for a time limit")
 		require.NoError(t, server.Close())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -26,17 +27,14 @@ func TestServeWritesNoFile(t *testing.T) {
 	cmd := exec.CommandContext(zktest.Context(t), os.Args[0], "serve", "-listen", "127.0.0.1:0") //nolint:gosec // this program
 	cmd.Dir = home
 	cmd.Env = append(os.Environ(), asProgram+"=1", "CURATOR_SERVERS="+server.Addr(), "HOME="+home, "TMPDIR="+home)
-	stdout, err := cmd.StdoutPipe()
-	require.NoError(t, err)
+	stdout := must.Get(cmd.StdoutPipe())(t)
 	require.NoError(t, cmd.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
+	line := must.Get(bufio.NewReader(stdout).ReadString('\n'))(t)
 	addr := strings.TrimSpace(strings.TrimPrefix(line, "listening on http://"))
 	const part = "--b\r\nContent-Disposition: form-data; name=\"x\"; filename=\"x\"\r\n\r\n"
 	for _, target := range []string{"/", "/?page=1", "/?lock=/locks"} {
 		ask(t, addr, "", target, http.NoBody)
-		request, err := http.NewRequestWithContext(zktest.Context(t), http.MethodGet, "http://"+addr+target, strings.NewReader(part+strings.Repeat("x", 50<<20)))
-		require.NoError(t, err)
+		request := must.Get(http.NewRequestWithContext(zktest.Context(t), http.MethodGet, "http://"+addr+target, strings.NewReader(part+strings.Repeat("x", 50<<20))))(t)
 		request.Header.Set("Content-Type", "multipart/form-data; boundary=b")
 		answer, err := http.DefaultTransport.RoundTrip(request)
 		if err == nil { // otherwise it was cut off while it sent
@@ -45,14 +43,10 @@ func TestServeWritesNoFile(t *testing.T) {
 		}
 	}
 	http.DefaultTransport.(*http.Transport).CloseIdleConnections()
-	found, err := filepath.Glob(filepath.Join(home, "*"))
-	require.NoError(t, err)
+	found := must.Get(filepath.Glob(filepath.Join(home, "*")))(t)
 	require.Empty(t, found)
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
-	var exited *exec.ExitError
-	require.ErrorAs(t, cmd.Wait(), &exited)
-	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOfShell(exited))
-	found, err = filepath.Glob(filepath.Join(home, "*"))
-	require.NoError(t, err)
+	require.Equal(t, exitSignal+int(syscall.SIGTERM), statusOfShell(must.As[*exec.ExitError](t, cmd.Wait())))
+	found = must.Get(filepath.Glob(filepath.Join(home, "*")))(t)
 	require.Empty(t, found)
 }

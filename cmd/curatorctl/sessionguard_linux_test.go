@@ -32,6 +32,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/guarding"
 	"github.com/gocurator/curator/internal/secrets"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -159,8 +160,7 @@ func spawnFile(t *testing.T, file, as string, attributes *syscall.SysProcAttr, e
 	read, write, err := os.Pipe()
 	require.NoError(t, err)
 	c.cmd.Stdout, c.cmd.Stderr = write, write
-	c.stdin, err = c.cmd.StdinPipe()
-	require.NoError(t, err)
+	c.stdin = must.Get(c.cmd.StdinPipe())(t)
 	require.NoError(t, c.cmd.Start())
 	require.NoError(t, write.Close())
 	go func() {
@@ -203,8 +203,7 @@ func (c *child) do(word string) {
 
 func (c *child) order(word string) {
 	c.t.Helper()
-	_, err := io.WriteString(c.stdin, word+"\n")
-	require.NoError(c.t, err)
+	must.Get(io.WriteString(c.stdin, word+"\n"))(c.t)
 }
 
 func (c *child) signal(s syscall.Signal) {
@@ -252,12 +251,9 @@ func startHolderAs(t *testing.T, server zktest.Backend, as string, attributes *s
 	h := &holder{client: zktest.Client(t, server), backend: server, next: make(chan error, 1)}
 	h.child = spawn(t, as, attributes, append(env, "CURATOR_SERVERS="+server.ConnectString()), args...)
 	var password string
-	_, err := fmt.Sscanf(h.read("holds in session"), "holds in session %d %s %d %d", &h.session, &password, &h.pid, &h.token)
-	require.NoError(t, err)
-	h.password, err = hex.DecodeString(password)
-	require.NoError(t, err)
-	mutex, err := locks.NewInterProcessMutex(h.client, "/locks/guarded")
-	require.NoError(t, err)
+	must.Get(fmt.Sscanf(h.read("holds in session"), "holds in session %d %s %d %d", &h.session, &password, &h.pid, &h.token))(t)
+	h.password = must.Get(hex.DecodeString(password))(t)
+	mutex := must.Get(locks.NewInterProcessMutex(h.client, "/locks/guarded"))(t)
 	ctx := zktest.Context(t)
 	waits := make(chan struct{})
 	go func() {
@@ -319,8 +315,7 @@ func TestGuardEndsTheSession(t *testing.T) {
 		},
 		"a child lives on": func(h *holder) {
 			h.order("fork")
-			child, err := strconv.Atoi(strings.TrimPrefix(h.read("child "), "child "))
-			require.NoError(h.t, err)
+			child := must.Get(strconv.Atoi(strings.TrimPrefix(h.read("child "), "child ")))(h.t)
 			h.t.Cleanup(func() { _ = syscall.Kill(child, syscall.SIGKILL) })
 			h.signal(syscall.SIGKILL)
 		},
@@ -352,15 +347,13 @@ func TestGuardWithoutDescriptors(t *testing.T) {
 	var many unix.Rlimit
 	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, nil, &many))
 	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: uint64(next), Max: many.Max}, nil))
-	waits, err := net.Dial(guarding.Network, socket)
-	require.NoError(t, err)
+	waits := must.Get(net.Dial(guarding.Network, socket))(t)
 	defer waits.Close()
 	guard.read("no room for another client")
 	require.NoError(t, unix.Prlimit(pid, unix.RLIMIT_NOFILE, &many, nil))
 	h.signal(syscall.SIGKILL)
 	h.succeeded()
-	conn, err := guarding.Dial(zktest.Context(t), socket)
-	require.NoError(t, err)
+	conn := must.Get(guarding.Dial(zktest.Context(t), socket))(t)
 	conn.Drop()
 }
 
@@ -440,8 +433,7 @@ func TestGuardWaitsForAllThatActs(t *testing.T) {
 			g := startGuard(t, socket, nil)
 			h := startHolder(t, server, socket, nil)
 			h.order("beside")
-			beside, err := strconv.Atoi(strings.TrimPrefix(h.read("child "), "child "))
-			require.NoError(t, err)
+			beside := must.Get(strconv.Atoi(strings.TrimPrefix(h.read("child "), "child ")))(t)
 			defer func() { _ = syscall.Kill(beside, syscall.SIGKILL) }()
 			h.do("look")
 			if replaced {
@@ -469,10 +461,8 @@ func TestGuardWaitsForTheCommand(t *testing.T) {
 		"lock", "run", "-policy", "session", "-session-timeout", guardedSession.String(), "/locks/guarded", "--",
 		"sh", "-c", "echo keeper $(ps -o ppid= -p $PPID) $PPID; exec "+tree+" 6")
 	var keeper, ender, deep int
-	_, err := fmt.Sscanf(run.read("keeper "), "keeper %d %d", &keeper, &ender)
-	require.NoError(t, err)
-	_, err = fmt.Sscanf(run.read("deep "), "deep %d", &deep)
-	require.NoError(t, err)
+	must.Get(fmt.Sscanf(run.read("keeper "), "keeper %d %d", &keeper, &ender))(t)
+	must.Get(fmt.Sscanf(run.read("deep "), "deep %d", &deep))(t)
 	client := zktest.Client(t, server)
 	contenders := func() int {
 		names, err := client.Children(zktest.Context(t), "/locks/guarded")
@@ -524,28 +514,23 @@ func TestGuardThatIsStopped(t *testing.T) {
 	require.NoError(t, g.listen(socket))
 	gone := exec.CommandContext(t.Context(), "true")
 	require.NoError(t, gone.Start())
-	fd, err := unix.PidfdOpen(gone.Process.Pid, 0)
-	require.NoError(t, err)
+	fd := must.Get(unix.PidfdOpen(gone.Process.Pid, 0))(t)
 	defer unix.Close(fd)
 	require.NoError(t, gone.Wait())
-	socketOf, err := new(net.Dialer).DialContext(t.Context(), guarding.Network, socket)
-	require.NoError(t, err)
+	socketOf := must.Get(new(net.Dialer).DialContext(t.Context(), guarding.Network, socket))(t)
 	client := socketOf.(*net.UnixConn)
 	say := func(message string, rights []byte) {
 		t.Helper()
 		_, _, err := client.WriteMsgUnix([]byte(message), rights, nil)
 		require.NoError(t, err)
 		answer := make([]byte, 1000)
-		n, err := client.Read(answer)
-		require.NoError(t, err)
-		require.JSONEq(t, `{"Refused":""}`, string(answer[:n]))
+		require.JSONEq(t, `{"Refused":""}`, string(answer[:must.Get(client.Read(answer))(t)]))
 	}
 	say("{}", unix.UnixRights(fd))
 	say(`{"Servers":"a:1","Session":7,"Timeout":60000000000}`, nil)
 	var living []*guarding.Conn
 	for range 5 {
-		conn, err := guarding.Dial(zktest.Context(t), socket)
-		require.NoError(t, err)
+		conn := must.Get(guarding.Dial(zktest.Context(t), socket))(t)
 		living = append(living, conn)
 	}
 	require.NoError(t, client.Close())
@@ -569,15 +554,13 @@ func TestGuardThatIsStopped(t *testing.T) {
 // TestGuardsBeginOneByOne: of two that begin at one socket at the same time, the second sees the socket of the first.
 func TestGuardsBeginOneByOne(t *testing.T) {
 	socket := newSocket(t)
-	first, err := makeRoom(socket)
-	require.NoError(t, err)
+	first := must.Get(makeRoom(socket))(t)
 	second := spawn(t, asProgram, nil, nil, "guard", "-socket", socket)
 	require.Eventually(t, func() bool { // it waits for the first
 		locks, err := os.ReadFile("/proc/locks")
 		return err == nil && strings.Contains(string(locks), fmt.Sprintf("-> FLOCK  ADVISORY  WRITE %d ", second.cmd.Process.Pid))
 	}, time.Minute, time.Millisecond)
-	listener, err := new(net.ListenConfig).Listen(t.Context(), guarding.Network, socket)
-	require.NoError(t, err)
+	listener := must.Get(new(net.ListenConfig).Listen(t.Context(), guarding.Network, socket))(t)
 	defer listener.Close()
 	require.NoError(t, first.Close())
 	second.read("another guard listens there")
@@ -587,15 +570,12 @@ func TestGuardsBeginOneByOne(t *testing.T) {
 
 // TestGuardAsTheFirstProcess of a container, whom the kernel spares by the signal that has ended the command.
 func TestGuardAsTheFirstProcess(t *testing.T) {
-	unshare, err := exec.LookPath("unshare")
-	require.NoError(t, err)
+	unshare := must.Get(exec.LookPath("unshare"))(t)
 	for _, s := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		cmd := exec.CommandContext(t.Context(), unshare, "--pid", "--fork", "--mount-proc", os.Args[0], "guard", "--", "sh", "-c", fmt.Sprintf("kill -%d $$", s))
 		cmd.Env = append(os.Environ(), asProgram+"=1")
 		output, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		require.ErrorAs(t, err, &exit)
-		require.Equal(t, exitSignal+int(s), exit.ExitCode(), "%s", output)
+		require.Equal(t, exitSignal+int(s), must.As[*exec.ExitError](t, err).ExitCode(), "%s", output)
 	}
 }
 
@@ -743,8 +723,7 @@ func TestGuardKeepsSecrets(t *testing.T) {
 	secrets := []string{string(h.password), hex.EncodeToString(h.password), base64.StdEncoding.EncodeToString(h.password)}
 	for _, of := range []*child{g, h.child} {
 		for _, file := range []string{"cmdline", "environ"} {
-			shown, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", of.cmd.Process.Pid, file))
-			require.NoError(t, err)
+			shown := must.Get(os.ReadFile(fmt.Sprintf("/proc/%d/%s", of.cmd.Process.Pid, file)))(t)
 			for _, secret := range secrets {
 				require.NotContains(t, string(shown), secret)
 			}
@@ -763,9 +742,7 @@ func TestGuardKeepsSecrets(t *testing.T) {
 	here := newSessionGuard(new(call), nil)
 	require.NoError(t, here.listen(socket))
 	defer func() { require.NoError(t, unix.Prctl(unix.PR_SET_DUMPABLE, 1, 0, 0, 0)) }()
-	dumpable, err := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
-	require.NoError(t, err)
-	require.Zero(t, dumpable)
+	require.Zero(t, must.Get(unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0))(t))
 	here.close()
 }
 
@@ -781,8 +758,7 @@ func TestGuardRunsACommand(t *testing.T) {
 	h := run()
 	require.NoError(t, syscall.Kill(h.pid, syscall.SIGKILL))
 	h.succeeded()
-	var exit *exec.ExitError
-	require.ErrorAs(t, h.cmd.Wait(), &exit)
+	exit := must.As[*exec.ExitError](t, h.cmd.Wait())
 	require.Equal(t, exitSignal+int(syscall.SIGKILL), statusOfShell(exit))
 
 	h = run()
@@ -802,9 +778,7 @@ func TestGuardRunsACommand(t *testing.T) {
 	h.succeeded()
 	require.NoError(t, h.stdin.(io.Closer).Close())
 	require.NoError(t, h.cmd.Wait(), h.text.String())
-	left, err := os.ReadDir(temp)
-	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Empty(t, must.Get(os.ReadDir(temp))(t))
 }
 
 // TestGuardUnderKills kills workers at any moment of a connection, a wait, a hold and a release. Never do two hold the lock,
@@ -897,8 +871,7 @@ func underKills(t *testing.T, servers string, proxy *zkproxy.Proxy) {
 	}
 	require.NoError(t, write.Close())
 	client := zktest.Client(t, servers)
-	left, err := locks.NewInterProcessMutex(client, "/locks/guarded")
-	require.NoError(t, err)
+	left := must.Get(locks.NewInterProcessMutex(client, "/locks/guarded"))(t)
 	began := time.Now()
 	require.NoError(t, left.Do(zktest.Context(t), func(context.Context) error { return nil }))
 	require.Less(t, time.Since(began), muchEarlier)
@@ -909,8 +882,7 @@ func underKills(t *testing.T, servers string, proxy *zkproxy.Proxy) {
 // TestGuardHasCredentials: with TLS and SASL the guard ends a session by its own.
 func TestGuardHasCredentials(t *testing.T) {
 	certFile, keyFile := identity(t, "zookeeper.example")
-	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
-	require.NoError(t, err)
+	pair := must.Get(tls.LoadX509KeyPair(certFile, keyFile))(t)
 	server := zktest.NewServer(t, zkserver.WithTLS(&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}),
 		zkserver.WithSASLUsers(map[string]string{"alice": "wonderland"}), zkserver.WithRequireClientAuthScheme("sasl"))
 	env := []string{
@@ -919,8 +891,7 @@ func TestGuardHasCredentials(t *testing.T) {
 	run := []string{os.Args[0], "lock", "run", "-policy", "session", "-session-timeout", guardedSession.String(), "/locks/guarded", "--", "sh", "-c"}
 	holder := spawn(t, asProgram, nil, env, append(append([]string{"guard", "--"}, run...), "echo keeper $(ps -o ppid= -p $PPID); exec sleep 600")...)
 	var keeper int
-	_, err = fmt.Sscanf(holder.read("keeper "), "keeper %d", &keeper)
-	require.NoError(t, err)
+	must.Get(fmt.Sscanf(holder.read("keeper "), "keeper %d", &keeper))(t)
 	require.NoError(t, syscall.Kill(keeper, syscall.SIGKILL))
 	began := time.Now()
 	spawn(t, asProgram, nil, env, append(run[1:], "echo next")...).read("next")

@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -25,17 +26,14 @@ import (
 // identity writes a certificate that signs itself, and its key, into files.
 func identity(t *testing.T, name string) (certFile, keyFile string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(t)
+	keyDER := must.Get(x509.MarshalPKCS8PrivateKey(key))(t)
 	certFile, keyFile = filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 	require.NoError(t, os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
 	require.NoError(t, os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
@@ -47,12 +45,9 @@ func identity(t *testing.T, name string) (certFile, keyFile string) {
 func TestTLS(t *testing.T) {
 	serverCert, serverKey := identity(t, "zookeeper.example")
 	clientCert, clientKey := identity(t, "operator.example")
-	pair, err := tls.LoadX509KeyPair(serverCert, serverKey)
-	require.NoError(t, err)
+	pair := must.Get(tls.LoadX509KeyPair(serverCert, serverKey))(t)
 	clients := x509.NewCertPool()
-	text, err := os.ReadFile(clientCert)
-	require.NoError(t, err)
-	require.True(t, clients.AppendCertsFromPEM(text))
+	require.True(t, clients.AppendCertsFromPEM(must.Get(os.ReadFile(clientCert))(t)))
 	server := zktest.NewServer(t, zkserver.WithTLS(&tls.Config{
 		Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: clients, MinVersion: tls.VersionTLS12,
 	}))

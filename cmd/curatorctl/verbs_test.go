@@ -24,6 +24,7 @@ import (
 	"github.com/gocurator/curator/cmd/curatorctl/internal/doctor"
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/partition"
@@ -160,8 +161,7 @@ func (endless) Read(p []byte) (int, error) {
 // holdLock holds a lock until the test ends.
 func holdLock(t *testing.T, lock locks.InterProcessLock) *locks.Lease {
 	t.Helper()
-	lease, err := lock.Acquire(zktest.Context(t))
-	require.NoError(t, err)
+	lease := must.Get(lock.Acquire(zktest.Context(t)))(t)
 	t.Cleanup(func() { _ = lease.Release(context.Background()) }) // a test may have broken it
 	return lease
 }
@@ -181,8 +181,7 @@ func awaitContenders(t *testing.T, client *framework.Framework, path string, n i
 func TestVerbsListLocks(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry()))(t)
 		lease := holdLock(t, mutex)
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
@@ -263,11 +262,9 @@ $ lock break -yes -token <TOKEN> <NODE>
 // TestVerbsShowSlots with the number of each holder.
 func TestVerbsShowSlots(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		numbers, err := slots.New(zktest.Client(t, server), "/ids", 2, slots.WithLabel("node"), slots.WithDelay(time.Second))
-		require.NoError(t, err)
+		numbers := must.Get(slots.New(zktest.Client(t, server), "/ids", 2, slots.WithLabel("node"), slots.WithDelay(time.Second)))(t)
 		for range 2 {
-			slot, err := numbers.Take(zktest.Context(t))
-			require.NoError(t, err)
+			slot := must.Get(numbers.Take(zktest.Context(t)))(t)
 			t.Cleanup(func() { require.NoError(t, slot.Release(context.Background())) })
 		}
 		play(t, server.ConnectString(), `
@@ -291,14 +288,11 @@ func TestVerbsNameWhatIsInTheWay(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for range 2 {
-		lock, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
-		require.NoError(t, err)
+		lock := must.Get(locks.NewInterProcessReadWriteLock(client, "/locks/rw"))(t)
 		holdLock(t, lock.ReadLock())
 	}
-	_, err := client.Create(t.Context(), "/locks/report/my-lock-0000000000", nil, framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/locks/report/my-lock-0000000000", nil, framework.CreatingParentsIfNeeded()))(t)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report"))(t)
 	ctx, stop := context.WithCancel(t.Context())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -324,8 +318,7 @@ $ lock show /locks/report
 func TestVerbsListPartitions(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		mutex, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/jobs/locks/bills")
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(zktest.Client(t, server), "/jobs/locks/bills"))(t)
 		stuck := holdLock(t, mutex)
 		member, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"), partition.WithCapacity(3))
 		require.NoError(t, err)
@@ -411,14 +404,13 @@ func TestVerbsOfJobs(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		ran := make(chan schedule.Tick, 100)
-		s, err := schedule.New(client, "/fleet", schedule.Job{
+		s := must.Get(schedule.New(client, "/fleet", schedule.Job{
 			Name: "sync", Schedule: schedule.Every(24 * time.Hour),
 			Run: func(_ context.Context, tick schedule.Tick) error {
 				ran <- tick
 				return errors.New("the database is away")
 			},
-		})
-		require.NoError(t, err)
+		}))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
@@ -440,8 +432,7 @@ asked for a run of sync
 `)
 		require.True(t, zktest.Await(t, ran, "the run").Manual)
 		for {
-			list, err := schedule.List(t.Context(), client, "/fleet")
-			require.NoError(t, err)
+			list := must.Get(schedule.List(t.Context(), client, "/fleet"))(t)
 			if len(list[0].History) == 1 {
 				break
 			}
@@ -471,8 +462,7 @@ $ jobs /missing
 func TestVerbsOfServersAndSessions(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		_, err := client.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
 		got := curatorctl(t, server.ConnectString(), "", "ensemble", "-o", "json")
 		require.Zero(t, got.status, got.stderr)
 		var e doctor.Ensemble
@@ -483,8 +473,7 @@ func TestVerbsOfServersAndSessions(t *testing.T) {
 		require.NotZero(t, e.Servers[0].Connections)
 		require.NotZero(t, e.Servers[0].TickTime)
 		require.Regexp(t, `^\d+\.\d+\.\d+`, e.Servers[0].Version)
-		table := curatorctl(t, server.ConnectString(), "", "ensemble")
-		require.Contains(t, table.stdout, "quorum: yes")
+		require.Contains(t, curatorctl(t, server.ConnectString(), "", "ensemble").stdout, "quorum: yes")
 
 		got = curatorctl(t, server.ConnectString(), "", "sessions", "-o", "json")
 		require.Zero(t, got.status, got.stderr)
@@ -639,8 +628,7 @@ func TestVerbsFollowLeaders(t *testing.T) {
 	client := zktest.Client(t, server)
 	r := begin(t, server.Addr(), "elect", "-l", "/election")
 	r.out.await(t, "no leader\n")
-	latch, err := leader.NewLeaderLatch(client, "/election", leader.WithID("one"))
-	require.NoError(t, err)
+	latch := must.Get(leader.NewLeaderLatch(client, "/election", leader.WithID("one")))(t)
 	require.NoError(t, latch.Start())
 	r.out.await(t, "one leads, term ")
 	require.NoError(t, latch.Close())
@@ -826,8 +814,7 @@ func TestVerbsOneZnodeDoesNotSwellTheOutput(t *testing.T) {
 		if i == 0 {
 			data = bytes.Repeat([]byte("A"), 900_000)
 		}
-		_, err := client.Create(t.Context(), fmt.Sprintf("/locks/x%d%s", i, name), data, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), fmt.Sprintf("/locks/x%d%s", i, name), data, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))(t)
 	}
 	for _, args := range [][]string{{"locks"}, {"locks", "-o", "wide"}, {"lock", "show", "/locks/x0"}, {"lock", "revoke", "-yes", "/locks/x0" + name}} {
 		got := curatorctl(t, server.Addr(), "", args...)
@@ -852,10 +839,8 @@ func TestVerbsSpareZnodesOfApplications(t *testing.T) {
 					continue // a contender
 				}
 				path := fmt.Sprintf("/app/%d-%d/%s", i, mode, name)
-				_, err := client.Create(t.Context(), path, []byte("precious"), framework.CreatingParentsIfNeeded(), framework.WithMode(mode))
-				require.NoError(t, err)
-				stat, err := client.Exists(t.Context(), path)
-				require.NoError(t, err)
+				must.Get(client.Create(t.Context(), path, []byte("precious"), framework.CreatingParentsIfNeeded(), framework.WithMode(mode)))(t)
+				stat := must.Get(client.Exists(t.Context(), path))(t)
 				folder, _ := framework.SplitPath(path)
 				for _, args := range [][]string{
 					{"lock", "break", "-yes", "-token", strconv.FormatInt(stat.Czxid, 10), path},
@@ -866,24 +851,19 @@ func TestVerbsSpareZnodesOfApplications(t *testing.T) {
 					require.NotZero(t, got.status, args)
 					require.Contains(t, got.stderr, args[len(args)-1], "it is named")
 				}
-				data, err := client.Get(t.Context(), path)
-				require.NoError(t, err)
-				require.Equal(t, "precious", string(data))
+				require.Equal(t, "precious", string(must.Get(client.Get(t.Context(), path))(t)))
 			}
 		}
 		got := curatorctl(t, server.ConnectString(), "", "locks", "-waiting-longer", "1ns", "/app")
 		require.Zero(t, got.status, got.stdout)
 
 		mine := "/app/mine/" + whole
-		_, err := client.Create(t.Context(), mine, []byte("precious"), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral),
-			framework.WithACL(framework.ACL{Perms: framework.PermAll &^ framework.PermRead, Scheme: "world", ID: "anyone"}))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), mine, []byte("precious"), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral),
+			framework.WithACL(framework.ACL{Perms: framework.PermAll &^ framework.PermRead, Scheme: "world", ID: "anyone"})))(t)
 		for _, args := range [][]string{{"lock", "break", "-yes", "-token", "1", mine}, {"lock", "revoke", "-yes", mine}, {"lock", "revoke", "-yes", "/app/mine"}} {
 			require.NotZero(t, curatorctl(t, server.ConnectString(), "", args...).status, args)
 		}
-		stat, err := client.GetACL(t.Context(), mine)
-		require.NoError(t, err)
-		require.NotEmpty(t, stat)
+		require.NotEmpty(t, must.Get(client.GetACL(t.Context(), mine))(t))
 	})
 }
 
@@ -937,8 +917,7 @@ func (r slowReader) Read([]byte) (int, error) {
 func TestVerbsWithoutPermission(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	_, err := client.Create(t.Context(), "/secret", nil, framework.WithACL(framework.DigestACL(framework.PermAll, "user", "password")...))
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/secret", nil, framework.WithACL(framework.DigestACL(framework.PermAll, "user", "password")...)))(t)
 	require.Equal(t, exitNoPerm, curatorctl(t, server.Addr(), "", "get", "/secret").status)
 	play(t, server.Addr(), `
 $ find /secret
@@ -954,8 +933,7 @@ $ find /secret
 func TestVerbsTerminalsObeyNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLockData([]byte("\x1b[2J\r evil\n")))
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report", locks.WithLockData([]byte("\x1b[2J\r evil\n"))))(t)
 	holdLock(t, mutex)
 	for _, args := range [][]string{{"locks"}, {"lock", "show", "/locks/report"}, {"-o", "wide", "locks"}} {
 		got := curatorctl(t, server.Addr(), "", args...)
@@ -963,10 +941,8 @@ func TestVerbsTerminalsObeyNothing(t *testing.T) {
 		require.NotContains(t, got.stdout, "\x1b")
 	}
 	const reversed = "/secret\u202egpj"
-	_, err = client.Create(t.Context(), reversed, nil, framework.WithACL(zk.WorldACL(framework.PermAdmin)...))
-	require.NoError(t, err)
-	got := curatorctl(t, server.Addr(), "", "find", "/")
-	require.Contains(t, got.stderr, `/secret\u202egpj`)
+	must.Get(client.Create(t.Context(), reversed, nil, framework.WithACL(zk.WorldACL(framework.PermAdmin)...)))(t)
+	require.Contains(t, curatorctl(t, server.Addr(), "", "find", "/").stderr, `/secret\u202egpj`)
 }
 
 // TestVerbsShowStandbys: which members stand by for a partition, and which of them are not prepared.
@@ -983,8 +959,7 @@ func TestVerbsSayWhatTheyHaveDeleted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	for i := range 4 {
-		_, err := client.Create(t.Context(), fmt.Sprintf("/from/%d", i), []byte("data"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), fmt.Sprintf("/from/%d", i), []byte("data"), framework.CreatingParentsIfNeeded()))(t)
 	}
 	r := &running{stop: make(chan os.Signal, 1)}
 	writes, never := 0, make(chan struct{})

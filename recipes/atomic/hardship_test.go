@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/atomic"
 )
 
@@ -89,15 +90,13 @@ var hardshipCalls = []hardship.Call{
 		return func(ctx context.Context) error { _, err := long.Decrement(ctx); return err }
 	}),
 	countRow("Next", []string{"CachedAtomicNumber.Next"}, 2, 1, func(s *hardship.Stage) func(context.Context) error {
-		cached, err := atomic.NewCachedAtomicLong(longAt(s, s.Ours), 1)
-		require.NoError(s.T, err)
+		cached := must.Get(atomic.NewCachedAtomicLong(longAt(s, s.Ours), 1))(s.T)
 		return func(ctx context.Context) error { _, err := cached.Next(ctx); return err }
 	}),
 }
 
 func longAt(s *hardship.Stage, client *framework.Framework, opts ...atomic.Option) *atomic.DistributedAtomicLong {
-	long, err := atomic.NewDistributedAtomicLong(client, s.Path, opts...)
-	require.NoError(s.T, err)
+	long := must.Get(atomic.NewDistributedAtomicLong(client, s.Path, opts...))(s.T)
 	return long
 }
 
@@ -107,8 +106,7 @@ func valueRow(method string, requests int, made func(context.Context, *atomic.Di
 		Name: "value: " + method, Of: []string{"DistributedAtomicValue." + method}, Requests: requests, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
 			require.NoError(s.T, longAt(s, s.Theirs).ForceSet(context.Background(), 0))
-			value, err := atomic.NewDistributedAtomicValue(s.Ours, s.Path)
-			require.NoError(s.T, err)
+			value := must.Get(atomic.NewDistributedAtomicValue(s.Ours, s.Path))(s.T)
 			return func(ctx context.Context) error { return made(ctx, value) }
 		},
 	}

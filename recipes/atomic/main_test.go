@@ -6,9 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -20,14 +19,12 @@ const limit = 2 * time.Minute
 
 func newLong(tb testing.TB, client *framework.Framework, opts ...atomic.Option) *atomic.DistributedAtomicLong {
 	tb.Helper()
-	long, err := atomic.NewDistributedAtomicLong(client, "/counters/orders", opts...)
-	require.NoError(tb, err)
+	long := must.Get(atomic.NewDistributedAtomicLong(client, "/counters/orders", opts...))(tb)
 	return long
 }
 
 func newValue(tb testing.TB, client *framework.Framework, opts ...atomic.Option) *atomic.DistributedAtomicValue {
 	tb.Helper()
-	value, err := atomic.NewDistributedAtomicValue(client, "/values/a", opts...)
-	require.NoError(tb, err)
+	value := must.Get(atomic.NewDistributedAtomicValue(client, "/values/a", opts...))(tb)
 	return value
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -26,8 +27,7 @@ func TestNumberArithmetic(t *testing.T) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
 		ctx := zktest.Context(t)
-		number, err := long.Get(ctx)
-		require.NoError(t, err)
+		number := must.Get(long.Get(ctx))(t)
 		require.Zero(t, number, "never set")
 		for _, step := range []struct {
 			change    func(context.Context) (atomic.Value[int64], error)
@@ -40,16 +40,14 @@ func TestNumberArithmetic(t *testing.T) {
 			{func(ctx context.Context) (atomic.Value[int64], error) { return long.TrySet(ctx, math.MaxInt64) }, -20, math.MaxInt64},
 			{long.Increment, math.MaxInt64, math.MinInt64},
 		} {
-			value, err := step.change(ctx)
-			require.NoError(t, err)
+			value := must.Get(step.change(ctx))(t)
 			require.Equal(t, step.pre, value.Pre)
 			require.Equal(t, step.post, value.Post)
 			require.Equal(t, 1, value.Stats.OptimisticTries)
 			require.Zero(t, value.Stats.PromotedTries)
 		}
 		require.NoError(t, long.ForceSet(ctx, 7))
-		number, err = long.Get(ctx)
-		require.NoError(t, err)
+		number = must.Get(long.Get(ctx))(t)
 		require.Equal(t, int64(7), number)
 	})
 }
@@ -59,15 +57,11 @@ func TestNumberBytesOfTheCounters(t *testing.T) {
 	ctx := zktest.Context(t)
 	long := newLong(t, client)
 	require.NoError(t, long.ForceSet(ctx, -2))
-	data, err := client.Get(ctx, long.Path())
-	require.NoError(t, err)
+	data := must.Get(client.Get(ctx, long.Path()))(t)
 	require.Equal(t, []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xfe}, data)
-	integer, err := atomic.NewDistributedAtomicInteger(client, "/counters/int")
-	require.NoError(t, err)
-	_, err = integer.Add(ctx, 10)
-	require.NoError(t, err)
-	data, err = client.Get(ctx, integer.Path())
-	require.NoError(t, err)
+	integer := must.Get(atomic.NewDistributedAtomicInteger(client, "/counters/int"))(t)
+	must.Get(integer.Add(ctx, 10))(t)
+	data = must.Get(client.Get(ctx, integer.Path()))(t)
 	require.Equal(t, []byte{0, 0, 0, 10}, data)
 }
 
@@ -109,9 +103,7 @@ func TestNumberOddBytes(t *testing.T) {
 				if len(c.data) != 4 {
 					_, err = integer.Increment(ctx)
 					require.ErrorIs(t, err, atomic.ErrCorrupted)
-					data, err := client.Get(ctx, long.Path())
-					require.NoError(t, err)
-					require.Equal(t, c.data, data, "it is left alone")
+					require.Equal(t, c.data, must.Get(client.Get(ctx, long.Path()))(t), "it is left alone")
 				}
 				continue
 			}
@@ -140,9 +132,7 @@ func TestCompareAndSetAndInitialize(t *testing.T) {
 		expect(false)(long.Initialize(ctx, 1))
 		expect(true)(long.CompareAndSet(ctx, 0, 5))
 		expect(false)(long.CompareAndSet(ctx, 0, 6))
-		number, err := long.Get(ctx)
-		require.NoError(t, err)
-		require.Equal(t, int64(5), number)
+		require.Equal(t, int64(5), must.Get(long.Get(ctx))(t))
 	})
 }
 
@@ -212,8 +202,7 @@ func TestNumberAdditionsOfManyClients(t *testing.T) {
 func TestNumberGoroutinesShareAWrite(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
-	_, err := long.Initialize(zktest.Context(t), 0)
-	require.NoError(t, err)
+	must.Get(long.Initialize(zktest.Context(t), 0))(t)
 	release := make(chan struct{})
 	held := server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(release)))
 	defer held()
@@ -235,9 +224,7 @@ func TestNumberGoroutinesShareAWrite(t *testing.T) {
 	wg.Wait()
 
 	require.Equal(t, 2, served(server, zkserver.OpSetData), "one for the first, and one for all that came meanwhile")
-	number, err := long.Get(zktest.Context(t))
-	require.NoError(t, err)
-	require.Equal(t, int64(goroutines), number)
+	require.Equal(t, int64(goroutines), must.Get(long.Get(zktest.Context(t)))(t))
 }
 
 func TestNumberAdditionWithAnEndedContextAddsNothing(t *testing.T) {
@@ -253,16 +240,13 @@ func TestNumberAdditionWithAnEndedContextAddsNothing(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, reason)
 	require.False(t, framework.OutcomeUnknown(err))
-	number, err := long.Get(zktest.Context(t))
-	require.NoError(t, err)
-	require.Zero(t, number)
+	require.Zero(t, must.Get(long.Get(zktest.Context(t)))(t))
 }
 
 func TestNumberAdditionWaitsNoLongerThanItsContext(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
-	_, err := long.Initialize(zktest.Context(t), 0)
-	require.NoError(t, err)
+	must.Get(long.Initialize(zktest.Context(t), 0))(t)
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(release)))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -275,7 +259,7 @@ func TestNumberAdditionWaitsNoLongerThanItsContext(t *testing.T) {
 	require.Eventually(t, func() bool { return long.Waiting() == 1 }, limit, 1)
 
 	leave()
-	err = zktest.Await(t, second, "the one that waits")
+	err := zktest.Await(t, second, "the one that waits")
 	require.ErrorIs(t, err, context.Canceled)
 	require.False(t, framework.OutcomeUnknown(err), "it was not part of a write")
 	cancel()
@@ -297,8 +281,7 @@ func TestNumberLostReplyIsNeverCountedTwice(t *testing.T) {
 		t.Run(c.fault.String(), func(t *testing.T) {
 			server := zktest.NewServer(t)
 			long := newLong(t, zktest.Client(t, server))
-			_, err := long.Initialize(zktest.Context(t), 0)
-			require.NoError(t, err)
+			must.Get(long.Initialize(zktest.Context(t), 0))(t)
 			server.Intercept(zkserver.Nth(1, zkserver.OpSetData, c.fault))
 
 			value, err := long.Increment(zktest.Context(t))
@@ -306,9 +289,7 @@ func TestNumberLostReplyIsNeverCountedTwice(t *testing.T) {
 			require.Equal(t, c.unknown, err != nil, "%v", err)
 			require.Equal(t, c.unknown, value == atomic.Value[int64]{}, "%v", value)
 			require.Equal(t, c.unknown, framework.OutcomeUnknown(err))
-			number, err := long.Get(zktest.Context(t))
-			require.NoError(t, err)
-			require.Equal(t, c.counted, number)
+			require.Equal(t, c.counted, must.Get(long.Get(zktest.Context(t)))(t))
 		})
 	}
 }
@@ -318,23 +299,17 @@ func TestCachedCountersHandOutBlocks(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
-		first, err := atomic.NewCachedAtomicLong(long, 10)
-		require.NoError(t, err)
-		second, err := atomic.NewCachedAtomicLong(newLong(t, zktest.Client(t, server)), 10)
-		require.NoError(t, err)
+		first := must.Get(atomic.NewCachedAtomicLong(long, 10))(t)
+		second := must.Get(atomic.NewCachedAtomicLong(newLong(t, zktest.Client(t, server)), 10))(t)
 		for i := range int64(10) {
-			number, err := first.Next(zktest.Context(t))
-			require.NoError(t, err)
-			require.Equal(t, i+1, number)
+			require.Equal(t, i+1, must.Get(first.Next(zktest.Context(t)))(t))
 		}
-		number, err := second.Next(zktest.Context(t))
-		require.NoError(t, err)
+		number := must.Get(second.Next(zktest.Context(t)))(t)
 		require.Equal(t, int64(11), number)
-		number, err = first.Next(zktest.Context(t))
-		require.NoError(t, err)
+		number = must.Get(first.Next(zktest.Context(t)))(t)
 		require.Equal(t, int64(21), number, "the block between is the other's")
 
-		_, err = atomic.NewCachedAtomicLong(long, 0)
+		_, err := atomic.NewCachedAtomicLong(long, 0)
 		require.ErrorContains(t, err, "blocks of 0")
 		_, err = atomic.NewCachedAtomicInteger(nil, 1)
 		require.ErrorContains(t, err, "counter nil")
@@ -346,11 +321,9 @@ func TestNumberNextBlockFails(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		long := newLong(t, client)
-		cached, err := atomic.NewCachedAtomicLong(long, 2)
-		require.NoError(t, err)
+		cached := must.Get(atomic.NewCachedAtomicLong(long, 2))(t)
 		for range 2 {
-			_, err := cached.Next(zktest.Context(t))
-			require.NoError(t, err)
+			must.Get(cached.Next(zktest.Context(t)))(t)
 		}
 		require.NoError(t, client.Set(zktest.Context(t), long.Path(), []byte("bad")))
 
@@ -359,8 +332,7 @@ func TestNumberNextBlockFails(t *testing.T) {
 		require.Zero(t, number)
 
 		require.NoError(t, long.ForceSet(zktest.Context(t), 40))
-		number, err = cached.Next(zktest.Context(t))
-		require.NoError(t, err)
+		number = must.Get(cached.Next(zktest.Context(t)))(t)
 		require.Equal(t, int64(41), number)
 	})
 }
@@ -382,8 +354,7 @@ func awaitHeld(t *testing.T, server *zkserver.Server, n int) {
 func TestNumberAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
 	server := zktest.NewServer(t)
 	long := newLong(t, zktest.Client(t, server))
-	_, err := long.Initialize(zktest.Context(t), 0)
-	require.NoError(t, err)
+	must.Get(long.Initialize(zktest.Context(t), 0))(t)
 	first, second := make(chan struct{}), make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(first)))
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(second))) // the next one
@@ -405,16 +376,14 @@ func TestNumberAdditionLeavesAWriteThatOthersWaitFor(t *testing.T) {
 	reason := errors.New("enough")
 	leave(reason)
 
-	err = zktest.Await(t, leaves, "the one that leaves")
+	err := zktest.Await(t, leaves, "the one that leaves")
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorIs(t, err, reason)
 	require.True(t, framework.OutcomeUnknown(err), "its write is under way")
 	close(second)
 	require.NoError(t, zktest.Await(t, before, "the first"))
 	require.NoError(t, zktest.Await(t, stays, "the one that stays"))
-	number, err := long.Get(zktest.Context(t))
-	require.NoError(t, err)
-	require.Equal(t, int64(3), number)
+	require.Equal(t, int64(3), must.Get(long.Get(zktest.Context(t)))(t))
 }
 
 // Of two goroutines that wait, one asks that nothing is repeated. The other must not fail with it.
@@ -423,8 +392,7 @@ func TestNumberAdditionsOfDifferentPoliciesShareNoWrite(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	long := newLong(t, client)
-	_, err := long.Initialize(zktest.Context(t), 0)
-	require.NoError(t, err)
+	must.Get(long.Initialize(zktest.Context(t), 0))(t)
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.HoldUntil(release)))
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.FailWith(throttled))) // the next one
@@ -446,9 +414,7 @@ func TestNumberAdditionsOfDifferentPoliciesShareNoWrite(t *testing.T) {
 
 	require.NoError(t, zktest.Await(t, first, "the first"))
 	require.NoError(t, zktest.Await(t, often, "the one that is repeated"))
-	number, err := long.Get(zktest.Context(t))
-	require.NoError(t, err)
-	require.Equal(t, int64(2), number)
+	require.Equal(t, int64(2), must.Get(long.Get(zktest.Context(t)))(t))
 }
 
 type panickingACLs struct{}
@@ -464,8 +430,7 @@ func TestNumberPanicOfUserCodeIsTheCallers(t *testing.T) {
 		_, err := long.Increment(zktest.Context(t))
 		t.Errorf("increment: %v", err)
 	})
-	_, err := newLong(t, zktest.Client(t, server)).Initialize(zktest.Context(t), 4)
-	require.NoError(t, err)
+	must.Get(newLong(t, zktest.Client(t, server)).Initialize(zktest.Context(t), 4))(t)
 	value, err := long.Increment(zktest.Context(t)) // no znode has to be created
 	require.NoError(t, err)
 	require.Equal(t, int64(5), value.Post)
@@ -478,11 +443,8 @@ func TestNumberForcedSetReplacesTheValue(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		long, other := newLong(t, zktest.Client(t, server)), newLong(t, zktest.Client(t, server))
 		require.NoError(t, long.ForceSet(zktest.Context(t), 5), "there was no znode")
-		_, err := other.Add(zktest.Context(t), 7)
-		require.NoError(t, err)
+		must.Get(other.Add(zktest.Context(t), 7))(t)
 		require.NoError(t, long.ForceSet(zktest.Context(t), 10))
-		value, err := other.Increment(zktest.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, int64(10), value.Pre)
+		require.Equal(t, int64(10), must.Get(other.Increment(zktest.Context(t)))(t).Pre)
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -43,9 +44,7 @@ func TestUpdateSeesEachChangeOfOthers(t *testing.T) {
 		require.Equal(t, "xx", string(result.Pre))
 		require.Equal(t, "xxy", string(result.Post))
 		require.Equal(t, 3, result.Stats.OptimisticTries)
-		got, err := theirs.Get(ctx)
-		require.NoError(t, err)
-		require.Equal(t, "xxy", string(got))
+		require.Equal(t, "xxy", string(must.Get(theirs.Get(ctx))(t)))
 	})
 }
 
@@ -57,24 +56,18 @@ func TestValueFailedChangeWritesNothing(t *testing.T) {
 	_, err := value.Update(zktest.Context(t), func([]byte) ([]byte, error) { return nil, failure })
 
 	require.ErrorIs(t, err, failure)
-	stat, err := client.Exists(zktest.Context(t), value.Path())
-	require.NoError(t, err)
-	require.Nil(t, stat)
+	require.Nil(t, must.Get(client.Exists(zktest.Context(t), value.Path()))(t))
 }
 
 func TestCompareAndSetOfBytes(t *testing.T) {
 	value := newValue(t, zktest.Client(t, zktest.NewServer(t)))
 	ctx := zktest.Context(t)
-	ok, err := value.CompareAndSet(ctx, nil, []byte("a"))
-	require.NoError(t, err)
+	ok := must.Get(value.CompareAndSet(ctx, nil, []byte("a")))(t)
 	require.False(t, ok, "it was never set")
-	_, err = value.TrySet(ctx, []byte("a"))
-	require.NoError(t, err)
-	ok, err = value.CompareAndSet(ctx, []byte("b"), []byte("c"))
-	require.NoError(t, err)
+	must.Get(value.TrySet(ctx, []byte("a")))(t)
+	ok = must.Get(value.CompareAndSet(ctx, []byte("b"), []byte("c")))(t)
 	require.False(t, ok)
-	ok, err = value.CompareAndSet(ctx, []byte("a"), []byte("c"))
-	require.NoError(t, err)
+	ok = must.Get(value.CompareAndSet(ctx, []byte("a"), []byte("c")))(t)
 	require.True(t, ok)
 }
 
@@ -216,26 +209,21 @@ func TestValueChangeAfterAPromotedOneJoinsThoseThatWait(t *testing.T) {
 		client := zktest.Client(t, server)
 		value := newValue(t, client, atomic.WithPromotedToLock("/values/lock", 1))
 		calls := 0
-		_, err := value.Update(t.Context(), func([]byte) ([]byte, error) {
+		must.Get(value.Update(t.Context(), func([]byte) ([]byte, error) {
 			if calls++; calls == 1 { // it is overtaken, and so promoted
 				_, err := client.Create(t.Context(), value.Path(), []byte("x"), framework.CreatingParentsIfNeeded())
 				return nil, err
 			}
 			return []byte("y"), nil
-		})
-		require.NoError(t, err)
-		other, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/values/lock")
-		require.NoError(t, err)
-		lease, err := other.Acquire(t.Context())
-		require.NoError(t, err)
+		}))(t)
+		other := must.Get(locks.NewInterProcessMutex(zktest.Client(t, server), "/values/lock"))(t)
+		lease := must.Get(other.Acquire(t.Context()))(t)
 		changed := make(chan error, 1)
 
 		go func() { _, err := value.TrySet(t.Context(), []byte("z")); changed <- err }()
 
 		time.Sleep(time.Second)
-		data, err := client.Get(t.Context(), value.Path())
-		require.NoError(t, err)
-		require.Equal(t, "y", string(data))
+		require.Equal(t, "y", string(must.Get(client.Get(t.Context(), value.Path()))(t)))
 		require.NoError(t, lease.Release(t.Context()))
 		require.NoError(t, <-changed)
 	})

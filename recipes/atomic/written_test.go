@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -22,8 +23,7 @@ func inMemory(t *testing.T, test func(t *testing.T, server *zkserver.Server, lon
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		long, other := newLong(t, zktest.Client(t, server)), newLong(t, zktest.Client(t, server))
-		_, err := other.Initialize(zktest.Context(t), 0)
-		require.NoError(t, err)
+		must.Get(other.Initialize(zktest.Context(t), 0))(t)
 		test(t, server, long, other)
 	})
 }
@@ -41,8 +41,7 @@ func served(server *zkserver.Server, op zkserver.OpCode) (n int) {
 func TestWrittenChangesInARowNeedNoRead(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server, long, _ *atomic.DistributedAtomicLong) {
 		for i := range int64(20) {
-			value, err := long.Increment(zktest.Context(t))
-			require.NoError(t, err)
+			value := must.Get(long.Increment(zktest.Context(t)))(t)
 			require.Equal(t, i, value.Pre)
 			require.Equal(t, i+1, value.Post)
 			require.Equal(t, 1, value.Stats.OptimisticTries)
@@ -68,8 +67,7 @@ func TestWrittenChangeAfterAPauseReads(t *testing.T) {
 		}{{0, 1}, {roundTrip, 0}, {roundTrip + 1, 1}} {
 			time.Sleep(c.pause)
 			before := served(server, zkserver.OpGetData)
-			_, err := long.Increment(zktest.Context(t))
-			require.NoError(t, err)
+			must.Get(long.Increment(zktest.Context(t)))(t)
 			require.Equal(t, c.reads, served(server, zkserver.OpGetData)-before, "after %v", c.pause)
 		}
 	})
@@ -77,19 +75,15 @@ func TestWrittenChangeAfterAPauseReads(t *testing.T) {
 
 func TestWrittenChangeThatFollowsIsOvertaken(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
-		_, err := long.Increment(zktest.Context(t))
-		require.NoError(t, err)
-		_, err = other.Add(zktest.Context(t), 10)
-		require.NoError(t, err)
+		must.Get(long.Increment(zktest.Context(t)))(t)
+		must.Get(other.Add(zktest.Context(t), 10))(t)
 
 		value, err := long.Increment(zktest.Context(t))
 
 		require.NoError(t, err)
 		require.Equal(t, int64(11), value.Pre)
 		require.Equal(t, int64(12), value.Post)
-		number, err := other.Get(zktest.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, int64(12), number)
+		require.Equal(t, int64(12), must.Get(other.Get(zktest.Context(t)))(t))
 	})
 }
 
@@ -97,27 +91,22 @@ func TestWrittenChangeThatFollowsIsOvertaken(t *testing.T) {
 // nothing to write.
 func TestWrittenWhatWasWrittenRefusesNoChange(t *testing.T) {
 	inMemory(t, func(t *testing.T, _ *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
-		_, err := long.Increment(zktest.Context(t))
-		require.NoError(t, err)
+		must.Get(long.Increment(zktest.Context(t)))(t)
 		require.NoError(t, other.ForceSet(zktest.Context(t), 5))
-		set, err := long.CompareAndSet(zktest.Context(t), 5, 6)
-		require.NoError(t, err)
-		require.True(t, set)
+		require.True(t, must.Get(long.CompareAndSet(zktest.Context(t), 5, 6))(t))
 	})
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		value, other := newValue(t, zktest.Client(t, server)), newValue(t, zktest.Client(t, server))
 		require.NoError(t, other.ForceSet(zktest.Context(t), []byte("a")))
-		_, err := value.TrySet(zktest.Context(t), []byte("b"))
-		require.NoError(t, err)
+		must.Get(value.TrySet(zktest.Context(t), []byte("b")))(t)
 		require.NoError(t, other.ForceSet(zktest.Context(t), []byte("c")))
-		_, err = value.Update(zktest.Context(t), func(pre []byte) ([]byte, error) {
+		must.Get(value.Update(zktest.Context(t), func(pre []byte) ([]byte, error) {
 			if string(pre) != "c" {
 				return nil, errors.New("not ready")
 			}
 			return []byte("d"), nil
-		})
-		require.NoError(t, err)
+		}))(t)
 	})
 }
 
@@ -126,10 +115,8 @@ func TestWrittenNextChangeDoesNotBeginWithBytesOfTheCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		value := newValue(t, zktest.Client(t, server))
-		_, err := value.Initialize(zktest.Context(t), nil)
-		require.NoError(t, err)
-		first, err := value.TrySet(zktest.Context(t), []byte("a"))
-		require.NoError(t, err)
+		must.Get(value.Initialize(zktest.Context(t), nil))(t)
+		first := must.Get(value.TrySet(zktest.Context(t), []byte("a")))(t)
 		first.Post[0] = 'x'
 
 		second, err := value.Update(zktest.Context(t), func(pre []byte) ([]byte, error) { return append(pre, 'b'), nil })
@@ -142,15 +129,12 @@ func TestWrittenNextChangeDoesNotBeginWithBytesOfTheCaller(t *testing.T) {
 
 func TestWrittenChangeThatFollowsIsNeverCountedTwice(t *testing.T) {
 	inMemory(t, func(t *testing.T, server *zkserver.Server, long, other *atomic.DistributedAtomicLong) {
-		_, err := long.Increment(zktest.Context(t))
-		require.NoError(t, err)
+		must.Get(long.Increment(zktest.Context(t)))(t)
 		server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
 
-		_, err = long.Increment(zktest.Context(t))
+		_, err := long.Increment(zktest.Context(t))
 
 		require.True(t, framework.OutcomeUnknown(err), "%v", err)
-		number, err := other.Get(zktest.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, int64(2), number)
+		require.Equal(t, int64(2), must.Get(other.Get(zktest.Context(t)))(t))
 	})
 }

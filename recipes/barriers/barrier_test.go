@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -18,8 +19,7 @@ import (
 
 func newBarrier(tb testing.TB, client *framework.Framework) *barriers.DistributedBarrier {
 	tb.Helper()
-	b, err := barriers.NewDistributedBarrier(client, path)
-	require.NoError(tb, err)
+	b := must.Get(barriers.NewDistributedBarrier(client, path))(tb)
 	return b
 }
 
@@ -88,18 +88,15 @@ func TestBarrierBadInput(t *testing.T) {
 	require.ErrorContains(t, err, `"a"`)
 	_, err = barriers.NewDistributedDoubleBarrier(client, "/", 2)
 	require.ErrorContains(t, err, "path /")
-	view, err := client.UsingNamespace("a")
-	require.NoError(t, err)
-	_, err = barriers.NewDistributedDoubleBarrier(view, "/", 2)
-	require.NoError(t, err)
+	view := must.Get(client.UsingNamespace("a"))(t)
+	must.Get(barriers.NewDistributedDoubleBarrier(view, "/", 2))(t)
 	_, err = barriers.NewDistributedDoubleBarrier(client, path, 0)
 	require.ErrorContains(t, err, "0 members")
 	double := newDouble(t, client, 1)
 	require.ErrorIs(t, double.Leave(t.Context()), barriers.ErrNotEntered)
 	var none context.Context
 	require.ErrorIs(t, double.Enter(none), framework.ErrInvalidOption)
-	reserved, err := barriers.NewDistributedDoubleBarrier(client, "/zookeeper/a", 1)
-	require.NoError(t, err)
+	reserved := must.Get(barriers.NewDistributedDoubleBarrier(client, "/zookeeper/a", 1))(t)
 	err = reserved.Enter(t.Context())
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
 	require.NotContains(t, err.Error(), "stays", "nothing was created")

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
@@ -68,14 +69,11 @@ func TestDoubleBarrierLateMemberIsOfTheRound(t *testing.T) {
 		for _, b := range []*barriers.DistributedDoubleBarrier{first, late} {
 			require.NoError(t, b.Enter(t.Context()))
 		}
-		ready, err := client.Exists(t.Context(), path+"/ready")
-		require.NoError(t, err)
+		ready := must.Get(client.Exists(t.Context(), path+"/ready"))(t)
 		leaving := []<-chan error{later(func() error { return first.Leave(t.Context()) })}
 		synctest.Wait()
 		require.NoError(t, third.Enter(t.Context()))
-		now, err := client.Exists(t.Context(), path+"/ready")
-		require.NoError(t, err)
-		require.Equal(t, ready, now, "the barrier stays open for the second member")
+		require.Equal(t, ready, must.Get(client.Exists(t.Context(), path+"/ready"))(t), "the barrier stays open for the second member")
 		leaving = append(leaving, later(func() error { return late.Leave(t.Context()) }))
 		time.Sleep(time.Minute)
 		for _, result := range leaving {
@@ -142,8 +140,7 @@ func TestDoubleBarrierMemberThatJoinsDuringALookIsSeen(t *testing.T) {
 		client, slow := zktest.Client(t, server), zktest.Client(t, server)
 		first, late, looks := newDouble(t, client, 1), newDouble(t, client, 1), newDouble(t, slow, 1)
 		require.NoError(t, first.Enter(t.Context()))
-		ready, err := client.Exists(t.Context(), path+"/ready")
-		require.NoError(t, err)
+		ready := must.Get(client.Exists(t.Context(), path+"/ready"))(t)
 		release := hold(server, slow, zkserver.OpGetData)
 		entering := later(func() error { return looks.Enter(t.Context()) })
 		synctest.Wait()
@@ -154,8 +151,7 @@ func TestDoubleBarrierMemberThatJoinsDuringALookIsSeen(t *testing.T) {
 		close(release)
 
 		require.NoError(t, <-entering)
-		now, err := client.Exists(t.Context(), path+"/ready")
-		require.NoError(t, err)
+		now := must.Get(client.Exists(t.Context(), path+"/ready"))(t)
 		require.Equal(t, ready, now, "the barrier stays open for the member that has joined")
 		leaving := later(func() error { return looks.Leave(t.Context()) })
 		require.NoError(t, late.Leave(t.Context()))
@@ -449,15 +445,13 @@ func TestDoubleBarrierMemberClosesNoLaterRound(t *testing.T) {
 	})
 	require.NoError(t, other.Delete(zktest.Context(t), path+"/ready"))
 	require.NoError(t, other.Mkdirs(zktest.Context(t), path+"/ready"))
-	opened, err := other.Exists(zktest.Context(t), path+"/ready")
-	require.NoError(t, err)
+	opened := must.Get(other.Exists(zktest.Context(t), path+"/ready"))(t)
 
 	zktest.KillSession(t, client)
 
 	require.ErrorAs(t, zktest.Await(t, entering, "the loss"), new(*framework.LostError))
 	require.NoError(t, client.BlockUntilConnected(zktest.Context(t)))
-	now, err := other.Exists(zktest.Context(t), path+"/ready")
-	require.NoError(t, err)
+	now := must.Get(other.Exists(zktest.Context(t), path+"/ready"))(t)
 	require.NotNil(t, now, "another round has opened it")
 	require.Equal(t, opened.Czxid, now.Czxid)
 }
@@ -490,8 +484,7 @@ func TestDoubleBarrierMemberWithoutItsNodeClosesNothing(t *testing.T) {
 		b := newDouble(t, client, 2)
 		entering := later(func() error { return b.Enter(zktest.Context(t)) })
 		synctest.Wait()
-		names, err := other.Children(zktest.Context(t), path)
-		require.NoError(t, err)
+		names := must.Get(other.Children(zktest.Context(t), path))(t)
 		require.Len(t, names, 2)
 		for _, name := range names {
 			if name != "ready" {
@@ -638,9 +631,7 @@ func TestDoubleBarrierWriteOfTheFolderClosesNothing(t *testing.T) {
 
 		require.NoError(t, <-leaving)
 		awaitChildren(t, other, 0)
-		data, err := other.Get(zktest.Context(t), path)
-		require.NoError(t, err)
-		require.Equal(t, "a note", string(data))
+		require.Equal(t, "a note", string(must.Get(other.Get(zktest.Context(t), path))(t)))
 	})
 }
 
@@ -660,15 +651,14 @@ func hold(server *zkserver.Server, client *framework.Framework, op zkserver.OpCo
 // A member that may not enter leaves no deletion, which would be refused for as long as the client lives. One that may not leave says so.
 func TestDoubleBarrierWithoutRights(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded()))(t)
 	setRights := func(rights int32) {
 		require.NoError(t, client.SetACL(t.Context(), path, []framework.ACL{{Perms: rights | framework.PermRead | framework.PermAdmin, Scheme: "world", ID: "anyone"}}))
 	}
 	b := newDouble(t, client, 1)
 	setRights(0)
 
-	err = b.Enter(zktest.Context(t))
+	err := b.Enter(zktest.Context(t))
 
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 	require.Zero(t, client.Health().PendingCleanups)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/barriers"
 )
 
@@ -43,10 +44,8 @@ func barrierRow(method string, requests int, made func(context.Context, *barrier
 	return hardship.Call{
 		Name: method, Of: []string{"DistributedBarrier." + method}, Requests: requests,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			ours, err := barriers.NewDistributedBarrier(s.Ours, s.Path)
-			require.NoError(s.T, err)
-			theirs, err := barriers.NewDistributedBarrier(s.Theirs, s.Path)
-			require.NoError(s.T, err)
+			ours := must.Get(barriers.NewDistributedBarrier(s.Ours, s.Path))(s.T)
+			theirs := must.Get(barriers.NewDistributedBarrier(s.Theirs, s.Path))(s.T)
 			require.NoError(s.T, theirs.SetBarrier(context.Background()))
 			s.Later = func() { require.NoError(s.T, theirs.RemoveBarrier(context.Background())) }
 			return func(ctx context.Context) error { return made(ctx, ours) }
@@ -77,8 +76,7 @@ func (r *rival) end() {
 }
 
 func doubleAt(s *hardship.Stage, client *framework.Framework) *barriers.DistributedDoubleBarrier {
-	b, err := barriers.NewDistributedDoubleBarrier(client, s.Path, 2)
-	require.NoError(s.T, err)
+	b := must.Get(barriers.NewDistributedDoubleBarrier(client, s.Path, 2))(s.T)
 	return b
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -27,8 +28,7 @@ const path = "/barriers/a"
 
 func newDouble(tb testing.TB, client *framework.Framework, members int) *barriers.DistributedDoubleBarrier {
 	tb.Helper()
-	b, err := barriers.NewDistributedDoubleBarrier(client, path, members)
-	require.NoError(tb, err)
+	b := must.Get(barriers.NewDistributedDoubleBarrier(client, path, members))(tb)
 	return b
 }
 

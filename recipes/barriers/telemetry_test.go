@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/testkit/meters"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -47,8 +48,7 @@ func TestTelemetryOfBarriers(t *testing.T) {
 	want["wait.duration{curator.outcome=passed,curator.recipe=double_barrier}"] = 2
 	require.Equal(t, want, measured())
 
-	barrier, err := barriers.NewDistributedBarrier(client, "/barrier")
-	require.NoError(t, err)
+	barrier := must.Get(barriers.NewDistributedBarrier(client, "/barrier"))(t)
 	require.NoError(t, barrier.WaitOnBarrier(zktest.Context(t)))
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()

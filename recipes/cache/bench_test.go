@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -37,8 +38,7 @@ func benchTree(b *testing.B, client *framework.Framework) []string {
 		for _, path := range paths[begin:min(begin+perTransaction, len(paths))] {
 			ops = append(ops, framework.CreateOp(path, make([]byte, 100)))
 		}
-		_, err := client.Transact(context.Background(), ops...)
-		require.NoError(b, err)
+		must.Get(client.Transact(context.Background(), ops...))(b)
 	}
 	return paths
 }

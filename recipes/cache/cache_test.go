@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -37,9 +38,7 @@ func TestCacheOfATree(t *testing.T) {
 			data, found := c.Get("/tree/a")
 			require.True(t, found)
 			require.Equal(t, "3", string(data.Data))
-			stat, err := writer.Exists(t.Context(), "/tree/a")
-			require.NoError(t, err)
-			require.Equal(t, stat.Mzxid, data.Stat.Mzxid)
+			require.Equal(t, must.Get(writer.Exists(t.Context(), "/tree/a"))(t).Mzxid, data.Stat.Mzxid)
 			told.expect(t, "NODE_CREATED /tree +r", "NODE_CREATED /tree/a +1", "NODE_CREATED /tree/a/b +2", "NODE_CHANGED /tree/a -1 +3")
 			remove(t, writer, "/tree/a/b")
 			fresh(t, c)
@@ -91,8 +90,7 @@ func TestCacheOfTheRoot(t *testing.T) {
 func TestCacheOfACompressedTree(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		_, err := client.Create(t.Context(), "/tree/good", []byte("text"), framework.Compressed(), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/tree/good", []byte("text"), framework.Compressed(), framework.CreatingParentsIfNeeded()))(t)
 		create(t, client, "/tree/damaged", "text")
 		c := started(t, client, "/tree", cache.CompressedData())
 		require.Equal(t, map[string]string{"/tree": "", "/tree/good": "text"}, picture(c))
@@ -117,8 +115,7 @@ func TestWaitForSeesAChangeWhileThePredicateRuns(t *testing.T) {
 		if looks++; looks > 1 {
 			return true
 		}
-		_, err := client.Create(t.Context(), "/tree", nil)
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/tree", nil))(t)
 		fresh(t, c)
 		return false
 	}))
@@ -175,8 +172,7 @@ func TestCacheUseAfterTheEnd(t *testing.T) {
 }
 
 func TestCacheBadInput(t *testing.T) {
-	client, err := framework.New("localhost:1")
-	require.NoError(t, err)
+	client := must.Get(framework.New("localhost:1"))(t)
 	for name, try := range map[string]func() error{
 		"client":  func() error { _, err := cache.NewCuratorCache(nil, "/tree"); return err },
 		"option":  func() error { _, err := cache.NewCuratorCache(client, "/tree", nil); return err },
@@ -194,7 +190,7 @@ func TestCacheBadInput(t *testing.T) {
 	} {
 		require.ErrorIs(t, try(), framework.ErrInvalidOption, name)
 	}
-	_, err = cache.NewCuratorCache(client, "root")
+	_, err := cache.NewCuratorCache(client, "root")
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
 	require.Panics(t, func() { newCache(t, client, "/tree").Listen(nil) })
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -166,8 +167,7 @@ func (p *program) judge() {
 	for _, path := range p.names {
 		var stat framework.Stat
 		var absent bool
-		_, err := p.writer.Get(zktest.Context(p), path, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&absent))
-		require.NoError(p, err)
+		must.Get(p.writer.Get(zktest.Context(p), path, framework.StoringStatIn(&stat), framework.StoringAbsenceIn(&absent)))(p)
 		if !absent && p.limits.keeps(path) {
 			tree[path] = stat
 		}

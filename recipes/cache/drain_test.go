@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -17,8 +18,7 @@ import (
 func TestDrainReadsTheHistoryAfterTheNews(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	c, err := NewCuratorCache(client, "/tree")
-	require.NoError(t, err)
+	c := must.Get(NewCuratorCache(client, "/tree"))(t)
 	e := newEngine(c)
 	e.beginSweep()
 	e.oneShot = true // a persistent watch would tell of the new connection

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -348,8 +349,7 @@ func TestEngineWindowIsBounded(t *testing.T) {
 		for i := range 1000 {
 			ops = append(ops, framework.CreateOp(fmt.Sprintf("/tree/%d", i), nil))
 		}
-		_, err := client.Transact(t.Context(), ops...)
-		require.NoError(t, err)
+		must.Get(client.Transact(t.Context(), ops...))(t)
 		release, reads, inFront := make(chan struct{}), 0, 0
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			switch {
@@ -628,9 +628,7 @@ func TestEnginePersistentWatchesComeBack(t *testing.T) {
 
 		require.Equal(t, map[string]string{"/tree": "", "/tree/a": "3", "/tree/a/b": "1"}, picture(c))
 		synctest.Wait()
-		watches, err := server.FourLetterWord(t.Context(), "wchs")
-		require.NoError(t, err)
-		require.Contains(t, watches, "Total watches:1\n")
+		require.Contains(t, must.Get(server.FourLetterWord(t.Context(), "wchs"))(t), "Total watches:1\n")
 		create(t, writer, "/tree/a/c", "4")
 		remove(t, writer, "/tree/a/b")
 		fresh(t, c)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -30,8 +31,7 @@ func TestFreshOverTwoServers(t *testing.T) {
 	writes, err := strconv.Atoi(text)
 	require.NoError(t, err, freshEnv)
 	servers := zktest.NewEnsemble(t, 3)
-	followers, err := servers.Followers(t.Context())
-	require.NoError(t, err)
+	followers := must.Get(servers.Followers(t.Context()))(t)
 	require.Len(t, followers, 2)
 	writer, reader := zktest.Client(t, followers[0].Addr()), zktest.Client(t, followers[1].Addr())
 	const nodes = 10

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -71,8 +72,7 @@ func newScene(s *hardship.Stage, k kind) *scene {
 		paths = []string{"/a", "/a/x", "/b", "/b/x"}
 	}
 	for _, path := range paths {
-		_, err := s.Theirs.Create(context.Background(), s.Path+path, nil, framework.CreatingParentsIfNeeded())
-		require.NoError(s.T, err)
+		must.Get(s.Theirs.Create(context.Background(), s.Path+path, nil, framework.CreatingParentsIfNeeded()))(s.T)
 	}
 	return &scene{Stage: s, kind: k}
 }

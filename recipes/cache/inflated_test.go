@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -24,8 +25,7 @@ func TestInflatedDecompressedDataIsBoundedInAll(t *testing.T) {
 		require.NoError(t, client.Set(t.Context(), fmt.Sprintf("/tree/%d", i), data, framework.Compressed()))
 	}
 	for i := range 20 {
-		_, err := client.Create(t.Context(), fmt.Sprintf("/tree/%d", i), bomb, framework.Compressed(), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), fmt.Sprintf("/tree/%d", i), bomb, framework.Compressed(), framework.CreatingParentsIfNeeded()))(t)
 	}
 	c := started(t, client, "/tree", cache.CompressedData(), cache.WithMaxDecompressedSize(1<<20))
 	fresh := func() (bytes, paths int) {
@@ -55,12 +55,11 @@ func TestInflatedDecompressedDataIsBoundedInAll(t *testing.T) {
 	for i := range 20 {
 		require.NoError(t, client.Delete(t.Context(), fmt.Sprintf("/tree/%d", i)))
 	}
-	_, err := client.Create(t.Context(), "/tree/next", bomb, framework.Compressed())
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/tree/next", bomb, framework.Compressed()))(t)
 	total, _ = fresh()
 	require.Equal(t, len(bomb), total, "what is gone does not count")
 
-	_, err = cache.NewCuratorCache(client, "/tree", cache.WithMaxDecompressedSize(0))
+	_, err := cache.NewCuratorCache(client, "/tree", cache.WithMaxDecompressedSize(0))
 	require.ErrorContains(t, err, "expected 1 or more")
 }
 
@@ -68,8 +67,7 @@ func TestInflatedDecompressedDataIsBoundedInAll(t *testing.T) {
 func TestInflatedStorageWithoutDataHasNoLimitForDecompressedData(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for i := range 20 {
-		_, err := client.Create(t.Context(), fmt.Sprintf("/tree/%d", i), make([]byte, 1000), framework.Compressed(), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), fmt.Sprintf("/tree/%d", i), make([]byte, 1000), framework.Compressed(), framework.CreatingParentsIfNeeded()))(t)
 	}
 	c := started(t, client, "/tree", cache.CompressedData(), cache.WithMaxDecompressedSize(1000), cache.WithStorage(cache.NewStorageWithoutData()))
 	require.NoError(t, c.Fresh(t.Context()))

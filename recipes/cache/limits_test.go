@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -379,8 +380,7 @@ func TestLimitsOnAStorageThatWasKept(t *testing.T) {
 }
 
 func TestLimitsThatAreRefused(t *testing.T) {
-	client, err := framework.New("localhost:1")
-	require.NoError(t, err)
+	client := must.Get(framework.New("localhost:1"))(t)
 	for want, opts := range map[string][]cache.Option{
 		"WithMaxDepth(-1), expected 0 or more levels":                                              {cache.WithMaxDepth(-1)},
 		"WithSelector without TraverseChildren and AcceptChild, expected one function or both":     {cache.WithSelector(cache.TreeCacheSelector{})},
@@ -400,8 +400,7 @@ func TestLimitsThatAreRefused(t *testing.T) {
 		{cache.WithSelector(skips), cache.WithChildrenOnly()},
 		{cache.SingleNodeCache(), cache.SingleNodeCache()},
 	} {
-		_, err := cache.NewCuratorCache(client, "/tree", opts...)
-		require.NoError(t, err)
+		must.Get(cache.NewCuratorCache(client, "/tree", opts...))(t)
 	}
 }
 

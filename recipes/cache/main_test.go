@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -56,8 +57,7 @@ func inBubbles(t *testing.T, test func(t *testing.T, server *zkserver.Server)) {
 // newCache returns a cache that is closed with the test, and not started.
 func newCache(tb testing.TB, client *framework.Framework, path string, opts ...cache.Option) *cache.CuratorCache {
 	tb.Helper()
-	c, err := cache.NewCuratorCache(client, path, opts...)
-	require.NoError(tb, err)
+	c := must.Get(cache.NewCuratorCache(client, path, opts...))(tb)
 	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
 	return c
 }
@@ -92,8 +92,7 @@ func picture(c *cache.CuratorCache) map[string]string {
 
 func create(tb testing.TB, client *framework.Framework, path, data string) {
 	tb.Helper()
-	_, err := client.Create(zktest.Context(tb), path, []byte(data), framework.CreatingParentsIfNeeded())
-	require.NoError(tb, err)
+	must.Get(client.Create(zktest.Context(tb), path, []byte(data), framework.CreatingParentsIfNeeded()))(tb)
 }
 
 // plant creates /tree with folders and leaves in each, all with the same data, and returns the
@@ -108,8 +107,7 @@ func plant(tb testing.TB, client *framework.Framework, folders, leaves int, data
 			path := fmt.Sprintf("%s/node-%06d", parent, leaf)
 			ops, paths = append(ops, framework.CreateOp(path, data)), append(paths, path)
 		}
-		_, err := client.Transact(zktest.Context(tb), ops...)
-		require.NoError(tb, err)
+		must.Get(client.Transact(zktest.Context(tb), ops...))(tb)
 	}
 	return paths
 }
@@ -122,8 +120,7 @@ func setAll(tb testing.TB, client *framework.Framework, paths []string, data str
 		for _, path := range part {
 			ops = append(ops, framework.SetDataOp(path, []byte(data)))
 		}
-		_, err := client.Transact(zktest.Context(tb), ops...)
-		require.NoError(tb, err)
+		must.Get(client.Transact(zktest.Context(tb), ops...))(tb)
 	}
 }
 

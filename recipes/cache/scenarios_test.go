@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -225,8 +226,7 @@ func TestPathChildrenCache_testParentContainerMissing(t *testing.T) {
 			told := listenTo(c, cache.AfterInitialized())
 			start(t, c)
 			for range 2 {
-				_, err := client.Create(t.Context(), "/parent/folder/node", nil, framework.CreatingParentContainersIfNeeded())
-				require.NoError(t, err)
+				must.Get(client.Create(t.Context(), "/parent/folder/node", nil, framework.CreatingParentContainersIfNeeded()))(t)
 				require.NoError(t, c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 2 }))
 				remove(t, client, "/parent/folder/node")
 				require.NoError(t, c.WaitFor(zktest.Context(t), func(c *cache.CuratorCache) bool { return c.Size() == 0 }))
@@ -301,8 +301,7 @@ func TestScenarioCacheWithoutRights(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		create(t, client, "/tree/open", "1")
-		_, err := client.Create(t.Context(), "/tree/secret", []byte("2"), framework.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/tree/secret", []byte("2"), framework.WithACL(zk.WorldACL(zk.PermAll&^zk.PermRead)...)))(t)
 		create(t, client, "/tree/secret/child", "3")
 		c := started(t, client, "/tree")
 		require.Equal(t, "1", picture(c)["/tree/open"])

@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/meters"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -39,8 +40,7 @@ func TestTelemetryMetrics(t *testing.T) {
 	start(t, c)
 	set(t, client, "/tree/a", "x")
 	remove(t, client, "/tree/b")
-	_, err := client.Create(t.Context(), "/tree/secret", nil, framework.WithACL(zk.WorldACL(zk.PermDelete)...))
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/tree/secret", nil, framework.WithACL(zk.WorldACL(zk.PermDelete)...)))(t)
 	fresh(t, c)
 	want := map[string]float64{
 		"events{curator.event=node_created}": 3, "events{curator.event=node_changed}": 1, "events{curator.event=node_deleted}": 1,

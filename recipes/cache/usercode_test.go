@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -56,10 +57,8 @@ func TestUserCodePanicOfACodecCostsTheZnode(t *testing.T) {
 	eachMisbehaving(t, func(t *testing.T, server *zkserver.Server, misbehave func()) {
 		codec := &panickyCodec{misbehave: misbehave}
 		client := zktest.Client(t, server, framework.WithCompressionProvider(codec))
-		_, err := client.Create(zktest.Context(t), "/tree", []byte("a"), framework.Compressed())
-		require.NoError(t, err)
-		_, err = client.Create(zktest.Context(t), "/tree/other", []byte("b"), framework.Compressed())
-		require.NoError(t, err)
+		must.Get(client.Create(zktest.Context(t), "/tree", []byte("a"), framework.Compressed()))(t)
+		must.Get(client.Create(zktest.Context(t), "/tree/other", []byte("b"), framework.Compressed()))(t)
 
 		c := started(t, client, "/tree", cache.CompressedData())
 

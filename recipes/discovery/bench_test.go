@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/testing/zktest"
@@ -63,8 +64,7 @@ func replace(tb testing.TB, writer *framework.Framework, n, generation int) {
 				ops = append(ops, framework.DeleteOp(path(generation-1, i)))
 			}
 		}
-		_, err := writer.Transact(zktest.Context(tb), ops...)
-		require.NoError(tb, err)
+		must.Get(writer.Transact(zktest.Context(tb), ops...))(tb)
 	}
 }
 
@@ -87,8 +87,7 @@ func BenchmarkReplacement(b *testing.B) {
 				b.StopTimer()
 				client, writer := clients(b)
 				replace(b, writer, n, 0)
-				plain, err := cache.NewCuratorCache(client, "/services/orders")
-				require.NoError(b, err)
+				plain := must.Get(cache.NewCuratorCache(client, "/services/orders"))(b)
 				require.NoError(b, plain.Start())
 				p := newProvider(b, newServices(b, client), discovery.ProviderConfig[string]{})
 				require.NoError(b, plain.Fresh(zktest.Context(b)))

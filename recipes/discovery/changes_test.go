@@ -21,6 +21,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -29,9 +30,8 @@ import (
 // write writes an instance as another program does: its znode, and nothing that keeps it.
 func write(tb testing.TB, client *framework.Framework, id string, port int) {
 	tb.Helper()
-	_, err := client.Create(tb.Context(), "/services/orders/"+id, fmt.Appendf(nil, `{"name":"orders","id":%q,"address":"h","port":%d}`, id, port),
-		framework.CreatingParentsIfNeeded(), framework.OrSetData())
-	require.NoError(tb, err)
+	must.Get(client.Create(tb.Context(), "/services/orders/"+id, fmt.Appendf(nil, `{"name":"orders","id":%q,"address":"h","port":%d}`, id, port),
+		framework.CreatingParentsIfNeeded(), framework.OrSetData()))(tb)
 }
 
 func remove(tb testing.TB, client *framework.Framework, id string) {
@@ -50,8 +50,7 @@ func inBubble(t *testing.T, test func(t *testing.T, client, writer *framework.Fr
 
 func TestChangesSlowListenerGetsTheNewestInstances(t *testing.T) {
 	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
-		c, err := newServices(t, client).NewCache("orders")
-		require.NoError(t, err)
+		c := must.Get(newServices(t, client).NewCache("orders"))(t)
 		defer func() { require.NoError(t, c.Close()) }()
 		lists, goOn := make(chan []*instance, 100), make(chan struct{})
 		listener := c.OnChange(func(all []*instance) {
@@ -84,10 +83,8 @@ func TestChangesSlowListenerGetsTheNewestInstances(t *testing.T) {
 func TestAgeCountsWhatIsNotRead(t *testing.T) {
 	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
 		reads, goOn := make(chan struct{}, 1000), make(chan struct{}, 1000)
-		d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn}))
-		require.NoError(t, err)
-		p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
-		require.NoError(t, err)
+		d := must.Get(discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn})))(t)
+		p := must.Get(d.NewProvider("orders", discovery.ProviderConfig[string]{}))(t)
 		defer func() { require.NoError(t, p.Close()) }()
 		require.NoError(t, p.Start())
 		require.NoError(t, p.Wait(t.Context()))
@@ -126,10 +123,8 @@ func TestAgeCountsWhatWasHeardOf(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, writer := zktest.Client(t, server), zktest.Client(t, server)
 		reads, goOn := make(chan struct{}, 1000), make(chan struct{}, 1000)
-		d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn}))
-		require.NoError(t, err)
-		p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
-		require.NoError(t, err)
+		d := must.Get(discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn})))(t)
+		p := must.Get(d.NewProvider("orders", discovery.ProviderConfig[string]{}))(t)
 		defer func() { require.NoError(t, p.Close()) }()
 		require.NoError(t, p.Start())
 		require.NoError(t, p.Wait(t.Context()))
@@ -168,15 +163,13 @@ func TestChangesBurstCostsWhatHasChanged(t *testing.T) {
 	const n = 500
 	client, writer := clients(t)
 	var reads, filtered, told atomic.Int64
-	d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](countingSerializer{reads: &reads}))
-	require.NoError(t, err)
+	d := must.Get(discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](countingSerializer{reads: &reads})))(t)
 	replace(t, writer, n, 0)
 	p := newProvider(t, d, discovery.ProviderConfig[string]{Filters: []func(*instance) bool{func(*instance) bool {
 		filtered.Add(1)
 		return true
 	}}})
-	c, err := d.NewCache("orders")
-	require.NoError(t, err)
+	c := must.Get(d.NewCache("orders"))(t)
 	defer func() { require.NoError(t, c.Close()) }()
 	released := make(chan struct{})
 	done := make(chan struct{})
@@ -226,8 +219,7 @@ func TestChangesOneBadInstance(t *testing.T) {
 			client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))),
 				framework.WithMeterProvider(metric.NewMeterProvider(metric.WithReader(reader))))
 			good := newServices(t, client)
-			d, err := discovery.NewServiceDiscovery(client, "/services", test.serializer)
-			require.NoError(t, err)
+			d := must.Get(discovery.NewServiceDiscovery(client, "/services", test.serializer))(t)
 			payload := "x"
 			register := func(id string) instance {
 				i := newInstance(id)
@@ -237,8 +229,7 @@ func TestChangesOneBadInstance(t *testing.T) {
 			first := register("a")
 			write(t, client, "bad", 1)
 			p := newProvider(t, d, discovery.ProviderConfig[string]{Filters: test.filters})
-			another, err := d.NewCache("orders", test.filters...)
-			require.NoError(t, err)
+			another := must.Get(d.NewCache("orders", test.filters...))(t)
 			require.NoError(t, another.Start())
 			require.NoError(t, another.Wait(zktest.Context(t)))
 			require.NoError(t, another.Close())
@@ -259,8 +250,7 @@ func TestChangesOneBadInstance(t *testing.T) {
 				values, _ := measured(t, reader)
 				return values["curator.discovery.left_out"] == 3 && len(told()) > 1
 			}, limit, time.Millisecond, "it is looked at again")
-			data, err := json.Marshal(map[string]any{"name": "orders", "id": "bad", "payload": payload})
-			require.NoError(t, err)
+			data := must.Get(json.Marshal(map[string]any{"name": "orders", "id": "bad", "payload": payload}))(t)
 			require.NoError(t, client.Set(zktest.Context(t), "/services/orders/bad", data))
 			awaitIDs(t, p, "bad", "c")
 			require.NoError(t, client.Close()) // which writes what is in the queue of the log
@@ -278,8 +268,7 @@ func TestChangesQueryLeavesOutWhatCannotBeRead(t *testing.T) {
 		for id, opts := range map[string][]framework.CreateOption{
 			"b": {framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"})}, "d": nil, "e": nil,
 		} {
-			_, err := writer.Create(t.Context(), "/services/orders/"+id, make([]byte, 10<<10), opts...)
-			require.NoError(t, err)
+			must.Get(writer.Create(t.Context(), "/services/orders/"+id, make([]byte, 10<<10), opts...))(t)
 		}
 		d := newServices(t, zktest.Client(t, server, framework.WithMaxReplySize(5<<10)))
 
@@ -318,23 +307,19 @@ func (s badSerializer) Serialize(i instance) ([]byte, error) {
 
 func TestChangesSerializerThatPanicsFailsTheCall(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](badSerializer{panics: true}))
-	require.NoError(t, err)
+	d := must.Get(discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](badSerializer{panics: true})))(t)
 	write(t, client, "bad", 1)
 	require.ErrorContains(t, d.Register(zktest.Context(t), newInstance("unwritable")), "panicked: unwritable")
-	_, _, err = d.Instance(zktest.Context(t), "orders", "bad")
+	_, _, err := d.Instance(zktest.Context(t), "orders", "bad")
 	require.ErrorContains(t, err, "panicked: no payload")
-	found, err := d.Instances(zktest.Context(t), "orders")
-	require.NoError(t, err)
-	require.Empty(t, found)
+	require.Empty(t, must.Get(d.Instances(zktest.Context(t), "orders"))(t))
 }
 
 func TestChangesListenerThatPanicsIsToldInTheClientsLog(t *testing.T) {
 	var log lines
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-	c, err := newServices(t, client).NewCache("orders")
-	require.NoError(t, err)
+	c := must.Get(newServices(t, client).NewCache("orders"))(t)
 	defer func() { require.NoError(t, c.Close()) }()
 	called := make(chan int, 10)
 	c.OnChange(func(all []*instance) {
@@ -420,8 +405,7 @@ func TestChangesListsAreTheCallers(t *testing.T) {
 	register(t, d, newInstance("a"))
 	register(t, d, newInstance("b"))
 	p := newProvider(t, d, discovery.ProviderConfig[string]{})
-	c, err := d.NewCache("orders")
-	require.NoError(t, err)
+	c := must.Get(d.NewCache("orders"))(t)
 	defer func() { require.NoError(t, c.Close()) }()
 	lists := make(chan []*instance, 10)
 	for range 2 {
@@ -445,8 +429,7 @@ func TestChangesListsAreTheCallers(t *testing.T) {
 func TestCacheDropsTheEmptyListBeforeWaitReturns(t *testing.T) {
 	inBubble(t, func(t *testing.T, client, writer *framework.Framework) {
 		write(t, writer, "a", 1)
-		c, err := newServices(t, client).NewCache("orders")
-		require.NoError(t, err)
+		c := must.Get(newServices(t, client).NewCache("orders"))(t)
 		require.Empty(t, c.Instances())
 		filled := make(chan bool, 1)
 		c.OnFilled(func(dropped bool) { filled <- dropped })

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/nodes"
@@ -57,8 +58,7 @@ func register(tb testing.TB, d *services, i instance) instance {
 
 func newProvider(tb testing.TB, d *services, cfg discovery.ProviderConfig[string]) *discovery.ServiceProvider[string] {
 	tb.Helper()
-	p, err := d.NewProvider("orders", cfg)
-	require.NoError(tb, err)
+	p := must.Get(d.NewProvider("orders", cfg))(tb)
 	tb.Cleanup(func() { require.NoError(tb, p.Close()) })
 	require.NoError(tb, p.Start())
 	require.NoError(tb, p.Wait(zktest.Context(tb)))
@@ -97,8 +97,7 @@ func TestInstancesOfEachType(t *testing.T) {
 			i.Payload = &payload
 			require.NoError(t, d.Update(zktest.Context(t), i))
 
-			found, err := seen.Instances(zktest.Context(t), "orders")
-			require.NoError(t, err)
+			found := must.Get(seen.Instances(zktest.Context(t), "orders"))(t)
 			require.Equal(t, []instance{i}, found)
 			names, err := seen.Names(zktest.Context(t)) // soon after the last instance the folder is gone
 			require.NoError(t, err)
@@ -107,8 +106,7 @@ func TestInstancesOfEachType(t *testing.T) {
 			require.True(t, kept)
 			require.NoError(t, err)
 			require.NoError(t, d.Unregister(i))
-			found, err = seen.Instances(zktest.Context(t), "orders")
-			require.NoError(t, err)
+			found = must.Get(seen.Instances(zktest.Context(t), "orders"))(t)
 			require.Empty(t, found, "Unregister has waited for it")
 			require.ErrorIs(t, d.Update(zktest.Context(t), i), discovery.ErrNotRegistered)
 		}
@@ -122,9 +120,8 @@ func TestDiscoveryInstanceStaysRegistered(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
-		_, err := other.Create(zktest.Context(t), "/services/orders/a", []byte("left over"),
-			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(other.Create(zktest.Context(t), "/services/orders/a", []byte("left over"),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
 		d, seen := newServices(t, client), newServices(t, other)
 		a := register(t, d, newInstance("a"))
 		p := newProvider(t, seen, discovery.ProviderConfig[string]{})
@@ -167,10 +164,8 @@ func TestDiscoveryCacheWhoseClientIsClosedBeforeItIsFullFails(t *testing.T) {
 			return zkserver.Pass
 		})
 		d := newServices(t, client)
-		c, err := d.NewCache("orders")
-		require.NoError(t, err)
-		p, err := d.NewProvider("orders", discovery.ProviderConfig[string]{})
-		require.NoError(t, err)
+		c := must.Get(d.NewCache("orders"))(t)
+		p := must.Get(d.NewProvider("orders", discovery.ProviderConfig[string]{}))(t)
 		results := make(chan error, 2)
 		require.NoError(t, c.Start())
 		require.NoError(t, p.Start())
@@ -199,9 +194,7 @@ func TestDiscoveryProviderReturnsNoDisabledInstance(t *testing.T) {
 	require.NoError(t, d.Update(zktest.Context(t), b))
 	awaitIDs(t, p, "a")
 	for range 10 {
-		got, err := p.Instance()
-		require.NoError(t, err)
-		require.Equal(t, "a", got.ID)
+		require.Equal(t, "a", must.Get(p.Instance())(t).ID)
 	}
 	a.Disabled = true
 	require.NoError(t, d.Update(zktest.Context(t), a))
@@ -228,8 +221,7 @@ func TestDiscoveryStrategies(t *testing.T) {
 			counts := map[string]int{}
 			var last *instance
 			for range 300 {
-				got, err := p.Instance()
-				require.NoError(t, err)
+				got := must.Get(p.Instance())(t)
 				counts[got.ID]++
 				last = got
 			}
@@ -240,9 +232,7 @@ func TestDiscoveryStrategies(t *testing.T) {
 			p.NoteError(last)
 			require.NotContains(t, ids(p.Instances()), last.ID)
 			for range 30 {
-				got, err := p.Instance()
-				require.NoError(t, err)
-				require.NotEqual(t, last.ID, got.ID, "it is down")
+				require.NotEqual(t, last.ID, must.Get(p.Instance())(t).ID, "it is down")
 			}
 		})
 	}
@@ -290,9 +280,7 @@ func TestDiscoveryProviderThatIsCutOffGoesOn(t *testing.T) {
 	require.NoError(t, server.Stop())
 	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
 	require.Eventually(t, func() bool { return p.Age() > 0 }, limit, time.Millisecond)
-	got, err := p.Instance()
-	require.NoError(t, err)
-	require.Equal(t, "a", got.ID)
+	require.Equal(t, "a", must.Get(p.Instance())(t).ID)
 
 	asked, answer := make(chan string, 1), make(chan struct{})
 	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -350,10 +338,8 @@ func TestDiscoveryOutageDuringTheFirstPictureCounts(t *testing.T) {
 					allow = cut()
 				}
 				reads, goOn := make(chan struct{}, 10), make(chan struct{})
-				d, err := discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn}))
-				require.NoError(t, err)
-				c, err := d.NewCache("orders")
-				require.NoError(t, err)
+				d := must.Get(discovery.NewServiceDiscovery(client, "/services", discovery.Serializer[string](slowSerializer{reads: reads, goOn: goOn})))(t)
+				c := must.Get(d.NewCache("orders"))(t)
 				defer func() { require.NoError(t, c.Close()) }()
 				require.NoError(t, c.Start())
 				started := make(chan error, 1)
@@ -397,8 +383,7 @@ func serve(t *testing.T, id string, handler http.HandlerFunc) (instance, *httpte
 	require.NoError(t, err)
 	i := newInstance(id)
 	i.Address = host
-	number, err := strconv.Atoi(port)
-	require.NoError(t, err)
+	number := must.Get(strconv.Atoi(port))(t)
 	i.Port = &number
 	return i, server
 }
@@ -476,9 +461,7 @@ func TestDiscoveryRegistrationWaitsForTheRemovalOfTheSameInstance(t *testing.T) 
 
 	require.NoError(t, zktest.Await(t, unregistered, "the end of Unregister"))
 	require.NoError(t, zktest.Await(t, registered, "the end of Register"))
-	found, err := newServices(t, other).Instances(zktest.Context(t), "orders")
-	require.NoError(t, err)
-	require.Len(t, found, 1)
+	require.Len(t, must.Get(newServices(t, other).Instances(zktest.Context(t), "orders"))(t), 1)
 }
 
 // An operator's znode at the path of an instance stays as it is, whatever becomes of the registration.
@@ -491,21 +474,18 @@ func TestDiscoveryRegistrationReplacesNothingOfAnotherKind(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				services, other := newServices(t, zktest.Client(t, server)), zktest.Client(t, server)
 				at := "/services/orders/a"
-				_, err := other.Create(t.Context(), at, []byte("theirs"), framework.WithMode(mode), framework.CreatingParentsIfNeeded())
-				require.NoError(t, err)
+				must.Get(other.Create(t.Context(), at, []byte("theirs"), framework.WithMode(mode), framework.CreatingParentsIfNeeded()))(t)
 				a := newInstance("a")
 				a.Type = kind
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 				defer cancel()
 
-				err = services.Register(ctx, a)
+				err := services.Register(ctx, a)
 
 				require.ErrorIs(t, err, nodes.ErrTaken)
 				require.ErrorIs(t, err, context.DeadlineExceeded)
 				require.NoError(t, services.Unregister(a))
-				data, err := other.Get(t.Context(), at)
-				require.NoError(t, err)
-				require.Equal(t, "theirs", string(data))
+				require.Equal(t, "theirs", string(must.Get(other.Get(t.Context(), at))(t)))
 			})
 		})
 	}
@@ -528,9 +508,7 @@ func TestDiscoveryFailedRegisterDoesNotWaitForItsRemoval(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrCleanupPending)
 	require.NoError(t, server.Restart())
 	require.NoError(t, d.Close())
-	found, err := d.Instances(zktest.Context(t), "orders")
-	require.NoError(t, err)
-	require.Empty(t, found)
+	require.Empty(t, must.Get(d.Instances(zktest.Context(t), "orders"))(t))
 }
 
 func TestCloseUnregistersAndLeavesNothing(t *testing.T) {
@@ -542,9 +520,7 @@ func TestCloseUnregistersAndLeavesNothing(t *testing.T) {
 		register(t, d, newInstance(id))
 	}
 	require.NoError(t, d.Close())
-	found, err := d.Instances(zktest.Context(t), "orders")
-	require.NoError(t, err)
-	require.Empty(t, found)
+	require.Empty(t, must.Get(d.Instances(zktest.Context(t), "orders"))(t))
 	require.ErrorIs(t, d.Register(zktest.Context(t), newInstance("c")), discovery.ErrClosed)
 }
 
@@ -564,8 +540,7 @@ func TestDiscoveryBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "client nil")
 	_, err = d.NewProvider("a//b", discovery.ProviderConfig[string]{})
 	require.ErrorContains(t, err, "a//b")
-	provider, err := d.NewProvider("a", discovery.ProviderConfig[string]{})
-	require.NoError(t, err)
+	provider := must.Get(d.NewProvider("a", discovery.ProviderConfig[string]{}))(t)
 	_, err = provider.Instance()
 	require.ErrorIs(t, err, discovery.ErrNotStarted)
 	_, err = d.NewProvider("a", discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: -1}})

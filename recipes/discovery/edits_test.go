@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -24,8 +25,7 @@ import (
 // edit has another client write to the znode of an instance.
 func edit(t *testing.T, client *framework.Framework, change func(string) string) {
 	t.Helper()
-	data, err := client.Get(zktest.Context(t), "/services/orders/a")
-	require.NoError(t, err)
+	data := must.Get(client.Get(zktest.Context(t), "/services/orders/a"))(t)
 	require.NoError(t, client.Set(zktest.Context(t), "/services/orders/a", []byte(change(string(data)))))
 }
 

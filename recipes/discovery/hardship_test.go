@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 )
 
@@ -51,8 +52,7 @@ type scene struct {
 func newScene(s *hardship.Stage) *scene {
 	c := &scene{Stage: s}
 	open := func(client *framework.Framework) *services {
-		d, err := discovery.NewServiceDiscovery[string](client, s.Path, nil)
-		require.NoError(s.T, err)
+		d := must.Get(discovery.NewServiceDiscovery[string](client, s.Path, nil))(s.T)
 		return d
 	}
 	c.ours, c.theirs = open(s.Ours), open(s.Theirs)
@@ -239,8 +239,7 @@ func following(open opener) func(*hardship.Stage) func(context.Context) error {
 		c := newScene(s)
 		c.registered(c.theirs)
 		return func(ctx context.Context) error {
-			f, err := open(c.ours)
-			require.NoError(s.T, err)
+			f := must.Get(open(c.ours))(s.T)
 			defer func() {
 				if err := f.Close(); err != nil {
 					s.T.Errorf("%s: close: %v", s.Name, err)
@@ -256,8 +255,7 @@ func unfollowing(open opener) func(*hardship.Stage) func(context.Context) error 
 	return func(s *hardship.Stage) func(context.Context) error {
 		c := newScene(s)
 		c.registered(c.theirs)
-		f, err := open(c.ours)
-		require.NoError(s.T, err)
+		f := must.Get(open(c.ours))(s.T)
 		require.NoError(s.T, f.Start(), s.Name)
 		require.NoError(s.T, f.Wait(context.Background()), s.Name)
 		end, rival := s.End, s.Rival

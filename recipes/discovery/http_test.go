@@ -19,14 +19,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 func newRequest(tb testing.TB, url string) *http.Request {
 	tb.Helper()
-	r, err := http.NewRequestWithContext(tb.Context(), http.MethodGet, url, http.NoBody)
-	require.NoError(tb, err)
+	r := must.Get(http.NewRequestWithContext(tb.Context(), http.MethodGet, url, http.NoBody))(tb)
 	return r
 }
 
@@ -62,8 +62,7 @@ func TestHTTPFaultyRequestMakesNoInstanceDown(t *testing.T) {
 	p := newProvider(t, d, discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: 1}})
 	awaitIDs(t, p, "a", "b", "c")
 	base := &http.Transport{DisableKeepAlives: true}
-	away, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	away := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	require.NoError(t, away.Close())
 	proxied := &http.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: away.Addr().String()})}
 	for what, test := range map[string]struct {
@@ -155,9 +154,8 @@ func TestHTTPFailedInstanceIsDown(t *testing.T) {
 			register(t, d, i)
 			p := newProvider(t, d, discovery.ProviderConfig[string]{Down: discovery.DownInstancePolicy{Threshold: 1}})
 			awaitIDs(t, p, test.id)
-			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://orders/"+test.path, test.body)
-			require.NoError(t, err)
-			_, err = discovery.NewTransport(p, nil).RoundTrip(request) //nolint:bodyclose // there is no response
+			request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPost, "http://orders/"+test.path, test.body))(t)
+			_, err := discovery.NewTransport(p, nil).RoundTrip(request) //nolint:bodyclose // there is no response
 			require.Error(t, err)
 			require.Empty(t, p.Instances())
 			require.NoError(t, d.Unregister(i))
@@ -180,9 +178,7 @@ func TestHTTPRequestGoesToAnInstanceWithAPort(t *testing.T) {
 	require.Eventually(t, func() bool { return len(p.Instances()) == 5 }, limit, time.Millisecond)
 	client := &http.Client{Transport: discovery.NewTransport(p, &http.Transport{DisableKeepAlives: true})}
 	for range 80 {
-		response, err := client.Do(newRequest(t, "http://orders/"))
-		require.NoError(t, err)
-		require.NoError(t, response.Body.Close())
+		require.NoError(t, must.Get(client.Do(newRequest(t, "http://orders/")))(t).Body.Close())
 	}
 	for n := range calls {
 		require.EqualValues(t, 20, calls[n].Load(), "instance %d", n)

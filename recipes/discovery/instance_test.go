@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 )
 
@@ -30,11 +31,8 @@ const springInstance = `{"name":"orders","id":"a7","address":"10.0.0.7","port":8
 
 func roundTrip[T any](t *testing.T, s discovery.JSONSerializer[T], document string) discovery.ServiceInstance[T] {
 	t.Helper()
-	instance, err := s.Deserialize([]byte(document))
-	require.NoError(t, err)
-	again, err := s.Serialize(instance)
-	require.NoError(t, err)
-	require.Equal(t, document, string(again))
+	instance := must.Get(s.Deserialize([]byte(document)))(t)
+	require.Equal(t, document, string(must.Get(s.Serialize(instance))(t)))
 	return instance
 }
 
@@ -68,15 +66,10 @@ func TestInstanceDocumentsOfJava(t *testing.T) {
 	require.Equal(t, discovery.Permanent, disabled.Type)
 	require.Equal(t, time.UnixMilli(1234567890123), disabled.Registered)
 	require.Equal(t, "https://1.2.3.4:80/x/y", disabled.BuildURI(map[string]string{"foo": "/y"}))
-	older, err := discovery.JSONSerializer[any]{}.Serialize(disabled)
-	require.NoError(t, err)
+	older := must.Get(discovery.JSONSerializer[any]{}.Serialize(disabled))(t)
 	require.NotContains(t, string(older), "enabled", "a field that no Curator before 3.0 can read")
-	enabled, err := discovery.JSONSerializer[any]{Enabled: true}.Deserialize(older)
-	require.NoError(t, err)
-	require.False(t, enabled.Disabled)
-	parsed, err := discovery.ParseUriSpec("{scheme}://{ address }:{port}/x{foo}")
-	require.NoError(t, err)
-	require.Equal(t, disabled.URI, parsed)
+	require.False(t, must.Get(discovery.JSONSerializer[any]{Enabled: true}.Deserialize(older))(t).Disabled)
+	require.Equal(t, disabled.URI, must.Get(discovery.ParseUriSpec("{scheme}://{ address }:{port}/x{foo}"))(t))
 }
 
 func TestInstanceDocumentOfSpring(t *testing.T) {
@@ -114,8 +107,7 @@ func TestInstanceFieldThatIsNotKnownIsJSON(t *testing.T) {
 }
 
 func TestInstanceMissingFieldsHaveTheDefaultsOfJava(t *testing.T) {
-	instance, err := discovery.JSONSerializer[any]{}.Deserialize([]byte(`{"name":"n","id":"i"}`))
-	require.NoError(t, err)
+	instance := must.Get(discovery.JSONSerializer[any]{}.Deserialize([]byte(`{"name":"n","id":"i"}`)))(t)
 	require.Equal(t, discovery.Dynamic, instance.Type)
 	require.False(t, instance.Disabled)
 }
@@ -201,9 +193,7 @@ func TestInstanceLocalAddressIsOneThatOtherMachinesMayReach(t *testing.T) {
 			require.NoError(t, err)
 			addrs = append(addrs, &net.IPNet{IP: ip, Mask: network.Mask})
 		}
-		got, err := discovery.LocalAddressOf(addrs)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, want, must.Get(discovery.LocalAddressOf(addrs))(t))
 	}
 	_, err := discovery.LocalAddressOf([]net.Addr{&net.IPNet{IP: net.IPv4(127, 0, 0, 1).To4(), Mask: net.CIDRMask(8, 32)}})
 	require.ErrorContains(t, err, "127.0.0.1/8")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/discovery"
 )
@@ -42,8 +43,7 @@ func TestProviderLoadOfDownInstancesIsShared(t *testing.T) {
 				}
 				counts := map[string]int{}
 				for range 1000 {
-					i, err := p.Instance()
-					require.NoError(t, err)
+					i := must.Get(p.Instance())(t)
 					counts[i.ID]++
 				}
 				require.Len(t, counts, 5)
@@ -69,9 +69,7 @@ func TestProviderStrategyThatPanicsIsToldOnce(t *testing.T) {
 	d := newServices(t, client)
 	p := newProvider(t, d, discovery.ProviderConfig[string]{Strategy: panicking{}})
 	for range 10 {
-		i, err := p.Instance()
-		require.NoError(t, err)
-		require.Equal(t, "a", i.ID)
+		require.Equal(t, "a", must.Get(p.Instance())(t).ID)
 	}
 	_, err := writer.Create(t.Context(), "/services/orders/A", []byte(`{"name":"orders","id":"A"}`)) // without a port
 	require.NoError(t, err)
@@ -183,8 +181,7 @@ func TestStickyStaysWithAnUnchangedInstance(t *testing.T) {
 		p := newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{Strategy: discovery.Sticky(discovery.RoundRobin())})
 		chosen := func() string {
 			synctest.Wait()
-			i, err := p.Instance()
-			require.NoError(t, err)
+			i := must.Get(p.Instance())(t)
 			return i.ID
 		}
 		require.Equal(t, "b", chosen())
@@ -253,8 +250,7 @@ func TestCandidates(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			write(t, writer, id, 1)
 		}
-		_, err := writer.Create(t.Context(), "/services/orders/d", []byte(`{"name":"orders","id":"d"}`))
-		require.NoError(t, err)
+		must.Get(writer.Create(t.Context(), "/services/orders/d", []byte(`{"name":"orders","id":"d"}`)))(t)
 		var ask func(discovery.Candidates) int
 		p := newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{Strategy: choosing{func(c discovery.Candidates) int { return ask(c) }}})
 		down(p, "a")
@@ -268,16 +264,14 @@ func TestCandidates(t *testing.T) {
 			require.False(t, c.Up(1))
 			return 1
 		}
-		i, err := p.Instance()
-		require.NoError(t, err)
-		require.Equal(t, "c", i.ID)
+		require.Equal(t, "c", must.Get(p.Instance())(t).ID)
 		ask = func(c discovery.Candidates) int { // those with a port
 			require.Equal(t, 1, c.Len())
 			down(p, "b")
 			require.False(t, c.Up(0))
 			return -1
 		}
-		_, err = discovery.NewTransport(p, nil).RoundTrip(newRequest(t, "http://orders/")) //nolint:bodyclose // there is no response
+		_, err := discovery.NewTransport(p, nil).RoundTrip(newRequest(t, "http://orders/")) //nolint:bodyclose // there is no response
 		require.ErrorIs(t, err, discovery.ErrNoInstance)
 		for _, outside := range []int{-1, 1} {
 			ask = func(discovery.Candidates) int { return outside }

@@ -91,8 +91,7 @@ func TestTelemetryIsCollectedWhileACacheBeginsAndEnds(t *testing.T) {
 		},
 	}))
 	collected = 0 // the client has callbacks, too
-	p := newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{})
-	require.NoError(t, p.Close())
+	require.NoError(t, newProvider(t, newServices(t, client), discovery.ProviderConfig[string]{}).Close())
 	require.Equal(t, 2, collected)
 }
 

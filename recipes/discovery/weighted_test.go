@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 )
 
@@ -19,8 +20,7 @@ func shares(t *testing.T, p *discovery.ServiceProvider[string]) map[string]int {
 	t.Helper()
 	counts := map[string]int{}
 	for range 1000 {
-		i, err := p.Instance()
-		require.NoError(t, err)
+		i := must.Get(p.Instance())(t)
 		counts[i.ID]++
 	}
 	return counts

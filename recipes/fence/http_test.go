@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/fence"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
@@ -100,11 +101,9 @@ func TestHandlerRefuses(t *testing.T) {
 		{[]string{"8"}, http.StatusNoContent, ""},
 		{[]string{"7"}, http.StatusPreconditionFailed, "8"},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, http.NoBody)
-		require.NoError(t, err)
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, url, http.NoBody))(t)
 		request.Header[fence.Header] = c.token
-		response, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
+		response := must.Get(http.DefaultClient.Do(request))(t)
 		require.NoError(t, response.Body.Close())
 		require.Equal(t, c.status, response.StatusCode, "%v", c.token)
 		require.Equal(t, c.newest, response.Header.Get(fence.NewestHeader))
@@ -129,8 +128,7 @@ func TestTransport(t *testing.T) {
 	older, newer := &lease{token: 14}, &lease{token: 19}
 	put := func(l *lease) error {
 		body := &closing{Reader: strings.NewReader("text")}
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, body)
-		require.NoError(t, err)
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, url, body))(t)
 		client := &http.Client{Transport: &fence.Transport{Lease: l}}
 		response, err := client.Do(request)
 		require.True(t, body.closed)
@@ -144,9 +142,7 @@ func TestTransport(t *testing.T) {
 	require.NoError(t, put(newer))
 	err := put(older)
 	require.ErrorIs(t, err, fence.ErrStale)
-	var stale *fence.StaleError
-	require.ErrorAs(t, err, &stale)
-	require.Equal(t, fence.StaleError{Token: 14, Newest: 19}, *stale)
+	require.Equal(t, fence.StaleError{Token: 14, Newest: 19}, *must.As[*fence.StaleError](t, err))
 	newer.err = errors.New("the lease is over")
 	require.ErrorIs(t, put(newer), newer.err)
 	require.Equal(t, 2, passed())
@@ -174,8 +170,7 @@ func TestHTTPTokenOfASharedLeaseIsNotSent(t *testing.T) {
 	header := make(http.Header)
 	require.ErrorIs(t, fence.SetHeader(header, &shared{lease{token: 4}}), fence.ErrShared)
 	require.Empty(t, header)
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, url, http.NoBody)
-	require.NoError(t, err)
+	request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, url, http.NoBody))(t)
 	response, err := (&fence.Transport{Lease: &shared{lease{token: 4}}}).RoundTrip(request)
 	if response != nil {
 		require.NoError(t, response.Body.Close())
@@ -187,12 +182,9 @@ func TestHTTPTokenOfASharedLeaseIsNotSent(t *testing.T) {
 // TestHTTPWhichLeasesFence: the leases of locks that one owner holds at a time, and no others.
 func TestHTTPWhichLeasesFence(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	rw, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
-	require.NoError(t, err)
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/mutex")
-	require.NoError(t, err)
-	semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/semaphore", locks.FixedLeases(2))
-	require.NoError(t, err)
+	rw := must.Get(locks.NewInterProcessReadWriteLock(client, "/locks/rw"))(t)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/mutex"))(t)
+	semaphore := must.Get(locks.NewInterProcessSemaphoreV2(client, "/locks/semaphore", locks.FixedLeases(2)))(t)
 	for lock, want := range map[locks.InterProcessLock]error{
 		mutex: nil, rw.WriteLock(): nil, rw.ReadLock(): fence.ErrShared, semaphore: fence.ErrShared,
 	} {
@@ -232,11 +224,9 @@ func TestHandlerVerifies(t *testing.T) {
 		{"9", http.StatusServiceUnavailable, 7},
 		{"8", http.StatusNoContent, 8},
 	} {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL, http.NoBody)
-		require.NoError(t, err)
+		request := must.Get(http.NewRequestWithContext(t.Context(), http.MethodPut, s.URL, http.NoBody))(t)
 		request.Header.Set(fence.Header, c.token)
-		response, err := http.DefaultClient.Do(request)
-		require.NoError(t, err)
+		response := must.Get(http.DefaultClient.Do(request))(t)
 		body, err := io.ReadAll(response.Body)
 		require.NoError(t, errors.Join(err, response.Body.Close()))
 		require.Equal(t, c.status, response.StatusCode, c.token)

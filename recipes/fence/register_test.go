@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/fence"
 )
 
@@ -43,9 +44,7 @@ func TestAccept(t *testing.T) {
 			}
 			require.Equal(t, newest, register.Newest())
 			if rapid.Bool().Draw(t, "restart") {
-				var err error
-				register, err = fence.NewRegister(register.Newest())
-				require.NoError(t, err)
+				register = must.Get(fence.NewRegister(register.Newest()))(t)
 			}
 		}
 	})

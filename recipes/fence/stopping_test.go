@@ -23,6 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/fence"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
@@ -136,15 +137,13 @@ func TestStopping(t *testing.T) {
 		},
 		"os/exec": func(ctx context.Context, t *testing.T, begun func()) error {
 			cmd := reportCommand(ctx, "sh", "-c", `echo "$FENCE_TOKEN"; exec sleep 600`)
-			output, err := cmd.StdoutPipe()
-			require.NoError(t, err)
+			output := must.Get(cmd.StdoutPipe())(t)
 			require.NoError(t, cmd.Start())
 			var token int64
-			_, err = fmt.Fscanln(output, &token)
-			require.NoError(t, err)
+			must.Get(fmt.Fscanln(output, &token))(t)
 			require.Equal(t, locks.LeaseFrom(ctx).Token(), token)
 			begun()
-			err = cmd.Wait()
+			err := cmd.Wait()
 			require.Equal(t, syscall.SIGTERM.String(), cmd.ProcessState.Sys().(interface{ Signal() syscall.Signal }).Signal().String())
 			return err
 		},
@@ -174,8 +173,7 @@ func TestStopping(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			client := zktest.Client(t, server)
-			mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
-			require.NoError(t, err)
+			mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report"))(t)
 			begun, ended := make(chan struct{}), make(chan error, 1)
 			go func() {
 				ended <- mutex.Do(zktest.Context(t), func(ctx context.Context) error {
@@ -184,8 +182,7 @@ func TestStopping(t *testing.T) {
 			}()
 			zktest.Await(t, begun, "the work of "+name)
 			require.Equal(t, 1, server.Cut(client.Session().ID(), 1))
-			var lost *locks.LostError
-			require.ErrorAs(t, zktest.Await(t, ended, "the end of "+name), &lost)
+			require.ErrorAs(t, zktest.Await(t, ended, "the end of "+name), new(*locks.LostError))
 		})
 	}
 }

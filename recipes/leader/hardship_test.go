@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -97,8 +98,7 @@ func newStanding(s *hardship.Stage) *standing {
 
 // start starts a latch.
 func (st *standing) start(client *framework.Framework) *leader.LeaderLatch {
-	latch, err := leader.NewLeaderLatch(client, st.Path+"/election")
-	require.NoError(st.T, err)
+	latch := must.Get(leader.NewLeaderLatch(client, st.Path+"/election"))(st.T)
 	require.NoError(st.T, latch.Start())
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -146,10 +146,9 @@ func (st *standing) closeAll() {
 func (st *standing) rivalLeads(within time.Duration) {
 	ctx, cancel := context.WithTimeout(context.Background(), within)
 	defer cancel()
-	rival, err := leader.NewLeaderLatch(st.Theirs, st.Path+"/election")
-	require.NoError(st.T, err)
+	rival := must.Get(leader.NewLeaderLatch(st.Theirs, st.Path+"/election"))(st.T)
 	require.NoError(st.T, rival.Start())
-	_, err = rival.Await(ctx)
+	_, err := rival.Await(ctx)
 	require.NoError(st.T, err, "%s: a rival", st.Name)
 	require.NoError(st.T, rival.Close())
 }
@@ -196,10 +195,8 @@ func closing(s *hardship.Stage) func(context.Context) error {
 func asking(ask func(context.Context, *leader.LeaderLatch) (locks.Participant, error)) func(*hardship.Stage) func(context.Context) error {
 	return func(s *hardship.Stage) func(context.Context) error {
 		st := newStanding(s)
-		lease, err := st.leads(s.Theirs).Await(context.Background())
-		require.NoError(s.T, err)
-		observer, err := leader.NewLeaderLatch(s.Ours, st.Path+"/election")
-		require.NoError(s.T, err)
+		lease := must.Get(st.leads(s.Theirs).Await(context.Background()))(s.T)
+		observer := must.Get(leader.NewLeaderLatch(s.Ours, st.Path+"/election"))(s.T)
 		return func(ctx context.Context) error {
 			found, err := ask(ctx, observer)
 			if err == nil && found.Token != lease.Token() {
@@ -249,8 +246,7 @@ func running(behind bool) func(*hardship.Stage) func(context.Context) error {
 		mutex, err := locks.NewInterProcessMutex(s.Theirs, s.Path) // the queue of a selector
 		require.NoError(s.T, err)
 		if behind {
-			lease, err := mutex.Acquire(context.Background())
-			require.NoError(s.T, err)
+			lease := must.Get(mutex.Acquire(context.Background()))(s.T)
 			s.Later = func() { require.NoError(s.T, lease.Release(context.Background())) }
 		}
 		rival := func(within time.Duration) {
@@ -282,10 +278,8 @@ func running(behind bool) func(*hardship.Stage) func(context.Context) error {
 // true, and another replica can go on.
 func doing(behind bool, opts ...leader.OnceOption) func(*hardship.Stage) func(context.Context) error {
 	return func(s *hardship.Stage) func(context.Context) error {
-		ours, err := leader.NewOnce(s.Ours, s.Path, opts...)
-		require.NoError(s.T, err)
-		theirs, err := leader.NewOnce(s.Theirs, s.Path)
-		require.NoError(s.T, err)
+		ours := must.Get(leader.NewOnce(s.Ours, s.Path, opts...))(s.T)
+		theirs := must.Get(leader.NewOnce(s.Theirs, s.Path))(s.T)
 		if behind {
 			release, ended := make(chan struct{}), make(chan struct{})
 			began := make(chan struct{})
@@ -326,25 +320,17 @@ func doing(behind bool, opts ...leader.OnceOption) func(*hardship.Stage) func(co
 
 // purging purges, and another replica can do it after that.
 func purging(s *hardship.Stage) func(context.Context) error {
-	theirs, err := leader.NewOnce(s.Theirs, s.Path, leader.NothingRetained())
-	require.NoError(s.T, err)
-	ran, err := theirs.NotDue().Do(context.Background(), "a", func(context.Context) error { return nil })
-	require.NoError(s.T, err)
-	require.True(s.T, ran)
-	ours, err := leader.NewOnce(s.Ours, s.Path, leader.NothingRetained())
-	require.NoError(s.T, err)
+	theirs := must.Get(leader.NewOnce(s.Theirs, s.Path, leader.NothingRetained()))(s.T)
+	require.True(s.T, must.Get(theirs.NotDue().Do(context.Background(), "a", func(context.Context) error { return nil }))(s.T))
+	ours := must.Get(leader.NewOnce(s.Ours, s.Path, leader.NothingRetained()))(s.T)
 	s.Rival = func() { require.NoError(s.T, theirs.Purge(context.Background())) }
 	return ours.Purge
 }
 
 func done(s *hardship.Stage) func(context.Context) error {
-	theirs, err := leader.NewOnce(s.Theirs, s.Path)
-	require.NoError(s.T, err)
-	ran, err := theirs.Do(context.Background(), "a", func(context.Context) error { return nil })
-	require.NoError(s.T, err)
-	require.True(s.T, ran)
-	ours, err := leader.NewOnce(s.Ours, s.Path)
-	require.NoError(s.T, err)
+	theirs := must.Get(leader.NewOnce(s.Theirs, s.Path))(s.T)
+	require.True(s.T, must.Get(theirs.Do(context.Background(), "a", func(context.Context) error { return nil }))(s.T))
+	ours := must.Get(leader.NewOnce(s.Ours, s.Path))(s.T)
 	return func(ctx context.Context) error {
 		isDone, err := ours.Done(ctx, "a")
 		if err == nil && !isDone {

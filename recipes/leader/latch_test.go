@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
@@ -71,8 +72,7 @@ func TestLatchBeginningsAndEndsAlternate(t *testing.T) {
 			require.Equal(t, lease.Token(), first.Term)
 			require.NoError(t, latch.Resign(zktest.Context(t)))
 			require.ErrorIs(t, lease.Err(), locks.ErrReleased)
-			end := zktest.Await(t, changes, "the first end")
-			require.Equal(t, leader.Change{Term: first.Term, Err: locks.ErrReleased}, end)
+			require.Equal(t, leader.Change{Term: first.Term, Err: locks.ErrReleased}, zktest.Await(t, changes, "the first end"))
 			second := zktest.Await(t, changes, "the second beginning")
 			require.True(t, second.Leader)
 			require.Greater(t, second.Term, first.Term)
@@ -137,9 +137,7 @@ func TestCloseReturnsWhenAResignedLeaderIsGone(t *testing.T) {
 
 		require.NoError(t, latch.Close())
 
-		queue, err := latch.Participants(t.Context())
-		require.NoError(t, err)
-		require.Empty(t, queue)
+		require.Empty(t, must.Get(latch.Participants(t.Context()))(t))
 		require.NoError(t, <-resigned)
 	})
 }
@@ -184,9 +182,7 @@ func TestCloseReturnsWhenAWaitingCandidateIsGone(t *testing.T) {
 	require.Never(t, func() bool { return len(closed) > 0 }, 50*time.Millisecond, time.Millisecond)
 	close(release)
 	require.NoError(t, zktest.Await(t, closed, "the close"))
-	queue, err := waiting.Participants(zktest.Context(t))
-	require.NoError(t, err)
-	require.Len(t, queue, 1)
+	require.Len(t, must.Get(waiting.Participants(zktest.Context(t)))(t), 1)
 }
 
 // CURATOR-653: two leaders after a reset during a change.
@@ -224,9 +220,7 @@ func TestCloseWithoutEverAConnection(t *testing.T) {
 		_, err := latch.Await(zktest.Context(t))
 		require.ErrorIs(t, err, leader.ErrClosed)
 		connect()
-		stat, err := client.Exists(zktest.Context(t), election)
-		require.NoError(t, err)
-		require.Nil(t, stat, "nothing was begun that goes on without it")
+		require.Nil(t, must.Get(client.Exists(zktest.Context(t), election))(t), "nothing was begun that goes on without it")
 	})
 }
 
@@ -300,8 +294,7 @@ func TestLatchLostSessionMakesAnotherTheLeader(t *testing.T) {
 		require.False(t, first.HasLeadership())
 		end := zktest.Await(t, changes, "the end")
 		require.False(t, end.Leader)
-		var lost *locks.LostError
-		require.ErrorAs(t, end.Err, &lost)
+		require.ErrorAs(t, end.Err, new(*locks.LostError))
 		awaitCandidates(t, rival, 2) // it stands again
 		require.NoError(t, next.Err(), "the first does not regain it")
 		require.NoError(t, second.Close())
@@ -348,9 +341,7 @@ func TestLatchThereNeedBeNoLeader(t *testing.T) {
 		_, ok, err := latch.Leader(zktest.Context(t))
 		require.NoError(t, err)
 		require.False(t, ok)
-		participants, err := latch.Participants(zktest.Context(t))
-		require.NoError(t, err)
-		require.Empty(t, participants)
+		require.Empty(t, must.Get(latch.Participants(zktest.Context(t)))(t))
 		require.NoError(t, latch.Resign(zktest.Context(t)), "a latch that does not lead has nothing to resign")
 	})
 }
@@ -386,11 +377,10 @@ func TestLatchMissingRightsAreToldToTheWaiter(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
-		_, err := owner.Create(zktest.Context(t), election, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.CreatorAllACL()...))
-		require.NoError(t, err)
+		must.Get(owner.Create(zktest.Context(t), election, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.CreatorAllACL()...)))(t)
 		stranger := zktest.Client(t, server)
 
-		_, err = started(t, stranger).Await(zktest.Context(t))
+		_, err := started(t, stranger).Await(zktest.Context(t))
 
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 		require.NotErrorIs(t, err, context.DeadlineExceeded, "it is told at once")
@@ -481,9 +471,7 @@ func TestLatchLayout(t *testing.T) {
 
 		require.Regexp(t, `^/election/_c_[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}-latch-\d{10}$`, lease.Path())
 		var stat framework.Stat
-		data, err := client.Get(zktest.Context(t), lease.Path(), framework.StoringStatIn(&stat))
-		require.NoError(t, err)
-		require.Equal(t, "node-0", string(data))
+		require.Equal(t, "node-0", string(must.Get(client.Get(zktest.Context(t), lease.Path(), framework.StoringStatIn(&stat)))(t)))
 		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
 	})
 }

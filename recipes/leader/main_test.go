@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -29,8 +30,7 @@ func eachBackendNamed(t *testing.T, name string, test func(t *testing.T, server 
 
 func newLatch(tb testing.TB, client *framework.Framework, opts ...leader.Option) *leader.LeaderLatch {
 	tb.Helper()
-	latch, err := leader.NewLeaderLatch(client, election, opts...)
-	require.NoError(tb, err)
+	latch := must.Get(leader.NewLeaderLatch(client, election, opts...))(tb)
 	tb.Cleanup(func() { require.NoError(tb, latch.Close()) })
 	return latch
 }
@@ -45,8 +45,7 @@ func started(tb testing.TB, client *framework.Framework, opts ...leader.Option) 
 
 func awaitLeadership(tb testing.TB, latch *leader.LeaderLatch) *locks.Lease {
 	tb.Helper()
-	lease, err := latch.Await(zktest.Context(tb))
-	require.NoError(tb, err)
+	lease := must.Get(latch.Await(zktest.Context(tb)))(tb)
 	return lease
 }
 
@@ -75,8 +74,7 @@ func changesOf(tb testing.TB, latch *leader.LeaderLatch) <-chan leader.Change {
 
 func newSelector(tb testing.TB, client *framework.Framework, opts ...leader.Option) *leader.LeaderSelector {
 	tb.Helper()
-	selector, err := leader.NewLeaderSelector(client, election, opts...)
-	require.NoError(tb, err)
+	selector := must.Get(leader.NewLeaderSelector(client, election, opts...))(tb)
 	return selector
 }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -22,8 +23,7 @@ import (
 
 func newOnce(tb testing.TB, client *framework.Framework, opts ...leader.OnceOption) *leader.Once {
 	tb.Helper()
-	once, err := leader.NewOnce(client, "/jobs/report", opts...)
-	require.NoError(tb, err)
+	once := must.Get(leader.NewOnce(client, "/jobs/report", opts...))(tb)
 	return once
 }
 
@@ -81,12 +81,9 @@ func TestOnceFailedRunIsRepeatedUnlessNever(t *testing.T) {
 			ran, err := once.Do(zktest.Context(t), "a", func(context.Context) error { return failure })
 			require.True(t, ran)
 			require.ErrorIs(t, err, failure)
-			done, err := once.Done(zktest.Context(t), "a")
-			require.NoError(t, err)
-			require.Equal(t, !c.again, done)
+			require.Equal(t, !c.again, must.Get(once.Done(zktest.Context(t), "a"))(t))
 
-			ran, err = once.Do(zktest.Context(t), "a", func(context.Context) error { return nil })
-			require.NoError(t, err)
+			ran = must.Get(once.Do(zktest.Context(t), "a", func(context.Context) error { return nil }))(t)
 			require.Equal(t, c.again, ran)
 		})
 	}
@@ -120,8 +117,7 @@ func TestOnceAnotherReplicaRunsWhenTheFirstDies(t *testing.T) {
 
 				require.NoError(t, err)
 				require.Equal(t, c.again, ran)
-				var lost *locks.LostError
-				require.ErrorAs(t, zktest.Await(t, died, "the first replica"), &lost)
+				require.ErrorAs(t, zktest.Await(t, died, "the first replica"), new(*locks.LostError))
 			})
 		})
 	}
@@ -137,11 +133,8 @@ func TestOnceRunThatHasLostItsLockIsNotMarked(t *testing.T) {
 		return nil // it does not care, and the marker must
 	})
 
-	var lost *locks.LostError
-	require.ErrorAs(t, err, &lost)
-	done, err := once.Done(zktest.Context(t), "a")
-	require.NoError(t, err)
-	require.False(t, done)
+	require.ErrorAs(t, err, new(*locks.LostError))
+	require.False(t, must.Get(once.Done(zktest.Context(t), "a"))(t))
 }
 
 func TestOnceFaultAtTheMarkerIsOneRun(t *testing.T) {
@@ -159,8 +152,7 @@ func TestOnceFaultAtTheMarkerIsOneRun(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, ran)
 				require.Equal(t, 1, runs)
-				ran, err = once.Do(zktest.Context(t), "a", func(context.Context) error { return errors.New("a second run") })
-				require.NoError(t, err)
+				ran = must.Get(once.Do(zktest.Context(t), "a", func(context.Context) error { return errors.New("a second run") }))(t)
 				require.False(t, ran)
 			})
 		}
@@ -188,9 +180,7 @@ func TestOnceMarkerSettlesTheRun(t *testing.T) {
 
 			require.NoError(t, err)
 			require.True(t, ran)
-			done, err := once.Done(zktest.Context(t), "a")
-			require.NoError(t, err)
-			require.True(t, done)
+			require.True(t, must.Get(once.Done(zktest.Context(t), "a"))(t))
 		})
 	}
 }
@@ -248,8 +238,7 @@ func TestOnceMarkerOfAnotherRunDoesNotSettleALostOne(t *testing.T) {
 	})
 
 	require.True(t, ran)
-	var lost *locks.LostError
-	require.ErrorAs(t, err, &lost)
+	require.ErrorAs(t, err, new(*locks.LostError))
 }
 
 // A lock that is lost while its marker is in doubt does not settle the doubt.
@@ -264,8 +253,7 @@ func TestOnceDoubtAboutTheMarkerStays(t *testing.T) {
 
 			require.Equal(t, opts == nil, ran)
 			require.True(t, framework.OutcomeUnknown(err), "%v", err)
-			var lost *locks.LostError
-			require.ErrorAs(t, err, &lost)
+			require.ErrorAs(t, err, new(*locks.LostError))
 		})
 	}
 }
@@ -278,15 +266,13 @@ func TestOnceMarkerOutlivesTheCaller(t *testing.T) {
 
 	require.NoError(t, err)
 	require.True(t, ran)
-	done, err := once.Done(zktest.Context(t), "a")
-	require.NoError(t, err)
-	require.True(t, done, "the job was done before its caller left")
+	require.True(t, must.Get(once.Done(zktest.Context(t), "a"))(t), "the job was done before its caller left")
 }
 
 // TestOnceWithinItsOwnRunIsRefused: the key is not done, and its function must not run beside itself.
 func TestOnceWithinItsOwnRunIsRefused(t *testing.T) {
 	once, runs := newOnce(t, zktest.Client(t, zktest.NewServer(t))), 0
-	ran, err := once.Do(zktest.Context(t), "a", func(ctx context.Context) error {
+	ran := must.Get(once.Do(zktest.Context(t), "a", func(ctx context.Context) error {
 		runs++
 		ran, err := once.Do(ctx, "a", func(context.Context) error {
 			runs++
@@ -297,8 +283,7 @@ func TestOnceWithinItsOwnRunIsRefused(t *testing.T) {
 		ran, err = once.Do(ctx, "b", func(context.Context) error { return nil })
 		require.True(t, ran)
 		return err
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.True(t, ran)
 	require.Equal(t, 1, runs)
 }

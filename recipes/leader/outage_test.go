@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
@@ -29,8 +30,7 @@ func unconnected(tb testing.TB, server zktest.Backend) (client *framework.Framew
 	tb.Helper()
 	link := zktest.NewProxy(tb, server)
 	link.Refuse(true)
-	client, err := framework.New(server.ConnectStringVia(link.Addr()), framework.WithLogger(slog.New(slog.DiscardHandler)))
-	require.NoError(tb, err)
+	client = must.Get(framework.New(server.ConnectStringVia(link.Addr()), framework.WithLogger(slog.New(slog.DiscardHandler))))(tb)
 	require.NoError(tb, client.Start())
 	tb.Cleanup(func() { require.NoError(tb, client.Close()) })
 	return client, func() { link.Refuse(false) }
@@ -131,13 +131,11 @@ func TestOutageWhatEndsALeadershipInAnOutage(t *testing.T) {
 		var all []underPolicy
 		for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
 			opts := leader.WithLockOptions(locks.WithErrorPolicy(policy))
-			latch, err := leader.NewLeaderLatch(client, "/latches/"+policy.String(), opts)
-			require.NoError(t, err)
+			latch := must.Get(leader.NewLeaderLatch(client, "/latches/"+policy.String(), opts))(t)
 			require.NoError(t, latch.Start())
 			t.Cleanup(func() { require.NoError(t, latch.Close()) })
 			all = append(all, underPolicy{policy, awaitLeadership(t, latch), func() *locks.Lease { return awaitLeadership(t, latch) }})
-			selector, err := leader.NewLeaderSelector(client, "/selectors/"+policy.String(), opts, leader.WithAutoRequeue())
-			require.NoError(t, err)
+			selector := must.Get(leader.NewLeaderSelector(client, "/selectors/"+policy.String(), opts, leader.WithAutoRequeue()))(t)
 			terms, result := runs(t.Context(), selector)
 			first := zktest.Await(t, terms, "a term")
 			all = append(all, underPolicy{policy, locks.LeaseFrom(first.ctx), func() *locks.Lease {
@@ -185,8 +183,7 @@ func TestOutageElectionStartsAgainOnAnEmptyServer(t *testing.T) {
 
 	zktest.Await(t, first.Done(), "the loss")
 	awaitCandidates(t, zktest.Client(t, empty), 2)
-	second := awaitOneLeader(t, latches)
-	require.NotEqual(t, first.Path(), second.Path())
+	require.NotEqual(t, first.Path(), awaitOneLeader(t, latches).Path())
 }
 
 // The requests of a long outage have failed all the time, and the pauses between them have grown.
@@ -195,8 +192,7 @@ func TestOutageCandidatesAreBackWithTheirClient(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.None()))
 		latch := started(t, client)
-		selector, err := leader.NewLeaderSelector(client, "/leader/selector", leader.WithAutoRequeue())
-		require.NoError(t, err)
+		selector := must.Get(leader.NewLeaderSelector(client, "/leader/selector", leader.WithAutoRequeue()))(t)
 		ctx, stop := context.WithCancel(context.Background())
 		var all sync.WaitGroup
 		defer all.Wait()
@@ -216,8 +212,7 @@ func TestOutageCandidatesAreBackWithTheirClient(t *testing.T) {
 				}
 			}
 		})
-		first, err := latch.Await(ctx)
-		require.NoError(t, err)
+		first := must.Get(latch.Await(ctx))(t)
 		<-leads
 		<-seen
 		require.NoError(t, server.Stop())
@@ -226,8 +221,7 @@ func TestOutageCandidatesAreBackWithTheirClient(t *testing.T) {
 		require.NoError(t, client.BlockUntilConnected(ctx))
 		back := time.Now()
 
-		second, err := latch.Await(ctx)
-		require.NoError(t, err)
+		second := must.Get(latch.Await(ctx))(t)
 		require.Greater(t, second.Token(), first.Token())
 		<-leads
 		require.Less(t, time.Since(back), time.Second)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -119,8 +120,7 @@ func TestProclaimOfALeaderWhoseNodeIsGoneTellsTheLoss(t *testing.T) {
 					t.Error(err)
 				}
 			}()
-			var lost *locks.LostError
-			require.ErrorAs(t, <-result, &lost)
+			require.ErrorAs(t, <-result, new(*locks.LostError))
 			remove()
 			<-lease.Done()
 		}
@@ -212,8 +212,7 @@ func TestHealthOfAnElection(t *testing.T) {
 		status, body = ask(second)
 		require.Equal(t, 200, status)
 		require.JSONEq(t, `{"role":"candidate"}`, body)
-		third, err := leader.NewLeaderLatch(client, first.Path())
-		require.NoError(t, err)
+		third := must.Get(leader.NewLeaderLatch(client, first.Path()))(t)
 		for _, want := range []error{leader.ErrNotStarted, leader.ErrClosed} { // it cannot come to lead
 			status, body = ask(third)
 			require.Equal(t, 503, status)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -23,8 +24,7 @@ import (
 // doKey runs a key that has nothing to do. It begins no purge.
 func doKey(t *testing.T, once *leader.Once, key string) {
 	t.Helper()
-	_, err := once.NotDue().Do(zktest.Context(t), key, func(context.Context) error { return nil })
-	require.NoError(t, err)
+	must.Get(once.NotDue().Do(zktest.Context(t), key, func(context.Context) error { return nil }))(t)
 }
 
 // createMarkers creates n markers without a run.
@@ -34,8 +34,7 @@ func createMarkers(t *testing.T, client *framework.Framework, n int) {
 	for i := range ops {
 		ops[i] = framework.CreateOp(fmt.Sprintf("/jobs/report/done/key-%d", i), []byte("1"), framework.CreatingParentsIfNeeded())
 	}
-	_, err := client.Bulk(zktest.Context(t), ops)
-	require.NoError(t, err)
+	must.Get(client.Bulk(zktest.Context(t), ops))(t)
 }
 
 // holdFirstDeletion holds the first transaction that deletes markers.
@@ -159,8 +158,7 @@ func TestPurgeGoesPastWhatItCannotDelete(t *testing.T) {
 	client := zktest.Client(t, server)
 	createMarkers(t, client, 10)
 	create := func(path string) {
-		_, err := client.Create(zktest.Context(t), path, nil)
-		require.NoError(t, err)
+		must.Get(client.Create(zktest.Context(t), path, nil))(t)
 	}
 	create("/jobs/report/done/key-3/child")
 	arrived, release := holdFirstDeletion(server)
@@ -184,11 +182,10 @@ func TestPurgeDeletesTheFoldersOfLocks(t *testing.T) {
 	once := newOnce(t, client)
 	doKey(t, once, "a")
 	require.Equal(t, []string{"a"}, childrenOf(t, client, "/jobs/report/run"))
-	ran, err := once.Do(zktest.Context(t), "b", func(ctx context.Context) error {
+	ran := must.Get(once.Do(zktest.Context(t), "b", func(ctx context.Context) error {
 		defer once.NotDue()
 		return once.PurgeOlderThan(ctx, -time.Hour) // its own lock is held
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.True(t, ran)
 	require.Equal(t, []string{"b"}, childrenOf(t, client, "/jobs/report/run"))
 	require.Equal(t, []string{"b"}, childrenOf(t, client, "/jobs/report/done"))
@@ -300,8 +297,7 @@ func TestPurgeComesOnceInASixteenthOfTheRetention(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
 				client := zktest.Client(t, server)
-				_, err := client.Create(t.Context(), "/jobs/report/done", nil, framework.CreatingParentsIfNeeded(), framework.WithACL(acl...))
-				require.NoError(t, err)
+				must.Get(client.Create(t.Context(), "/jobs/report/done", nil, framework.CreatingParentsIfNeeded(), framework.WithACL(acl...)))(t)
 				var lists atomic.Int32
 				server.Intercept(func(r zkserver.Request) zkserver.Fault {
 					if r.Op == zkserver.OpGetChildren2 && r.Path == "/jobs/report/done" {
@@ -311,9 +307,7 @@ func TestPurgeComesOnceInASixteenthOfTheRetention(t *testing.T) {
 				})
 				once := newOnce(t, client, leader.WithRetention(16*time.Hour))
 				for i, want := range []int32{1, 1, 1, 2, 2} { // after 0, 25, 50, 75 and 100 minutes
-					ran, err := once.Do(t.Context(), fmt.Sprint(i), func(context.Context) error { return nil })
-					require.NoError(t, err)
-					require.True(t, ran)
+					require.True(t, must.Get(once.Do(t.Context(), fmt.Sprint(i), func(context.Context) error { return nil }))(t))
 					synctest.Wait()
 					require.Equal(t, want, lists.Load(), "run %d", i)
 					time.Sleep(25 * time.Minute)

@@ -18,6 +18,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -57,9 +58,7 @@ func TestLatchRaceRacingResignationsLeaveOneNode(t *testing.T) {
 
 		lease := awaitLeadership(t, latch)
 
-		queue, err := latch.Participants(zktest.Context(t))
-		require.NoError(t, err)
-		require.Len(t, queue, 1)
+		require.Len(t, must.Get(latch.Participants(zktest.Context(t)))(t), 1)
 		require.NoError(t, lease.Err())
 	})
 }

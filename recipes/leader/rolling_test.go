@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
@@ -35,8 +36,7 @@ func TestRollingReconfigurationLosesNothing(t *testing.T) {
 	servers := zktest.NewEnsemble(t, 3, ensemble.WithConfig("reconfigEnabled", "true"),
 		ensemble.WithSuperDigest("super", "secret"), ensemble.WithSyncLimit(20))
 	operator := zktest.Client(t, servers, framework.WithEnsembleTracker(), framework.WithAuth("digest", []byte("super:secret")))
-	leaving, err := servers.Leader(t.Context())
-	require.NoError(t, err)
+	leaving := must.Get(servers.Leader(t.Context()))(t)
 
 	// By StandardErrorPolicy each connection that moves ends the holds.
 	byTheSession := framework.WithErrorPolicy(framework.SessionErrorPolicy)
@@ -47,12 +47,10 @@ func TestRollingReconfigurationLosesNothing(t *testing.T) {
 			leases = append(leases, acquire(t, client, fmt.Sprint("/locks/", i)))
 			continue
 		}
-		latch, err := leader.NewLeaderLatch(client, fmt.Sprint("/latches/", i))
-		require.NoError(t, err)
+		latch := must.Get(leader.NewLeaderLatch(client, fmt.Sprint("/latches/", i)))(t)
 		require.NoError(t, latch.Start())
 		t.Cleanup(func() { require.NoError(t, latch.Close()) })
-		lease, err := latch.Await(zktest.Context(t))
-		require.NoError(t, err)
+		lease := must.Get(latch.Await(zktest.Context(t)))(t)
 		leases = append(leases, lease)
 	}
 	bound := acquire(t, zktest.Client(t, leaving.Addr(), framework.WithSessionTimeout(2*time.Second), byTheSession), "/bound")
@@ -62,8 +60,7 @@ func TestRollingReconfigurationLosesNothing(t *testing.T) {
 	written := make([]int, clients)
 	for i, lease := range leases {
 		path := fmt.Sprint("/data/", i)
-		_, err := operator.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(operator.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded()))(t)
 		work.Go(func() {
 			for ended.Err() == nil {
 				_, err := lease.Transact(ended, framework.SetDataOp(path, nil))
@@ -86,15 +83,13 @@ func TestRollingReconfigurationLosesNothing(t *testing.T) {
 		}
 	}
 	for range changes {
-		joining, err := servers.Add(t.Context())
-		require.NoError(t, err)
+		joining := must.Get(servers.Add(t.Context()))(t)
 		reconfig(framework.Reconfiguration{Joining: []string{joining.Line()}})
 	}
 	for range changes {
 		reconfig(framework.Reconfiguration{Leaving: []string{strconv.Itoa(leaving.ID())}})
 		require.NoError(t, servers.Remove(leaving))
-		leaving, err = servers.Leader(t.Context())
-		require.NoError(t, err)
+		leaving = must.Get(servers.Leader(t.Context()))(t)
 	}
 	zktest.Await(t, bound.Done(), "the loss of the client whose only server has left")
 	stop()
@@ -109,9 +104,7 @@ func TestRollingReconfigurationLosesNothing(t *testing.T) {
 
 func acquire(t *testing.T, client *framework.Framework, path string) *locks.Lease {
 	t.Helper()
-	mutex, err := locks.NewInterProcessMutex(client, path)
-	require.NoError(t, err)
-	lease, err := mutex.Acquire(zktest.Context(t))
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, path))(t)
+	lease := must.Get(mutex.Acquire(zktest.Context(t)))(t)
 	return lease
 }

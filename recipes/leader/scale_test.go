@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -39,9 +40,7 @@ func (c *traffic) count(f zkproxy.Frame) zkproxy.Verdict {
 func TestScaleChangeAmongManyWakesTwo(t *testing.T) {
 	most := 100
 	if text := os.Getenv("CURATOR_CANDIDATES"); text != "" { // in make test-long
-		var err error
-		most, err = strconv.Atoi(text)
-		require.NoError(t, err)
+		most = must.Get(strconv.Atoi(text))(t)
 	}
 	for n := 10; n <= most; n *= 10 {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
@@ -254,10 +255,9 @@ func TestSelectorSharesTheQueueOfAMutex(t *testing.T) {
 		selector := newSelector(t, client, leader.WithID("node-0"))
 		terms, result := runs(t.Context(), selector)
 		term := zktest.Await(t, terms, "a term")
-		mutex, err := locks.NewInterProcessMutex(client, election)
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(client, election))(t)
 
-		_, err = mutex.TryAcquire(zktest.Context(t))
+		_, err := mutex.TryAcquire(zktest.Context(t))
 
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		who, ok, err := selector.Leader(zktest.Context(t))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -23,14 +24,11 @@ import (
 // everyLock makes one of each kind.
 func everyLock(t *testing.T, client *framework.Framework) map[string]locks.InterProcessLock {
 	t.Helper()
-	semaphore, err := locks.NewInterProcessSemaphore(client, "/bad/semaphore", locks.FixedLeases(2))
-	require.NoError(t, err)
-	semaphoreMutex, err := locks.NewInterProcessSemaphoreMutex(client, "/bad/semaphore-mutex")
-	require.NoError(t, err)
-	internals, err := locks.NewLockInternals(client, locks.StandardLockInternalsDriver{
+	semaphore := must.Get(locks.NewInterProcessSemaphore(client, "/bad/semaphore", locks.FixedLeases(2)))(t)
+	semaphoreMutex := must.Get(locks.NewInterProcessSemaphoreMutex(client, "/bad/semaphore-mutex"))(t)
+	internals := must.Get(locks.NewLockInternals(client, locks.StandardLockInternalsDriver{
 		StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: "own-"},
-	}, "/bad/own", "own-", 1)
-	require.NoError(t, err)
+	}, "/bad/own", "own-", 1))(t)
 	rw := newReadWrite(t, client, "/bad/read-write")
 	return map[string]locks.InterProcessLock{
 		"mutex": newMutex(t, client, "/bad/mutex"), "own": internals, "semaphore": semaphore,
@@ -92,11 +90,10 @@ func TestBadInput(t *testing.T) {
 		_, err = semaphore.TryAcquireN(t.Context(), n)
 		check(says, err)
 	}
-	shared, err := locks.NewSharedLeases(client, "/bad/count", 1)
-	require.NoError(t, err)
+	shared := must.Get(locks.NewSharedLeases(client, "/bad/count", 1))(t)
 	check(nilContext, shared.Set(none, 1))
 	check("2147483648, expected", shared.Set(t.Context(), math.MaxInt32+1))
-	_, _, err = shared.MaxLeases(none)
+	_, _, err := shared.MaxLeases(none)
 	check(nilContext, err)
 	contender := "/bad/_c_00000000-0000-0000-0000-000000000000-lock-0000000000"
 	check("client nil, expected", locks.AttemptRevoke(t.Context(), nil, contender))
@@ -122,8 +119,7 @@ func TestBadInput(t *testing.T) {
 
 // TestBadConstructors: of the arguments that all constructors have.
 func TestBadConstructors(t *testing.T) {
-	client, err := framework.New("127.0.0.1:1")
-	require.NoError(t, err)
+	client := must.Get(framework.New("127.0.0.1:1"))(t)
 	defer func() { require.NoError(t, client.Close()) }()
 	two := locks.FixedLeases(2)
 	for name, create := range map[string]func(*framework.Framework, string, ...locks.Option) error{
@@ -178,7 +174,7 @@ func TestBadConstructors(t *testing.T) {
 		_, err = locks.NewInterProcessSemaphoreV2(client, "/a", n)
 		require.ErrorContains(t, err, "locks: maxLeases")
 	}
-	_, err = locks.NewInterProcessSemaphoreV2(client, "/a", two, locks.WithLockDelay(time.Second))
+	_, err := locks.NewInterProcessSemaphoreV2(client, "/a", two, locks.WithLockDelay(time.Second))
 	require.ErrorContains(t, err, "WithLockDelay, expected with an InterProcessMutex only")
 	_, err = locks.NewLockInternals(client, locks.StandardLockInternalsDriver{}, "/a", "own-", 0)
 	require.ErrorContains(t, err, "maxLeases 0, expected 1 or more")
@@ -225,8 +221,7 @@ func TestSecretsAreToldToNobody(t *testing.T) {
 	for _, v := range values {
 		log.Info("value", "it", v)
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-			_, err := fmt.Fprintf(said, format+"\n", v)
-			require.NoError(t, err)
+			must.Get(fmt.Fprintf(said, format+"\n", v))(t)
 		}
 	}
 	require.Equal(t, "no lease", (*locks.Lease)(nil).String())

@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -31,8 +30,7 @@ func BenchmarkAcquireRelease(b *testing.B) {
 		b.Run(backend.name, func(b *testing.B) {
 			client := zktest.Client(b, backend.connect(b))
 			mutex := newMutex(b, client, "/locks/bench")
-			_, err := client.Create(context.Background(), "/raw", nil)
-			require.NoError(b, err)
+			must.Get(client.Create(context.Background(), "/raw", nil))(b)
 			b.Run("mutex", func(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {

@@ -10,16 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 func newOperatorLocks(tb testing.TB, client *framework.Framework) (jobs, operators *locks.InterProcessMultiLock) {
 	tb.Helper()
-	jobs, err := newOperatorLock(client, "/locks/press", job)
-	require.NoError(tb, err)
-	operators, err = newOperatorLock(client, "/locks/press", operator)
-	require.NoError(tb, err)
+	jobs = must.Get(newOperatorLock(client, "/locks/press", job))(tb)
+	operators = must.Get(newOperatorLock(client, "/locks/press", operator))(tb)
 	return jobs, operators
 }
 
@@ -30,8 +29,7 @@ func TestComposedLockLetsOperatorsBy(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		jobs, operators := newOperatorLocks(t, client)
-		holder, err := jobs.Acquire(zktest.Context(t))
-		require.NoError(t, err)
+		holder := must.Get(jobs.Acquire(zktest.Context(t)))(t)
 		order := make(chan string)
 		arrive := func(who string, lock *locks.InterProcessMultiLock, nodes int) {
 			go func() {
@@ -48,7 +46,7 @@ func TestComposedLockLetsOperatorsBy(t *testing.T) {
 		arrive("job 1", jobs, 3)
 		arrive("job 2", jobs, 4)
 		arrive("operator 1", operators, 6)
-		_, err = jobs.TryAcquire(zktest.Context(t))
+		_, err := jobs.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		_, err = operators.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)

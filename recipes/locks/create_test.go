@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -22,8 +23,7 @@ func TestCreateOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 	runTrials(t, func(t *testing.T, _ int) {
 		server := zktest.NewServer(t)
 		client := zktest.Client(t, server.Addr())
-		_, err := client.Create(zktest.Context(t), "/locks/behind", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(zktest.Context(t), "/locks/behind", nil, framework.CreatingParentsIfNeeded()))(t)
 		ctx, giveUp := context.WithCancel(zktest.Context(t))
 		defer giveUp()
 		var thaw func()
@@ -43,12 +43,9 @@ func TestCreateOneNodeAlthoughTheNextServerIsBehind(t *testing.T) {
 			giveUp()
 			return zkserver.Pass
 		})()
-		lease, err := newMutex(t, client, "/locks/behind").Acquire(ctx)
-		require.NoError(t, err)
+		lease := must.Get(newMutex(t, client, "/locks/behind").Acquire(ctx))(t)
 		require.Equal(t, 1, server.Stats().Ephemerals)
-		stat, err := client.Exists(zktest.Context(t), lease.Path())
-		require.NoError(t, err)
-		require.Equal(t, lease.Token(), stat.Czxid)
+		require.Equal(t, lease.Token(), must.Get(client.Exists(zktest.Context(t), lease.Path()))(t).Czxid)
 		release(t, lease)
 		require.Zero(t, server.Stats().Ephemerals)
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -133,8 +134,7 @@ func (g *holders) letRivalsWait(t *testing.T, rival *framework.Framework, entere
 func (h *holder) awaitRival(t *testing.T, mutex queue) {
 	t.Helper()
 	for ctx := zktest.Context(t); h.lease.Err() == nil; pause() {
-		contenders, err := mutex.Participants(ctx)
-		require.NoError(t, err)
+		contenders := must.Get(mutex.Participants(ctx))(t)
 		if len(contenders) == 2 {
 			return
 		}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -169,10 +170,8 @@ func (c cutoff) start(t *testing.T, tick time.Duration) *cluster {
 	t.Helper()
 	servers := zktest.NewEnsemble(t, 3,
 		ensemble.WithNetwork(), ensemble.WithTick(tick), ensemble.WithSyncLimit(c.syncLimit))
-	leader, err := servers.Leader(t.Context())
-	require.NoError(t, err)
-	followers, err := servers.Followers(t.Context())
-	require.NoError(t, err)
+	leader := must.Get(servers.Leader(t.Context()))(t)
+	followers := must.Get(servers.Followers(t.Context()))(t)
 	s := &cluster{
 		tick:    tick,
 		timing:  framework.WithServerTiming(tick, c.syncLimit),
@@ -180,10 +179,8 @@ func (c cutoff) start(t *testing.T, tick time.Duration) *cluster {
 		side:    c.side(leader, followers),
 	}
 	s.others = slices.DeleteFunc(servers.Servers(), func(other *ensemble.Server) bool { return other == s.side })
-	s.holders, err = s.network.Join("holders")
-	require.NoError(t, err)
-	s.outside, err = s.network.Join("rivals")
-	require.NoError(t, err)
+	s.holders = must.Get(s.network.Join("holders"))(t)
+	s.outside = must.Get(s.network.Join("rivals"))(t)
 	return s
 }
 

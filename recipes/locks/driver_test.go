@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -49,10 +50,9 @@ func TestDriverThatIsWrong(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, w longWait) {
 				driver := wrongDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, test.wrong}
-				lock, err := locks.NewLockInternals(w.waiter, driver, "/lock", "lock-", 1)
-				require.NoError(t, err)
+				lock := must.Get(locks.NewLockInternals(w.waiter, driver, "/lock", "lock-", 1))(t)
 				held := acquire(t, newMutex(t, w.holder, "/lock"))
-				_, err = lock.Acquire(withDeadline(t, time.Minute))
+				_, err := lock.Acquire(withDeadline(t, time.Minute))
 				require.ErrorContains(t, err, test.want)
 				require.ErrorContains(t, err, "locks_test.wrongDriver")
 				awaitQueue(t, newMutex(t, w.holder, "/lock"), 1)
@@ -76,8 +76,7 @@ func (d failingDriver) GetsTheLock([]string, string, int) (locks.PredicateResult
 func newFailing(t *testing.T, client *framework.Framework, path string, fail func() error, opts ...locks.Option) *locks.LockInternals {
 	t.Helper()
 	driver := failingDriver{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, fail}
-	internals, err := locks.NewLockInternals(client, driver, path, "lock-", 1, opts...)
-	require.NoError(t, err)
+	internals := must.Get(locks.NewLockInternals(client, driver, path, "lock-", 1, opts...))(t)
 	return internals
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -91,8 +92,7 @@ func openWrite(tb testing.TB, client *framework.Framework, path string) locks.In
 
 func openSemaphore(tb testing.TB, client *framework.Framework, path string) locks.InterProcessLock {
 	tb.Helper()
-	s, err := locks.NewInterProcessSemaphore(client, path, locks.FixedLeases(1))
-	require.NoError(tb, err)
+	s := must.Get(locks.NewInterProcessSemaphore(client, path, locks.FixedLeases(1)))(tb)
 	return s
 }
 
@@ -105,8 +105,7 @@ func openInternals(tb testing.TB, client *framework.Framework, path string) *loc
 	tb.Helper()
 	const name = "own-"
 	driver := locks.StandardLockInternalsDriver{StandardLockInternalsSorter: locks.StandardLockInternalsSorter{LockName: name}}
-	l, err := locks.NewLockInternals(client, driver, path, name, 1)
-	require.NoError(tb, err)
+	l := must.Get(locks.NewLockInternals(client, driver, path, name, 1))(tb)
 	return l
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -219,10 +220,8 @@ func waitersOfASemaphore(c *faultCell) func(context.Context) error {
 
 // shared opens a semaphore whose number is at a path of its own.
 func (c *faultCell) shared(client *framework.Framework) (*locks.InterProcessSemaphore, *locks.SharedLeases) {
-	n, err := locks.NewSharedLeases(client, c.path+"-number", 1)
-	require.NoError(c.t, err)
-	s, err := locks.NewInterProcessSemaphore(client, c.path, n)
-	require.NoError(c.t, err)
+	n := must.Get(locks.NewSharedLeases(client, c.path+"-number", 1))(c.t)
+	s := must.Get(locks.NewInterProcessSemaphore(client, c.path, n))(c.t)
 	return s, n
 }
 

@@ -6,9 +6,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -49,16 +48,14 @@ func multiTry(held bool) func(*faultCell) func(context.Context) error {
 
 func multiRelease(c *faultCell) func(context.Context) error {
 	ours, _ := c.multi(false)
-	lease, err := ours.Acquire(context.Background())
-	require.NoError(c.t, err)
+	lease := must.Get(ours.Acquire(context.Background()))(c.t)
 	time.Sleep(whileItHolds)
 	return lease.Release
 }
 
 func releaseTogether(c *faultCell) func(context.Context) error {
 	ours, _ := c.multi(false)
-	lease, err := ours.Acquire(context.Background())
-	require.NoError(c.t, err)
+	lease := must.Get(ours.Acquire(context.Background()))(c.t)
 	time.Sleep(whileItHolds)
 	return func(ctx context.Context) error { return locks.ReleaseAll(ctx, lease.Leases()...) }
 }

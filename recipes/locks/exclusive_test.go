@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -26,8 +27,7 @@ func TestExclusiveLockExcludes(t *testing.T) {
 				inside, turns := 0, 0
 				var wg sync.WaitGroup
 				for range 2 {
-					client, err := zktest.Client(t, server.ConnectString()).UsingNamespace("orders")
-					require.NoError(t, err)
+					client := must.Get(zktest.Client(t, server.ConnectString()).UsingNamespace("orders"))(t)
 					before.Sessions++
 					lock := create(t, client, "/locks/one")
 					for range 5 {
@@ -131,13 +131,10 @@ func TestExclusiveLockNodeOfTheSameNameIsNotTheHolders(t *testing.T) {
 		link.Refuse(true)
 		link.Cut()
 		require.NoError(t, admin.Delete(zktest.Context(t), lease.Path()))
-		_, err := admin.Create(zktest.Context(t), lease.Path(), nil, framework.CreatingParentsIfNeeded(),
-			framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(admin.Create(zktest.Context(t), lease.Path(), nil, framework.CreatingParentsIfNeeded(),
+			framework.WithMode(framework.Ephemeral)))(t)
 		link.Refuse(false)
 		awaitDone(t, lease.Done(), "the loss")
-		var lost *locks.LostError
-		require.ErrorAs(t, lease.Err(), &lost)
-		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
+		require.Equal(t, framework.ReasonNodeDeleted, must.As[*locks.LostError](t, lease.Err()).Reason)
 	})
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -31,9 +32,8 @@ func TestGateNumberByHand(t *testing.T) {
 		first := acquire(t, newMutex(t, admin, path))
 		waiting := queueUp(t, crowd, func(i int) { awaitQueue(t, mutex, i+2) }, mutex)
 		block := fmt.Sprintf("%s/lock-%010d", path, crowd+2)
-		_, err := admin.Create(t.Context(), block, nil)
-		require.NoError(t, err)
-		_, err = mutex.TryAcquire(t.Context())
+		must.Get(admin.Create(t.Context(), block, nil))(t)
+		_, err := mutex.TryAcquire(t.Context())
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "it has listed the node")
 		between := acquireLater(zktest.Context(t), rival)
 		awaitQueue(t, mutex, crowd+3)
@@ -79,8 +79,7 @@ func (g *passage) restore(t *testing.T, backup *zkserver.Backup, other *framewor
 	require.NoError(t, err)
 	meanwhile()
 	for range 5 {
-		_, err := other.Create(t.Context(), "/other-", nil, framework.WithMode(framework.PersistentSequential))
-		require.NoError(t, err)
+		must.Get(other.Create(t.Context(), "/other-", nil, framework.WithMode(framework.PersistentSequential)))(t)
 	}
 	g.down.Store(false)
 }
@@ -124,8 +123,7 @@ func TestGateRestoreWithoutASign(t *testing.T) {
 // before the waiter's node, which they lack. The waiter queues again.
 func TestGateRestoreWithoutASignUnderAWaiter(t *testing.T) {
 	restored(t, func(t *testing.T, g *passage, client, other *framework.Framework) {
-		_, err := other.Create(t.Context(), "/lock/lock-0000000000", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(other.Create(t.Context(), "/lock/lock-0000000000", nil, framework.CreatingParentsIfNeeded()))(t)
 		backup := g.server.Backup()
 		waiting := acquireLater(t.Context(), newMutex(t, client, "/lock"))
 		time.Sleep(10 * time.Millisecond) // too short for a watch on its own node

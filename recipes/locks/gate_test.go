@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -39,8 +40,7 @@ func TestGateOfAFolderThatIsMadeAgain(t *testing.T) {
 	require.Zero(t, sent.since(zkserver.OpGetChildren2), "a client alone needs no list")
 
 	require.NoError(t, other.Delete(t.Context(), "/lock"))
-	_, err := other.Create(t.Context(), "/lock", nil, framework.WithMode(framework.Container))
-	require.NoError(t, err)
+	must.Get(other.Create(t.Context(), "/lock", nil, framework.WithMode(framework.Container)))(t)
 	theirs := newMutex(t, other, "/lock", locks.WithQueuePlaces(0))
 	first := acquire(t, theirs)
 	ctx, giveUp := context.WithCancel(t.Context())
@@ -50,7 +50,7 @@ func TestGateOfAFolderThatIsMadeAgain(t *testing.T) {
 		awaitQueue(t, theirs, n)
 	}
 	sent.since(zkserver.OpGetChildren2)
-	_, err = mutex.TryAcquire(t.Context())
+	_, err := mutex.TryAcquire(t.Context())
 	require.ErrorIs(t, err, locks.ErrNotAcquired)
 	require.Equal(t, 1, sent.since(zkserver.OpGetChildren2), "it lists after its creation")
 	giveUp()
@@ -128,11 +128,10 @@ func TestGateTryThatMustFailCreatesNothing(t *testing.T) {
 			release(t, acquire(t, mutex))
 		}
 		sent := countRequests(t, w.server)
-		lease, err := mutex.TryAcquire(context.Background())
-		require.NoError(t, err)
+		lease := must.Get(mutex.TryAcquire(context.Background()))(t)
 		require.Equal(t, 1, sent.since(zkserver.OpCreate2, zkserver.OpGetChildren2), "its node is the neighbour of the last one")
 
-		_, err = mutex.TryAcquire(context.Background())
+		_, err := mutex.TryAcquire(context.Background())
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "a contender of this client")
 		require.Zero(t, sent.since(zkserver.OpCreate2, zkserver.OpDelete))
 		release(t, lease)
@@ -149,8 +148,7 @@ func TestGateTryThatMustFailCreatesNothing(t *testing.T) {
 		require.Equal(t, map[zkserver.OpCode]int{zkserver.OpGetChildren2: 3}, sent.n, "one read each")
 		sent.mu.Unlock()
 		release(t, lease)
-		lease, err = mutex.TryAcquire(context.Background())
-		require.NoError(t, err)
+		lease = must.Get(mutex.TryAcquire(context.Background()))(t)
 		release(t, lease)
 	})
 }
@@ -303,8 +301,7 @@ func TestGateGivesUpInMemory(t *testing.T) {
 		o := <-gaveUp
 		require.ErrorIs(t, o.err, locks.ErrNotAcquired)
 		require.ErrorIs(t, o.err, context.Canceled)
-		var refused *locks.NotAcquiredError
-		require.ErrorAs(t, o.err, &refused)
+		refused := must.As[*locks.NotAcquiredError](t, o.err)
 		require.Equal(t, 1, refused.Position)
 		require.Equal(t, lease.Path(), refused.Ahead()[0].Path)
 		require.Empty(t, sent())
@@ -343,8 +340,7 @@ func TestGateChainListsOnceASecond(t *testing.T) {
 			})
 		}
 		time.Sleep(100 * time.Millisecond)
-		_, err := w.holder.Create(context.Background(), "/lock/lock-0000000000", nil)
-		require.NoError(t, err)
+		must.Get(w.holder.Create(context.Background(), "/lock/lock-0000000000", nil))(t)
 		time.Sleep(2 * time.Second)
 		require.Len(t, awaitHolders(t, mutex), 1, "nothing passes it")
 		close(stop)
@@ -356,8 +352,7 @@ func TestGateChainListsOnceASecond(t *testing.T) {
 // awaitHolders returns those that hold, as the znodes show it.
 func awaitHolders(t *testing.T, mutex *locks.InterProcessMutex) (paths []string) {
 	t.Helper()
-	queue, err := mutex.Participants(context.Background())
-	require.NoError(t, err)
+	queue := must.Get(mutex.Participants(context.Background()))(t)
 	for _, p := range queue {
 		if p.Holds {
 			require.Equal(t, "/lock/lock-0000000000", p.Path)
@@ -390,8 +385,7 @@ func TestGateKeepsNoClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var gone weak.Pointer[framework.Framework]
 			onFakeTime(t, func(t *testing.T, w longWait) { // when it is over no goroutine has the client
-				lock, err := locks.NewLockInternals(w.waiter, driver(w.waiter), "/lock", "lock-", 1)
-				require.NoError(t, err)
+				lock := must.Get(locks.NewLockInternals(w.waiter, driver(w.waiter), "/lock", "lock-", 1))(t)
 				w.waiter.OnConnectionState(func(framework.ConnectionState) { t.Log(lock.Path()) })
 				release(t, acquire(t, lock))
 				gone = weak.Make(w.waiter)

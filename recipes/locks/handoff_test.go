@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -219,8 +220,7 @@ func TestHandoffIsForOneLease(t *testing.T) {
 	require.ErrorContains(t, err, "expected with an InterProcessMutex only")
 	_, err = locks.NewLockInternals(client, clientsDriver{queue, client}, "/a", "lock-", 1, row)
 	require.ErrorContains(t, err, "with a QueueDriver", "it may have another order")
-	_, err = locks.NewLockInternals(client, queue, "/a", "lock-", 1, row)
-	require.NoError(t, err)
+	must.Get(locks.NewLockInternals(client, queue, "/a", "lock-", 1, row))(t)
 }
 
 // TestHandoffRowOfShortHoldsIsWatched: none of its holds is as long as it takes until a node is

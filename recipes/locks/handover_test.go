@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -129,8 +130,7 @@ func TestDowngradedWriterKeepsWritersOut(t *testing.T) {
 				result := acquireLater(zktest.Context(t), newReadWrite(t, client.Framework, handoverPath).WriteLock())
 				awaitQueue(t, rw, 2)
 				require.NoError(t, client.Sync(zktest.Context(t), "/"))
-				reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
-				require.NoError(t, err)
+				reader := must.Get(rw.ReadLock().Acquire(writer.Context(zktest.Context(t))))(t)
 				sent := client.requests()
 				release(t, writer)
 				awaitRequest(t, sent, opGetChildren2, result)

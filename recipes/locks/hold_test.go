@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks/internal/heldnode"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -35,10 +36,8 @@ func heldIn(ctx context.Context, lease *Lease) *hold {
 // grant and the hold.
 func TestHoldThatBeginsAfterTheEndIsAbandoned(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	mutex, err := NewInterProcessMutex(client, "/lock")
-	require.NoError(t, err)
-	lease, err := mutex.Acquire(t.Context())
-	require.NoError(t, err)
+	mutex := must.Get(NewInterProcessMutex(client, "/lock"))(t)
+	lease := must.Get(mutex.Acquire(t.Context()))(t)
 	ctx, cancel := context.WithCancelCause(context.Background())
 	cancel(errEndedSession)
 	late := heldIn(ctx, lease)
@@ -54,10 +53,8 @@ func TestHoldThatBeginsAfterTheEndIsAbandoned(t *testing.T) {
 // TestHoldEndsOnce: by its release or by its loss, whichever comes first.
 func TestHoldEndsOnce(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	mutex, err := NewInterProcessMutex(client, "/lock")
-	require.NoError(t, err)
-	lease, err := mutex.Acquire(t.Context())
-	require.NoError(t, err)
+	mutex := must.Get(NewInterProcessMutex(client, "/lock"))(t)
+	lease := must.Get(mutex.Acquire(t.Context()))(t)
 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	released := heldIn(ctx, lease)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -119,8 +120,7 @@ func heap() int {
 func TestLeaseValueUnderALeaseCostsNoMemory(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server.Addr())
-	view, err := client.UsingNamespace("app")
-	require.NoError(t, err)
+	view := must.Get(client.UsingNamespace("app"))(t)
 	lease := acquire(t, newMutex(t, view, "/lock"))
 	defer release(t, lease)
 	type key struct{}

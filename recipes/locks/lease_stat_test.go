@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -16,12 +17,9 @@ import (
 func TestLeaseSaysWhatItsHoldIs(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	rw := newReadWrite(t, client, "/locks/rw")
-	semaphoreMutex, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/semaphore-mutex")
-	require.NoError(t, err)
-	shared, err := locks.NewSharedLeases(client, "/locks/max", 1)
-	require.NoError(t, err)
-	first, err := locks.NewInterProcessSemaphore(client, "/locks/first", locks.FixedLeases(2))
-	require.NoError(t, err)
+	semaphoreMutex := must.Get(locks.NewInterProcessSemaphoreMutex(client, "/locks/semaphore-mutex"))(t)
+	shared := must.Get(locks.NewSharedLeases(client, "/locks/max", 1))(t)
+	first := must.Get(locks.NewInterProcessSemaphore(client, "/locks/first", locks.FixedLeases(2)))(t)
 	for _, test := range []struct {
 		lock      locks.InterProcessLock
 		exclusive bool
@@ -44,11 +42,9 @@ func TestLeaseSaysWhatItsHoldIs(t *testing.T) {
 		release(t, lease)
 	}
 	writer := acquire(t, rw.WriteLock())
-	again, err := rw.WriteLock().Acquire(writer.Context(zktest.Context(t)))
-	require.NoError(t, err)
+	again := must.Get(rw.WriteLock().Acquire(writer.Context(zktest.Context(t))))(t)
 	require.Equal(t, writer.Since(), again.Since(), "one hold")
-	reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
-	require.NoError(t, err)
+	reader := must.Get(rw.ReadLock().Acquire(writer.Context(zktest.Context(t))))(t)
 	require.False(t, reader.Exclusive(), "a downgraded writer is a reader among others")
 	for _, lease := range []*locks.Lease{again, writer, reader} {
 		release(t, lease)

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -35,9 +36,7 @@ func between(t *testing.T, test func(t *testing.T, server *zkserver.Server, firs
 
 func requireMaxHold(t *testing.T, err error) {
 	t.Helper()
-	var lost *locks.LostError
-	require.ErrorAs(t, err, &lost)
-	require.Equal(t, framework.ReasonMaxHold, lost.Reason)
+	require.Equal(t, framework.ReasonMaxHold, must.As[*locks.LostError](t, err).Reason)
 }
 
 // TestMaxHoldEndsTheContextBeforeTheNextHolderEnters for each kind of lock.
@@ -79,8 +78,7 @@ func TestMaxHoldCountsFromTheGrant(t *testing.T) {
 		release(t, lease)
 		lease = acquire(t, mutex)
 		time.Sleep(maxHold - time.Millisecond)
-		again, err := mutex.Acquire(lease.Context(context.Background()))
-		require.NoError(t, err)
+		again := must.Get(mutex.Acquire(lease.Context(context.Background())))(t)
 		require.Zero(t, o.value(t, "lock.lost{curator.reason=max_hold,curator.recipe=mutex}"))
 		time.Sleep(time.Millisecond)
 		requireMaxHold(t, again.Err())
@@ -140,11 +138,9 @@ func TestMaxHoldOfASemaphoreIsForPermits(t *testing.T) {
 		lease := acquire(t, newSemaphore(t, first, "/s", locks.FixedLeases(1)))
 		waiting := acquireLater(context.Background(), newSemaphore(t, second, "/s", locks.FixedLeases(1), locks.WithMaxHold(maxHold)))
 		synctest.Wait()
-		before, err := newSemaphore(t, first, "/s", locks.FixedLeases(1)).Waiters(context.Background())
-		require.NoError(t, err)
+		before := must.Get(newSemaphore(t, first, "/s", locks.FixedLeases(1)).Waiters(context.Background()))(t)
 		time.Sleep(3 * maxHold)
-		after, err := newSemaphore(t, first, "/s", locks.FixedLeases(1)).Waiters(context.Background())
-		require.NoError(t, err)
+		after := must.Get(newSemaphore(t, first, "/s", locks.FixedLeases(1)).Waiters(context.Background()))(t)
 		require.Equal(t, before, after, "it has kept its turn")
 		release(t, lease)
 		o := <-waiting
@@ -224,8 +220,7 @@ func TestLockDelayOfATry(t *testing.T) {
 		_, err = try()
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		time.Sleep(time.Second + 2*time.Millisecond) // the server's times are in whole milliseconds
-		lease, err := try()
-		require.NoError(t, err)
+		lease := must.Get(try())(t)
 		release(t, lease)
 		requireNoChildren(t, second, "/lock")
 	})
@@ -254,8 +249,7 @@ func TestLockDelayBeginsAgainWithTheNextLoss(t *testing.T) {
 func TestLockDelayAfterAMarkerOfAnyData(t *testing.T) {
 	between(t, func(t *testing.T, _ *zkserver.Server, first, second *framework.Framework) {
 		for path, data := range map[string][]byte{"/none": nil, "/some": []byte("x"), "/much": make([]byte, 1_000_000)} {
-			_, err := first.Create(t.Context(), path+"/holder", data, framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			must.Get(first.Create(t.Context(), path+"/holder", data, framework.CreatingParentsIfNeeded()))(t)
 			began := time.Now()
 			release(t, acquire(t, newMutex(t, second, path, locks.WithLockDelay(lockDelay))))
 			require.InDelta(t, lockDelay, time.Since(began), float64(2*time.Millisecond))
@@ -268,8 +262,7 @@ func TestLockDelayAfterAMarkerOfAnyData(t *testing.T) {
 // waits for the delay after that.
 func TestLockDelayOfAMarkerThatAnotherHasWritten(t *testing.T) {
 	between(t, func(t *testing.T, server *zkserver.Server, first, second *framework.Framework) {
-		_, err := first.Create(t.Context(), "/lock/holder", []byte("one lost"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(first.Create(t.Context(), "/lock/holder", []byte("one lost"), framework.CreatingParentsIfNeeded()))(t)
 		time.Sleep(lockDelay)
 		server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.Delay(time.Second)))
 		waiting := acquireLater(context.Background(), newMutex(t, second, "/lock", locks.WithLockDelay(lockDelay)))

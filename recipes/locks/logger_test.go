@@ -68,8 +68,7 @@ func TestLeaseHolderKnowsFirstWhateverItsLoggerDoes(t *testing.T) {
 					time.Sleep(time.Second)
 					heal := server.Blackhole(holder.Session().ID(), zkserver.Both)
 					defer heal()
-					var lost *locks.LostError
-					require.ErrorAs(t, <-told, &lost)
+					require.ErrorAs(t, <-told, new(*locks.LostError))
 					next := <-waiting
 					require.NoError(t, next.err)
 					release(t, next.lease)

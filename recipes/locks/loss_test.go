@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -165,8 +166,7 @@ var pairings = []pairing{
 			t.Helper()
 			rw := newReadWrite(t, client, path, opts...)
 			writer := acquire(t, rw.WriteLock())
-			reader, err := rw.ReadLock().Acquire(writer.Context(zktest.Context(t)))
-			require.NoError(t, err)
+			reader := must.Get(rw.ReadLock().Acquire(writer.Context(zktest.Context(t))))(t)
 			release(t, writer)
 			return reader
 		},
@@ -209,8 +209,7 @@ func TestLeaseAcquireAgainAfterALoss(t *testing.T) {
 		lease := acquire(t, m)
 		proxy.Cut()
 		require.NoError(t, client.Sync(zktest.Context(t), "/")) // over another connection
-		var lost *locks.LostError
-		require.ErrorAs(t, lease.Err(), &lost)
+		lost := must.As[*locks.LostError](t, lease.Err())
 		require.Equal(t, framework.ReasonSuspended, lost.Reason)
 
 		next := acquire(t, m)
@@ -331,8 +330,7 @@ func TestLeaseClosingTheClientEndsItsHolds(t *testing.T) {
 		waiting := acquireLater(zktest.Context(t), m)
 		awaitQueue(t, m, 2)
 		require.NoError(t, client.Close())
-		var lost *locks.LostError
-		require.ErrorAs(t, lease.Err(), &lost)
+		lost := must.As[*locks.LostError](t, lease.Err())
 		require.Equal(t, framework.ReasonClosed, lost.Reason)
 		require.ErrorIs(t, await(t, waiting).err, framework.ErrClosed)
 		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)

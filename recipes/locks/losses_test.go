@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -96,8 +97,7 @@ func TestLeaseUnreadableHoldIsAskedForEverMoreRarely(t *testing.T) {
 		require.NoError(t, admin.Delete(t.Context(), lease.Path()))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		var lost *locks.LostError
-		require.ErrorAs(t, lease.Err(), &lost)
+		require.ErrorAs(t, lease.Err(), new(*locks.LostError))
 		require.Error(t, lease.Release(context.Background()))
 	})
 }
@@ -113,8 +113,7 @@ func TestLeaseDropsAreTwoLinesOfTheLog(t *testing.T) {
 	told := func() (n int) {
 		for _, line := range log.with("more leases were dropped") {
 			_, after, _ := strings.Cut(line, "count=")
-			more, err := strconv.Atoi(after)
-			require.NoError(t, err)
+			more := must.Get(strconv.Atoi(after))(t)
 			n += more
 		}
 		return n + len(log.with("a lease was dropped"))

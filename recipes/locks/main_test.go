@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
@@ -26,23 +27,20 @@ const limit = 2 * time.Minute
 
 func newMutex(tb testing.TB, client *framework.Framework, path string, opts ...locks.Option) *locks.InterProcessMutex {
 	tb.Helper()
-	m, err := locks.NewInterProcessMutex(client, path, opts...)
-	require.NoError(tb, err)
+	m := must.Get(locks.NewInterProcessMutex(client, path, opts...))(tb)
 	return m
 }
 
 func newReadWrite(tb testing.TB, client *framework.Framework, path string, opts ...locks.Option) *locks.InterProcessReadWriteLock {
 	tb.Helper()
-	rw, err := locks.NewInterProcessReadWriteLock(client, path, opts...)
-	require.NoError(tb, err)
+	rw := must.Get(locks.NewInterProcessReadWriteLock(client, path, opts...))(tb)
 	return rw
 }
 
 // acquire acquires within the limit.
 func acquire(tb testing.TB, lock locks.InterProcessLock) *locks.Lease {
 	tb.Helper()
-	lease, err := lock.Acquire(zktest.Context(tb))
-	require.NoError(tb, err)
+	lease := must.Get(lock.Acquire(zktest.Context(tb)))(tb)
 	return lease
 }
 

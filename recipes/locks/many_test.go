@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -83,8 +84,7 @@ func TestManyLocksAreReleasedByCloseAtOnce(t *testing.T) {
 		}
 		other := zktest.Client(t, server)
 		for i := range n {
-			lease, err := newMutex(t, other, fmt.Sprintf("/many/%d", i)).TryAcquire(t.Context())
-			require.NoError(t, err)
+			lease := must.Get(newMutex(t, other, fmt.Sprintf("/many/%d", i)).TryAcquire(t.Context()))(t)
 			release(t, lease)
 		}
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -19,10 +20,8 @@ import (
 
 func newSharedSemaphore(t *testing.T, client *framework.Framework, n int) (*locks.InterProcessSemaphore, *locks.SharedLeases) {
 	t.Helper()
-	shared, err := locks.NewSharedLeases(client, "/max", n)
-	require.NoError(t, err)
-	s, err := locks.NewInterProcessSemaphore(client, "/permits", shared)
-	require.NoError(t, err)
+	shared := must.Get(locks.NewSharedLeases(client, "/max", n))(t)
+	s := must.Get(locks.NewInterProcessSemaphore(client, "/permits", shared))(t)
 	return s, shared
 }
 

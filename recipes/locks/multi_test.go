@@ -12,14 +12,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 func newMulti(tb testing.TB, members ...locks.InterProcessLock) *locks.InterProcessMultiLock {
 	tb.Helper()
-	m, err := locks.NewInterProcessMultiLock(members...)
-	require.NoError(tb, err)
+	m := must.Get(locks.NewInterProcessMultiLock(members...))(tb)
 	return m
 }
 
@@ -30,17 +30,15 @@ func TestMultiLock(t *testing.T) {
 		before.Sessions += 2
 		a, b := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b")
 		multi := newMulti(t, newReadWrite(t, client, "/locks/c").WriteLock(), b, a, a)
-		lease, err := multi.Acquire(zktest.Context(t))
-		require.NoError(t, err)
-		leases := lease.Leases()
-		require.Len(t, leases, 4)
+		lease := must.Get(multi.Acquire(zktest.Context(t)))(t)
+		require.Len(t, lease.Leases(), 4)
 		tokens := lease.Tokens()
 		require.Equal(t, tokens[0], tokens[1], "a mutex that is named twice re-enters")
 		require.Less(t, tokens[1], tokens[2], "acquired in the order of the paths")
 		require.Less(t, tokens[2], tokens[3])
 		require.NoError(t, lease.Err())
 
-		_, err = newMutex(t, other, "/locks/b").TryAcquire(zktest.Context(t))
+		_, err := newMutex(t, other, "/locks/b").TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		ctx := lease.Context(zktest.Context(t))
 		again, err := multi.TryAcquire(ctx)
@@ -72,8 +70,7 @@ type embedding struct{ *locks.InterProcessMutex }
 func TestMultiLocksOfViewsDoNotWaitInACircle(t *testing.T) {
 	server := zktest.NewServer(t)
 	whole := zktest.Client(t, server.Addr())
-	view, err := whole.UsingNamespace("shop")
-	require.NoError(t, err)
+	view := must.Get(whole.UsingNamespace("shop"))(t)
 	rooted := zktest.Client(t, server.Addr()+"/shop")
 	top := zktest.Client(t, server.Addr())
 	multis := []*locks.InterProcessMultiLock{
@@ -172,13 +169,11 @@ func TestMultiLockMemberIsLost(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		a, b, c := newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"), newMutex(t, client, "/locks/c")
-		lease, err := newMulti(t, a, b, c).Acquire(zktest.Context(t))
-		require.NoError(t, err)
+		lease := must.Get(newMulti(t, a, b, c).Acquire(zktest.Context(t)))(t)
 		ctx := lease.Context(zktest.Context(t))
 		require.NoError(t, client.Delete(zktest.Context(t), lease.Leases()[0].Path()))
 		awaitDone(t, ctx.Done(), "the loss")
-		var lost *locks.LostError
-		require.ErrorAs(t, context.Cause(ctx), &lost)
+		lost := must.As[*locks.LostError](t, context.Cause(ctx))
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
 		require.NoError(t, lease.Leases()[2].Err(), "each is lost by itself")
@@ -195,7 +190,7 @@ func TestMultiLockMemberIsLost(t *testing.T) {
 		}()
 		awaitQueue(t, b, 2)
 		require.NoError(t, client.Delete(zktest.Context(t), awaitQueue(t, a, 1)[0].Path))
-		err = <-failed
+		err := <-failed
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.ErrorAs(t, err, &lost)
 		awaitQueue(t, b, 1)
@@ -221,8 +216,7 @@ func TestMultiLockMemberThatPanics(t *testing.T) {
 	client := zktest.Client(t, server)
 	multi := newMulti(t, newMutex(t, client, "/a"), panickingLock{newMutex(t, client, "/b")})
 	require.PanicsWithValue(t, "its own fault", func() { _, _ = multi.Acquire(zktest.Context(t)) })
-	lease, err := newMutex(t, zktest.Client(t, server), "/a").TryAcquire(zktest.Context(t))
-	require.NoError(t, err)
+	lease := must.Get(newMutex(t, zktest.Client(t, server), "/a").TryAcquire(zktest.Context(t)))(t)
 	release(t, lease)
 }
 
@@ -238,8 +232,7 @@ func TestLockThatReturnsNoLease(t *testing.T) {
 	empty := emptyLock{newMutex(t, client, "/b")}
 	_, err := newMulti(t, newMutex(t, client, "/a"), empty).Acquire(zktest.Context(t))
 	require.ErrorContains(t, err, "locks: acquire /b: locks_test.emptyLock returned no lease and no error")
-	lease, err := newMutex(t, zktest.Client(t, server), "/a").TryAcquire(zktest.Context(t))
-	require.NoError(t, err)
+	lease := must.Get(newMutex(t, zktest.Client(t, server), "/a").TryAcquire(zktest.Context(t)))(t)
 	release(t, lease)
 	err = locks.Do(zktest.Context(t), empty, func(context.Context) error { return errors.New("the function was called") })
 	require.ErrorContains(t, err, "returned no lease and no error")

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -99,15 +100,13 @@ func TestMutexReentrancyTravelsInTheContext(t *testing.T) {
 		outer := acquire(t, m)
 		ctx := outer.Context(zktest.Context(t))
 
-		inner, err := m.Acquire(ctx)
-		require.NoError(t, err)
-		third, err := same.TryAcquire(ctx)
-		require.NoError(t, err)
+		inner := must.Get(m.Acquire(ctx))(t)
+		third := must.Get(same.TryAcquire(ctx))(t)
 		require.Equal(t, outer.Token(), inner.Token())
 		require.Equal(t, outer.Path(), third.Path())
 		require.Len(t, awaitQueue(t, m, 1), 1)
 
-		_, err = m.TryAcquire(zktest.Context(t))
+		_, err := m.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "a context without ownership is another owner")
 
 		// In any order; the lock is held until the last.
@@ -130,10 +129,9 @@ func TestMutexOwnershipOfOneLockIsNotThatOfAnother(t *testing.T) {
 		client, other := zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
 		a := acquire(t, newMutex(t, client, "/locks/a"))
 		ctx := a.Context(zktest.Context(t))
-		b, err := newMutex(t, client, "/locks/b").TryAcquire(ctx)
-		require.NoError(t, err)
+		b := must.Get(newMutex(t, client, "/locks/b").TryAcquire(ctx))(t)
 		require.NotEqual(t, a.Token(), b.Token())
-		_, err = newMutex(t, other, "/locks/a").TryAcquire(ctx)
+		_, err := newMutex(t, other, "/locks/a").TryAcquire(ctx)
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "another client is another owner")
 		both, err := newMutex(t, client, "/locks/a").TryAcquire(b.Context(ctx))
 		require.NoError(t, err, "ownership of both")
@@ -178,8 +176,7 @@ func TestMutexReleaseIsIdempotentAndSafeOnNil(t *testing.T) {
 		require.NoError(t, none.Release(context.Background()))
 
 		lease := acquire(t, m)
-		inner, err := m.Acquire(lease.Context(zktest.Context(t)))
-		require.NoError(t, err)
+		inner := must.Get(m.Acquire(lease.Context(zktest.Context(t))))(t)
 		release(t, inner)
 		release(t, inner) // must not take the other lease away
 		require.NoError(t, lease.Err())
@@ -234,8 +231,7 @@ func TestDo(t *testing.T) {
 		trouble := errors.New("trouble")
 		ctx, cancel := context.WithCancel(zktest.Context(t))
 		err := m.Do(ctx, func(ctx context.Context) error {
-			lease, err := m.Acquire(ctx)
-			require.NoError(t, err)
+			lease := must.Get(m.Acquire(ctx))(t)
 			require.Len(t, awaitQueue(t, m, 1), 1)
 			cancel() // the release does not depend on it
 			require.NoError(t, lease.Release(context.WithoutCancel(ctx)))
@@ -292,11 +288,9 @@ func TestMutexTransactOnlyWhileHeld(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
 		ctx := zktest.Context(t)
-		_, err := client.Create(ctx, "/report", []byte("draft"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(ctx, "/report", []byte("draft"), framework.CreatingParentsIfNeeded()))(t)
 		lease := acquire(t, newMutex(t, client, "/locks/transact"))
-		results, err := lease.Transact(ctx, framework.SetDataOp("/report", []byte("final")))
-		require.NoError(t, err)
+		results := must.Get(lease.Transact(ctx, framework.SetDataOp("/report", []byte("final"))))(t)
 		require.Len(t, results, 1)
 		require.EqualValues(t, 1, results[0].Stat.Version)
 
@@ -310,17 +304,14 @@ func TestMutexTransactOnlyWhileHeld(t *testing.T) {
 			stale <- err
 		}()
 		require.Error(t, <-stale)
-		data, err := admin.Get(ctx, "/report")
-		require.NoError(t, err)
-		require.Equal(t, "final", string(data))
+		require.Equal(t, "final", string(must.Get(admin.Get(ctx, "/report"))(t)))
 		awaitDone(t, lease.Done(), "the loss")
 	})
 }
 
 func TestMutexOfAClientThatIsNotUsable(t *testing.T) {
-	client, err := framework.New("127.0.0.1:1")
-	require.NoError(t, err)
-	_, err = newMutex(t, client, "/a").Acquire(context.Background())
+	client := must.Get(framework.New("127.0.0.1:1"))(t)
+	_, err := newMutex(t, client, "/a").Acquire(context.Background())
 	require.ErrorIs(t, err, framework.ErrNotStarted)
 	require.NoError(t, client.Close())
 	_, err = newMutex(t, client, "/a").Acquire(context.Background())

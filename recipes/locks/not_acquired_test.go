@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -83,8 +84,7 @@ func TestNotAcquiredWhoIsInTheWay(t *testing.T) {
 		o1 := await(t, first)
 		for err, position := range map[error]int{o.err: 2, tried: 2, o1.err: 1} {
 			require.ErrorIs(t, err, locks.ErrNotAcquired)
-			var refused *locks.NotAcquiredError
-			require.ErrorAs(t, err, &refused)
+			refused := must.As[*locks.NotAcquiredError](t, err)
 			require.Equal(t, position, refused.Position)
 			ahead := refused.Ahead()
 			require.Len(t, ahead, position)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -28,8 +29,7 @@ var exclusive = map[string]func(t *testing.T, client *framework.Framework, path 
 	},
 	"first semaphore": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
 		t.Helper()
-		s, err := locks.NewInterProcessSemaphore(client, path, locks.FixedLeases(1), opts...)
-		require.NoError(t, err)
+		s := must.Get(locks.NewInterProcessSemaphore(client, path, locks.FixedLeases(1), opts...))(t)
 		return s
 	},
 	"semaphore": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
@@ -38,8 +38,7 @@ var exclusive = map[string]func(t *testing.T, client *framework.Framework, path 
 	},
 	"semaphore mutex": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
 		t.Helper()
-		m, err := locks.NewInterProcessSemaphoreMutex(client, path, opts...)
-		require.NoError(t, err)
+		m := must.Get(locks.NewInterProcessSemaphoreMutex(client, path, opts...))(t)
 		return m
 	},
 	"multi-lock": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {

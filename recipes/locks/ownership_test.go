@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -64,8 +65,7 @@ func oldSessionsNodeIsListed(t *testing.T) {
 	require.NoError(t, o.err)
 	require.NotEqual(t, queue[0].Path, o.lease.Path())
 	require.NotEqual(t, old.ID(), client.Session().ID())
-	stat, err := client.Exists(ctx, o.lease.Path())
-	require.NoError(t, err)
+	stat := must.Get(client.Exists(ctx, o.lease.Path()))(t)
 	require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
 	require.Equal(t, stat.Czxid, o.lease.Token())
 	release(t, o.lease)
@@ -93,8 +93,7 @@ func openCreator(
 ) *locks.LockInternals {
 	t.Helper()
 	driver := creator{locks.StandardLockInternalsDriver{StandardLockInternalsSorter: mutexSorter}, instead}
-	l, err := locks.NewLockInternals(client, driver, path, "lock-", 1)
-	require.NoError(t, err)
+	l := must.Get(locks.NewLockInternals(client, driver, path, "lock-", 1))(t)
 	return l
 }
 
@@ -104,11 +103,9 @@ func TestOwnershipNodeMustBelongToTheSession(t *testing.T) {
 		ctx := zktest.Context(t)
 		other := zktest.Client(t, server.ConnectString())
 		var foreign locks.LockNode
-		var err error
-		foreign.Path, err = other.Create(ctx, path+"/lock-", nil,
+		foreign.Path = must.Get(other.Create(ctx, path+"/lock-", nil,
 			framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
-			framework.WithMode(framework.EphemeralSequential), framework.StoringStatIn(&foreign.Stat))
-		require.NoError(t, err)
+			framework.WithMode(framework.EphemeralSequential), framework.StoringStatIn(&foreign.Stat)))(t)
 
 		var offered atomic.Bool
 		// As a driver does that finds its node by name only.
@@ -129,11 +126,9 @@ func TestOwnershipNodeMustBeEphemeral(t *testing.T) {
 		created := 0
 		l := openCreator(t, client, "/locks/lasting", func(*framework.Session) (node locks.LockNode, ok bool) {
 			created++
-			var err error
-			node.Path, err = client.Create(t.Context(), "/locks/lasting/lock-", nil,
+			node.Path = must.Get(client.Create(t.Context(), "/locks/lasting/lock-", nil,
 				framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
-				framework.WithMode(framework.PersistentSequential), framework.StoringStatIn(&node.Stat))
-			require.NoError(t, err)
+				framework.WithMode(framework.PersistentSequential), framework.StoringStatIn(&node.Stat)))(t)
 			return node, true
 		})
 		for _, acquire := range []func(context.Context) (*locks.Lease, error){l.Acquire, l.TryAcquire} {
@@ -158,8 +153,7 @@ func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
 			"_c_a", "README", "0", "lock-", "lock-x", "lock-1", "lock--1", "lock-99999999999", "lock-+000000001",
 			"_c_00000000-0000-0000-0000-000000000000-lease-0000000000", "0000000000",
 		} {
-			_, err := client.Create(ctx, "/locks/foreign/"+name, nil, framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			must.Get(client.Create(ctx, "/locks/foreign/"+name, nil, framework.CreatingParentsIfNeeded()))(t)
 		}
 		m := newMutex(t, client, "/locks/foreign")
 		lease := acquire(t, m)
@@ -181,8 +175,7 @@ func TestOwnershipLostReplyWithAForeignChild(t *testing.T) {
 	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
 		ctx := zktest.Context(t)
 		client, link := zktest.ClientViaProxy(t, server)
-		_, err := client.Create(ctx, path+"/_c_a", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(ctx, path+"/_c_a", nil, framework.CreatingParentsIfNeeded()))(t)
 		var lost atomic.Int32
 		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
 			if f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpCreate2 && lost.CompareAndSwap(0, 1) {
@@ -272,8 +265,7 @@ func TestOwnershipNobodyIsAdmittedWhenTheSequenceIsExhausted(t *testing.T) {
 	require.NoError(t, o.err)
 
 	var gone *framework.Watch
-	_, err := client.Exists(zktest.Context(t), "/locks/exhausted", framework.Watched(&gone))
-	require.NoError(t, err)
+	must.Get(client.Exists(zktest.Context(t), "/locks/exhausted", framework.Watched(&gone)))(t)
 	release(t, o.lease)
 	awaitDone(t, gone.Fired(), "the end of the folder")
 	release(t, acquire(t, m))
@@ -322,14 +314,11 @@ func TestOwnershipLayout(t *testing.T) {
 			{semaphore, "/locks/v2/leases", `lease-\d{10}$`},
 		} {
 			for _, name := range []string{"README", "_c_a", "0000000000", "lock-1", "lease-", "__READ__", "__WRIT__1"} {
-				_, err := client.Create(t.Context(), framework.JoinPath(test.folder, name), nil, framework.CreatingParentsIfNeeded(), framework.OrSetData())
-				require.NoError(t, err)
+				must.Get(client.Create(t.Context(), framework.JoinPath(test.folder, name), nil, framework.CreatingParentsIfNeeded(), framework.OrSetData()))(t)
 			}
 			lease := acquire(t, test.lock)
 			require.Regexp(t, "^"+test.folder+protected+test.pattern, lease.Path())
-			got, err := client.Get(t.Context(), lease.Path())
-			require.NoError(t, err)
-			require.Equal(t, "10.1.2.3", string(got))
+			require.Equal(t, "10.1.2.3", string(must.Get(client.Get(t.Context(), lease.Path()))(t)))
 			awaitQueue(t, test.lock.(queue), 1)
 			requireNoChildren(t, client, "/locks/v2/locks") // a turn has been passed on
 			release(t, lease)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -21,8 +22,7 @@ func TestParticipantAsJSON(t *testing.T) {
 		Position: 1, Sequence: 7, Token: 4294967303, Session: 72057650147491872,
 		Since: time.Date(2026, 11, 22, 2, 3, 4, 5e6, time.FixedZone("", 3600)), WaitsFor: []string{"/locks/a/_c_0-lock-0000000006"},
 	}
-	data, err := json.Marshal(p)
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(p))(t)
 	require.JSONEq(t, `{"path":"/locks/a/_c_1-lock-0000000007","lockName":"lock-","identity":"vm/42 nightly","host":"vm","pid":42,
 		"label":"nightly","position":1,"sequence":7,"token":4294967303,"session":"0x100000d10640020",
 		"since":"2026-11-22T01:03:04.005Z","holds":false,"waitsFor":["/locks/a/_c_0-lock-0000000006"]}`, string(data))
@@ -32,8 +32,7 @@ func TestParticipantAsJSON(t *testing.T) {
 	read.Since = p.Since
 	require.Equal(t, p, read)
 
-	data, err = json.Marshal([]*locks.Participant{{Session: -1, Holds: true}})
-	require.NoError(t, err)
+	data = must.Get(json.Marshal([]*locks.Participant{{Session: -1, Holds: true}}))(t)
 	require.NotContains(t, string(data), "null")
 	require.Contains(t, string(data), `"since":"0001-01-01T00:00:00Z","holds":true,"waitsFor":[],"session":"0xffffffffffffffff"`)
 	var all []locks.Participant
@@ -50,8 +49,7 @@ func TestParticipantsAsJSON(t *testing.T) {
 	lease := acquire(t, mutex)
 	next := acquireLater(zktest.Context(t), mutex)
 	participants := awaitQueue(t, mutex, 2)
-	data, err := json.Marshal(participants)
-	require.NoError(t, err)
+	data := must.Get(json.Marshal(participants))(t)
 	var shown []map[string]any
 	require.NoError(t, json.Unmarshal(data, &shown))
 	require.Equal(t, client.Session().String(), shown[0]["session"])

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -24,8 +25,7 @@ import (
 // Curator's, in data of one's own, and after a request to give the lock back.
 func TestParticipantsWhoIsWho(t *testing.T) {
 	t.Parallel()
-	host, err := os.Hostname()
-	require.NoError(t, err)
+	host := must.Get(os.Hostname())(t)
 	here := fmt.Sprintf("%s/%d", host, os.Getpid())
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
@@ -103,11 +103,9 @@ func TestParticipantsOfEveryRecipe(t *testing.T) {
 		label := locks.WithLabel("me")
 		mutex := newMutex(t, client, "/locks/mutex", label)
 		rw := newReadWrite(t, client, "/locks/rw", label)
-		v1, err := locks.NewInterProcessSemaphore(client, "/locks/v1", locks.FixedLeases(1), label)
-		require.NoError(t, err)
+		v1 := must.Get(locks.NewInterProcessSemaphore(client, "/locks/v1", locks.FixedLeases(1), label))(t)
 		v2 := newSemaphore(t, client, "/locks/v2", locks.FixedLeases(1), label)
-		single, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/single", label)
-		require.NoError(t, err)
+		single := must.Get(locks.NewInterProcessSemaphoreMutex(client, "/locks/single", label))(t)
 		for _, lock := range []locks.InterProcessLock{mutex, rw.ReadLock(), rw.WriteLock(), v1, v2, single} {
 			lease := acquire(t, lock)
 			queue := awaitQueue(t, lock.(queue), 1)
@@ -119,8 +117,7 @@ func TestParticipantsOfEveryRecipe(t *testing.T) {
 		}
 
 		multi := newMulti(t, v2, mutex)
-		lease, err := multi.Acquire(zktest.Context(t))
-		require.NoError(t, err)
+		lease := must.Get(multi.Acquire(zktest.Context(t)))(t)
 		both := awaitQueue(t, multi, 2)
 		require.Equal(t, lease.Leases()[0].Path(), both[0].Path)
 		require.Equal(t, lease.Leases()[1].Path(), both[1].Path)
@@ -191,8 +188,7 @@ func TestParticipantsAreReadTogether(t *testing.T) {
 			}
 			return zkproxy.Pass
 		})()
-		got, err := seen.Participants(zktest.Context(t))
-		require.NoError(t, err)
+		got := must.Get(seen.Participants(zktest.Context(t)))(t)
 		require.Len(t, got, n-leave)
 		for i, p := range got {
 			require.Equal(t, queue[i], p)
@@ -272,15 +268,13 @@ func TestParticipantsThatCannotBeRead(t *testing.T) {
 		}{
 			{"secret", zk.WorldACL(zk.PermAll &^ zk.PermRead)}, {strings.Repeat("x", 8<<10), zk.WorldACL(zk.PermAll)},
 		} {
-			_, err := other.Create(t.Context(), "/locks/who/by-hand-lock-", []byte(node.data),
-				framework.WithMode(framework.EphemeralSequential), framework.WithACL(node.acl...))
-			require.NoError(t, err)
+			must.Get(other.Create(t.Context(), "/locks/who/by-hand-lock-", []byte(node.data),
+				framework.WithMode(framework.EphemeralSequential), framework.WithACL(node.acl...)))(t)
 		}
 		acquireLater(cancelled(t), newMutex(t, other, "/locks/who"))
 		awaitQueue(t, newMutex(t, other, "/locks/who"), 4)
 
-		participants, err := mutex.Participants(t.Context())
-		require.NoError(t, err)
+		participants := must.Get(mutex.Participants(t.Context()))(t)
 		require.Len(t, participants, 4)
 		for i, p := range participants {
 			require.Equal(t, i, p.Position)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -26,8 +27,7 @@ const permitsOfTheDead = 3
 func TestSemaphorePermitsOfTheDeadComeBackInTime(t *testing.T) {
 	for name, open := range map[string]func(*testing.T, *framework.Framework) locks.InterProcessLock{
 		"first": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
-			s, err := locks.NewInterProcessSemaphore(client, "/permits", locks.FixedLeases(permitsOfTheDead))
-			require.NoError(t, err)
+			s := must.Get(locks.NewInterProcessSemaphore(client, "/permits", locks.FixedLeases(permitsOfTheDead)))(t)
 			return s
 		},
 		"second": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
@@ -59,8 +59,7 @@ func permitsComeBack(t *testing.T, phase float64, open func(*testing.T, *framewo
 	defer cancel()
 	var leases []*locks.Lease
 	for range permitsOfTheDead {
-		lease, err := heirs.Acquire(ctx)
-		require.NoError(t, err)
+		lease := must.Get(heirs.Acquire(ctx))(t)
 		leases = append(leases, lease)
 	}
 	require.GreaterOrEqual(t, time.Since(died), timeout)

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 )
 
@@ -66,8 +67,7 @@ func TestReadWriteLockQueue(t *testing.T) {
 		require.Equal(t, want, contenders)
 
 		for i, p := range queue {
-			got, err := drivers[btoi(p.isWriter)].GetsTheLock(contenders, p.name, 1)
-			require.NoError(t, err)
+			got := must.Get(drivers[btoi(p.isWriter)].GetsTheLock(contenders, p.name, 1))(t)
 			require.Equal(t, decide(queue, i), got, "%s in %s", p.name, strings.Join(want, " "))
 		}
 	})
@@ -101,9 +101,7 @@ func btoi(b bool) int {
 func TestDowngradedWriterWaitsForNoOther(t *testing.T) {
 	const released, writer, reader = "_c_a-__WRIT__0000000001", "_c_b-__WRIT__0000000002", "_c_c-__READ__0000000002"
 	driver := locks.DowngradeDriver("/lock/" + writer)
-	result, err := driver.GetsTheLock([]string{released, writer, reader}, reader, 1)
-	require.NoError(t, err)
-	require.True(t, result.GetsTheLock)
+	require.True(t, must.Get(driver.GetsTheLock([]string{released, writer, reader}, reader, 1))(t).GetsTheLock)
 }
 
 // TestDowngradedReaderMustBeListed: the writer's node proves nothing about the reader's.

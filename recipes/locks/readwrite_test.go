@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -92,13 +93,10 @@ func TestDowngrade(t *testing.T) {
 			_, err := rw.ReadLock().TryAcquire(zktest.Context(t))
 			require.ErrorIs(t, err, locks.ErrNotAcquired, "a context without ownership is another owner")
 
-			reader, err := rw.ReadLock().TryAcquire(owner)
-			require.NoError(t, err)
+			reader := must.Get(rw.ReadLock().TryAcquire(owner))(t)
 			require.NotEqual(t, writer.Path(), reader.Path())
 			require.Equal(t, writer.Token(), reader.Token())
-			stat, err := client.Exists(owner, reader.Path())
-			require.NoError(t, err)
-			require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
+			require.Equal(t, client.Session().ID(), must.Get(client.Exists(owner, reader.Path()))(t).EphemeralOwner)
 			_, digits, _ := strings.Cut(writer.Path(), "__WRIT__")
 			require.True(t, strings.HasSuffix(reader.Path(), "-__READ__"+digits), "%s takes the place of %s", reader.Path(), writer.Path())
 			both := awaitQueue(t, rw, 2)
@@ -108,8 +106,7 @@ func TestDowngrade(t *testing.T) {
 			write, err := rw.WriteLock().Acquire(reader.Context(owner))
 			require.NoError(t, err, "the owner of both sides re-enters either")
 			release(t, write)
-			read, err := rw.ReadLock().Acquire(reader.Context(owner))
-			require.NoError(t, err)
+			read := must.Get(rw.ReadLock().Acquire(reader.Context(owner)))(t)
 			require.Equal(t, reader.Path(), read.Path())
 			release(t, read)
 
@@ -170,8 +167,7 @@ func TestDowngradeComesTooLate(t *testing.T) {
 		close(goOn)
 
 		o := await(t, downgrade)
-		var lost *locks.LostError
-		require.ErrorAs(t, o.err, &lost)
+		lost := must.As[*locks.LostError](t, o.err)
 		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
 		awaitQueue(t, rival, 1)
 		release(t, next.lease)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -21,10 +22,8 @@ func TestWithoutReentry(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	once := locks.WithoutReentry()
 	rw := newReadWrite(t, client, "/locks/rw", once)
-	semaphoreMutex, err := locks.NewInterProcessSemaphoreMutex(client, "/locks/semaphore-mutex", once)
-	require.NoError(t, err)
-	first, err := locks.NewInterProcessSemaphore(client, "/locks/semaphore", locks.FixedLeases(2), once)
-	require.NoError(t, err)
+	semaphoreMutex := must.Get(locks.NewInterProcessSemaphoreMutex(client, "/locks/semaphore-mutex", once))(t)
+	first := must.Get(locks.NewInterProcessSemaphore(client, "/locks/semaphore", locks.FixedLeases(2), once))(t)
 	for _, lock := range []locks.InterProcessLock{
 		newMutex(t, client, "/locks/mutex", once),
 		newMutex(t, client, "/locks/handoff", once, locks.WithLocalHandoff(3)),
@@ -138,16 +137,13 @@ func TestLeaseFrom(t *testing.T) {
 	_, err := none.Transact(context.Background(), framework.SetDataOp("/report", nil))
 	require.ErrorIs(t, err, locks.ErrNotAcquired)
 	outer, inner := newMutex(t, client, "/locks/outer"), newReadWrite(t, client, "/locks/inner").WriteLock()
-	_, err = client.Create(zktest.Context(t), "/report", nil)
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), "/report", nil))(t)
 	err = outer.Do(zktest.Context(t), func(ctx context.Context) error {
 		lease := locks.LeaseFrom(ctx)
-		participants, err := outer.Participants(ctx)
-		require.NoError(t, err)
+		participants := must.Get(outer.Participants(ctx))(t)
 		require.Equal(t, participants[0].Token, lease.Token())
 		require.Equal(t, participants[0].Path, lease.Path())
-		_, err = lease.Transact(ctx, framework.SetDataOp("/report", []byte("written")))
-		require.NoError(t, err)
+		must.Get(lease.Transact(ctx, framework.SetDataOp("/report", []byte("written"))))(t)
 		require.NoError(t, locks.AttemptRevoke(ctx, client, lease.Path()))
 		awaitDone(t, lease.Revoked(), "the request")
 
@@ -170,8 +166,7 @@ func TestReentryMultiLeaseIsDone(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
 	multi := newMulti(t, newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"))
 	ctx, cancel := context.WithCancel(zktest.Context(t))
-	lease, err := multi.Acquire(ctx)
-	require.NoError(t, err)
+	lease := must.Get(multi.Acquire(ctx))(t)
 	cancel()
 	select {
 	case <-lease.Done():
@@ -180,12 +175,10 @@ func TestReentryMultiLeaseIsDone(t *testing.T) {
 	}
 	require.NoError(t, client.Delete(zktest.Context(t), lease.Leases()[1].Path()))
 	awaitDone(t, lease.Done(), "the end of the lease")
-	var lost *locks.LostError
-	require.ErrorAs(t, lease.Err(), &lost)
+	lost := must.As[*locks.LostError](t, lease.Err())
 	require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
 
-	lease, err = multi.Acquire(zktest.Context(t))
-	require.NoError(t, err)
+	lease = must.Get(multi.Acquire(zktest.Context(t)))(t)
 	require.NoError(t, lease.Release(zktest.Context(t)))
 	awaitDone(t, lease.Done(), "the end of the lease")
 }
@@ -194,8 +187,7 @@ func TestReentryMultiLeaseIsDone(t *testing.T) {
 func TestReentryReleasedLeaseSaysSo(t *testing.T) {
 	mutex := newMutex(t, zktest.Client(t, zktest.NewServer(t)), "/lock")
 	outer := acquire(t, mutex)
-	inner, err := mutex.Acquire(outer.Context(zktest.Context(t)))
-	require.NoError(t, err)
+	inner := must.Get(mutex.Acquire(outer.Context(zktest.Context(t))))(t)
 	work := inner.Context(context.Background())
 	require.NoError(t, inner.Err())
 	release(t, inner)

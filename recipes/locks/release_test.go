@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -103,9 +104,7 @@ func TestDoGivesBackAfterTheFunction(t *testing.T) {
 			cancel()
 			awaitDone(t, ctx.Done(), "the end of the context")
 			require.NoError(t, client.Sync(zktest.Context(t), "/")) // whatever was sent has been done
-			after, err := m.Participants(zktest.Context(t))
-			require.NoError(t, err)
-			require.Equal(t, queue, after)
+			require.Equal(t, queue, must.Get(m.Participants(zktest.Context(t)))(t))
 			require.Empty(t, waiting)
 			return nil
 		})
@@ -133,8 +132,7 @@ func TestReleaseLeasesOfAHoldAreReleasedAtOnce(t *testing.T) {
 			require.Less(t, time.Now(), deadline, "the hold does not watch its node")
 		}
 		for range leases - 1 {
-			again, err := m.Acquire(all[0].Context(zktest.Context(t)))
-			require.NoError(t, err)
+			again := must.Get(m.Acquire(all[0].Context(zktest.Context(t))))(t)
 			all = append(all, again)
 		}
 		held := locks.MutexOfHold(all[0])
@@ -256,9 +254,7 @@ func TestReleaseInAnOutage(t *testing.T) {
 				err := lease.Release(ctx)
 				require.LessOrEqual(t, time.Since(began), c.bound)
 				require.Greater(t, time.Since(began), c.bound*9/10)
-				var failed *locks.ReleaseError
-				require.ErrorAs(t, err, &failed)
-				require.Equal(t, lease.Path(), failed.Path)
+				require.Equal(t, lease.Path(), must.As[*locks.ReleaseError](t, err).Path)
 				require.Equal(t, 1, strings.Count(err.Error(), lease.Path()), err.Error())
 				require.ErrorIs(t, err, framework.ErrCleanupPending)
 				var lost *locks.LostError

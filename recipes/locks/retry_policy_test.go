@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -79,9 +80,7 @@ func TestRetryPolicyPanicEndsNoHold(t *testing.T) {
 
 		require.NoError(t, w.holder.Delete(zktest.Context(t), lease.Path()))
 		awaitDone(t, lease.Done(), "the loss")
-		var lost *locks.LostError
-		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
-		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)
+		require.Equal(t, framework.ReasonNodeDeleted, must.As[*locks.LostError](t, lease.Release(zktest.Context(t))).Reason)
 	})
 }
 
@@ -97,9 +96,7 @@ func TestRetryPolicyPanicIsTheErrorOfARelease(t *testing.T) {
 		err := locks.ReleaseAll(zktest.Context(t), nil, lease)
 
 		require.False(t, armed.Load(), "it has panicked")
-		var failed *locks.ReleaseError
-		require.ErrorAs(t, err, &failed)
-		require.Equal(t, lease.Path(), failed.Path)
+		require.Equal(t, lease.Path(), must.As[*locks.ReleaseError](t, err).Path)
 		require.ErrorIs(t, lease.Err(), locks.ErrReleased)
 		release(t, acquire(t, newMutex(t, w.holder, "/lock")))
 	})

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -61,8 +62,7 @@ func TestRevocationHolderIsTold(t *testing.T) {
 			require.Same(t, lease, listener.await(t))
 
 			require.NoError(t, lease.Err(), "a request is not a loss")
-			queue := awaitQueue(t, m, 1)
-			require.True(t, queue[0].RevocationRequested())
+			require.True(t, awaitQueue(t, m, 1)[0].RevocationRequested())
 			_, err := newMutex(t, other, "/locks/polite").TryAcquire(zktest.Context(t))
 			require.ErrorIs(t, err, locks.ErrNotAcquired, "the owner decides when to release")
 
@@ -138,8 +138,7 @@ func TestRevocationWaiterIsToldOnceItHolds(t *testing.T) {
 
 		lease := acquire(t, holder)
 		result := acquireLater(zktest.Context(t), waiter)
-		queue := awaitQueue(t, holder, 2)
-		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, queue[1].Path))
+		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, awaitQueue(t, holder, 2)[1].Path))
 		requireNothing(t, nil, listener)
 		select {
 		case <-lease.Revoked():
@@ -192,16 +191,13 @@ func TestRevocationEveryLeaseOfAHoldIsTold(t *testing.T) {
 		client := zktest.Client(t, server.ConnectString())
 		m := newMutex(t, client, "/locks/nested", listener.option())
 		outer := acquire(t, m)
-		inner, err := m.Acquire(outer.Context(zktest.Context(t)))
-		require.NoError(t, err)
-		gone, err := m.Acquire(outer.Context(zktest.Context(t)))
-		require.NoError(t, err)
+		inner := must.Get(m.Acquire(outer.Context(zktest.Context(t))))(t)
+		gone := must.Get(m.Acquire(outer.Context(zktest.Context(t))))(t)
 		release(t, gone)
 		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, inner.Path()))
 		require.ElementsMatch(t, []*locks.Lease{outer, inner}, []*locks.Lease{listener.await(t), listener.await(t)})
 
-		late, err := m.Acquire(outer.Context(zktest.Context(t)))
-		require.NoError(t, err)
+		late := must.Get(m.Acquire(outer.Context(zktest.Context(t))))(t)
 		awaitDone(t, late.Revoked(), "the request, in a lease that came after it")
 		require.Same(t, late, listener.await(t))
 		for _, lease := range []*locks.Lease{outer, inner, late} {
@@ -256,8 +252,7 @@ func TestMakeRevocable(t *testing.T) {
 		locks.Revocable
 	}{"mutex": newMutex(t, client, "/mutex"), "read": readWrite.ReadLock(), "write": readWrite.WriteLock()} {
 		first, second := make(told, 10), make(told, 10)
-		before, err := lock.Acquire(zktest.Context(t))
-		require.NoError(t, err)
+		before := must.Get(lock.Acquire(zktest.Context(t)))(t)
 		lock.MakeRevocable(func(lease *locks.Lease) { first <- lease })
 		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, before.Path()))
 		awaitDone(t, before.Revoked(), "the request")
@@ -270,8 +265,7 @@ func TestMakeRevocable(t *testing.T) {
 		require.Equal(t, lease, first.await(t))
 		release(t, lease)
 		lock.MakeRevocable(nil)
-		lease, err = lock.Acquire(zktest.Context(t))
-		require.NoError(t, err)
+		lease = must.Get(lock.Acquire(zktest.Context(t)))(t)
 		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
 		awaitDone(t, lease.Revoked(), "the request")
 		release(t, lease)

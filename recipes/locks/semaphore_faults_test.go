@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -43,10 +44,8 @@ func TestSemaphoreTwoSetTheNumberThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		link := zktest.NewProxy(t, server.Addr())
-		first, err := locks.NewSharedLeases(zktest.Client(t, server.ConnectStringVia(link.Addr())), "/semaphores/max", 1)
-		require.NoError(t, err)
-		second, err := locks.NewSharedLeases(zktest.Client(t, server.ConnectString()), "/semaphores/max", 1)
-		require.NoError(t, err)
+		first := must.Get(locks.NewSharedLeases(zktest.Client(t, server.ConnectStringVia(link.Addr())), "/semaphores/max", 1))(t)
+		second := must.Get(locks.NewSharedLeases(zktest.Client(t, server.ConnectString()), "/semaphores/max", 1))(t)
 		creating, create := make(chan struct{}), make(chan struct{})
 		var seen atomic.Bool
 		link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
@@ -71,17 +70,13 @@ func TestSemaphoreTwoSetTheNumberThatIsNotThere(t *testing.T) {
 // A turn that the client may not delete keeps all others waiting, so the acquisition says so.
 func TestSemaphoreTurnThatMayNotBeDeleted(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(t.Context(), "/semaphore/locks", nil, framework.CreatingParentsIfNeeded(),
-		framework.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermCreate, Scheme: "world", ID: "anyone"}))
-	require.NoError(t, err)
-	semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/semaphore", locks.FixedLeases(1))
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/semaphore/locks", nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermCreate, Scheme: "world", ID: "anyone"})))(t)
+	semaphore := must.Get(locks.NewInterProcessSemaphoreV2(client, "/semaphore", locks.FixedLeases(1)))(t)
 
-	_, err = semaphore.Acquire(zktest.Context(t))
+	_, err := semaphore.Acquire(zktest.Context(t))
 
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 	require.ErrorContains(t, err, "/semaphore/locks/")
-	leases, err := semaphore.Participants(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, leases)
+	require.Empty(t, must.Get(semaphore.Participants(t.Context()))(t))
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
@@ -113,8 +114,7 @@ func TestSemaphoreMaximumChangesDuringAnOutage(t *testing.T) {
 
 func newShared(t *testing.T, client *framework.Framework) *locks.SharedLeases {
 	t.Helper()
-	shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
-	require.NoError(t, err)
+	shared := must.Get(locks.NewSharedLeases(client, "/semaphores/max", 1))(t)
 	return shared
 }
 
@@ -172,8 +172,7 @@ func TestSemaphoreNoOutageEndsTheWaitForAPermit(t *testing.T) {
 					}
 					return zkserver.Pass
 				}))
-				leases, err := newSemaphore(t, client, "/s", locks.FixedLeases(2)).AcquireN(zktest.Context(t), 2)
-				require.NoError(t, err)
+				leases := must.Get(newSemaphore(t, client, "/s", locks.FixedLeases(2)).AcquireN(zktest.Context(t), 2))(t)
 				require.Same(t, session, client.Session())
 				releaseAll(t, leases)
 			})

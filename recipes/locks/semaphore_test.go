@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -25,8 +26,7 @@ type semaphore interface {
 
 func newSemaphore(tb testing.TB, client *framework.Framework, path string, n locks.MaxLeases, opts ...locks.Option) *locks.InterProcessSemaphoreV2 {
 	tb.Helper()
-	s, err := locks.NewInterProcessSemaphoreV2(client, path, n, opts...)
-	require.NoError(tb, err)
+	s := must.Get(locks.NewInterProcessSemaphoreV2(client, path, n, opts...))(tb)
 	return s
 }
 
@@ -36,8 +36,7 @@ func semaphores(t *testing.T, test func(t *testing.T, server zktest.Backend, cre
 	t.Run("v1", func(t *testing.T) {
 		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 			test(t, server, func(client *framework.Framework, n locks.MaxLeases) semaphore {
-				s, err := locks.NewInterProcessSemaphore(client, "/semaphores/s", n)
-				require.NoError(t, err)
+				s := must.Get(locks.NewInterProcessSemaphore(client, "/semaphores/s", n))(t)
 				return s
 			})
 		})
@@ -59,8 +58,7 @@ func TestSemaphorePermitIsAPermit(t *testing.T) {
 		var leases []*locks.Lease
 		var last int64
 		for range 3 {
-			lease, err := create(client, locks.FixedLeases(3)).TryAcquire(zktest.Context(t))
-			require.NoError(t, err)
+			lease := must.Get(create(client, locks.FixedLeases(3)).TryAcquire(zktest.Context(t)))(t)
 			require.Greater(t, lease.Token(), last)
 			last = lease.Token()
 			leases = append(leases, lease)
@@ -137,8 +135,7 @@ func TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 		s, tried := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(1)), newSemaphore(t, other, "/semaphores/s", locks.FixedLeases(1))
 		held := acquire(t, s)
 		var stat framework.Stat
-		_, err := client.Children(zktest.Context(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
-		require.NoError(t, err)
+		must.Get(client.Children(zktest.Context(t), "/semaphores/s/leases", framework.StoringStatIn(&stat)))(t)
 		changes := stat.Cversion
 		for range 10 {
 			_, err := tried.TryAcquire(zktest.Context(t))
@@ -147,14 +144,13 @@ func TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 			require.ErrorAs(t, err, &why)
 			require.Equal(t, held.Path(), why.Ahead()[0].Path)
 		}
-		_, err = client.Children(zktest.Context(t), "/semaphores/s/leases", framework.StoringStatIn(&stat))
-		require.NoError(t, err)
+		must.Get(client.Children(zktest.Context(t), "/semaphores/s/leases", framework.StoringStatIn(&stat)))(t)
 		require.Equal(t, changes, stat.Cversion)
 
 		next := acquireLater(zktest.Context(t), s)
 		awaitQueue(t, s, 2)
 		release(t, held)
-		_, err = tried.TryAcquire(zktest.Context(t))
+		_, err := tried.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired, "it has overtaken a waiter")
 		o := await(t, next)
 		require.NoError(t, o.err)
@@ -167,8 +163,7 @@ func TestSemaphoreTryThatFailsLeavesAnAcquisitionItsTurn(t *testing.T) {
 func TestSemaphorePaused(t *testing.T) {
 	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
 		client := zktest.Client(t, server.ConnectString())
-		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 1)
-		require.NoError(t, err)
+		shared := must.Get(locks.NewSharedLeases(client, "/semaphores/max", 1))(t)
 		before := server.Counts(t)
 		s := create(client, shared)
 		held := acquire(t, s)
@@ -184,7 +179,7 @@ func TestSemaphorePaused(t *testing.T) {
 		}
 		require.NoError(t, held.Err())
 		release(t, held)
-		_, err = s.TryAcquire(zktest.Context(t))
+		_, err := s.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.NotErrorIs(t, err, locks.ErrTooManyLeases)
 		// A negative number, as another program may set, pauses as well.
@@ -252,8 +247,7 @@ func TestSemaphoreAllLeasesOrNone(t *testing.T) {
 		awaitQueue(t, s, 1)
 		awaitQueue(t, waitersFor{s}, 0) // given up in the background too
 
-		two, err := s.TryAcquireN(zktest.Context(t), 2)
-		require.NoError(t, err)
+		two := must.Get(s.TryAcquireN(zktest.Context(t), 2))(t)
 		require.NotEqual(t, two[0].Token(), two[1].Token())
 		release(t, two[0])
 		require.NoError(t, two[1].Err(), "each is released by itself")
@@ -276,8 +270,7 @@ func TestSemaphoreMaximumFallsBelowWhatIsWanted(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server.ConnectString())
-		shared, err := locks.NewSharedLeases(client, "/semaphores/max", 3)
-		require.NoError(t, err)
+		shared := must.Get(locks.NewSharedLeases(client, "/semaphores/max", 3))(t)
 		s := newSemaphore(t, client, "/semaphores/s", shared)
 		one := acquire(t, s)
 		failed := make(chan error, 1)
@@ -288,8 +281,7 @@ func TestSemaphoreMaximumFallsBelowWhatIsWanted(t *testing.T) {
 		awaitQueue(t, s, 4)
 		require.NoError(t, shared.Set(zktest.Context(t), 2))
 		require.ErrorIs(t, <-failed, locks.ErrTooManyLeases)
-		another, err := s.TryAcquire(zktest.Context(t))
-		require.NoError(t, err)
+		another := must.Get(s.TryAcquire(zktest.Context(t)))(t)
 		release(t, another)
 		release(t, one)
 	})
@@ -304,8 +296,7 @@ func TestSemaphoreTurnIsLostBetweenTwoLeases(t *testing.T) {
 		link := zktest.NewProxy(t, server.Addr())
 		s := newSemaphore(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/semaphores/s", locks.FixedLeases(2))
 		first := acquire(t, s) // makes the folders
-		turns, err := locks.NewInterProcessMutex(admin, "/semaphores/s/locks")
-		require.NoError(t, err)
+		turns := must.Get(locks.NewInterProcessMutex(admin, "/semaphores/s/locks"))(t)
 		result := make(chan error, 1)
 		var leases []*locks.Lease
 		go func() {
@@ -328,19 +319,16 @@ func TestSemaphoreTurnIsLostBetweenTwoLeases(t *testing.T) {
 
 func TestSharedLeasesRefuseOtherData(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	_, err := client.Create(zktest.Context(t), "/max", []byte("three"))
-	require.NoError(t, err)
-	shared, err := locks.NewSharedLeases(client, "/max", 1)
-	require.NoError(t, err)
-	_, err = newSemaphore(t, client, "/semaphores/s", shared).Acquire(zktest.Context(t))
+	must.Get(client.Create(zktest.Context(t), "/max", []byte("three")))(t)
+	shared := must.Get(locks.NewSharedLeases(client, "/max", 1))(t)
+	_, err := newSemaphore(t, client, "/semaphores/s", shared).Acquire(zktest.Context(t))
 	require.ErrorContains(t, err, "locks: shared leases /max: 5 bytes, expected 4")
 	require.ErrorContains(t, shared.Set(zktest.Context(t), -1), "-1, expected 0 to 2147483647")
 	_, err = locks.NewSharedLeases(client, "/max", -1)
 	require.ErrorContains(t, err, "seed -1")
 	_, err = locks.NewInterProcessSemaphore(zktest.Client(t, zktest.NewServer(t).Addr()), "/s", shared)
 	require.ErrorContains(t, err, "maxLeases of another client")
-	view, err := client.UsingNamespace("team")
-	require.NoError(t, err)
+	view := must.Get(client.UsingNamespace("team"))(t)
 	_, err = locks.NewInterProcessSemaphore(view, "/s", shared)
 	require.NoError(t, err, "it is the same client")
 }
@@ -348,8 +336,7 @@ func TestSharedLeasesRefuseOtherData(t *testing.T) {
 // TestSemaphoreWaitEndsWithADeadline: the error is that of a deadline, whether the acquisition waits for a lease or for its turn.
 func TestSemaphoreWaitEndsWithADeadline(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	shared, err := locks.NewSharedLeases(client, "/number", 1)
-	require.NoError(t, err)
+	shared := must.Get(locks.NewSharedLeases(client, "/number", 1))(t)
 	for path, leases := range map[string]locks.MaxLeases{"/fixed": locks.FixedLeases(1), "/shared": shared} {
 		t.Run(path, func(t *testing.T) {
 			semaphore := newSemaphore(t, client, path, leases)

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -121,12 +122,11 @@ func TestTelemetryOfALock(t *testing.T) {
 		require.Equal(t, server.Addr(), attributes["server.address"]+":"+attributes["server.port"])
 		require.NotContains(t, attributes, "curator.path")
 
-		again, err := mutex.Acquire(lease.Context(zktest.Context(t)))
-		require.NoError(t, err)
+		again := must.Get(mutex.Acquire(lease.Context(zktest.Context(t))))(t)
 		release(t, again)
 		require.Equal(t, 1, o.value(t, "lock.held{curator.recipe=mutex}"), "a re-entry is no hold of its own")
 
-		_, err = rival.TryAcquire(zktest.Context(t))
+		_, err := rival.TryAcquire(zktest.Context(t))
 		require.ErrorIs(t, err, locks.ErrNotAcquired)
 		require.Equal(t, 1, other.value(t, "lock.acquire.duration{curator.outcome=not_acquired,curator.recipe=mutex}"))
 		require.Equal(t, 0, other.value(t, "lock.waiting{curator.recipe=mutex}"))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -89,9 +90,8 @@ func TestUserCodeCostsItsCallerAlone(t *testing.T) {
 			t.Run(fmt.Sprintf("%s %s", place, behaviour), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					server := zktest.NewServer(t, zkserver.WithoutListener())
-					client, err := framework.Connect(t.Context(), "memory:2181",
-						framework.WithDialer(server.Dial), framework.WithLogger(slog.New(slog.DiscardHandler)))
-					require.NoError(t, err)
+					client := must.Get(framework.Connect(t.Context(), "memory:2181",
+						framework.WithDialer(server.Dial), framework.WithLogger(slog.New(slog.DiscardHandler))))(t)
 					t.Cleanup(func() { _ = client.Close() }) // it may be closed
 					other := zktest.Client(t, server)
 					syncAll(t, client, other)
@@ -184,8 +184,7 @@ func TestUserCodePanicGivesBackTheLeasesBefore(t *testing.T) {
 		}))
 		require.Panics(t, func() { _, _ = s.AcquireN(context.Background(), 2) })
 		requireNoChildren(t, w.holder, "/s/leases")
-		leases, err := s.AcquireN(context.Background(), 2)
-		require.NoError(t, err)
+		leases := must.Get(s.AcquireN(context.Background(), 2))(t)
 		releaseAll(t, leases)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -47,9 +48,7 @@ func TestWaitTurnOfAnEndedSessionIsNotTaken(t *testing.T) {
 		require.NoError(t, o.err)
 		require.Equal(t, next.Token, o.lease.Token())
 		require.NotEqual(t, old.Session, next.Session)
-		stat, err := admin.Exists(zktest.Context(t), o.lease.Path())
-		require.NoError(t, err)
-		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
+		require.Equal(t, client.Session().ID(), must.Get(admin.Exists(zktest.Context(t), o.lease.Path()))(t).EphemeralOwner)
 		release(t, o.lease)
 	})
 }
@@ -88,8 +87,7 @@ func requireAtOnce(t *testing.T, result <-chan outcome) *locks.Lease {
 // semaphoreKinds are both layouts.
 var semaphoreKinds = map[string]func(*testing.T, *framework.Framework, locks.MaxLeases) semaphore{
 	"v1": func(t *testing.T, client *framework.Framework, n locks.MaxLeases) semaphore {
-		s, err := locks.NewInterProcessSemaphore(client, "/s", n)
-		require.NoError(t, err)
+		s := must.Get(locks.NewInterProcessSemaphore(client, "/s", n))(t)
 		return s
 	},
 	"v2": func(t *testing.T, client *framework.Framework, n locks.MaxLeases) semaphore {
@@ -141,8 +139,7 @@ func TestWaiterIsQuiet(t *testing.T) {
 				require.LessOrEqual(t, sent.Load(), int64(enough))
 				remove()
 
-				queue, err := rival.Participants(zktest.Context(t))
-				require.NoError(t, err)
+				queue := must.Get(rival.Participants(zktest.Context(t)))(t)
 				ours := queue[len(queue)-1]
 				require.NoError(t, client.Delete(zktest.Context(t), ours.Path))
 				time.Sleep(time.Second)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/migration"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -26,8 +27,7 @@ func TestMain(m *testing.M) { zktest.Main(m) }
 
 func newManager(tb testing.TB, client *framework.Framework) *migration.Manager {
 	tb.Helper()
-	m, err := migration.NewManager(client, "/locks")
-	require.NoError(tb, err)
+	m := must.Get(migration.NewManager(client, "/locks"))(tb)
 	return m
 }
 
@@ -50,12 +50,10 @@ func state(tb testing.TB, client *framework.Framework) string {
 	require.NoError(tb, err)
 	var out []string
 	for _, name := range names {
-		data, err := client.Get(zktest.Context(tb), "/app/"+name)
-		require.NoError(tb, err)
+		data := must.Get(client.Get(zktest.Context(tb), "/app/"+name))(tb)
 		out = append(out, name+"="+string(data))
 	}
-	ran, err := client.Children(zktest.Context(tb), "/meta/app")
-	require.NoError(tb, err)
+	ran := must.Get(client.Children(zktest.Context(tb), "/meta/app"))(tb)
 	return strings.Join(out, ",") + fmt.Sprintf(" after %d", len(ran))
 }
 
@@ -69,10 +67,9 @@ func TestMigrationEachReleaseAppliesWhatIsNew(t *testing.T) {
 				require.Equal(t, want, state(t, client))
 			}
 		}
-		data, err := client.Get(zktest.Context(t), "/meta/app/meta-0000000002")
-		require.NoError(t, err)
+		data := must.Get(client.Get(zktest.Context(t), "/meta/app/meta-0000000002"))(t)
 		require.Len(t, data, 32, "a SHA-256 in a znode that is named as Curator names it")
-		err = m.Migrate(zktest.Context(t), set(2))
+		err := m.Migrate(zktest.Context(t), set(2))
 		require.ErrorIs(t, err, migration.ErrChanged)
 		require.ErrorContains(t, err, "3 migrations have run, expected at most the 2 of this set")
 	})
@@ -125,9 +122,7 @@ func TestMigrationsOfANewServerMayBeLargerThanARequest(t *testing.T) {
 			s.Migrations = append(s.Migrations, migration.Migration{migration.Create(fmt.Sprint("/app/", i), make([]byte, 600_000))})
 		}
 		require.NoError(t, newManager(t, client).Migrate(zktest.Context(t), s))
-		names, err := client.Children(zktest.Context(t), "/app")
-		require.NoError(t, err)
-		require.Len(t, names, 8)
+		require.Len(t, must.Get(client.Children(zktest.Context(t), "/app"))(t), 8)
 
 		s.Migrations = append(s.Migrations, migration.Migration{migration.Create("/app/long", make([]byte, 2<<20))})
 		require.ErrorIs(t, newManager(t, client).Migrate(zktest.Context(t), s), framework.ErrTooLarge)
@@ -184,9 +179,7 @@ func TestMigrationPathsThatOnlyBeginAlike(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	s := set(1)
 	s.MetadataPath = "/app-migrations"
-	m, err := migration.NewManager(client, "/app-locks")
-	require.NoError(t, err)
-	require.NoError(t, m.Migrate(zktest.Context(t), s))
+	require.NoError(t, must.Get(migration.NewManager(client, "/app-locks"))(t).Migrate(zktest.Context(t), s))
 }
 
 func TestMigrationSetThatFailsAppliesNothing(t *testing.T) {
@@ -247,8 +240,7 @@ func TestMigrationBadInput(t *testing.T) {
 			s.Migrations, s.MetadataPath = []migration.Migration{{migration.Delete("/app")}}, "/app/migrations"
 		},
 	} {
-		_, err := client.Create(zktest.Context(t), "/taken/x", nil, framework.CreatingParentsIfNeeded(), framework.OrSetData())
-		require.NoError(t, err)
+		must.Get(client.Create(zktest.Context(t), "/taken/x", nil, framework.CreatingParentsIfNeeded(), framework.OrSetData()))(t)
 		s := set(2)
 		change(&s)
 		require.ErrorContains(t, m.Migrate(zktest.Context(t), s), want)
@@ -256,8 +248,7 @@ func TestMigrationBadInput(t *testing.T) {
 	require.ErrorIs(t, m.Migrate(nilContext, set(1)), framework.ErrInvalidOption)
 	require.Equal(t, "none", state(t, client))
 
-	below, err := migration.NewManager(client, "/app/locks")
-	require.NoError(t, err)
+	below := must.Get(migration.NewManager(client, "/app/locks"))(t)
 	require.ErrorContains(t, below.Migrate(zktest.Context(t), set(1)), "operation 0 of migration 0 is a create of /app, which the lock is below")
 }
 
@@ -297,11 +288,9 @@ var migrationCalls = []hardship.Call{
 // migrating applies a migration that sets the data of a folder and creates an item there, once.
 func migrating(of func(path string) migration.Migration) func(*hardship.Stage) func(context.Context) error {
 	return func(s *hardship.Stage) func(context.Context) error {
-		_, err := s.Theirs.Create(context.Background(), s.Path, nil)
-		require.NoError(s.T, err)
+		must.Get(s.Theirs.Create(context.Background(), s.Path, nil))(s.T)
 		require.NoError(s.T, s.Theirs.CreateContainers(context.Background(), s.Path+"/meta"))
-		m, err := migration.NewManager(s.Ours, s.Path+"/locks")
-		require.NoError(s.T, err)
+		m := must.Get(migration.NewManager(s.Ours, s.Path+"/locks"))(s.T)
 		s.End = func(err error) { requireOnce(s, err) }
 		return func(ctx context.Context) error {
 			return m.Migrate(ctx, migration.Set{ID: "x", MetadataPath: s.Path + "/meta", Migrations: []migration.Migration{of(s.Path)}})

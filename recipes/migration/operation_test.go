@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/migration"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -47,24 +48,18 @@ func TestMigrationOfEveryOperation(t *testing.T) {
 		first := s
 		first.Migrations = s.Migrations[:1]
 		require.NoError(t, m.Migrate(zktest.Context(t), first))
-		names, err := client.Children(zktest.Context(t), "/app")
-		require.NoError(t, err)
+		names := must.Get(client.Children(zktest.Context(t), "/app"))(t)
 		require.ElementsMatch(t, []string{"container", "temporary", "item-0000000002", "short-0000000003", "closed", "small"}, names)
-		has, err := client.GetACL(zktest.Context(t), "/app/closed")
-		require.NoError(t, err)
-		require.Equal(t, acl, has)
+		require.Equal(t, acl, must.Get(client.GetACL(zktest.Context(t), "/app/closed"))(t))
 
 		for range 2 {
 			require.NoError(t, m.Migrate(zktest.Context(t), s))
 		}
-		data, err := client.Get(zktest.Context(t), "/app")
-		require.NoError(t, err)
+		data := must.Get(client.Get(zktest.Context(t), "/app"))(t)
 		require.Equal(t, "2", string(data))
-		data, err = client.Get(zktest.Context(t), "/app/small", framework.Decompressed())
-		require.NoError(t, err)
+		data = must.Get(client.Get(zktest.Context(t), "/app/small", framework.Decompressed()))(t)
 		require.Equal(t, "more", string(data))
-		_, err = client.Exists(zktest.Context(t), "/app/container")
-		require.NoError(t, err)
+		must.Get(client.Exists(zktest.Context(t), "/app/container"))(t)
 	})
 }
 
@@ -78,12 +73,10 @@ func TestMigrationMakesZnodesThatTheServerDeletes(t *testing.T) {
 		}}}
 		require.NoError(t, newManager(t, client).Migrate(zktest.Context(t), s))
 		time.Sleep(23 * time.Hour)
-		stat, err := client.Exists(zktest.Context(t), "/container/child")
-		require.NoError(t, err)
+		stat := must.Get(client.Exists(zktest.Context(t), "/container/child"))(t)
 		require.NotNil(t, stat)
 		time.Sleep(2 * time.Hour)
-		stat, err = client.Exists(zktest.Context(t), "/container")
-		require.NoError(t, err)
+		stat = must.Get(client.Exists(zktest.Context(t), "/container"))(t)
 		require.Nil(t, stat)
 	})
 }
@@ -138,8 +131,7 @@ func TestMigrationSettingsAreHashed(t *testing.T) {
 		s.ID = string(rune('a' + i))
 		s.MetadataPath = "/meta/" + s.ID
 		require.NoError(t, run(o, migration.Delete("/app")))
-		data, err := client.Get(zktest.Context(t), s.MetadataPath+"/meta-0000000000")
-		require.NoError(t, err)
+		data := must.Get(client.Get(zktest.Context(t), s.MetadataPath+"/meta-0000000000"))(t)
 		hashes[string(data)] = true
 	}
 	require.Len(t, hashes, 4)

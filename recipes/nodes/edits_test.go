@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -51,8 +52,7 @@ func TestEditCostsOneReadAndOwnWritesNone(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		accepts, edits := editing()
 		reads, writes := countRequests(t, server, zkserver.OpGetData), countRequests(t, server, zkserver.OpSetData)
-		node := started(t, client, framework.Persistent, accepts)
-		require.NoError(t, node.SetData(t.Context(), []byte("second")))
+		require.NoError(t, started(t, client, framework.Persistent, accepts).SetData(t.Context(), []byte("second")))
 		require.NoError(t, client.Delete(t.Context(), path))
 		time.Sleep(time.Minute)
 		require.Zero(t, reads.Load())
@@ -114,9 +114,7 @@ func TestEditDoesNotReplaceANewerSetData(t *testing.T) {
 		synctest.Wait()
 		close(goOn)
 		require.NoError(t, <-done)
-		data, err := client.Get(t.Context(), path)
-		require.NoError(t, err)
-		require.Equal(t, "ours", string(data))
+		require.Equal(t, "ours", string(must.Get(client.Get(t.Context(), path))(t)))
 		require.Equal(t, "ours", string(node.Data()))
 	})
 }
@@ -133,13 +131,10 @@ func TestEditOfAZnodeThatIsReplacedIsNotTakenOver(t *testing.T) {
 		proxy.Delay(time.Second)
 		require.NoError(t, other.Set(t.Context(), path, []byte("theirs")))
 		time.Sleep(3500 * time.Millisecond) // the client has heard of it and looked, and its read is on the way
-		_, err := other.Transact(t.Context(), framework.DeleteOp(path), framework.CreateOp(path, []byte("no")))
-		require.NoError(t, err)
+		must.Get(other.Transact(t.Context(), framework.DeleteOp(path), framework.CreateOp(path, []byte("no"))))(t)
 		time.Sleep(time.Minute)
 
-		data, err := other.Get(t.Context(), path)
-		require.NoError(t, err)
-		require.Equal(t, "first", string(data))
+		require.Equal(t, "first", string(must.Get(other.Get(t.Context(), path))(t)))
 		require.Empty(t, edits)
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -19,8 +20,7 @@ const group = "/group"
 
 func joined(tb testing.TB, client *framework.Framework, id string) *nodes.GroupMember {
 	tb.Helper()
-	member, err := nodes.NewGroupMember(client, group, id, []byte("data of "+id))
-	require.NoError(tb, err)
+	member := must.Get(nodes.NewGroupMember(client, group, id, []byte("data of "+id)))(tb)
 	tb.Cleanup(func() { require.NoError(tb, member.Close()) })
 	require.NoError(tb, member.Start())
 	require.NoError(tb, member.WaitUntilJoined(zktest.Context(tb)))
@@ -99,8 +99,7 @@ func TestGroupMemberStaysOneOverItsSession(t *testing.T) {
 
 func TestGroupListenersHearOfMembers(t *testing.T) {
 	server := zktest.NewServer(t)
-	a, err := nodes.NewGroupMember(zktest.Client(t, server), group, "a", []byte("1"))
-	require.NoError(t, err)
+	a := must.Get(nodes.NewGroupMember(zktest.Client(t, server), group, "a", []byte("1")))(t)
 	changes := make(chan nodes.MemberChange, 100)
 	registration := a.OnChange(func(c nodes.MemberChange) {
 		if c.ID == "b" {
@@ -134,10 +133,8 @@ func TestGroupMemberLeavesAnOperatorsZnodeAlone(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		other := zktest.Client(t, server)
-		_, err := other.Create(zktest.Context(t), group+"/a", []byte("theirs"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
-		a, err := nodes.NewGroupMember(zktest.Client(t, server), group, "a", []byte("data of a"))
-		require.NoError(t, err)
+		must.Get(other.Create(zktest.Context(t), group+"/a", []byte("theirs"), framework.CreatingParentsIfNeeded()))(t)
+		a := must.Get(nodes.NewGroupMember(zktest.Client(t, server), group, "a", []byte("data of a")))(t)
 		require.NoError(t, a.Start())
 
 		require.Eventually(t, func() bool { return errors.Is(a.Err(), nodes.ErrTaken) }, limit, time.Millisecond)
@@ -152,13 +149,10 @@ func TestGroupLeavesNothing(t *testing.T) {
 	t.Cleanup(func() { zktest.AssertClean(t, server) })
 	client := zktest.Client(t, server)
 	for range 10 {
-		member, err := nodes.NewGroupMember(client, group, "a", nil)
-		require.NoError(t, err)
+		member := must.Get(nodes.NewGroupMember(client, group, "a", nil))(t)
 		require.NoError(t, member.Start())
 		require.NoError(t, member.Close())
-		stat, err := client.Exists(zktest.Context(t), group+"/a")
-		require.NoError(t, err)
-		require.Nil(t, stat)
+		require.Nil(t, must.Get(client.Exists(zktest.Context(t), group+"/a"))(t))
 	}
 }
 
@@ -172,8 +166,7 @@ func TestGroupBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "named after its id")
 	_, err = nodes.NewGroupMember(nil, group, "a", nil)
 	require.ErrorContains(t, err, "client nil")
-	member, err := nodes.NewGroupMember(client, group, "a", nil)
-	require.NoError(t, err)
+	member := must.Get(nodes.NewGroupMember(client, group, "a", nil))(t)
 	require.Panics(t, func() { member.OnChange(nil) })
 	require.ErrorContains(t, member.WaitFor(t.Context(), nil), "function nil")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/nodes"
 )
 
@@ -59,8 +60,7 @@ type holding struct {
 
 func newHolding(s *hardship.Stage, leaves bool) *holding {
 	h := &holding{Stage: s, leaves: leaves}
-	_, err := s.Theirs.Create(context.Background(), s.Path, nil)
-	require.NoError(s.T, err)
+	must.Get(s.Theirs.Create(context.Background(), s.Path, nil))(s.T)
 	s.End = func(error) {
 		h.closeAll(func(err error) { require.NoError(s.T, err, s.Name) })
 		h.requireNothing()

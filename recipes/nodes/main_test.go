@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -26,8 +27,7 @@ const path = "/nodes/a"
 
 func newNode(tb testing.TB, client *framework.Framework, mode framework.CreateMode, opts ...nodes.Option) *nodes.PersistentNode {
 	tb.Helper()
-	node, err := nodes.NewPersistentNode(client, path, mode, []byte("first"), opts...)
-	require.NoError(tb, err)
+	node := must.Get(nodes.NewPersistentNode(client, path, mode, []byte("first"), opts...))(tb)
 	tb.Cleanup(func() { require.NoError(tb, node.Close()) })
 	return node
 }

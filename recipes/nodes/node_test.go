@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
@@ -78,9 +79,7 @@ func TestNodeDeletedNodeComesBackUnderItsName(t *testing.T) {
 			_, last := framework.SplitPath(name)
 			require.Equal(t, []string{last}, children(t, client))
 		}
-		data, err := client.Get(zktest.Context(t), name)
-		require.NoError(t, err)
-		require.Equal(t, "first", string(data))
+		require.Equal(t, "first", string(must.Get(client.Get(zktest.Context(t), name))(t)))
 		require.NoError(t, node.Close())
 		require.Empty(t, children(t, client))
 	})
@@ -154,9 +153,7 @@ func TestDataIsUpdatedAndSurvives(t *testing.T) {
 
 		require.NoError(t, node.SetData(zktest.Context(t), []byte("second")))
 
-		data, err := client.Get(zktest.Context(t), path)
-		require.NoError(t, err)
-		require.Equal(t, "second", string(data))
+		require.Equal(t, "second", string(must.Get(client.Get(zktest.Context(t), path))(t)))
 		require.NoError(t, client.Delete(zktest.Context(t), path))
 		awaitNode(t, client, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
 		require.Equal(t, "second", string(node.Data()))
@@ -168,8 +165,7 @@ func TestNodeDataOfANodeThatExistsIsSet(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		_, err := client.Create(zktest.Context(t), path, []byte("other"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(zktest.Context(t), path, []byte("other"), framework.CreatingParentsIfNeeded()))(t)
 
 		started(t, client, framework.Persistent)
 
@@ -197,9 +193,8 @@ func TestNodeLeftOverFromAnEarlierProcessIsReplaced(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, earlier := zktest.Client(t, server), zktest.Client(t, server)
-		_, err := earlier.Create(zktest.Context(t), path, []byte("first"),
-			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(earlier.Create(zktest.Context(t), path, []byte("first"),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
 
 		started(t, client, framework.Ephemeral)
 
@@ -220,8 +215,7 @@ func TestNodeReplacesItsZnodeOfASessionThatTheClientHasLost(t *testing.T) {
 		time.Sleep(2 * time.Second)
 
 		require.NoError(t, node.Err())
-		stat, err := client.Exists(t.Context(), path)
-		require.NoError(t, err)
+		stat := must.Get(client.Exists(t.Context(), path))(t)
 		require.NotEqual(t, old, stat.EphemeralOwner)
 		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
 		require.True(t, server.KillSession(old), "it was alive")
@@ -230,8 +224,7 @@ func TestNodeReplacesItsZnodeOfASessionThatTheClientHasLost(t *testing.T) {
 
 func TestNodeThatMayNotReplaceWhatIsLeftOverSaysSo(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
-		_, err := zktest.Client(t, server).Create(t.Context(), path, nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(zktest.Client(t, server).Create(t.Context(), path, nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
 		refused := true
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpMulti && refused {
@@ -267,9 +260,7 @@ func TestNodeDataIsWrittenAgainAfterARestore(t *testing.T) {
 
 			require.Equal(t, writes, sets.Load())
 			require.Equal(t, int64(1), reads.Load())
-			data, err := client.Get(t.Context(), path)
-			require.NoError(t, err)
-			require.Equal(t, "newest", string(data))
+			require.Equal(t, "newest", string(must.Get(client.Get(t.Context(), path))(t)))
 		})
 	}
 }
@@ -282,13 +273,10 @@ func TestNodeReplacedByAnotherClientHasItsOwnDataAgain(t *testing.T) {
 			node := started(t, client, mode, accepts)
 			time.Sleep(time.Second)
 			changes, at := changesOf(t, node), node.ActualPath()
-			_, err := client.Transact(t.Context(), framework.DeleteOp(at), framework.CreateOp(at, []byte("theirs")))
-			require.NoError(t, err)
+			must.Get(client.Transact(t.Context(), framework.DeleteOp(at), framework.CreateOp(at, []byte("theirs"))))(t)
 			time.Sleep(time.Minute)
 
-			data, err := client.Get(t.Context(), at)
-			require.NoError(t, err)
-			require.Equal(t, "first", string(data))
+			require.Equal(t, "first", string(must.Get(client.Get(t.Context(), at))(t)))
 			require.Equal(t, nodes.Change{Path: at, Err: nodes.ErrDeleted}, zktest.Await(t, changes, "the deletion"))
 			require.Equal(t, nodes.Change{Path: at, Present: true}, zktest.Await(t, changes, "the creation"))
 			require.Empty(t, changes)
@@ -300,8 +288,7 @@ func TestNodeReplacedByAnotherClientHasItsOwnDataAgain(t *testing.T) {
 func TestCloseThatIsRefusedSaysSoAndAsksNoMore(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
 		protectedFolder(t, client, framework.PermAll&^framework.PermDelete)
-		node, err := nodes.NewPersistentNode(client, path, framework.Persistent, nil)
-		require.NoError(t, err)
+		node := must.Get(nodes.NewPersistentNode(client, path, framework.Persistent, nil))(t)
 		require.NoError(t, node.Start())
 		require.NoError(t, node.WaitForInitialCreate(t.Context()))
 		deletions := countRequests(t, server, zkserver.OpDelete)
@@ -325,20 +312,16 @@ func TestNodeReplacesItsRestoredCopy(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			client, other := zktest.Client(t, server), zktest.Client(t, server)
-			_, err := other.Create(t.Context(), "/n", []byte(c.there))
-			require.NoError(t, err)
+			must.Get(other.Create(t.Context(), "/n", []byte(c.there)))(t)
 			if c.child {
-				_, err := other.Create(t.Context(), "/n/child", nil)
-				require.NoError(t, err)
+				must.Get(other.Create(t.Context(), "/n/child", nil))(t)
 			}
-			node, err := nodes.NewPersistentNode(client, "/n", framework.Ephemeral, []byte(c.data))
-			require.NoError(t, err)
+			node := must.Get(nodes.NewPersistentNode(client, "/n", framework.Ephemeral, []byte(c.data)))(t)
 			changes := make(chan nodes.Change, 100)
 			node.OnChange(func(c nodes.Change) { changes <- c })
 			require.NoError(t, node.Start())
 			change := zktest.Await(t, changes, "the first change")
-			stat, err := other.Exists(t.Context(), "/n")
-			require.NoError(t, err)
+			stat := must.Get(other.Exists(t.Context(), "/n"))(t)
 			if c.own {
 				require.True(t, change.Present, "%v", change.Err)
 				require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
@@ -347,8 +330,7 @@ func TestNodeReplacesItsRestoredCopy(t *testing.T) {
 				require.Zero(t, stat.EphemeralOwner)
 			}
 			require.NoError(t, node.Close())
-			stat, err = other.Exists(t.Context(), "/n")
-			require.NoError(t, err)
+			stat = must.Get(other.Exists(t.Context(), "/n"))(t)
 			require.Equal(t, c.own, stat == nil)
 		})
 	}
@@ -361,17 +343,14 @@ func TestNodeThatAnotherClientHasTakenIsLeftAlone(t *testing.T) {
 		node := started(t, client, framework.Ephemeral)
 		changes := changesOf(t, node)
 
-		_, err := other.Transact(zktest.Context(t), framework.DeleteOp(path),
-			framework.CreateOp(path, []byte("other"), framework.WithMode(framework.Ephemeral)))
-		require.NoError(t, err)
+		must.Get(other.Transact(zktest.Context(t), framework.DeleteOp(path),
+			framework.CreateOp(path, []byte("other"), framework.WithMode(framework.Ephemeral))))(t)
 
 		require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
 		require.ErrorIs(t, zktest.Await(t, changes, "the conflict").Err, nodes.ErrTaken)
 		require.ErrorIs(t, node.Err(), nodes.ErrTaken)
 		require.ErrorContains(t, node.Err(), fmt.Sprintf("session 0x%x", other.Session().ID()))
-		data, err := other.Get(zktest.Context(t), path)
-		require.NoError(t, err)
-		require.Equal(t, "other", string(data))
+		require.Equal(t, "other", string(must.Get(other.Get(zktest.Context(t), path))(t)))
 		require.NoError(t, other.Delete(zktest.Context(t), path))
 		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the return"))
 		require.NoError(t, node.Err())
@@ -397,9 +376,8 @@ func TestNodeTwoNodesOfOneNameDoNotFight(t *testing.T) {
 // by this client.
 func protectedFolder(t *testing.T, client *framework.Framework, perms int32) {
 	t.Helper()
-	_, err := client.Create(zktest.Context(t), "/nodes", nil, framework.CreatingParentsIfNeeded(),
-		framework.WithACL(framework.ACL{Perms: perms, Scheme: "world", ID: "anyone"}))
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), "/nodes", nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: perms, Scheme: "world", ID: "anyone"})))(t)
 }
 
 // A quota, or an error inside a server, ends without an event.
@@ -445,9 +423,7 @@ func TestNodeRefusedWriteIsTriedAgainAfterAPause(t *testing.T) {
 		require.Error(t, zktest.Await(t, changes, "the refusal").Err)
 		require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the end of the trouble"))
 		require.GreaterOrEqual(t, time.Since(began), 3*time.Second, "each pause is twice the one before")
-		data, err := client.Get(t.Context(), path)
-		require.NoError(t, err)
-		require.Equal(t, "second", string(data))
+		require.Equal(t, "second", string(must.Get(client.Get(t.Context(), path))(t)))
 	})
 }
 
@@ -489,9 +465,7 @@ func TestNodeMissingPermissionToWriteIsReportedAndTheNodeKept(t *testing.T) {
 	require.NoError(t, client.Delete(zktest.Context(t), path))
 	require.ErrorIs(t, zktest.Await(t, changes, "the disappearance").Err, nodes.ErrDeleted)
 	require.Equal(t, nodes.Change{Path: path, Present: true}, zktest.Await(t, changes, "the creation"))
-	data, err := client.Get(zktest.Context(t), path)
-	require.NoError(t, err)
-	require.Equal(t, "second", string(data), "a creation takes no permission to write")
+	require.Equal(t, "second", string(must.Get(client.Get(zktest.Context(t), path))(t)), "a creation takes no permission to write")
 }
 
 func TestWithoutParentsTheNodeWaitsForThem(t *testing.T) {
@@ -502,8 +476,7 @@ func TestWithoutParentsTheNodeWaitsForThem(t *testing.T) {
 	require.ErrorIs(t, zktest.Await(t, changes, "the report").Err, framework.ErrNoNode)
 	require.Nil(t, children(t, client))
 
-	_, err := client.Create(zktest.Context(t), "/nodes", nil)
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), "/nodes", nil))(t)
 
 	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
 }
@@ -547,9 +520,8 @@ func eachInTheWay(t *testing.T, test func(t *testing.T, other *framework.Framewo
 						}
 					}
 					client, other := zktest.Client(t, server), zktest.Client(t, server)
-					_, err := other.Create(zktest.Context(t), path, []byte("theirs"),
-						framework.WithMode(there.mode), framework.CreatingParentsIfNeeded())
-					require.NoError(t, err)
+					must.Get(other.Create(zktest.Context(t), path, []byte("theirs"),
+						framework.WithMode(there.mode), framework.CreatingParentsIfNeeded()))(t)
 					var opts []nodes.Option
 					if mode == framework.PersistentWithTTL {
 						opts = append(opts, nodes.WithTTL(time.Hour))
@@ -565,9 +537,7 @@ func eachInTheWay(t *testing.T, test func(t *testing.T, other *framework.Framewo
 func requireTheirs(t *testing.T, other *framework.Framework, at string) {
 	t.Helper()
 	stat := new(framework.Stat)
-	data, err := other.Get(zktest.Context(t), at, framework.StoringStatIn(stat))
-	require.NoError(t, err)
-	require.Equal(t, "theirs", string(data))
+	require.Equal(t, "theirs", string(must.Get(other.Get(zktest.Context(t), at, framework.StoringStatIn(stat)))(t)))
 	require.Zero(t, stat.Version)
 }
 
@@ -607,9 +577,8 @@ func TestNodeQuickCloseDeletesNothingOfAnotherSession(t *testing.T) {
 	t.Parallel()
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
-	_, err := other.Create(zktest.Context(t), path, []byte("theirs"),
-		framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
+	must.Get(other.Create(zktest.Context(t), path, []byte("theirs"),
+		framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
 	refuse := server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpCreate2 || r.Op == zkserver.OpMulti {
 			return zkserver.FailWith(-4)
@@ -631,15 +600,12 @@ func TestSequentialNodeDrawsAnotherNumberWhenItsOwnIsTaken(t *testing.T) {
 		t.Run(fmt.Sprint(mode), func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client, other := zktest.Client(t, server), zktest.Client(t, server)
-				_, err := other.Create(zktest.Context(t), path+"0000000001", []byte("theirs"), framework.CreatingParentsIfNeeded())
-				require.NoError(t, err)
+				must.Get(other.Create(zktest.Context(t), path+"0000000001", []byte("theirs"), framework.CreatingParentsIfNeeded()))(t)
 
 				node := started(t, client, mode)
 
 				require.NotEqual(t, path+"0000000001", node.ActualPath())
-				data, err := other.Get(zktest.Context(t), node.ActualPath())
-				require.NoError(t, err)
-				require.Equal(t, "first", string(data))
+				require.Equal(t, "first", string(must.Get(other.Get(zktest.Context(t), node.ActualPath()))(t)))
 				require.NoError(t, node.Close())
 				requireTheirs(t, other, path+"0000000001")
 				require.Eventually(t, func() bool { return len(children(t, other)) == 1 }, limit, time.Millisecond, "it is deleted in the background")
@@ -653,8 +619,7 @@ func TestNodeQuickCloseRemovesThePersistentZnodeThatWasThere(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded()))(t)
 		node := newNode(t, client, framework.Persistent)
 		require.NoError(t, node.Start())
 
@@ -791,14 +756,12 @@ func TestNodeBadInput(t *testing.T) {
 func TestNodeKeepsItsACL(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	acl := []framework.ACL{{Perms: framework.PermAll, Scheme: "world", ID: "anyone"}}
-	node, err := nodes.NewPersistentNode(client, path, framework.Ephemeral, nil, nodes.WithACL(acl...))
-	require.NoError(t, err)
+	node := must.Get(nodes.NewPersistentNode(client, path, framework.Ephemeral, nil, nodes.WithACL(acl...)))(t)
 	acl[0].Perms = framework.PermRead
 	require.NoError(t, node.Start())
 	defer func() { require.NoError(t, node.Close()) }()
 	require.NoError(t, node.WaitForInitialCreate(zktest.Context(t)))
-	got, err := client.GetACL(zktest.Context(t), path)
-	require.NoError(t, err)
+	got := must.Get(client.GetACL(zktest.Context(t), path))(t)
 	require.Equal(t, []framework.ACL{{Perms: framework.PermAll, Scheme: "world", ID: "anyone"}}, got)
 }
 
@@ -846,8 +809,7 @@ func TestCloseFindsANodeThatItsServerDoesNotShowYet(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	n, err := nodes.NewPersistentNode(client, "/services/a", framework.Ephemeral, []byte("a"))
-	require.NoError(t, err)
+	n := must.Get(nodes.NewPersistentNode(client, "/services/a", framework.Ephemeral, []byte("a")))(t)
 	require.NoError(t, n.Start())
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
 		return e.Request.Op == zkserver.OpCreate2 && e.Request.Path == "/services/a"
@@ -855,9 +817,7 @@ func TestCloseFindsANodeThatItsServerDoesNotShowYet(t *testing.T) {
 
 	require.NoError(t, n.Close())
 
-	stat, err := other.Exists(zktest.Context(t), "/services/a")
-	require.NoError(t, err)
-	require.Nil(t, stat)
+	require.Nil(t, must.Get(other.Exists(zktest.Context(t), "/services/a"))(t))
 }
 
 // Err is not nil while there is no znode, whatever the reason.
@@ -939,14 +899,12 @@ func TestNodeIsBackAsSoonAsItsClientIs(t *testing.T) {
 // A znode with children cannot be deleted. Close says so.
 func TestCloseOfANodeWithChildrenSaysWhyItStays(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
-		node, err := nodes.NewPersistentNode(client, path, framework.Persistent, nil)
-		require.NoError(t, err)
+		node := must.Get(nodes.NewPersistentNode(client, path, framework.Persistent, nil))(t)
 		require.NoError(t, node.Start())
 		require.NoError(t, node.WaitForInitialCreate(t.Context()))
-		_, err = client.Create(t.Context(), path+"/child", nil)
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), path+"/child", nil))(t)
 
-		err = node.Close()
+		err := node.Close()
 
 		require.ErrorIs(t, err, framework.ErrCleanupPending)
 		require.ErrorIs(t, err, framework.ErrNotEmpty)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/nodes"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -28,8 +29,7 @@ func inFakeTime(t *testing.T, test func(t *testing.T, server *zkserver.Server, c
 
 func startedTTL(t *testing.T, client *framework.Framework, ttl time.Duration) *nodes.PersistentTtlNode {
 	t.Helper()
-	node, err := nodes.NewPersistentTtlNode(client, path, ttl, []byte("first"))
-	require.NoError(t, err)
+	node := must.Get(nodes.NewPersistentTtlNode(client, path, ttl, []byte("first")))(t)
 	t.Cleanup(func() { require.NoError(t, node.Close()) })
 	require.NoError(t, node.Start())
 	require.NoError(t, node.WaitForInitialCreate(t.Context()))
@@ -42,14 +42,12 @@ func TestTTLNodeStandsWhileItIsTouched(t *testing.T) {
 		changes := changesOf(t, node)
 		time.Sleep(time.Hour)
 		require.Empty(t, changes, "it has stood all the time")
-		stat, err := client.Exists(t.Context(), path)
-		require.NoError(t, err)
+		stat := must.Get(client.Exists(t.Context(), path))(t)
 		require.NotNil(t, stat)
 		require.Equal(t, int32(1), stat.NumChildren)
 
 		require.NoError(t, node.Close())
-		stat, err = client.Exists(t.Context(), path)
-		require.NoError(t, err)
+		stat = must.Get(client.Exists(t.Context(), path))(t)
 		require.NotNil(t, stat, "Close leaves it")
 
 		time.Sleep(25 * time.Second)
@@ -64,15 +62,11 @@ func TestTTLNodeSurvivesTheDeletionOfItsTouch(t *testing.T) {
 		for range 3 {
 			require.NoError(t, client.Delete(t.Context(), path+"/touch"))
 			time.Sleep(6 * time.Second)
-			stat, err := client.Exists(t.Context(), path+"/touch")
-			require.NoError(t, err)
-			require.NotNil(t, stat)
+			require.NotNil(t, must.Get(client.Exists(t.Context(), path+"/touch"))(t))
 		}
 		require.NoError(t, client.Delete(t.Context(), path, framework.DeletingChildrenIfNeeded()))
 		time.Sleep(6 * time.Second)
-		stat, err := client.Exists(t.Context(), path+"/touch")
-		require.NoError(t, err)
-		require.NotNil(t, stat, "the znode and its touch are back")
+		require.NotNil(t, must.Get(client.Exists(t.Context(), path+"/touch"))(t), "the znode and its touch are back")
 		require.NoError(t, node.SetData(t.Context(), []byte("second")))
 		require.Equal(t, "second", string(node.Data()))
 	})
@@ -89,8 +83,7 @@ func TestTTLNodeThatWasNeverTouchedGoes(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		node := startedTTL(t, client, 10*time.Second)
-		require.NoError(t, node.Close())
+		require.NoError(t, startedTTL(t, client, 10*time.Second).Close())
 
 		time.Sleep(15 * time.Second)
 
@@ -174,8 +167,7 @@ func TestTTLNodeThatIsRefusedSaysSoOnce(t *testing.T) {
 			}
 			return zkserver.Pass
 		})
-		node, err := nodes.NewPersistentTtlNode(client, path, time.Minute, nil)
-		require.NoError(t, err)
+		node := must.Get(nodes.NewPersistentTtlNode(client, path, time.Minute, nil))(t)
 		changes := changesOf(t, node)
 		require.NoError(t, node.Start())
 		require.ErrorIs(t, zktest.Await(t, changes, "the refusal").Err, framework.ErrNoAuth)
@@ -195,8 +187,7 @@ func TestTTLNodeThatIsRefusedSaysSoOnce(t *testing.T) {
 func TestTTLNodeIsClosedWhileItIsStarted(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, _ *zkserver.Server, client *framework.Framework) {
 		for range 5000 {
-			node, err := nodes.NewPersistentTtlNode(client, path, 10*time.Second, nil)
-			require.NoError(t, err)
+			node := must.Get(nodes.NewPersistentTtlNode(client, path, 10*time.Second, nil))(t)
 			began, started, closed := time.Now(), make(chan error, 1), make(chan error, 1)
 			go func() { started <- node.Start() }()
 			go func() { closed <- node.Close() }()

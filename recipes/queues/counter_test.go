@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -31,8 +32,7 @@ func copyInto(tb testing.TB, client *framework.Framework, folder, prefix string,
 	tb.Helper()
 	for i, number := range numbers {
 		item := fmt.Sprint("old ", i)
-		_, err := client.Create(zktest.Context(tb), fmt.Sprintf("%s/%s%010d", folder, prefix, number), encode([]byte(item)), framework.CreatingParentsIfNeeded())
-		require.NoError(tb, err)
+		must.Get(client.Create(zktest.Context(tb), fmt.Sprintf("%s/%s%010d", folder, prefix, number), encode([]byte(item)), framework.CreatingParentsIfNeeded()))(tb)
 		items = append(items, item)
 	}
 	return items
@@ -81,9 +81,7 @@ func TestCopiedSimpleQueueTakesItemsInOrder(t *testing.T) {
 					require.NoError(t, q.Offer(ctx, []byte(want[len(want)-1])))
 				}
 				for _, item := range want {
-					data, err := q.Poll(ctx)
-					require.NoError(t, err)
-					require.Equal(t, item, string(data))
+					require.Equal(t, item, string(must.Get(q.Poll(ctx))(t)))
 				}
 			})
 		})
@@ -167,9 +165,7 @@ func TestCopiedDeadLettersTakeLaterOnes(t *testing.T) {
 			}
 			start(t, q, func(context.Context, []byte) error { return errFailed })
 			awaitNames(t, client, "/dead", len(want))
-			letters, err := queues.NewDistributedQueue(client, "/dead")
-			require.NoError(t, err)
-			require.Equal(t, want, awaitItems(t, consumed(t, letters), len(want)))
+			require.Equal(t, want, awaitItems(t, consumed(t, must.Get(queues.NewDistributedQueue(client, "/dead"))(t)), len(want)))
 		})
 	}
 }
@@ -197,8 +193,7 @@ func TestQueueTakesItemsWhoseNumbersAnImportHasTaken(t *testing.T) {
 
 func namesOf(tb testing.TB, client *framework.Framework) []string {
 	tb.Helper()
-	names, err := client.Children(zktest.Context(tb), path)
-	require.NoError(tb, err)
+	names := must.Get(client.Children(zktest.Context(tb), path))(tb)
 	return names
 }
 
@@ -228,9 +223,8 @@ func TestQueueProducerWithoutOtherRightsPuts(t *testing.T) {
 	t.Parallel()
 	client := zktest.Client(t, zktest.NewServer(t))
 	ctx := zktest.Context(t)
-	_, err := client.Create(ctx, path, nil, framework.CreatingParentsIfNeeded(),
-		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
-	require.NoError(t, err)
+	must.Get(client.Create(ctx, path, nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"})))(t)
 	require.NoError(t, newQueue(t, client).Put(ctx, []byte("a")))
 }
 

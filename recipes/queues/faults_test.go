@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -98,8 +99,7 @@ func TestFaultsRefusalSettlesTheDoubt(t *testing.T) {
 		require.NoError(t, newQueue(t, producer).Put(zktest.Context(t), []byte(item)))
 	}
 	child := framework.JoinPath(path, awaitNames(t, producer, path, 2)[0]+"/by-hand")
-	_, err := producer.Create(zktest.Context(t), child, nil)
-	require.NoError(t, err)
+	must.Get(producer.Create(zktest.Context(t), child, nil))(t)
 	client := zktest.Client(t, server)
 	server.Intercept(zkserver.Nth(2, zkserver.OpMulti, zkserver.LoseRequest)) // the first one locks
 	got := make(chan string, 10)
@@ -199,8 +199,7 @@ func TestFaultsItemIsPutBackInOneTransaction(t *testing.T) {
 		}
 		return nil
 	})
-	first := zktest.Await(t, transactions, "the first try")
-	require.Equal(t, first+2, zktest.Await(t, transactions, "the second try"))
+	require.Equal(t, zktest.Await(t, transactions, "the first try")+2, zktest.Await(t, transactions, "the second try"))
 }
 
 // A consumer that knows of its session's end too late must not touch the lock of
@@ -223,17 +222,14 @@ func TestFaultsLateUnlockSparesTheLockOfAnother(t *testing.T) {
 	zktest.Await(t, got, "the item")
 	name := awaitNames(t, other, path, 1)[0]
 	zktest.KillSession(t, slow)
-	_, err := other.Create(zktest.Context(t), lockPath+"/"+name, []byte("other"), framework.WithMode(framework.Ephemeral))
-	require.NoError(t, err)
+	must.Get(other.Create(zktest.Context(t), lockPath+"/"+name, []byte("other"), framework.WithMode(framework.Ephemeral)))(t)
 
 	close(release)
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { // it goes on, with a new witness
 		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.Request.Path == lockPath+"/"+name
 	})
 
-	data, err := other.Get(zktest.Context(t), lockPath+"/"+name)
-	require.NoError(t, err)
-	require.Equal(t, "other", string(data))
+	require.Equal(t, "other", string(must.Get(other.Get(zktest.Context(t), lockPath+"/"+name))(t)))
 	require.Equal(t, []string{name}, awaitNames(t, other, path, 1))
 }
 
@@ -245,8 +241,7 @@ func TestFaultsLostReplyToARemoval(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			client := zktest.Client(t, server)
-			q, err := queues.NewDistributedIdQueue(client, path, c.opts...)
-			require.NoError(t, err)
+			q := must.Get(queues.NewDistributedIdQueue(client, path, c.opts...))(t)
 			require.NoError(t, q.Put(zktest.Context(t), []byte("a"), "id"))
 			server.Intercept(zkserver.Nth(1, c.op, zkserver.LoseReply))
 
@@ -423,8 +418,7 @@ func TestFaultsItemThatIsWrittenWhileItIsTaken(t *testing.T) {
 		t.Parallel()
 		server := zktest.NewServer(t)
 		client, theirs := zktest.Client(t, server), zktest.Client(t, server)
-		q, err := queues.NewSimpleDistributedQueue(client, path)
-		require.NoError(t, err)
+		q := must.Get(queues.NewSimpleDistributedQueue(client, path))(t)
 		for _, data := range []string{"old", "second"} {
 			require.NoError(t, q.Offer(zktest.Context(t), []byte(data)))
 		}
@@ -470,10 +464,7 @@ func whileTaken(
 // queueData returns what a queue writes for an item.
 func queueData(t *testing.T, client *framework.Framework, item string) []byte {
 	t.Helper()
-	other, err := queues.NewDistributedQueue(client, "/other")
-	require.NoError(t, err)
-	require.NoError(t, other.Put(zktest.Context(t), []byte(item)))
-	data, err := client.Get(zktest.Context(t), "/other/"+awaitNames(t, client, "/other", 1)[0])
-	require.NoError(t, err)
+	require.NoError(t, must.Get(queues.NewDistributedQueue(client, "/other"))(t).Put(zktest.Context(t), []byte(item)))
+	data := must.Get(client.Get(zktest.Context(t), "/other/"+awaitNames(t, client, "/other", 1)[0]))(t)
 	return data
 }

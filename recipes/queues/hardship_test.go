@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 )
 
@@ -164,14 +165,12 @@ func queueRow(
 	return hardship.Call{
 		Name: name, Of: []string{of}, Requests: requests, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			theirs, err := queues.NewDistributedQueue(s.Theirs, s.Path, queues.WithPutInBackground())
-			require.NoError(s.T, err)
+			theirs := must.Get(queues.NewDistributedQueue(s.Theirs, s.Path, queues.WithPutInBackground()))(s.T)
 			for range plenty(s) {
 				require.NoError(s.T, theirs.Put(context.Background(), []byte("a")))
 			}
 			require.NoError(s.T, theirs.FlushPuts(context.Background()))
-			q, err := queues.NewDistributedQueue(s.Ours, s.Path, opts...)
-			require.NoError(s.T, err)
+			q := must.Get(queues.NewDistributedQueue(s.Ours, s.Path, opts...))(s.T)
 			return func(ctx context.Context) error { return made(ctx, q) }
 		},
 	}
@@ -183,11 +182,9 @@ func copyRow() hardship.Call {
 		Name: "put into a copy", Of: []string{"DistributedQueue.Put"}, Requests: 5, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
 			for _, name := range []string{"/queue-0000000003", "/queue-2000000000"} {
-				_, err := s.Theirs.Create(context.Background(), s.Path+name, queues.Encode(nil), framework.CreatingParentsIfNeeded())
-				require.NoError(s.T, err)
+				must.Get(s.Theirs.Create(context.Background(), s.Path+name, queues.Encode(nil), framework.CreatingParentsIfNeeded()))(s.T)
 			}
-			q, err := queues.NewDistributedQueue(s.Ours, s.Path)
-			require.NoError(s.T, err)
+			q := must.Get(queues.NewDistributedQueue(s.Ours, s.Path))(s.T)
 			return func(ctx context.Context) error { return q.Put(ctx, []byte("a")) }
 		},
 	}
@@ -202,10 +199,8 @@ func lockedRow(
 	row.Prepare = func(s *hardship.Stage) func(context.Context) error {
 		const items = 3
 		option := opt(s.Path + "-locks")
-		theirs, err := queues.NewDistributedQueue(s.Theirs, s.Path, option)
-		require.NoError(s.T, err)
-		ours, err := queues.NewDistributedQueue(s.Ours, s.Path, option)
-		require.NoError(s.T, err)
+		theirs := must.Get(queues.NewDistributedQueue(s.Theirs, s.Path, option))(s.T)
+		ours := must.Get(queues.NewDistributedQueue(s.Ours, s.Path, option))(s.T)
 		for range items {
 			require.NoError(s.T, theirs.Put(context.Background(), []byte("a")))
 		}
@@ -243,8 +238,7 @@ func sharderRow() hardship.Call {
 		Name: "start a sharder and consume", Of: []string{"QueueSharder.Start", "QueueSharder.Consume"},
 		Requests: 12, Spares: 8, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			theirs, err := queues.NewDistributedQueue(s.Theirs, s.Path+shard, queues.WithPutInBackground())
-			require.NoError(s.T, err)
+			theirs := must.Get(queues.NewDistributedQueue(s.Theirs, s.Path+shard, queues.WithPutInBackground()))(s.T)
 			for range plenty(s) {
 				require.NoError(s.T, theirs.Put(context.Background(), []byte("a")))
 			}
@@ -269,13 +263,11 @@ func simpleRow(method string, requests int, made func(context.Context, *queues.S
 	return hardship.Call{
 		Name: "simple queue: " + method, Of: []string{"SimpleDistributedQueue." + method}, Requests: requests, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			theirs, err := queues.NewSimpleDistributedQueue(s.Theirs, s.Path)
-			require.NoError(s.T, err)
+			theirs := must.Get(queues.NewSimpleDistributedQueue(s.Theirs, s.Path))(s.T)
 			for range plenty(s) {
 				require.NoError(s.T, theirs.Offer(context.Background(), []byte("a")))
 			}
-			ours, err := queues.NewSimpleDistributedQueue(s.Ours, s.Path)
-			require.NoError(s.T, err)
+			ours := must.Get(queues.NewSimpleDistributedQueue(s.Ours, s.Path))(s.T)
 			return func(ctx context.Context) error { return made(ctx, ours) }
 		},
 	}
@@ -286,11 +278,8 @@ func removeRow(name string, opts []queues.Option, requests int) hardship.Call {
 	return hardship.Call{
 		Name: name, Of: []string{"DistributedIdQueue.Remove"}, Requests: requests, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			theirs, err := queues.NewDistributedIdQueue(s.Theirs, s.Path)
-			require.NoError(s.T, err)
-			require.NoError(s.T, theirs.Put(context.Background(), []byte("a"), "id"))
-			ours, err := queues.NewDistributedIdQueue(s.Ours, s.Path, opts...)
-			require.NoError(s.T, err)
+			require.NoError(s.T, must.Get(queues.NewDistributedIdQueue(s.Theirs, s.Path))(s.T).Put(context.Background(), []byte("a"), "id"))
+			ours := must.Get(queues.NewDistributedIdQueue(s.Ours, s.Path, opts...))(s.T)
 			return func(ctx context.Context) error { _, err := ours.Remove(ctx, "id"); return err }
 		},
 	}

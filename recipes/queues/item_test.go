@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -57,9 +58,7 @@ func TestItemAndItsResult(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, item.Transact(zktest.Context(t), result(item)))
 					require.ErrorContains(t, item.Transact(zktest.Context(t), result(item)), "removed by a Transact before")
-					stat, err := client.Exists(zktest.Context(t), results+"/"+string(item.Data))
-					require.NoError(t, err)
-					require.NotNil(t, stat)
+					require.NotNil(t, must.Get(client.Exists(zktest.Context(t), results+"/"+string(item.Data)))(t))
 					awaitNames(t, client, path, left[string(item.Data)])
 					if string(item.Data) == "c" {
 						break
@@ -110,8 +109,7 @@ func TestItemRefusedTransactionFailsItsItem(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client := withResults(t, server)
-				_, err := client.Create(zktest.Context(t), results+"/a", nil)
-				require.NoError(t, err)
+				must.Get(client.Create(zktest.Context(t), results+"/a", nil))(t)
 				q := newQueue(t, client, opt)
 				require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 				for item, err := range q.Items(zktest.Context(t)) {
@@ -218,9 +216,7 @@ func countOp() framework.Op { return framework.SetDataOp(results, nil) }
 
 func requireCount(tb testing.TB, client *framework.Framework, n int32) {
 	tb.Helper()
-	stat, err := client.Exists(zktest.Context(tb), results)
-	require.NoError(tb, err)
-	require.Equal(tb, n, stat.Version, "each transaction was applied once")
+	require.Equal(tb, n, must.Get(client.Exists(zktest.Context(tb), results))(tb).Version, "each transaction was applied once")
 }
 
 // A transaction whose reply does not come before its context ends is in doubt. The loop settles it.
@@ -262,8 +258,7 @@ func TestItemLateTransactIsRefused(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client, dies := withResults(t, server), zktest.Client(t, server)
 		require.NoError(t, newQueue(t, client).Put(zktest.Context(t), []byte("a")))
-		items, err := newQueueItems(t, dies)
-		require.NoError(t, err)
+		items := must.Get(newQueueItems(t, dies))(t)
 		item := zktest.Await(t, items, "the item")
 		zktest.KillSession(t, dies)
 		<-item.Context().Done()
@@ -399,8 +394,7 @@ func TestItemPoisonItemIsMoved(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		opt := queues.WithMaxAttempts(2, deadLetters)
-		q, err := queues.NewDistributedIdQueue(client, path, withLock, opt)
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedIdQueue(client, path, withLock, opt))(t)
 		require.NoError(t, q.PutMulti(zktest.Context(t), "id", []byte("good"), []byte("poison"), []byte("also good")))
 		require.NoError(t, q.Put(zktest.Context(t), []byte("alone"), "id"))
 		got := make(chan string, 100)
@@ -419,12 +413,10 @@ func TestItemPoisonItemIsMoved(t *testing.T) {
 		awaitNames(t, client, lockPath, 0)
 		for _, name := range names {
 			require.Regexp(t, `^queue-\|id\|\d{10}$`, name)
-			data, err := client.Get(zktest.Context(t), deadLetters+"/"+name)
-			require.NoError(t, err)
+			data := must.Get(client.Get(zktest.Context(t), deadLetters+"/"+name))(t)
 			require.True(t, bytes.HasSuffix(data, []byte(`{"attempts":[2],"error":"the mail is not sent"}`)), "%q", data)
 		}
-		dead, err := queues.NewDistributedIdQueue(client, deadLetters)
-		require.NoError(t, err)
+		dead := must.Get(queues.NewDistributedIdQueue(client, deadLetters))(t)
 		var moved []string
 		for item, err := range dead.Items(zktest.Context(t)) {
 			require.NoError(t, err)
@@ -456,9 +448,8 @@ func TestItemThatIsDeadIsLogged(t *testing.T) {
 // An item whose attempts were written by hand is moved like others.
 func TestItemWithTooManyAttemptsIsMoved(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(zktest.Context(t), path+"/queue-", append(queues.Encode([]byte("poison")), `{"attempts":[9223372036854775807]}`...),
-		framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), path+"/queue-", append(queues.Encode([]byte("poison")), `{"attempts":[9223372036854775807]}`...),
+		framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded()))(t)
 	q := newQueue(t, client, withLock, queues.WithMaxAttempts(2, deadLetters))
 	start(t, q, func(context.Context, []byte) error { return errFailed })
 	awaitNames(t, client, deadLetters, 1)
@@ -497,9 +488,7 @@ func TestItemThatKillsItsConsumersIsMoved(t *testing.T) {
 		require.NoError(t, newQueue(t, client).Put(zktest.Context(t), []byte("poison")))
 		for attempt := range 2 {
 			dies := zktest.Client(t, server)
-			got, err := newQueueItems(t, dies)
-			require.NoError(t, err)
-			require.Equal(t, attempt+1, zktest.Await(t, got, "the item").Attempt())
+			require.Equal(t, attempt+1, zktest.Await(t, must.Get(newQueueItems(t, dies))(t), "the item").Attempt())
 			zktest.KillSession(t, dies)
 			awaitUnlocked(t, client)
 		}
@@ -507,8 +496,7 @@ func TestItemThatKillsItsConsumersIsMoved(t *testing.T) {
 		got := consumed(t, newQueue(t, client, withLock, queues.WithMaxAttempts(2, deadLetters)))
 		require.Equal(t, []string{"good"}, awaitItems(t, got, 1))
 		name := awaitNames(t, client, deadLetters, 1)[0]
-		data, err := client.Get(zktest.Context(t), deadLetters+"/"+name)
-		require.NoError(t, err)
+		data := must.Get(client.Get(zktest.Context(t), deadLetters+"/"+name))(t)
 		require.Contains(t, string(data), `{"attempts":[2],"error":"no consumer has finished the item in 2 attempts"}`)
 		awaitNames(t, client, path, 0)
 	})
@@ -533,9 +521,7 @@ func TestItemLargeItemIsMoved(t *testing.T) {
 	require.NoError(t, q.Put(zktest.Context(t), large))
 	start(t, q, func(context.Context, []byte) error { return errors.New(strings.Repeat("y", 1<<20)) })
 	name := awaitNames(t, client, deadLetters, 1)[0]
-	data, err := client.Get(zktest.Context(t), deadLetters+"/"+name)
-	require.NoError(t, err)
-	require.Contains(t, string(data), "yyyy")
+	require.Contains(t, string(must.Get(client.Get(zktest.Context(t), deadLetters+"/"+name))(t)), "yyyy")
 	awaitNames(t, client, path, 0)
 }
 
@@ -556,8 +542,7 @@ func TestItemKeepsAKilobyteOfItsError(t *testing.T) {
 func TestItemThatCannotBeMovedStays(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	_, err := client.Create(zktest.Context(t), deadLetters, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.ReadACL()...))
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), deadLetters, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.ReadACL()...)))(t)
 	q := newQueue(t, client, withLock, queues.WithMaxAttempts(1, deadLetters))
 	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	tried := make(chan struct{}, 10)
@@ -613,8 +598,7 @@ func TestItemOptionsThatContradict(t *testing.T) {
 		_, err := queues.NewDistributedQueue(client, path, opts...)
 		require.ErrorContains(t, err, text)
 	}
-	_, err := queues.NewDistributedQueue(client, path, queues.WithLateRemoval(), queues.WithErrorMode(queues.Delete))
-	require.NoError(t, err)
+	must.Get(queues.NewDistributedQueue(client, path, queues.WithLateRemoval(), queues.WithErrorMode(queues.Delete)))(t)
 }
 
 // Attempts, errors and results are the same with compressed data.
@@ -642,8 +626,7 @@ func TestItemCompressedQueue(t *testing.T) {
 		}
 		require.Equal(t, []string{"a", "last"}, awaitNames(t, client, results, 2))
 		name := awaitNames(t, client, deadLetters, 1)[0]
-		data, err := zktest.Client(t, server).Get(zktest.Context(t), deadLetters+"/"+name, framework.Decompressed())
-		require.NoError(t, err)
+		data := must.Get(zktest.Client(t, server).Get(zktest.Context(t), deadLetters+"/"+name, framework.Decompressed()))(t)
 		require.Contains(t, string(data), errFailed.Error())
 	})
 }
@@ -664,11 +647,9 @@ func TestItemCopyKeepsItsAttempts(t *testing.T) {
 			item.Fail(errFailed)
 		}
 		old := framework.JoinPath(path, awaitNames(t, client, path, 1)[0])
-		data, err := client.Get(zktest.Context(t), old)
-		require.NoError(t, err)
-		_, err = client.Transact(zktest.Context(t), framework.DeleteOp(old),
-			framework.CreateOp(path+"/queue-", data, framework.WithMode(framework.PersistentSequential)))
-		require.NoError(t, err)
+		data := must.Get(client.Get(zktest.Context(t), old))(t)
+		must.Get(client.Transact(zktest.Context(t), framework.DeleteOp(old),
+			framework.CreateOp(path+"/queue-", data, framework.WithMode(framework.PersistentSequential))))(t)
 		for item, err := range q.Items(zktest.Context(t)) {
 			require.NoError(t, err)
 			require.Equal(t, 3, item.Attempt())
@@ -746,8 +727,7 @@ func TestItemFailsWithANilPointer(t *testing.T) {
 // witnessOf returns the znode by which the only consumer learns what its transactions have done.
 func witnessOf(tb testing.TB, client *framework.Framework) string {
 	tb.Helper()
-	names, err := client.Children(zktest.Context(tb), lockPath)
-	require.NoError(tb, err)
+	names := must.Get(client.Children(zktest.Context(tb), lockPath))(tb)
 	for _, name := range names {
 		if strings.HasPrefix(name, "_consumer-") {
 			return framework.JoinPath(lockPath, name)
@@ -819,7 +799,5 @@ func TestItemLoopWaitsForATransact(t *testing.T) {
 	}
 	require.Error(t, <-answer)
 	awaitNames(t, client, path, 0)
-	stat, err := client.Exists(zktest.Context(t), results+"/a")
-	require.NoError(t, err)
-	require.NotNil(t, stat, "the item was removed without its result")
+	require.NotNil(t, must.Get(client.Exists(zktest.Context(t), results+"/a"))(t), "the item was removed without its result")
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -20,8 +21,7 @@ import (
 func TestPriorityQueueLowestComesFirst(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path)
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedPriorityQueue(zktest.Client(t, server), path))(t)
 		for _, put := range []struct {
 			item     string
 			priority int32
@@ -47,9 +47,8 @@ func TestPriorityQueueLaterItemOfLowerPriorityComesFirst(t *testing.T) {
 		{2, []queues.Option{withLock}, []string{"1", "2", "0", "3"}},
 	} {
 		zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-			q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path,
-				append(c.opts, queues.WithMinItemsBeforeRefresh(c.min))...)
-			require.NoError(t, err)
+			q := must.Get(queues.NewDistributedPriorityQueue(zktest.Client(t, server), path,
+				append(c.opts, queues.WithMinItemsBeforeRefresh(c.min))...))(t)
 			for i, item := range []string{"1", "2", "3"} {
 				require.NoError(t, q.Put(zktest.Context(t), []byte(item), int32(i+1)))
 			}
@@ -72,8 +71,7 @@ func TestPriorityQueueConsumerListsWhatOthersHaveChanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
 				const items = 100
-				q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, opts...)
-				require.NoError(t, err)
+				q := must.Get(queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, opts...))(t)
 				for i := range items {
 					require.NoError(t, q.Put(zktest.Context(t), []byte("x"), int32(i)))
 				}
@@ -98,8 +96,7 @@ func TestPriorityQueueConsumerListsWhatOthersHaveChanged(t *testing.T) {
 func TestPriorityQueueFailedItemKeepsItsPriority(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		q, err := queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, withLock)
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedPriorityQueue(zktest.Client(t, server), path, withLock))(t)
 		require.NoError(t, q.Put(zktest.Context(t), []byte("a"), 5))
 		require.NoError(t, q.Put(zktest.Context(t), []byte("b"), 5))
 		require.NoError(t, q.Put(zktest.Context(t), []byte("c"), 6))
@@ -126,8 +123,7 @@ func onFakeTime(t *testing.T, test func(t *testing.T, server *zkserver.Server)) 
 func TestItemsComeWhenTheyAreDue(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
 		client := zktest.Client(t, server)
-		q, err := queues.NewDistributedDelayQueue(client, path)
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedDelayQueue(client, path))(t)
 		began := time.Now()
 		after := map[string]time.Duration{"now": -time.Hour, "soon": 10 * time.Second, "late": time.Minute}
 		for _, item := range []string{"late", "now", "soon"} {
@@ -162,8 +158,7 @@ func TestItemsComeWhenTheyAreDue(t *testing.T) {
 // CURATOR-56: a failed item gets a longer name each time, and loses its priority or its delay.
 func TestDelayQueueFailedItemKeepsItsTime(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	q, err := queues.NewDistributedDelayQueue(client, path, withLock)
-	require.NoError(t, err)
+	q := must.Get(queues.NewDistributedDelayQueue(client, path, withLock))(t)
 	require.NoError(t, q.Put(zktest.Context(t), []byte("a"), time.UnixMilli(1000)))
 	names := make(chan []string, 2)
 	failed := false
@@ -186,16 +181,13 @@ func TestItemsAreRemovedByTheirIds(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				client := zktest.Client(t, server)
-				q, err := queues.NewDistributedIdQueue(client, path, opts...)
-				require.NoError(t, err)
-				n, err := q.Remove(zktest.Context(t), "x/y")
-				require.NoError(t, err)
+				q := must.Get(queues.NewDistributedIdQueue(client, path, opts...))(t)
+				n := must.Get(q.Remove(zktest.Context(t), "x/y"))(t)
 				require.Zero(t, n)
 				for _, put := range []struct{ item, id string }{{"a", "z"}, {"b", "x/y"}, {"c", "a"}, {"d", "x/y"}} {
 					require.NoError(t, q.Put(zktest.Context(t), []byte(put.item), put.id))
 				}
-				n, err = q.Remove(zktest.Context(t), "x/y")
-				require.NoError(t, err)
+				n = must.Get(q.Remove(zktest.Context(t), "x/y"))(t)
 				require.Equal(t, 2, n)
 				require.Equal(t, []string{"a", "c"}, awaitItems(t, consumed(t, q), 2), "in the order of their numbers")
 			})
@@ -207,8 +199,7 @@ func TestIDQueueItemThatIsConsumedIsNotRemoved(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		q, err := queues.NewDistributedIdQueue(client, path, withLock)
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedIdQueue(client, path, withLock))(t)
 		require.NoError(t, q.Put(zktest.Context(t), []byte("a"), "id"))
 		release, got := make(chan struct{}), make(chan string, 10)
 		failed := false
@@ -222,9 +213,7 @@ func TestIDQueueItemThatIsConsumedIsNotRemoved(t *testing.T) {
 			return nil
 		})
 		zktest.Await(t, got, "the item")
-		n, err := q.Remove(zktest.Context(t), "id")
-		require.NoError(t, err)
-		require.Zero(t, n)
+		require.Zero(t, must.Get(q.Remove(zktest.Context(t), "id"))(t))
 		close(release)
 		require.Equal(t, "a", zktest.Await(t, got, "it was put back"))
 		awaitNames(t, client, path, 0)
@@ -234,8 +223,7 @@ func TestIDQueueItemThatIsConsumedIsNotRemoved(t *testing.T) {
 func TestDelayQueueItemsComeInTheOrderOfTheirTimes(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, server), path)
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedDelayQueue(zktest.Client(t, server), path))(t)
 		for _, n := range []int64{3, 1, 4, 2, 10, 5} { // 16 sorts before 2 as a string
 			require.NoError(t, q.Put(zktest.Context(t), fmt.Append(nil, n), time.UnixMilli(n*n)))
 		}
@@ -246,8 +234,7 @@ func TestDelayQueueItemsComeInTheOrderOfTheirTimes(t *testing.T) {
 // A consumer that waits for the time of an item notices that its clock was set forward.
 func TestDelayQueueClockThatJumps(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		q, err := queues.NewDistributedDelayQueue(zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener())), path)
-		require.NoError(t, err)
+		q := must.Get(queues.NewDistributedDelayQueue(zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener())), path))(t)
 		require.NoError(t, q.Put(t.Context(), []byte("a"), time.Now().Add(24*time.Hour)))
 		var ahead atomic.Int64
 		q.JumpClock(func() time.Duration { return time.Duration(ahead.Load()) })

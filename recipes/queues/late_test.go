@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -60,8 +61,7 @@ func TestLateConsumerSparesTheItemsOfANewFolder(t *testing.T) {
 func TestLateConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
 	server := zktest.NewServer(t)
 	operator := zktest.Client(t, server)
-	q := newQueue(t, operator, withLock)
-	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	require.NoError(t, newQueue(t, operator, withLock).Put(zktest.Context(t), []byte("a")))
 	had := make(chan chan struct{}, 10)
 	consume := func(context.Context, []byte) error {
 		goOn := make(chan struct{})
@@ -77,9 +77,7 @@ func TestLateConsumerWhoseLockWasDeletedSparesTheNextOne(t *testing.T) {
 	second := zktest.Await(t, had, "the second consumer")
 	close(first)
 	stop()
-	stat, err := operator.Exists(zktest.Context(t), lock)
-	require.NoError(t, err)
-	require.NotNil(t, stat, "the lock of the second consumer")
+	require.NotNil(t, must.Get(operator.Exists(zktest.Context(t), lock))(t), "the lock of the second consumer")
 	close(second)
 	awaitNames(t, operator, path, 0)
 }
@@ -92,14 +90,12 @@ func TestLateItemThatCannotBeReadIsLeftOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 				operator := zktest.Client(t, server)
-				producer, err := queues.NewDistributedPriorityQueue(operator, path, opts...)
-				require.NoError(t, err)
+				producer := must.Get(queues.NewDistributedPriorityQueue(operator, path, opts...))(t)
 				require.NoError(t, producer.Put(zktest.Context(t), []byte("1"), 1))
 				require.NoError(t, producer.Put(zktest.Context(t), bytes.Repeat([]byte("x"), 100<<10), 2))
 				require.NoError(t, producer.Put(zktest.Context(t), []byte("3"), 3))
-				consumer, err := queues.NewDistributedPriorityQueue(
-					zktest.Client(t, server, framework.WithMaxReplySize(10<<10)), path, opts...)
-				require.NoError(t, err)
+				consumer := must.Get(queues.NewDistributedPriorityQueue(
+					zktest.Client(t, server, framework.WithMaxReplySize(10<<10)), path, opts...))(t)
 				items := consumed(t, consumer)
 				require.Equal(t, []string{"1", "3"}, awaitItems(t, items, 2))
 				long := awaitNames(t, operator, path, 1)[0]
@@ -118,8 +114,7 @@ func TestLateItemOfANewFolderWithTheNameOfOneLeftOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, operator := zktest.Client(t, server), zktest.Client(t, server)
-		producer := newQueue(t, operator)
-		require.NoError(t, producer.Put(t.Context(), []byte("old")))
+		require.NoError(t, newQueue(t, operator).Put(t.Context(), []byte("old")))
 		var cleared atomic.Bool
 		used := make(chan struct{})
 		server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -153,9 +148,8 @@ func TestLateDataOfAnItemIsConsumed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			producer := zktest.Client(t, server)
-			item, err := producer.Create(zktest.Context(t), path+"/queue-", nil,
-				framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			item := must.Get(producer.Create(zktest.Context(t), path+"/queue-", nil,
+				framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded()))(t)
 			asked, written := make(chan struct{}), make(chan struct{})
 			server.Intercept(func(r zkserver.Request) zkserver.Fault {
 				if r.Op != zkserver.OpExists || r.Path != item {
@@ -188,8 +182,7 @@ func (b between) Decompress(_ string, data []byte) ([]byte, error) {
 func TestLateDeletionSparesTheItemOfRestoredServers(t *testing.T) {
 	for name, next := range map[string]func(*testing.T, *framework.Framework) (string, error){
 		"simple": func(t *testing.T, client *framework.Framework) (string, error) {
-			q, err := queues.NewSimpleDistributedQueue(client, path)
-			require.NoError(t, err)
+			q := must.Get(queues.NewSimpleDistributedQueue(client, path))(t)
 			item, err := q.Take(t.Context())
 			return string(item), err
 		},

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -32,8 +33,7 @@ var withLock = queues.WithLockPath(lockPath)
 
 func newQueue(tb testing.TB, client *framework.Framework, opts ...queues.Option) *queues.DistributedQueue {
 	tb.Helper()
-	q, err := queues.NewDistributedQueue(client, path, opts...)
-	require.NoError(tb, err)
+	q := must.Get(queues.NewDistributedQueue(client, path, opts...))(tb)
 	return q
 }
 

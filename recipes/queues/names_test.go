@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -19,14 +20,10 @@ func TestNamesAndBytesAreCurators(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	ctx := zktest.Context(t)
 	fifo := newQueue(t, client)
-	priority, err := queues.NewDistributedPriorityQueue(client, path)
-	require.NoError(t, err)
-	delay, err := queues.NewDistributedDelayQueue(client, path)
-	require.NoError(t, err)
-	ids, err := queues.NewDistributedIdQueue(client, path)
-	require.NoError(t, err)
-	simple, err := queues.NewSimpleDistributedQueue(client, path)
-	require.NoError(t, err)
+	priority := must.Get(queues.NewDistributedPriorityQueue(client, path))(t)
+	delay := must.Get(queues.NewDistributedDelayQueue(client, path))(t)
+	ids := must.Get(queues.NewDistributedIdQueue(client, path))(t)
+	simple := must.Get(queues.NewSimpleDistributedQueue(client, path))(t)
 	one := []byte("\x00\x01\x00\x01\x01\x00\x00\x00\x04test\x02")
 	for _, c := range []struct {
 		put  func() error
@@ -63,8 +60,7 @@ func TestNameFolderOfAQueueIsNoContainer(t *testing.T) {
 	awaitItems(t, consumed(t, q), 1)
 	for _, folder := range []string{path, lockPath} {
 		var stat framework.Stat
-		_, err := client.Get(zktest.Context(t), folder, framework.StoringStatIn(&stat))
-		require.NoError(t, err)
+		must.Get(client.Get(zktest.Context(t), folder, framework.StoringStatIn(&stat)))(t)
 		require.Zero(t, stat.EphemeralOwner, "%s is a container", folder)
 	}
 }
@@ -80,12 +76,10 @@ func TestNameWhatIsNoItemStays(t *testing.T) {
 				"\x00\x01\x00\x01\x01\x00\x00", "\x00\x01\x00\x01\x01\x00\x00\x00\x09test\x02", "\x00\x01\x00\x01\x01\xff\xff\xff\xfftest\x02",
 			} {
 				foreign = append(foreign, "queue-x"+numbers(10)[i])
-				_, err := client.Create(zktest.Context(t), path+"/"+foreign[i], []byte(data), framework.CreatingParentsIfNeeded())
-				require.NoError(t, err)
+				must.Get(client.Create(zktest.Context(t), path+"/"+foreign[i], []byte(data), framework.CreatingParentsIfNeeded()))(t)
 			}
 			foreign = append(foreign, "other")
-			_, err := client.Create(zktest.Context(t), path+"/other", nil)
-			require.NoError(t, err)
+			must.Get(client.Create(zktest.Context(t), path+"/other", nil))(t)
 			require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 
 			items := consumed(t, q)
@@ -135,17 +129,14 @@ func TestNameBadInput(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrInvalidOption)
 	}
 	require.ErrorIs(t, q.Put(t.Context(), make([]byte, 2<<20)), framework.ErrTooLarge)
-	delay, err := queues.NewDistributedDelayQueue(client, path)
-	require.NoError(t, err)
+	delay := must.Get(queues.NewDistributedDelayQueue(client, path))(t)
 	require.ErrorContains(t, delay.Put(t.Context(), nil, time.Time{}), "due at")
 	require.ErrorContains(t, delay.Put(t.Context(), nil, time.Unix(1<<62, 0)), "due at")
-	ids, err := queues.NewDistributedIdQueue(client, path)
-	require.NoError(t, err)
+	ids := must.Get(queues.NewDistributedIdQueue(client, path))(t)
 	require.ErrorContains(t, ids.Put(t.Context(), nil, ""), `id ""`)
 	_, err = ids.Remove(t.Context(), "")
 	require.ErrorContains(t, err, `id ""`)
-	simple, err := queues.NewSimpleDistributedQueue(client, path)
-	require.NoError(t, err)
+	simple := must.Get(queues.NewSimpleDistributedQueue(client, path))(t)
 	require.ErrorIs(t, simple.Offer(nilContext, nil), framework.ErrInvalidOption)
 	_, err = simple.Take(nilContext)
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
@@ -153,13 +144,9 @@ func TestNameBadInput(t *testing.T) {
 
 // The folder of a queue is created even if it is the root of a chroot.
 func TestNameRootOfANewChroot(t *testing.T) {
-	client, err := framework.Connect(zktest.Context(t), zktest.NewServer(t).Addr()+"/new/chroot")
-	require.NoError(t, err)
+	client := must.Get(framework.Connect(zktest.Context(t), zktest.NewServer(t).Addr()+"/new/chroot"))(t)
 	defer func() { require.NoError(t, client.Close()) }()
-	q, err := queues.NewSimpleDistributedQueue(client, "/")
-	require.NoError(t, err)
+	q := must.Get(queues.NewSimpleDistributedQueue(client, "/"))(t)
 	require.NoError(t, q.Offer(zktest.Context(t), []byte("a")))
-	item, err := q.Poll(zktest.Context(t))
-	require.NoError(t, err)
-	require.Equal(t, "a", string(item))
+	require.Equal(t, "a", string(must.Get(q.Poll(zktest.Context(t)))(t)))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -51,16 +52,14 @@ func TestQueueItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
 			ended <- context.Cause(ctx)
 			return ctx.Err()
 		})
-		producer := newQueue(t, zktest.Client(t, server))
-		require.NoError(t, producer.Put(zktest.Context(t), []byte("a")))
+		require.NoError(t, newQueue(t, zktest.Client(t, server)).Put(zktest.Context(t), []byte("a")))
 		require.Equal(t, "a", zktest.Await(t, got, "the item"))
 		other := consumed(t, newQueue(t, zktest.Client(t, server), withLock))
 		require.Empty(t, other, "it is locked")
 
 		zktest.KillSession(t, dies)
 
-		var lost *framework.LostError
-		require.ErrorAs(t, zktest.Await(t, ended, "the end of the item's context"), &lost)
+		require.ErrorAs(t, zktest.Await(t, ended, "the end of the item's context"), new(*framework.LostError))
 		select { // whoever is first
 		case item := <-other:
 			require.Equal(t, "a", item)
@@ -80,10 +79,8 @@ func TestQueueDeadConsumersItemIsSeenWithoutAChange(t *testing.T) {
 	q := newQueue(t, client, withLock)
 	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 	name := awaitNames(t, client, path, 1)[0]
-	_, err := client.Create(zktest.Context(t), lockPath, nil)
-	require.NoError(t, err)
-	_, err = dies.Create(zktest.Context(t), lockPath+"/"+name, nil, framework.WithMode(framework.Ephemeral))
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), lockPath, nil))(t)
+	must.Get(dies.Create(zktest.Context(t), lockPath+"/"+name, nil, framework.WithMode(framework.Ephemeral)))(t)
 	items := consumed(t, q)
 	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool {
 		return e.Kind == zkserver.Served && e.Request.Op == zkserver.OpGetData && e.Request.Path == lockPath+"/"+name
@@ -102,8 +99,7 @@ func TestQueueLockThatGoesBeforeItIsWatchedFreesItsItem(t *testing.T) {
 	client := zktest.Client(t, server)
 	q := newQueue(t, zktest.Client(t, server), withLock)
 	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
-	lock, err := client.Create(zktest.Context(t), lockPath+"/queue-0000000000", nil, framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
+	lock := must.Get(client.Create(zktest.Context(t), lockPath+"/queue-0000000000", nil, framework.CreatingParentsIfNeeded()))(t)
 	reached, release := make(chan struct{}), make(chan struct{})
 	held := false
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -157,8 +153,7 @@ func TestQueueNamesDoNotGrowWithEachFailure(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		ids, err := queues.NewDistributedIdQueue(client, path, withLock)
-		require.NoError(t, err)
+		ids := must.Get(queues.NewDistributedIdQueue(client, path, withLock))(t)
 		require.NoError(t, ids.Put(zktest.Context(t), []byte("a"), "id"))
 		failures := 0
 		last := make(chan string, 1)
@@ -255,9 +250,7 @@ func TestQueueWhatWasConsumedOfAZnodeDoesNotComeAgain(t *testing.T) {
 					}
 				}
 				awaitNames(t, client, lockPath, 0)
-				names, err := client.Children(zktest.Context(t), path)
-				require.NoError(t, err)
-				require.Equal(t, []string{"queue-0000000000"}, names, "where they were")
+				require.Equal(t, []string{"queue-0000000000"}, must.Get(client.Children(zktest.Context(t), path))(t), "where they were")
 				require.Equal(t, []string{"b", "c"}, awaitItems(t, consumed(t, q), 2))
 			})
 		})
@@ -294,8 +287,7 @@ func TestQueueItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
 			zktest.Await(t, started, "the item")
 			stop()
 			awaitNames(t, client, lockPath, 0)
-			names, err := client.Children(zktest.Context(t), path)
-			require.NoError(t, err)
+			names := must.Get(client.Children(zktest.Context(t), path))(t)
 			if failure == nil {
 				require.Empty(t, names)
 			} else {
@@ -329,14 +321,12 @@ func TestQueuePutWaitsForRoom(t *testing.T) {
 		for range 2 {
 			require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
 		}
-		n, err := q.Len(zktest.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, 2, n)
+		require.Equal(t, 2, must.Get(q.Len(zktest.Context(t)))(t))
 		ctx, cancel := context.WithCancelCause(t.Context())
 		waits := make(chan error, 1)
 		go func() { waits <- q.Put(ctx, []byte("b")) }()
 		cancel(errFailed)
-		err = zktest.Await(t, waits, "the end of the wait")
+		err := zktest.Await(t, waits, "the end of the wait")
 		require.ErrorIs(t, err, errFailed)
 		require.False(t, framework.OutcomeUnknown(err))
 		go func() { waits <- q.Put(zktest.Context(t), []byte("c")) }()
@@ -408,9 +398,8 @@ func TestQueueFlushTellsOfAFailedPut(t *testing.T) {
 func TestQueueConsumerWithoutRightsEnds(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	_, err := client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded(),
-		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), path, nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"})))(t)
 	require.ErrorIs(t, newQueue(t, client).Consume(zktest.Context(t), func(context.Context, []byte) error { return nil }), framework.ErrNoAuth)
 }
 
@@ -443,9 +432,8 @@ func TestQueueConsumerWithoutAQuorum(t *testing.T) {
 func TestQueueConsumerThatMayNotLockLeavesNoDeletion(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	require.NoError(t, newQueue(t, client).Put(zktest.Context(t), []byte("a")))
-	_, err := client.Create(zktest.Context(t), lockPath, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.ReadACL()...))
-	require.NoError(t, err)
-	err = newQueue(t, client, withLock).Consume(zktest.Context(t), func(context.Context, []byte) error { return nil })
+	must.Get(client.Create(zktest.Context(t), lockPath, nil, framework.CreatingParentsIfNeeded(), framework.WithACL(framework.ReadACL()...)))(t)
+	err := newQueue(t, client, withLock).Consume(zktest.Context(t), func(context.Context, []byte) error { return nil })
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 	require.ErrorContains(t, err, lockPath)
 	require.Zero(t, client.Health().PendingCleanups)
@@ -526,8 +514,7 @@ func TestQueueConsumersSurviveALongPartition(t *testing.T) {
 func TestQueuePutInTheBackgroundSpoilsNoOther(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithMaxRequestSize(8<<10))
-	q, err := queues.NewDistributedIdQueue(client, path, queues.WithPutInBackground())
-	require.NoError(t, err)
+	q := must.Get(queues.NewDistributedIdQueue(client, path, queues.WithPutInBackground()))(t)
 	first := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.HoldUntil(first))) // all others wait together
 	item := make([]byte, 1<<10)
@@ -551,13 +538,11 @@ func TestConsumeGoesOnPastItemsThatMayNotBeRead(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				ctx := zktest.Context(t)
 				client, operator := zktest.Client(t, server), zktest.Client(t, server, framework.WithAuth("digest", []byte("admin:x")))
-				q, err := queues.NewDistributedQueue(client, "/"+strings.ReplaceAll(name, " ", "-"), opts...)
-				require.NoError(t, err)
+				q := must.Get(queues.NewDistributedQueue(client, "/"+strings.ReplaceAll(name, " ", "-"), opts...))(t)
 				for _, item := range []string{"a", "bad", "c"} {
 					require.NoError(t, q.Put(ctx, []byte(item)))
 				}
-				names, err := client.Children(ctx, q.Path())
-				require.NoError(t, err)
+				names := must.Get(client.Children(ctx, q.Path()))(t)
 				slices.Sort(names)
 				bad := framework.JoinPath(q.Path(), names[1])
 				require.NoError(t, operator.SetACL(ctx, bad, framework.DigestACL(zk.PermAll, "admin", "x")))
@@ -574,9 +559,7 @@ func TestConsumeGoesOnPastItemsThatMayNotBeRead(t *testing.T) {
 				stop()
 				require.ErrorIs(t, zktest.Await(t, ended, "the end of Consume"), context.Canceled)
 
-				there, err := operator.Exists(ctx, bad)
-				require.NoError(t, err)
-				require.NotNil(t, there, "it stays")
+				require.NotNil(t, must.Get(operator.Exists(ctx, bad))(t), "it stays")
 			})
 		}
 	})

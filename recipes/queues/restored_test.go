@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -116,9 +117,8 @@ func TestRestoredLockIsNotMistakenForOneThatAConsumerHas(t *testing.T) {
 		locked := awaitNames(t, process, path, 1)[0]
 		const claim = "_consumer-00000000-0000-0000-0000-000000000000"
 		ephemeral := framework.WithMode(framework.Ephemeral)
-		_, err := process.Transact(t.Context(), framework.CreateOp(framework.JoinPath(path, locked, claim), nil, ephemeral),
-			framework.CreateOp(lockPath, nil), framework.CreateOp(framework.JoinPath(lockPath, locked), []byte(claim), ephemeral))
-		require.NoError(t, err)
+		must.Get(process.Transact(t.Context(), framework.CreateOp(framework.JoinPath(path, locked, claim), nil, ephemeral),
+			framework.CreateOp(lockPath, nil), framework.CreateOp(framework.JoinPath(lockPath, locked), []byte(claim), ephemeral)))(t)
 		require.NoError(t, newQueue(t, process, withLock).Put(t.Context(), []byte("ours")))
 		items, consumed := make(chan string, 10), make(chan struct{})
 		for _, client := range []*framework.Framework{client, client, another} {
@@ -148,15 +148,13 @@ func TestRestoredLockThatMayNotBeDeletedStays(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server)
 		const claim = "_consumer-00000000-0000-0000-0000-000000000000"
-		item, err := client.Create(t.Context(), path+"/queue-", queues.Encode([]byte("stuck")), framework.CreatingParentsIfNeeded(),
+		item := must.Get(client.Create(t.Context(), path+"/queue-", queues.Encode([]byte("stuck")), framework.CreatingParentsIfNeeded(),
 			framework.WithMode(framework.PersistentSequential),
-			framework.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermCreate, Scheme: "world", ID: "anyone"}))
-		require.NoError(t, err)
+			framework.WithACL(framework.ACL{Perms: framework.PermRead | framework.PermCreate, Scheme: "world", ID: "anyone"})))(t)
 		_, locked := framework.SplitPath(item)
 		ephemeral := framework.WithMode(framework.Ephemeral)
-		_, err = client.Transact(t.Context(), framework.CreateOp(framework.JoinPath(item, claim), nil, ephemeral),
-			framework.CreateOp(lockPath, nil), framework.CreateOp(framework.JoinPath(lockPath, locked), []byte(claim), ephemeral))
-		require.NoError(t, err)
+		must.Get(client.Transact(t.Context(), framework.CreateOp(framework.JoinPath(item, claim), nil, ephemeral),
+			framework.CreateOp(lockPath, nil), framework.CreateOp(framework.JoinPath(lockPath, locked), []byte(claim), ephemeral)))(t)
 		items := consumed(t, newQueue(t, client, withLock))
 		time.Sleep(time.Minute)
 

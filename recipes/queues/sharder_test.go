@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -32,8 +33,7 @@ func newSharder(
 ) *queues.QueueSharder[*queues.DistributedQueue] {
 	tb.Helper()
 	open := func(path string) (*queues.DistributedQueue, error) { return queues.NewDistributedQueue(client, path) }
-	s, err := queues.NewQueueSharder(client, open, path, leaderPath, opts...)
-	require.NoError(tb, err)
+	s := must.Get(queues.NewQueueSharder(client, open, path, leaderPath, opts...))(tb)
 	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
 	return s
 }
@@ -59,9 +59,7 @@ func TestSharderKnowsWhatItHasAdded(t *testing.T) {
 	close(listing)
 
 	require.NoError(t, zktest.Await(t, started, "the start"))
-	q, err := s.Queue()
-	require.NoError(t, err)
-	require.Equal(t, framework.JoinPath(path, added), q.Path())
+	require.Equal(t, framework.JoinPath(path, added), must.Get(s.Queue())(t).Path())
 }
 
 // Two processes fill the queues, and the one that leads adds a queue when one is full, up to
@@ -86,16 +84,12 @@ func TestSharderAddsAQueueWhenOneIsFull(t *testing.T) {
 					require.Eventually(t, func() bool { return len(s.QueuePaths()) == most }, limit, time.Millisecond)
 				}
 			}
-			q, err := sharders[i%len(sharders)].Queue()
-			require.NoError(t, err)
-			require.NoError(t, q.Put(zktest.Context(t), []byte(item)))
+			require.NoError(t, must.Get(sharders[i%len(sharders)].Queue())(t).Put(zktest.Context(t), []byte(item)))
 		}
 		names := awaitNames(t, client, path, most)
 		for _, name := range names {
 			require.Regexp(t, `^queue-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$`, name, "as Curator names them")
-			stat, err := client.Exists(zktest.Context(t), path+"/"+name)
-			require.NoError(t, err)
-			require.Positive(t, stat.NumChildren, "both are used")
+			require.Positive(t, must.Get(client.Exists(zktest.Context(t), path+"/"+name))(t).NumChildren, "both are used")
 		}
 		require.ElementsMatch(t, numbers(items), awaitItems(t, consumed(t, sharders[0]), items))
 	})
@@ -109,9 +103,7 @@ func TestSharderConsumerOfAllQueuesHearsOfLaterOnes(t *testing.T) {
 	items := consumed(t, s)
 	const later = path + shard // of another process, perhaps in Java
 	require.NoError(t, client.Mkdirs(zktest.Context(t), later))
-	q, err := queues.NewDistributedQueue(client, later)
-	require.NoError(t, err)
-	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	require.NoError(t, must.Get(queues.NewDistributedQueue(client, later))(t).Put(zktest.Context(t), []byte("a")))
 	require.Equal(t, "a", zktest.Await(t, items, "the item of the later queue"))
 }
 
@@ -122,13 +114,11 @@ func TestSharderConsumerOfAllQueuesEndsWithItsContext(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	s := newSharder(t, client)
 	require.NoError(t, s.Start(zktest.Context(t)))
-	q, err := s.Queue()
-	require.NoError(t, err)
-	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	require.NoError(t, must.Get(s.Queue())(t).Put(zktest.Context(t), []byte("a")))
 	ctx, cancel := context.WithCancelCause(zktest.Context(t))
 	defer cancel(nil)
 
-	err = s.Consume(ctx, func(context.Context, []byte) error {
+	err := s.Consume(ctx, func(context.Context, []byte) error {
 		cancel(errFailed)
 		return nil
 	})
@@ -152,8 +142,7 @@ func TestSharderTakesOnlyItsQueues(t *testing.T) {
 	elsewhere := func(string) (*queues.DistributedQueue, error) {
 		return queues.NewDistributedQueue(client, "/elsewhere")
 	}
-	wrong, err := queues.NewQueueSharder(client, elsewhere, path, leaderPath)
-	require.NoError(t, err)
+	wrong := must.Get(queues.NewQueueSharder(client, elsewhere, path, leaderPath))(t)
 	require.ErrorContains(t, wrong.Start(zktest.Context(t)), "queue at /elsewhere, expected the one at "+path+shard)
 }
 
@@ -161,8 +150,7 @@ func TestSharderTakesOnlyItsQueues(t *testing.T) {
 func TestSharderFullQueueGetsItemsWhenHalfOfItIsGone(t *testing.T) {
 	const full = 4
 	client := zktest.Client(t, zktest.NewServer(t))
-	first, err := queues.NewDistributedQueue(client, path+shard)
-	require.NoError(t, err)
+	first := must.Get(queues.NewDistributedQueue(client, path+shard))(t)
 	for range full {
 		require.NoError(t, first.Put(zktest.Context(t), []byte("a")))
 	}
@@ -171,17 +159,15 @@ func TestSharderFullQueueGetsItemsWhenHalfOfItIsGone(t *testing.T) {
 		q, err := queues.NewDistributedQueue(client, path)
 		return &observed{DistributedQueue: q, sizes: sizes}, err
 	}
-	s, err := queues.NewQueueSharder(client, open, path, leaderPath,
-		queues.WithNewQueueThreshold(full), queues.WithThresholdCheck(time.Millisecond), queues.WithMaxQueues(2))
-	require.NoError(t, err)
+	s := must.Get(queues.NewQueueSharder(client, open, path, leaderPath,
+		queues.WithNewQueueThreshold(full), queues.WithThresholdCheck(time.Millisecond), queues.WithMaxQueues(2)))(t)
 	defer func() { require.NoError(t, s.Close()) }()
 	require.NoError(t, s.Start(zktest.Context(t)))
 	require.Eventually(t, func() bool { return len(s.QueuePaths()) == 2 }, limit, time.Millisecond)
 	getsItems := func() bool {
 		seen := false
 		for range 100 {
-			q, err := s.Queue()
-			require.NoError(t, err)
+			q := must.Get(s.Queue())(t)
 			seen = seen || q.Path() == first.Path()
 		}
 		return seen
@@ -247,8 +233,7 @@ func observedSharder(tb testing.TB, client *framework.Framework, opts ...queues.
 		q, err := queues.NewDistributedQueue(client, path)
 		return &observed{DistributedQueue: q, sizes: sizes}, err
 	}
-	s, err := queues.NewQueueSharder(client, open, path, leaderPath, append(opts, queues.WithThresholdCheck(time.Millisecond))...)
-	require.NoError(tb, err)
+	s := must.Get(queues.NewQueueSharder(client, open, path, leaderPath, append(opts, queues.WithThresholdCheck(time.Millisecond))...))(tb)
 	tb.Cleanup(func() { require.NoError(tb, s.Close()) })
 	return s, sizes
 }
@@ -256,9 +241,7 @@ func observedSharder(tb testing.TB, client *framework.Framework, opts ...queues.
 // fullQueue makes a queue that is full with one item.
 func fullQueue(t *testing.T, client *framework.Framework) {
 	t.Helper()
-	q, err := queues.NewDistributedQueue(client, path+shard)
-	require.NoError(t, err)
-	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
+	require.NoError(t, must.Get(queues.NewDistributedQueue(client, path+shard))(t).Put(zktest.Context(t), []byte("a")))
 }
 
 func TestSharderAddsNoMoreQueuesThanItMay(t *testing.T) {
@@ -280,8 +263,7 @@ func TestSharderLogsACheckThatFails(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, server *zkserver.Server) {
 		var log bytes.Buffer
 		client := zktest.Client(t, server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
-		s := newSharder(t, client, queues.WithThresholdCheck(time.Second))
-		require.NoError(t, s.Start(t.Context()))
+		require.NoError(t, newSharder(t, client, queues.WithThresholdCheck(time.Second)).Start(t.Context()))
 		time.Sleep(time.Minute)
 		synctest.Wait()
 		require.NotContains(t, log.String(), "cannot check the sizes of queues")
@@ -330,8 +312,7 @@ func TestSharderIsClosedBySeveralGoroutines(t *testing.T) {
 			q, err := queues.NewDistributedQueue(client, path)
 			return &slowQueue{q, checks}, err
 		}
-		s, err := queues.NewQueueSharder(client, open, path, leaderPath, queues.WithThresholdCheck(time.Millisecond))
-		require.NoError(t, err)
+		s := must.Get(queues.NewQueueSharder(client, open, path, leaderPath, queues.WithThresholdCheck(time.Millisecond)))(t)
 		require.NoError(t, s.Start(zktest.Context(t)))
 		awaitNames(t, other, leaderPath, 1)
 		zktest.Await(t, checks.begun, "a check")
@@ -364,17 +345,14 @@ func TestSharderIsClosedWhileItStarts(t *testing.T) {
 		<-opened
 		return queues.NewDistributedQueue(client, path)
 	}
-	s, err := queues.NewQueueSharder(client, open, path, leaderPath)
-	require.NoError(t, err)
+	s := must.Get(queues.NewQueueSharder(client, open, path, leaderPath))(t)
 	started := make(chan error, 1)
 	go func() { started <- s.Start(zktest.Context(t)) }()
 	zktest.Await(t, opening, "the first queue")
 	require.NoError(t, s.Close())
 	close(opened)
 	require.ErrorContains(t, zktest.Await(t, started, "the end of Start"), "closed")
-	stat, err := client.Exists(zktest.Context(t), leaderPath)
-	require.NoError(t, err)
-	require.Nil(t, stat, "it has never stood for election")
+	require.Nil(t, must.Get(client.Exists(zktest.Context(t), leaderPath))(t), "it has never stood for election")
 }
 
 // slowQueue is a queue whose Len takes until its context ends.
@@ -400,9 +378,8 @@ func (q *slowQueue) Len(ctx context.Context) (int, error) {
 // A consumer of all queues ends with one whose consumption fails.
 func TestSharderConsumerOfAllQueuesEndsWithAFailure(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(zktest.Context(t), path+shard, nil, framework.CreatingParentsIfNeeded(),
-		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"}))
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), path+shard, nil, framework.CreatingParentsIfNeeded(),
+		framework.WithACL(framework.ACL{Perms: 1 << 2, Scheme: "world", ID: "anyone"})))(t)
 	s := newSharder(t, client)
 	require.NoError(t, s.Start(zktest.Context(t)))
 	require.ErrorIs(t, s.Consume(zktest.Context(t), ignored), framework.ErrNoAuth)
@@ -437,14 +414,12 @@ func TestSharderBadInput(t *testing.T) {
 	require.ErrorContains(t, s.Consume(t.Context(), nil), "function nil")
 	require.ErrorContains(t, s.Consume(t.Context(), ignored), "not started")
 	require.ErrorIs(t, s.Consume(nilContext, ignored), framework.ErrInvalidOption)
-	failing, err := queues.NewQueueSharder(client, func(string) (*queues.DistributedQueue, error) { return nil, errFailed }, path, leaderPath)
-	require.NoError(t, err)
+	failing := must.Get(queues.NewQueueSharder(client, func(string) (*queues.DistributedQueue, error) { return nil, errFailed }, path, leaderPath))(t)
 	require.ErrorIs(t, failing.Start(zktest.Context(t)), errFailed)
 	require.ErrorIs(t, failing.Start(nilContext), framework.ErrInvalidOption)
 	require.NoError(t, failing.Close())
 	require.ErrorContains(t, failing.Start(zktest.Context(t)), "closed")
-	none, err := queues.NewQueueSharder(client, func(string) (*queues.DistributedQueue, error) { return nil, nil }, path, leaderPath)
-	require.NoError(t, err)
+	none := must.Get(queues.NewQueueSharder(client, func(string) (*queues.DistributedQueue, error) { return nil, nil }, path, leaderPath))(t)
 	require.ErrorContains(t, none.Start(zktest.Context(t)), "open returned nil")
 }
 
@@ -454,10 +429,9 @@ func TestSharderConsumerThatExitsEndsConsume(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	s := newSharder(t, client)
 	require.NoError(t, s.Start(zktest.Context(t)))
-	q, err := s.Queue()
-	require.NoError(t, err)
+	q := must.Get(s.Queue())(t)
 	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
-	err = s.Consume(zktest.Context(t), func(context.Context, []byte) error {
+	err := s.Consume(zktest.Context(t), func(context.Context, []byte) error {
 		runtime.Goexit()
 		return nil
 	})
@@ -483,11 +457,9 @@ func TestSharderOfQueuesThatUseIt(t *testing.T) {
 		q, err := queues.NewDistributedQueue(client, path)
 		return asking{q, func() *queues.QueueSharder[asking] { return s }}, err
 	}
-	s, err := queues.NewQueueSharder(client, open, path, leaderPath)
-	require.NoError(t, err)
+	s = must.Get(queues.NewQueueSharder(client, open, path, leaderPath))(t)
 	for _, name := range []string{shard, another} {
-		_, err := client.Create(zktest.Context(t), path+name, nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(zktest.Context(t), path+name, nil, framework.CreatingParentsIfNeeded()))(t)
 	}
 	require.NoError(t, s.Start(zktest.Context(t)))
 	require.Len(t, s.QueuePaths(), 2)

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -20,8 +21,7 @@ import (
 
 func newSimple(tb testing.TB, client *framework.Framework) *queues.SimpleDistributedQueue {
 	tb.Helper()
-	q, err := queues.NewSimpleDistributedQueue(client, path)
-	require.NoError(tb, err)
+	q := must.Get(queues.NewSimpleDistributedQueue(client, path))(tb)
 	return q
 }
 
@@ -38,15 +38,13 @@ func TestSimpleQueueIsInOrder(t *testing.T) {
 			require.NoError(t, q.Offer(ctx, []byte(item)))
 		}
 		for _, want := range []string{"a", "b", "c"} {
-			data, err := q.Peek(ctx)
-			require.NoError(t, err)
+			data := must.Get(q.Peek(ctx))(t)
 			require.Equal(t, want, string(data))
 			take := q.Poll
 			if want == "b" {
 				take = q.Take
 			}
-			data, err = take(ctx)
-			require.NoError(t, err)
+			data = must.Get(take(ctx))(t)
 			require.Equal(t, want, string(data))
 		}
 		_, err = q.Poll(ctx)
@@ -83,8 +81,7 @@ func TestSimpleQueueTakeSurvivesThatItsFolderIsDeleted(t *testing.T) {
 		client := zktest.Client(t, server)
 		q := newSimple(t, client)
 		require.NoError(t, q.Offer(zktest.Context(t), []byte("a")))
-		_, err := q.Poll(zktest.Context(t))
-		require.NoError(t, err)
+		must.Get(q.Poll(zktest.Context(t)))(t)
 		before := server.Counts(t).Watches
 		items := make(chan string, 1)
 		go func() {
@@ -176,9 +173,7 @@ func TestSimpleQueueRepeatedTakeSparesALaterItemOfTheSameName(t *testing.T) {
 	close(release)
 	require.True(t, framework.OutcomeUnknown(zktest.Await(t, items, "the take")))
 
-	data, err := q.Poll(zktest.Context(t))
-	require.NoError(t, err)
-	require.Equal(t, "b", string(data))
+	require.Equal(t, "b", string(must.Get(q.Poll(zktest.Context(t)))(t)))
 }
 
 // A consumer lists the items once, and takes what it has listed: two requests an item.
@@ -191,9 +186,7 @@ func TestSimpleQueueListsRarely(t *testing.T) {
 	}
 	lists := countLists(server)
 	for i := range items {
-		data, err := q.Poll(zktest.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, fmt.Append(nil, i), data)
+		require.Equal(t, fmt.Append(nil, i), must.Get(q.Poll(zktest.Context(t)))(t))
 	}
 	require.EqualValues(t, 1, lists.Load())
 	_, err := q.Poll(zktest.Context(t))
@@ -224,24 +217,19 @@ func TestSimpleQueueOfANewFolderIsListedAgain(t *testing.T) {
 		for _, item := range []string{"a", "b", "c"} {
 			require.NoError(t, q.Offer(ctx, []byte(item)))
 		}
-		data, err := q.Poll(ctx)
-		require.NoError(t, err)
+		data := must.Get(q.Poll(ctx))(t)
 		require.Equal(t, "a", string(data))
 		for range 2 {
-			_, err := other.Poll(ctx)
-			require.NoError(t, err)
+			must.Get(other.Poll(ctx))(t)
 		}
 		require.NoError(t, client.Delete(ctx, path, framework.Idempotent())) // unless the server was faster
 		for _, item := range []string{"d", "e", "f"} {
 			require.NoError(t, other.Offer(ctx, []byte(item)))
 		}
-		data, err = q.Peek(ctx)
-		require.NoError(t, err)
+		data = must.Get(q.Peek(ctx))(t)
 		require.Equal(t, "d", string(data))
 		for _, want := range []string{"d", "e", "f"} {
-			data, err := q.Poll(ctx)
-			require.NoError(t, err)
-			require.Equal(t, want, string(data))
+			require.Equal(t, want, string(must.Get(q.Poll(ctx))(t)))
 		}
 	})
 }
@@ -263,9 +251,7 @@ func TestSimpleQueueFailedPollLeavesTheOrder(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 	refuse()
 	for _, want := range []string{"a", "b"} {
-		data, err := q.Poll(zktest.Context(t))
-		require.NoError(t, err)
-		require.Equal(t, want, string(data))
+		require.Equal(t, want, string(must.Get(q.Poll(zktest.Context(t)))(t)))
 	}
 }
 
@@ -291,9 +277,7 @@ func TestSimpleQueueLateDeletionDeletesNoOtherItem(t *testing.T) {
 		}()
 		synctest.Wait()
 
-		data, err := second.Poll(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, "a", string(data))
+		require.Equal(t, "a", string(must.Get(second.Poll(t.Context()))(t)))
 		time.Sleep(2 * time.Second) // an empty container is gone then, and the session is not
 		require.NoError(t, second.Offer(t.Context(), []byte("b")))
 		close(release)
@@ -305,13 +289,10 @@ func TestSimpleQueueLateDeletionDeletesNoOtherItem(t *testing.T) {
 func TestSimpleQueueLeavesForeignZnodes(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	q := newSimple(t, client)
-	_, err := client.Create(zktest.Context(t), q.Path()+"/qn-config", nil, framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
-	_, err = q.Poll(zktest.Context(t))
+	must.Get(client.Create(zktest.Context(t), q.Path()+"/qn-config", nil, framework.CreatingParentsIfNeeded()))(t)
+	_, err := q.Poll(zktest.Context(t))
 	require.ErrorIs(t, err, queues.ErrEmpty)
 	require.NoError(t, q.Offer(zktest.Context(t), []byte("a")))
-	data, err := q.Take(zktest.Context(t))
-	require.NoError(t, err)
-	require.Equal(t, "a", string(data))
+	require.Equal(t, "a", string(must.Get(q.Take(zktest.Context(t)))(t)))
 	require.Equal(t, []string{"qn-config"}, awaitNames(t, client, q.Path(), 1))
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/meters"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/queues"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -42,8 +43,7 @@ func TestTelemetryLeftOutItemsAreCounted(t *testing.T) {
 		for n := range int64(2) {
 			bad := framework.JoinPath(path, "queue-0000000000")
 			if n == 0 {
-				_, err := producer.Create(zktest.Context(t), bad, []byte("no envelope"), framework.CreatingParentsIfNeeded())
-				require.NoError(t, err)
+				must.Get(producer.Create(zktest.Context(t), bad, []byte("no envelope"), framework.CreatingParentsIfNeeded()))(t)
 			} else {
 				require.NoError(t, producer.Set(zktest.Context(t), bad, []byte("none either")))
 			}
@@ -94,14 +94,11 @@ func TestTelemetryItemsAreCounted(t *testing.T) {
 func TestTelemetrySimpleQueueCounts(t *testing.T) {
 	t.Parallel()
 	reader := meters.New()
-	q, err := queues.NewSimpleDistributedQueue(zktest.Client(t, zktest.NewServer(t), reader.Option), path)
-	require.NoError(t, err)
+	q := must.Get(queues.NewSimpleDistributedQueue(zktest.Client(t, zktest.NewServer(t), reader.Option), path))(t)
 	require.NoError(t, q.Offer(t.Context(), []byte("a")))
 	require.NoError(t, q.Offer(t.Context(), []byte("b")))
-	_, err = q.Peek(t.Context())
-	require.NoError(t, err)
-	_, err = q.Poll(t.Context())
-	require.NoError(t, err)
+	must.Get(q.Peek(t.Context()))(t)
+	must.Get(q.Poll(t.Context()))(t)
 	values := measured(t, reader)
 	require.InDelta(t, 2, values["put"], 0)
 	require.InDelta(t, 1, values["consumed"], 0)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/shared"
 )
 
@@ -27,15 +28,13 @@ func TestHardshipsOfEveryCall(t *testing.T) { hardship.Complete(t, hardshipCalls
 var hardshipCalls = []hardship.Call{
 	{Name: "start a value", Of: []string{"SharedValue.Start"}, Requests: 4, Prepare: func(s *hardship.Stage) func(context.Context) error {
 		return starting(s, func() startable {
-			v, err := shared.NewSharedValue(s.Ours, s.Path, []byte("a"))
-			require.NoError(s.T, err)
+			v := must.Get(shared.NewSharedValue(s.Ours, s.Path, []byte("a")))(s.T)
 			return v
 		})
 	}},
 	{Name: "start a count", Of: []string{"SharedCount.Start"}, Requests: 4, Prepare: func(s *hardship.Stage) func(context.Context) error {
 		return starting(s, func() startable {
-			c, err := shared.NewSharedCount(s.Ours, s.Path, 1)
-			require.NoError(s.T, err)
+			c := must.Get(shared.NewSharedCount(s.Ours, s.Path, 1))(s.T)
 			return c
 		})
 	}},
@@ -65,8 +64,7 @@ type startable interface {
 
 // starting is a call of Start of a new value each time. What is started is closed in the end.
 func starting(s *hardship.Stage, open func() startable) func(context.Context) error {
-	_, err := s.Theirs.Create(context.Background(), s.Path, []byte{0, 0, 0, 1})
-	require.NoError(s.T, err)
+	must.Get(s.Theirs.Create(context.Background(), s.Path, []byte{0, 0, 0, 1}))(s.T)
 	var mu sync.Mutex
 	var all []startable
 	s.End = func(error) {
@@ -96,11 +94,9 @@ func setRow(method string, made func(context.Context, *shared.SharedValue, *shar
 	return hardship.Call{
 		Name: method, Of: []string{of}, Requests: 3, Spares: 1, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			v, err := shared.NewSharedValue(s.Ours, s.Path, []byte{0, 0, 0, 1})
-			require.NoError(s.T, err)
+			v := must.Get(shared.NewSharedValue(s.Ours, s.Path, []byte{0, 0, 0, 1}))(s.T)
 			require.NoError(s.T, v.Start(context.Background()))
-			c, err := shared.NewSharedCount(s.Ours, s.Path, 1)
-			require.NoError(s.T, err)
+			c := must.Get(shared.NewSharedCount(s.Ours, s.Path, 1))(s.T)
 			require.NoError(s.T, c.Start(context.Background()))
 			s.End = func(error) { require.NoError(s.T, errors.Join(v.Close(), c.Close())) }
 			s.Rival = func() { s.End(nil) }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -31,8 +32,7 @@ const path = "/shared/limit"
 
 func started(tb testing.TB, client *framework.Framework, seed int32) *shared.SharedCount {
 	tb.Helper()
-	c, err := shared.NewSharedCount(client, path, seed)
-	require.NoError(tb, err)
+	c := must.Get(shared.NewSharedCount(client, path, seed))(tb)
 	require.NoError(tb, c.Start(zktest.Context(tb)))
 	tb.Cleanup(func() { require.NoError(tb, c.Close()) })
 	return c
@@ -85,13 +85,9 @@ func TestSharedFirstSeedWins(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		first, second := started(t, zktest.Client(t, server), 10), started(t, zktest.Client(t, server), 20)
 		for _, c := range []*shared.SharedCount{first, second} {
-			n, err := c.Count()
-			require.NoError(t, err)
-			require.Equal(t, int32(10), n)
+			require.Equal(t, int32(10), must.Get(c.Count())(t))
 		}
-		data, err := zktest.Client(t, server).Get(zktest.Context(t), path)
-		require.NoError(t, err)
-		require.Equal(t, []byte{0, 0, 0, 10}, data, "as Curator writes it")
+		require.Equal(t, []byte{0, 0, 0, 10}, must.Get(zktest.Client(t, server).Get(zktest.Context(t), path))(t), "as Curator writes it")
 	})
 }
 
@@ -100,23 +96,18 @@ func TestSharedTrySucceedsOnlyOnTheNewestValue(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		a, b := started(t, zktest.Client(t, server), 1), started(t, zktest.Client(t, server), 1)
 		heard := counts(t, b)
-		old, err := b.VersionedCount()
-		require.NoError(t, err)
+		old := must.Get(b.VersionedCount())(t)
 
-		ok, err := a.TrySetCount(zktest.Context(t), old, 2)
-		require.NoError(t, err)
+		ok := must.Get(a.TrySetCount(zktest.Context(t), old, 2))(t)
 		require.True(t, ok)
-		ok, err = b.TrySetCount(zktest.Context(t), old, 3)
-		require.NoError(t, err)
+		ok = must.Get(b.TrySetCount(zktest.Context(t), old, 3))(t)
 		require.False(t, ok)
 
 		require.Equal(t, int32(2), zktest.Await(t, heard, "the change"))
-		now, err := b.VersionedCount()
-		require.NoError(t, err)
+		now := must.Get(b.VersionedCount())(t)
 		require.Equal(t, old.Version+1, now.Version)
 		require.Greater(t, now.Zxid, old.Zxid)
-		ok, err = b.TrySetCount(zktest.Context(t), now, 3)
-		require.NoError(t, err)
+		ok = must.Get(b.TrySetCount(zktest.Context(t), now, 3))(t)
 		require.True(t, ok)
 		require.Equal(t, int32(3), zktest.Await(t, heard, "its own change, once"))
 		require.Empty(t, heard)
@@ -130,18 +121,14 @@ func TestSharedTryThatWasOvertakenShowsTheNewestValue(t *testing.T) {
 		client, proxy := zktest.ClientViaProxy(t, server)
 		a, b := started(t, zktest.Client(t, server), 1), started(t, client, 1)
 		proxy.Delay(time.Second) // a read takes longer than a goroutine
-		old, err := b.VersionedCount()
-		require.NoError(t, err)
+		old := must.Get(b.VersionedCount())(t)
 		require.NoError(t, a.SetCount(t.Context(), 2))
-		ok, err := b.TrySetCount(t.Context(), old, 3)
-		require.NoError(t, err)
+		ok := must.Get(b.TrySetCount(t.Context(), old, 3))(t)
 		require.False(t, ok)
 
-		now, err := b.VersionedCount()
-		require.NoError(t, err)
+		now := must.Get(b.VersionedCount())(t)
 		require.Equal(t, int32(2), now.Count)
-		ok, err = b.TrySetCount(t.Context(), now, 3)
-		require.NoError(t, err)
+		ok = must.Get(b.TrySetCount(t.Context(), now, 3))(t)
 		require.True(t, ok)
 	})
 }
@@ -154,8 +141,7 @@ func TestSharedTryOfAValueThatTheCopyDoesNotHaveYet(t *testing.T) {
 		a, b := started(t, zktest.Client(t, server), 1), started(t, client, 1)
 		proxy.Delay(time.Second)
 		require.NoError(t, a.SetCount(t.Context(), 2))
-		now, err := a.VersionedCount()
-		require.NoError(t, err)
+		now := must.Get(a.VersionedCount())(t)
 
 		ok, err := b.TrySetCount(t.Context(), shared.VersionedCount{Count: now.Count, Version: now.Version, Zxid: now.Zxid}, 3)
 
@@ -176,8 +162,7 @@ func TestSharedStartBesideOthers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
-				c, err := shared.NewSharedCount(zktest.Client(t, server), path, 1)
-				require.NoError(t, err)
+				c := must.Get(shared.NewSharedCount(zktest.Client(t, server), path, 1))(t)
 				held, first := make(chan struct{}), true
 				server.Intercept(func(r zkserver.Request) zkserver.Fault {
 					if r.Path == path && first {
@@ -206,20 +191,15 @@ func TestSharedStartBesideOthers(t *testing.T) {
 func TestSharedTryOfAValueThatNeverWasIsRefused(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		c := started(t, zktest.Client(t, server), 1)
-		now, err := c.VersionedCount()
-		require.NoError(t, err)
+		now := must.Get(c.VersionedCount())(t)
 		for _, other := range []shared.VersionedCount{
 			{Count: now.Count + 1, Version: now.Version, Zxid: now.Zxid},
 			{Count: now.Count, Version: now.Version + 1, Zxid: now.Zxid},
 			{Count: now.Count, Version: now.Version, Zxid: now.Zxid + 1},
 		} {
-			ok, err := c.TrySetCount(zktest.Context(t), other, 2)
-			require.NoError(t, err)
-			require.False(t, ok)
+			require.False(t, must.Get(c.TrySetCount(zktest.Context(t), other, 2))(t))
 		}
-		ok, err := c.TrySetCount(zktest.Context(t), now, 2)
-		require.NoError(t, err)
-		require.True(t, ok)
+		require.True(t, must.Get(c.TrySetCount(zktest.Context(t), now, 2))(t))
 	})
 }
 
@@ -269,10 +249,9 @@ func TestSharedLostReplyIsNeverAppliedTwice(t *testing.T) {
 	server := zktest.NewServer(t)
 	c := started(t, zktest.Client(t, server), 1)
 	server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
-	old, err := c.VersionedCount()
-	require.NoError(t, err)
+	old := must.Get(c.VersionedCount())(t)
 
-	_, err = c.TrySetCount(zktest.Context(t), old, 2)
+	_, err := c.TrySetCount(zktest.Context(t), old, 2)
 
 	require.True(t, framework.OutcomeUnknown(err), "%v", err)
 }
@@ -281,8 +260,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		before := server.Counts(t)
-		c, err := shared.NewSharedCount(client, path, 1)
-		require.NoError(t, err)
+		c := must.Get(shared.NewSharedCount(client, path, 1))(t)
 		require.NoError(t, c.Start(zktest.Context(t)))
 		require.ErrorContains(t, c.Start(zktest.Context(t)), "started already")
 
@@ -305,9 +283,7 @@ func TestSharedWhatIsNoCountIsRefused(t *testing.T) {
 	}, limit, time.Millisecond)
 	_, err := c.Count()
 	require.ErrorIs(t, err, shared.ErrCorrupted)
-	other, err := shared.NewSharedCount(client, path, 1)
-	require.NoError(t, err)
-	require.ErrorIs(t, other.Start(zktest.Context(t)), shared.ErrCorrupted)
+	require.ErrorIs(t, must.Get(shared.NewSharedCount(client, path, 1))(t).Start(zktest.Context(t)), shared.ErrCorrupted)
 }
 
 func TestSharedListenersPanicAndDataThatIsNoCountAreLogged(t *testing.T) {
@@ -334,24 +310,19 @@ func TestSharedBadInput(t *testing.T) {
 	require.ErrorContains(t, err, "client nil")
 	_, err = shared.NewSharedCount(client, "limit", 1)
 	require.ErrorContains(t, err, `"limit"`)
-	v, err := shared.NewSharedValue(client, path, nil)
-	require.NoError(t, err)
+	v := must.Get(shared.NewSharedValue(client, path, nil))(t)
 	require.ErrorIs(t, v.SetValue(t.Context(), nil), shared.ErrNotStarted)
 	require.Nil(t, v.Value())
-	c, err := shared.NewSharedCount(client, path, 1)
-	require.NoError(t, err)
+	c := must.Get(shared.NewSharedCount(client, path, 1))(t)
 	require.Panics(t, func() { c.OnChange(nil) })
-	n, err := c.Count()
-	require.NoError(t, err)
-	require.Zero(t, n, "before Start")
+	require.Zero(t, must.Get(c.Count())(t), "before Start")
 }
 
 // A read that was slow may bring a value that has since been replaced.
 //
 // CURATOR-688: a value freezes when its version overflows.
 func TestSharedOlderValueNeverReplacesANewerOne(t *testing.T) {
-	v, err := shared.NewSharedValue(zktest.Client(t, zktest.NewServer(t)), path, nil)
-	require.NoError(t, err)
+	v := must.Get(shared.NewSharedValue(zktest.Client(t, zktest.NewServer(t)), path, nil))(t)
 	require.NoError(t, v.Start(zktest.Context(t)))
 	t.Cleanup(func() { require.NoError(t, v.Close()) })
 	first := v.VersionedValue()
@@ -364,33 +335,26 @@ func TestSharedOlderValueNeverReplacesANewerOne(t *testing.T) {
 	v.Learn(old)
 
 	require.Equal(t, newest, v.VersionedValue())
-	set, err := v.TrySetValue(t.Context(), first, nil)
-	require.NoError(t, err)
-	require.False(t, set, "the server would set it, but the value is known to be replaced")
+	require.False(t, must.Get(v.TrySetValue(t.Context(), first, nil))(t), "the server would set it, but the value is known to be replaced")
 }
 
 func TestSharedCountThatWasNoneCanBeStartedLater(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(zktest.Context(t), path, []byte("abc"), framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
-	c, err := shared.NewSharedCount(client, path, 1)
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), path, []byte("abc"), framework.CreatingParentsIfNeeded()))(t)
+	c := must.Get(shared.NewSharedCount(client, path, 1))(t)
 	require.ErrorIs(t, c.Start(zktest.Context(t)), shared.ErrCorrupted)
 	require.NoError(t, client.Set(zktest.Context(t), path, []byte{0, 0, 0, 5}))
 
 	require.NoError(t, c.Start(zktest.Context(t)))
 
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	n, err := c.Count()
-	require.NoError(t, err)
-	require.Equal(t, int32(5), n)
+	require.Equal(t, int32(5), must.Get(c.Count())(t))
 }
 
 func TestSharedStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
-	c, err := shared.NewSharedCount(client, path, 7)
-	require.NoError(t, err)
+	c := must.Get(shared.NewSharedCount(client, path, 7))(t)
 	release := make(chan struct{})
 	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.HoldUntil(release)))
 	started := make(chan error, 1)
@@ -402,9 +366,7 @@ func TestSharedStartSurvivesThatItsZnodeIsDeleted(t *testing.T) {
 
 	require.NoError(t, zktest.Await(t, started, "the start"))
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
-	n, err := c.Count()
-	require.NoError(t, err)
-	require.Equal(t, int32(7), n)
+	require.Equal(t, int32(7), must.Get(c.Count())(t))
 }
 
 // What keeps a copy from being read may pass: rights that come back, user code
@@ -440,10 +402,8 @@ func TestSharedCopyOutlivesAReadThatFails(t *testing.T) {
 // A closed copy would stay as it is, however old it grows.
 func TestSharedWhatIsClosedSaysSo(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	value, err := shared.NewSharedValue(client, "/value", []byte("seed"))
-	require.NoError(t, err)
-	count, err := shared.NewSharedCount(client, "/count", 7)
-	require.NoError(t, err)
+	value := must.Get(shared.NewSharedValue(client, "/value", []byte("seed")))(t)
+	count := must.Get(shared.NewSharedCount(client, "/count", 7))(t)
 	for _, one := range []interface {
 		Start(ctx context.Context) error
 		Err() error
@@ -457,13 +417,12 @@ func TestSharedWhatIsClosedSaysSo(t *testing.T) {
 	}
 	require.Nil(t, value.Value())
 	require.Zero(t, value.VersionedValue())
-	_, err = count.Count()
+	_, err := count.Count()
 	require.ErrorIs(t, err, shared.ErrClosed)
 	_, err = count.VersionedCount()
 	require.ErrorIs(t, err, shared.ErrClosed)
 
-	another, err := shared.NewSharedValue(client, "/value", nil)
-	require.NoError(t, err)
+	another := must.Get(shared.NewSharedValue(client, "/value", nil))(t)
 	require.NoError(t, another.Start(t.Context()))
 	require.NoError(t, client.Close())
 	require.ErrorIs(t, another.Err(), framework.ErrClosed)
@@ -486,8 +445,7 @@ func TestSharedTryReplacesNoOtherValueWithTheSameNumbers(t *testing.T) {
 				open := func(content string) (*zkserver.Server, *framework.Framework, *shared.SharedValue) {
 					server := zktest.NewServer(t, zkserver.WithoutListener())
 					client := zktest.Client(t, server)
-					v, err := shared.NewSharedValue(client, "/value", []byte(content))
-					require.NoError(t, err)
+					v := must.Get(shared.NewSharedValue(client, "/value", []byte(content)))(t)
 					if content != "" {
 						require.NoError(t, v.Start(t.Context()))
 						t.Cleanup(func() { require.NoError(t, v.Close()) })
@@ -534,8 +492,7 @@ func TestCloseWaitsForItsGoroutine(t *testing.T) {
 		server, release := zktest.NewServer(t, zkserver.WithoutListener()), make(chan struct{})
 		policy := retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) { <-release; return 0, true })
 		client := zktest.Client(t, server, framework.WithRetryPolicy(policy))
-		v, err := shared.NewSharedValue(client, path, nil)
-		require.NoError(t, err)
+		v := must.Get(shared.NewSharedValue(client, path, nil))(t)
 		require.NoError(t, v.Start(t.Context()))
 		synctest.Wait()
 		server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(throttled)))

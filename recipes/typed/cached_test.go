@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/typed"
 	"github.com/gocurator/curator/testing/zktest"
@@ -20,13 +21,11 @@ func TestCachedOfAPartOfATree(t *testing.T) {
 		"/services/search/nodes/1/below", "/services/search/nodes/2", "/services/search/other/3", "/services/mail/nodes/1", "/services/empty",
 		"/elsewhere/search/nodes/1",
 	} {
-		_, err := client.Create(t.Context(), path, []byte(`{}`), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), path, []byte(`{}`), framework.CreatingParentsIfNeeded()))(t)
 		require.NoError(t, client.Set(t.Context(), path, []byte(`{}`)))
 	}
 	require.NoError(t, client.Set(t.Context(), "/services/search/nodes/1", []byte(`{}`)))
-	folder, err := typed.NewFolder(client, "/services/{service}/nodes/{id}", typed.JSON[service]())
-	require.NoError(t, err)
+	folder := must.Get(typed.NewFolder(client, "/services/{service}/nodes/{id}", typed.JSON[service]()))(t)
 	all := [][]string{{"search", "1"}, {"search", "2"}, {"mail", "1"}}
 	for _, test := range []struct {
 		root string
@@ -45,8 +44,7 @@ func TestCachedOfAPartOfATree(t *testing.T) {
 		{"/services/search/other", nil, nil},
 		{"/elsewhere", nil, nil},
 	} {
-		c, err := cache.NewCuratorCache(client, test.root, test.opts...)
-		require.NoError(t, err)
+		c := must.Get(cache.NewCuratorCache(client, test.root, test.opts...))(t)
 		require.NoError(t, c.Start())
 		require.NoError(t, c.Fresh(t.Context()))
 		var got [][]string

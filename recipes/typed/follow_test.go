@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/typed"
 	"github.com/gocurator/curator/testing/zktest"
@@ -45,19 +46,16 @@ func TestFollowCodecs(t *testing.T) {
 	}
 	_, err := checked().Encode(service{})
 	require.ErrorIs(t, err, errNoAddress)
-	_, err = typed.JSON[service]().Decode([]byte(`{"Port":"a"}`))
-	require.NoError(t, err)
+	must.Get(typed.JSON[service]().Decode([]byte(`{"Port":"a"}`)))(t)
 }
 
 // TestNodeFollowKeepsTheLastGoodValue: data that is refused and a missing znode are errors, and change no value.
 func TestNodeFollowKeepsTheLastGoodValue(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		node, err := typed.NewNode(client, "/node", checked())
-		require.NoError(t, err)
+		node := must.Get(typed.NewNode(client, "/node", checked()))(t)
 		write := func(data string) {
-			_, err := client.Create(t.Context(), "/node", []byte(data), framework.OrSetData(), framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			must.Get(client.Create(t.Context(), "/node", []byte(data), framework.OrSetData(), framework.CreatingParentsIfNeeded()))(t)
 		}
 		steps := []struct {
 			do   func()
@@ -102,11 +100,9 @@ func TestNodeFollowKeepsTheLastGoodValue(t *testing.T) {
 func TestFolderValuesAndChanges(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	folder, err := typed.NewFolder(client, "/services/{service}/{id}", checked())
-	require.NoError(t, err)
+	folder := must.Get(typed.NewFolder(client, "/services/{service}/{id}", checked()))(t)
 	put := func(id, data string) {
-		_, err := client.Create(t.Context(), "/services/search/"+id, []byte(data), framework.CreatingParentsIfNeeded(), framework.OrSetData())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/services/search/"+id, []byte(data), framework.CreatingParentsIfNeeded(), framework.OrSetData()))(t)
 	}
 	put("1", `{"Address":"a"}`)
 	put("2", `{}`)
@@ -120,11 +116,10 @@ func TestFolderValuesAndChanges(t *testing.T) {
 	_, err = folder.Values(t.Context())
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 
-	c, err := cache.NewCuratorCache(client, "/services")
-	require.NoError(t, err)
+	c := must.Get(cache.NewCuratorCache(client, "/services"))(t)
 	t.Cleanup(func() { require.NoError(t, c.Close()) })
 	changes := make(chan string, 10)
-	_, err = folder.OnChange(c, func(change typed.Change[service]) {
+	must.Get(folder.OnChange(c, func(change typed.Change[service]) {
 		side := func(s *service) string {
 			if s == nil {
 				return "none"
@@ -132,8 +127,7 @@ func TestFolderValuesAndChanges(t *testing.T) {
 			return s.Address
 		}
 		changes <- fmt.Sprint(change.Parameters, " ", side(change.Old), " to ", side(change.New), " ", errors.Is(change.Err, errNoAddress))
-	})
-	require.NoError(t, err)
+	}))(t)
 	_, err = folder.OnChange(nil, func(typed.Change[service]) {})
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 	_, err = folder.OnChange(c, nil)
@@ -149,18 +143,12 @@ func TestFolderValuesAndChanges(t *testing.T) {
 
 func TestFollowOperationsOfATransaction(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	a, err := typed.NewNode(client, "/a", checked())
-	require.NoError(t, err)
-	b, err := typed.NewNode(client, "/b", checked())
-	require.NoError(t, err)
-	create, err := a.CreateOp(service{Address: "a"})
-	require.NoError(t, err)
-	createB, err := b.CreateOp(service{Address: "b"})
-	require.NoError(t, err)
-	set, err := a.SetOp(service{Address: "c"}, framework.WithVersion(0))
-	require.NoError(t, err)
-	_, err = client.Transact(t.Context(), create, createB, set)
-	require.NoError(t, err)
+	a := must.Get(typed.NewNode(client, "/a", checked()))(t)
+	b := must.Get(typed.NewNode(client, "/b", checked()))(t)
+	create := must.Get(a.CreateOp(service{Address: "a"}))(t)
+	createB := must.Get(b.CreateOp(service{Address: "b"}))(t)
+	set := must.Get(a.SetOp(service{Address: "c"}, framework.WithVersion(0)))(t)
+	must.Get(client.Transact(t.Context(), create, createB, set))(t)
 	value, stat, err := a.Get(t.Context())
 	require.NoError(t, err)
 	require.Equal(t, "c", value.Address)

@@ -6,10 +6,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/typed"
 )
 
@@ -45,8 +44,7 @@ var typedCalls = []hardship.Call{
 	{
 		Name: "Create", Of: []string{"Node.Create"}, Requests: 1, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			node, err := typed.NewNode(s.Ours, s.Path, typed.JSON[service]())
-			require.NoError(s.T, err)
+			node := must.Get(typed.NewNode(s.Ours, s.Path, typed.JSON[service]()))(s.T)
 			return func(ctx context.Context) error {
 				_, err := node.Create(ctx, service{Address: "a:80"})
 				return err
@@ -59,10 +57,8 @@ var typedCalls = []hardship.Call{
 	{
 		Name: "Values", Of: []string{"Folder.Values"}, Requests: 2,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			_, err := s.Theirs.Create(context.Background(), s.Path+"/a", []byte("{}"), framework.CreatingParentsIfNeeded())
-			require.NoError(s.T, err)
-			folder, err := typed.NewFolder(s.Ours, s.Path+"/{id}", typed.JSON[service]())
-			require.NoError(s.T, err)
+			must.Get(s.Theirs.Create(context.Background(), s.Path+"/a", []byte("{}"), framework.CreatingParentsIfNeeded()))(s.T)
+			folder := must.Get(typed.NewFolder(s.Ours, s.Path+"/{id}", typed.JSON[service]()))(s.T)
 			return func(ctx context.Context) error {
 				_, err := folder.Values(ctx)
 				return err
@@ -73,8 +69,7 @@ var typedCalls = []hardship.Call{
 		Name: "Children", Of: []string{"Folder.Children"}, Requests: 1,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
 			prepareNode(s)
-			folder, err := typed.NewFolder(s.Ours, s.Path+"/{id}", typed.JSON[service]())
-			require.NoError(s.T, err)
+			folder := must.Get(typed.NewFolder(s.Ours, s.Path+"/{id}", typed.JSON[service]()))(s.T)
 			return func(ctx context.Context) error {
 				_, err := folder.Children(ctx)
 				return err
@@ -95,9 +90,7 @@ func nodeRow(method string, requests int, may func(error) bool, call func(contex
 }
 
 func prepareNode(s *hardship.Stage) *typed.Node[service] {
-	_, err := s.Theirs.Create(context.Background(), s.Path, []byte("{}"))
-	require.NoError(s.T, err)
-	node, err := typed.NewNode(s.Ours, s.Path, typed.JSON[service]())
-	require.NoError(s.T, err)
+	must.Get(s.Theirs.Create(context.Background(), s.Path, []byte("{}")))(s.T)
+	node := must.Get(typed.NewNode(s.Ours, s.Path, typed.JSON[service]()))(s.T)
 	return node
 }

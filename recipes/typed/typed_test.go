@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/typed"
 	"github.com/gocurator/curator/retry"
@@ -30,12 +31,10 @@ type service struct {
 func TestNode(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		node, err := typed.NewNode(client, "/services/a", typed.JSON[service]())
-		require.NoError(t, err)
-		_, _, err = node.Get(t.Context())
+		node := must.Get(typed.NewNode(client, "/services/a", typed.JSON[service]()))(t)
+		_, _, err := node.Get(t.Context())
 		require.ErrorIs(t, err, framework.ErrNoNode)
-		_, err = node.Create(t.Context(), service{"a:80", 0}, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(node.Create(t.Context(), service{"a:80", 0}, framework.CreatingParentsIfNeeded()))(t)
 		require.NoError(t, node.Set(t.Context(), service{"b:80", 1}, framework.WithVersion(0)))
 		value, stat, err := node.Get(t.Context())
 		require.NoError(t, err)
@@ -53,10 +52,8 @@ func TestNode(t *testing.T) {
 // After 2^32 - 1 writes the version is -1, which is no condition: an update would write over those of others.
 func TestUpdateOfAZnodeWithoutAVersion(t *testing.T) {
 	server := zktest.NewServer(t)
-	node, err := typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[int]())
-	require.NoError(t, err)
-	_, err = node.Create(t.Context(), 1)
-	require.NoError(t, err)
+	node := must.Get(typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[int]()))(t)
+	must.Get(node.Create(t.Context(), 1))(t)
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op != zkserver.OpGetData {
 			return zkserver.Pass
@@ -73,7 +70,7 @@ func TestUpdateOfAZnodeWithoutAVersion(t *testing.T) {
 		}
 		return zkserver.RespondWith(reply)
 	})
-	err = node.Update(t.Context(), func(*int) error { return nil })
+	err := node.Update(t.Context(), func(*int) error { return nil })
 	require.EqualError(t, err, "typed: /node: the znode has been written 2^32 - 1 times, it must be deleted before it is changed again")
 }
 
@@ -81,14 +78,11 @@ func TestUpdate(t *testing.T) {
 	server := zktest.NewServer(t)
 	const clients, updates = 4, 25
 	first := zktest.Client(t, server)
-	node, err := typed.NewNode(first, "/node", typed.JSON[service]())
-	require.NoError(t, err)
-	_, err = node.Create(t.Context(), service{})
-	require.NoError(t, err)
+	node := must.Get(typed.NewNode(first, "/node", typed.JSON[service]()))(t)
+	must.Get(node.Create(t.Context(), service{}))(t)
 	done := make(chan error, clients)
 	for range clients {
-		own, err := typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[service]())
-		require.NoError(t, err)
+		own := must.Get(typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[service]()))(t)
 		go func() {
 			var err error
 			for range updates {
@@ -112,16 +106,13 @@ func TestUpdateChangesWhatRestoredServersHave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server, another := zktest.NewServer(t, zkserver.WithoutListener()), zktest.NewServer(t, zkserver.WithoutListener())
 		for server, value := range map[*zkserver.Server]int{server: 1, another: 100} {
-			node, err := typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[int]())
-			require.NoError(t, err)
-			require.NoError(t, node.Put(t.Context(), value))
+			require.NoError(t, must.Get(typed.NewNode(zktest.Client(t, server), "/node", typed.JSON[int]()))(t).Put(t.Context(), value))
 		}
 		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.Forever(time.Second)))
-		node, err := typed.NewNode(client, "/node", typed.JSON[int]())
-		require.NoError(t, err)
+		node := must.Get(typed.NewNode(client, "/node", typed.JSON[int]()))(t)
 		var once sync.Once
 
-		err = node.Update(t.Context(), func(value *int) error {
+		err := node.Update(t.Context(), func(value *int) error {
 			once.Do(func() {
 				require.NoError(t, server.Stop())
 				zktest.AwaitState(t, client, framework.Suspended)
@@ -142,55 +133,41 @@ func TestUpdateChangesWhatRestoredServersHave(t *testing.T) {
 func TestFolder(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())
-	require.NoError(t, err)
+	folder := must.Get(typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]()))(t)
 	for _, id := range []string{"1", "2"} {
-		node, err := folder.Node("search", id)
-		require.NoError(t, err)
+		node := must.Get(folder.Node("search", id))(t)
 		require.Equal(t, "/services/search/"+id, node.Path())
-		_, err = node.Create(t.Context(), service{}, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(node.Create(t.Context(), service{}, framework.CreatingParentsIfNeeded()))(t)
 	}
-	names, err := folder.Children(t.Context(), "search")
-	require.NoError(t, err)
-	require.ElementsMatch(t, []string{"1", "2"}, names)
+	require.ElementsMatch(t, []string{"1", "2"}, must.Get(folder.Children(t.Context(), "search"))(t))
 }
 
 // Views read what a cache has, and no request is made.
 func TestCached(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())
-		require.NoError(t, err)
+		folder := must.Get(typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]()))(t)
 		for i, id := range []string{"1", "2"} {
-			node, err := folder.Node("search", id)
-			require.NoError(t, err)
-			_, err = node.Create(t.Context(), service{"a:80", i}, framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			node := must.Get(folder.Node("search", id))(t)
+			must.Get(node.Create(t.Context(), service{"a:80", i}, framework.CreatingParentsIfNeeded()))(t)
 		}
-		_, err = client.Create(t.Context(), "/services/search/2/below", nil)
-		require.NoError(t, err)
-		_, err = client.Create(t.Context(), "/services/search/broken", []byte("{"))
-		require.NoError(t, err)
-		c, err := cache.NewCuratorCache(client, "/services", cache.DoNotClearOnClose())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/services/search/2/below", nil))(t)
+		must.Get(client.Create(t.Context(), "/services/search/broken", []byte("{")))(t)
+		c := must.Get(cache.NewCuratorCache(client, "/services", cache.DoNotClearOnClose()))(t)
 		require.NoError(t, c.Start())
 		require.NoError(t, c.Fresh(t.Context()))
 		require.NoError(t, c.Close())
 		require.NoError(t, client.Close()) // from now on there is only the picture
 
-		node, err := folder.Node("search", "2")
-		require.NoError(t, err)
+		node := must.Get(folder.Node("search", "2"))(t)
 		value, stat, err := node.Cached(c)
 		require.NoError(t, err)
 		require.Equal(t, service{"a:80", 1}, value)
 		require.NotZero(t, stat.Czxid)
-		missing, err := folder.Node("search", "3")
-		require.NoError(t, err)
+		missing := must.Get(folder.Node("search", "3"))(t)
 		_, _, err = missing.Cached(c)
 		require.ErrorIs(t, err, cache.ErrClosed)
-		broken, err := folder.Node("search", "broken")
-		require.NoError(t, err)
+		broken := must.Get(folder.Node("search", "broken"))(t)
 		_, _, err = broken.Cached(c)
 		require.ErrorIs(t, err, typed.ErrCodec)
 
@@ -211,21 +188,16 @@ func TestCached(t *testing.T) {
 // A closed cache has no znodes, which says nothing about the server.
 func TestCachedOfAClosedCache(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	folder, err := typed.NewFolder(client, "/services/{id}", typed.JSON[service]())
-	require.NoError(t, err)
-	node, err := folder.Node("1")
-	require.NoError(t, err)
-	_, err = node.Create(t.Context(), service{"a:80", 1}, framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
-	missing, err := folder.Node("2")
-	require.NoError(t, err)
-	c, err := cache.NewCuratorCache(client, "/services")
-	require.NoError(t, err)
+	folder := must.Get(typed.NewFolder(client, "/services/{id}", typed.JSON[service]()))(t)
+	node := must.Get(folder.Node("1"))(t)
+	must.Get(node.Create(t.Context(), service{"a:80", 1}, framework.CreatingParentsIfNeeded()))(t)
+	missing := must.Get(folder.Node("2"))(t)
+	c := must.Get(cache.NewCuratorCache(client, "/services"))(t)
 	require.ErrorIs(t, c.Err(), cache.ErrNotStarted)
 	require.NoError(t, c.Start())
 	require.NoError(t, c.Fresh(t.Context()))
 	require.NoError(t, c.Err())
-	_, _, err = missing.Cached(c)
+	_, _, err := missing.Cached(c)
 	require.ErrorIs(t, err, framework.ErrNoNode)
 
 	require.NoError(t, c.Close())
@@ -244,10 +216,8 @@ func TestCachedOfAClosedCache(t *testing.T) {
 }
 
 func TestTypedBadInput(t *testing.T) {
-	client, err := framework.New("localhost:1")
-	require.NoError(t, err)
-	folder, err := typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]())
-	require.NoError(t, err)
+	client := must.Get(framework.New("localhost:1"))(t)
+	folder := must.Get(typed.NewFolder(client, "/services/{service}/{id}", typed.JSON[service]()))(t)
 	for name, try := range map[string]func() error{
 		"client": func() error { _, err := typed.NewNode(nil, "/a", typed.JSON[service]()); return err },
 		"codec":  func() error { _, err := typed.NewNode(client, "/a", typed.Codec[service]{}); return err },
@@ -266,22 +236,20 @@ func TestTypedBadInput(t *testing.T) {
 		"a path":    func() error { _, err := folder.Node("a/b", "c"); return err },
 		"of a list": func() error { _, err := folder.Children(t.Context(), "a", "b"); return err },
 		"nil cache": func() error {
-			node, err := folder.Node("a", "b")
-			require.NoError(t, err)
-			_, _, err = node.Cached(nil)
+			node := must.Get(folder.Node("a", "b"))(t)
+			_, _, err := node.Cached(nil)
 			for _, each := range folder.Cached(nil) {
 				require.ErrorIs(t, each, framework.ErrInvalidOption)
 			}
 			return err
 		},
 		"nil change": func() error {
-			node, err := folder.Node("a", "b")
-			require.NoError(t, err)
+			node := must.Get(folder.Node("a", "b"))(t)
 			return node.Update(t.Context(), nil)
 		},
 	} {
 		require.ErrorIs(t, try(), framework.ErrInvalidOption, name)
 	}
-	_, err = typed.NewNode(client, "a", typed.JSON[service]())
+	_, err := typed.NewNode(client, "a", typed.JSON[service]())
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -33,11 +34,9 @@ func onMixed(t *testing.T, test func(t *testing.T, m mixed)) {
 
 func TestCompressionOfAMemberConcernsNoOther(t *testing.T) {
 	onMixed(t, func(t *testing.T, m mixed) {
-		_, err := m.uncompressed.Create(t.Context(), "/group/members/foreign", []byte("10.0.0.1"),
-			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
-		group, err := partition.New(m.compressed, "/group", partition.Fixed("a", "b"))
-		require.NoError(t, err)
+		must.Get(m.uncompressed.Create(t.Context(), "/group/members/foreign", []byte("10.0.0.1"),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
+		group := must.Get(partition.New(m.compressed, "/group", partition.Fixed("a", "b")))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -47,8 +46,7 @@ func TestCompressionOfAMemberConcernsNoOther(t *testing.T) {
 			})
 		}()
 		time.Sleep(time.Minute)
-		state, err := group.Assignment(ctx)
-		require.NoError(t, err)
+		state := must.Get(group.Assignment(ctx))(t)
 		for _, p := range state.Partitions {
 			require.NotEmpty(t, p.Holder, "partition %s", p.Name)
 		}
@@ -63,13 +61,12 @@ func TestCompressionOfAReplicaConcernsNoOther(t *testing.T) {
 	onMixed(t, func(t *testing.T, m mixed) {
 		ran := 0
 		for n, client := range []*framework.Framework{m.compressed, m.uncompressed, m.compressed} {
-			s, err := schedule.New(client, "/cron", schedule.Job{
+			s := must.Get(schedule.New(client, "/cron", schedule.Job{
 				Name: "job", Schedule: schedule.Every(time.Minute), Run: func(context.Context, schedule.Tick) error {
 					ran++
 					return nil
 				},
-			})
-			require.NoError(t, err)
+			}))(t)
 			ctx, stop := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() { ended <- s.Run(ctx) }()
@@ -79,9 +76,7 @@ func TestCompressionOfAReplicaConcernsNoOther(t *testing.T) {
 			require.NoError(t, schedule.RunNow(t.Context(), operator, "/cron", "job"))
 			require.NoError(t, schedule.Resume(t.Context(), operator, "/cron", "job"))
 			time.Sleep(time.Second)
-			list, err := schedule.List(t.Context(), operator, "/cron")
-			require.NoError(t, err)
-			require.Empty(t, list[0].Problem)
+			require.Empty(t, must.Get(schedule.List(t.Context(), operator, "/cron"))(t)[0].Problem)
 			stop()
 			require.ErrorIs(t, <-ended, context.Canceled)
 		}
@@ -92,10 +87,8 @@ func TestCompressionOfAReplicaConcernsNoOther(t *testing.T) {
 // TestCompressionOfAMemberHeedsOrders: orders are stored as they are, and a set may be. The member hears of both as they change.
 func TestCompressionOfAMemberHeedsOrders(t *testing.T) {
 	onMixed(t, func(t *testing.T, m mixed) {
-		_, err := m.uncompressed.Create(t.Context(), "/set", []byte("a\nb"))
-		require.NoError(t, err)
-		group, err := partition.New(m.compressed, "/group", partition.Stored("/set"))
-		require.NoError(t, err)
+		must.Get(m.uncompressed.Create(t.Context(), "/set", []byte("a\nb")))(t)
+		group := must.Get(partition.New(m.compressed, "/group", partition.Stored("/set")))(t)
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
@@ -106,8 +99,7 @@ func TestCompressionOfAMemberHeedsOrders(t *testing.T) {
 		}()
 		holds := func(expected ...string) {
 			time.Sleep(time.Minute)
-			state, err := group.Assignment(ctx)
-			require.NoError(t, err)
+			state := must.Get(group.Assignment(ctx))(t)
 			var held []string
 			for _, p := range state.Partitions {
 				if p.Holder != "" {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -60,8 +61,7 @@ func TestNewcomerRecipesThatBeginBeforeThereWasEverAServer(t *testing.T) {
 					}
 					return server.Dial(ctx, network, addr)
 				}
-				client, err := framework.New("memory:2181", framework.WithDialer(dial), framework.WithLogger(slog.New(slog.DiscardHandler)))
-				require.NoError(t, err)
+				client := must.Get(framework.New("memory:2181", framework.WithDialer(dial), framework.WithLogger(slog.New(slog.DiscardHandler))))(t)
 				require.NoError(t, client.Start())
 				t.Cleanup(func() { require.NoError(t, client.Close()) })
 				ctx, stop := context.WithCancelCause(t.Context())

@@ -10,16 +10,16 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/resolver"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery/grpcresolver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 func dialWeighted(tb testing.TB, b resolver.Builder) *grpc.ClientConn {
 	tb.Helper()
-	conn, err := grpc.NewClient("zookeeper:///orders", grpc.WithResolvers(b),
+	conn := must.Get(grpc.NewClient("zookeeper:///orders", grpc.WithResolvers(b),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"`+grpcresolver.Weighted+`": {}}]}`),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(tb, err)
+		grpc.WithTransportCredentials(insecure.NewCredentials())))(tb)
 	tb.Cleanup(func() { require.NoError(tb, conn.Close()) })
 	return conn
 }
@@ -29,8 +29,7 @@ func shares(tb testing.TB, conn *grpc.ClientConn) map[string]int {
 	tb.Helper()
 	got := map[string]int{}
 	for range 1000 {
-		id, err := call(zktest.Context(tb), conn, grpc.WaitForReady(true))
-		require.NoError(tb, err)
+		id := must.Get(call(zktest.Context(tb), conn, grpc.WaitForReady(true)))(tb)
 		got[id]++
 	}
 	return got

@@ -29,6 +29,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/discovery/grpcresolver"
@@ -54,16 +55,14 @@ type (
 
 func newServices(tb testing.TB, client *framework.Framework) *services {
 	tb.Helper()
-	d, err := discovery.NewServiceDiscovery[payload](client, "/services", discovery.JSONSerializer[payload]{Enabled: true})
-	require.NoError(tb, err)
+	d := must.Get(discovery.NewServiceDiscovery[payload](client, "/services", discovery.JSONSerializer[payload]{Enabled: true}))(tb)
 	tb.Cleanup(func() { require.NoError(tb, d.Close()) })
 	return d
 }
 
 func newBuilder(tb testing.TB, d *services, cfg grpcresolver.Config[payload]) *grpcresolver.Builder[payload] {
 	tb.Helper()
-	b, err := grpcresolver.NewBuilder(d, cfg)
-	require.NoError(tb, err)
+	b := must.Get(grpcresolver.NewBuilder(d, cfg))(tb)
 	return b
 }
 
@@ -71,8 +70,7 @@ func newBuilder(tb testing.TB, d *services, cfg grpcresolver.Config[payload]) *g
 // an instance that is not registered yet.
 func serve(tb testing.TB, id string) instance {
 	tb.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(tb, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(tb)
 	server := grpc.NewServer(grpc.UnaryInterceptor(
 		func(ctx context.Context, request any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 			if err := grpc.SetHeader(ctx, metadata.Pairs("id", id)); err != nil {
@@ -89,8 +87,7 @@ func serve(tb testing.TB, id string) instance {
 	})
 	host, text, err := net.SplitHostPort(listener.Addr().String())
 	require.NoError(tb, err)
-	port, err := strconv.Atoi(text)
-	require.NoError(tb, err)
+	port := must.Get(strconv.Atoi(text))(tb)
 	i := discovery.NewInstance[payload]("orders", host, port)
 	i.ID = id
 	return i
@@ -98,10 +95,9 @@ func serve(tb testing.TB, id string) instance {
 
 func dial(tb testing.TB, b resolver.Builder) *grpc.ClientConn {
 	tb.Helper()
-	conn, err := grpc.NewClient("zookeeper:///orders", grpc.WithResolvers(b),
+	conn := must.Get(grpc.NewClient("zookeeper:///orders", grpc.WithResolvers(b),
 		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig": [{"round_robin": {}}]}`),
-		grpc.WithTransportCredentials(insecure.NewCredentials()))
-	require.NoError(tb, err)
+		grpc.WithTransportCredentials(insecure.NewCredentials())))(tb)
 	tb.Cleanup(func() { require.NoError(tb, conn.Close()) })
 	return conn
 }
@@ -123,8 +119,7 @@ func awaitServers(tb testing.TB, conn *grpc.ClientConn, want ...string) {
 	for {
 		seen := map[string]bool{}
 		for range 4 * len(want) {
-			id, err := call(ctx, conn, grpc.WaitForReady(true))
-			require.NoError(tb, err)
+			id := must.Get(call(ctx, conn, grpc.WaitForReady(true)))(tb)
 			seen[id] = true
 		}
 		same := len(seen) == len(want)
@@ -149,8 +144,7 @@ func TestResolverCallsFollowTheService(t *testing.T) {
 
 		require.NoError(t, provider.Unregister(a))
 		awaitServers(t, conn, "b")
-		c := serve(t, "c")
-		require.NoError(t, provider.Register(zktest.Context(t), c))
+		require.NoError(t, provider.Register(zktest.Context(t), serve(t, "c")))
 		awaitServers(t, conn, "b", "c")
 		b.Disabled = true
 		require.NoError(t, provider.Update(zktest.Context(t), b))
@@ -168,8 +162,7 @@ func TestResolverCallsGoOnWhileZooKeeperIsAway(t *testing.T) {
 	require.False(t, used)
 	conn := dial(t, b)
 	awaitServers(t, conn, "a")
-	another, err := b.Build(resolver.Target{URL: url.URL{Path: "/invoices"}}, connection{states: make(chan resolver.State, 100)}, resolver.BuildOptions{})
-	require.NoError(t, err)
+	another := must.Get(b.Build(resolver.Target{URL: url.URL{Path: "/invoices"}}, connection{states: make(chan resolver.State, 100)}, resolver.BuildOptions{}))(t)
 	require.Eventually(t, func() bool { age, used := b.Age("orders"); return used && age == 0 }, limit, time.Millisecond)
 
 	require.NoError(t, server.Stop())
@@ -204,8 +197,7 @@ func TestResolverOfAnIdleConnection(t *testing.T) {
 		b := newBuilder(t, d, grpcresolver.Config[payload]{})
 		first := func() (known string, end func()) {
 			conn := connection{states: make(chan resolver.State, 100)}
-			r, err := b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{})
-			require.NoError(t, err)
+			r := must.Get(b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{}))(t)
 			state := <-conn.states
 			for _, endpoint := range state.Endpoints {
 				attributes, _ := grpcresolver.AttributesOf(endpoint)
@@ -257,9 +249,7 @@ func TestResolverServiceWithoutInstancesFailsCallsAtOnce(t *testing.T) {
 	require.Equal(t, codes.Unavailable, status.Code(err), "%v", err)
 
 	require.NoError(t, d.Register(zktest.Context(t), serve(t, "a")))
-	id, err := call(zktest.Context(t), conn, grpc.WaitForReady(true))
-	require.NoError(t, err)
-	require.Equal(t, "a", id)
+	require.Equal(t, "a", must.Get(call(zktest.Context(t), conn, grpc.WaitForReady(true)))(t))
 }
 
 // connection keeps the states that a resolver reports.
@@ -297,8 +287,7 @@ func TestResolverEndpointsHaveAttributes(t *testing.T) {
 	})
 	conn := connection{states: make(chan resolver.State, 100)}
 	target := resolver.Target{URL: url.URL{Path: "/orders"}}
-	r, err := b.Build(target, conn, resolver.BuildOptions{})
-	require.NoError(t, err)
+	r := must.Get(b.Build(target, conn, resolver.BuildOptions{}))(t)
 	defer r.Close()
 
 	state := zktest.Await(t, conn.states, "the first state")
@@ -382,8 +371,7 @@ func TestResolverSlowConnectionGetsTheNewestEndpoints(t *testing.T) {
 			return grpcresolver.Attributes{}
 		}})
 		conn := slowConnection{states: make(chan int, 100), goOn: make(chan struct{})}
-		r, err := b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{})
-		require.NoError(t, err)
+		r := must.Get(b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{}))(t)
 		defer r.Close()
 		require.Zero(t, <-conn.states)
 		for n := range 50 {
@@ -402,9 +390,8 @@ func TestResolverSlowConnectionGetsTheNewestEndpoints(t *testing.T) {
 
 func create(tb testing.TB, writer *framework.Framework, n int) {
 	tb.Helper()
-	_, err := writer.Create(zktest.Context(tb), fmt.Sprintf("/services/orders/%05d", n),
-		fmt.Appendf(nil, `{"name":"orders","id":"%05d","address":"127.0.0.1","port":%d}`, n, 1+n), framework.CreatingParentsIfNeeded())
-	require.NoError(tb, err)
+	must.Get(writer.Create(zktest.Context(tb), fmt.Sprintf("/services/orders/%05d", n),
+		fmt.Appendf(nil, `{"name":"orders","id":"%05d","address":"127.0.0.1","port":%d}`, n, 1+n), framework.CreatingParentsIfNeeded()))(tb)
 }
 
 // told passes all on to gRPC, and notes the newest state that gRPC has taken.
@@ -449,14 +436,12 @@ func replacement(b *testing.B, n int) {
 	for i := range n {
 		create(b, writer, i)
 	}
-	plain, err := cache.NewCuratorCache(client, "/services/orders")
-	require.NoError(b, err)
+	plain := must.Get(cache.NewCuratorCache(client, "/services/orders"))(b)
 	require.NoError(b, plain.Start())
 	defer func() { require.NoError(b, plain.Close()) }()
 	var newest atomic.Value
-	conn, err := grpc.NewClient("zookeeper:///orders", grpc.WithIdleTimeout(0), grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithResolvers(told{newBuilder(b, newServices(b, client), grpcresolver.Config[payload]{}), &newest}))
-	require.NoError(b, err)
+	conn := must.Get(grpc.NewClient("zookeeper:///orders", grpc.WithIdleTimeout(0), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithResolvers(told{newBuilder(b, newServices(b, client), grpcresolver.Config[payload]{}), &newest})))(b)
 	defer func() { require.NoError(b, conn.Close()) }()
 	conn.Connect()
 	knows := func(first string) bool {
@@ -481,8 +466,7 @@ func replacement(b *testing.B, n int) {
 			ops = append(ops, framework.DeleteOp(fmt.Sprintf("/services/orders/%05d", i)), framework.CreateOp(fmt.Sprintf("/services/orders/%05d", n+i),
 				fmt.Appendf(nil, `{"name":"orders","id":"%05d","address":"127.0.0.1","port":%d}`, n+i, 1+n+i)))
 		}
-		_, err := writer.Transact(zktest.Context(b), ops...)
-		require.NoError(b, err)
+		must.Get(writer.Transact(zktest.Context(b), ops...))(b)
 	}
 	require.NoError(b, plain.Fresh(zktest.Context(b)))
 	b.ReportMetric(float64(time.Since(begin).Milliseconds()), "cache-ms")
@@ -503,8 +487,7 @@ func TestCloseLeavesNothing(t *testing.T) {
 	target := resolver.Target{URL: url.URL{Path: "/orders"}}
 	for i := range 20 {
 		conn := connection{states: make(chan resolver.State, 100)}
-		r, err := b.Build(target, conn, resolver.BuildOptions{})
-		require.NoError(t, err)
+		r := must.Get(b.Build(target, conn, resolver.BuildOptions{}))(t)
 		r.ResolveNow(resolver.ResolveNowOptions{})
 		if i%2 == 0 {
 			<-conn.states // it follows the service
@@ -532,8 +515,7 @@ func TestResolverSaysWhyNothingIsKnown(t *testing.T) {
 	b := newBuilder(t, newServices(t, client), grpcresolver.Config[payload]{})
 	require.NoError(t, client.Close())
 	conn := refused{errs: make(chan error, 1)}
-	r, err := b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{})
-	require.NoError(t, err)
+	r := must.Get(b.Build(resolver.Target{URL: url.URL{Path: "/orders"}}, conn, resolver.BuildOptions{}))(t)
 	defer r.Close()
 	require.ErrorIs(t, zktest.Await(t, conn.errs, "the reason"), framework.ErrClosed)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/discovery/rest"
 	"github.com/gocurator/curator/testing/zktest"
@@ -22,8 +23,7 @@ func TestMain(m *testing.M) { zktest.Main(m) }
 // TestRESTResource: the paths, statuses and JSON of Curator's DiscoveryResource.
 func TestRESTResource(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
-	require.NoError(t, err)
+	services := must.Get(discovery.NewServiceDiscovery[string](client, "/services", nil))(t)
 	t.Cleanup(func() { assert.NoError(t, services.Close()) })
 	handler := rest.Handler(services, nil, "example.com")
 	const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1325129459728,"serviceType":"STATIC","payload":"From Test <"}`
@@ -81,22 +81,17 @@ func TestRESTResource(t *testing.T) {
 // TestRESTDeletesWhatThePathNames, whatever the znode there says.
 func TestRESTDeletesWhatThePathNames(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
-	require.NoError(t, err)
+	services := must.Get(discovery.NewServiceDiscovery[string](client, "/services", nil))(t)
 	t.Cleanup(func() { assert.NoError(t, services.Close()) })
 	instance := discovery.NewInstance[string]("test", "10.0.0.1", 80)
 	require.NoError(t, services.Register(t.Context(), instance))
-	data, err := client.Get(t.Context(), "/services/test/"+instance.ID)
-	require.NoError(t, err)
+	data := must.Get(client.Get(t.Context(), "/services/test/"+instance.ID))(t)
 	for name, data := range map[string][]byte{"impostor": data, "garbage": []byte("{")} {
-		_, err = client.Create(t.Context(), "/services/test/"+name, data)
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/services/test/"+name, data))(t)
 		w := httptest.NewRecorder()
 		rest.Handler(services, nil, "example.com").ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodDelete, "/v1/service/test/"+name, http.NoBody))
 		require.Equal(t, http.StatusOK, w.Code, w.Body)
-		isKept, err := services.Registered(instance)
-		require.NoError(t, err)
-		require.True(t, isKept)
+		require.True(t, must.Get(services.Registered(instance))(t))
 	}
 }
 
@@ -104,8 +99,7 @@ func TestRESTDeletesWhatThePathNames(t *testing.T) {
 func TestRESTOfSeveralHandlers(t *testing.T) {
 	server := zktest.NewServer(t)
 	gateway := func() (http.Handler, *discovery.ServiceDiscovery[string]) {
-		services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, server), "/services", nil)
-		require.NoError(t, err)
+		services := must.Get(discovery.NewServiceDiscovery[string](zktest.Client(t, server), "/services", nil))(t)
 		return rest.Handler(services, nil, "example.com"), services
 	}
 	do := func(h http.Handler, method, id, body string) int {
@@ -138,16 +132,13 @@ func TestRESTOfSeveralHandlers(t *testing.T) {
 	own.Type = discovery.Static
 	require.NoError(t, services.Register(t.Context(), own))
 	require.Equal(t, 200, do(c, "DELETE", own.ID, ""), "a static one that the own process keeps")
-	isKept, err := services.Registered(own)
-	require.NoError(t, err)
-	require.False(t, isKept)
+	require.False(t, must.Get(services.Registered(own))(t))
 	require.NoError(t, services.Close())
 }
 
 // TestRESTHostsOfOthers are refused: a site could have its own name point here.
 func TestRESTHostsOfOthers(t *testing.T) {
-	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
-	require.NoError(t, err)
+	services := must.Get(discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil))(t)
 	handler := rest.Handler(services, nil, "discovery.internal.example")
 	for host, status := range map[string]int{
 		"evil.example": 421, "discovery.internal.example.evil.example": 421, "": 421, "localhost.evil.example": 421,
@@ -164,8 +155,7 @@ func TestRESTHostsOfOthers(t *testing.T) {
 // TestRESTStrategyThatPanics is an answer, and not the end of a connection.
 func TestRESTStrategyThatPanics(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
-	require.NoError(t, err)
+	services := must.Get(discovery.NewServiceDiscovery[string](client, "/services", nil))(t)
 	w := httptest.NewRecorder()
 	rest.Handler(services, broken{}, "example.com").ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/v1/anyservice/test", http.NoBody))
 	require.Equal(t, http.StatusInternalServerError, w.Code)
@@ -175,8 +165,7 @@ func TestRESTStrategyThatPanics(t *testing.T) {
 // registered returns a discovery with instances of services, which have the ports from 1.
 func registered(t *testing.T, ports int, names ...string) *discovery.ServiceDiscovery[string] {
 	t.Helper()
-	services, err := discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil)
-	require.NoError(t, err)
+	services := must.Get(discovery.NewServiceDiscovery[string](zktest.Client(t, zktest.NewServer(t)), "/services", nil))(t)
 	t.Cleanup(func() { assert.NoError(t, services.Close()) })
 	for _, name := range names {
 		for port := 1; port <= ports; port++ {
@@ -246,8 +235,7 @@ func (d *deadlines) SetWriteDeadline(t time.Time) error {
 // TestRESTLeavesNoDeadline on a connection: net/http ends the contexts of all its later requests when it passes.
 func TestRESTLeavesNoDeadline(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
-	require.NoError(t, err)
+	services := must.Get(discovery.NewServiceDiscovery[string](client, "/services", nil))(t)
 	t.Cleanup(func() { assert.NoError(t, services.Close()) })
 	const one = `{"name":"test","id":"one","address":"10.0.0.1","port":80,"registrationTimeUTC":1,"serviceType":"STATIC"}`
 	for _, step := range []struct {
@@ -274,8 +262,7 @@ func TestRESTLeavesNoDeadline(t *testing.T) {
 // TestRESTServersErrorIs500, as in Curator.
 func TestRESTServersErrorIs500(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	services, err := discovery.NewServiceDiscovery[string](client, "/services", nil)
-	require.NoError(t, err)
+	services := must.Get(discovery.NewServiceDiscovery[string](client, "/services", nil))(t)
 	require.NoError(t, services.Close())
 	require.NoError(t, client.Close())
 	for _, path := range []string{"/v1/service", "/v1/anyservice/test"} {

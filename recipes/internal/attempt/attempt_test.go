@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -35,32 +36,28 @@ func TestAttemptConditionalWriteIsAppliedAtMostOnce(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			server := zktest.NewServer(t)
 			client := zktest.Client(t, server)
-			_, err := client.Create(t.Context(), "/a", nil)
-			require.NoError(t, err)
+			must.Get(client.Create(t.Context(), "/a", nil))(t)
 			for _, fault := range c.faults { // the first that is left decides
 				server.Intercept(zkserver.Nth(1, zkserver.OpSetData, fault))
 			}
 
-			err = attempt.Conditional(func() error {
+			err := attempt.Conditional(func() error {
 				return client.Set(t.Context(), "/a", []byte("x"), framework.WithVersion(0))
 			})
 
 			require.Equal(t, c.unknown, framework.OutcomeUnknown(err), "%v", err)
 			require.Equal(t, c.unknown, err != nil, "%v", err)
 			require.False(t, attempt.Overtaken(err), "in doubt, not overtaken")
-			stat, err := client.Exists(t.Context(), "/a")
-			require.NoError(t, err)
-			require.Equal(t, c.version, stat.Version)
+			require.Equal(t, c.version, must.Get(client.Exists(t.Context(), "/a"))(t).Version)
 		})
 	}
 }
 
 func TestAttemptOvertakenWriteIsToldFromOneInDoubt(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(t.Context(), "/a", nil)
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/a", nil))(t)
 
-	err = attempt.Conditional(func() error { return client.Set(t.Context(), "/a", nil, framework.WithVersion(7)) })
+	err := attempt.Conditional(func() error { return client.Set(t.Context(), "/a", nil, framework.WithVersion(7)) })
 
 	require.True(t, attempt.Overtaken(err))
 	require.ErrorIs(t, err, framework.ErrBadVersion)
@@ -68,8 +65,7 @@ func TestAttemptOvertakenWriteIsToldFromOneInDoubt(t *testing.T) {
 
 func TestReplaceIsOvertakenByWhatCameFirst(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	_, err := client.Create(t.Context(), "/a", []byte("first"))
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/a", []byte("first")))(t)
 	history := client.History()
 	for name, c := range map[string]struct {
 		path    string
@@ -84,15 +80,11 @@ func TestReplaceIsOvertakenByWhatCameFirst(t *testing.T) {
 		require.NoError(t, err, name)
 		require.True(t, overtaken, name)
 	}
-	_, err = attempt.Replace(t.Context(), client, "/a", []byte("x"), framework.AnyVersion, history)
+	_, err := attempt.Replace(t.Context(), client, "/a", []byte("x"), framework.AnyVersion, history)
 	require.ErrorIs(t, err, attempt.ErrVersionExhausted)
-	data, err := client.Get(t.Context(), "/a")
-	require.NoError(t, err)
-	require.Equal(t, "first", string(data))
+	require.Equal(t, "first", string(must.Get(client.Get(t.Context(), "/a"))(t)))
 
-	overtaken, err := attempt.Replace(t.Context(), client, "/a", []byte("x"), 0, history)
-	require.NoError(t, err)
-	require.False(t, overtaken)
+	require.False(t, must.Get(attempt.Replace(t.Context(), client, "/a", []byte("x"), 0, history))(t))
 }
 
 func TestInterruptedMatchesErrorAndCause(t *testing.T) {
@@ -129,8 +121,7 @@ func TestUserCodeThatMisbehavesEndsItsCall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := attempt.Catch(func() error { test.misbehave(); return nil })
-			var panicked *attempt.PanicError
-			require.ErrorAs(t, err, &panicked)
+			panicked := must.As[*attempt.PanicError](t, err)
 			require.EqualError(t, err, test.want)
 			require.Contains(t, panicked.Stack, "TestUserCodeThatMisbehavesEndsItsCall")
 		})

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -25,8 +26,7 @@ import (
 // client is never connected: a Loop takes no more than a logger from it.
 func client(t *testing.T, opts ...framework.Option) *framework.Framework {
 	t.Helper()
-	f, err := framework.New("127.0.0.1:1", opts...)
-	require.NoError(t, err)
+	f := must.Get(framework.New("127.0.0.1:1", opts...))(t)
 	return f
 }
 

@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/internal/instruments"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -59,15 +60,12 @@ func TestSetWithoutAProvider(t *testing.T) {
 	require.Nil(t, s)
 	use(s)
 	require.NoError(t, s.Err())
-	stop, err := s.Observe("age", "", func() time.Duration { return 0 })
-	require.NoError(t, err)
-	require.NoError(t, stop())
+	require.NoError(t, must.Get(s.Observe("age", "", func() time.Duration { return 0 }))(t)())
 }
 
 func newClient(t *testing.T, opts ...framework.Option) *framework.Framework {
 	t.Helper()
-	client, err := framework.New("127.0.0.1:1", opts...)
-	require.NoError(t, err)
+	client := must.Get(framework.New("127.0.0.1:1", opts...))(t)
 	t.Cleanup(func() { require.NoError(t, client.Close()) })
 	return client
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 )
 
@@ -34,8 +35,7 @@ func TestHardshipsAtEveryRequest(t *testing.T) { hardship.EveryFault(t, hardship
 
 // start runs a member of a group of its own, which wants two partitions: what a member costs grows with its group.
 func start(b *hardship.Background, client *framework.Framework, opts ...partition.Option) (*partition.Member, *hardship.Running) {
-	member, err := partition.New(client, b.NextPath(), partition.Fixed("a", "b"), append(opts, partition.WithID("m"))...)
-	require.NoError(b.T, err)
+	member := must.Get(partition.New(client, b.NextPath(), partition.Fixed("a", "b"), append(opts, partition.WithID("m"))...))(b.T)
 	var mu sync.Mutex
 	got := make(map[string]bool)
 	return member, b.Start(func(ctx context.Context, ready func()) error {
@@ -95,10 +95,8 @@ func ordering(order func(ctx context.Context, s *hardship.Stage, group string) e
 func draining(s *hardship.Stage) func(context.Context) error {
 	b := hardship.InBackground(s)
 	set := b.NextPath()
-	_, err := s.Theirs.Create(context.Background(), set, nil)
-	require.NoError(s.T, err)
-	member, err := partition.New(s.Ours, b.NextPath(), partition.Stored(set))
-	require.NoError(s.T, err)
+	must.Get(s.Theirs.Create(context.Background(), set, nil))(s.T)
+	member := must.Get(partition.New(s.Ours, b.NextPath(), partition.Stored(set)))(s.T)
 	b.Start(func(ctx context.Context, _ func()) error {
 		return member.Run(ctx, func(context.Context, partition.Partition) error { return nil })
 	})
@@ -126,8 +124,7 @@ func hardshipCalls() []hardship.Call {
 		{
 			Name: "Assignment", Of: []string{"Member.Assignment"}, Requests: 12, Spares: 2,
 			Prepare: reading(func(ctx context.Context, s *hardship.Stage, path string) (partition.Assignment, error) {
-				member, err := partition.New(s.Ours, path, partition.Fixed("a"))
-				require.NoError(s.T, err)
+				member := must.Get(partition.New(s.Ours, path, partition.Fixed("a")))(s.T)
 				return member.Assignment(ctx)
 			}),
 		},
@@ -135,8 +132,7 @@ func hardshipCalls() []hardship.Call {
 			Name: "Forget", Of: []string{"Forget"}, Requests: 8, Spares: 1,
 			Prepare: func(s *hardship.Stage) func(context.Context) error {
 				for _, path := range []string{"/plan", "/plan/dead"} {
-					_, err := s.Theirs.Create(context.Background(), s.Path+path, []byte("{}"), framework.CreatingParentsIfNeeded())
-					require.NoError(s.T, err)
+					must.Get(s.Theirs.Create(context.Background(), s.Path+path, []byte("{}"), framework.CreatingParentsIfNeeded()))(s.T)
 				}
 				return func(ctx context.Context) error { return partition.Forget(ctx, s.Ours, s.Path) }
 			},

@@ -10,11 +10,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -49,8 +49,7 @@ func sum(loads map[string]int) (total int) {
 // in a period, each member is within a tenth of its part. A small change writes no plan. When a member dies,
 // its loads are still known. An operator sees the loads.
 func TestLoadsAreDivided(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(30)...))
+	play(t, partition.Fixed(numbered(30)...), func(t *testing.T, w *world) {
 		workers := []*worker{w.join("a"), w.join("b"), w.join("c")}
 		w.await(map[string]int{"a": 10, "b": 10, "c": 10})
 		w.takenMoves()
@@ -80,8 +79,7 @@ func TestLoadsAreDivided(t *testing.T) {
 		}
 		require.LessOrEqual(t, w.takenMoves(), 6)
 		time.Sleep(3 * partition.LoadPeriod)
-		got, err := workers[0].Assignment(t.Context())
-		require.NoError(t, err)
+		got := must.Get(workers[0].Assignment(t.Context()))(t)
 		require.True(t, got.Balanced)
 		require.Equal(t, 1000, got.Partitions[0].Load)
 		i := slices.IndexFunc(got.Members, func(m partition.Peer) bool { return m.ID == got.Partitions[0].Owner })
@@ -109,11 +107,9 @@ func TestLoadsAreDivided(t *testing.T) {
 
 // TestLoadsOfAStoredSet stand behind a tab, and one that is not valid leaves the set as it was.
 func TestLoadsOfAStoredSet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Stored("/set"))
+	play(t, partition.Stored("/set"), func(t *testing.T, w *world) {
 		set := []string{"p00\t600", "p01", "p02\t100", "p03 \t 100 ", "p04\t100"}
-		_, err := w.theirs.Create(t.Context(), "/set", []byte(strings.Join(set, "\n")))
-		require.NoError(t, err)
+		must.Get(w.theirs.Create(t.Context(), "/set", []byte(strings.Join(set, "\n"))))(t)
 		w.join("a")
 		w.join("b")
 		time.Sleep(3 * partition.DefaultSettle)
@@ -137,8 +133,7 @@ func TestLoadsThatAreNotValid(t *testing.T) {
 
 // TestLoadWhoseReportFailsIsReportedAgain, although the function says nothing more.
 func TestLoadWhoseReportFailsIsReportedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(30)...))
+	play(t, partition.Fixed(numbered(30)...), func(t *testing.T, w *world) {
 		workers := []*worker{w.join("a"), w.join("b"), w.join("c")}
 		w.await(map[string]int{"a": 10, "b": 10, "c": 10})
 		loads := zipf(30)
@@ -159,8 +154,7 @@ func TestLoadWhoseReportFailsIsReportedAgain(t *testing.T) {
 
 // TestLoadsThatFollowMovesComeToRest: a partition makes three times its work in the two minutes after a move, as a cache that fills.
 func TestLoadsThatFollowMovesComeToRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
+	play(t, nil, func(t *testing.T, w *world) {
 		loads := zipf(12)
 		var begun atomic.Int32
 		ctx, cancel := context.WithCancel(t.Context())
@@ -168,8 +162,7 @@ func TestLoadsThatFollowMovesComeToRest(t *testing.T) {
 		defer all.Wait()
 		defer cancel()
 		for _, id := range []string{"a", "b", "c"} {
-			member, err := partition.New(zktest.Client(t, w.server), root, partition.Fixed(numbered(12)...), partition.WithID(id))
-			require.NoError(t, err)
+			member := must.Get(partition.New(zktest.Client(t, w.server), root, partition.Fixed(numbered(12)...), partition.WithID(id)))(t)
 			all.Go(func() {
 				_ = member.Run(ctx, func(ctx context.Context, p partition.Partition) error { // until ctx ends
 					begun.Add(1)

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -73,6 +74,15 @@ func newWorld(tb testing.TB, names partition.Names) *world {
 	return w
 }
 
+// play plays a test with a group on fake time.
+func play(t *testing.T, names partition.Names, test func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) { test(t, newWorld(t, names)) })
+}
+
+func playAs(t *testing.T, name string, names partition.Names, test func(t *testing.T, w *world)) {
+	t.Run(name, func(t *testing.T) { play(t, names, test) })
+}
+
 // numbered returns the names of n partitions.
 func numbered(n int) []string {
 	names := make([]string, n)
@@ -110,8 +120,7 @@ func (w *world) joinWith(id string, last func(context.Context, partition.Partiti
 func (k *worker) begin(id string, last func(context.Context, partition.Partition) error, opts ...partition.Option) {
 	k.w.tb.Helper()
 	k.w.didf("%s joins", id)
-	member, err := partition.New(k.client, root, k.w.names, append([]partition.Option{partition.WithID(id)}, opts...)...)
-	require.NoError(k.w.tb, err)
+	member := must.Get(partition.New(k.client, root, k.w.names, append([]partition.Option{partition.WithID(id)}, opts...)...))(k.w.tb)
 	ctx, cancel := context.WithCancel(context.Background())
 	k.Member, k.stop = member, cancel
 	done := make(chan struct{})
@@ -278,7 +287,5 @@ func (w *world) requireNothingLeft() {
 	stats := w.server.Stats()
 	require.Zero(w.tb, stats.Ephemerals)
 	require.Zero(w.tb, stats.Watches)
-	stat, err := w.theirs.Exists(w.tb.Context(), root+"/plan")
-	require.NoError(w.tb, err)
-	require.Nil(w.tb, stat, "the plan is left")
+	require.Nil(w.tb, must.Get(w.theirs.Exists(w.tb.Context(), root+"/plan"))(w.tb), "the plan is left")
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/retry"
@@ -31,8 +32,7 @@ import (
 // TestMembersShareAndLeave: partitions are divided, a join and a leave move one share, and
 // nothing is left in the end.
 func TestMembersShareAndLeave(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		began := time.Now()
 		a := w.join("a")
 		w.await(map[string]int{"a": 12})
@@ -64,9 +64,8 @@ func TestMemberOnEachBackend(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		held := make(chan string, 20)
 		run := func(id string) (stop func()) {
-			member, err := partition.New(zktest.Client(t, server), root, partition.Fixed(numbered(4)...),
-				partition.WithID(id), partition.WithSettle(10*time.Millisecond))
-			require.NoError(t, err)
+			member := must.Get(partition.New(zktest.Client(t, server), root, partition.Fixed(numbered(4)...),
+				partition.WithID(id), partition.WithSettle(10*time.Millisecond)))(t)
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)
 			go func() {
@@ -93,17 +92,14 @@ func TestMemberOnEachBackend(t *testing.T) {
 		stopA()
 		next("b", 2)
 		stopB()
-		stat, err := zktest.Client(t, server).Exists(t.Context(), root+"/plan")
-		require.NoError(t, err)
-		require.Nil(t, stat, "the plan is left")
+		require.Nil(t, must.Get(zktest.Client(t, server).Exists(t.Context(), root+"/plan"))(t), "the plan is left")
 		require.Empty(t, held)
 	})
 }
 
 // TestMemberBurstMovesOnce: members that join within the settle time of each other cause one plan.
 func TestMemberBurstMovesOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		w.join("a")
 		w.await(map[string]int{"a": 12})
 		time.Sleep(5 * time.Second)
@@ -120,8 +116,7 @@ func TestMemberBurstMovesOnce(t *testing.T) {
 // TestMemberFlappingMemberMovesNothing: a member that comes and goes within the settle time gets
 // nothing, and another one that joins meanwhile gets its share all the same.
 func TestMemberFlappingMemberMovesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		w.join("a")
 		w.await(map[string]int{"a": 12})
 		time.Sleep(5 * time.Second)
@@ -145,8 +140,7 @@ func TestMemberFlappingMemberMovesNothing(t *testing.T) {
 
 // TestMemberWithoutSettling: with 0 a newcomer gets its share at once.
 func TestMemberWithoutSettling(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(7)...))
+	play(t, partition.Fixed(numbered(7)...), func(t *testing.T, w *world) {
 		w.join("a", partition.WithSettle(0))
 		w.await(map[string]int{"a": 7})
 		began := time.Now()
@@ -157,8 +151,7 @@ func TestMemberWithoutSettling(t *testing.T) {
 }
 
 func TestMemberCapacities(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		w.join("a", partition.WithCapacity(3))
 		b := w.join("b")
 		w.await(map[string]int{"a": 9, "b": 3})
@@ -176,8 +169,7 @@ func TestMemberCapacities(t *testing.T) {
 // TestMemberSuccessorQueuesFirst: the old owner works until the new one stands in the queue and
 // has asked. Then its context ends with ErrMoved, and it keeps the lease until it has returned.
 func TestMemberSuccessorQueuesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed("p", "q"))
+	play(t, partition.Fixed("p", "q"), func(t *testing.T, w *world) {
 		type end struct {
 			cause, lease, late error
 			queue              int
@@ -204,8 +196,7 @@ func TestMemberSuccessorQueuesFirst(t *testing.T) {
 
 // TestMemberHolderThatHangs is reported, and not robbed.
 func TestMemberHolderThatHangs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed("p", "q"))
+	play(t, partition.Fixed("p", "q"), func(t *testing.T, w *world) {
 		release := make(chan struct{})
 		a := w.joinWith("a", func(context.Context, partition.Partition) error {
 			<-release
@@ -225,8 +216,7 @@ func TestMemberHolderThatHangs(t *testing.T) {
 		}
 		time.Sleep(time.Hour)
 		require.Equal(t, "a", w.owner("q"))
-		state, err := a.Assignment(t.Context())
-		require.NoError(t, err)
+		state := must.Get(a.Assignment(t.Context()))(t)
 		require.Len(t, state.Partitions, 2)
 		q := state.Partitions[1]
 		require.Equal(t, "q", q.Name)
@@ -249,8 +239,7 @@ func TestMemberHolderThatHangs(t *testing.T) {
 // TestMemberRequestForAPartitionThatStays is not followed: a member with an old plan may have made it.
 // When the partition is to move later, it does.
 func TestMemberRequestForAPartitionThatStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed("p", "q"))
+	play(t, partition.Fixed("p", "q"), func(t *testing.T, w *world) {
 		w.join("a")
 		w.await(map[string]int{"a": 2})
 		lease := w.held["q"].Lease
@@ -267,8 +256,7 @@ func TestMemberRequestForAPartitionThatStays(t *testing.T) {
 // TestMemberSessionLost: the partitions of a member whose session has ended go to the others, and it
 // comes back as a newcomer.
 func TestMemberSessionLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(6)...))
+	play(t, partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
 		a := w.join("a")
 		w.join("b")
 		w.join("c")
@@ -292,32 +280,29 @@ func (w *world) hurts(k *worker) {
 // timeout later.
 func TestMemberDies(t *testing.T) {
 	for _, dead := range []string{"a", "b", "c", "d", "ab", "bc", "cd", "da", "ac", "abc", "bcd"} {
-		t.Run(dead, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, partition.Fixed(numbered(12)...))
-				workers := make(map[string]*worker)
-				for _, id := range []string{"a", "b", "c", "d"} {
-					workers[id] = w.join(id)
+		playAs(t, dead, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
+			workers := make(map[string]*worker)
+			for _, id := range []string{"a", "b", "c", "d"} {
+				workers[id] = w.join(id)
+			}
+			w.await(map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
+			died := time.Now()
+			for id, k := range workers {
+				if strings.Contains(dead, id) {
+					k.link.Refuse(true)
+					k.link.Cut()
+					w.didf("%s is cut off", id)
 				}
-				w.await(map[string]int{"a": 3, "b": 3, "c": 3, "d": 3})
-				died := time.Now()
-				for id, k := range workers {
-					if strings.Contains(dead, id) {
-						k.link.Refuse(true)
-						k.link.Cut()
-						w.didf("%s is cut off", id)
-					}
+			}
+			time.Sleep(sessionTimeout(workers["a"].client) + time.Second)
+			want := make(map[string]int)
+			for id := range workers {
+				if !strings.Contains(dead, id) {
+					want[id] = 12 / (4 - len(dead))
 				}
-				time.Sleep(sessionTimeout(workers["a"].client) + time.Second)
-				want := make(map[string]int)
-				for id := range workers {
-					if !strings.Contains(dead, id) {
-						want[id] = 12 / (4 - len(dead))
-					}
-				}
-				w.await(want)
-				require.Less(t, time.Since(died), sessionTimeout(workers["a"].client)+2*time.Second)
-			})
+			}
+			w.await(want)
+			require.Less(t, time.Since(died), sessionTimeout(workers["a"].client)+2*time.Second)
 		})
 	}
 }
@@ -328,8 +313,7 @@ func sessionTimeout(client *framework.Framework) time.Duration { return client.S
 // no settle time.
 func TestMemberGroupThatHasDied(t *testing.T) {
 	for _, id := range []string{"a", "b", "c"} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, partition.Fixed(numbered(4)...))
+		play(t, partition.Fixed(numbered(4)...), func(t *testing.T, w *world) {
 			members := []*worker{w.join("a"), w.join("b")}
 			w.await(map[string]int{"a": 2, "b": 2})
 			for _, k := range members {
@@ -422,41 +406,34 @@ var debris = []struct {
 // noticing deaths, and is not shown as alive. Names before, between and after those of the members.
 func TestMemberWhatIsNoMember(t *testing.T) {
 	for _, d := range debris {
-		t.Run(fmt.Sprintf("mode %d, %q", d.mode, d.data), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, partition.Fixed(numbered(6)...))
-				require.NoError(t, w.theirs.Mkdirs(t.Context(), root+"/members"))
-				put := func(ids ...string) {
-					for _, id := range ids {
-						_, err := w.theirs.Create(t.Context(), root+"/members/"+id, []byte(d.data), framework.WithMode(d.mode))
-						require.NoError(t, err)
-					}
+		playAs(t, fmt.Sprintf("mode %d, %q", d.mode, d.data), partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
+			require.NoError(t, w.theirs.Mkdirs(t.Context(), root+"/members"))
+			put := func(ids ...string) {
+				for _, id := range ids {
+					must.Get(w.theirs.Create(t.Context(), root+"/members/"+id, []byte(d.data), framework.WithMode(d.mode)))(t)
 				}
-				put("a-ghost", "c-ghost")
-				b := w.join("b")
-				w.await(map[string]int{"b": 6})
-				d := w.join("d")
-				w.await(map[string]int{"b": 3, "d": 3})
-				put("e-ghost")
-				e := w.join("e")
-				w.await(map[string]int{"b": 2, "d": 2, "e": 2})
+			}
+			put("a-ghost", "c-ghost")
+			b := w.join("b")
+			w.await(map[string]int{"b": 6})
+			d := w.join("d")
+			w.await(map[string]int{"b": 3, "d": 3})
+			put("e-ghost")
+			e := w.join("e")
+			w.await(map[string]int{"b": 2, "d": 2, "e": 2})
 
-				put("f-ghost")
-				got, err := b.Assignment(t.Context())
-				require.NoError(t, err)
-				require.Len(t, got.Members, 3)
-				require.True(t, got.Balanced)
+			put("f-ghost")
+			got := must.Get(b.Assignment(t.Context()))(t)
+			require.Len(t, got.Members, 3)
+			require.True(t, got.Balanced)
 
-				d.link.Refuse(true)
-				d.link.Cut()
-				w.await(map[string]int{"b": 3, "e": 3})
-				e.leave()
-				w.await(map[string]int{"b": 6})
-				b.leave()
-				stat, err := w.theirs.Exists(t.Context(), root+"/plan")
-				require.NoError(t, err)
-				require.Nil(t, stat, "the last member has left")
-			})
+			d.link.Refuse(true)
+			d.link.Cut()
+			w.await(map[string]int{"b": 3, "e": 3})
+			e.leave()
+			w.await(map[string]int{"b": 6})
+			b.leave()
+			require.Nil(t, must.Get(w.theirs.Exists(t.Context(), root+"/plan"))(t), "the last member has left")
 		})
 	}
 }
@@ -465,12 +442,9 @@ func TestMemberWhatIsNoMember(t *testing.T) {
 func (w *world) copied(from *world, at string) {
 	w.tb.Helper()
 	ctx := w.tb.Context()
-	data, err := from.theirs.Get(ctx, at)
-	require.NoError(w.tb, err)
-	_, err = w.theirs.Create(ctx, at, data, framework.CreatingParentsIfNeeded())
-	require.NoError(w.tb, err)
-	names, err := from.theirs.Children(ctx, at)
-	require.NoError(w.tb, err)
+	data := must.Get(from.theirs.Get(ctx, at))(w.tb)
+	must.Get(w.theirs.Create(ctx, at, data, framework.CreatingParentsIfNeeded()))(w.tb)
+	names := must.Get(from.theirs.Children(ctx, at))(w.tb)
 	for _, name := range names {
 		w.copied(from, framework.JoinPath(at, name))
 	}
@@ -497,9 +471,7 @@ func TestMemberOfACopiedGroup(t *testing.T) {
 
 				w.await(map[string]int{ids[0]: 3, ids[1]: 3})
 				require.Less(t, time.Since(began), 3*partition.DefaultSettle)
-				got, err := second.Assignment(t.Context())
-				require.NoError(t, err)
-				require.Len(t, got.Members, 2)
+				require.Len(t, must.Get(second.Assignment(t.Context()))(t).Members, 2)
 				second.link.Refuse(true)
 				second.link.Cut()
 				w.await(map[string]int{ids[0]: 6})
@@ -510,37 +482,31 @@ func TestMemberOfACopiedGroup(t *testing.T) {
 
 // TestMemberIsReplacedByAPersistentZnode, as by hand: it makes room for itself.
 func TestMemberIsReplacedByAPersistentZnode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(6)...))
+	play(t, partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
 		w.join("a")
 		w.join("b")
 		w.await(map[string]int{"a": 3, "b": 3})
 
-		_, err := w.theirs.Transact(t.Context(), framework.DeleteOp(root+"/members/a"),
-			framework.CreateOp(root+"/members/a", []byte(`{"capacity":1}`)))
-		require.NoError(t, err)
+		must.Get(w.theirs.Transact(t.Context(), framework.DeleteOp(root+"/members/a"),
+			framework.CreateOp(root+"/members/a", []byte(`{"capacity":1}`))))(t)
 		time.Sleep(10 * partition.DefaultSettle)
 
 		w.await(map[string]int{"a": 3, "b": 3})
-		stat, err := w.theirs.Exists(t.Context(), root+"/members/a")
-		require.NoError(t, err)
-		require.NotZero(t, stat.EphemeralOwner)
+		require.NotZero(t, must.Get(w.theirs.Exists(t.Context(), root+"/members/a"))(t).EphemeralOwner)
 	})
 }
 
 // TestMemberDiesAndAPersistentZnodeHasItsName: nothing but the kind of the znode shows it.
 func TestMemberDiesAndAPersistentZnodeHasItsName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(6)...))
+	play(t, partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
 		w.join("a")
 		b := w.join("b")
 		w.await(map[string]int{"a": 3, "b": 3})
 		b.link.Refuse(true)
 		b.link.Cut()
 
-		_, err := w.theirs.Transact(t.Context(), framework.DeleteOp(root+"/members/b"),
-			framework.CreateOp(root+"/members/b", []byte(`{"capacity":1}`)))
-		require.NoError(t, err)
+		must.Get(w.theirs.Transact(t.Context(), framework.DeleteOp(root+"/members/b"),
+			framework.CreateOp(root+"/members/b", []byte(`{"capacity":1}`))))(t)
 
 		w.await(map[string]int{"a": 6})
 	})
@@ -548,8 +514,7 @@ func TestMemberDiesAndAPersistentZnodeHasItsName(t *testing.T) {
 
 // TestMemberThatComesAndGoesWithOneIDWaitsForTheSettleTime, however soon it is back.
 func TestMemberThatComesAndGoesWithOneIDWaitsForTheSettleTime(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		a := w.join("a")
 		a.link.Delay(20 * time.Millisecond) // it plans late
 		w.await(map[string]int{"a": 12})
@@ -571,8 +536,7 @@ func TestMemberThatComesAndGoesWithOneIDWaitsForTheSettleTime(t *testing.T) {
 
 // TestMemberThatWasKilledAndIsBackKeepsItsShare: its session goes on.
 func TestMemberThatWasKilledAndIsBackKeepsItsShare(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		w.join("a")
 		b := w.join("b")
 		w.await(map[string]int{"a": 6, "b": 6})
@@ -589,8 +553,7 @@ func TestMemberThatWasKilledAndIsBackKeepsItsShare(t *testing.T) {
 // TestMemberAnotherCapacityIsPlanned: a member that comes back with the share of its earlier process has
 // another capacity.
 func TestMemberAnotherCapacityIsPlanned(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		w.join("a")
 		b := w.join("b")
 		w.await(map[string]int{"a": 6, "b": 6})
@@ -607,17 +570,14 @@ func TestMemberAnotherCapacityIsPlanned(t *testing.T) {
 // TestMemberHeadStays: each newcomer has a name before the others', and the member that follows the set
 // is the same.
 func TestMemberHeadStays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(6)...))
+	play(t, partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
 		w.join("z")
 		w.await(map[string]int{"z": 6})
 		w.join("y")
 		w.await(map[string]int{"z": 3, "y": 3})
 		w.join("x")
 		w.await(map[string]int{"z": 2, "y": 2, "x": 2})
-		data, err := w.theirs.Get(t.Context(), root+"/plan")
-		require.NoError(t, err)
-		require.Contains(t, string(data), `"head":"z"`)
+		require.Contains(t, string(must.Get(w.theirs.Get(t.Context(), root+"/plan"))(t)), `"head":"z"`)
 	})
 }
 
@@ -639,8 +599,7 @@ func (w *world) workerOfSmallRequests() *worker {
 
 // TestMemberPlanThatTakesSeveralRequests is made all the same, also when one of the requests fails.
 func TestMemberPlanThatTakesSeveralRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(60)...))
+	play(t, partition.Fixed(numbered(60)...), func(t *testing.T, w *world) {
 		multis := 0
 		w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			if r.Op == zkserver.OpMulti && r.SessionID != w.theirs.Session().ID() {
@@ -658,8 +617,7 @@ func TestMemberPlanThatTakesSeveralRequests(t *testing.T) {
 			want[k.ID()] = 2
 		}
 		require.Equal(t, want, w.counts())
-		got, err := workers[0].Assignment(t.Context())
-		require.NoError(t, err)
+		got := must.Get(workers[0].Assignment(t.Context()))(t)
 		require.True(t, got.Balanced)
 		require.Len(t, got.Partitions, 60)
 	})
@@ -667,8 +625,7 @@ func TestMemberPlanThatTakesSeveralRequests(t *testing.T) {
 
 // TestMemberPlanThatFailsInItsSecondRequest is completed, although the first one has made it the plan.
 func TestMemberPlanThatFailsInItsSecondRequest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(61)...))
+	play(t, partition.Fixed(numbered(61)...), func(t *testing.T, w *world) {
 		w.workersOfSmallRequests(30)
 		time.Sleep(time.Minute)
 		newcomer := w.workerOfSmallRequests()
@@ -694,8 +651,7 @@ func TestMemberPlanThatFailsInItsSecondRequest(t *testing.T) {
 
 // TestMemberThatDiesWithinAPlanOfSeveralRequests is noticed, and the plan is completed.
 func TestMemberThatDiesWithinAPlanOfSeveralRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(61)...))
+	play(t, partition.Fixed(numbered(61)...), func(t *testing.T, w *world) {
 		w.workersOfSmallRequests(30)
 		time.Sleep(time.Minute)
 		require.Equal(t, 61, w.total())
@@ -729,8 +685,7 @@ func TestMemberThatDiesWithinAPlanOfSeveralRequests(t *testing.T) {
 		w.check()
 		require.Equal(t, 61, w.total())
 		require.Zero(t, w.counts()[newcomer.ID()])
-		got, err := partition.Read(t.Context(), w.theirs, root)
-		require.NoError(t, err)
+		got := must.Get(partition.Read(t.Context(), w.theirs, root))(t)
 		require.True(t, got.Balanced)
 		require.Len(t, got.Partitions, 61)
 		for _, p := range got.Partitions {
@@ -742,8 +697,7 @@ func TestMemberThatDiesWithinAPlanOfSeveralRequests(t *testing.T) {
 // TestMemberPlansAsSoonAsItsClientIsBack: the requests for a plan that was due when the servers
 // went away have failed all the time, and the pauses between them have grown.
 func TestMemberPlansAsSoonAsItsClientIsBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(4)...))
+	play(t, partition.Fixed(numbered(4)...), func(t *testing.T, w *world) {
 		var workers []*worker
 		for _, id := range []string{"a", "b"} {
 			client := zktest.Client(t, w.server, framework.WithConnectionTimeout(time.Second), framework.WithRetryPolicy(retry.None()))
@@ -772,16 +726,14 @@ func TestMemberPlansAsSoonAsItsClientIsBack(t *testing.T) {
 
 // TestMemberThatHasLeftIsNotWatched by those that have followed it.
 func TestMemberThatHasLeftIsNotWatched(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(4)...))
+	play(t, partition.Fixed(numbered(4)...), func(t *testing.T, w *world) {
 		w.join("a")
 		b := w.join("b")
 		w.join("c")
 		time.Sleep(10 * partition.DefaultSettle)
 		require.Equal(t, 4, w.total())
 		watches := func() string {
-			text, err := w.server.FourLetterWord(t.Context(), "wchp")
-			require.NoError(t, err)
+			text := must.Get(w.server.FourLetterWord(t.Context(), "wchp"))(t)
 			return text
 		}
 		require.Contains(t, watches(), root+"/members/b")
@@ -798,8 +750,7 @@ func TestMemberThatHasLeftIsNotWatched(t *testing.T) {
 // TestMemberShareWrittenByHand: what no plan has is replaced, and no member gets such a partition.
 func TestMemberShareWrittenByHand(t *testing.T) {
 	for _, data := range []string{"partitions", `{"capacity":1,"partitions":["","a/b"]}`, `{"capacity":5,"partitions":["p00"]}`} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, partition.Fixed(numbered(4)...))
+		play(t, partition.Fixed(numbered(4)...), func(t *testing.T, w *world) {
 			a := w.join("a")
 			w.join("b")
 			w.await(map[string]int{"a": 2, "b": 2})
@@ -808,8 +759,7 @@ func TestMemberShareWrittenByHand(t *testing.T) {
 			time.Sleep(5 * time.Second)
 
 			w.await(map[string]int{"a": 2, "b": 2}, "", "a/b")
-			got, err := a.Assignment(t.Context())
-			require.NoError(t, err)
+			got := must.Get(a.Assignment(t.Context()))(t)
 			for _, p := range got.Partitions {
 				require.Equal(t, "held", p.Describe())
 			}
@@ -820,8 +770,7 @@ func TestMemberShareWrittenByHand(t *testing.T) {
 // TestMemberTwoMembersOfOneID: the newer one takes the place of the older one, which is perhaps dead.
 // If it lives it hands its partitions over, and waits.
 func TestMemberTwoMembersOfOneID(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(3)...))
+	play(t, partition.Fixed(numbered(3)...), func(t *testing.T, w *world) {
 		first := w.join("a")
 		w.await(map[string]int{"a": 3})
 		second := w.join("a")
@@ -849,14 +798,12 @@ func (w *world) requireAllOf(k *worker, n int) {
 // TestMemberSetChanges: new partitions are placed, the functions of removed ones end, and the rest
 // stays where it is.
 func TestMemberSetChanges(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Stored("/set"))
+	play(t, partition.Stored("/set"), func(t *testing.T, w *world) {
 		a := w.join("a")
 		b := w.join("b")
 		time.Sleep(5 * time.Second)
 		require.Empty(t, w.counts(), "there is no set yet")
-		_, err := w.theirs.Create(t.Context(), "/set", []byte("p1\np2\n\n  p3\np4\n"))
-		require.NoError(t, err)
+		must.Get(w.theirs.Create(t.Context(), "/set", []byte("p1\np2\n\n  p3\np4\n")))(t)
 		w.await(map[string]int{"a": 2, "b": 2})
 		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p1\np3\np4\np5\np6\np7")))
 		w.await(map[string]int{"a": 3, "b": 3}, "p2")
@@ -866,8 +813,7 @@ func TestMemberSetChanges(t *testing.T) {
 		require.NoError(t, w.theirs.Delete(t.Context(), "/set"))
 		time.Sleep(5 * time.Second)
 		require.Equal(t, map[string]int{"a": 3, "b": 3}, w.counts(), "the last set stays in force")
-		_, err = w.theirs.Create(t.Context(), "/set", nil)
-		require.NoError(t, err)
+		must.Get(w.theirs.Create(t.Context(), "/set", nil))(t)
 		w.await(map[string]int{})
 		require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p9")))
 		w.await(map[string]int{"a": 1})
@@ -883,10 +829,8 @@ func TestMemberSetChanges(t *testing.T) {
 // TestMemberRemovedPartitionOnItsWay: a partition that its next owner never asked for ends when the
 // set no longer has it.
 func TestMemberRemovedPartitionOnItsWay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Stored("/set"))
-		_, err := w.theirs.Create(t.Context(), "/set", []byte("p\nq"))
-		require.NoError(t, err)
+	play(t, partition.Stored("/set"), func(t *testing.T, w *world) {
+		must.Get(w.theirs.Create(t.Context(), "/set", []byte("p\nq")))(t)
 		a := w.join("a")
 		w.await(map[string]int{"a": 2})
 		// b is in the plan, and its requests for the partition's lock do not arrive.
@@ -920,8 +864,7 @@ func TestMemberFunctionThatFails(t *testing.T) {
 func testFunctionThatFails(t *testing.T, fail func() error) {
 	w := newWorld(t, partition.Fixed("p01", "p02"))
 	client := zktest.Client(t, w.server)
-	member, err := partition.New(client, root, w.names, partition.WithID("m"))
-	require.NoError(t, err)
+	member := must.Get(partition.New(client, root, w.names, partition.WithID("m")))(t)
 	changes := make(chan partition.Change, 1000)
 	registration := member.OnChange(func(c partition.Change) {
 		if c.Partition == "p01" && c.Phase != partition.Waiting {
@@ -987,17 +930,15 @@ func testFunctionThatFails(t *testing.T, fail func() error) {
 }
 
 func TestRunEndsWithAnErrorOfItsFunction(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(3)...))
+	play(t, partition.Fixed(numbered(3)...), func(t *testing.T, w *world) {
 		client := zktest.Client(t, w.server)
 		for name, fail := range map[string]func() error{
 			"error": func() error { return errBroken },
 			"panic": func() error { panic(errBroken) },
 		} {
-			member, err := partition.New(client, root, w.names, partition.WithEndOnError())
-			require.NoError(t, err)
+			member := must.Get(partition.New(client, root, w.names, partition.WithEndOnError()))(t)
 			ends := make(chan error, 3)
-			err = member.Run(t.Context(), func(ctx context.Context, p partition.Partition) error {
+			err := member.Run(t.Context(), func(ctx context.Context, p partition.Partition) error {
 				if p.Name == "p01" {
 					time.Sleep(time.Second)
 					return fail()
@@ -1020,11 +961,9 @@ var errBroken = errors.New("broken")
 // TestMemberFunctionThatReturns keeps its partition, and is called again only after the partition
 // has come back.
 func TestMemberFunctionThatReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed("p"))
+	play(t, partition.Fixed("p"), func(t *testing.T, w *world) {
 		client := zktest.Client(t, w.server)
-		member, err := partition.New(client, root, w.names)
-		require.NoError(t, err)
+		member := must.Get(partition.New(client, root, w.names))(t)
 		calls := make(chan partition.Partition, 10)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
@@ -1041,8 +980,7 @@ func TestMemberFunctionThatReturns(t *testing.T) {
 		w.server.KillSession(client.Session().ID())
 		second := <-calls
 		require.Greater(t, second.Lease.Token(), first.Lease.Token())
-		var lost *locks.LostError
-		require.ErrorAs(t, first.Lease.Err(), &lost)
+		require.ErrorAs(t, first.Lease.Err(), new(*locks.LostError))
 		require.ErrorIs(t, member.Run(ctx, func(context.Context, partition.Partition) error { return nil }), partition.ErrRunning)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
@@ -1050,8 +988,7 @@ func TestMemberFunctionThatReturns(t *testing.T) {
 }
 
 func TestRunEndsWithTheClient(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(3)...))
+	play(t, partition.Fixed(numbered(3)...), func(t *testing.T, w *world) {
 		a := w.join("a")
 		w.await(map[string]int{"a": 3})
 		require.NoError(t, a.client.Close())
@@ -1061,14 +998,12 @@ func TestRunEndsWithTheClient(t *testing.T) {
 
 // TestDeadlineOfARunEndsItsFunctions with the error of a deadline.
 func TestDeadlineOfARunEndsItsFunctions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed("one"))
-		member, err := partition.New(zktest.Client(t, w.server), root, w.names)
-		require.NoError(t, err)
+	play(t, partition.Fixed("one"), func(t *testing.T, w *world) {
+		member := must.Get(partition.New(zktest.Client(t, w.server), root, w.names))(t)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		ended := make(chan error, 1)
-		err = member.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
+		err := member.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
 			<-ctx.Done()
 			ended <- ctx.Err()
 			return nil
@@ -1081,8 +1016,7 @@ func TestDeadlineOfARunEndsItsFunctions(t *testing.T) {
 // TestMemberThatIsRefusedForNow: a quota, an error inside a server, and servers without a quorum.
 func TestMemberThatIsRefusedForNow(t *testing.T) {
 	for _, code := range []int32{-125, -1, -119} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, partition.Fixed(numbered(2)...))
+		play(t, partition.Fixed(numbered(2)...), func(t *testing.T, w *world) {
 			var creations atomic.Int32
 			w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 				if isCreate := r.Op == zkserver.OpCreate || r.Op == zkserver.OpCreate2; isCreate && r.Path == root+"/members/a" && creations.Add(1) <= 3 {
@@ -1106,20 +1040,15 @@ func TestRunEndsWithoutPermission(t *testing.T) {
 		client := zktest.Client(t, server, framework.WithSessionTimeout(4*time.Second), framework.WithServerTiming(4*time.Second, 5))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		short, err := partition.New(client, root, partition.Fixed("p"), partition.WithLockOptions(locks.WithErrorPolicy(framework.QuorumErrorPolicy)))
-		require.NoError(t, err)
+		short := must.Get(partition.New(client, root, partition.Fixed("p"), partition.WithLockOptions(locks.WithErrorPolicy(framework.QuorumErrorPolicy))))(t)
 		require.ErrorIs(t, short.Run(ctx, nothing), framework.ErrInvalidOption)
-		_, err = client.Create(ctx, "/closed", nil, framework.WithACL(framework.ACL{Scheme: "world", ID: "anyone", Perms: 1}))
-		require.NoError(t, err)
-		refused, err := partition.New(client, "/closed/jobs", partition.Fixed("p"))
-		require.NoError(t, err)
-		require.ErrorIs(t, refused.Run(ctx, nothing), framework.ErrNoAuth)
+		must.Get(client.Create(ctx, "/closed", nil, framework.WithACL(framework.ACL{Scheme: "world", ID: "anyone", Perms: 1})))(t)
+		require.ErrorIs(t, must.Get(partition.New(client, "/closed/jobs", partition.Fixed("p")))(t).Run(ctx, nothing), framework.ErrNoAuth)
 	})
 }
 
 func TestMemberBadArguments(t *testing.T) {
-	client, err := framework.New("127.0.0.1:1")
-	require.NoError(t, err)
+	client := must.Get(framework.New("127.0.0.1:1"))(t)
 	good := partition.Fixed("a")
 	for want, build := range map[string]func() (*partition.Member, error){
 		"client nil":      func() (*partition.Member, error) { return partition.New(nil, root, good) },
@@ -1170,12 +1099,11 @@ func TestMemberBadArguments(t *testing.T) {
 		require.ErrorContains(t, err, "partition: ")
 		require.ErrorContains(t, err, want)
 	}
-	member, err := partition.New(client, root, good)
-	require.NoError(t, err)
+	member := must.Get(partition.New(client, root, good))(t)
 	require.ErrorContains(t, member.Run(t.Context(), nil), "function nil")
 	require.ErrorContains(t, member.Run(nil, func(context.Context, partition.Partition) error { return nil }), "context nil") //nolint:staticcheck // on purpose
 	var none context.Context
-	_, err = partition.Read(none, client, root)
+	_, err := partition.Read(none, client, root)
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }
 
@@ -1184,12 +1112,9 @@ func TestForgetLosesNoPlanInUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
-		_, err := client.Create(t.Context(), "/group/plan", []byte(`{"head":"dead"}`), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
-		_, err = client.Create(t.Context(), "/group/plan/dead", []byte(`{"capacity":1,"partitions":["a"]}`))
-		require.NoError(t, err)
-		member, err := partition.New(client, "/group", partition.Fixed("a"))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/group/plan", []byte(`{"head":"dead"}`), framework.CreatingParentsIfNeeded()))(t)
+		must.Get(client.Create(t.Context(), "/group/plan/dead", []byte(`{"capacity":1,"partitions":["a"]}`)))(t)
+		member := must.Get(partition.New(client, "/group", partition.Fixed("a")))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		held, ended := make(chan struct{}), make(chan error, 1)
 		id := other.Session().ID()
@@ -1212,9 +1137,7 @@ func TestForgetLosesNoPlanInUse(t *testing.T) {
 		require.NoError(t, partition.Forget(t.Context(), other, "/group"))
 		require.Equal(t, 1, deletes)
 		time.Sleep(time.Minute)
-		a, err := partition.Read(t.Context(), client, "/group")
-		require.NoError(t, err)
-		require.Equal(t, member.ID(), a.Partitions[0].Owner)
+		require.Equal(t, member.ID(), must.Get(partition.Read(t.Context(), client, "/group"))(t).Partitions[0].Owner)
 		cancel()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})
@@ -1232,14 +1155,10 @@ func atRandom(n int) []string {
 
 // TestMemberGivesUpAWaitQuietly: that the plan gives a partition to another member is no failure of the wait.
 func TestMemberGivesUpAWaitQuietly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Stored("/set"))
-		_, err := w.theirs.Create(t.Context(), "/set", []byte("p"))
-		require.NoError(t, err)
-		mutex, err := locks.NewInterProcessMutex(w.theirs, root+"/locks/p")
-		require.NoError(t, err)
-		lease, err := mutex.Acquire(t.Context())
-		require.NoError(t, err)
+	play(t, partition.Stored("/set"), func(t *testing.T, w *world) {
+		must.Get(w.theirs.Create(t.Context(), "/set", []byte("p")))(t)
+		mutex := must.Get(locks.NewInterProcessMutex(w.theirs, root+"/locks/p"))(t)
+		lease := must.Get(mutex.Acquire(t.Context()))(t)
 		var log bytes.Buffer
 		client := zktest.Client(t, w.server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
 		k := &worker{w: w, client: client, ended: make(chan error, 1)}

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -28,8 +29,7 @@ func slowly(context.Context, partition.Partition) error {
 func (w *world) requireUnderWay(most int, d time.Duration) (seen int) {
 	w.tb.Helper()
 	for began := time.Now(); time.Since(began) < d; time.Sleep(d / 200) {
-		a, err := partition.Read(w.tb.Context(), w.theirs, root)
-		require.NoError(w.tb, err)
+		a := must.Get(partition.Read(w.tb.Context(), w.theirs, root))(w.tb)
 		n := 0
 		for _, p := range a.Partitions {
 			if p.Owner != "" && p.Holder != "" && p.OnItsWay() {
@@ -45,8 +45,7 @@ func (w *world) requireUnderWay(most int, d time.Duration) (seen int) {
 // TestMovesAtOnce: a join moves no more partitions at a time than the budget has, and all that it should in
 // the end. A death is not held back.
 func TestMovesAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(40)...))
+	play(t, partition.Fixed(numbered(40)...), func(t *testing.T, w *world) {
 		bounds := partition.WithMoves(3, 0)
 		w.joinWith("a", slowly, bounds)
 		w.await(map[string]int{"a": 40})
@@ -65,8 +64,7 @@ func TestMovesAtOnce(t *testing.T) {
 
 // TestMovesCoolDown: a partition that has moved does not move again for balance before its time.
 func TestMovesCoolDown(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		bounds := partition.WithMoves(0, time.Hour)
 		w.join("a", bounds)
 		w.await(map[string]int{"a": 12})
@@ -86,8 +84,7 @@ func TestMovesCoolDown(t *testing.T) {
 
 // TestDrainBeforeLeaving: a member gives one partition after the other up, and has none when Drain returns.
 func TestDrainBeforeLeaving(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		a := w.joinWith("a", slowly)
 		short, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -108,8 +105,7 @@ func TestDrainBeforeLeaving(t *testing.T) {
 
 		require.NoError(t, <-drained)
 		w.await(map[string]int{"b": 6, "c": 6})
-		got, err := a.Assignment(t.Context())
-		require.NoError(t, err)
+		got := must.Get(a.Assignment(t.Context()))(t)
 		require.True(t, got.Balanced)
 		require.True(t, got.Members[0].Drained)
 		a.leave()
@@ -129,8 +125,7 @@ func TestOrdersOfAnOperator(t *testing.T) {
 		b := w.join("b")
 		w.await(map[string]int{"a": 3, "b": 3})
 		state := func(name string) partition.State {
-			got, err := partition.Read(ctx, w.theirs, root)
-			require.NoError(t, err)
+			got := must.Get(partition.Read(ctx, w.theirs, root))(t)
 			for _, p := range got.Partitions {
 				if p.Name == name {
 					return p
@@ -193,8 +188,7 @@ func TestOrdersThatAreNotValid(t *testing.T) {
 		require.ErrorIs(t, partition.Exclude(ctx, w.theirs, root, "p", true), framework.ErrNoNode)
 		a := w.join("a")
 		w.await(map[string]int{"a": 1})
-		_, err := w.theirs.Create(ctx, root+"/orders", []byte("drain a"))
-		require.NoError(t, err)
+		must.Get(w.theirs.Create(ctx, root+"/orders", []byte("drain a")))(t)
 		require.ErrorContains(t, partition.Exclude(ctx, w.theirs, root, "p", true), "invalid character", "they may be another version's")
 		a.leave()
 		w.join("b")
@@ -204,8 +198,7 @@ func TestOrdersThatAreNotValid(t *testing.T) {
 
 // TestOrdersThatAreNotValidHoldNoPlanBack, although a member has partitions that it must give up.
 func TestOrdersThatAreNotValidHoldNoPlanBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(4)...))
+	play(t, partition.Fixed(numbered(4)...), func(t *testing.T, w *world) {
 		goOn := make(chan struct{})
 		w.joinWith("a", func(ctx context.Context, _ partition.Partition) error {
 			<-ctx.Done()
@@ -213,8 +206,7 @@ func TestOrdersThatAreNotValidHoldNoPlanBack(t *testing.T) {
 			return nil
 		})
 		w.await(map[string]int{"a": 4})
-		_, err := w.theirs.Create(t.Context(), root+"/orders", []byte("drain a"))
-		require.NoError(t, err)
+		must.Get(w.theirs.Create(t.Context(), root+"/orders", []byte("drain a")))(t)
 		w.join("b")
 		time.Sleep(time.Minute) // a looks whether the partitions that it must give up were removed
 		c := w.join("c")
@@ -227,10 +219,8 @@ func TestOrdersThatAreNotValidHoldNoPlanBack(t *testing.T) {
 
 // TestDrainOfAMemberThatALatePlanGivesAPartition: the plan was made before the member said that it is drained.
 func TestDrainOfAMemberThatALatePlanGivesAPartition(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Stored("/set"))
-		_, err := w.theirs.Create(t.Context(), "/set", []byte("p"))
-		require.NoError(t, err)
+	play(t, partition.Stored("/set"), func(t *testing.T, w *world) {
+		must.Get(w.theirs.Create(t.Context(), "/set", []byte("p")))(t)
 		a := w.join("a")
 		w.await(map[string]int{"a": 1})
 		b := w.join("b")
@@ -255,8 +245,7 @@ func TestDrainOfAMemberThatALatePlanGivesAPartition(t *testing.T) {
 
 // TestDrainIsSaidBeforeItReturns: otherwise a member without partitions would be given some.
 func TestDrainIsSaidBeforeItReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed("p"))
+	play(t, partition.Fixed("p"), func(t *testing.T, w *world) {
 		w.join("a")
 		w.await(map[string]int{"a": 1})
 		b := w.join("b")
@@ -270,8 +259,7 @@ func TestDrainIsSaidBeforeItReturns(t *testing.T) {
 		drained := make(chan error, 1)
 		go func() { drained <- b.Drain(t.Context()) }()
 		synctest.Wait()
-		data, err := w.theirs.Get(t.Context(), root+"/plan/b")
-		require.NoError(t, err)
+		data := must.Get(w.theirs.Get(t.Context(), root+"/plan/b"))(t)
 		require.NoError(t, w.theirs.Set(t.Context(), root+"/plan/b", data)) // b hears of it
 		time.Sleep(10 * time.Minute)
 		require.Empty(t, drained)
@@ -291,32 +279,28 @@ func TestOrdersAndRemovalsWithoutAValidSet(t *testing.T) {
 	}
 	for name, spoil := range spoilt {
 		for _, members := range []int{1, 3} {
-			t.Run(fmt.Sprintf("%s, %d members", name, members), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t, partition.Stored("/set"))
-					_, err := w.theirs.Create(t.Context(), "/set", []byte("p00\np01\np02\np03"))
-					require.NoError(t, err)
-					for i := range members {
-						w.join(fmt.Sprint("m", i))
+			playAs(t, fmt.Sprintf("%s, %d members", name, members), partition.Stored("/set"), func(t *testing.T, w *world) {
+				must.Get(w.theirs.Create(t.Context(), "/set", []byte("p00\np01\np02\np03")))(t)
+				for i := range members {
+					w.join(fmt.Sprint("m", i))
+				}
+				time.Sleep(time.Minute)
+				require.Equal(t, 4, w.total())
+				// The members look whether p03 was removed when there is no set any more.
+				w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpMulti {
+						return zkserver.Delay(time.Second)
 					}
-					time.Sleep(time.Minute)
-					require.Equal(t, 4, w.total())
-					// The members look whether p03 was removed when there is no set any more.
-					w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-						if r.Op == zkserver.OpMulti {
-							return zkserver.Delay(time.Second)
-						}
-						return zkserver.Pass
-					})
-					require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p00\np01\np02")))
-					time.Sleep(500 * time.Millisecond)
-					require.NoError(t, spoil(w))
-					require.NoError(t, partition.Exclude(t.Context(), w.theirs, root, "p01", true))
-					time.Sleep(time.Minute)
-					require.Empty(t, w.owner("p03"), "%s", w.told())
-					require.Empty(t, w.owner("p01"), "%s", w.told())
-					require.Equal(t, 2, w.total(), "%s", w.told())
+					return zkserver.Pass
 				})
+				require.NoError(t, w.theirs.Set(t.Context(), "/set", []byte("p00\np01\np02")))
+				time.Sleep(500 * time.Millisecond)
+				require.NoError(t, spoil(w))
+				require.NoError(t, partition.Exclude(t.Context(), w.theirs, root, "p01", true))
+				time.Sleep(time.Minute)
+				require.Empty(t, w.owner("p03"), "%s", w.told())
+				require.Empty(t, w.owner("p01"), "%s", w.told())
+				require.Equal(t, 2, w.total(), "%s", w.told())
 			})
 		}
 	}
@@ -325,29 +309,26 @@ func TestOrdersAndRemovalsWithoutAValidSet(t *testing.T) {
 // TestDrainBehindAFunctionThatDoesNotReturn: it takes one move of the budget for the grace, and the others go on. So does balance.
 func TestDrainBehindAFunctionThatDoesNotReturn(t *testing.T) {
 	for name, drain := range map[string]bool{"drain": true, "balance": false} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, partition.Fixed(numbered(10)...))
-				returns := make(chan struct{})
-				var hung atomic.Bool
-				bounds := partition.WithMoves(1, 0)
-				w.joinWith("a", func(context.Context, partition.Partition) error {
-					if !hung.Swap(true) {
-						<-returns
-					}
-					return nil
-				}, bounds)
-				w.await(map[string]int{"a": 10})
-				if drain {
-					require.NoError(t, partition.Drain(t.Context(), w.theirs, root, "a", true))
+		playAs(t, name, partition.Fixed(numbered(10)...), func(t *testing.T, w *world) {
+			returns := make(chan struct{})
+			var hung atomic.Bool
+			bounds := partition.WithMoves(1, 0)
+			w.joinWith("a", func(context.Context, partition.Partition) error {
+				if !hung.Swap(true) {
+					<-returns
 				}
-				w.join("b", bounds)
-				want := map[bool]map[string]int{true: {"a": 1, "b": 9}, false: {"a": 6, "b": 4}}[drain]
-				time.Sleep(5 * time.Minute)
-				require.Equal(t, want, w.counts(), "%s", w.told())
-				close(returns)
-				w.await(map[bool]map[string]int{true: {"b": 10}, false: {"a": 5, "b": 5}}[drain])
-			})
+				return nil
+			}, bounds)
+			w.await(map[string]int{"a": 10})
+			if drain {
+				require.NoError(t, partition.Drain(t.Context(), w.theirs, root, "a", true))
+			}
+			w.join("b", bounds)
+			want := map[bool]map[string]int{true: {"a": 1, "b": 9}, false: {"a": 6, "b": 4}}[drain]
+			time.Sleep(5 * time.Minute)
+			require.Equal(t, want, w.counts(), "%s", w.told())
+			close(returns)
+			w.await(map[bool]map[string]int{true: {"b": 10}, false: {"a": 5, "b": 5}}[drain])
 		})
 	}
 }
@@ -364,22 +345,19 @@ func TestDrainedMemberThatDiesIsNotAwaited(t *testing.T) {
 			require.ErrorIs(w.tb, a.Drain(short), context.DeadlineExceeded)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t, partition.Fixed(numbered(12)...))
-				stays := partition.WithReturn(time.Hour)
-				a := w.joinWith("a", slowly, stays)
-				w.join("b", stays)
-				w.await(map[string]int{"a": 6, "b": 6})
-				time.Sleep(10 * partition.DefaultSettle)
-				drain(w, a)
-				time.Sleep(4 * time.Second)
-				require.NotZero(t, w.counts()["a"])
-				w.hurts(a)
-				a.dies()
-				time.Sleep(10 * time.Second)
-				require.Equal(t, map[string]int{"b": 12}, w.counts(), "%s", w.told())
-			})
+		playAs(t, name, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
+			stays := partition.WithReturn(time.Hour)
+			a := w.joinWith("a", slowly, stays)
+			w.join("b", stays)
+			w.await(map[string]int{"a": 6, "b": 6})
+			time.Sleep(10 * partition.DefaultSettle)
+			drain(w, a)
+			time.Sleep(4 * time.Second)
+			require.NotZero(t, w.counts()["a"])
+			w.hurts(a)
+			a.dies()
+			time.Sleep(10 * time.Second)
+			require.Equal(t, map[string]int{"b": 12}, w.counts(), "%s", w.told())
 		})
 	}
 }

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -41,8 +41,7 @@ func (k *worker) restart(after time.Duration, opts ...partition.Option) {
 // TestReturnRollingRestart: each of ten members restarts, and each of 100 partitions starts once more, at the
 // member that had it.
 func TestReturnRollingRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(100)...))
+	play(t, partition.Fixed(numbered(100)...), func(t *testing.T, w *world) {
 		stays := partition.WithReturn(30 * time.Second)
 		want, workers := make(map[string]int), make(map[string]*worker)
 		for i := range 10 {
@@ -63,9 +62,7 @@ func TestReturnRollingRestart(t *testing.T) {
 		require.Equal(t, 100, w.starts()-before)
 		require.Zero(t, w.takenMoves())
 		time.Sleep(10 * partition.DefaultSettle)
-		got, err := workers["m0"].Assignment(t.Context())
-		require.NoError(t, err)
-		require.True(t, got.Balanced)
+		require.True(t, must.Get(workers["m0"].Assignment(t.Context()))(t).Balanced)
 	})
 }
 
@@ -73,8 +70,7 @@ func TestReturnRollingRestart(t *testing.T) {
 // is over, also if the member has died that has noticed it. A join does not move them before.
 func TestReturnIsAwaitedNoLonger(t *testing.T) {
 	for _, noticerDies := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, partition.Fixed(numbered(12)...))
+		play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 			a := w.join("a", partition.WithReturn(time.Minute))
 			b, c := w.join("b"), w.join("c")
 			w.await(map[string]int{"a": 4, "b": 4, "c": 4})
@@ -83,8 +79,7 @@ func TestReturnIsAwaitedNoLonger(t *testing.T) {
 			a.leave()
 			left := time.Now()
 			time.Sleep(20 * time.Second)
-			state, err := c.Assignment(t.Context())
-			require.NoError(t, err)
+			state := must.Get(c.Assignment(t.Context()))(t)
 			require.WithinDuration(t, left.Add(time.Minute), state.Members[0].Until, time.Second)
 			require.False(t, state.Balanced)
 			if noticerDies {
@@ -117,8 +112,7 @@ func TestReturnIsAwaitedNoLonger(t *testing.T) {
 
 // TestReturnIsAwaitedWithoutRequests, although the group is not balanced meanwhile.
 func TestReturnIsAwaitedWithoutRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(4)...))
+	play(t, partition.Fixed(numbered(4)...), func(t *testing.T, w *world) {
 		a := w.join("a", partition.WithReturn(time.Hour))
 		w.join("b")
 		w.await(map[string]int{"a": 2, "b": 2})
@@ -141,8 +135,7 @@ func TestReturnIsAwaitedWithoutRequests(t *testing.T) {
 // TestReturnOfTheWholeGroup: all members restart at once, and each has its partitions again. When all have gone
 // for good, the next member has them after the time, and leaves nothing.
 func TestReturnOfTheWholeGroup(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(12)...))
+	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
 		stays := partition.WithReturn(time.Minute)
 		workers := []*worker{w.join("a", stays), w.join("b", stays), w.join("c", stays)}
 		w.await(map[string]int{"a": 4, "b": 4, "c": 4})

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -115,13 +116,10 @@ func (c *counted) count(f zkproxy.Frame) zkproxy.Verdict {
 
 func (g *crowd) add() *counted {
 	c := &counted{ended: make(chan struct{})}
-	link, err := zkproxy.Start(g.target)
-	require.NoError(g.t, err)
+	link := must.Get(zkproxy.Start(g.target))(g.t)
 	link.Intercept(c.count)
-	client, err := framework.Connect(g.t.Context(), link.Addr())
-	require.NoError(g.t, err)
-	member, err := partition.New(client, g.root, partition.Fixed(g.names...))
-	require.NoError(g.t, err)
+	client := must.Get(framework.Connect(g.t.Context(), link.Addr()))(g.t)
+	member := must.Get(partition.New(client, g.root, partition.Fixed(g.names...)))(g.t)
 	ctx, cancel := context.WithCancel(context.Background())
 	c.cancel = cancel
 	g.members = append(g.members, c)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -46,8 +47,7 @@ func (w *world) requireHeld(names ...string) {
 // member has left, the names that only it has had are given up.
 func TestSetsOfARollingDeployment(t *testing.T) {
 	for _, returns := range []time.Duration{0, time.Minute} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWorld(t, nil)
+		play(t, nil, func(t *testing.T, w *world) {
 			old, next := numbered(18)[:12], numbered(18)[6:]
 			workers := make(map[string]*worker)
 			for _, id := range []string{"a", "b", "c"} {
@@ -75,8 +75,7 @@ func TestSetsOfARollingDeployment(t *testing.T) {
 // TestSetsMoveAndAreNotRemoved: a name that is in no set of its holder moves to another member, and its function
 // does not end with ErrRemoved.
 func TestSetsMoveAndAreNotRemoved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
+	play(t, nil, func(t *testing.T, w *world) {
 		var mu sync.Mutex
 		var causes []error
 		for id, set := range map[string][]string{"a": {"p0"}, "b": numbered(10)} {
@@ -105,8 +104,7 @@ func TestSetsMoveAndAreNotRemoved(t *testing.T) {
 
 // TestSetsOfNewcomers that join together are both in the plan.
 func TestSetsOfNewcomers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
+	play(t, nil, func(t *testing.T, w *world) {
 		w.joinWithSet("a", []string{"a0", "a1", "a2"})
 		time.Sleep(time.Minute)
 		w.joinWithSet("b", []string{"b0"})
@@ -118,8 +116,7 @@ func TestSetsOfNewcomers(t *testing.T) {
 
 // TestSetsOfAMemberThatIsAway stay in the plan until it is no longer awaited.
 func TestSetsOfAMemberThatIsAway(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, nil)
+	play(t, nil, func(t *testing.T, w *world) {
 		a := w.joinWithSet("a", numbered(8), partition.WithReturn(time.Minute))
 		w.joinWithSet("b", []string{"q"})
 		time.Sleep(time.Minute)
@@ -220,8 +217,7 @@ func TestLocksOfTwoGroups(t *testing.T) {
 		require.Equal(t, "a /jobs/p/lock/", <-held)
 		require.Empty(t, held)
 		for path, want := range map[string][]string{"/one": {"a", "a"}, "/two": {"b", "?"}} {
-			all, err := partition.Read(t.Context(), client, path)
-			require.NoError(t, err)
+			all := must.Get(partition.Read(t.Context(), client, path))(t)
 			require.Len(t, all.Partitions, 1)
 			require.Equal(t, want, []string{all.Partitions[0].Owner, all.Partitions[0].Holder})
 		}

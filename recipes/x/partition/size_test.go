@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -43,8 +44,7 @@ func TestPlanOfManyPartitions(t *testing.T) {
 			p.plan(set, "99 more join")
 			p.leave("m000")
 			p.plan(set, "one has gone")
-			s, err := readState(t.Context(), p.client, p.at)
-			require.NoError(t, err)
+			s := must.Get(readState(t.Context(), p.client, p.at))(t)
 			require.Len(t, s.planned(), partitions)
 			require.True(t, s.isBalanced())
 		}
@@ -77,9 +77,8 @@ func newSoloist(tb testing.TB, standbys int) *soloist {
 func (p *soloist) join(n int) {
 	for range n {
 		g := registration{Capacity: 1, Set: "set", Zone: fmt.Sprintf("zone-%d", p.count%3), Standbys: &p.standbys}
-		_, err := p.client.Create(p.tb.Context(), p.at.member(fmt.Sprintf("m%03d", p.count)), g.encode(),
-			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded())
-		require.NoError(p.tb, err)
+		must.Get(p.client.Create(p.tb.Context(), p.at.member(fmt.Sprintf("m%03d", p.count)), g.encode(),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded()))(p.tb)
 		p.count++
 	}
 }
@@ -92,8 +91,7 @@ func (p *soloist) leave(id string) {
 func (p *soloist) plan(set []entry, what string) {
 	p.requests.Store(0)
 	p.size.Store(0)
-	s, err := readState(p.tb.Context(), p.client, p.at)
-	require.NoError(p.tb, err)
+	s := must.Get(readState(p.tb.Context(), p.client, p.at))(p.tb)
 	read := p.size.Load()
 	began := time.Now()
 	data, changes, err := s.next(p.at, config{id: "m001"}, decide(s, set, config{}, true))
@@ -111,12 +109,9 @@ func (p *soloist) plan(set []entry, what string) {
 func TestPackLeavesWhatIsShort(t *testing.T) {
 	for _, size := range []int{0, 1000, packAbove - 1, packAbove, 10 * packAbove} {
 		data := bytes.Repeat([]byte("a"), size)
-		packed, err := pack(data)
-		require.NoError(t, err)
+		packed := must.Get(pack(data))(t)
 		require.Equal(t, size < packAbove, bytes.Equal(data, packed), size)
-		again, err := unpack(packed)
-		require.NoError(t, err)
-		require.Equal(t, data, again)
+		require.Equal(t, data, must.Get(unpack(packed))(t))
 	}
 	_, err := unpack([]byte{0x1f, 0x8b, 8})
 	require.Error(t, err, "damaged")
@@ -129,10 +124,8 @@ func TestStoredSetMayBeCompressed(t *testing.T) {
 	for i := range 100_000 {
 		fmt.Fprintf(&text, "partition-%06d\n", i)
 	}
-	data, err := framework.GzipCompressionProvider{}.Compress("", text.Bytes())
-	require.NoError(t, err)
-	_, err = client.Create(t.Context(), "/set", data)
-	require.NoError(t, err)
+	data := must.Get(framework.GzipCompressionProvider{}.Compress("", text.Bytes()))(t)
+	must.Get(client.Create(t.Context(), "/set", data))(t)
 	set, lacking, err := Stored("/set").read(t.Context(), client)
 	require.NoError(t, err)
 	require.NoError(t, lacking)
@@ -147,8 +140,7 @@ func TestStoredSetMayBeCompressed(t *testing.T) {
 func TestWithoutLeavesNamesToOtherSets(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	write := func(path, data string) {
-		_, err := client.Create(t.Context(), path, []byte(data), framework.OrSetData())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), path, []byte(data), framework.OrSetData()))(t)
 	}
 	rest := Without(Stored("/b"), Fixed("fixed"), Stored("/a"))
 	require.Equal(t, []string{"/b", "/a"}, rest.paths())
@@ -184,10 +176,8 @@ func TestWithoutLeavesNamesToOtherSets(t *testing.T) {
 // TestPreparedHasAQuarterOfARequest: a member that is prepared for more partitions tells the first ones.
 func TestPreparedHasAQuarterOfARequest(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	m, err := New(client, "/jobs", Fixed("p"), WithStandbys(1, func(context.Context, string) error { return nil }))
-	require.NoError(t, err)
-	r, err := newRun(t.Context(), m.group, decide, func(context.Context, Partition) error { return nil })
-	require.NoError(t, err)
+	m := must.Get(New(client, "/jobs", Fixed("p"), WithStandbys(1, func(context.Context, string) error { return nil })))(t)
+	r := must.Get(newRun(t.Context(), m.group, decide, func(context.Context, Partition) error { return nil }))(t)
 	prepared := &preparation{ready: make(chan struct{})}
 	close(prepared.ready)
 	name := func(i int) string { return fmt.Sprintf("partition-%010d", i) }
@@ -205,10 +195,8 @@ func TestPreparedHasAQuarterOfARequest(t *testing.T) {
 // TestLargestLoadsAreReportedFirst: they have half of a request, and those that do not fit are the smallest.
 func TestLargestLoadsAreReportedFirst(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	m, err := New(client, "/jobs", Fixed("p"))
-	require.NoError(t, err)
-	r, err := newRun(t.Context(), m.group, decide, func(context.Context, Partition) error { return nil })
-	require.NoError(t, err)
+	m := must.Get(New(client, "/jobs", Fixed("p")))(t)
+	r := must.Get(newRun(t.Context(), m.group, decide, func(context.Context, Partition) error { return nil }))(t)
 	const n = 20_000
 	for i := range n {
 		r.held.pieces[fmt.Sprintf("partition-%010d", i)] = &piece{load: n - i}

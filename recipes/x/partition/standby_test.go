@@ -15,6 +15,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 )
 
@@ -80,8 +81,7 @@ func (v *warmth) times() (n int) {
 
 func (w *world) read() partition.Assignment {
 	w.tb.Helper()
-	a, err := partition.Read(w.tb.Context(), w.theirs, root)
-	require.NoError(w.tb, err)
+	a := must.Get(partition.Read(w.tb.Context(), w.theirs, root))(w.tb)
 	return a
 }
 
@@ -170,8 +170,7 @@ func TestStandbyThatIsNotPrepared(t *testing.T) {
 // TestPrepareBeforeAMove: the old owner has the partition until the new one is prepared, and a prepare that fails or
 // panics is called again.
 func TestPrepareBeforeAMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(2)...))
+	play(t, partition.Fixed(numbered(2)...), func(t *testing.T, w *world) {
 		w.join("a")
 		w.await(map[string]int{"a": 2})
 		calls := 0
@@ -262,8 +261,7 @@ func TestStandbyThatWasTheOwner(t *testing.T) {
 func TestPrepareEndsWithItsRole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, v := newWorld(t, partition.Stored("/set")), newWarmth(10*time.Second)
-		_, err := w.theirs.Create(t.Context(), "/set", []byte("p"))
-		require.NoError(t, err)
+		must.Get(w.theirs.Create(t.Context(), "/set", []byte("p")))(t)
 		a := w.join("a", v.of(t, 1, "a", "")...)
 		time.Sleep(2 * time.Second)
 		for _, set := range []string{"", "p", "", "p"} {
@@ -332,8 +330,7 @@ func TestStandbysOverAReturn(t *testing.T) {
 }
 
 func TestStandbysThatAreNotValid(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed("p"))
+	play(t, partition.Fixed("p"), func(t *testing.T, w *world) {
 		prepare := func(context.Context, string) error { return nil }
 		for want, opt := range map[string]partition.Option{
 			"standbys -1": partition.WithStandbys(-1, prepare),

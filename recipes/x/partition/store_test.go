@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition/internal/shares"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -20,13 +21,11 @@ import (
 func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
 	ctx, client, at := t.Context(), zktest.Client(t, zktest.NewServer(t)), layout("/jobs")
 	for _, id := range []string{"a", "b"} {
-		_, err := client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(),
-			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(ctx, at.member(id), registration{Capacity: 1}.encode(),
+			framework.WithMode(framework.Ephemeral), framework.CreatingParentContainersIfNeeded()))(t)
 	}
 	write := func(names ...string) error {
-		s, err := readState(ctx, client, at)
-		require.NoError(t, err)
+		s := must.Get(readState(ctx, client, at))(t)
 		first, changes, err := s.next(at, config{id: "a"}, decide(s, entriesOf(names), config{}, false))
 		require.NoError(t, err)
 		second, others, err := s.next(at, config{id: "b"}, decide(s, entriesOf(append(names, "of the second")), config{}, false))
@@ -36,9 +35,7 @@ func TestAssignOneOfTwoPlansIsAccepted(t *testing.T) {
 	}
 	require.True(t, isOvertaken(write("p")), "the first plan")
 	require.True(t, isOvertaken(write("p", "q")), "the next one")
-	s, err := readState(ctx, client, at)
-	require.NoError(t, err)
-	require.Equal(t, []string{"p", "q"}, s.planned())
+	require.Equal(t, []string{"p", "q"}, must.Get(readState(ctx, client, at))(t).planned())
 }
 
 // TestDriverReportsAllContendersAhead: one that waits may have the lock next, with an older plan.
@@ -131,8 +128,7 @@ func TestLoadAfterAMoveIsTheOneBefore(t *testing.T) {
 				"b": {Partitions: []string{"r", "s"}, Loads: []int{100, 100}},
 			},
 		}
-		out := decide(s, entriesOf([]string{"p", "q", "r", "s"}), config{}, true)
-		require.Len(t, out.Moved, moves, "%v after the move", age)
+		require.Len(t, decide(s, entriesOf([]string{"p", "q", "r", "s"}), config{}, true).Moved, moves, "%v after the move", age)
 	}
 }
 

@@ -16,8 +16,7 @@ import (
 
 // TestTelemetry: a member measures what it is to have, what it has, and what its plans move.
 func TestTelemetry(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t, partition.Fixed(numbered(6)...))
+	play(t, partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
 		reader := meters.New()
 		client := zktest.Client(t, w.server, reader.Option)
 		require.Empty(t, measured(t, reader), "nothing before the first member")

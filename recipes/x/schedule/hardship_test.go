@@ -9,10 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/schedule"
 )
 
@@ -44,8 +43,7 @@ func (d due) Next(t time.Time) time.Time {
 // start runs a replica of a new fleet, which wants to run a job that was due before.
 func start(b *hardship.Background) *hardship.Running {
 	path := b.NextPath()
-	_, err := b.Theirs.Create(context.Background(), path+"/jobs/job/state", []byte(`{"last":"1999-12-31T00:00:00Z","next":"2000-01-01T00:00:00Z"}`), framework.CreatingParentsIfNeeded())
-	require.NoError(b.T, err)
+	must.Get(b.Theirs.Create(context.Background(), path+"/jobs/job/state", []byte(`{"last":"1999-12-31T00:00:00Z","next":"2000-01-01T00:00:00Z"}`), framework.CreatingParentsIfNeeded()))(b.T)
 	return b.Start(func(ctx context.Context, ready func()) error {
 		s, err := schedule.New(b.Ours, path, schedule.Job{
 			Name: "job", Schedule: due(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)),
@@ -67,8 +65,7 @@ func operating(name string, requests int, call func(ctx context.Context, client 
 		Name: name, Of: []string{name}, Requests: requests, Spares: 1, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
 			state := []byte(`{"last":"1999-12-31T00:00:00Z","next":"2000-01-01T00:00:00Z"}`)
-			_, err := s.Theirs.Create(context.Background(), s.Path+"/jobs/job/state", state, framework.CreatingParentsIfNeeded())
-			require.NoError(s.T, err)
+			must.Get(s.Theirs.Create(context.Background(), s.Path+"/jobs/job/state", state, framework.CreatingParentsIfNeeded()))(s.T)
 			return func(ctx context.Context) error { return call(ctx, s.Ours, s.Path) }
 		},
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/testing/zktest"
@@ -116,8 +117,7 @@ func (w *world) awaitAll(until time.Time, limit time.Duration) (lost []string) {
 
 func startReplica(t *testing.T, servers string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	cmd := exec.CommandContext(t.Context(), self)
 	cmd.Env = append(slices.Clone(os.Environ()), asReplica+"="+servers)
 	cmd.Stderr = os.Stderr

@@ -16,11 +16,13 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -78,6 +80,19 @@ func newWorld(tb testing.TB) *world {
 	return w
 }
 
+// play plays a test with a fleet on fake time, and collects what the history of its job ever has.
+func play(t *testing.T, test func(t *testing.T, w *world)) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.observe()
+		test(t, w)
+	})
+}
+
+func playAs(t *testing.T, name string, test func(t *testing.T, w *world)) {
+	t.Run(name, func(t *testing.T) { play(t, test) })
+}
+
 func (w *world) didf(format string, args ...any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,8 +129,7 @@ func (w *world) start(name string, skew time.Duration, jobs ...schedule.Job) *re
 	for i := range jobs {
 		jobs[i].Run = w.watched(r, jobs[i].Run)
 	}
-	s, err := schedule.New(r.client, root, jobs...)
-	require.NoError(w.tb, err)
+	s := must.Get(schedule.New(r.client, root, jobs...))(w.tb)
 	s.SetClock(func() time.Time { return time.Now().Add(time.Duration(r.skew.Load())) })
 	ctx, cancel := context.WithCancel(context.Background())
 	r.stop = cancel
@@ -148,8 +162,7 @@ func (r *replica) leave() {
 	r.w.tb.Helper()
 	r.w.didf("%s leaves", r.name)
 	r.stop()
-	err := zktest.Await(r.w.tb, r.ended, "the end of "+r.name)
-	require.ErrorIs(r.w.tb, err, context.Canceled)
+	require.ErrorIs(r.w.tb, zktest.Await(r.w.tb, r.ended, "the end of "+r.name), context.Canceled)
 	r.w.didf("%s has left", r.name)
 }
 
@@ -265,6 +278,14 @@ func (w *world) told() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return strings.Join(w.story, "\n")
+}
+
+// after checks what holds at all times when a time is over.
+func (w *world) after(d time.Duration) {
+	w.tb.Helper()
+	time.Sleep(d)
+	synctest.Wait()
+	w.check()
 }
 
 func (w *world) check() {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -23,9 +24,7 @@ import (
 )
 
 func TestPausedJobDoesNotRunUntilItIsResumed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		began := time.Now()
 		w.start("a", 0, minutely())
 		time.Sleep(90 * time.Second)
@@ -33,9 +32,7 @@ func TestPausedJobDoesNotRunUntilItIsResumed(t *testing.T) {
 		time.Sleep(3 * time.Minute)
 		synctest.Wait()
 		require.Len(t, w.started(), 1)
-		list, err := schedule.List(t.Context(), w.theirs, root)
-		require.NoError(t, err)
-		require.Equal(t, "paused", list[0].Describe())
+		require.Equal(t, "paused", must.Get(schedule.List(t.Context(), w.theirs, root))(t)[0].Describe())
 
 		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
 		synctest.Wait()
@@ -43,9 +40,7 @@ func TestPausedJobDoesNotRunUntilItIsResumed(t *testing.T) {
 		require.True(t, w.started()[1].Manual)
 
 		require.NoError(t, schedule.Resume(t.Context(), w.theirs, root, "job"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(time.Minute)
 		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
 		require.Len(t, w.started(), 6, "the order was for one run")
 	})
@@ -66,9 +61,7 @@ func TestRunThatIsAskedForOfAPausedJobIsRunAgain(t *testing.T) {
 		w.start("b", 0, minutely())
 		time.Sleep(time.Minute)
 		a.die()
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(time.Minute)
 		require.Len(t, w.started(), 2, "%s", w.told())
 		require.True(t, w.started()[1].Manual)
 		state := w.state()
@@ -109,9 +102,7 @@ func TestRunUnderWayIsNotRepeatedInAPause(t *testing.T) {
 				require.Len(t, w.started(), 1, "%s", w.told())
 
 				require.NoError(t, schedule.Resume(t.Context(), w.theirs, root, "job"))
-				time.Sleep(time.Second)
-				synctest.Wait()
-				w.check()
+				w.after(time.Second)
 				calls := w.started()
 				require.Greater(t, len(calls), 1)
 				require.Equal(t, calls[0].Time, calls[1].Time, "%s", w.told())
@@ -128,29 +119,21 @@ func TestPauseHoldsWhenItReturns(t *testing.T) {
 		a := w.start("a", 0, minutely())
 		time.Sleep(30 * time.Second)
 		w.beforeTheBegin(a, func() error { return schedule.Pause(context.Background(), w.theirs, root, "job") })
-		time.Sleep(3 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(3 * time.Minute)
 		require.Contains(t, w.told(), "meanwhile: <nil>")
 		require.Empty(t, w.started(), "%s", w.told())
 	})
 }
 
 func TestSkippedTickDoesNotRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		w.start("a", 0, minutely())
 		time.Sleep(90 * time.Second)
 		for n := range 2 {
-			tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
-			require.NoError(t, err)
-			require.Equal(t, 2+n, tick.Minute())
+			require.Equal(t, 2+n, must.Get(schedule.SkipNext(t.Context(), w.theirs, root, "job"))(t).Minute())
 			time.Sleep(time.Second)
 		}
-		time.Sleep(3 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(3 * time.Minute)
 		require.Equal(t, []int{1, 4}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
 		require.Zero(t, w.state().Missed)
 	})
@@ -186,9 +169,7 @@ func TestSkipNextSkipsTheTickThatIsWaitedFor(t *testing.T) {
 				require.NoError(t, before(w, a, job))
 				time.Sleep(10 * time.Second)
 				next := schedule.Every(time.Minute).Next(time.Now().UTC())
-				tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
-				require.NoError(t, err)
-				require.Equal(t, next, tick, "%s", w.told())
+				require.Equal(t, next, must.Get(schedule.SkipNext(t.Context(), w.theirs, root, "job"))(t), "%s", w.told())
 				time.Sleep(2 * time.Minute)
 				synctest.Wait()
 				for _, c := range w.started() {
@@ -215,8 +196,7 @@ func TestListShowsAJobThatNoReplicaHas(t *testing.T) {
 		a := w.start("a", 0, minutely(), fails, slow)
 		time.Sleep(2*time.Minute + 10*time.Second)
 		described := func() (words []string) {
-			list, err := schedule.List(t.Context(), w.theirs, root)
-			require.NoError(t, err)
+			list := must.Get(schedule.List(t.Context(), w.theirs, root))(t)
 			for _, e := range list {
 				words = append(words, e.Name+": "+e.Describe())
 			}
@@ -232,12 +212,10 @@ func TestListShowsAJobThatNoReplicaHas(t *testing.T) {
 func TestListShowsTheOtherJobsToo(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for job, state := range map[string]string{"a": "{{", "b": `{"last":"2000-01-01T00:00:00Z"}`, "c": ""} {
-		_, err := client.Create(t.Context(), root+"/jobs/"+job+"/state", []byte(state), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), root+"/jobs/"+job+"/state", []byte(state), framework.CreatingParentsIfNeeded()))(t)
 	}
 	require.NoError(t, client.SetACL(t.Context(), root+"/jobs/c/state", []framework.ACL{{Perms: framework.PermWrite, Scheme: "world", ID: "anyone"}}))
-	list, err := schedule.List(t.Context(), client, root)
-	require.NoError(t, err)
+	list := must.Get(schedule.List(t.Context(), client, root))(t)
 	require.Len(t, list, 3)
 	require.Contains(t, list[0].Describe(), "/a/state: the data is not what this package writes")
 	require.Equal(t, "no replica has it", list[1].Describe())
@@ -269,14 +247,13 @@ func TestOrdersOnBothServers(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		ran := make(chan schedule.Tick, 100)
-		s, err := schedule.New(client, root, schedule.Job{
+		s := must.Get(schedule.New(client, root, schedule.Job{
 			Name: "job", Schedule: schedule.Every(200 * time.Millisecond),
 			Run: func(_ context.Context, tick schedule.Tick) error {
 				ran <- tick
 				return nil
 			},
-		})
-		require.NoError(t, err)
+		}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
@@ -292,12 +269,10 @@ func TestOrdersOnBothServers(t *testing.T) {
 		}
 		require.NoError(t, schedule.Resume(t.Context(), client, root, "job"))
 		require.False(t, zktest.Await(t, ran, "a tick after the pause").Manual)
-		_, err = schedule.SkipNext(t.Context(), client, root, "job")
-		require.NoError(t, err)
+		must.Get(schedule.SkipNext(t.Context(), client, root, "job"))(t)
 		cancel()
 		require.ErrorIs(t, zktest.Await(t, ended, "the end"), context.Canceled)
-		list, err := schedule.List(t.Context(), client, root)
-		require.NoError(t, err)
+		list := must.Get(schedule.List(t.Context(), client, root))(t)
 		require.Len(t, list, 1)
 		require.False(t, list[0].Known)
 	})
@@ -323,30 +298,20 @@ func TestLostReplyOfAnOrderIsSettled(t *testing.T) {
 // TestSkipNextSkipsOneTickWhenItsReplyIsLost: by the time that SkipNext asks again, the replica has heard of the skip.
 func TestSkipNextSkipsOneTickWhenItsReplyIsLost(t *testing.T) {
 	for name, fault := range map[string]zkserver.Fault{"reply": zkserver.LoseReply, "request": zkserver.LoseRequest} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				w.start("a", 0, minutely())
-				time.Sleep(90 * time.Second)
-				w.server.Intercept(zkserver.Nth(1, zkserver.OpMulti, fault))
-				tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
-				require.NoError(t, err)
-				require.Equal(t, 2, tick.Minute())
-				time.Sleep(3 * time.Minute)
-				synctest.Wait()
-				w.check()
-				require.Equal(t, []int{1, 3, 4}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
-			})
+		playAs(t, name, func(t *testing.T, w *world) {
+			w.start("a", 0, minutely())
+			time.Sleep(90 * time.Second)
+			w.server.Intercept(zkserver.Nth(1, zkserver.OpMulti, fault))
+			require.Equal(t, 2, must.Get(schedule.SkipNext(t.Context(), w.theirs, root, "job"))(t).Minute())
+			w.after(3 * time.Minute)
+			require.Equal(t, []int{1, 3, 4}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
 		})
 	}
 }
 
 // TestSkipNextSkipsNoTickThatHasBegun: the tick begins between the read and the write of SkipNext.
 func TestSkipNextSkipsNoTickThatHasBegun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		w.start("a", 0, minutely())
 		time.Sleep(119 * time.Second)
 		writes := 0
@@ -359,12 +324,8 @@ func TestSkipNextSkipsNoTickThatHasBegun(t *testing.T) {
 			}
 			return zkserver.Delay(2 * time.Second)
 		})
-		tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
-		require.NoError(t, err)
-		require.Equal(t, 3, tick.Minute())
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		w.check()
+		require.Equal(t, 3, must.Get(schedule.SkipNext(t.Context(), w.theirs, root, "job"))(t).Minute())
+		w.after(2 * time.Minute)
 		require.Equal(t, []int{1, 2, 4}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
 	})
 }
@@ -372,9 +333,7 @@ func TestSkipNextSkipsNoTickThatHasBegun(t *testing.T) {
 // TestRunNowAsksForOneRunWhenItsReplyIsLost: by the time that RunNow asks again, the run has begun, and another call has asked for a
 // run of its own.
 func TestRunNowAsksForOneRunWhenItsReplyIsLost(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		w.start("a", 0, minutely())
 		other := zktest.Client(t, w.server)
 		time.Sleep(10 * time.Second)
@@ -432,9 +391,7 @@ func TestRunNowAsksRestoredServersToo(t *testing.T) {
 		require.NoError(t, w.server.Restart())
 
 		require.NoError(t, <-asked)
-		orders, err := w.theirs.Get(t.Context(), root+"/jobs/job")
-		require.NoError(t, err)
-		require.Contains(t, string(orders), `"run":`)
+		require.Contains(t, string(must.Get(w.theirs.Get(t.Context(), root+"/jobs/job"))(t)), `"run":`)
 	})
 }
 
@@ -467,9 +424,7 @@ func TestOrderOfRestoredServersIsHeeded(t *testing.T) {
 				require.NoError(t, c.given(t.Context(), w.theirs, root, "job"))
 				sleepInto(time.Minute, time.Second) // 2:01, and a tick is due
 				a.link.Refuse(false)
-				time.Sleep(30 * time.Second)
-				synctest.Wait()
-				w.check()
+				w.after(30 * time.Second)
 				var manual []bool
 				for _, call := range w.started() {
 					manual = append(manual, call.Manual)
@@ -482,9 +437,7 @@ func TestOrderOfRestoredServersIsHeeded(t *testing.T) {
 
 // TestTicksOfAPauseAreCaughtUpAsTheJobSays.
 func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.CatchUp.Ticks = schedule.None
 		w.start("a", 0, job)
@@ -492,9 +445,7 @@ func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
 		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
 		time.Sleep(3 * time.Minute)
 		require.NoError(t, schedule.Resume(t.Context(), w.theirs, root, "job"))
-		time.Sleep(time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(time.Minute)
 		require.Equal(t, []int{1, 5}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
 		require.Equal(t, int64(3), w.state().Missed)
 	})
@@ -502,9 +453,7 @@ func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
 
 // TestPauseThatEndsBeforeTheRunnerHearsOfIt: a slow server has the end of a run take longer than the pause.
 func TestPauseThatEndsBeforeTheRunnerHearsOfIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		a := w.start("a", 0, schedule.Job{Name: "job", Schedule: schedule.Every(time.Second)})
 		sleepInto(time.Second, 500*time.Millisecond)
 		w.beforeTheWrite(2, a, func() error {
@@ -550,31 +499,25 @@ func (w *world) beforeTheWrite(nth int32, of *replica, fn func() error) {
 // the lease.
 func TestRunnerWithoutItsLeaseWritesNothing(t *testing.T) {
 	for nth, name := range []string{"begin", "end"} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				a := w.start("a", 0, minutely())
-				time.Sleep(30 * time.Second)
-				before := w.state().Token
-				w.beforeTheWrite(int32(nth)+1, a, func() error {
-					names, err := w.theirs.Children(context.Background(), root+"/jobs/job/lock")
-					if err != nil {
-						return err
-					}
-					return w.theirs.Delete(context.Background(), root+"/jobs/job/lock/"+names[0])
-				})
-				time.Sleep(time.Minute)
-				synctest.Wait()
-				w.check()
-				require.Contains(t, w.told(), "meanwhile: <nil>")
-				require.Len(t, w.started(), nth+1, "%s", w.told())
-				require.Len(t, w.state().History, 1)
-				run := w.state().History[0]
-				require.Equal(t, schedule.Succeeded, run.Outcome)
-				require.Equal(t, nth+1, run.Attempt)
-				require.Greater(t, run.Token, before, "it has run under the next lease")
+		playAs(t, name, func(t *testing.T, w *world) {
+			a := w.start("a", 0, minutely())
+			time.Sleep(30 * time.Second)
+			before := w.state().Token
+			w.beforeTheWrite(int32(nth)+1, a, func() error {
+				names, err := w.theirs.Children(context.Background(), root+"/jobs/job/lock")
+				if err != nil {
+					return err
+				}
+				return w.theirs.Delete(context.Background(), root+"/jobs/job/lock/"+names[0])
 			})
+			w.after(time.Minute)
+			require.Contains(t, w.told(), "meanwhile: <nil>")
+			require.Len(t, w.started(), nth+1, "%s", w.told())
+			require.Len(t, w.state().History, 1)
+			run := w.state().History[0]
+			require.Equal(t, schedule.Succeeded, run.Outcome)
+			require.Equal(t, nth+1, run.Attempt)
+			require.Greater(t, run.Token, before, "it has run under the next lease")
 		})
 	}
 }
@@ -593,9 +536,7 @@ func TestStateOfAnotherRunnerIsNotOverwritten(t *testing.T) {
 			}
 			return w.theirs.Set(context.Background(), root+"/jobs/job/state", data)
 		})
-		time.Sleep(3 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(3 * time.Minute)
 		require.Contains(t, w.told(), "meanwhile: <nil>")
 		require.Empty(t, w.started(), "%s", w.told())
 		require.Equal(t, tomorrow, w.state().Last)
@@ -606,8 +547,7 @@ func TestStateOfAnotherRunnerIsNotOverwritten(t *testing.T) {
 func TestOrdersNameTheJobsThatThereAre(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for i := range 21 {
-		_, err := client.Create(t.Context(), fmt.Sprintf("%s/jobs/job-%02d/state", root, i), []byte("{}"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), fmt.Sprintf("%s/jobs/job-%02d/state", root, i), []byte("{}"), framework.CreatingParentsIfNeeded()))(t)
 		if err := schedule.RunNow(t.Context(), client, root, "nope"); i == 1 {
 			require.ErrorIs(t, err, framework.ErrNoNode)
 			require.ErrorContains(t, err, `no job "nope", the fleet has: job-00, job-01: `)
@@ -619,8 +559,7 @@ func TestOrdersNameTheJobsThatThereAre(t *testing.T) {
 // TestPauseOnAServerThatLags: that a job is paused there already may be over.
 func TestPauseOnAServerThatLags(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		servers, err := zkserver.NewEnsemble(3, zkserver.WithoutListener())
-		require.NoError(t, err)
+		servers := must.Get(zkserver.NewEnsemble(3, zkserver.WithoutListener()))(t)
 		defer func() { require.NoError(t, servers.Close()) }()
 		open := func(s *zkserver.Server) *framework.Framework {
 			client, err := framework.Connect(t.Context(), strings.Split(servers.ConnectString(), ",")[s.ID()-1], framework.WithDialer(servers.Dial))
@@ -632,8 +571,7 @@ func TestPauseOnAServerThatLags(t *testing.T) {
 		defer func() { require.NoError(t, errors.Join(near.Close(), far.Close())) }()
 		job := minutely()
 		job.Run = func(context.Context, schedule.Tick) error { return nil }
-		jobs, err := schedule.New(near, root, job)
-		require.NoError(t, err)
+		jobs := must.Get(schedule.New(near, root, job))(t)
 		running, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- jobs.Run(running) }()
@@ -645,9 +583,7 @@ func TestPauseOnAServerThatLags(t *testing.T) {
 
 		require.NoError(t, schedule.Pause(t.Context(), far, root, "job"))
 
-		list, err := schedule.List(t.Context(), near, root)
-		require.NoError(t, err)
-		require.True(t, list[0].Paused)
+		require.True(t, must.Get(schedule.List(t.Context(), near, root))(t)[0].Paused)
 		stop()
 		require.ErrorIs(t, <-ended, context.Canceled)
 	})

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -35,44 +36,35 @@ func TestOverlap(t *testing.T) {
 		{"queue of many", schedule.Queue(9), []int{1, 2, 3, 4, 5, 6, 7, 8, 9}, nil, 0},
 		{"cancel", schedule.Cancel, []int{2, 3, 5, 6, 8, 9}, []int{1, 4, 7}, 0},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				job := minutely()
-				job.Overlap, job.Retry = c.overlap, retry.Forever(time.Second)
-				job.Run = func(ctx context.Context, tick schedule.Tick) error {
-					d := time.Millisecond
-					if tick.Time.Minute()%3 == 1 {
-						d = 150 * time.Second
-					}
-					select {
-					case <-ctx.Done():
-						require.ErrorIs(t, context.Cause(ctx), schedule.ErrOverlap)
-						return ctx.Err()
-					case <-time.After(d):
-						return nil
-					}
+		playAs(t, c.name, func(t *testing.T, w *world) {
+			job := minutely()
+			job.Overlap, job.Retry = c.overlap, retry.Forever(time.Second)
+			job.Run = func(ctx context.Context, tick schedule.Tick) error {
+				d := time.Millisecond
+				if tick.Time.Minute()%3 == 1 {
+					d = 150 * time.Second
 				}
-				w.start("a", 0, job)
+				select {
+				case <-ctx.Done():
+					require.ErrorIs(t, context.Cause(ctx), schedule.ErrOverlap)
+					return ctx.Err()
+				case <-time.After(d):
+					return nil
+				}
+			}
+			w.start("a", 0, job)
 
-				time.Sleep(9*time.Minute + 45*time.Second)
-
-				synctest.Wait()
-				w.check()
-				require.Equal(t, c.succeeded, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
-				require.Equal(t, c.cancelled, minutesOf(w.ticks(schedule.Cancelled)))
-				require.Equal(t, c.missed, w.state().Missed)
-			})
+			w.after(9*time.Minute + 45*time.Second)
+			require.Equal(t, c.succeeded, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
+			require.Equal(t, c.cancelled, minutesOf(w.ticks(schedule.Cancelled)))
+			require.Equal(t, c.missed, w.state().Missed)
 		})
 	}
 }
 
 // TestOverlapOfAClockThatIsSetBack: a run goes on until the next tick is due by the clock as it is then.
 func TestOverlapOfAClockThatIsSetBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.Overlap = schedule.Cancel
 		job.Run = func(ctx context.Context, _ schedule.Tick) error {
@@ -89,9 +81,7 @@ func TestOverlapOfAClockThatIsSetBack(t *testing.T) {
 
 		a.skew.Store(int64(-8 * time.Second))
 
-		time.Sleep(70 * time.Second)
-		synctest.Wait()
-		w.check()
+		w.after(70 * time.Second)
 		require.Empty(t, w.ticks(schedule.Cancelled), "%s", w.told())
 		require.Len(t, w.ticks(schedule.Succeeded), 1)
 	})
@@ -125,31 +115,24 @@ func TestClockThatDiffers(t *testing.T) {
 		{"jumps back", 0, -time.Minute, time.Minute, 2, true},
 		{"is set right", time.Minute, 0, 0, 3, true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				var log strings.Builder
-				w.log = slog.New(slog.NewTextHandler(&log, nil))
-				job := schedule.Job{Name: "job", Schedule: schedule.Every(10 * time.Minute)}
-				sleepInto(10*time.Minute, 15*time.Second)
-				a := w.start("a", c.before, job)
-				time.Sleep(10 * time.Second)
-				a.skew.Store(int64(c.skew))
+		playAs(t, c.name, func(t *testing.T, w *world) {
+			var log strings.Builder
+			w.log = slog.New(slog.NewTextHandler(&log, nil))
+			job := schedule.Job{Name: "job", Schedule: schedule.Every(10 * time.Minute)}
+			sleepInto(10*time.Minute, 15*time.Second)
+			a := w.start("a", c.before, job)
+			time.Sleep(10 * time.Second)
+			a.skew.Store(int64(c.skew))
 
-				time.Sleep(30*time.Minute + 5*time.Second)
-
-				synctest.Wait()
-				w.check()
-				calls := w.started()
-				require.Len(t, calls, c.runs, "%s", w.told())
-				for _, call := range calls {
-					// A write shows the servers' time in milliseconds.
-					require.InDelta(t, c.begins.Seconds(), call.began.Sub(call.Time).Seconds(), 0.01)
-				}
-				a.leave()
-				require.Equal(t, c.warns, strings.Contains(log.String(), "the clock of this process differs"), "%s", log.String())
-			})
+			w.after(30*time.Minute + 5*time.Second)
+			calls := w.started()
+			require.Len(t, calls, c.runs, "%s", w.told())
+			for _, call := range calls {
+				// A write shows the servers' time in milliseconds.
+				require.InDelta(t, c.begins.Seconds(), call.began.Sub(call.Time).Seconds(), 0.01)
+			}
+			a.leave()
+			require.Equal(t, c.warns, strings.Contains(log.String(), "the clock of this process differs"), "%s", log.String())
 		})
 	}
 }
@@ -157,36 +140,26 @@ func TestClockThatDiffers(t *testing.T) {
 // TestNewJobBeginsByTheLaterClock: no tick is before its time by either clock, whichever of them is right.
 func TestNewJobBeginsByTheLaterClock(t *testing.T) {
 	for name, skew := range map[string]time.Duration{"its replica is ahead": 5 * time.Minute, "its replica is behind": -5 * time.Minute} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				later := time.Now().Add(max(skew, 0))
-				a := w.start("a", skew, minutely())
-				time.Sleep(time.Second)
-				a.leave()
-				w.start("b", 0, minutely())
-				time.Sleep(8 * time.Minute)
-				synctest.Wait()
-				w.check()
-				require.Equal(t, minutes(later, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
-			})
+		playAs(t, name, func(t *testing.T, w *world) {
+			later := time.Now().Add(max(skew, 0))
+			a := w.start("a", skew, minutely())
+			time.Sleep(time.Second)
+			a.leave()
+			w.start("b", 0, minutely())
+			w.after(8 * time.Minute)
+			require.Equal(t, minutes(later, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
 		})
 	}
 }
 
 // TestJitterDelaysRunsAndNotTicks.
 func TestJitterDelaysRunsAndNotTicks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.Jitter = 30 * time.Second
 		began := time.Now()
 		w.start("a", 0, job)
-		time.Sleep(20*time.Minute + 45*time.Second)
-		synctest.Wait()
-		w.check()
+		w.after(20*time.Minute + 45*time.Second)
 		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded))
 		delays := make(map[time.Duration]bool)
 		for _, c := range w.started() {
@@ -202,16 +175,13 @@ func TestJitterDelaysRunsAndNotTicks(t *testing.T) {
 func TestJobsOfAZnode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
-		_, err := w.theirs.Create(t.Context(), "/tenants", []byte("ada\nbob"))
-		require.NoError(t, err)
+		must.Get(w.theirs.Create(t.Context(), "/tenants", []byte("ada\nbob")))(t)
 		for _, name := range []string{"a", "b"} {
 			w.start(name, 0, schedule.Job{Each: "/tenants", Schedule: schedule.Every(time.Minute)})
 		}
 		time.Sleep(2*time.Minute + 30*time.Second)
 		require.NoError(t, w.theirs.Set(t.Context(), "/tenants", []byte("bob\ncyd")))
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(2 * time.Minute)
 		got := make(map[string][]time.Time)
 		for _, c := range w.calls {
 			got[c.Job] = append(got[c.Job], c.Time)
@@ -229,8 +199,7 @@ func TestNameThatTwoJobsHave(t *testing.T) {
 		var log strings.Builder
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		for path, names := range map[string]string{"/tenants": "eu", "/regions": "eu\nus\nplain"} {
-			_, err := w.theirs.Create(t.Context(), path, []byte(names))
-			require.NoError(t, err)
+			must.Get(w.theirs.Create(t.Context(), path, []byte(names)))(t)
 		}
 		ran := make(map[string][]int)
 		each := func(path string) schedule.Job {
@@ -250,9 +219,7 @@ func TestNameThatTwoJobsHave(t *testing.T) {
 		require.NoError(t, w.theirs.Set(t.Context(), "/tenants", nil))
 		time.Sleep(2 * time.Minute)
 		require.NoError(t, w.theirs.Set(t.Context(), "/tenants", []byte("ada\neu\t5")))
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(2 * time.Minute)
 		require.Equal(t, map[string][]int{
 			"eu/tenants": {1, 2, 5, 6}, "eu/regions": {3, 4}, "ada/tenants": {5, 6}, "us/regions": {1, 2, 3, 4, 5, 6}, "plain": {1, 2, 3, 4, 5, 6},
 		}, ran, "%s", w.told())
@@ -263,9 +230,7 @@ func TestNameThatTwoJobsHave(t *testing.T) {
 // TestRollingDeploymentWithOtherJobs: a job of both releases has one runner all the time, and a job of one of them runs
 // where it is known, although other replicas are not.
 func TestRollingDeploymentWithOtherJobs(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		named := func(names ...string) (jobs []schedule.Job) {
 			for _, name := range names {
 				job := minutely()
@@ -282,9 +247,7 @@ func TestRollingDeploymentWithOtherJobs(t *testing.T) {
 		time.Sleep(2 * time.Minute)
 		b.leave()
 		w.start("d", 0, named("job", "new")...)
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(2 * time.Minute)
 		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
 		got := make(map[string][]time.Time)
 		for _, c := range w.calls {
@@ -298,16 +261,12 @@ func TestRollingDeploymentWithOtherJobs(t *testing.T) {
 
 // TestScheduleThatMisbehavesEndsNothingElse.
 func TestScheduleThatMisbehavesEndsNothingElse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		var log strings.Builder
 		w.log = slog.New(slog.NewTextHandler(&log, nil))
 		began := time.Now()
 		a := w.start("a", 0, minutely(), schedule.Job{Name: "stuck", Schedule: broken{}}, schedule.Job{Name: "panics", Schedule: broken{panics: true}})
-		time.Sleep(3*time.Minute + time.Second)
-		synctest.Wait()
-		w.check()
+		w.after(3*time.Minute + time.Second)
 		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded))
 		a.leave()
 		require.Contains(t, log.String(), "expected a later time")
@@ -336,8 +295,7 @@ func TestWhatIsWrongWithAJobIsSaid(t *testing.T) {
 	_, err := schedule.New(nil, root, good(func(*schedule.Job) {})...)
 	require.ErrorContains(t, err, "client nil")
 	for _, hour := range []int{0, 23} { // midnight, too
-		_, err = schedule.New(client, root, good(func(j *schedule.Job) { j.Schedule = schedule.Daily(hour, 0, time.UTC) })...)
-		require.NoError(t, err)
+		must.Get(schedule.New(client, root, good(func(j *schedule.Job) { j.Schedule = schedule.Daily(hour, 0, time.UTC) })...))(t)
 	}
 	_, err = schedule.New(client, "fleet", good(func(*schedule.Job) {})...)
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
@@ -367,8 +325,7 @@ func TestWhatIsWrongWithAJobIsSaid(t *testing.T) {
 		require.ErrorContains(t, err, want)
 		require.ErrorContains(t, err, "schedule: "+root)
 	}
-	s, err := schedule.New(client, root, good(func(*schedule.Job) {})...)
-	require.NoError(t, err)
+	s := must.Get(schedule.New(client, root, good(func(*schedule.Job) {})...))(t)
 	require.ErrorIs(t, s.Run(nil), framework.ErrInvalidOption) //nolint:staticcheck // the mistake
 }
 
@@ -428,48 +385,39 @@ func TestTicksAreDroppedWithoutALookAtEach(t *testing.T) {
 		{"all of a window", schedule.CatchUp{Window: 10*time.Minute + 4*time.Millisecond}, schedule.Skip, 0, 5},
 		{"queue", schedule.CatchUp{}, schedule.Queue(3), 20 * time.Minute, 4},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				job := minutely()
-				job.Schedule = schedule.Every(10 * time.Minute)
-				sleepInto(time.Hour, time.Minute)
-				a := w.start("a", 0, job) // the job begins
-				time.Sleep(time.Minute)
-				a.leave()
-				began := w.state().Last
-				time.Sleep(time.Hour)
-				ticks := crowd{from: began, to: time.Now().UTC(), asked: new(atomic.Int64)}
-				time.Sleep(10 * time.Minute)
-				if c.takes > 0 {
-					ticks.from, ticks.to = time.Now().Add(time.Second).UTC(), time.Now().Add(15*time.Minute).UTC()
+		playAs(t, c.name, func(t *testing.T, w *world) {
+			job := minutely()
+			job.Schedule = schedule.Every(10 * time.Minute)
+			sleepInto(time.Hour, time.Minute)
+			a := w.start("a", 0, job) // the job begins
+			time.Sleep(time.Minute)
+			a.leave()
+			began := w.state().Last
+			time.Sleep(time.Hour)
+			ticks := crowd{from: began, to: time.Now().UTC(), asked: new(atomic.Int64)}
+			time.Sleep(10 * time.Minute)
+			if c.takes > 0 {
+				ticks.from, ticks.to = time.Now().Add(time.Second).UTC(), time.Now().Add(15*time.Minute).UTC()
+			}
+			job.Schedule, job.CatchUp, job.Overlap, job.Run = ticks, c.catchUp, c.overlap, lasting(c.takes)
+			w.start("b", 0, job)
+			w.after(c.takes + time.Minute)
+			got := w.ticks(schedule.Succeeded)
+			require.Len(t, got, c.runs)
+			for i, tick := range got {
+				if i == 0 && c.takes > 0 { // the others are due during this run
+					require.Equal(t, ticks.from, tick)
+					continue
 				}
-				job.Schedule, job.CatchUp, job.Overlap, job.Run = ticks, c.catchUp, c.overlap, lasting(c.takes)
-				w.start("b", 0, job)
-				time.Sleep(c.takes + time.Minute)
-
-				synctest.Wait()
-				w.check()
-				got := w.ticks(schedule.Succeeded)
-				require.Len(t, got, c.runs)
-				for i, tick := range got {
-					if i == 0 && c.takes > 0 { // the others are due during this run
-						require.Equal(t, ticks.from, tick)
-						continue
-					}
-					require.Equal(t, ticks.to.Add(time.Duration(i+1-len(got))*time.Millisecond), tick)
-				}
-				require.Less(t, ticks.asked.Load(), int64(250_000))
-			})
+				require.Equal(t, ticks.to.Add(time.Duration(i+1-len(got))*time.Millisecond), tick)
+			}
+			require.Less(t, ticks.asked.Load(), int64(250_000))
 		})
 	}
 }
 
 func TestEveryDroppedTickOfEveryIsCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.Schedule, job.CatchUp.Ticks = schedule.Every(10*time.Minute), schedule.Last
 		sleepInto(time.Hour, time.Second)
@@ -480,9 +428,7 @@ func TestEveryDroppedTickOfEveryIsCounted(t *testing.T) {
 		time.Sleep(50 * time.Minute)
 		job.Schedule, job.Run = schedule.Every(time.Millisecond), lasting(time.Hour)
 		w.start("b", 0, job)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		w.check()
+		w.after(time.Second)
 		runs := w.started()
 		require.Equal(t, runs[len(runs)-1].Time.Sub(before)/time.Millisecond, time.Duration(w.state().Missed+1))
 		require.Greater(t, w.state().Missed, int64(40*60*1000))
@@ -495,24 +441,17 @@ func TestOrderInAPauseBetweenRepetitions(t *testing.T) {
 		"a number":   func(j *schedule.Job) { j.Retry = retry.NTimes(2, 10*time.Second) },
 		"a deadline": func(j *schedule.Job) { j.Retry, j.Deadline = retry.Forever(10*time.Second), 25*time.Second },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				job := minutely()
-				job.Run = func(context.Context, schedule.Tick) error { return errors.New("it is broken") }
-				set(&job)
-				sleepInto(time.Minute, 30*time.Second)
-				w.start("a", 0, job)
-				time.Sleep(35 * time.Second)
-				_, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
-				require.NoError(t, err)
-				time.Sleep(80 * time.Second)
-				synctest.Wait()
-				w.check()
-				require.Len(t, w.started(), 3, "%s", w.told())
-				require.Len(t, w.ticks(schedule.Failed), 1)
-			})
+		playAs(t, name, func(t *testing.T, w *world) {
+			job := minutely()
+			job.Run = func(context.Context, schedule.Tick) error { return errors.New("it is broken") }
+			set(&job)
+			sleepInto(time.Minute, 30*time.Second)
+			w.start("a", 0, job)
+			time.Sleep(35 * time.Second)
+			must.Get(schedule.SkipNext(t.Context(), w.theirs, root, "job"))(t)
+			w.after(80 * time.Second)
+			require.Len(t, w.started(), 3, "%s", w.told())
+			require.Len(t, w.ticks(schedule.Failed), 1)
 		})
 	}
 }

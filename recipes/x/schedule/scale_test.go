@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -36,9 +37,7 @@ func TestScaleOfAThousandJobs(t *testing.T) {
 	jobs, replicas, every := 50, 2, 2*time.Second
 	open := func(t *testing.T) string { t.Helper(); return zktest.NewServer(t).Addr() }
 	if size := os.Getenv("CURATOR_SCHEDULE_JOBS"); size != "" {
-		var err error
-		jobs, err = strconv.Atoi(size)
-		require.NoError(t, err)
+		jobs = must.Get(strconv.Atoi(size))(t)
 		replicas, every = 10, 10*time.Second
 		open = func(t *testing.T) string { t.Helper(); return zktest.NewEnsemble(t, 1).ConnectString() }
 	}
@@ -69,8 +68,7 @@ func measure(t *testing.T, server string, jobs, replicas int, every, offset time
 				},
 			})
 		}
-		s, err := schedule.New(client, root, list...)
-		require.NoError(t, err)
+		s := must.Get(schedule.New(client, root, list...))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()

@@ -35,18 +35,13 @@ func minutes(from, to time.Time) (ticks []time.Time) {
 }
 
 func TestEachTickRunsOnceInTheFleet(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		began := time.Now()
 		for _, name := range []string{"a", "b", "c"} {
 			w.start(name, 0, minutely())
 		}
 
-		time.Sleep(10*time.Minute + time.Second)
-
-		synctest.Wait()
-		w.check()
+		w.after(10*time.Minute + time.Second)
 		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
 		require.Len(t, w.started(), 10)
 		for _, c := range w.started() {
@@ -78,10 +73,7 @@ func TestJobsAreSpread(t *testing.T) {
 		}
 		time.Sleep(3 * time.Minute)
 
-		time.Sleep(time.Minute)
-
-		synctest.Wait()
-		w.check()
+		w.after(time.Minute)
 		counts := make(map[string]int)
 		for _, c := range w.calls {
 			if time.Since(c.began) < time.Minute {
@@ -99,22 +91,15 @@ func TestLostReplyOfTheStateIsResolvedByReading(t *testing.T) {
 		fault zkserver.Fault
 	}{{"reply lost", zkserver.LoseReply}, {"request lost", zkserver.LoseRequest}} {
 		for n := 1; n <= 4; n++ { // two ticks
-			t.Run(fault.name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					w := newWorld(t)
-					w.observe()
-					w.start("a", 0, minutely())
-					time.Sleep(30 * time.Second)
-					began := time.Now()
-					w.server.Intercept(zkserver.Nth(n, zkserver.OpMulti, fault.fault))
+			playAs(t, fault.name, func(t *testing.T, w *world) {
+				w.start("a", 0, minutely())
+				time.Sleep(30 * time.Second)
+				began := time.Now()
+				w.server.Intercept(zkserver.Nth(n, zkserver.OpMulti, fault.fault))
 
-					time.Sleep(3 * time.Minute)
-
-					synctest.Wait()
-					w.check()
-					require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
-					require.Equal(t, []int{1, 1, 1}, attempts(w.started()), "%s", w.told())
-				})
+				w.after(3 * time.Minute)
+				require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+				require.Equal(t, []int{1, 1, 1}, attempts(w.started()), "%s", w.told())
 			})
 		}
 	}
@@ -123,9 +108,7 @@ func TestLostReplyOfTheStateIsResolvedByReading(t *testing.T) {
 // TestPausedRunnerCannotWriteOverItsSuccessor: a process that stands still in a run for longer than its session
 // finds the state of its successor.
 func TestPausedRunnerCannotWriteOverItsSuccessor(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		paused, resume := make(chan struct{}), make(chan struct{})
 		job := minutely()
 		job.Run = func(context.Context, schedule.Tick) error {
@@ -146,10 +129,7 @@ func TestPausedRunnerCannotWriteOverItsSuccessor(t *testing.T) {
 		synctest.Wait()
 		require.Equal(t, before, w.state(), "the successor's state stays")
 
-		time.Sleep(5 * time.Minute)
-
-		synctest.Wait()
-		w.check()
+		w.after(5 * time.Minute)
 		first := w.started()[0]
 		require.Equal(t, minutes(first.Time.Add(-1), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
 		second := w.started()[1]
@@ -160,9 +140,7 @@ func TestPausedRunnerCannotWriteOverItsSuccessor(t *testing.T) {
 }
 
 func TestFailedRunIsRepeatedWithinItsDeadlineAndCounted(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		broken := errors.New("the database is away")
 		job := minutely()
 		job.Retry = retry.NTimes(2, time.Second)
@@ -177,10 +155,7 @@ func TestFailedRunIsRepeatedWithinItsDeadlineAndCounted(t *testing.T) {
 		}
 		w.start("a", 0, job)
 
-		time.Sleep(3*time.Minute + 30*time.Second)
-
-		synctest.Wait()
-		w.check()
+		w.after(3*time.Minute + 30*time.Second)
 		require.Len(t, w.ticks(schedule.Succeeded), 2, "%s", w.told())
 		require.Len(t, w.ticks(schedule.Failed), 1)
 		for _, run := range w.state().History {
@@ -195,9 +170,7 @@ func TestFailedRunIsRepeatedWithinItsDeadlineAndCounted(t *testing.T) {
 }
 
 func TestDeadlineEndsARun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.Deadline = 10 * time.Second
 		job.Retry = retry.Forever(time.Second)
@@ -207,10 +180,7 @@ func TestDeadlineEndsARun(t *testing.T) {
 		}
 		w.start("a", 0, job)
 
-		time.Sleep(2*time.Minute + 30*time.Second)
-
-		synctest.Wait()
-		w.check()
+		w.after(2*time.Minute + 30*time.Second)
 		require.Len(t, w.ticks(schedule.Failed), 2)
 		run := w.state().History[0]
 		require.Equal(t, 10*time.Second, run.Ended.Sub(run.Began))
@@ -232,66 +202,52 @@ func TestCatchUp(t *testing.T) {
 		{"last of a window", schedule.CatchUp{Ticks: schedule.Last, Window: time.Second}, nil},
 		{"none", schedule.CatchUp{Ticks: schedule.None}, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				job := minutely()
-				job.CatchUp = c.catchUp
-				sleepInto(time.Minute, 30*time.Second)
-				a := w.start("a", 0, job)
-				time.Sleep(time.Minute)
-				a.leave()
-				require.Len(t, w.ticks(schedule.Succeeded), 1)
-				time.Sleep(5 * time.Minute)
-				next := schedule.Every(time.Minute).Next(time.Now().UTC())
-				w.start("b", 0, job)
-				time.Sleep(40 * time.Second)
-
-				synctest.Wait()
-				w.check()
-				var want []time.Time
-				for _, m := range c.late {
-					want = append(want, next.Add(-time.Duration(m+1)*time.Minute))
-				}
-				want = append(want, next)
-				require.Equal(t, want, w.ticks(schedule.Succeeded)[1:], "%s", w.told())
-				require.Equal(t, int64(5-len(c.late)), w.state().Missed)
-			})
+		playAs(t, c.name, func(t *testing.T, w *world) {
+			job := minutely()
+			job.CatchUp = c.catchUp
+			sleepInto(time.Minute, 30*time.Second)
+			a := w.start("a", 0, job)
+			time.Sleep(time.Minute)
+			a.leave()
+			require.Len(t, w.ticks(schedule.Succeeded), 1)
+			time.Sleep(5 * time.Minute)
+			next := schedule.Every(time.Minute).Next(time.Now().UTC())
+			w.start("b", 0, job)
+			w.after(40 * time.Second)
+			var want []time.Time
+			for _, m := range c.late {
+				want = append(want, next.Add(-time.Duration(m+1)*time.Minute))
+			}
+			want = append(want, next)
+			require.Equal(t, want, w.ticks(schedule.Succeeded)[1:], "%s", w.told())
+			require.Equal(t, int64(5-len(c.late)), w.state().Missed)
 		})
 	}
 }
 
 func TestDeadRunnersTickIsRunAgain(t *testing.T) {
 	for _, atMostOnce := range []bool{false, true} {
-		t.Run(map[bool]string{false: "by default", true: "but not at most once"}[atMostOnce], func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				job := minutely()
-				job.AtMostOnce = atMostOnce
-				dies := job
-				var running <-chan struct{}
-				dies.Run, running = untilItsEnd()
-				a := w.start("a", 0, dies)
-				<-running
-				a.die()
-				w.start("b", 0, job)
+		playAs(t, map[bool]string{false: "by default", true: "but not at most once"}[atMostOnce], func(t *testing.T, w *world) {
+			job := minutely()
+			job.AtMostOnce = atMostOnce
+			dies := job
+			var running <-chan struct{}
+			dies.Run, running = untilItsEnd()
+			a := w.start("a", 0, dies)
+			<-running
+			a.die()
+			w.start("b", 0, job)
 
-				time.Sleep(5 * time.Minute)
-
-				synctest.Wait()
-				w.check()
-				first := w.started()[0].Time
-				want := minutes(first.Add(-1), time.Now())
-				if atMostOnce {
-					require.Equal(t, []time.Time{first}, w.ticks(schedule.Interrupted), "%s", w.told())
-					want = want[1:]
-				}
-				require.Equal(t, want, w.ticks(schedule.Succeeded), "%s", w.told())
-				second := w.started()[1]
-				require.Equal(t, map[bool]int{false: 2, true: 1}[atMostOnce], second.Attempt)
-			})
+			w.after(5 * time.Minute)
+			first := w.started()[0].Time
+			want := minutes(first.Add(-1), time.Now())
+			if atMostOnce {
+				require.Equal(t, []time.Time{first}, w.ticks(schedule.Interrupted), "%s", w.told())
+				want = want[1:]
+			}
+			require.Equal(t, want, w.ticks(schedule.Succeeded), "%s", w.told())
+			second := w.started()[1]
+			require.Equal(t, map[bool]int{false: 2, true: 1}[atMostOnce], second.Attempt)
 		})
 	}
 }
@@ -299,47 +255,40 @@ func TestDeadRunnersTickIsRunAgain(t *testing.T) {
 // TestHandOverWaitsForTheRun, unless the job gives it up.
 func TestHandOverWaitsForTheRun(t *testing.T) {
 	for _, giveUp := range []bool{false, true} {
-		t.Run(map[bool]string{false: "by default", true: "unless it gives up"}[giveUp], func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				job := minutely()
-				job.GiveUp = giveUp
-				slow := job
-				running := make(chan struct{}, 1)
-				slow.Run = func(ctx context.Context, tick schedule.Tick) error {
-					if tick.Attempt > 1 {
-						return nil
-					}
-					running <- struct{}{}
-					select {
-					case <-ctx.Done():
-						return ctx.Err()
-					case <-time.After(20 * time.Second):
-						return nil
-					}
+		playAs(t, map[bool]string{false: "by default", true: "unless it gives up"}[giveUp], func(t *testing.T, w *world) {
+			job := minutely()
+			job.GiveUp = giveUp
+			slow := job
+			running := make(chan struct{}, 1)
+			slow.Run = func(ctx context.Context, tick schedule.Tick) error {
+				if tick.Attempt > 1 {
+					return nil
 				}
-				a := w.start("a", 0, slow)
-				<-running
-				leaves := time.Now()
-				w.start("b", 0, job)
-				a.leave()
-				took := time.Since(leaves)
-
-				time.Sleep(time.Minute)
-
-				synctest.Wait()
-				w.check()
-				calls := w.started()
-				require.Equal(t, minutes(calls[0].Time.Add(-1), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
-				if giveUp {
-					require.Less(t, took, time.Second)
-					require.Equal(t, []int{1, 2, 1}, attempts(calls))
-				} else {
-					require.GreaterOrEqual(t, took, 20*time.Second)
-					require.Equal(t, []int{1, 1}, attempts(calls))
+				running <- struct{}{}
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(20 * time.Second):
+					return nil
 				}
-			})
+			}
+			a := w.start("a", 0, slow)
+			<-running
+			leaves := time.Now()
+			w.start("b", 0, job)
+			a.leave()
+			took := time.Since(leaves)
+
+			w.after(time.Minute)
+			calls := w.started()
+			require.Equal(t, minutes(calls[0].Time.Add(-1), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+			if giveUp {
+				require.Less(t, took, time.Second)
+				require.Equal(t, []int{1, 2, 1}, attempts(calls))
+			} else {
+				require.GreaterOrEqual(t, took, 20*time.Second)
+				require.Equal(t, []int{1, 1}, attempts(calls))
+			}
 		})
 	}
 }
@@ -378,9 +327,7 @@ func TestIdleReplicaMakesNoRequests(t *testing.T) {
 		synctest.Wait()
 		require.Empty(t, sent())
 
-		time.Sleep(time.Minute + time.Second)
-		synctest.Wait()
-		w.check()
+		w.after(time.Minute + time.Second)
 		require.Equal(t, slices.Repeat([]zkserver.OpCode{zkserver.OpMulti}, 2), sent())
 	})
 }

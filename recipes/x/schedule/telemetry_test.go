@@ -18,6 +18,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/meters"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -39,8 +40,7 @@ func TestTelemetry(t *testing.T) {
 			}
 			return nil
 		}
-		s, err := schedule.New(client, root, job)
-		require.NoError(t, err)
+		s := must.Get(schedule.New(client, root, job))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()

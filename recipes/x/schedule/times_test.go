@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/schedule"
 )
 
@@ -28,8 +29,7 @@ func TestEveryIsDueAtMultiples(t *testing.T) {
 
 func parse(t *testing.T, text string) time.Time {
 	t.Helper()
-	at, err := time.Parse(time.RFC3339Nano, text)
-	require.NoError(t, err)
+	at := must.Get(time.Parse(time.RFC3339Nano, text))(t)
 	return at.UTC()
 }
 
@@ -81,8 +81,7 @@ func TestDailyHasOneTickOnEachDate(t *testing.T) {
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in, err := time.LoadLocation(c.location)
-			require.NoError(t, err)
+			in := must.Get(time.LoadLocation(c.location))(t)
 			s := schedule.Daily(c.hour, c.minute, in)
 			got := parse(t, c.after)
 			for _, want := range c.want {
@@ -96,8 +95,7 @@ func TestDailyHasOneTickOnEachDate(t *testing.T) {
 // TestDailyOfALongTime: the ticks rise, each date has one, and it shows the time unless the clocks skip that.
 func TestDailyOfALongTime(t *testing.T) {
 	for _, location := range []string{"Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "Asia/Gaza"} {
-		in, err := time.LoadLocation(location)
-		require.NoError(t, err)
+		in := must.Get(time.LoadLocation(location))(t)
 		for _, hour := range []int{0, 1, 2, 3} {
 			s := schedule.Daily(hour, 30, in)
 			tick := s.Next(time.Date(2023, 1, 1, 0, 0, 0, 0, in))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -33,9 +34,7 @@ func lasting(d time.Duration) func(context.Context, schedule.Tick) error {
 
 // TestTicksDuringAnOrderedRunOverlapIt, as they overlap a run of a tick.
 func TestTicksDuringAnOrderedRunOverlapIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.Run = lasting(5 * time.Minute)
 		sleepInto(time.Minute, 10*time.Second)
@@ -43,9 +42,7 @@ func TestTicksDuringAnOrderedRunOverlapIt(t *testing.T) {
 		w.start("a", 0, job)
 		time.Sleep(10 * time.Second)
 		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
-		time.Sleep(7 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(7 * time.Minute)
 		require.Equal(t, minutes(began.Add(5*time.Minute), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
 		require.Equal(t, int64(5), w.state().Missed)
 	})
@@ -53,9 +50,7 @@ func TestTicksDuringAnOrderedRunOverlapIt(t *testing.T) {
 
 // TestTicksDuringTheRunOfADeadReplicaOverlapIt: only the ticks before the take-over were missed.
 func TestTicksDuringTheRunOfADeadReplicaOverlapIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		dies, slow := minutely(), minutely()
 		var running <-chan struct{}
 		dies.Run, running = untilItsEnd()
@@ -66,9 +61,7 @@ func TestTicksDuringTheRunOfADeadReplicaOverlapIt(t *testing.T) {
 		a.die()
 		time.Sleep(3 * time.Minute)
 		w.start("b", 0, slow)
-		time.Sleep(8 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(8 * time.Minute)
 		want := []int{0, 1, 2, 3} // the first is run again
 		for m := 9; !first.Add(time.Duration(m) * time.Minute).After(time.Now()); m++ {
 			want = append(want, m)
@@ -105,41 +98,32 @@ func TestRunIsRecordedAlthoughItsScheduleFails(t *testing.T) {
 		"never":            func(time.Time) time.Time { return time.Time{} },
 		"the distant past": func(time.Time) time.Time { return time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				tick := time.Now().Add(time.Minute).UTC()
-				w.start("a", 0, schedule.Job{Name: "job", Schedule: breaks{tick, fails}, Overlap: schedule.Cancel, CatchUp: schedule.CatchUp{Ticks: schedule.Last}})
-				time.Sleep(10 * time.Minute)
-				synctest.Wait()
-				w.check()
-				require.Len(t, w.started(), 1, "%s", w.told())
-				require.Equal(t, []time.Time{tick}, w.ticks(schedule.Succeeded))
-				if name == "never" || name == "the far future" {
-					require.Zero(t, w.state().Next)
-				} else { // it stays, so that a schedule that is mended has the ticks since then
-					require.Equal(t, tick, w.state().Next)
-				}
-			})
+		playAs(t, name, func(t *testing.T, w *world) {
+			tick := time.Now().Add(time.Minute).UTC()
+			w.start("a", 0, schedule.Job{Name: "job", Schedule: breaks{tick, fails}, Overlap: schedule.Cancel, CatchUp: schedule.CatchUp{Ticks: schedule.Last}})
+			w.after(10 * time.Minute)
+			require.Len(t, w.started(), 1, "%s", w.told())
+			require.Equal(t, []time.Time{tick}, w.ticks(schedule.Succeeded))
+			if name == "never" || name == "the far future" {
+				require.Zero(t, w.state().Next)
+			} else { // it stays, so that a schedule that is mended has the ticks since then
+				require.Equal(t, tick, w.state().Next)
+			}
 		})
 	}
 }
 
 // TestOutageThatTheLeaseOutlastsForgetsNoRun: its end is recorded when the servers are back.
 func TestOutageThatTheLeaseOutlastsForgetsNoRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		client := zktest.Client(t, w.server, framework.WithSessionTimeout(40*time.Second))
 		calls := 0
-		s, err := schedule.New(client, root, schedule.Job{
+		s := must.Get(schedule.New(client, root, schedule.Job{
 			Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
 				calls++
 				return w.server.Stop()
 			},
-		})
-		require.NoError(t, err)
+		}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
@@ -156,18 +140,15 @@ func TestOutageThatTheLeaseOutlastsForgetsNoRun(t *testing.T) {
 
 // TestRunIsRecordedByRestoredServers: they have begun a new history since the run began, in which the lease lives on.
 func TestRunIsRecordedByRestoredServers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		calls := 0
-		s, err := schedule.New(zktest.Client(t, w.server), root, schedule.Job{
+		s := must.Get(schedule.New(zktest.Client(t, w.server), root, schedule.Job{
 			Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
 				calls++
 				backup := w.server.Backup()
 				return errors.Join(w.server.Stop(), w.server.Restore(backup, 1), w.server.Restart())
 			},
-		})
-		require.NoError(t, err)
+		}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
@@ -187,15 +168,11 @@ func (e *nilError) Error() string { return e.text }
 
 // TestErrorThatPanicsIsRecorded, as of a function that returns a nil pointer as its error.
 func TestErrorThatPanicsIsRecorded(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.Run = func(context.Context, schedule.Tick) error { return (*nilError)(nil) }
 		w.start("a", 0, job)
-		time.Sleep(2*time.Minute + 30*time.Second)
-		synctest.Wait()
-		w.check()
+		w.after(2*time.Minute + 30*time.Second)
 		require.Len(t, w.started(), 2)
 		require.Len(t, w.ticks(schedule.Failed), 2)
 	})
@@ -212,32 +189,25 @@ func TestJobWhoseStateIsBrokenConcernsNoOther(t *testing.T) {
 		"another type":  {`{"last":7}`, nil},
 		"no permission": {"", none},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				path := root + "/jobs/broken/state"
-				_, err := w.theirs.Create(t.Context(), path, []byte(c.state), framework.CreatingParentsIfNeeded())
-				require.NoError(t, err)
-				if c.acl != nil {
-					require.NoError(t, w.theirs.SetACL(t.Context(), path, c.acl))
-				}
-				began := time.Now()
-				other := minutely()
-				other.Name = "broken"
-				w.start("a", 0, minutely(), other)
-				time.Sleep(3*time.Minute + time.Second)
-				synctest.Wait()
-				w.check()
-				require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded))
-				require.Len(t, w.calls, 3, "%s", w.told())
+		playAs(t, name, func(t *testing.T, w *world) {
+			path := root + "/jobs/broken/state"
+			must.Get(w.theirs.Create(t.Context(), path, []byte(c.state), framework.CreatingParentsIfNeeded()))(t)
+			if c.acl != nil {
+				require.NoError(t, w.theirs.SetACL(t.Context(), path, c.acl))
+			}
+			began := time.Now()
+			other := minutely()
+			other.Name = "broken"
+			w.start("a", 0, minutely(), other)
+			w.after(3*time.Minute + time.Second)
+			require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded))
+			require.Len(t, w.calls, 3, "%s", w.told())
 
-				require.NoError(t, w.theirs.SetACL(t.Context(), path, all))
-				require.NoError(t, w.theirs.Set(t.Context(), path, nil))
-				time.Sleep(2 * time.Minute)
-				synctest.Wait()
-				require.Greater(t, len(w.calls), 5)
-			})
+			require.NoError(t, w.theirs.SetACL(t.Context(), path, all))
+			require.NoError(t, w.theirs.Set(t.Context(), path, nil))
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			require.Greater(t, len(w.calls), 5)
 		})
 	}
 }
@@ -263,9 +233,7 @@ func TestCancelOfTheSchedulersContextInAJob(t *testing.T) {
 
 // TestOrdersDuringARunThatOverlapWouldCancel: no run is cancelled for a tick that is skipped, or for a paused job.
 func TestOrdersDuringARunThatOverlapWouldCancel(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.Overlap = schedule.Cancel
 		job.Run = func(ctx context.Context, _ schedule.Tick) error {
@@ -278,9 +246,7 @@ func TestOrdersDuringARunThatOverlapWouldCancel(t *testing.T) {
 		}
 		w.start("a", 0, job)
 		sleepInto(time.Minute, 10*time.Second) // 1
-		tick, err := schedule.SkipNext(t.Context(), w.theirs, root, "job")
-		require.NoError(t, err)
-		require.Equal(t, 2, tick.Minute(), "the tick after the run under way")
+		require.Equal(t, 2, must.Get(schedule.SkipNext(t.Context(), w.theirs, root, "job"))(t).Minute(), "the tick after the run under way")
 		time.Sleep(2 * time.Minute) // 3
 		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
 		time.Sleep(90 * time.Second) // 4:30 is over
@@ -305,9 +271,7 @@ func TestOrderDuringARunIsForOneRunAfterIt(t *testing.T) {
 			require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
 			time.Sleep(time.Second)
 		}
-		time.Sleep(40 * time.Second)
-		synctest.Wait()
-		w.check()
+		w.after(40 * time.Second)
 		calls := w.started()
 		require.Len(t, calls, 2, "%s", w.told())
 		require.True(t, calls[1].Manual)
@@ -334,9 +298,7 @@ func TestOrderDuringTheRunOfADeadReplica(t *testing.T) {
 				}
 				require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
 				w.start("b", 0, job)
-				time.Sleep(3 * time.Minute)
-				synctest.Wait()
-				w.check()
+				w.after(3 * time.Minute)
 				manual := 0
 				for _, c := range w.started()[1:] {
 					if c.Manual {
@@ -352,20 +314,16 @@ func TestOrderDuringTheRunOfADeadReplica(t *testing.T) {
 
 // TestPlanOfADeadReleaseIsForgotten by the next replica that starts, and that of a living one is not.
 func TestPlanOfADeadReleaseIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		named := func(name string) schedule.Job {
 			job := minutely()
 			job.Name = name
 			return job
 		}
 		plans := func() (created []int64) {
-			groups, err := w.theirs.Children(t.Context(), root+"/fleets")
-			require.NoError(t, err)
+			groups := must.Get(w.theirs.Children(t.Context(), root+"/fleets"))(t)
 			for _, id := range groups {
-				stat, err := w.theirs.Exists(t.Context(), root+"/fleets/"+id+"/plan")
-				require.NoError(t, err)
+				stat := must.Get(w.theirs.Exists(t.Context(), root+"/fleets/"+id+"/plan"))(t)
 				if stat != nil {
 					created = append(created, stat.Czxid)
 				}
@@ -387,15 +345,11 @@ func TestPlanOfADeadReleaseIsForgotten(t *testing.T) {
 		require.Len(t, plans(), 3)
 
 		w.start("d", 0, named("of d"))
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(10 * time.Minute)
 		require.Len(t, plans(), 2, "of a and of d")
 		require.Equal(t, ofA[0], plans()[0], "it was never deleted")
 		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
-		groups, err := w.theirs.Children(t.Context(), root+"/fleets")
-		require.NoError(t, err)
-		require.Len(t, groups, 2, "the empty folders are containers")
+		require.Len(t, must.Get(w.theirs.Children(t.Context(), root+"/fleets"))(t), 2, "the empty folders are containers")
 	})
 }
 
@@ -408,54 +362,43 @@ func TestReplicasShareJobsWhateverTheirOrder(t *testing.T) {
 		w.start("a", 0, first, second)
 		w.start("b", 0, second, first)
 		time.Sleep(time.Minute)
-		groups, err := w.theirs.Children(t.Context(), root+"/fleets")
-		require.NoError(t, err)
-		require.Len(t, groups, 1)
+		require.Len(t, must.Get(w.theirs.Children(t.Context(), root+"/fleets"))(t), 1)
 	})
 }
 
 // TestTicksThatComeInACatchUpAreRun: no run is longer than the interval, so none overlaps.
 func TestTicksThatComeInACatchUpAreRun(t *testing.T) {
 	for name, overlap := range map[string]schedule.Overlap{"skip": schedule.Skip, "queue": schedule.Queue(1), "cancel": schedule.Cancel} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				job := minutely()
-				job.Overlap = overlap
-				job.Run = func(ctx context.Context, _ schedule.Tick) error {
-					select {
-					case <-ctx.Done():
-						return ctx.Err()
-					case <-time.After(20 * time.Second):
-						return nil
-					}
+		playAs(t, name, func(t *testing.T, w *world) {
+			job := minutely()
+			job.Overlap = overlap
+			job.Run = func(ctx context.Context, _ schedule.Tick) error {
+				select {
+				case <-ctx.Done():
+					return ctx.Err()
+				case <-time.After(20 * time.Second):
+					return nil
 				}
-				sleepInto(time.Minute, 30*time.Second)
-				began := time.Now()
-				a := w.start("a", 0, job)
-				time.Sleep(time.Second)
-				a.leave()
-				time.Sleep(20 * time.Minute)
-				w.start("b", 0, job)
-				time.Sleep(5 * time.Minute)
-				require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job")) // which makes the ticks that wait no later
-				time.Sleep(10*time.Minute + 5*time.Second)
-
-				synctest.Wait()
-				w.check()
-				require.Equal(t, minutes(began, time.Now().Add(-30*time.Second)), w.ticks(schedule.Succeeded), "%s", w.told())
-				require.Zero(t, w.state().Missed)
-			})
+			}
+			sleepInto(time.Minute, 30*time.Second)
+			began := time.Now()
+			a := w.start("a", 0, job)
+			time.Sleep(time.Second)
+			a.leave()
+			time.Sleep(20 * time.Minute)
+			w.start("b", 0, job)
+			time.Sleep(5 * time.Minute)
+			require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job")) // which makes the ticks that wait no later
+			w.after(10*time.Minute + 5*time.Second)
+			require.Equal(t, minutes(began, time.Now().Add(-30*time.Second)), w.ticks(schedule.Succeeded), "%s", w.told())
+			require.Zero(t, w.state().Missed)
 		})
 	}
 }
 
 // TestRunThatIsTooLongEndsTheCatchUp: what has come since then is dropped, so that no job stays late.
 func TestRunThatIsTooLongEndsTheCatchUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		w.observe()
+	play(t, func(t *testing.T, w *world) {
 		job := minutely()
 		job.Overlap, job.Run = schedule.Queue(1), func(context.Context, schedule.Tick) error {
 			time.Sleep(61 * time.Second)
@@ -467,9 +410,7 @@ func TestRunThatIsTooLongEndsTheCatchUp(t *testing.T) {
 		a.leave()
 		time.Sleep(20 * time.Minute)
 		w.start("b", 0, job)
-		time.Sleep(time.Hour)
-		synctest.Wait()
-		w.check()
+		w.after(time.Hour)
 		calls := w.started()
 		last := calls[len(calls)-1]
 		require.Less(t, last.began.Sub(last.Time), 2*time.Minute, "%s", w.told())
@@ -491,29 +432,23 @@ func TestScheduleThatBecomesFrequent(t *testing.T) {
 		"one was due meanwhile":    {at(7 * time.Minute), 7},
 		"the same":                 {schedule.Every(time.Minute), 3},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.observe()
-				job := minutely()
-				job.Schedule = c.before
-				time.Sleep(30 * time.Second)
-				a := w.start("a", 0, job)
-				time.Sleep(2 * time.Minute)
-				a.leave()
-				ran := len(w.started())
-				time.Sleep(8 * time.Minute)
-				w.start("b", 0, minutely())
-				time.Sleep(2 * time.Minute)
-				synctest.Wait()
-				w.check()
-				got := minutesOf(w.ticks(schedule.Succeeded))[ran:]
-				var want []int
-				for m := c.first; m <= 12; m++ {
-					want = append(want, m)
-				}
-				require.Equal(t, want, got, "%s", w.told())
-			})
+		playAs(t, name, func(t *testing.T, w *world) {
+			job := minutely()
+			job.Schedule = c.before
+			time.Sleep(30 * time.Second)
+			a := w.start("a", 0, job)
+			time.Sleep(2 * time.Minute)
+			a.leave()
+			ran := len(w.started())
+			time.Sleep(8 * time.Minute)
+			w.start("b", 0, minutely())
+			w.after(2 * time.Minute)
+			got := minutesOf(w.ticks(schedule.Succeeded))[ran:]
+			var want []int
+			for m := c.first; m <= 12; m++ {
+				want = append(want, m)
+			}
+			require.Equal(t, want, got, "%s", w.told())
 		})
 	}
 }
@@ -536,9 +471,7 @@ func TestInterruptedRunByHandOfAJobAtMostOnceIsNotRunAgain(t *testing.T) {
 		w.start("b", 0, job)
 		time.Sleep(time.Second)
 		a.die()
-		time.Sleep(2 * time.Minute)
-		synctest.Wait()
-		w.check()
+		w.after(2 * time.Minute)
 		require.Len(t, w.started(), 1, "%s", w.told())
 		run := w.state().History[0]
 		require.True(t, run.Manual)

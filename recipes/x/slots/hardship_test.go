@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/slots"
 )
@@ -48,10 +49,8 @@ func slotRow(name, of string, requests int, take func(*slots.Slots, context.Cont
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
 			const size = 1 << 10
 			require.NoError(s.T, s.Theirs.Mkdirs(context.Background(), s.Path))
-			ours, err := slots.New(s.Ours, s.Path, size, opts...)
-			require.NoError(s.T, err)
-			theirs, err := slots.New(s.Theirs, s.Path, size, opts...)
-			require.NoError(s.T, err)
+			ours := must.Get(slots.New(s.Ours, s.Path, size, opts...))(s.T)
+			theirs := must.Get(slots.New(s.Theirs, s.Path, size, opts...))(s.T)
 			var mu sync.Mutex
 			var held []*slots.Slot
 			giveBack := func() {
@@ -63,9 +62,7 @@ func slotRow(name, of string, requests int, take func(*slots.Slots, context.Cont
 			s.End = func(error) { giveBack() }
 			s.Rival = func() {
 				giveBack()
-				slot, err := theirs.Take(context.Background())
-				require.NoError(s.T, err)
-				require.NoError(s.T, slot.Release(context.Background()))
+				require.NoError(s.T, must.Get(theirs.Take(context.Background()))(s.T).Release(context.Background()))
 			}
 			return func(ctx context.Context) error {
 				slot, err := take(ours, ctx)

@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/slots"
@@ -28,21 +29,18 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(zktest.WithSharedServers(m))
 
 func newSlots(t *testing.T, client *framework.Framework, size int, opts ...slots.Option) *slots.Slots {
 	t.Helper()
-	s, err := slots.New(client, "/nodes", size, opts...)
-	require.NoError(t, err)
+	s := must.Get(slots.New(client, "/nodes", size, opts...))(t)
 	return s
 }
 
 func take(t *testing.T, s *slots.Slots) *slots.Slot {
 	t.Helper()
-	slot, err := s.Take(zktest.Context(t))
-	require.NoError(t, err)
+	slot := must.Get(s.Take(zktest.Context(t)))(t)
 	return slot
 }
 
 func TestSlotsRefuseBadInput(t *testing.T) {
-	client, err := framework.New("localhost:1")
-	require.NoError(t, err)
+	client := must.Get(framework.New("localhost:1"))(t)
 	for want, opts := range map[string][]slots.Option{
 		"Prefer(-1), expected 0 or more":                {slots.Prefer(-1)},
 		"Prefer(4), expected a number below the size 4": {slots.Prefer(4)},
@@ -54,7 +52,7 @@ func TestSlotsRefuseBadInput(t *testing.T) {
 		_, err := slots.New(client, "/nodes", 4, opts...)
 		require.ErrorContains(t, err, want)
 	}
-	_, err = slots.New(client, "/nodes", 0)
+	_, err := slots.New(client, "/nodes", 0)
 	require.ErrorContains(t, err, "size 0, expected 1 or more")
 	_, err = slots.New(client, "nodes", 1)
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
@@ -244,8 +242,7 @@ func TestSlotsAreLostAsLeasesAre(t *testing.T) {
 			slot := take(t, newSlots(t, unlucky, 2, opts...))
 			zktest.KillSession(t, unlucky)
 			<-slot.Done()
-			var lost *locks.LostError
-			require.ErrorAs(t, slot.Err(), &lost)
+			lost := must.As[*locks.LostError](t, slot.Err())
 			require.ErrorAs(t, context.Cause(slot.Context(t.Context())), &lost)
 			require.ErrorAs(t, slot.Release(t.Context()), &lost)
 

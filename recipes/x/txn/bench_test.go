@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/txn"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -30,8 +29,7 @@ func benchmarkOneFolder(b *testing.B, clients int, opts ...txn.Option) {
 	all := make([]*framework.Framework, clients)
 	for i := range all {
 		all[i] = zktest.Client(b, server)
-		_, err := all[i].Create(b.Context(), fmt.Sprintf("/d/%d", i), nil, framework.CreatingParentsIfNeeded())
-		require.NoError(b, err)
+		must.Get(all[i].Create(b.Context(), fmt.Sprintf("/d/%d", i), nil, framework.CreatingParentsIfNeeded()))(b)
 	}
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op == zkserver.OpPing {

@@ -6,10 +6,9 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/txn"
 )
 
@@ -48,8 +47,7 @@ func txnRow(name string, requests int, may func(error) bool, fn func(tx *txn.Tx,
 	return hardship.Call{
 		Name: name, Of: []string{"Do"}, Requests: requests, May: may,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
-			_, err := s.Theirs.Create(context.Background(), s.Path, []byte("1"))
-			require.NoError(s.T, err)
+			must.Get(s.Theirs.Create(context.Background(), s.Path, []byte("1")))(s.T)
 			return func(ctx context.Context) error {
 				return txn.Do(ctx, s.Ours, func(tx *txn.Tx) error { return fn(tx, s.Path) })
 			}

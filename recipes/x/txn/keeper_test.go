@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/txn"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -18,8 +19,7 @@ import (
 func TestKeeperRefusesWhatItCannotCheck(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t, zkserver.WithKeeper()))
 	for _, path := range []string{"/a", "/a/from", "/a/to"} {
-		_, err := client.Create(t.Context(), path, []byte("1"))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), path, []byte("1")))(t)
 	}
 	move := func(tx *txn.Tx) error {
 		data, err := tx.Get("/a/from")
@@ -52,14 +52,12 @@ func TestKeeperRefusesWhatItCannotCheck(t *testing.T) {
 		require.ErrorContains(t, refused, "ClickHouse Keeper v26.2")
 		require.ErrorContains(t, refused, "expected VersionsOnly")
 	}
-	data, err := client.Get(t.Context(), "/a/to")
-	require.NoError(t, err)
+	data := must.Get(client.Get(t.Context(), "/a/to"))(t)
 	require.Equal(t, "1", string(data))
 
 	require.NoError(t, txn.Do(t.Context(), client, move, txn.VersionsOnly()))
 	require.NoError(t, txn.Do(t.Context(), client, create))
 	require.NoError(t, txn.Do(t.Context(), client, read))
-	data, err = client.Get(t.Context(), "/a/to")
-	require.NoError(t, err)
+	data = must.Get(client.Get(t.Context(), "/a/to"))(t)
 	require.Equal(t, "12", string(data))
 }

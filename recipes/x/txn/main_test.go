@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -18,8 +19,7 @@ func TestMain(m *testing.M) { zktest.Main(m) }
 func put(tb testing.TB, client *framework.Framework, pairs ...string) {
 	tb.Helper()
 	for i := 0; i < len(pairs); i += 2 {
-		_, err := client.Create(zktest.Context(tb), pairs[i], []byte(pairs[i+1]), framework.CreatingParentsIfNeeded())
-		require.NoError(tb, err)
+		must.Get(client.Create(zktest.Context(tb), pairs[i], []byte(pairs[i+1]), framework.CreatingParentsIfNeeded()))(tb)
 	}
 }
 
@@ -32,9 +32,4 @@ func data(tb testing.TB, client *framework.Framework, path string) string {
 	}
 	require.NoError(tb, err)
 	return string(got)
-}
-
-func must(tb testing.TB, err error) {
-	tb.Helper()
-	require.NoError(tb, err)
 }

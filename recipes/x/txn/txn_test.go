@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/txn"
 	"github.com/gocurator/curator/retry"
@@ -36,17 +37,15 @@ func TestDoAppliesAllWrites(t *testing.T) {
 		put(t, client, "/d/a", "1", "/d/b", "2", "/d/old/x", "", "/d/again/x", "")
 
 		err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-			must(t, tx.Prefetch("/d/a", "/d/b", "/d/none"))
-			a, err := tx.Get("/d/a")
-			must(t, err)
-			must(t, tx.Set("/d/b", append(a, '!')))
-			must(t, tx.Create("/d/new", []byte("n")))
-			must(t, tx.Create("/d/new/child", []byte("c")))
-			must(t, tx.CreateEphemeral("/d/mine", nil))
+			require.NoError(t, tx.Prefetch("/d/a", "/d/b", "/d/none"))
+			require.NoError(t, tx.Set("/d/b", append(must.Get(tx.Get("/d/a"))(t), '!')))
+			require.NoError(t, tx.Create("/d/new", []byte("n")))
+			require.NoError(t, tx.Create("/d/new/child", []byte("c")))
+			require.NoError(t, tx.CreateEphemeral("/d/mine", nil))
 			for _, path := range []string{"/d/old/x", "/d/old", "/d/again/x", "/d/again"} {
-				must(t, tx.Delete(path))
+				require.NoError(t, tx.Delete(path))
 			}
-			must(t, tx.Create("/d/again", []byte("2")))
+			require.NoError(t, tx.Create("/d/again", []byte("2")))
 			return nil
 		})
 
@@ -57,11 +56,8 @@ func TestDoAppliesAllWrites(t *testing.T) {
 		} {
 			require.Equal(t, want, data(t, client, path), path)
 		}
-		stat, err := client.Exists(zktest.Context(t), "/d/mine")
-		require.NoError(t, err)
-		require.Equal(t, client.Session().ID(), stat.EphemeralOwner)
-		children, err := client.Children(zktest.Context(t), "/d")
-		require.NoError(t, err)
+		require.Equal(t, client.Session().ID(), must.Get(client.Exists(zktest.Context(t), "/d/mine"))(t).EphemeralOwner)
+		children := must.Get(client.Children(zktest.Context(t), "/d"))(t)
 		require.ElementsMatch(t, []string{"a", "b", "new", "mine", "again"}, children, "no znode of a check is left")
 	})
 }
@@ -72,30 +68,24 @@ func TestTxnReadsSeeTheWritesBefore(t *testing.T) {
 
 	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 		value := []byte("x")
-		must(t, tx.Set("/d/a", value))
+		require.NoError(t, tx.Set("/d/a", value))
 		value[0] = 'y' // the transaction has its own
-		got, err := tx.Get("/d/a")
-		must(t, err)
+		got := must.Get(tx.Get("/d/a"))(t)
 		require.Equal(t, "x", string(got))
 		got[0] = 'z'
-		got, err = tx.Get("/d/a")
-		must(t, err)
+		got = must.Get(tx.Get("/d/a"))(t)
 		require.Equal(t, "x", string(got))
 
-		must(t, tx.Delete("/d/b"))
-		exists, err := tx.Exists("/d/b")
-		must(t, err)
-		require.False(t, exists)
-		must(t, tx.Create("/d/e", nil))
-		must(t, tx.Create("/d/f", nil))
-		must(t, tx.Delete("/d/f"))
-		names, err := tx.Children("/d")
-		must(t, err)
+		require.NoError(t, tx.Delete("/d/b"))
+		require.False(t, must.Get(tx.Exists("/d/b"))(t))
+		require.NoError(t, tx.Create("/d/e", nil))
+		require.NoError(t, tx.Create("/d/f", nil))
+		require.NoError(t, tx.Delete("/d/f"))
+		names := must.Get(tx.Children("/d"))(t)
 		require.Equal(t, []string{"a", "c", "e"}, names)
-		names, err = tx.Children("/d/e")
-		must(t, err)
+		names = must.Get(tx.Children("/d/e"))(t)
 		require.Empty(t, names)
-		_, err = tx.Children("/d/b")
+		_, err := tx.Children("/d/b")
 		require.ErrorIs(t, err, framework.ErrNoNode)
 		return nil
 	})
@@ -275,8 +265,7 @@ func TestTxnReadOnlyConflicts(t *testing.T) {
 						return err
 					}
 					if len(seen) == 0 {
-						_, err := other.Transact(zktest.Context(t), ops...)
-						must(t, err)
+						must.Get(other.Transact(zktest.Context(t), ops...))(t)
 					}
 					out, err := tx.Get("/out")
 					seen = append(seen, got+" "+string(out))
@@ -291,13 +280,10 @@ func TestTxnReadOnlyConflicts(t *testing.T) {
 // prepare returns two clients in a namespace with what the change needs.
 func prepare[T zktest.Target](t *testing.T, c change, server T, namespace string) (client, other *framework.Framework) {
 	t.Helper()
-	client, err := zktest.Client(t, server).UsingNamespace(namespace)
-	require.NoError(t, err)
-	other, err = zktest.Client(t, server).UsingNamespace(namespace)
-	require.NoError(t, err)
+	client = must.Get(zktest.Client(t, server).UsingNamespace(namespace))(t)
+	other = must.Get(zktest.Client(t, server).UsingNamespace(namespace))(t)
 	put(t, client, "/d/a", "old", "/out", "")
-	_, err = other.Transact(zktest.Context(t), c.before...)
-	require.NoError(t, err)
+	must.Get(other.Transact(zktest.Context(t), c.before...))(t)
 	return client, other
 }
 
@@ -334,7 +320,7 @@ func TestWriteSkew(t *testing.T) {
 	// off switches one off if the other is on.
 	off := func(mine, its string, between func()) error {
 		return txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-			must(t, tx.Prefetch(mine, its))
+			require.NoError(t, tx.Prefetch(mine, its))
 			other, err := tx.Get(its)
 			if err != nil {
 				return err
@@ -350,7 +336,7 @@ func TestWriteSkew(t *testing.T) {
 		})
 	}
 
-	require.NoError(t, off("/on/a", "/on/b", func() { must(t, off("/on/b", "/on/a", nil)) }))
+	require.NoError(t, off("/on/a", "/on/b", func() { require.NoError(t, off("/on/b", "/on/a", nil)) }))
 
 	require.Equal(t, "1", data(t, client, "/on/a"))
 	require.Equal(t, "0", data(t, client, "/on/b"))
@@ -367,14 +353,11 @@ func TestTxnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
 
 	runs := 0
 	err = txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		a, err := tx.Get("/d/a")
-		must(t, err)
+		a := must.Get(tx.Get("/d/a"))(t)
 		if runs++; runs == 1 {
-			_, err := client.Transact(zktest.Context(t), framework.SetDataOp("/d/a", []byte("2")), framework.SetDataOp("/d/b", []byte("2")))
-			must(t, err)
+			must.Get(client.Transact(zktest.Context(t), framework.SetDataOp("/d/a", []byte("2")), framework.SetDataOp("/d/b", []byte("2"))))(t)
 		}
-		b, err := tx.Get("/d/b")
-		must(t, err)
+		b := must.Get(tx.Get("/d/b"))(t)
 		if string(a) != string(b) {
 			return failure
 		}
@@ -398,9 +381,8 @@ func TestTxnContextEndsTheTries(t *testing.T) {
 		defer cancel()
 		err := txn.Do(ctx, client, func(tx *txn.Tx) error {
 			runs++
-			_, err := tx.Get("/d/a")
-			must(t, err)
-			must(t, client.Set(t.Context(), "/d/a", nil))
+			must.Get(tx.Get("/d/a"))(t)
+			require.NoError(t, client.Set(t.Context(), "/d/a", nil))
 			return tx.Set("/d/a", []byte("x"))
 		})
 		require.ErrorIs(t, err, txn.ErrConflict)
@@ -489,12 +471,9 @@ func TestTxnUsesUpNoNumbers(t *testing.T) {
 			return errors.Join(err, tx.Set("/out", nil))
 		}, 1},
 	} {
-		before, err := client.Exists(zktest.Context(t), "/d")
-		require.NoError(t, err)
+		before := must.Get(client.Exists(zktest.Context(t), "/d"))(t)
 		require.NoError(t, txn.Do(zktest.Context(t), client, c.fn), name)
-		after, err := client.Exists(zktest.Context(t), "/d")
-		require.NoError(t, err)
-		require.Equal(t, 2*c.number, after.Cversion-before.Cversion, name)
+		require.Equal(t, 2*c.number, must.Get(client.Exists(zktest.Context(t), "/d"))(t).Cversion-before.Cversion, name)
 	}
 }
 
@@ -564,8 +543,7 @@ func TestTxnReadsOfTheServersTree(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrInvalidPath, name)
 		require.ErrorContains(t, err, name)
 	}
-	view, err := client.UsingNamespace("ns")
-	require.NoError(t, err)
+	view := must.Get(client.UsingNamespace("ns"))(t)
 	put(t, view, "/zookeeper/any", "1")
 	require.NoError(t, txn.Do(zktest.Context(t), view, func(tx *txn.Tx) error {
 		_, err := tx.Get("/zookeeper/any")
@@ -583,8 +561,7 @@ func TestTxnCreatesInContainers(t *testing.T) {
 			if mode == framework.PersistentWithTTL {
 				opts = append(opts, framework.WithTTL(time.Hour))
 			}
-			_, err := client.Create(zktest.Context(t), path, nil, opts...)
-			require.NoError(t, err)
+			must.Get(client.Create(zktest.Context(t), path, nil, opts...))(t)
 			require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 				exists, err := tx.Exists(path + "/none")
 				require.False(t, exists)
@@ -598,10 +575,8 @@ func TestTxnCreatesInContainers(t *testing.T) {
 func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1")
-	mutex, err := locks.NewInterProcessMutex(client, "/lock")
-	require.NoError(t, err)
-	lease, err := mutex.Acquire(zktest.Context(t))
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/lock"))(t)
+	lease := must.Get(mutex.Acquire(zktest.Context(t)))(t)
 	set := func(value string, between func()) error {
 		return txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 			if between != nil {
@@ -613,21 +588,19 @@ func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
 
 	require.NoError(t, set("2", nil))
 
-	view, err := client.UsingNamespace("d")
-	require.NoError(t, err)
-	err = txn.Do(zktest.Context(t), view, func(tx *txn.Tx) error { return tx.Set("/a", []byte("3")) }, txn.With(lease))
+	view := must.Get(client.UsingNamespace("d"))(t)
+	err := txn.Do(zktest.Context(t), view, func(tx *txn.Tx) error { return tx.Set("/a", []byte("3")) }, txn.With(lease))
 	require.ErrorIs(t, err, framework.ErrNoNode)
 	require.ErrorContains(t, err, "this client names it otherwise")
 
-	require.ErrorIs(t, set("4", func() { must(t, lease.Release(zktest.Context(t))) }), locks.ErrReleased)
+	require.ErrorIs(t, set("4", func() { require.NoError(t, lease.Release(zktest.Context(t))) }), locks.ErrReleased)
 	require.Equal(t, "2", data(t, client, "/d/a"))
 }
 
 func TestTxnLostReplyIsSettledOrUnknown(t *testing.T) {
 	for name, fn := range map[string]func(*txn.Tx) error{
 		"reads and writes": func(tx *txn.Tx) error {
-			got, err := tx.Get("/d/a")
-			must(t, err)
+			got := must.Get(tx.Get("/d/a"))(t)
 			return tx.Set("/d/a", append(got, '+'))
 		},
 		"writes":            func(tx *txn.Tx) error { return tx.Set("/d/a", []byte("1+")) },
@@ -704,8 +677,7 @@ func TestTxnTransactionThatIsTooLargeIsNotSent(t *testing.T) {
 func TestTxnRefusals(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/full/x", "")
-	_, err := client.Create(zktest.Context(t), "/d/e", nil, framework.WithMode(framework.Ephemeral))
-	require.NoError(t, err)
+	must.Get(client.Create(zktest.Context(t), "/d/e", nil, framework.WithMode(framework.Ephemeral)))(t)
 	for name, c := range map[string]struct {
 		call func(*txn.Tx) error
 		want error
@@ -767,12 +739,9 @@ func TestTxnTxEndsWithItsFunction(t *testing.T) {
 func TestTxnEmptyNamespace(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, err := zktest.Client(t, server).UsingNamespace("unused")
-		require.NoError(t, err)
+		client := must.Get(zktest.Client(t, server).UsingNamespace("unused"))(t)
 		require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-			exists, err := tx.Exists("/a")
-			must(t, err)
-			require.False(t, exists)
+			require.False(t, must.Get(tx.Exists("/a"))(t))
 			return tx.Create("/a", []byte("1"))
 		}))
 		require.Equal(t, "1", data(t, client, "/a"))
@@ -781,8 +750,7 @@ func TestTxnEmptyNamespace(t *testing.T) {
 
 func TestTxnNamespaceThatCannotBeCreatedIsAnError(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, err := zktest.Client(t, server).UsingNamespace("unused")
-	require.NoError(t, err)
+	client := must.Get(zktest.Client(t, server).UsingNamespace("unused"))(t)
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Path == "/unused" && strings.HasPrefix(r.Op.String(), "create") {
 			return zkserver.FailWith(-102) // NoAuth
@@ -808,7 +776,7 @@ func TestTxnSessionThatEndsIsAConflict(t *testing.T) {
 		}
 		if runs++; runs == 1 {
 			zktest.KillSession(t, client)
-			must(t, client.Sync(zktest.Context(t), "/"))
+			require.NoError(t, client.Sync(zktest.Context(t), "/"))
 		}
 		return tx.Set("/d/a", append(got, '+'))
 	}))
@@ -822,7 +790,7 @@ func TestTxnReadThatFailedIsMadeAgain(t *testing.T) {
 	client := zktest.Client(t, server)
 	put(t, client, "/d/a", "1")
 	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(-1)))
-	must(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 		_, err := tx.Get("/d/a")
 		require.Error(t, err)
 		got, err := tx.Get("/d/a")
@@ -840,9 +808,9 @@ func toBeRestored(t *testing.T) (client *framework.Framework, restore func()) {
 	put(t, client, "/d/a", "1", "/d/b", "1")
 	put(t, zktest.Client(t, another), "/d/a", "restored", "/d/b", "restored", "/more/transactions/than/there/were", "")
 	return client, func() {
-		must(t, server.Stop())
+		require.NoError(t, server.Stop())
 		zktest.AwaitState(t, client, framework.Suspended)
-		must(t, server.Restore(another.Backup(), 0))
+		require.NoError(t, server.Restore(another.Backup(), 0))
 		time.AfterFunc(time.Second, func() { assert.NoError(t, server.Restart()) }) // while the next request waits for a connection
 	}
 }
@@ -895,16 +863,13 @@ func TestTxnMissingBelowAnEphemeralZnode(t *testing.T) {
 		server.Requires(t, ensemble.CreationNumbers)
 		client := zktest.Client(t, server)
 		put(t, client, "/d/a", "1")
-		_, err := client.Create(zktest.Context(t), "/d/e", nil, framework.WithMode(framework.Ephemeral))
-		must(t, err)
+		must.Get(client.Create(zktest.Context(t), "/d/e", nil, framework.WithMode(framework.Ephemeral)))(t)
 		runs := 0
 		require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 			runs++
 			require.Equal(t, 1, runs)
 			for _, path := range []string{"/d/e/x", "/d/e/y"} {
-				exists, err := tx.Exists(path)
-				must(t, err)
-				require.False(t, exists)
+				require.False(t, must.Get(tx.Exists(path))(t))
 			}
 			return tx.Set("/d/a", []byte("2"))
 		}))
@@ -970,7 +935,7 @@ func TestTxnFolderOfACreationIsOneAnswer(t *testing.T) {
 				require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
 					created := tx.Create("/d/a", nil)
 					if len(seen) == 0 {
-						must(t, other.Delete(zktest.Context(t), "/d"))
+						require.NoError(t, other.Delete(zktest.Context(t), "/d"))
 					}
 					exists, err := ask(tx)
 					if seen = append(seen, fmt.Sprintf("%t, %t", created == nil, exists)); err != nil || exists {
@@ -979,9 +944,7 @@ func TestTxnFolderOfACreationIsOneAnswer(t *testing.T) {
 					return tx.Create("/d", nil)
 				}))
 				require.Equal(t, "false, false", seen[len(seen)-1])
-				stat, err := client.Exists(zktest.Context(t), "/d/a")
-				require.NoError(t, err)
-				require.Nil(t, stat)
+				require.Nil(t, must.Get(client.Exists(zktest.Context(t), "/d/a"))(t))
 			})
 		})
 	}
@@ -1004,11 +967,11 @@ func TestTxnCreationTakenBackDependsOnItsFolder(t *testing.T) {
 						return err
 					}
 					if seen = append(seen, created == nil); created == nil {
-						must(t, tx.Delete("/d/a"))
+						require.NoError(t, tx.Delete("/d/a"))
 					}
 					if len(seen) == 1 {
-						must(t, other.Delete(zktest.Context(t), "/d"))
-						must(t, other.Set(zktest.Context(t), "/out", []byte("deleted")))
+						require.NoError(t, other.Delete(zktest.Context(t), "/d"))
+						require.NoError(t, other.Set(zktest.Context(t), "/out", []byte("deleted")))
 					}
 					if _, err := tx.Get("/out"); err != nil || !writes {
 						return err
@@ -1050,8 +1013,7 @@ func TestTxnErrorOfTwoStatesIsNotReturned(t *testing.T) {
 					if replaced {
 						ops = append(ops, framework.CreateOp("/orders", nil))
 					}
-					_, err := other.Transact(t.Context(), ops...)
-					require.NoError(t, err)
+					must.Get(other.Transact(t.Context(), ops...))(t)
 				}
 				if open, err := tx.Exists("/open"); err != nil || open {
 					return err
@@ -1076,13 +1038,11 @@ func TestTxnErrorThatCannotBeCheckedIsNotReturned(t *testing.T) {
 	failure := errors.New("they differ")
 	ctx, cancel := context.WithCancel(zktest.Context(t))
 	err := txn.Do(ctx, client, func(tx *txn.Tx) error {
-		a, err := tx.Get("/a")
-		require.NoError(t, err)
+		a := must.Get(tx.Get("/a"))(t)
 		for _, path := range []string{"/a", "/b"} {
 			require.NoError(t, other.Set(t.Context(), path, []byte("2"), framework.WithVersion(framework.AnyVersion)))
 		}
-		b, err := tx.Get("/b")
-		require.NoError(t, err)
+		b := must.Get(tx.Get("/b"))(t)
 		cancel()
 		if string(a) != string(b) {
 			return failure
@@ -1099,8 +1059,7 @@ func TestTxnRefusesAZnodeWithoutAVersion(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	put(t, client, "/a", "1")
-	stat, err := client.Exists(zktest.Context(t), "/a")
-	must(t, err)
+	stat := must.Get(client.Exists(zktest.Context(t), "/a"))(t)
 	stat.Version = -1
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op != zkserver.OpGetData {
@@ -1119,9 +1078,8 @@ func TestTxnRefusesAZnodeWithoutAVersion(t *testing.T) {
 		return zkserver.RespondWith(reply)
 	})
 
-	err = txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		_, err := tx.Get("/a")
-		must(t, err)
+	err := txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
+		must.Get(tx.Get("/a"))(t)
 		return tx.Set("/a", []byte("2"))
 	})
 
@@ -1138,9 +1096,9 @@ func TestTxnExistenceDoesNotDependOnData(t *testing.T) {
 		runs++
 		exists, err := tx.Exists("/a")
 		require.True(t, exists)
-		must(t, err)
+		require.NoError(t, err)
 		if runs == 1 {
-			must(t, other.Set(zktest.Context(t), "/a", []byte("2")))
+			require.NoError(t, other.Set(zktest.Context(t), "/a", []byte("2")))
 		}
 		_, err = tx.Get("/b")
 		return err
@@ -1160,11 +1118,10 @@ func TestTxnPrefetchedZnodesAreReadOnce(t *testing.T) {
 		return zkserver.Pass
 	})
 	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		must(t, tx.Prefetch("/a", "/b"))
+		require.NoError(t, tx.Prefetch("/a", "/b"))
 		require.EqualValues(t, 2, reads.Load())
 		for _, path := range []string{"/a", "/b"} {
-			_, err := tx.Get(path)
-			must(t, err)
+			must.Get(tx.Get(path))(t)
 		}
 		return nil
 	}))

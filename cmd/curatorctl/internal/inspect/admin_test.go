@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // wordless is a connection to a server with ZooKeeper's default settings: it allows srvr only.
@@ -55,10 +56,9 @@ func TestSessionsOfAdminServers(t *testing.T) {
 	require.NoError(t, err)
 	defer func(before string) { adminPort = before }(adminPort)
 	adminPort = port
-	client, err := framework.New(net.JoinHostPort(host, "1"), framework.WithDialer(func(context.Context, string, string) (net.Conn, error) {
+	client := must.Get(framework.New(net.JoinHostPort(host, "1"), framework.WithDialer(func(context.Context, string, string) (net.Conn, error) {
 		return new(wordless), nil
-	}))
-	require.NoError(t, err)
+	})))(t)
 	defer client.Close()
 	ask := func() told { return askSessions(t.Context(), client, net.JoinHostPort(host, "1"), false) }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -43,8 +44,7 @@ func await(t *testing.T, client *framework.Framework, opts ...inspect.Option) []
 	t.Helper()
 	ctx := zktest.Context(t)
 	for {
-		found, err := inspect.Deadlocks(ctx, client, "/", append(opts, inspect.LongerThan(10*time.Millisecond))...)
-		require.NoError(t, err)
+		found := must.Get(inspect.Deadlocks(ctx, client, "/", append(opts, inspect.LongerThan(10*time.Millisecond))...))(t)
 		if len(found) > 0 {
 			return found
 		}
@@ -57,16 +57,14 @@ func TestDeadlocksAreFound(t *testing.T) {
 	mutex := func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
 		t.Helper()
 		return func(client *framework.Framework, _, of int) locks.InterProcessLock {
-			m, err := locks.NewInterProcessMutex(client, pathOf(of), locks.WithLabel("worker"))
-			require.NoError(t, err)
+			m := must.Get(locks.NewInterProcessMutex(client, pathOf(of), locks.WithLabel("worker")))(t)
 			return m
 		}
 	}
 	semaphore := func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
 		t.Helper()
 		return func(client *framework.Framework, _, of int) locks.InterProcessLock {
-			s, err := locks.NewInterProcessSemaphoreV2(client, pathOf(of), locks.FixedLeases(1))
-			require.NoError(t, err)
+			s := must.Get(locks.NewInterProcessSemaphoreV2(client, pathOf(of), locks.FixedLeases(1)))(t)
 			return s
 		}
 	}
@@ -82,8 +80,7 @@ func TestDeadlocksAreFound(t *testing.T) {
 		{"readers and writers", 2, func(t *testing.T) func(*framework.Framework, int, int) locks.InterProcessLock {
 			t.Helper()
 			return func(client *framework.Framework, i, of int) locks.InterProcessLock {
-				rw, err := locks.NewInterProcessReadWriteLock(client, pathOf(of))
-				require.NoError(t, err)
+				rw := must.Get(locks.NewInterProcessReadWriteLock(client, pathOf(of)))(t)
 				if i == of {
 					return rw.ReadLock()
 				}
@@ -123,20 +120,16 @@ func TestDeadlocksFirstLookProvesNothing(t *testing.T) {
 			clients := []*framework.Framework{zktest.Client(t, servers), zktest.Client(t, servers)}
 			var held []*locks.Lease
 			for i, client := range clients {
-				m, err := locks.NewInterProcessMutex(client, pathOf(i), locks.WithErrorPolicy(framework.SessionErrorPolicy))
-				require.NoError(t, err)
-				lease, err := m.Acquire(t.Context())
-				require.NoError(t, err)
+				m := must.Get(locks.NewInterProcessMutex(client, pathOf(i), locks.WithErrorPolicy(framework.SessionErrorPolicy)))(t)
+				lease := must.Get(m.Acquire(t.Context()))(t)
 				held = append(held, lease)
 			}
 			for i, client := range clients {
-				m, err := locks.NewInterProcessMutex(client, pathOf(1-i), locks.WithErrorPolicy(framework.SessionErrorPolicy))
-				require.NoError(t, err)
+				m := must.Get(locks.NewInterProcessMutex(client, pathOf(1-i), locks.WithErrorPolicy(framework.SessionErrorPolicy)))(t)
 				contendUnder(t, held[i], m)
 			}
 			synctest.Wait()
-			found, err := inspect.Deadlocks(t.Context(), clients[0], "/")
-			require.NoError(t, err)
+			found := must.Get(inspect.Deadlocks(t.Context(), clients[0], "/"))(t)
 			require.Len(t, found, 1)
 			go func() {
 				time.Sleep(4 * time.Second) // of the 5 between the looks
@@ -148,8 +141,7 @@ func TestDeadlocksFirstLookProvesNothing(t *testing.T) {
 					assert.NoError(t, lease.Release(context.Background()))
 				}
 			}()
-			found, err = inspect.Deadlocks(t.Context(), clients[0], "/")
-			require.NoError(t, err)
+			found = must.Get(inspect.Deadlocks(t.Context(), clients[0], "/"))(t)
 			require.Empty(t, found, "outage: %t", outage)
 		})
 	}
@@ -159,8 +151,7 @@ func TestDeadlocksFirstLookProvesNothing(t *testing.T) {
 func TestDeadlocksThatAreNone(t *testing.T) {
 	mutex := func(t *testing.T, client *framework.Framework, path string) locks.InterProcessLock {
 		t.Helper()
-		m, err := locks.NewInterProcessMutex(client, path, locks.WithoutReentry())
-		require.NoError(t, err)
+		m := must.Get(locks.NewInterProcessMutex(client, path, locks.WithoutReentry()))(t)
 		return m
 	}
 	for name, enter := range map[string]func(t *testing.T, a, b *framework.Framework){
@@ -195,8 +186,7 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 		"candidates in the elections of each other": func(t *testing.T, a, b *framework.Framework) {
 			t.Helper()
 			for i, client := range []*framework.Framework{a, b, b, a} {
-				latch, err := leader.NewLeaderLatch(client, pathOf(i%2))
-				require.NoError(t, err)
+				latch := must.Get(leader.NewLeaderLatch(client, pathOf(i%2)))(t)
 				require.NoError(t, latch.Start())
 				t.Cleanup(func() { require.NoError(t, latch.Close()) })
 				synctest.Wait()
@@ -205,8 +195,7 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 		"leaders that are candidates in the election of each other": func(t *testing.T, a, b *framework.Framework) {
 			t.Helper()
 			for i, client := range []*framework.Framework{a, b, b, a} {
-				selector, err := leader.NewLeaderSelector(client, pathOf(i%2))
-				require.NoError(t, err)
+				selector := must.Get(leader.NewLeaderSelector(client, pathOf(i%2)))(t)
 				ctx, stop := context.WithCancel(context.Background())
 				var wg sync.WaitGroup
 				wg.Go(func() {
@@ -222,8 +211,7 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 		"leaders in Java that are candidates in the election of each other": func(t *testing.T, a, b *framework.Framework) {
 			t.Helper()
 			for i, client := range []*framework.Framework{a, b, b, a} {
-				election, err := locks.NewLockInternals(client, locks.QueueDriver("lock-"), pathOf(i%2), "lock-", 1, locks.WithLockData(nil))
-				require.NoError(t, err)
+				election := must.Get(locks.NewLockInternals(client, locks.QueueDriver("lock-"), pathOf(i%2), "lock-", 1, locks.WithLockData(nil)))(t)
 				if i < 2 {
 					hold(t, election)
 				} else {
@@ -247,8 +235,7 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 			t.Helper()
 			for i, client := range []*framework.Framework{a, b, b, a} {
 				job := fmt.Sprint("/cron/jobs/", i%2)
-				_, err := client.Create(t.Context(), job+"/state", []byte("{}"), framework.CreatingParentsIfNeeded(), framework.OrSetData())
-				require.NoError(t, err)
+				must.Get(client.Create(t.Context(), job+"/state", []byte("{}"), framework.CreatingParentsIfNeeded(), framework.OrSetData()))(t)
 				if lock := mutex(t, client, job+"/lock"); i < 2 {
 					hold(t, lock)
 				} else {
@@ -259,8 +246,7 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 		"a permit of another client": func(t *testing.T, a, b *framework.Framework) {
 			t.Helper()
 			semaphore := func(client *framework.Framework) locks.InterProcessLock {
-				s, err := locks.NewInterProcessSemaphoreV2(client, pathOf(0), locks.FixedLeases(2))
-				require.NoError(t, err)
+				s := must.Get(locks.NewInterProcessSemaphoreV2(client, pathOf(0), locks.FixedLeases(2)))(t)
 				return s
 			}
 			hold(t, semaphore(a))
@@ -277,9 +263,7 @@ func TestDeadlocksThatAreNone(t *testing.T) {
 				enter(t, a, b)
 				synctest.Wait()
 				for _, opts := range [][]inspect.Option{nil, {inspect.LongerThan(time.Minute)}} {
-					found, err := inspect.Deadlocks(t.Context(), a, "/", opts...)
-					require.NoError(t, err)
-					require.Empty(t, found)
+					require.Empty(t, must.Get(inspect.Deadlocks(t.Context(), a, "/", opts...))(t))
 				}
 			})
 		})
@@ -293,16 +277,14 @@ func TestDeadlocksOfADeadClient(t *testing.T) {
 		link := zktest.NewProxy(t, server)
 		a, b := zktest.Client(t, server), zktest.Client(t, link, framework.WithErrorPolicy(framework.SessionErrorPolicy), framework.WithSessionTimeout(40*time.Second))
 		mutex := func(client *framework.Framework, i int) locks.InterProcessLock {
-			m, err := locks.NewInterProcessMutex(client, pathOf(i))
-			require.NoError(t, err)
+			m := must.Get(locks.NewInterProcessMutex(client, pathOf(i)))(t)
 			return m
 		}
 		first, second := hold(t, mutex(a, 0)), hold(t, mutex(b, 1))
 		contendUnder(t, first, mutex(a, 1))
 		contendUnder(t, second, mutex(b, 0))
 		synctest.Wait()
-		found, err := inspect.Deadlocks(t.Context(), a, "/")
-		require.NoError(t, err)
+		found := must.Get(inspect.Deadlocks(t.Context(), a, "/"))(t)
 		require.Len(t, found, 1)
 		link.Refuse(true)
 		link.Cut()
@@ -311,12 +293,10 @@ func TestDeadlocksOfADeadClient(t *testing.T) {
 			require.NoError(t, b.BlockUntilConnected(context.Background()))
 		})
 		for i, reason := range []inspect.Reason{inspect.ReasonTurn, inspect.ReasonLost} {
-			e, err := inspect.Explain(t.Context(), a, pathOf(i), inspect.WithDeadlocks("/"))
-			require.NoError(t, err)
+			e := must.Get(inspect.Explain(t.Context(), a, pathOf(i), inspect.WithDeadlocks("/")))(t)
 			require.Equal(t, reason, e.Findings[0].Reason, "%s", e)
 		}
-		found, err = inspect.Deadlocks(t.Context(), a, "/")
-		require.NoError(t, err)
+		found = must.Get(inspect.Deadlocks(t.Context(), a, "/"))(t)
 		require.Empty(t, found)
 	})
 }
@@ -333,8 +313,7 @@ func TestDeadlocksOfCandidates(t *testing.T) {
 			wg.Wait()
 		})
 		for _, client := range clients {
-			selector, err := leader.NewLeaderSelector(client, "/election", leader.WithAutoRequeue())
-			require.NoError(t, err)
+			selector := must.Get(leader.NewLeaderSelector(client, "/election", leader.WithAutoRequeue()))(t)
 			wg.Go(func() {
 				err := selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
 				assert.ErrorIs(t, err, context.Canceled)
@@ -349,8 +328,7 @@ func TestDeadlocksOfCandidates(t *testing.T) {
 			contendUnder(t, leases[i], mutexAt(t, pathOf(1-i))(client))
 		}
 		synctest.Wait()
-		found, err := inspect.Deadlocks(t.Context(), clients[0], "/")
-		require.NoError(t, err)
+		found := must.Get(inspect.Deadlocks(t.Context(), clients[0], "/"))(t)
 		require.Len(t, found, 1)
 		require.Len(t, found[0].Waits, 2)
 	})
@@ -382,11 +360,9 @@ func TestDeadlocksOfOwners(t *testing.T) {
 		}},
 		{"through another lease of the owner", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
 			t.Helper()
-			outer, err := lock(a, "/1").Acquire(t.Context())
-			require.NoError(t, err)
+			outer := must.Get(lock(a, "/1").Acquire(t.Context()))(t)
 			t.Cleanup(func() { require.NoError(t, outer.Release(context.Background())) })
-			inner, err := lock(a, "/inner").Acquire(outer.Context(t.Context()))
-			require.NoError(t, err)
+			inner := must.Get(lock(a, "/inner").Acquire(outer.Context(t.Context())))(t)
 			t.Cleanup(func() { require.NoError(t, inner.Release(context.Background())) })
 			contend(t, lock(a, "/inner"))
 			second := hold(t, lock(b, "/2"))
@@ -395,15 +371,13 @@ func TestDeadlocksOfOwners(t *testing.T) {
 		}},
 		{"with itself", 1, func(t *testing.T, a, _ *framework.Framework, _ func(*framework.Framework, string) locks.InterProcessLock) {
 			t.Helper()
-			s, err := locks.NewInterProcessSemaphoreV2(a, "/1", locks.FixedLeases(1))
-			require.NoError(t, err)
+			s := must.Get(locks.NewInterProcessSemaphoreV2(a, "/1", locks.FixedLeases(1)))(t)
 			contendUnder(t, hold(t, s), s)
 		}},
 		{"behind another owner of the client at a semaphore", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
 			t.Helper()
 			semaphore := func(client *framework.Framework) locks.InterProcessLock {
-				s, err := locks.NewInterProcessSemaphoreV2(client, "/2", locks.FixedLeases(1))
-				require.NoError(t, err)
+				s := must.Get(locks.NewInterProcessSemaphoreV2(client, "/2", locks.FixedLeases(1)))(t)
 				return s
 			}
 			first, second := hold(t, lock(a, "/1")), hold(t, semaphore(b))
@@ -417,13 +391,11 @@ func TestDeadlocksOfOwners(t *testing.T) {
 		{"of an owner of several permits", 2, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
 			t.Helper()
 			semaphore := func(client *framework.Framework) *locks.InterProcessSemaphoreV2 {
-				s, err := locks.NewInterProcessSemaphoreV2(client, "/2", locks.FixedLeases(2))
-				require.NoError(t, err)
+				s := must.Get(locks.NewInterProcessSemaphoreV2(client, "/2", locks.FixedLeases(2)))(t)
 				return s
 			}
 			first := hold(t, lock(a, "/1"))
-			both, err := semaphore(b).AcquireN(t.Context(), 2)
-			require.NoError(t, err)
+			both := must.Get(semaphore(b).AcquireN(t.Context(), 2))(t)
 			t.Cleanup(func() { require.NoError(t, locks.ReleaseAll(context.Background(), both...)) })
 			hold(t, lock(a, "/3"))
 			contend(t, lock(b, "/3"))
@@ -434,8 +406,7 @@ func TestDeadlocksOfOwners(t *testing.T) {
 		{"but not of siblings", 0, func(t *testing.T, a, b *framework.Framework, lock func(*framework.Framework, string) locks.InterProcessLock) {
 			t.Helper()
 			outer := hold(t, lock(a, "/outer"))
-			sibling, err := lock(a, "/1").Acquire(outer.Context(t.Context()))
-			require.NoError(t, err)
+			sibling := must.Get(lock(a, "/1").Acquire(outer.Context(t.Context())))(t)
 			t.Cleanup(func() { require.NoError(t, sibling.Release(context.Background())) })
 			second := hold(t, lock(b, "/2"))
 			contendUnder(t, outer, lock(a, "/2"))
@@ -454,13 +425,11 @@ func TestDeadlocksOfOwners(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
 				a, b := zktest.Client(t, server), zktest.Client(t, server)
 				test.enter(t, a, b, func(client *framework.Framework, path string) locks.InterProcessLock {
-					m, err := locks.NewInterProcessMutex(client, path)
-					require.NoError(t, err)
+					m := must.Get(locks.NewInterProcessMutex(client, path))(t)
 					return m
 				})
 				synctest.Wait()
-				found, err := inspect.Deadlocks(t.Context(), a, "/")
-				require.NoError(t, err)
+				found := must.Get(inspect.Deadlocks(t.Context(), a, "/"))(t)
 				if test.steps == 0 {
 					require.Empty(t, found)
 					return
@@ -511,8 +480,7 @@ func TestDeadlocksOfSessions(t *testing.T) {
 			if d > 0 {
 				opts = append(opts, inspect.LongerThan(d))
 			}
-			found, err := inspect.Deadlocks(t.Context(), clients[0], "/", opts...)
-			require.NoError(t, err)
+			found := must.Get(inspect.Deadlocks(t.Context(), clients[0], "/", opts...))(t)
 			require.Len(t, found, want, "%v", d)
 			if want == 0 {
 				continue
@@ -552,14 +520,11 @@ func TestDeadlocksOfWorkersWithALockEach(t *testing.T) {
 		}
 		for range 120 {
 			time.Sleep(time.Minute)
-			found, err := inspect.Deadlocks(ctx, monitor, "/")
-			require.NoError(t, err)
+			found := must.Get(inspect.Deadlocks(ctx, monitor, "/"))(t)
 			require.Empty(t, found)
-			found, err = inspect.Deadlocks(ctx, monitor, "/", inspect.LongerThan(time.Minute))
-			require.NoError(t, err)
+			found = must.Get(inspect.Deadlocks(ctx, monitor, "/", inspect.LongerThan(time.Minute)))(t)
 			require.Empty(t, found, "no hold lasts for a minute")
-			e, err := inspect.Explain(ctx, monitor, pathOf(0), inspect.WithDeadlocks("/"))
-			require.NoError(t, err)
+			e := must.Get(inspect.Explain(ctx, monitor, pathOf(0), inspect.WithDeadlocks("/")))(t)
 			require.Equal(t, inspect.No, e.Answer, e)
 			require.NotContains(t, e.String(), "lock break")
 		}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -23,8 +24,7 @@ func awaitReason(t *testing.T, client *framework.Framework, path string, reason 
 	t.Helper()
 	ctx := zktest.Context(t)
 	for {
-		e, err := inspect.Explain(ctx, client, path, opts...)
-		require.NoError(t, err)
+		e := must.Get(inspect.Explain(ctx, client, path, opts...))(t)
 		if e.Findings[0].Reason == reason {
 			return e.Findings[0]
 		}
@@ -75,23 +75,20 @@ func TestExplainLocksOfJava(t *testing.T) {
 		// A deadlock of Java and Go: Java's znodes show no threads, so it may be one, once it has stood for longer than its holds.
 		began := time.Now()
 		ours := newMutex(t, client, "/locks/b")
-		lease, err := ours.Acquire(zktest.Context(t))
-		require.NoError(t, err)
+		lease := must.Get(ours.Acquire(zktest.Context(t)))(t)
 		first.acquire(t, "a")
 		got := acquireLater(t, newMutex(t, client, "/locks/a"))
 		awaitRecipe(t, client, "/locks/a", 1)
 		turn = first.begin(t, "b")
 		awaitRecipe(t, client, "/locks/b", 1)
-		found, err := inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Since(began)+time.Second))
-		require.NoError(t, err)
+		found := must.Get(inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Since(began)+time.Second)))(t)
 		require.Len(t, found, 1)
 		require.False(t, found[0].Certain)
 		require.NoError(t, lease.Release(zktest.Context(t)))
 		turn()
 		first.do(t, "release", "a")
 		require.NoError(t, (<-got).Release(zktest.Context(t)))
-		found, err = inspect.Deadlocks(t.Context(), client, "/")
-		require.NoError(t, err)
+		found = must.Get(inspect.Deadlocks(t.Context(), client, "/"))(t)
 		require.Empty(t, found)
 	})
 }
@@ -128,8 +125,7 @@ func TestExplainJavaThatIsGone(t *testing.T) {
 				require.Contains(t, f.Advice[0].Command, "curatorctl lock break -yes -token ")
 			}
 			require.NoError(t, client.Delete(t.Context(), node)) // as the advice has it
-			_, err := got(zktest.Context(t))
-			require.NoError(t, err)
+			must.Get(got(zktest.Context(t)))(t)
 		}
 	})
 }
@@ -159,17 +155,14 @@ func TestExplainDeadlocksOfJava(t *testing.T) {
 				answers[i] = a.Begin("acquire", asked(i))
 				awaitRecipe(t, client, path(i+1), 1)
 			}
-			found, err := inspect.Deadlocks(t.Context(), client, "/")
-			require.NoError(t, err)
+			found := must.Get(inspect.Deadlocks(t.Context(), client, "/"))(t)
 			require.Empty(t, found, "sessions prove none")
-			found, err = inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Since(began)+time.Second))
-			require.NoError(t, err)
+			found = must.Get(inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Since(began)+time.Second)))(t)
 			require.Len(t, found, 1)
 			require.Contains(t, found[0].String(), fmt.Sprintf("%d clients may wait for each other.", test.n))
 			require.NoError(t, client.Delete(t.Context(), nodes[0]))
 			for i, a := range slices.Backward(actors) {
-				_, err := answers[i](zktest.Context(t))
-				require.NoError(t, err)
+				must.Get(answers[i](zktest.Context(t)))(t)
 				a.do(t, "release", asked(i))
 				a.do(t, "release", strconv.Itoa(i)+test.holds)
 			}
@@ -195,11 +188,9 @@ func TestDeadlocksOfSelectorsOfJava(t *testing.T) {
 			turns[i] = a.begin(t, "waits")
 			awaitRecipe(t, client, elections[1-i], 1)
 		}
-		found, err := inspect.Deadlocks(t.Context(), client, "/")
-		require.NoError(t, err)
+		found := must.Get(inspect.Deadlocks(t.Context(), client, "/"))(t)
 		require.Empty(t, found)
-		found, err = inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Since(began)+time.Second))
-		require.NoError(t, err)
+		found = must.Get(inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Since(began)+time.Second)))(t)
 		require.False(t, slices.ContainsFunc(found, func(d inspect.Deadlock) bool { return d.Certain }), "%v", found)
 		require.NoError(t, client.Delete(t.Context(), nodes[0])) // each actor does one thing after the other
 		for i, turn := range slices.Backward(turns) {

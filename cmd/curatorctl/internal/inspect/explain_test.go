@@ -21,6 +21,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
@@ -44,20 +45,17 @@ func (s scene) other() (*framework.Framework, *zkproxy.Proxy) {
 }
 
 func (s scene) mutex(client *framework.Framework, label string) *locks.InterProcessMutex {
-	m, err := locks.NewInterProcessMutex(client, at, locks.WithLabel(label), locks.WithoutReentry(), locks.WithQueuePlaces(0))
-	require.NoError(s, err)
+	m := must.Get(locks.NewInterProcessMutex(client, at, locks.WithLabel(label), locks.WithoutReentry(), locks.WithQueuePlaces(0)))(s)
 	return m
 }
 
 func (s scene) readWrite() *locks.InterProcessReadWriteLock {
-	rw, err := locks.NewInterProcessReadWriteLock(s.client, at)
-	require.NoError(s, err)
+	rw := must.Get(locks.NewInterProcessReadWriteLock(s.client, at))(s)
 	return rw
 }
 
 func (s scene) semaphore(n int) *locks.InterProcessSemaphoreV2 {
-	sem, err := locks.NewInterProcessSemaphoreV2(s.client, at, locks.FixedLeases(n))
-	require.NoError(s, err)
+	sem := must.Get(locks.NewInterProcessSemaphoreV2(s.client, at, locks.FixedLeases(n)))(s)
 	return sem
 }
 
@@ -79,8 +77,7 @@ func (s scene) pause(proxy *zkproxy.Proxy) {
 
 // gone holds a lock with a client that is about to be killed or paused.
 func (s scene) gone(lock locks.InterProcessLock) {
-	lease, err := lock.Acquire(zktest.Context(s.T))
-	require.NoError(s, err)
+	lease := must.Get(lock.Acquire(zktest.Context(s.T)))(s)
 	s.Cleanup(func() { _ = lease.Release(context.Background()) }) // it may be lost by then
 }
 
@@ -318,8 +315,7 @@ var situations = []situation{
 		name: "a permit of a client that was killed", reason: inspect.ReasonLost, trouble: true,
 		make: func(s scene) {
 			client, proxy := s.other()
-			sem, err := locks.NewInterProcessSemaphoreV2(client, at, locks.FixedLeases(1), locks.WithLabel("killed"))
-			require.NoError(s, err)
+			sem := must.Get(locks.NewInterProcessSemaphoreV2(client, at, locks.FixedLeases(1), locks.WithLabel("killed")))(s)
 			s.gone(sem)
 			contend(s.T, s.semaphore(1))
 			s.until(at+"/leases", 2)
@@ -331,8 +327,7 @@ var situations = []situation{
 		says: []string{"Candidates wait for as long as the leader lives"},
 		make: func(s scene) {
 			for n := range 3 {
-				latch, err := leader.NewLeaderLatch(s.client, at)
-				require.NoError(s, err)
+				latch := must.Get(leader.NewLeaderLatch(s.client, at))(s)
 				require.NoError(s, latch.Start())
 				s.Cleanup(func() { require.NoError(s, latch.Close()) })
 				s.until(at, n+1)
@@ -344,8 +339,7 @@ var situations = []situation{
 		make: func(s scene) {
 			client, proxy := s.other()
 			for n, of := range []*framework.Framework{client, s.client} {
-				latch, err := leader.NewLeaderLatch(of, at)
-				require.NoError(s, err)
+				latch := must.Get(leader.NewLeaderLatch(of, at))(s)
 				require.NoError(s, latch.Start())
 				s.Cleanup(func() { require.NoError(s, latch.Close()) })
 				s.until(at, n+1)
@@ -363,16 +357,13 @@ var situations = []situation{
 	{
 		name: "a queue", reason: inspect.ReasonOther, says: []string{"a queue. It is no lock."},
 		make: func(s scene) {
-			queue, err := queues.NewSimpleDistributedQueue(s.client, at)
-			require.NoError(s, err)
-			require.NoError(s, queue.Offer(s.Context(), []byte("work")))
+			require.NoError(s, must.Get(queues.NewSimpleDistributedQueue(s.client, at))(s).Offer(s.Context(), []byte("work")))
 		},
 	},
 	{
 		name: "a barrier", reason: inspect.ReasonOther, says: []string{"a double barrier: 1 hold, 0 wait. It is no lock."},
 		make: func(s scene) {
-			barrier, err := barriers.NewDistributedDoubleBarrier(s.client, at, 1)
-			require.NoError(s, err)
+			barrier := must.Get(barriers.NewDistributedDoubleBarrier(s.client, at, 1))(s)
 			require.NoError(s, barrier.Enter(s.Context()))
 			s.Cleanup(func() { require.NoError(s, barrier.Leave(context.Background())) })
 		},
@@ -390,8 +381,7 @@ var situations = []situation{
 				}
 			})
 			for i := range 2 {
-				member, err := partition.New(s.client, at, partition.Fixed("a", "b"), partition.WithID(fmt.Sprint("m", i)))
-				require.NoError(s, err)
+				member := must.Get(partition.New(s.client, at, partition.Fixed("a", "b"), partition.WithID(fmt.Sprint("m", i))))(s)
 				go func() {
 					done <- member.Run(ctx, func(_ context.Context, p partition.Partition) error {
 						started <- p.Name
@@ -414,8 +404,7 @@ func deadlock(n int) situation {
 		says: []string{"1 hold, 1 wait", fmt.Sprintf("It does not go on by itself: %d clients wait for each other:", n)}, advice: "curatorctl lock revoke -yes " + at,
 		make: func(s scene) {
 			crossed(s.T, s.server, n, func(client *framework.Framework, _, of int) locks.InterProcessLock {
-				m, err := locks.NewInterProcessMutex(client, append([]string{at}, pathOf(1), pathOf(2), pathOf(3), pathOf(4))[of])
-				require.NoError(s, err)
+				m := must.Get(locks.NewInterProcessMutex(client, append([]string{at}, pathOf(1), pathOf(2), pathOf(3), pathOf(4))[of]))(s)
 				return m
 			})
 			s.until(at, 2)
@@ -429,8 +418,7 @@ var deadlockOfReaders = situation{
 	says: []string{"a read/write lock: 1 hold, 1 wait", "2 clients wait for each other:"}, advice: "curatorctl lock revoke -yes " + at,
 	make: func(s scene) {
 		crossed(s.T, s.server, 2, func(client *framework.Framework, i, of int) locks.InterProcessLock {
-			rw, err := locks.NewInterProcessReadWriteLock(client, append([]string{at}, pathOf(1))[of])
-			require.NoError(s, err)
+			rw := must.Get(locks.NewInterProcessReadWriteLock(client, append([]string{at}, pathOf(1))[of]))(s)
 			if i == of {
 				return rw.ReadLock()
 			}
@@ -461,8 +449,7 @@ func awaitFinding(t *testing.T, client *framework.Framework, test situation) ins
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second) // of which a session takes 6
 	defer cancel()
 	for {
-		e, err := inspect.Explain(ctx, client, at, test.opts...)
-		require.NoError(t, err)
+		e := must.Get(inspect.Explain(ctx, client, at, test.opts...))(t)
 		require.Empty(t, e.Unknown)
 		for _, f := range e.Findings {
 			if f.Reason == test.reason {
@@ -504,10 +491,8 @@ func TestExplainJSON(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	s := scene{t, zktest.Backend{}, client}
 	lease := hold(t, s.mutex(client, "first"))
-	e, err := inspect.Explain(t.Context(), client, at)
-	require.NoError(t, err)
-	text, err := json.Marshal(e)
-	require.NoError(t, err)
+	e := must.Get(inspect.Explain(t.Context(), client, at))(t)
+	text := must.Get(json.Marshal(e))(t)
 	var back struct {
 		Path     string
 		Findings []struct {
@@ -541,8 +526,7 @@ func TestExplainWithoutWords(t *testing.T) {
 	s := scene{t, zktest.Backend{}, client}
 	hold(t, s.mutex(client, "first"))
 	deaf.Store(true)
-	e, err := inspect.Explain(t.Context(), client, at)
-	require.NoError(t, err)
+	e := must.Get(inspect.Explain(t.Context(), client, at))(t)
 	require.Equal(t, inspect.ReasonUnknown, e.Findings[0].Reason)
 	require.Equal(t, inspect.Unknown, e.Answer)
 	require.Contains(t, e.Unknown, "no word is answered")
@@ -555,8 +539,7 @@ func TestExplainGrantInFlight(t *testing.T) {
 		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
 		putAs(t, client, framework.Ephemeral, at+"/locks/_c_"+dashed+"-lock-0000000000", at+"/leases/_c_"+dashed+"-lease-0000000000")
 		for _, want := range []inspect.Reason{inspect.ReasonTurn, inspect.ReasonPaused} {
-			e, err := inspect.Explain(t.Context(), client, at)
-			require.NoError(t, err)
+			e := must.Get(inspect.Explain(t.Context(), client, at))(t)
 			require.Equal(t, want, e.Findings[0].Reason)
 			require.Equal(t, want == inspect.ReasonPaused, e.Trouble())
 			time.Sleep(31 * time.Second)
@@ -570,8 +553,7 @@ func TestExplainContenderThatLeavesDuringTheLook(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		holder, client := zktest.Client(t, server), zktest.Client(t, server)
 		s := scene{t, zktest.Backend{}, client}
-		lease, err := s.mutex(holder, "first").Acquire(t.Context())
-		require.NoError(t, err)
+		lease := must.Get(s.mutex(holder, "first").Acquire(t.Context()))(t)
 		contend(t, s.mutex(holder, "second"))
 		s.until(at, 2)
 		left := make(chan struct{})
@@ -638,8 +620,7 @@ func TestExplainServersThatAreNotAsked(t *testing.T) {
 		}))
 		s := scene{t, zktest.Backend{}, client}
 		hold(t, s.mutex(holder, "first"))
-		e, err := inspect.Explain(t.Context(), client, at)
-		require.NoError(t, err)
+		e := must.Get(inspect.Explain(t.Context(), client, at))(t)
 		require.Contains(t, e.String(), "no connection at the servers asked")
 		require.Equal(t, inspect.Unknown, e.Answer, "%v", e)
 	})

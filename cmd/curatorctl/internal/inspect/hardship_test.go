@@ -11,6 +11,7 @@ import (
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // knownHardships are rows of TestHardships that do not hold, each with the reason.
@@ -66,9 +67,8 @@ func lookRow(name string, requests int, look func(ctx context.Context, client *f
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
 			var nodes []string
 			for range 2 {
-				node, err := s.Theirs.Create(context.Background(), s.Path+"/lock-", []byte("host/7 owner"), framework.CreatingParentsIfNeeded(),
-					framework.WithMode(framework.EphemeralSequential), framework.WithProtection())
-				require.NoError(s.T, err)
+				node := must.Get(s.Theirs.Create(context.Background(), s.Path+"/lock-", []byte("host/7 owner"), framework.CreatingParentsIfNeeded(),
+					framework.WithMode(framework.EphemeralSequential), framework.WithProtection()))(s.T)
 				nodes = append(nodes, node)
 			}
 			s.End = func(error) {

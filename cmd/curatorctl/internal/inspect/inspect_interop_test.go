@@ -11,6 +11,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -25,8 +26,7 @@ func awaitRecipeThat(t *testing.T, client *framework.Framework, path string, fit
 	t.Helper()
 	ctx := zktest.Context(t)
 	for {
-		recipes, err := inspect.At(ctx, client, path)
-		require.NoError(t, err)
+		recipes := must.Get(inspect.At(ctx, client, path))(t)
 		if len(recipes) == 1 && fits(recipes[0]) {
 			return recipes[0]
 		}
@@ -98,8 +98,7 @@ func TestInspectSeesTheContendersOfAllClients(t *testing.T) {
 
 		// The contenders of kazoo.
 		for _, path := range []string{"/python/lock", "/python/rw", "/python/semaphore"} { // kazoo cannot read what has no data
-			_, err := client.Create(t.Context(), path, []byte("-"), framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			must.Get(client.Create(t.Context(), path, []byte("-"), framework.CreatingParentsIfNeeded()))(t)
 		}
 		for _, actor := range []actor{python, otherPython} {
 			actor.do(t, "lock", "m", "/python/lock")

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/barriers"
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/leader"
@@ -35,16 +36,14 @@ func TestInspectMutexIsSeenAsItsParticipantsSay(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry()))(t)
 		lease := hold(t, mutex)
 		for n := range 3 {
 			contend(t, mutex)
 			awaitChildren(t, client, "/locks/report", n+2)
 		}
 		put(t, client, "/locks/report/README", "/locks/report/lock-1")
-		want, err := mutex.Participants(t.Context())
-		require.NoError(t, err)
+		want := must.Get(mutex.Participants(t.Context()))(t)
 
 		r := only(t, client, "/locks/report")
 		require.Equal(t, inspect.Mutex, r.Kind)
@@ -66,19 +65,16 @@ func TestInspectReadWriteLockIsSeenAsItsParticipantsSay(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		lock, err := locks.NewInterProcessReadWriteLock(client, "/locks/rw")
-		require.NoError(t, err)
+		lock := must.Get(locks.NewInterProcessReadWriteLock(client, "/locks/rw"))(t)
 		check := func() inspect.Recipe {
-			want, err := lock.Participants(t.Context())
-			require.NoError(t, err)
+			want := must.Get(lock.Participants(t.Context()))(t)
 			r := only(t, client, "/locks/rw")
 			require.Equal(t, inspect.ReadWrite, r.Kind)
 			require.Equal(t, want, r.Participants)
 			return r
 		}
 		writer := hold(t, lock.WriteLock())
-		reader, err := lock.ReadLock().Acquire(writer.Context(zktest.Context(t)))
-		require.NoError(t, err)
+		reader := must.Get(lock.ReadLock().Acquire(writer.Context(zktest.Context(t))))(t)
 		r := check()
 		require.Equal(t, []int{2, 0}, []int{r.Holders, r.Waiters})
 
@@ -104,8 +100,7 @@ func TestInspectSemaphoreAndItsMaximum(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(2))
-		require.NoError(t, err)
+		semaphore := must.Get(locks.NewInterProcessSemaphoreV2(client, "/locks/sem", locks.FixedLeases(2)))(t)
 		hold(t, semaphore)
 		r := only(t, client, "/locks/sem")
 		require.Equal(t, inspect.Semaphore, r.Kind)
@@ -121,20 +116,16 @@ func TestInspectSemaphoreAndItsMaximum(t *testing.T) {
 			require.Equal(t, []int{2, 2, 2}, []int{r.Holders, r.Waiters, r.MaxLeases}, "%d", len(opts))
 		}
 		require.Len(t, r.Participants, 5)
-		permits, err := semaphore.Participants(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, permits, r.Participants[:3])
+		require.Equal(t, must.Get(semaphore.Participants(t.Context()))(t), r.Participants[:3])
 		require.Equal(t, []string{r.Participants[3].Path}, r.Participants[4].WaitsFor)
 
-		e, err := inspect.Explain(t.Context(), client, "/locks/sem")
-		require.NoError(t, err)
+		e := must.Get(inspect.Explain(t.Context(), client, "/locks/sem"))(t)
 		require.Equal(t, 2, strings.Count(e.Findings[0].Text, " holds a permit since "), e.Findings[0].Text)
 		require.Equal(t, 2, strings.Count(e.Findings[0].Text, " waits for "), "the permit is not told beside the turn: %s", e.Findings[0].Text)
 
 		put(t, client, "/locks/sem/leases/foreign")
 		require.Equal(t, []string{"leases/foreign"}, only(t, client, "/locks/sem").Foreign)
-		survey, err := inspect.Walk(t.Context(), client, "/")
-		require.NoError(t, err)
+		survey := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
 		require.Len(t, survey.Recipes, 1, "neither of its folders is a lock of its own")
 		require.Equal(t, only(t, client, "/locks/sem"), survey.Recipes[0])
 	})
@@ -144,11 +135,9 @@ func TestInspectSemaphoreAndItsMaximum(t *testing.T) {
 func TestInspectFoldersOfASemaphoreThatIsNone(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/app/locks/report", "/app/leases/office", "/idle/locks", "/idle/leases")
-	mutex, err := locks.NewInterProcessMutex(client, "/app/locks/report")
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/app/locks/report"))(t)
 	hold(t, mutex)
-	survey, err := inspect.Walk(t.Context(), client, "/")
-	require.NoError(t, err)
+	survey := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
 	require.Len(t, survey.Recipes, 2)
 	require.Equal(t, "/app/locks/report mutex", survey.Recipes[0].Path+" "+string(survey.Recipes[0].Kind))
 	require.Equal(t, inspect.Recipe{Path: "/idle", Kind: inspect.Semaphore}, survey.Recipes[1])
@@ -165,10 +154,8 @@ func TestContendersOfOtherClients(t *testing.T) {
 		for range events { // closed when its goroutines are done
 		}
 	})
-	lock := zk.NewLock(conn, "/locks/old", framework.OpenACL())
-	require.NoError(t, lock.Lock())
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/old")
-	require.NoError(t, err)
+	require.NoError(t, zk.NewLock(conn, "/locks/old", framework.OpenACL()).Lock())
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/old"))(t)
 	contend(t, mutex)
 	awaitChildren(t, client, "/locks/old", 2)
 	r := only(t, client, "/locks/old")
@@ -193,9 +180,7 @@ func TestContendersOfOtherClients(t *testing.T) {
 	require.Equal(t, inspect.KazooSemaphore, r.Kind)
 	require.Equal(t, []int{2, 1, 2}, []int{r.Holders, r.Waiters, r.MaxLeases})
 	require.Equal(t, "/python/sem/"+uuid+"a", r.Participants[0].Path, "in the order in which they were acquired")
-	survey, err := inspect.Walk(t.Context(), client, "/python")
-	require.NoError(t, err)
-	require.Len(t, survey.Recipes, 2)
+	require.Len(t, must.Get(inspect.Walk(t.Context(), client, "/python"))(t).Recipes, 2)
 }
 
 type silent struct{}
@@ -207,25 +192,21 @@ func TestInspectEverythingElse(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		ctx := zktest.Context(t)
-		latch, err := leader.NewLeaderLatch(client, "/election", leader.WithID("one"))
-		require.NoError(t, err)
+		latch := must.Get(leader.NewLeaderLatch(client, "/election", leader.WithID("one")))(t)
 		require.NoError(t, latch.Start())
 		t.Cleanup(func() { require.NoError(t, latch.Close()) })
-		_, err = latch.Await(ctx)
-		require.NoError(t, err)
+		must.Get(latch.Await(ctx))(t)
 		r := only(t, client, "/election")
 		require.Equal(t, inspect.LeaderLatch, r.Kind)
 		require.Equal(t, []int{1, 0}, []int{r.Holders, r.Waiters})
 		require.Equal(t, "one", r.Participants[0].Identity)
 
-		queue, err := queues.NewSimpleDistributedQueue(client, "/queue")
-		require.NoError(t, err)
+		queue := must.Get(queues.NewSimpleDistributedQueue(client, "/queue"))(t)
 		require.NoError(t, queue.Offer(ctx, []byte("work")))
 		require.NoError(t, queue.Offer(ctx, []byte("more")))
 		require.Equal(t, inspect.Recipe{Path: "/queue", Kind: inspect.Queue, Items: 2}, only(t, client, "/queue"))
 
-		barrier, err := barriers.NewDistributedDoubleBarrier(client, "/barrier", 1)
-		require.NoError(t, err)
+		barrier := must.Get(barriers.NewDistributedDoubleBarrier(client, "/barrier", 1))(t)
 		require.NoError(t, barrier.Enter(ctx))
 		r = only(t, client, "/barrier")
 		require.Equal(t, inspect.DoubleBarrier, r.Kind)
@@ -234,16 +215,13 @@ func TestInspectEverythingElse(t *testing.T) {
 
 		// What a member that waits for others has created, and an instance of a service.
 		const uuid = "0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3"
-		_, err = client.Create(ctx, "/waiting/"+uuid+"0", nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(client.Create(ctx, "/waiting/"+uuid+"0", nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))(t)
 		r = only(t, client, "/waiting")
 		require.Equal(t, inspect.DoubleBarrier, r.Kind)
 		require.Equal(t, []int{0, 1}, []int{r.Holders, r.Waiters})
-		services, err := discovery.NewServiceDiscovery[any](client, "/services", nil)
-		require.NoError(t, err)
+		services := must.Get(discovery.NewServiceDiscovery[any](client, "/services", nil))(t)
 		t.Cleanup(func() { require.NoError(t, services.Close()) })
-		instance := discovery.NewInstance[any]("web", "10.0.0.7", 8080)
-		require.NoError(t, services.Register(ctx, instance))
+		require.NoError(t, services.Register(ctx, discovery.NewInstance[any]("web", "10.0.0.7", 8080)))
 		r = only(t, client, "/services/web")
 		require.Equal(t, inspect.Service, r.Kind)
 		require.Equal(t, []int{1, 0, 0}, []int{r.Items, r.Holders, r.Waiters})
@@ -254,8 +232,7 @@ func TestInspectEverythingElse(t *testing.T) {
 // TestPartitionsAndTheirLocks: a group is seen, and each partition as the lock that it is.
 func TestPartitionsAndTheirLocks(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	member, err := partition.New(client, "/jobs", partition.Fixed("a", "b"), partition.WithID("m"))
-	require.NoError(t, err)
+	member := must.Get(partition.New(client, "/jobs", partition.Fixed("a", "b"), partition.WithID("m")))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	held, ended := make(chan string, 2), make(chan error, 1)
 	go func() {
@@ -276,8 +253,7 @@ func TestPartitionsAndTheirLocks(t *testing.T) {
 	require.Equal(t, []string{"README"}, group.Foreign)
 	require.Len(t, group.Participants, 1)
 	require.Equal(t, "/jobs/members/m", group.Participants[0].Path)
-	survey, err := inspect.Walk(t.Context(), client, "/")
-	require.NoError(t, err)
+	survey := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
 	var paths []string
 	for _, r := range survey.Recipes {
 		paths = append(paths, r.Path)
@@ -302,22 +278,19 @@ func TestFleetOfJobsAndItsLocks(t *testing.T) {
 				return nil
 			}})
 		}
-		s, err := schedule.New(client, "/cron", jobs...)
-		require.NoError(t, err)
+		s := must.Get(schedule.New(client, "/cron", jobs...))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		time.Sleep(20 * time.Minute) // the histories are long
 		require.NoError(t, schedule.Pause(t.Context(), client, "/cron", "paused"))
-		_, err = client.Create(t.Context(), "/cron/jobs/garbage/state", []byte("{{"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/cron/jobs/garbage/state", []byte("{{"), framework.CreatingParentsIfNeeded()))(t)
 		put(t, client, "/cron/README", "/app/jobs/a/state", "/app/jobs/b", "/other/jobs")
 
 		for _, opts := range [][]inspect.Option{nil, {inspect.HeadsOnly(), inspect.WithMemoryLimit(1 << 20)}} {
 			fleet := only(t, client, "/cron", opts...)
 			require.Equal(t, inspect.Recipe{Path: "/cron", Kind: inspect.Jobs, Items: 4, Foreign: []string{"README"}}, fleet)
-			survey, err := inspect.Walk(t.Context(), client, "/", opts...)
-			require.NoError(t, err)
+			survey := must.Get(inspect.Walk(t.Context(), client, "/", opts...))(t)
 			kinds := make(map[string]inspect.Kind)
 			for _, r := range survey.Recipes {
 				kinds[r.Path] = r.Kind
@@ -327,8 +300,7 @@ func TestFleetOfJobsAndItsLocks(t *testing.T) {
 			require.NotContains(t, kinds, "/app")
 			require.Len(t, kinds, 1+3, "the fleet and its locks: %v", kinds)
 		}
-		explained, err := inspect.Explain(t.Context(), client, "/cron")
-		require.NoError(t, err)
+		explained := must.Get(inspect.Explain(t.Context(), client, "/cron"))(t)
 		require.False(t, explained.Trouble())
 		text := explained.String()
 		require.Contains(t, text, "/cron is a fleet with jobs on a schedule: 4 jobs. fails: failing (20 ticks have failed since one succeeded, "+
@@ -341,8 +313,7 @@ func TestFleetOfJobsAndItsLocks(t *testing.T) {
 		require.ErrorIs(t, <-ended, context.Canceled)
 		time.Sleep(10 * time.Minute) // the folders of its groups go
 		require.Equal(t, 4, only(t, client, "/cron").Items)
-		explained, err = inspect.Explain(t.Context(), client, "/cron")
-		require.NoError(t, err)
+		explained = must.Get(inspect.Explain(t.Context(), client, "/cron"))(t)
 		require.Contains(t, explained.String(), "works: no replica has it.")
 	})
 }
@@ -355,8 +326,7 @@ func TestInspectItemsOfAllQueues(t *testing.T) {
 	put(t, client, "/all/queue-0000000000", "/all/queue--2147483648", "/all/queue-1000000050000000002", "/all/queue-0FFFFFFFF0000000003",
 		"/all/queue-|18BCFE56800|0000000004", "/all/queue-|a_b|0000000006", "/all/qn-0000000007",
 		"/all/queue-x0000000008", "/all/queue-|0000000009", "/all/queue-2000000050000000010")
-	survey, err := inspect.Walk(t.Context(), client, "/")
-	require.NoError(t, err)
+	survey := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
 	require.Equal(t, []inspect.Recipe{
 		{Path: "/all", Kind: inspect.Queue, Items: 7, Foreign: []string{"queue-2000000050000000010", "queue-x0000000008", "queue-|0000000009"}},
 		{Path: digits, Kind: inspect.Queue, Items: 1},
@@ -368,25 +338,20 @@ func TestInspectItemsOfAllQueues(t *testing.T) {
 func TestInspectFoldersNamedByUUIDsAreFolders(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	const uuid = "0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3"
-	mutex, err := locks.NewInterProcessMutex(client, "/tenants/"+uuid+"0/lock")
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/tenants/"+uuid+"0/lock"))(t)
 	hold(t, mutex)
 	put(t, client, "/tenants/"+uuid+"1")
-	survey, err := inspect.Walk(t.Context(), client, "/")
-	require.NoError(t, err)
+	survey := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
 	require.Len(t, survey.Recipes, 1)
 	require.Equal(t, mutex.Path(), survey.Recipes[0].Path)
-	recipes, err := inspect.At(t.Context(), client, "/tenants")
-	require.NoError(t, err)
-	require.Empty(t, recipes)
+	require.Empty(t, must.Get(inspect.At(t.Context(), client, "/tenants"))(t))
 }
 
 // TestInspectTwoKindsOnOnePath are both shown, each foreign to the other.
 func TestInspectTwoKindsOnOnePath(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	putAs(t, client, framework.Ephemeral, "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", "/both/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd31-__READ__0000000002")
-	recipes, err := inspect.At(t.Context(), client, "/both")
-	require.NoError(t, err)
+	recipes := must.Get(inspect.At(t.Context(), client, "/both"))(t)
 	require.Len(t, recipes, 2)
 	for i, r := range recipes {
 		require.Equal(t, []int{1, 0}, []int{r.Holders, r.Waiters}, "neither waits for the other")
@@ -398,11 +363,9 @@ func TestInspectTwoKindsOnOnePath(t *testing.T) {
 // TestInspectJSON: keys in lower case, the session as text.
 func TestInspectJSON(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
-	mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report"))(t)
 	lease := hold(t, mutex)
-	text, err := json.Marshal(only(t, client, "/locks/report"))
-	require.NoError(t, err)
+	text := must.Get(json.Marshal(only(t, client, "/locks/report")))(t)
 	require.Contains(t, string(text), `{"path":"/locks/report","kind":"mutex","holders":1,"waiters":0,"participants":[{"path":"/locks/report/_c_`)
 	require.Contains(t, string(text), fmt.Sprintf(`"token":%d,`, lease.Token()))
 	require.Contains(t, string(text), fmt.Sprintf(`"session":%q`, client.Session().String()))
@@ -416,16 +379,14 @@ func TestInspectWhatMayNotBeRead(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
 	owner := zktest.Client(t, server, framework.WithAuth("digest", []byte("owner:secret")))
-	mutex, err := locks.NewInterProcessMutex(owner, "/locks/report")
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(owner, "/locks/report"))(t)
 	lease := hold(t, mutex)
 	none := framework.ACL{Perms: framework.PermAll, Scheme: "auth"}
 	put(t, client, "/secret/inside")
 	require.NoError(t, owner.SetACL(t.Context(), lease.Path(), []framework.ACL{none}))
 	require.NoError(t, owner.SetACL(t.Context(), "/secret", []framework.ACL{none}))
 
-	survey, err := inspect.Walk(t.Context(), client, "/")
-	require.NoError(t, err)
+	survey := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
 	require.Equal(t, []string{"/secret"}, survey.Unreadable)
 	require.Len(t, survey.Recipes, 1)
 	r := survey.Recipes[0]
@@ -433,7 +394,7 @@ func TestInspectWhatMayNotBeRead(t *testing.T) {
 	require.Equal(t, lease.Path(), r.Participants[0].Path)
 	require.True(t, r.Participants[0].Since.IsZero())
 	require.Nil(t, r.OldestHold())
-	_, err = inspect.At(t.Context(), client, "/secret")
+	_, err := inspect.At(t.Context(), client, "/secret")
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 }
 
@@ -450,8 +411,7 @@ func TestInspectWhatALongWalkCosts(t *testing.T) {
 			ops = append(ops, framework.CreateOp(fmt.Sprintf("/locks/l%d/%s", i, name), nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 		}
 	}
-	_, err := client.Bulk(t.Context(), ops)
-	require.NoError(t, err)
+	must.Get(client.Bulk(t.Context(), ops))(t)
 	var requests atomic.Int64
 	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		if r.Op != zkserver.OpPing {
@@ -460,11 +420,9 @@ func TestInspectWhatALongWalkCosts(t *testing.T) {
 		return zkserver.Pass
 	})
 	defer remove()
-	heads, err := inspect.Walk(t.Context(), client, "/", inspect.HeadsOnly())
-	require.NoError(t, err)
+	heads := must.Get(inspect.Walk(t.Context(), client, "/", inspect.HeadsOnly()))(t)
 	require.EqualValues(t, 2+folders+2*folders, requests.Swap(0), "the folders, their children, and two contenders of each")
-	all, err := inspect.Walk(t.Context(), client, "/")
-	require.NoError(t, err)
+	all := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
 	require.EqualValues(t, 2+folders+each*folders, requests.Load())
 	require.Len(t, all.Recipes, folders)
 	require.Equal(t, 2+folders+each*folders, all.Nodes, "/locks and /zookeeper, too")
@@ -481,8 +439,7 @@ func TestInspectWalkThroughALostConnection(t *testing.T) {
 	for i := range 20 {
 		putAs(t, client, framework.Ephemeral, fmt.Sprintf("/locks/l%d/_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30-lock-0000000001", i))
 	}
-	want, err := inspect.Walk(t.Context(), client, "/")
-	require.NoError(t, err)
+	want := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
 	for _, op := range []zkserver.OpCode{zkserver.OpGetChildren2, zkserver.OpGetData} {
 		for k := 1; k <= 3; k++ {
 			remove := server.Intercept(zkserver.Nth(k, op, zkserver.LoseReply))
@@ -531,8 +488,7 @@ func TestTree(t *testing.T) {
 		client := zktest.Client(t, server)
 		put(t, client, "/a/b/c", "/a/b-", "/a/b0/d")
 		require.NoError(t, client.Set(t.Context(), "/a/b/c", []byte("data")))
-		nodes, err := inspect.Tree(t.Context(), client, "/a")
-		require.NoError(t, err)
+		nodes := must.Get(inspect.Tree(t.Context(), client, "/a"))(t)
 		var paths []string
 		for _, z := range nodes {
 			require.NoError(t, z.Err)
@@ -543,11 +499,10 @@ func TestTree(t *testing.T) {
 		require.EqualValues(t, 1, nodes[2].Stat.Version)
 
 		require.NoError(t, client.SetACL(t.Context(), "/a/b", []framework.ACL{{Perms: framework.PermAdmin, Scheme: "world", ID: "anyone"}}))
-		nodes, err = inspect.Tree(t.Context(), client, "/a")
-		require.NoError(t, err)
+		nodes = must.Get(inspect.Tree(t.Context(), client, "/a"))(t)
 		require.Len(t, nodes, 5)
 		require.ErrorIs(t, nodes[1].Err, framework.ErrNoAuth)
-		_, err = inspect.Tree(t.Context(), client, "/missing")
+		_, err := inspect.Tree(t.Context(), client, "/missing")
 		require.ErrorIs(t, err, framework.ErrNoNode)
 		_, err = inspect.Tree(t.Context(), client, "a")
 		require.ErrorContains(t, err, "invalid path")
@@ -572,29 +527,23 @@ func TestWaitersForPermitsCount(t *testing.T) {
 func TestAMemoryLimit(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry())
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report", locks.WithLabel("nightly"), locks.WithoutReentry()))(t)
 		hold(t, mutex)
 		contend(t, mutex)
 		awaitChildren(t, client, "/locks/report", 2)
-		semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/locks/permits", locks.FixedLeases(2))
-		require.NoError(t, err)
-		permit, err := semaphore.Acquire(t.Context())
-		require.NoError(t, err)
+		semaphore := must.Get(locks.NewInterProcessSemaphoreV2(client, "/locks/permits", locks.FixedLeases(2)))(t)
+		permit := must.Get(semaphore.Acquire(t.Context()))(t)
 		defer func() { require.NoError(t, permit.Release(context.Background())) }()
 		const name = "_c_0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd3%d-lock-%010d"
 		put(t, client, "/queue/queue-0000000001", "/empty")
 
-		want, err := inspect.Walk(t.Context(), client, "/")
-		require.NoError(t, err)
-		got, err := inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(16<<20))
-		require.NoError(t, err)
+		want := must.Get(inspect.Walk(t.Context(), client, "/"))(t)
+		got := must.Get(inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(16<<20)))(t)
 		want.Nodes, got.Nodes = 0, 0 // a server may delete the empty container of turns in between
 		require.Equal(t, want, got)
 
 		large := "/large/" + fmt.Sprintf(name, 0, 0)
-		_, err = client.Create(t.Context(), large, make([]byte, 500_000), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), large, make([]byte, 500_000), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))(t)
 		r := only(t, client, "/large", inspect.WithMemoryLimit(1<<20))
 		require.Equal(t, 1, r.Holders)
 		require.Empty(t, r.Participants[0].Identity, "it is too long")
@@ -611,10 +560,8 @@ func TestAMemoryLimit(t *testing.T) {
 		for i := range 10_000 {
 			ops = append(ops, framework.CreateOp("/herd/"+fmt.Sprintf(name, i%10, i), nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 		}
-		_, err = client.Bulk(t.Context(), ops)
-		require.NoError(t, err)
-		part, err := inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(1<<20))
-		require.NoError(t, err)
+		must.Get(client.Bulk(t.Context(), ops))(t)
+		part := must.Get(inspect.Walk(t.Context(), client, "/", inspect.WithMemoryLimit(1<<20)))(t)
 		require.True(t, part.Partial)
 		require.Less(t, part.Nodes, 20_000)
 		require.Greater(t, part.Nodes, 2_000, "some of the folders are there")
@@ -660,8 +607,7 @@ func TestAMemoryLimitIsForWhatIsUnderWay(t *testing.T) {
 	require.GreaterOrEqual(t, lists, folders)
 	require.Less(t, peak, int64(most))
 
-	at, err := inspect.Walk(t.Context(), client, "/locks", inspect.WithMemoryLimit(2<<20))
-	require.NoError(t, err)
+	at := must.Get(inspect.Walk(t.Context(), client, "/locks", inspect.WithMemoryLimit(2<<20)))(t)
 	require.False(t, at.Partial, "a few long names are read")
 	require.Equal(t, 4, at.Nodes)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/interop"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -63,8 +64,7 @@ func eachServer(t *testing.T, test func(t *testing.T, server zktest.Backend)) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		// A Java client expects to find the node of the chroot.
-		_, err := zktest.Client(t, server.Addr()).Create(zktest.Context(t), server.Root(), nil)
-		require.NoError(t, err)
+		must.Get(zktest.Client(t, server.Addr()).Create(zktest.Context(t), server.Root(), nil))(t)
 		test(t, server)
 	})
 }
@@ -75,16 +75,14 @@ type actor struct{ *interop.Actor }
 // newActor returns a Java actor that is connected, and closed when the test ends.
 func newActor(tb testing.TB, connectString string) actor {
 	tb.Helper()
-	process, err := java()
-	require.NoError(tb, err)
+	process := must.Get(java())(tb)
 	return connected(tb, process.Actor("java"+strconv.FormatInt(actors.Add(1), 10)), connectString)
 }
 
 // newKazoo returns such an actor in Python.
 func newKazoo(tb testing.TB, connectString string) actor {
 	tb.Helper()
-	process, err := kazoo()
-	require.NoError(tb, err)
+	process := must.Get(kazoo())(tb)
 	return connected(tb, process.Actor("python"+strconv.FormatInt(actors.Add(1), 10)), connectString)
 }
 
@@ -98,8 +96,7 @@ func connected(tb testing.TB, of *interop.Actor, connectString string) actor {
 
 func (a actor) do(tb testing.TB, command string, args ...string) []string {
 	tb.Helper()
-	results, err := a.Do(zktest.Context(tb), command, args...)
-	require.NoError(tb, err)
+	results := must.Get(a.Do(zktest.Context(tb), command, args...))(tb)
 	return results
 }
 
@@ -108,8 +105,7 @@ func (a actor) acquire(tb testing.TB, lock string) (path string, czxid int64) {
 	tb.Helper()
 	held := a.do(tb, "acquire", lock)
 	require.Len(tb, held, 2)
-	czxid, err := strconv.ParseInt(held[1], 10, 64)
-	require.NoError(tb, err)
+	czxid = must.Get(strconv.ParseInt(held[1], 10, 64))(tb)
 	return held[0], czxid
 }
 
@@ -119,17 +115,14 @@ func (a actor) begin(t *testing.T, lock string) (turn func()) {
 	answer := a.Begin("acquire", lock)
 	return func() {
 		t.Helper()
-		held, err := answer(zktest.Context(t))
-		require.NoError(t, err)
-		require.Len(t, held, 2)
+		require.Len(t, must.Get(answer(zktest.Context(t)))(t), 2)
 		a.do(t, "release", lock)
 	}
 }
 
 func newMutex(tb testing.TB, client *framework.Framework, path string) *locks.InterProcessMutex {
 	tb.Helper()
-	m, err := locks.NewInterProcessMutex(client, path)
-	require.NoError(tb, err)
+	m := must.Get(locks.NewInterProcessMutex(client, path))(tb)
 	return m
 }
 

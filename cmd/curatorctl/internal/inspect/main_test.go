@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -32,8 +33,7 @@ func awaitChildren(tb testing.TB, client *framework.Framework, path string, n in
 // hold acquires and keeps the lock until the test ends.
 func hold(tb testing.TB, lock locks.InterProcessLock) *locks.Lease {
 	tb.Helper()
-	lease, err := lock.Acquire(zktest.Context(tb))
-	require.NoError(tb, err)
+	lease := must.Get(lock.Acquire(zktest.Context(tb)))(tb)
 	tb.Cleanup(func() { require.NoError(tb, lease.Release(context.Background())) })
 	return lease
 }
@@ -68,16 +68,14 @@ func put(tb testing.TB, client *framework.Framework, paths ...string) {
 func putAs(tb testing.TB, client *framework.Framework, mode framework.CreateMode, paths ...string) {
 	tb.Helper()
 	for _, path := range paths {
-		_, err := client.Create(zktest.Context(tb), path, nil, framework.CreatingParentsIfNeeded(), framework.WithMode(mode))
-		require.NoError(tb, err)
+		must.Get(client.Create(zktest.Context(tb), path, nil, framework.CreatingParentsIfNeeded(), framework.WithMode(mode)))(tb)
 	}
 }
 
 // only returns the one recipe at a path.
 func only(tb testing.TB, client *framework.Framework, path string, opts ...inspect.Option) inspect.Recipe {
 	tb.Helper()
-	recipes, err := inspect.At(zktest.Context(tb), client, path, opts...)
-	require.NoError(tb, err)
+	recipes := must.Get(inspect.At(zktest.Context(tb), client, path, opts...))(tb)
 	require.Len(tb, recipes, 1)
 	require.Equal(tb, path, recipes[0].Path)
 	return recipes[0]

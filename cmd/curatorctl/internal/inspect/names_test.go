@@ -9,6 +9,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -50,9 +51,7 @@ func TestNamesOfApplications(t *testing.T) {
 		put(t, client, framework.JoinPath("/whole", string(rune('a'+i)), name))
 	}
 	for _, opts := range [][]inspect.Option{nil, {inspect.HeadsOnly()}, {inspect.HeadsOnly(), inspect.WithMemoryLimit(1 << 20)}} {
-		survey, err := inspect.Walk(t.Context(), client, "/", opts...)
-		require.NoError(t, err)
-		require.Empty(t, survey.Recipes)
+		require.Empty(t, must.Get(inspect.Walk(t.Context(), client, "/", opts...))(t).Recipes)
 	}
 	for i, name := range whole {
 		at := framework.JoinPath("/real", string(rune('a'+i)))
@@ -74,14 +73,12 @@ func TestNamesThatKeepOthersOut(t *testing.T) {
 		for _, name := range blocks {
 			put(t, client, "/locks/report/"+name)
 		}
-		mutex, err := locks.NewInterProcessMutex(client, "/locks/report", locks.WithoutReentry(), locks.WithQueuePlaces(0))
-		require.NoError(t, err)
+		mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report", locks.WithoutReentry(), locks.WithQueuePlaces(0)))(t)
 		for n := range 3 {
 			contend(t, mutex)
 			awaitChildren(t, client, "/locks/report", len(blocks)+n+1)
 		}
-		want, err := mutex.Participants(t.Context())
-		require.NoError(t, err)
+		want := must.Get(mutex.Participants(t.Context()))(t)
 		want = want[len(blocks):]
 
 		all := only(t, client, "/locks/report")

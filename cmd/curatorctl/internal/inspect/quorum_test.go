@@ -17,6 +17,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -28,8 +29,7 @@ import (
 func TestExplainLatchWhoseLeaderHasLostItsQuorum(t *testing.T) {
 	t.Run("zkserver", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			e, err := zkserver.NewEnsemble(3, zkserver.WithoutListener(), zkserver.WithSessionTimeouts(0, time.Minute))
-			require.NoError(t, err)
+			e := must.Get(zkserver.NewEnsemble(3, zkserver.WithoutListener(), zkserver.WithSessionTimeouts(0, time.Minute)))(t)
 			t.Cleanup(func() { require.NoError(t, e.Close()) })
 			side := e.Followers()[0]
 			cut := zktest.Client(t, strings.Split(e.ConnectString(), ",")[slices.Index(e.Servers(), side)],
@@ -43,11 +43,9 @@ func TestExplainLatchWhoseLeaderHasLostItsQuorum(t *testing.T) {
 			return
 		}
 		e := zktest.NewEnsemble(t, 3, ensemble.WithNetwork(), ensemble.WithTick(time.Second))
-		followers, err := e.Followers(t.Context())
-		require.NoError(t, err)
+		followers := must.Get(e.Followers(t.Context()))(t)
 		side := followers[0]
-		host, err := e.Network().Join("leader")
-		require.NoError(t, err)
+		host := must.Get(e.Network().Join("leader"))(t)
 		cut := zktest.Client(t, side.Addr(), framework.WithDialer(host.DialContext), framework.WithSessionTimeout(15*time.Second))
 		explainLostQuorum(t, cut, zktest.Client(t, e), func() (heal func()) {
 			for _, other := range e.Servers() {
@@ -63,8 +61,7 @@ func TestExplainLatchWhoseLeaderHasLostItsQuorum(t *testing.T) {
 // TestExplainLooksTwice: whether a client of a server that does not answer is alive is not known at first. A second look at the leader says it.
 func TestExplainLooksTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, err := zkserver.NewEnsemble(3, zkserver.WithoutListener(), zkserver.WithSessionTimeouts(0, time.Minute))
-		require.NoError(t, err)
+		e := must.Get(zkserver.NewEnsemble(3, zkserver.WithoutListener(), zkserver.WithSessionTimeouts(0, time.Minute)))(t)
 		t.Cleanup(func() { require.NoError(t, e.Close()) })
 		mute := strings.Split(e.ConnectString(), ",")[slices.Index(e.Servers(), e.Followers()[0])]
 		var gone atomic.Bool
@@ -85,14 +82,12 @@ func TestExplainLooksTwice(t *testing.T) {
 			return e.Dial(ctx, network, address)
 		}))
 		s := scene{t, zktest.Backend{}, client}
-		lease, err := s.mutex(holder, "first").Acquire(t.Context())
-		require.NoError(t, err)
+		lease := must.Get(s.mutex(holder, "first").Acquire(t.Context()))(t)
 		defer func() { _ = lease.Release(context.Background()) }()
 		contend(t, s.mutex(client, "second"))
 		s.until(at, 2)
 		explain := func(opts ...inspect.Option) inspect.Explanation {
-			e, err := inspect.Explain(t.Context(), client, at, opts...)
-			require.NoError(t, err)
+			e := must.Get(inspect.Explain(t.Context(), client, at, opts...))(t)
 			return e
 		}
 		require.Equal(t, inspect.Unknown, explain().Answer)
@@ -113,8 +108,7 @@ func TestExplainLooksTwice(t *testing.T) {
 func explainLostQuorum(t *testing.T, cut, client *framework.Framework, isolate func() (heal func())) {
 	t.Helper()
 	for n, of := range []*framework.Framework{cut, client} {
-		latch, err := leader.NewLeaderLatch(of, "/latch")
-		require.NoError(t, err)
+		latch := must.Get(leader.NewLeaderLatch(of, "/latch"))(t)
 		require.NoError(t, latch.Start())
 		t.Cleanup(func() { _ = latch.Close() }) // its servers may be out of reach
 		awaitChildren(t, client, "/latch", n+1)
@@ -133,9 +127,7 @@ func awaitLatch(t *testing.T, client *framework.Framework, reason inspect.Reason
 	t.Helper()
 	var found inspect.Explanation
 	for range 600 {
-		var err error
-		found, err = inspect.Explain(t.Context(), client, "/latch")
-		require.NoError(t, err)
+		found = must.Get(inspect.Explain(t.Context(), client, "/latch"))(t)
 		if found.Findings[0].Reason == reason {
 			return found.Findings[0]
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/slots"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -40,8 +41,7 @@ func (n numbers) TryAcquire(ctx context.Context) (*locks.Lease, error) {
 
 func numbersAt(tb testing.TB, client *framework.Framework, path string, size int, opts ...slots.Option) numbers {
 	tb.Helper()
-	s, err := slots.New(client, path, size, opts...)
-	require.NoError(tb, err)
+	s := must.Get(slots.New(client, path, size, opts...))(tb)
 	return numbers{s}
 }
 
@@ -79,16 +79,13 @@ func TestInspectSlots(t *testing.T) {
 		require.Equal(t, []string{"second", "third"}, []string{next.Label, last.Label})
 		require.Equal(t, [][]string{nil, {next.Path}}, [][]string{next.WaitsFor, last.WaitsFor})
 
-		survey, err := inspect.Walk(t.Context(), client, "/locks", inspect.HeadsOnly())
-		require.NoError(t, err)
+		survey := must.Get(inspect.Walk(t.Context(), client, "/locks", inspect.HeadsOnly()))(t)
 		require.Len(t, survey.Recipes, 1)
 		heads := survey.Recipes[0]
 		require.Equal(t, []int{12, 2, 2}, []int{heads.Holders, heads.Waiters, len(heads.Participants)})
 		number, _ := inspect.Slot(*heads.OldestHold())
 		require.Equal(t, "11", number, "the oldest hold, and not the lowest number")
-		none, err := inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Second))
-		require.NoError(t, err)
-		require.Empty(t, none)
+		require.Empty(t, must.Get(inspect.Deadlocks(t.Context(), client, "/", inspect.LongerThan(time.Second)))(t))
 	})
 }
 
@@ -128,8 +125,7 @@ func TestTrafficOfSlots(t *testing.T) {
 			return numbersAt(t, client, "/ids", 2)
 		})
 		time.Sleep(time.Second)
-		traffic, err := inspect.Follow(t.Context(), zktest.Client(t, server), "/")
-		require.NoError(t, err)
+		traffic := must.Get(inspect.Follow(t.Context(), zktest.Client(t, server), "/"))(t)
 		defer traffic.Close()
 		time.Sleep(15 * time.Second)
 		c := traffic.Take()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/inspect"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -43,8 +44,7 @@ func work(ctx context.Context, t *testing.T, wg *sync.WaitGroup, server *zkserve
 func mutexAt(t *testing.T, path string) func(*framework.Framework) locks.InterProcessLock {
 	t.Helper()
 	return func(client *framework.Framework) locks.InterProcessLock {
-		m, err := locks.NewInterProcessMutex(client, path, locks.WithLabel("worker"))
-		require.NoError(t, err)
+		m := must.Get(locks.NewInterProcessMutex(client, path, locks.WithLabel("worker")))(t)
 		return m
 	}
 }
@@ -67,14 +67,12 @@ func TestTrafficOfAKnownLoad(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		semaphore := func(client *framework.Framework) locks.InterProcessLock {
-			s, err := locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(2))
-			require.NoError(t, err)
+			s := must.Get(locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(2)))(t)
 			return s
 		}
 		readWrite := func(reads bool) func(client *framework.Framework) locks.InterProcessLock {
 			return func(client *framework.Framework) locks.InterProcessLock {
-				rw, err := locks.NewInterProcessReadWriteLock(client, "/rw")
-				require.NoError(t, err)
+				rw := must.Get(locks.NewInterProcessReadWriteLock(client, "/rw"))(t)
 				if reads {
 					return rw.ReadLock()
 				}
@@ -88,8 +86,7 @@ func TestTrafficOfAKnownLoad(t *testing.T) {
 		work(ctx, t, &wg, server, 1, 100*time.Millisecond, readWrite(false))
 		time.Sleep(2 * time.Second)
 		client := zktest.Client(t, server)
-		traffic, err := inspect.Follow(t.Context(), client, "/")
-		require.NoError(t, err)
+		traffic := must.Get(inspect.Follow(t.Context(), client, "/"))(t)
 		defer traffic.Close()
 		for range 2 { // the second time as the first
 			time.Sleep(15 * time.Second)
@@ -141,16 +138,13 @@ func TestTrafficShowsOwnersAndLosses(t *testing.T) {
 		require.NoError(t, err)
 		defer traffic.Close()
 		lock := func(client *framework.Framework, label string) locks.InterProcessLock {
-			m, err := locks.NewInterProcessMutex(client, "/a/lock", locks.WithLabel(label), locks.WithoutReentry())
-			require.NoError(t, err)
+			m := must.Get(locks.NewInterProcessMutex(client, "/a/lock", locks.WithLabel(label), locks.WithoutReentry()))(t)
 			return m
 		}
-		lease, err := lock(client, "first").Acquire(t.Context())
-		require.NoError(t, err)
+		lease := must.Get(lock(client, "first").Acquire(t.Context()))(t)
 		time.Sleep(5 * time.Second)
 		require.NoError(t, lease.Release(t.Context()))
-		_, err = lock(killed, "second").Acquire(t.Context())
-		require.NoError(t, err)
+		must.Get(lock(killed, "second").Acquire(t.Context()))(t)
 		contend(t, lock(client, "third"))
 		time.Sleep(2 * time.Second)
 		proxy.Refuse(true)
@@ -187,8 +181,7 @@ func TestTrafficOfWhatWasThere(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
 		semaphoreOf := func(client *framework.Framework) locks.InterProcessLock {
-			semaphore, err := locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(1))
-			require.NoError(t, err)
+			semaphore := must.Get(locks.NewInterProcessSemaphoreV2(client, "/sem", locks.FixedLeases(1)))(t)
 			return semaphore
 		}
 		var held []*locks.Lease
@@ -200,8 +193,7 @@ func TestTrafficOfWhatWasThere(t *testing.T) {
 			awaitChildren(t, client, []string{"/mutex", "/sem/locks"}[i], 3-i)
 		}
 		awaitChildren(t, client, "/sem/leases", 2)
-		traffic, err := inspect.Follow(t.Context(), client, "/")
-		require.NoError(t, err)
+		traffic := must.Get(inspect.Follow(t.Context(), client, "/"))(t)
 		defer traffic.Close()
 		for i, path := range []string{"/mutex", "/sem"} {
 			require.NoError(t, held[i].Release(t.Context()))
@@ -242,8 +234,7 @@ func TestTrafficOfAPermitThatWasWaitedFor(t *testing.T) {
 		putAs(t, third, framework.Ephemeral, "/sem/locks/"+name+"3-lock-0000000003")
 		time.Sleep(time.Second)
 		putAs(t, second, framework.Ephemeral, "/sem/leases/"+name+"2-lease-0000000002")
-		traffic, err := inspect.Follow(t.Context(), first, "/")
-		require.NoError(t, err)
+		traffic := must.Get(inspect.Follow(t.Context(), first, "/"))(t)
 		defer traffic.Close()
 		turns := traffic.Turns("/sem")
 		require.Len(t, turns, 3)
@@ -260,8 +251,7 @@ func TestTrafficWithoutAWatch(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, append(opts, zkserver.WithoutListener())...)
 				client := zktest.Client(t, server)
-				traffic, err := inspect.Follow(t.Context(), client, "/")
-				require.NoError(t, err)
+				traffic := must.Get(inspect.Follow(t.Context(), client, "/"))(t)
 				defer traffic.Close()
 				if name == "flooded" {
 					put(t, client, "/other")
@@ -297,10 +287,8 @@ func TestTrafficOverAnOutage(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		other := zktest.Client(t, server)
 		follower, proxy := zktest.ClientViaProxy(t, server)
-		first, err := mutexAt(t, "/locks/first")(other).Acquire(t.Context())
-		require.NoError(t, err)
-		traffic, err := inspect.Follow(t.Context(), follower, "/locks")
-		require.NoError(t, err)
+		first := must.Get(mutexAt(t, "/locks/first")(other).Acquire(t.Context()))(t)
+		traffic := must.Get(inspect.Follow(t.Context(), follower, "/locks"))(t)
 		defer traffic.Close()
 		proxy.Refuse(true)
 		proxy.Cut()
@@ -334,8 +322,7 @@ func TestTrafficLeavesNothingBehind(t *testing.T) {
 		_, err = inspect.Follow(ended, client, "/")
 		require.ErrorIs(t, err, context.Canceled)
 		before := server.Counts(t)
-		traffic, err := inspect.Follow(t.Context(), client, "/")
-		require.NoError(t, err)
+		traffic := must.Get(inspect.Follow(t.Context(), client, "/"))(t)
 		require.Greater(t, server.Counts(t).Watches, before.Watches)
 		traffic.Close()
 		traffic.Close()
@@ -357,8 +344,7 @@ func TestTrafficOfLongWaits(t *testing.T) {
 		lease := hold(t, mutexAt(t, "/locks/stuck")(stuck))
 		contendUnder(t, lease, mutexAt(t, "/locks/stuck")(zktest.Client(t, server)))
 		time.Sleep(time.Minute)
-		traffic, err := inspect.Follow(t.Context(), stuck, "/")
-		require.NoError(t, err)
+		traffic := must.Get(inspect.Follow(t.Context(), stuck, "/"))(t)
 		defer traffic.Close()
 		time.Sleep(12 * time.Second)
 		c := traffic.Take()
@@ -371,9 +357,7 @@ func TestTrafficOfLongWaits(t *testing.T) {
 		require.InDelta(t, 72, held.Wait.P50, 2)
 		require.True(t, held.Wait.AtLeast)
 		require.Zero(t, held.Hold.Count, "it goes on")
-		text, err := json.Marshal(held)
-		require.NoError(t, err)
-		require.Contains(t, string(text), `"hold":null`)
+		require.Contains(t, string(must.Get(json.Marshal(held))(t)), `"hold":null`)
 		stop()
 		wg.Wait()
 	})

@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -169,10 +170,8 @@ func (b *browser) call(method string, params, into any) {
 	m := message{ID: b.last, SessionID: b.session, Method: method, Params: params}
 	b.answers[m.ID] = answer
 	b.mu.Unlock()
-	text, err := json.Marshal(m)
-	require.NoError(b.t, err)
-	_, err = b.control.Write(append(text, 0))
-	require.NoError(b.t, err)
+	text := must.Get(json.Marshal(m))(b.t)
+	must.Get(b.control.Write(append(text, 0)))(b.t)
 	result := zktest.Await(b.t, answer, "the answer to "+method)
 	require.NotNil(b.t, result, "the browser has ended")
 	if into != nil {
@@ -229,10 +228,8 @@ func TestBrowserShowsThePage(t *testing.T) {
 	client, other, third := zktest.Client(t, server), zktest.Client(t, server), zktest.Client(t, server)
 	hold(t, client, "/locks/report", locks.WithLabel("nightly-report"))
 	hold(t, client, "/locks/"+strings.ReplaceAll(evil, "/", "")+`" onmouseover="alert(2)`, locks.WithLabel(`<img src=x onerror=alert(3)>`))
-	lost, err := locks.NewInterProcessMutex(third, "/locks/invoices")
-	require.NoError(t, err)
-	lease, err := lost.Acquire(t.Context())
-	require.NoError(t, err)
+	lost := must.Get(locks.NewInterProcessMutex(third, "/locks/invoices"))(t)
+	lease := must.Get(lost.Acquire(t.Context()))(t)
 	zktest.KillSession(t, third)
 	zktest.Await(t, lease.Done(), "the loss")
 	require.Error(t, lease.Release(context.Background()))
@@ -257,8 +254,7 @@ func TestBrowserShowsThePage(t *testing.T) {
 
 	b.evaluate("window.mark = 1")
 	hold(t, other, "/locks/second", locks.WithLabel("came later"))
-	mutex, err := locks.NewInterProcessMutex(other, "/locks/report", locks.WithLabel("standby"))
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(other, "/locks/report", locks.WithLabel("standby")))(t)
 	ctx, giveUp := context.WithCancel(t.Context())
 	defer giveUp()
 	waited := make(chan error, 1)
@@ -298,10 +294,8 @@ func (b *browser) shoot() {
 	b.t.Helper()
 	var shot struct{ Data string }
 	b.call("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
-	data, err := base64.StdEncoding.DecodeString(shot.Data)
-	require.NoError(b.t, err)
-	drawn, err := png.Decode(bytes.NewReader(data))
-	require.NoError(b.t, err)
+	data := must.Get(base64.StdEncoding.DecodeString(shot.Data))(b.t)
+	drawn := must.Get(png.Decode(bytes.NewReader(data)))(b.t)
 	colors := make(map[color.Color]bool)
 	for y := range drawn.Bounds().Dy() {
 		for x := range drawn.Bounds().Dx() {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -34,14 +35,12 @@ func TestContentionIsShown(t *testing.T) {
 		client := zktest.Client(t, server)
 		handler := page.Handler(client, "/locks")
 		mutex := func(label string) *locks.InterProcessMutex {
-			m, err := locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report", locks.WithLabel(label))
-			require.NoError(t, err)
+			m := must.Get(locks.NewInterProcessMutex(zktest.Client(t, server), "/locks/report", locks.WithLabel(label)))(t)
 			return m
 		}
 		const target = "/?lock=/locks/report"
 		first, second := mutex("first"), mutex("<second>")
-		lease, err := first.Acquire(t.Context())
-		require.NoError(t, err)
+		lease := must.Get(first.Acquire(t.Context()))(t)
 		require.Contains(t, get(t, handler, target).Body.String(), "The last minute is not known yet")
 		require.Contains(t, get(t, handler, "/").Body.String(), "Figures come after ten seconds")
 		time.Sleep(5 * time.Second)
@@ -134,9 +133,8 @@ func TestContentionShowsSome(t *testing.T) {
 		get(t, handler, "/?lock=/")
 		synctest.Wait()
 		contend := func(of *framework.Framework, lock, owner int) {
-			_, err := of.Create(t.Context(), fmt.Sprintf("/locks/%d/lock-", lock), fmt.Appendf(nil, "host/%d owner-%d", owner, owner),
-				framework.WithMode(framework.EphemeralSequential), framework.WithProtection(), framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			must.Get(of.Create(t.Context(), fmt.Sprintf("/locks/%d/lock-", lock), fmt.Appendf(nil, "host/%d owner-%d", owner, owner),
+				framework.WithMode(framework.EphemeralSequential), framework.WithProtection(), framework.CreatingParentsIfNeeded()))(t)
 		}
 		contend(killed, 0, 0)
 		time.Sleep(500 * time.Millisecond)
@@ -174,8 +172,7 @@ func TestContentionOfManyLocksForManyViewers(t *testing.T) {
 			path := fmt.Sprintf("/locks/%05d/_c_%08x-5bf2-4c4b-8f0e-3c9a5d1f7b21-lock-%010d", i, i, i)
 			ops = append(ops, framework.CreateOp(path, []byte("host/7 holder"), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 		}
-		_, err := other.Bulk(t.Context(), ops)
-		require.NoError(t, err)
+		must.Get(other.Bulk(t.Context(), ops))(t)
 		var sent, watches atomic.Int64
 		defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
 			switch {
@@ -198,9 +195,8 @@ func TestContentionOfManyLocksForManyViewers(t *testing.T) {
 		}
 		before := heap()
 		for i := range rounds {
-			_, err := other.Create(t.Context(), fmt.Sprintf("/locks/%05d/lock-", i), []byte("host/8 waiter"),
-				framework.WithMode(framework.EphemeralSequential), framework.WithProtection())
-			require.NoError(t, err)
+			must.Get(other.Create(t.Context(), fmt.Sprintf("/locks/%05d/lock-", i), []byte("host/8 waiter"),
+				framework.WithMode(framework.EphemeralSequential), framework.WithProtection()))(t)
 			var wg sync.WaitGroup
 			for _, target := range []string{"/", "/?lock=/locks/00001"} {
 				for range viewers {
@@ -213,8 +209,7 @@ func TestContentionOfManyLocksForManyViewers(t *testing.T) {
 		grown := heap() - before
 		require.Contains(t, get(t, handler, "/").Body.String(), "Contention from")
 		// A walk reads names and contenders. Walks are one for each round, two searches for deadlocks, and one to follow.
-		each := int64(3 * *manyLocks)
-		require.LessOrEqual(t, sent.Load(), (3*rounds+2)*each+1000)
+		require.LessOrEqual(t, sent.Load(), (3*rounds+2)*int64(3**manyLocks)+1000)
 		require.Equal(t, int64(1), watches.Load(), "all streams and the followed locks have one")
 		require.Less(t, grown, int64(8<<20+4096**manyLocks))
 		t.Logf("%d locks, %d viewers: %d requests, heap grown by %d", *manyLocks, viewers, sent.Load(), grown)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -102,11 +103,9 @@ func TestEventsViewerIsToldOfChanges(t *testing.T) {
 			require.Zero(t, requests.Load())
 			require.Zero(t, v.news())
 
-			mutex, err := locks.NewInterProcessMutex(other, "/locks/report", locks.WithLabel("nightly"))
-			require.NoError(t, err)
+			mutex := must.Get(locks.NewInterProcessMutex(other, "/locks/report", locks.WithLabel("nightly")))(t)
 			get(t, handler, "/") // which is out of date from now on
-			lease, err := mutex.Acquire(t.Context())
-			require.NoError(t, err)
+			lease := must.Get(mutex.Acquire(t.Context()))(t)
 			require.Equal(t, changed, v.next())
 			require.Contains(t, get(t, handler, "/").Body.String(), "nightly (", "the page that is loaded now has the change")
 			time.Sleep(12 * time.Second) // with the first figures of contention
@@ -191,8 +190,7 @@ func TestEventsPageShowsRegistrations(t *testing.T) {
 	server := zktest.NewServer(t)
 	client, other := zktest.Client(t, server), zktest.Client(t, server)
 	hold(t, client, "/locks/report", locks.WithLabel("nightly"))
-	_, err := other.Create(t.Context(), "/queue/queue-", []byte("work"), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.PersistentSequential))
-	require.NoError(t, err)
+	must.Get(other.Create(t.Context(), "/queue/queue-", []byte("work"), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.PersistentSequential)))(t)
 	body := get(t, page.Handler(client, "/"), "/").Body.String()
 	require.Contains(t, body, "Registrations, queues and barriers")
 	require.Contains(t, body, "/queue</a></td><td role=\"cell\" data-label=\"kind\">queue</td><td role=\"cell\" data-label=\"items\" class=\"number\">1</td>")

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -120,9 +121,8 @@ func TestLimitsOutageLeavesTheLastPicture(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			client := zktest.Client(t, server)
-			_, err := client.Create(t.Context(), "/locks/report/_c_0123456789abcdef0123456789abcdef-lock-0000000000", []byte("nightly"),
-				framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
-			require.NoError(t, err)
+			must.Get(client.Create(t.Context(), "/locks/report/_c_0123456789abcdef0123456789abcdef-lock-0000000000", []byte("nightly"),
+				framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))(t)
 			handler := page.Handler(client, "/")
 			require.Contains(t, get(t, handler, "/").Body.String(), "● Connected")
 			ctx, leave := context.WithCancel(t.Context())

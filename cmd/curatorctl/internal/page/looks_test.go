@@ -19,6 +19,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -94,17 +95,14 @@ func populate(t *testing.T, server *zkserver.Server, n int) {
 		ops = append(ops, framework.CreateOp(path, fmt.Appendf(nil, "worker-%d.internal.example/%d nightly %d", i%40, 1000+i, i),
 			framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))
 	}
-	_, err := client.Bulk(t.Context(), ops)
-	require.NoError(t, err)
+	must.Get(client.Bulk(t.Context(), ops))(t)
 	for i := range 6 {
 		data := fmt.Appendf(nil, "worker-%d.internal.example/%d settlement", i, 1000+i)
-		_, err := client.Create(t.Context(), "/locks/busy/lock-", data, framework.WithMode(framework.EphemeralSequential),
-			framework.WithProtection(), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/locks/busy/lock-", data, framework.WithMode(framework.EphemeralSequential),
+			framework.WithProtection(), framework.CreatingParentsIfNeeded()))(t)
 	}
 	for _, path := range []string{"/services/payments/0c8f7ab1-f7a5-4ad3-b8cb-1b1c4ef2bd30", "/jobs/queue/queue-0000000001"} {
-		_, err = client.Create(t.Context(), path, []byte("{}"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), path, []byte("{}"), framework.CreatingParentsIfNeeded()))(t)
 	}
 }
 
@@ -125,8 +123,7 @@ func (b *browser) checkLooks(address, text, name string) {
 			if *pictures != "" {
 				b.writePicture(filepath.Join(*pictures, at+".png"))
 			}
-			result, err := json.Marshal(b.evaluate("(" + measure + ")()"))
-			require.NoError(b.t, err)
+			result := must.Get(json.Marshal(b.evaluate("(" + measure + ")()")))(b.t)
 			var m measured
 			require.NoError(b.t, json.Unmarshal(result, &m))
 			assert.Empty(b.t, m.Sideways, at)
@@ -210,7 +207,5 @@ func (b *browser) writePicture(file string) {
 	b.t.Helper()
 	var shot struct{ Data string }
 	b.call("Page.captureScreenshot", map[string]any{"format": "png"}, &shot)
-	data, err := base64.StdEncoding.DecodeString(shot.Data)
-	require.NoError(b.t, err)
-	require.NoError(b.t, os.WriteFile(file, data, 0o600))
+	require.NoError(b.t, os.WriteFile(file, must.Get(base64.StdEncoding.DecodeString(shot.Data))(b.t), 0o600))
 }

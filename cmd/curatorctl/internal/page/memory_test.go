@@ -14,6 +14,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -39,9 +40,8 @@ func TestWhatZnodesSayIsBounded(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server, framework.WithSessionTimeout(time.Minute)) // replies of 40 MB take a busy machine long
 	for i := range 40 {
-		_, err := client.Create(t.Context(), fmt.Sprintf("/large/%d/_c_0123456789abcdef0123456789abcd%02x-lock-0000000000", i, i),
-			[]byte(strings.Repeat("A", 1_000_000)), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), fmt.Sprintf("/large/%d/_c_0123456789abcdef0123456789abcd%02x-lock-0000000000", i, i),
+			[]byte(strings.Repeat("A", 1_000_000)), framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))(t)
 	}
 	hold(t, client, "/locks/"+strings.Repeat("n", 100_000), locks.WithLabel("long"))
 	handler := page.Handler(client, "/")
@@ -73,8 +73,7 @@ func TestChildrenThatAreNoContendersAreCounted(t *testing.T) {
 	for i := range 100 {
 		ops = append(ops, framework.CreateOp(fmt.Sprintf("/locks/report/other%02d", i), nil))
 	}
-	_, err := client.Bulk(t.Context(), ops)
-	require.NoError(t, err)
+	must.Get(client.Bulk(t.Context(), ops))(t)
 	body := get(t, page.Handler(client, "/"), "/?lock=/locks/report").Body.String()
 	require.Contains(t, body, "other18, other19, and 80 more</p>")
 }

@@ -22,6 +22,7 @@ import (
 
 	"github.com/gocurator/curator/cmd/curatorctl/internal/page"
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/recipes/x/schedule"
@@ -51,12 +52,10 @@ func textOf(body string) string { return regexp.MustCompile(`<[^>]*>`).ReplaceAl
 
 func hold(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) *locks.Lease {
 	t.Helper()
-	mutex, err := locks.NewInterProcessMutex(client, path, opts...)
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(client, path, opts...))(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
-	lease, err := mutex.Acquire(ctx)
-	require.NoError(t, err)
+	lease := must.Get(mutex.Acquire(ctx))(t)
 	t.Cleanup(func() { assert.NoError(t, lease.Release(context.Background())) })
 	return lease
 }
@@ -85,8 +84,7 @@ func TestPageShowsLocks(t *testing.T) {
 func TestPageShowsPartitions(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server)
-	member, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"), partition.WithZone("<east>"))
-	require.NoError(t, err)
+	member := must.Get(partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-1"), partition.WithZone("<east>")))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	held, ended := make(chan string, 2), make(chan error, 1)
 	stuck := hold(t, zktest.Client(t, server), "/jobs/locks/bills")
@@ -106,9 +104,8 @@ func TestPageShowsPartitions(t *testing.T) {
 	require.Regexp(t, `class="waits"><td role="cell" data-label="member">worker-1 \(alive, in &lt;east&gt;\)</td><td[^>]*>1</td><td[^>]*>2</td><td[^>]*>1</td>`, body)
 	require.Regexp(t, `class="holds"><td[^>]*>orders</td><td[^>]*>worker-1</td><td[^>]*>worker-1</td>.*<td[^>]*>held</td>`, body)
 	require.Regexp(t, `class="waits"><td[^>]*>bills</td><td[^>]*>worker-1</td>.*<td[^>]*>moving, asked for</td>`, body)
-	second, err := partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-2"), partition.WithSettle(0),
-		partition.WithCapacity(partition.MaxCapacity), partition.WithStandbys(1, func(context.Context, string) error { return nil }))
-	require.NoError(t, err)
+	second := must.Get(partition.New(client, "/jobs", partition.Fixed("orders", "bills"), partition.WithID("worker-2"), partition.WithSettle(0),
+		partition.WithCapacity(partition.MaxCapacity), partition.WithStandbys(1, func(context.Context, string) error { return nil })))(t)
 	ready := make(chan error, 1)
 	go func() { ready <- second.Run(ctx, func(context.Context, partition.Partition) error { return nil }) }()
 	require.Eventually(t, func() bool {
@@ -123,21 +120,18 @@ func TestPageShowsJobs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		client := zktest.Client(t, server)
-		s, err := schedule.New(client, "/cron", schedule.Job{
+		s := must.Get(schedule.New(client, "/cron", schedule.Job{
 			Name: "sync", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
 				return errors.New("the <database> is away")
 			},
-		})
-		require.NoError(t, err)
+		}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() { ended <- s.Run(ctx) }()
 		time.Sleep(time.Until(schedule.Every(time.Hour).Next(time.Now()).Add(time.Second)))
 		old := []byte(`{"last":"2000-01-01T00:00:00Z","runner":"long gone"}`)
-		_, err = client.Create(t.Context(), "/cron/jobs/old/state", old, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
-		list, err := schedule.List(t.Context(), client, "/cron")
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/cron/jobs/old/state", old, framework.CreatingParentsIfNeeded()))(t)
+		list := must.Get(schedule.List(t.Context(), client, "/cron"))(t)
 		runner := list[1].Runner
 		handler := page.Handler(client, "/")
 
@@ -338,10 +332,8 @@ func TestPageExplains(t *testing.T) {
 		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
 		handler := page.Handler(client, "/")
 		const foreign = "/locks/it's/my-lock-0000000000"
-		_, err := client.Create(t.Context(), foreign, nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
-		mutex, err := locks.NewInterProcessMutex(client, "/locks/it's", locks.WithLabel("nightly"))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), foreign, nil, framework.CreatingParentsIfNeeded()))(t)
+		mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/it's", locks.WithLabel("nightly")))(t)
 		got := make(chan *locks.Lease)
 		go func() {
 			lease, err := mutex.Acquire(t.Context())
@@ -370,10 +362,8 @@ func TestPageShowsNumbers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()))
 		for _, label := range []string{"first", "second"} {
-			numbers, err := slots.New(client, "/ids", 2, slots.WithLabel(label))
-			require.NoError(t, err)
-			slot, err := numbers.Take(t.Context())
-			require.NoError(t, err)
+			numbers := must.Get(slots.New(client, "/ids", 2, slots.WithLabel(label)))(t)
+			slot := must.Get(numbers.Take(t.Context()))(t)
 			t.Cleanup(func() { require.NoError(t, slot.Release(context.Background())) })
 		}
 		handler := page.Handler(client, "/")
@@ -393,16 +383,13 @@ func TestPageShowsDeadlocks(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		mutex := func(of *framework.Framework, path string) *locks.InterProcessMutex {
-			m, err := locks.NewInterProcessMutex(of, path)
-			require.NoError(t, err)
+			m := must.Get(locks.NewInterProcessMutex(of, path))(t)
 			return m
 		}
 		ended := make(chan error, 2)
 		one, other := zktest.Client(t, server), zktest.Client(t, server)
-		first, err := mutex(one, "/locks/a").Acquire(ctx)
-		require.NoError(t, err)
-		second, err := mutex(other, "/locks/b").Acquire(ctx)
-		require.NoError(t, err)
+		first := must.Get(mutex(one, "/locks/a").Acquire(ctx))(t)
+		second := must.Get(mutex(other, "/locks/b").Acquire(ctx))(t)
 		for lease, next := range map[*locks.Lease]*locks.InterProcessMutex{first: mutex(one, "/locks/b"), second: mutex(other, "/locks/a")} {
 			wg.Go(func() {
 				_, err := next.Acquire(lease.Context(ctx))

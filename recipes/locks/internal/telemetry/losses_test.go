@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks/internal/telemetry"
 )
 
@@ -19,8 +20,7 @@ import (
 func TestLossesKeepNoClient(t *testing.T) {
 	var lost weak.Pointer[framework.Framework]
 	synctest.Test(t, func(t *testing.T) {
-		client, err := framework.New("zk1:2181", framework.WithLogger(slog.New(slog.DiscardHandler)))
-		require.NoError(t, err)
+		client := must.Get(framework.New("zk1:2181", framework.WithLogger(slog.New(slog.DiscardHandler))))(t)
 		telemetry.ReportLoss(client, new(framework.Session), "/lock", 1, framework.ErrSessionEnded)
 		telemetry.ReportDrop(client, "/lock")
 		lost = weak.Make(client)

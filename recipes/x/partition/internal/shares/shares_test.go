@@ -166,8 +166,7 @@ func TestAssignLeaveMovesOneShare(t *testing.T) {
 					}
 				}
 			})).Draw(t, "leaves")
-			left := len(g.members[id].Held)
-			require.LessOrEqual(t, left, ceil(len(g.names), len(g.members)))
+			require.LessOrEqual(t, len(g.members[id].Held), ceil(len(g.names), len(g.members)))
 			before := g.owners()
 			delete(g.members, id)
 
