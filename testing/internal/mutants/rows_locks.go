@@ -22,7 +22,7 @@ var locksRows = []row{
 		name: "released-with-the-first-lease", breaks: oneHolder,
 		in:     "recipes/locks.(*hold).leave",
 		change: always("leases", "0"),
-		test:   "^TestModels$/^mutex$", flags: []string{"-timeout=5m"}, // a thousand programs, and shrinking
+		test:   "^TestLeaseSaysWhatItsHoldIs$",
 	},
 	{
 		name: "released-before-the-function-returns", breaks: oneHolder,
