@@ -151,7 +151,7 @@ func TestMemberWithoutSettling(t *testing.T) {
 }
 
 func TestMemberCapacities(t *testing.T) {
-	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
+	play(t, partition.Fixed(numbered(12)...), func(_ *testing.T, w *world) {
 		w.join("a", partition.WithCapacity(3))
 		b := w.join("b")
 		w.await(map[string]int{"a": 9, "b": 3})
@@ -256,7 +256,7 @@ func TestMemberRequestForAPartitionThatStays(t *testing.T) {
 // TestMemberSessionLost: the partitions of a member whose session has ended go to the others, and it
 // comes back as a newcomer.
 func TestMemberSessionLost(t *testing.T) {
-	play(t, partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
+	play(t, partition.Fixed(numbered(6)...), func(_ *testing.T, w *world) {
 		a := w.join("a")
 		w.join("b")
 		w.join("c")
@@ -553,7 +553,7 @@ func TestMemberThatWasKilledAndIsBackKeepsItsShare(t *testing.T) {
 // TestMemberAnotherCapacityIsPlanned: a member that comes back with the share of its earlier process has
 // another capacity.
 func TestMemberAnotherCapacityIsPlanned(t *testing.T) {
-	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
+	play(t, partition.Fixed(numbered(12)...), func(_ *testing.T, w *world) {
 		w.join("a")
 		b := w.join("b")
 		w.await(map[string]int{"a": 6, "b": 6})
@@ -770,7 +770,7 @@ func TestMemberShareWrittenByHand(t *testing.T) {
 // TestMemberTwoMembersOfOneID: the newer one takes the place of the older one, which is perhaps dead.
 // If it lives it hands its partitions over, and waits.
 func TestMemberTwoMembersOfOneID(t *testing.T) {
-	play(t, partition.Fixed(numbered(3)...), func(t *testing.T, w *world) {
+	play(t, partition.Fixed(numbered(3)...), func(_ *testing.T, w *world) {
 		first := w.join("a")
 		w.await(map[string]int{"a": 3})
 		second := w.join("a")

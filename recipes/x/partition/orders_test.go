@@ -64,7 +64,7 @@ func TestMovesAtOnce(t *testing.T) {
 
 // TestMovesCoolDown: a partition that has moved does not move again for balance before its time.
 func TestMovesCoolDown(t *testing.T) {
-	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
+	play(t, partition.Fixed(numbered(12)...), func(_ *testing.T, w *world) {
 		bounds := partition.WithMoves(0, time.Hour)
 		w.join("a", bounds)
 		w.await(map[string]int{"a": 12})

@@ -104,7 +104,7 @@ func TestSetsMoveAndAreNotRemoved(t *testing.T) {
 
 // TestSetsOfNewcomers that join together are both in the plan.
 func TestSetsOfNewcomers(t *testing.T) {
-	play(t, nil, func(t *testing.T, w *world) {
+	play(t, nil, func(_ *testing.T, w *world) {
 		w.joinWithSet("a", []string{"a0", "a1", "a2"})
 		time.Sleep(time.Minute)
 		w.joinWithSet("b", []string{"b0"})
