@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
@@ -127,8 +128,7 @@ func TestAuthRefusedCredentialEndsWatches(t *testing.T) {
 				conn, err := n.dial(ctx, network, address)
 				return turncoat{conn, &turned}, err
 			}))
-		watch, err := f.AddWatch(t.Context(), "/config", framework.WatchPersistent)
-		require.NoError(t, err)
+		watch := must.Get(f.AddWatch(t.Context(), "/config", framework.WatchPersistent))(t)
 		loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return f.Follow(ctx, "/config") })
 		requireAbsent(t, loop)
 
@@ -150,9 +150,7 @@ func TestAuthCredentialIsCopied(t *testing.T) {
 	clear(secret)
 	f := zktest.Client(t, zktest.NewServer(t), option)
 	mustCreate(t, f, "/private", framework.WithACL(creatorOnly()...))
-	acl, err := f.GetACL(t.Context(), "/private")
-	require.NoError(t, err)
-	require.Equal(t, framework.DigestACL(zk.PermAll, "alice", "wonderland"), acl)
+	require.Equal(t, framework.DigestACL(zk.PermAll, "alice", "wonderland"), must.Get(f.GetACL(t.Context(), "/private"))(t))
 }
 
 // TestSetAuthAddsAndRotates: what only its creator may read becomes readable on the present connection, and stays so
@@ -163,8 +161,7 @@ func TestSetAuthAddsAndRotates(t *testing.T) {
 		server.Requires(t, ensemble.ResumedSessions)
 		owner := zktest.Client(t, server, framework.WithAuth("digest", []byte(credential)))
 		ctx := t.Context()
-		_, err := owner.Create(ctx, "/alice", []byte("data"), framework.CreatingParentsIfNeeded(), framework.WithACL(creatorOnly()...))
-		require.NoError(t, err)
+		must.Get(owner.Create(ctx, "/alice", []byte("data"), framework.CreatingParentsIfNeeded(), framework.WithACL(creatorOnly()...)))(t)
 		f, proxy := zktest.ClientViaProxy(t, server)
 		states, session := recordStates(f), f.Session()
 		may := func() error { _, err := f.Get(ctx, "/alice"); return err }
@@ -173,11 +170,8 @@ func TestSetAuthAddsAndRotates(t *testing.T) {
 		require.NoError(t, f.SetAuth(ctx, "digest", []byte("bob:x"), []byte(credential)))
 		require.NoError(t, may())
 		states.none(t)
-		_, err = f.Create(ctx, "/both", nil, framework.WithACL(creatorOnly()...))
-		require.NoError(t, err)
-		acl, err := f.GetACL(ctx, "/both")
-		require.NoError(t, err)
-		require.Len(t, acl, 2, "both identities")
+		must.Get(f.Create(ctx, "/both", nil, framework.WithACL(creatorOnly()...)))(t)
+		require.Len(t, must.Get(f.GetACL(ctx, "/both"))(t), 2, "both identities")
 		proxy.Cut()
 		states.expect(t, framework.Suspended, framework.Reconnected)
 		require.NoError(t, may())

@@ -23,6 +23,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -292,15 +293,12 @@ func TestBadInputNilContexts(t *testing.T) {
 func TestBadInputNilFunctions(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t).Addr())
 	var w *framework.Watch
-	_, err := f.Get(t.Context(), "/", framework.Watched(&w))
-	require.NoError(t, err)
-	persistent, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
-	require.NoError(t, err)
+	must.Get(f.Get(t.Context(), "/", framework.Watched(&w)))(t)
+	persistent := must.Get(f.AddWatch(t.Context(), "/", framework.WatchPersistent))(t)
 	require.PanicsWithValue(t, "framework: OnFired of a nil function, expected a func(Event)", func() { w.OnFired(nil) })
 	require.PanicsWithValue(t, "framework: EndOnDeletion of a nil function, expected one of context.WithCancelCause",
 		func() { w.EndOnDeletion(nil, nil) })
-	provider, err := framework.NewDynamicEnsembleProvider("a")
-	require.NoError(t, err)
+	provider := must.Get(framework.NewDynamicEnsembleProvider("a"))(t)
 	require.Panics(t, func() { provider.OnChange(nil) })
 	require.Panics(t, func() { persistent.OnEvent(nil) })
 	require.Panics(t, func() { f.OnConnectionState(nil) })
@@ -312,12 +310,11 @@ func TestBadInputNilFunctions(t *testing.T) {
 // panics.
 func TestBadInputDialerThatReturnsNothing(t *testing.T) {
 	for _, over := range [][]framework.Option{nil, {framework.WithTLS(&tls.Config{})}} {
-		f, err := framework.New("a:1", append(over,
+		f := must.Get(framework.New("a:1", append(over,
 			framework.WithConnectionTimeout(100*time.Millisecond), framework.WithRetryPolicy(retry.None()),
-			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, nil }))...)
-		require.NoError(t, err)
+			framework.WithDialer(func(context.Context, string, string) (net.Conn, error) { return nil, nil }))...))(t)
 		require.NoError(t, f.Start())
-		_, err = f.Get(t.Context(), "/")
+		_, err := f.Get(t.Context(), "/")
 		require.ErrorIs(t, err, framework.ErrNotConnected)
 		require.ErrorContains(t, err, "neither a connection nor an error")
 		closeInTime(t, f)
@@ -355,9 +352,7 @@ func TestBadInputNoAuthIsSaidOnce(t *testing.T) {
 		}
 		require.Equal(t, want, requests(), name)
 	}
-	names, err := owner.Children(t.Context(), "/private")
-	require.NoError(t, err)
-	require.Empty(t, names)
+	require.Empty(t, must.Get(owner.Children(t.Context(), "/private"))(t))
 }
 
 // TestBadInputSecretsAreToldToNobody gives a client a secret in each place that takes one, sends
@@ -379,8 +374,7 @@ func TestBadInputSecretsAreToldToNobody(t *testing.T) {
 		for _, v := range values {
 			log.Info("value", "it", v)
 			for _, format := range []string{"%v", "%+v", "%#v", "%s", "%q", "%x", "%d"} {
-				_, err := fmt.Fprintf(said, format+"\n", v)
-				require.NoError(t, err)
+				must.Get(fmt.Fprintf(said, format+"\n", v))(t)
 			}
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -154,11 +155,9 @@ func protectedNextToAShortName(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	path, err := f.Create(ctx, "/a/x", nil, framework.WithProtection())
-	require.NoError(t, err)
+	path := must.Get(f.Create(ctx, "/a/x", nil, framework.WithProtection()))(t)
 	require.True(t, lost.Load())
-	names, err := f.Children(ctx, "/a")
-	require.NoError(t, err)
+	names := must.Get(f.Children(ctx, "/a"))(t)
 	_, name := framework.SplitPath(path)
 	require.ElementsMatch(t, []string{"_c_a", name}, names)
 	closeInTime(t, f)
@@ -169,8 +168,7 @@ func protectedNextToAShortName(t *testing.T) {
 func pausedOneByOne(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		servers := &pausable{n: n}
-		f, err := framework.New("a:1,b:1,c:1", framework.WithDialer(servers.dial), framework.WithSessionTimeout(memSession))
-		require.NoError(t, err)
+		f := must.Get(framework.New("a:1,b:1,c:1", framework.WithDialer(servers.dial), framework.WithSessionTimeout(memSession)))(t)
 		states := recordStates(f)
 		require.NoError(t, f.Start())
 		states.expect(t, framework.Connected)
@@ -220,10 +218,8 @@ func watchesGivenUp(t *testing.T) {
 	before := backend.Counts(t)
 	for range 100 {
 		var data, names *framework.Watch
-		_, err := f.Get(inTime(t), "/", framework.Watched(&data))
-		require.NoError(t, err)
-		_, err = f.Children(inTime(t), "/", framework.Watched(&names))
-		require.NoError(t, err)
+		must.Get(f.Get(inTime(t), "/", framework.Watched(&data)))(t)
+		must.Get(f.Children(inTime(t), "/", framework.Watched(&names)))(t)
 		data.Cancel()
 		names.Cancel()
 	}

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // authority issues certificates for tests.
@@ -28,15 +30,12 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := certificate("authority")
 	template.IsCA, template.BasicConstraintsValid = true, true
 	template.KeyUsage = x509.KeyUsageCertSign
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key))(t)
+	cert := must.Get(x509.ParseCertificate(der))(t)
 	return &authority{cert, key}
 }
 
@@ -59,14 +58,12 @@ func certificate(name string) *x509.Certificate {
 // issue makes a certificate for 127.0.0.1 and the name, as changed.
 func (a *authority) issue(t *testing.T, name string, changes ...func(*x509.Certificate)) tls.Certificate {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
+	key := must.Get(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := certificate(name)
 	for _, change := range changes {
 		change(template)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key)
-	require.NoError(t, err)
+	der := must.Get(x509.CreateCertificate(rand.Reader, template, a.cert, &key.PublicKey, a.key))(t)
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
 }
 
@@ -87,8 +84,7 @@ func (a *authority) pem() []byte {
 // pemOf is a certificate and its key as ZooKeeper reads them.
 func pemOf(t *testing.T, c tls.Certificate) []byte {
 	t.Helper()
-	key, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
-	require.NoError(t, err)
+	key := must.Get(x509.MarshalPKCS8PrivateKey(c.PrivateKey))(t)
 	var b bytes.Buffer
 	require.NoError(t, pem.Encode(&b, &pem.Block{Type: "PRIVATE KEY", Bytes: key}))
 	require.NoError(t, pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Certificate[0]}))

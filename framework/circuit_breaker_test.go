@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 )
 
@@ -26,12 +27,11 @@ type circuit struct {
 func newCircuit(t *testing.T, policy retry.Policy) *circuit {
 	t.Helper()
 	c := new(circuit)
-	breaker, err := framework.NewCircuitBreakingConnectionStateListener(policy, func(s framework.ConnectionState) {
+	breaker := must.Get(framework.NewCircuitBreakingConnectionStateListener(policy, func(s framework.ConnectionState) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		c.told = append(c.told, s)
-	})
-	require.NoError(t, err)
+	}))(t)
 	c.CircuitBreakingConnectionStateListener = breaker
 	return c
 }

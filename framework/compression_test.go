@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -23,10 +24,8 @@ const javaHello = "1f8b0800000000000000" + "cb48cdc9c90700" + "86a61036" + "0500
 
 func TestGzipCompressionProvider(t *testing.T) {
 	var gz framework.GzipCompressionProvider
-	java, err := hex.DecodeString(javaHello)
-	require.NoError(t, err)
-	data, err := gz.Decompress("/a", java)
-	require.NoError(t, err)
+	java := must.Get(hex.DecodeString(javaHello))(t)
+	data := must.Get(gz.Decompress("/a", java))(t)
 	require.Equal(t, "hello", string(data))
 
 	for name, damaged := range map[string][]byte{
@@ -38,16 +37,13 @@ func TestGzipCompressionProvider(t *testing.T) {
 	}
 
 	const size = 100_000
-	bomb, err := gz.Compress("/a", make([]byte, size))
-	require.NoError(t, err)
+	bomb := must.Get(gz.Compress("/a", make([]byte, size)))(t)
 	require.Less(t, len(bomb), size/100)
-	data, err = framework.GzipCompressionProvider{MaxSize: size}.Decompress("/a", bomb)
-	require.NoError(t, err)
+	data = must.Get(framework.GzipCompressionProvider{MaxSize: size}.Decompress("/a", bomb))(t)
 	require.Len(t, data, size)
-	_, err = framework.GzipCompressionProvider{MaxSize: size - 1}.Decompress("/a", bomb)
+	_, err := framework.GzipCompressionProvider{MaxSize: size - 1}.Decompress("/a", bomb)
 	require.ErrorContains(t, err, "99999")
-	bomb, err = gz.Compress("/a", make([]byte, framework.DefaultMaxDecompressedSize+1))
-	require.NoError(t, err)
+	bomb = must.Get(gz.Compress("/a", make([]byte, framework.DefaultMaxDecompressedSize+1)))(t)
 	_, err = gz.Decompress("/a", bomb)
 	require.ErrorContains(t, err, "16777216")
 }
@@ -81,8 +77,7 @@ func TestCompressionProviderThatFails(t *testing.T) {
 }
 
 func TestCompressionGzipWithoutABoundReadsAll(t *testing.T) {
-	compressed, err := framework.GzipCompressionProvider{}.Compress("/a", make([]byte, 1000))
-	require.NoError(t, err)
+	compressed := must.Get(framework.GzipCompressionProvider{}.Compress("/a", make([]byte, 1000)))(t)
 
 	data, err := framework.GzipCompressionProvider{MaxSize: math.MaxInt}.Decompress("/a", compressed)
 
@@ -112,18 +107,15 @@ func TestCompressionFailedDecompressionLeavesNoWatch(t *testing.T) {
 // Data that was read as it is stored can be decompressed later.
 func TestDecompress(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t))
-	_, err := f.Create(t.Context(), "/node", []byte("text"), framework.Compressed())
-	require.NoError(t, err)
-	stored, err := f.Get(t.Context(), "/node")
-	require.NoError(t, err)
+	must.Get(f.Create(t.Context(), "/node", []byte("text"), framework.Compressed()))(t)
+	stored := must.Get(f.Get(t.Context(), "/node"))(t)
 	require.NotEqual(t, "text", string(stored))
 
 	data, err := f.Decompress("/node", stored)
 
 	require.NoError(t, err)
 	require.Equal(t, "text", string(data))
-	data, err = f.Decompress("/node", nil)
-	require.NoError(t, err)
+	data = must.Get(f.Decompress("/node", nil))(t)
 	require.Nil(t, data)
 	_, err = f.Decompress("/node", []byte("text"))
 	require.ErrorIs(t, err, framework.ErrCompression)
@@ -141,16 +133,11 @@ func TestCompressionByDefault(t *testing.T) {
 			require.NoError(t, err, "compared as stored")
 		}
 		require.NoError(t, f.Set(ctx, "/folder/a", text, framework.Idempotent(), framework.WithVersion(0)))
-		_, err := f.Create(ctx, "/folder/a", text, framework.OrSetData())
-		require.NoError(t, err)
-		results, err := f.Bulk(ctx, []framework.Op{framework.CreateOp("/folder/b", text), framework.SetDataOp("/folder/a", text)})
-		require.NoError(t, err)
+		must.Get(f.Create(ctx, "/folder/a", text, framework.OrSetData()))(t)
+		results := must.Get(f.Bulk(ctx, []framework.Op{framework.CreateOp("/folder/b", text), framework.SetDataOp("/folder/a", text)}))(t)
 		require.NoError(t, errors.Join(results[0].Err, results[1].Err))
-		data, err := f.Get(ctx, "/folder/b")
-		require.NoError(t, err)
-		require.Equal(t, text, data)
-		children, err := f.ChildrenData(ctx, "/folder", nil)
-		require.NoError(t, err)
+		require.Equal(t, text, must.Get(f.Get(ctx, "/folder/b"))(t))
+		children := must.Get(f.ChildrenData(ctx, "/folder", nil))(t)
 		require.Len(t, children, 2)
 		for _, child := range children {
 			require.Equal(t, text, child.Data)
@@ -166,8 +153,6 @@ func TestCompressionByDefault(t *testing.T) {
 			require.Len(t, node.Data, int(node.Stat.DataLength))
 			break
 		}
-		parent, err := plain.Get(ctx, "/folder")
-		require.NoError(t, err)
-		require.Empty(t, parent)
+		require.Empty(t, must.Get(plain.Get(ctx, "/folder"))(t))
 	})
 }

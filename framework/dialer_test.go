@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -20,14 +21,10 @@ func TestDialerOfAClient(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			client := zktest.Client(t, zktest.NewServer(t, opts...))
-			conn, err := client.Dialer()(t.Context(), "tcp", client.Servers()[0])
-			require.NoError(t, err)
+			conn := must.Get(client.Dialer()(t.Context(), "tcp", client.Servers()[0]))(t)
 			defer conn.Close()
-			_, err = io.WriteString(conn, "ruok")
-			require.NoError(t, err)
-			answer, err := io.ReadAll(conn)
-			require.NoError(t, err)
-			require.Equal(t, "imok", string(answer))
+			must.Get(io.WriteString(conn, "ruok"))(t)
+			require.Equal(t, "imok", string(must.Get(io.ReadAll(conn))(t)))
 		})
 	}
 }

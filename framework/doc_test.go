@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // forFmt are the methods that package fmt calls.
@@ -18,8 +20,7 @@ var forFmt = map[string]bool{"String": true, "Format": true}
 // TestDocNamesEveryOption: the package documentation says of each option, and of
 // each method of a client, what it is for or what it is called in Curator.
 func TestDocNamesEveryOption(t *testing.T) {
-	text, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile("doc.go"))(t)
 	var missing []string
 	for _, file := range parse(t, "*.go") {
 		for _, decl := range file.Decls {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -26,8 +27,7 @@ import (
 
 func newDynamic(t *testing.T, connectString string) *framework.DynamicEnsembleProvider {
 	t.Helper()
-	p, err := framework.NewDynamicEnsembleProvider(connectString)
-	require.NoError(t, err)
+	p := must.Get(framework.NewDynamicEnsembleProvider(connectString))(t)
 	return p
 }
 
@@ -45,9 +45,7 @@ func TestEnsembleClientMovesToWhereTheServersAre(t *testing.T) {
 		told.expect(t, framework.Suspended, framework.Reconnected)
 		require.Equal(t, []string{after.Addr()}, f.Servers())
 		require.Equal(t, after.Addr()+server.Root(), f.String(), "the chroot stays")
-		data, err := f.Get(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Empty(t, data)
+		require.Empty(t, must.Get(f.Get(t.Context(), "/a"))(t))
 		require.Same(t, session, f.Session())
 		require.NotZero(t, after.Requests())
 
@@ -151,8 +149,7 @@ func TestEnsembleServersThatDoNotAnswerAreReplaced(t *testing.T) {
 					return nil, ctx.Err()
 				}
 			}
-			f, err := framework.New("", framework.WithEnsembleProvider(provider), framework.WithDialer(dial))
-			require.NoError(t, err)
+			f := must.Get(framework.New("", framework.WithEnsembleProvider(provider), framework.WithDialer(dial)))(t)
 			require.NoError(t, f.Start())
 			t.Cleanup(func() { require.NoError(t, f.Close()) })
 			time.Sleep(time.Second)
@@ -175,8 +172,7 @@ func TestEnsembleOptions(t *testing.T) {
 	}
 	_, err := framework.New("a", framework.WithTrackedAddress(func(string) string { return "b" }))
 	require.ErrorContains(t, err, "without WithEnsembleTracker, expected both")
-	f, err := framework.New("", framework.WithEnsembleProvider(framework.FixedEnsembleProvider("b:7/x")))
-	require.NoError(t, err)
+	f := must.Get(framework.New("", framework.WithEnsembleProvider(framework.FixedEnsembleProvider("b:7/x"))))(t)
 	require.Equal(t, "b:7/x", f.String())
 	_, err = framework.New("", framework.WithEnsembleProvider(framework.FixedEnsembleProvider("b:x")))
 	require.ErrorContains(t, err, `port "x"`)
@@ -218,8 +214,7 @@ func TestEnsembleTrackerFollowsAReconfiguration(t *testing.T) {
 	t.Parallel() // with servers of its own
 	servers := zktest.NewEnsemble(t, 3, ensemble.WithConfig("reconfigEnabled", "true"),
 		ensemble.WithProperty("zookeeper.skipACL", "yes"), ensemble.WithSyncLimit(20))
-	followers, err := servers.Followers(t.Context())
-	require.NoError(t, err)
+	followers := must.Get(servers.Followers(t.Context()))(t)
 	leaving := followers[0]
 	var all, rest []string
 	for _, s := range servers.Servers() {
@@ -232,28 +227,22 @@ func TestEnsembleTrackerFollowsAReconfiguration(t *testing.T) {
 	session, told := f.Session(), recordStates(f)
 	await(t, f, slices.Sorted(slices.Values(all)))
 
-	before, err := f.Config(t.Context())
-	require.NoError(t, err)
-	compressing, err := f.UsingNamespace("compressing", framework.WithCompression())
-	require.NoError(t, err)
+	before := must.Get(f.Config(t.Context()))(t)
+	compressing := must.Get(f.UsingNamespace("compressing", framework.WithCompression()))(t)
 	same, err := compressing.Config(t.Context())
 	require.NoError(t, err, "the servers have written it")
 	require.Equal(t, before, same)
 	id := strconv.Itoa(leaving.ID())
-	after, err := f.Reconfig(t.Context(), framework.Reconfiguration{Leaving: []string{id}})
-	require.NoError(t, err)
+	after := must.Get(f.Reconfig(t.Context(), framework.Reconfiguration{Leaving: []string{id}}))(t)
 	require.NotContains(t, string(after), "server."+id+"=")
 	told.expect(t, framework.Suspended, framework.Reconnected)
 	require.ElementsMatch(t, rest, f.Servers())
 	require.Same(t, session, f.Session())
-	now, err := f.Config(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, after, now)
+	require.Equal(t, after, must.Get(f.Config(t.Context()))(t))
 
 	// It comes back, and the connection stays.
 	line := serverLine(t, string(before), id)
-	_, err = f.Reconfig(t.Context(), framework.Reconfiguration{Joining: []string{line}, From: configVersion(t, string(after))})
-	require.NoError(t, err)
+	must.Get(f.Reconfig(t.Context(), framework.Reconfiguration{Joining: []string{line}, From: configVersion(t, string(after))}))(t)
 	require.Eventually(t, func() bool { return len(f.Servers()) == 3 }, patience, time.Millisecond)
 	_, err = f.Reconfig(t.Context(), framework.Reconfiguration{Leaving: []string{id}, From: 1})
 	require.ErrorIs(t, err, framework.ErrBadVersion)
@@ -276,8 +265,7 @@ func configVersion(t *testing.T, config string) int64 {
 	t.Helper()
 	_, text, found := strings.Cut(config, "version=")
 	require.True(t, found, config)
-	version, err := strconv.ParseInt(strings.TrimSpace(text), 16, 64)
-	require.NoError(t, err)
+	version := must.Get(strconv.ParseInt(strings.TrimSpace(text), 16, 64))(t)
 	return version
 }
 
@@ -329,10 +317,8 @@ func TestEnsembleHostNameWithoutADialer(t *testing.T) {
 	server := zktest.NewServer(t)
 	_, port, err := net.SplitHostPort(server.Addr())
 	require.NoError(t, err)
-	f := zktest.Client(t, net.JoinHostPort("localhost", port))
-	require.NoError(t, f.Sync(t.Context(), "/"))
-	missing, err := framework.New("no-such-host.invalid:2181", framework.WithSessionTimeout(4*time.Second))
-	require.NoError(t, err)
+	require.NoError(t, zktest.Client(t, net.JoinHostPort("localhost", port)).Sync(t.Context(), "/"))
+	missing := must.Get(framework.New("no-such-host.invalid:2181", framework.WithSessionTimeout(4*time.Second)))(t)
 	require.NoError(t, missing.Start())
 	defer func() { require.NoError(t, missing.Close()) }()
 	var lookup *net.DNSError

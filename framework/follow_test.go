@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -95,8 +96,7 @@ func eachFollowed(t *testing.T, test func(t *testing.T, server zktest.Backend)) 
 func TestFollowSeesEveryState(t *testing.T) {
 	eachFollowed(t, func(t *testing.T, server zktest.Backend) {
 		f, writer := zktest.Client(t, server), zktest.Client(t, server)
-		_, err := writer.Create(t.Context(), "/parent", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(writer.Create(t.Context(), "/parent", nil, framework.CreatingParentsIfNeeded()))(t)
 		before := server.Counts(t)
 		loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] {
 			return f.Follow(ctx, "/parent/node")
@@ -104,8 +104,7 @@ func TestFollowSeesEveryState(t *testing.T) {
 		requireAbsent(t, loop)
 		var first, second framework.Node
 		for _, incarnation := range []*framework.Node{&first, &second} {
-			_, err = writer.Create(t.Context(), "/parent/node", []byte("created"))
-			require.NoError(t, err)
+			must.Get(writer.Create(t.Context(), "/parent/node", []byte("created")))(t)
 			*incarnation = requireData(t, loop, "created")
 			require.NoError(t, writer.Set(t.Context(), "/parent/node", []byte("changed")))
 			requireData(t, loop, "changed")
@@ -134,8 +133,7 @@ func TestFollowSeesWhatHappenedMeanwhile(t *testing.T) {
 			allow := server.Refuse()
 			server.Cut(f.Session().ID(), 1)
 			require.NoError(t, writer.Delete(t.Context(), "/node"))
-			_, err := writer.Create(t.Context(), "/node", []byte("again"))
-			require.NoError(t, err)
+			must.Get(writer.Create(t.Context(), "/node", []byte("again")))(t)
 			allow()
 			requireData(t, loop, "again")
 
@@ -162,8 +160,7 @@ func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 func TestFollowConflates(t *testing.T) {
 	eachFollowed(t, func(t *testing.T, server zktest.Backend) {
 		f, writer := zktest.Client(t, server), zktest.Client(t, server)
-		_, err := writer.Create(t.Context(), "/node", []byte("first"), framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(writer.Create(t.Context(), "/node", []byte("first"), framework.CreatingParentsIfNeeded()))(t)
 		const changes = 50
 		yielded := 0
 		for node, err := range f.Follow(t.Context(), "/node") {
@@ -237,8 +234,7 @@ func TestFollowReportsDamagedData(t *testing.T) {
 		inBubble(t, version, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithVersion(version))
 			f, writer := zktest.Client(t, server), zktest.Client(t, server)
-			_, err := writer.Create(t.Context(), "/node", []byte("good"), framework.Compressed())
-			require.NoError(t, err)
+			must.Get(writer.Create(t.Context(), "/node", []byte("good"), framework.Compressed()))(t)
 			loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] {
 				return f.Follow(ctx, "/node", framework.Decompressed())
 			})
@@ -298,8 +294,7 @@ func TestFollowReportsReadsThatFail(t *testing.T) {
 func TestFollowChildren(t *testing.T) {
 	eachFollowed(t, func(t *testing.T, server zktest.Backend) {
 		f, writer := zktest.Client(t, server), zktest.Client(t, server)
-		_, err := writer.Create(t.Context(), "/parent", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(writer.Create(t.Context(), "/parent", nil, framework.CreatingParentsIfNeeded()))(t)
 		before := server.Counts(t)
 		loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Folder, error] {
 			return f.FollowChildren(ctx, "/parent/folder")

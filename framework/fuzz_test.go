@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // FuzzConnectString: New never panics, and takes only what it can use: servers with a
@@ -35,8 +36,7 @@ func FuzzConnectString(f *testing.F) {
 			host, port, err := net.SplitHostPort(server)
 			require.NoError(t, err)
 			require.NotEmpty(t, host)
-			n, err := strconv.Atoi(port)
-			require.NoError(t, err)
+			n := must.Get(strconv.Atoi(port))(t)
 			require.Positive(t, n)
 			require.Less(t, n, 1<<16)
 		}

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -62,8 +63,7 @@ func babbler(t *testing.T, says []byte) (addr string, connections *atomic.Int64)
 // speaker is a babbler that answers in whatever way.
 func speaker(t *testing.T, speak func(net.Conn) error) (addr string, connections *atomic.Int64) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	connections = new(atomic.Int64)
 	var group sync.WaitGroup
 	group.Go(func() {

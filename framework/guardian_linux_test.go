@@ -20,6 +20,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/guarding"
 	"github.com/gocurator/curator/internal/testkit/meters"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -44,9 +45,7 @@ func newFakeGuard(t *testing.T) *fakeGuard {
 
 func (g *fakeGuard) listen() {
 	g.t.Helper()
-	var err error
-	g.listener, err = new(net.ListenConfig).Listen(g.t.Context(), guarding.Network, g.path)
-	require.NoError(g.t, err)
+	g.listener = must.Get(new(net.ListenConfig).Listen(g.t.Context(), guarding.Network, g.path))(g.t)
 	g.t.Cleanup(g.end)
 }
 
@@ -61,9 +60,7 @@ func (g *fakeGuard) end() {
 // meet accepts a client, and its process.
 func (g *fakeGuard) meet() {
 	g.t.Helper()
-	var err error
-	g.conn, err = g.listener.Accept()
-	require.NoError(g.t, err)
+	g.conn = must.Get(g.listener.Accept())(g.t)
 	require.Zero(g.t, g.hear())
 	g.answer("")
 }
@@ -72,19 +69,15 @@ func (g *fakeGuard) hear() guarding.Registration {
 	g.t.Helper()
 	message := make([]byte, guarding.MaxMessage)
 	require.NoError(g.t, g.conn.SetReadDeadline(time.Now().Add(patience)))
-	n, err := g.conn.Read(message)
-	require.NoError(g.t, err)
-	r, err := guarding.Decode(message[:n])
-	require.NoError(g.t, err)
+	n := must.Get(g.conn.Read(message))(g.t)
+	r := must.Get(guarding.Decode(message[:n]))(g.t)
 	return r
 }
 
 func (g *fakeGuard) answer(refusal string) {
 	g.t.Helper()
-	text, err := json.Marshal(guarding.Answer{Refused: refusal})
-	require.NoError(g.t, err)
-	_, err = g.conn.Write(text)
-	require.NoError(g.t, err)
+	text := must.Get(json.Marshal(guarding.Answer{Refused: refusal}))(g.t)
+	must.Get(g.conn.Write(text))(g.t)
 }
 
 // TestGuardHasTheSessionFirst: a session takes no call before the guard has it, and the guard has it until the session is
@@ -92,8 +85,7 @@ func (g *fakeGuard) answer(refusal string) {
 func TestGuardHasTheSessionFirst(t *testing.T) {
 	server := zktest.NewServer(t)
 	g := newFakeGuard(t)
-	client, err := framework.New(server.Addr(), framework.WithGuard(g.path), framework.WithLogger(slog.New(slog.DiscardHandler)))
-	require.NoError(t, err)
+	client := must.Get(framework.New(server.Addr(), framework.WithGuard(g.path), framework.WithLogger(slog.New(slog.DiscardHandler))))(t)
 	require.NoError(t, client.Start())
 	called := make(chan error, 1)
 	go func() {
@@ -201,8 +193,7 @@ func TestGuardIsNoCondition(t *testing.T) {
 			}
 			metrics := meters.New()
 			client := zktest.Client(t, server, framework.WithGuard(g.path), framework.WithLogger(log), metrics.Option)
-			_, err := client.Create(zktest.Context(t), "/a", nil)
-			require.NoError(t, err)
+			must.Get(client.Create(zktest.Context(t), "/a", nil))(t)
 			<-played
 			warning := zktest.Await(t, warnings, "a warning")
 			require.Contains(t, metrics.Values(t), "curator.session.guarded{}")
@@ -235,9 +226,8 @@ func TestGuardKeepsASessionWhoseEndIsNotConfirmed(t *testing.T) {
 		registered <- g.hear()
 		g.answer("")
 	}()
-	client, err := framework.Connect(zktest.Context(t), server.Addr(), framework.WithGuard(g.path), framework.WithSessionTimeout(2*time.Second),
-		framework.WithLogger(slog.New(slog.DiscardHandler)))
-	require.NoError(t, err)
+	client := must.Get(framework.Connect(zktest.Context(t), server.Addr(), framework.WithGuard(g.path), framework.WithSessionTimeout(2*time.Second),
+		framework.WithLogger(slog.New(slog.DiscardHandler))))(t)
 	require.NotZero(t, zktest.Await(t, registered, "the registration"))
 	server.Intercept(zkserver.Nth(1, zkserver.OpCloseSession, zkserver.LoseRequest))
 	require.Error(t, client.Close())
@@ -280,14 +270,11 @@ func TestEndSession(t *testing.T) {
 		client, other := zktest.Client(t, server), zktest.Client(t, server)
 		ctx := zktest.Context(t)
 		for _, f := range []*framework.Framework{client, other} {
-			_, err := f.Create(ctx, fmt.Sprintf("/%x", f.Session().ID()), nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
-			require.NoError(t, err)
+			must.Get(f.Create(ctx, fmt.Sprintf("/%x", f.Session().ID()), nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
 		}
 		ended := client.Session()
 		require.NoError(t, framework.EndSession(ctx, server.Addr(), ended.ID(), ended.Password()))
-		children, err := other.Children(ctx, "/")
-		require.NoError(t, err)
-		require.Equal(t, []string{fmt.Sprintf("%x", other.Session().ID())}, children)
+		require.Equal(t, []string{fmt.Sprintf("%x", other.Session().ID())}, must.Get(other.Children(ctx, "/"))(t))
 		<-ended.Done()
 		require.NoError(t, framework.EndSession(ctx, server.Addr(), ended.ID(), ended.Password()), "it has ended")
 		require.NoError(t, other.Session().Err())

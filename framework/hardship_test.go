@@ -12,6 +12,7 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/hardship"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // knownHardships are rows of TestHardships that do not hold, each with the reason.
@@ -150,8 +151,7 @@ func verbRow(name string, requests int, call func(ctx context.Context, f *framew
 }
 
 func makePath(s *hardship.Stage) {
-	_, err := s.Theirs.Create(context.Background(), s.Path+"/old", nil, framework.CreatingParentsIfNeeded())
-	require.NoError(s.T, err)
+	must.Get(s.Theirs.Create(context.Background(), s.Path+"/old", nil, framework.CreatingParentsIfNeeded()))(s.T)
 }
 
 // createProtected creates ephemeral nodes, of which none may stay.
@@ -197,8 +197,7 @@ func addWatch(s *hardship.Stage) func(context.Context) error {
 
 func flush(s *hardship.Stage) func(context.Context) error {
 	makePath(s)
-	watch, err := s.Ours.AddWatch(context.Background(), s.Path, framework.WatchPersistent)
-	require.NoError(s.T, err)
+	watch := must.Get(s.Ours.AddWatch(context.Background(), s.Path, framework.WatchPersistent))(s.T)
 	s.End = func(error) { watch.Cancel() }
 	return watch.Flush
 }
@@ -207,8 +206,7 @@ func flush(s *hardship.Stage) func(context.Context) error {
 func wait(s *hardship.Stage) func(context.Context) error {
 	makePath(s)
 	var watch *framework.Watch
-	_, err := s.Ours.Get(context.Background(), s.Path, framework.Watched(&watch))
-	require.NoError(s.T, err)
+	must.Get(s.Ours.Get(context.Background(), s.Path, framework.Watched(&watch)))(s.T)
 	s.Later = func() { require.NoError(s.T, s.Theirs.Set(context.Background(), s.Path, []byte("changed"))) }
 	s.End = func(error) { watch.Cancel() }
 	return func(ctx context.Context) error {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestHealth takes a client through its life.
@@ -75,9 +76,7 @@ func TestHealthCountsCleanups(t *testing.T) {
 		answer := func() map[string]any {
 			t.Helper()
 			var said map[string]any
-			text, err := json.Marshal(f.Health())
-			require.NoError(t, err)
-			require.NoError(t, json.Unmarshal(text, &said))
+			require.NoError(t, json.Unmarshal(must.Get(json.Marshal(f.Health()))(t), &said))
 			return said
 		}
 		mustCreate(t, f, "/a")

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -25,23 +26,19 @@ func TestHistoryOfServers(t *testing.T) {
 		mustCreate(t, f, "/a")
 
 		server.Cut(session.ID(), 1)
-		_, err := f.Exists(t.Context(), "/a")
-		require.NoError(t, err)
+		must.Get(f.Exists(t.Context(), "/a"))(t)
 		require.Equal(t, history, f.History(), "over a lost connection")
 
 		require.NoError(t, server.Stop())
 		require.NoError(t, server.Restore(backup, 1))
 		require.NoError(t, server.Restart())
-		there, err := f.Exists(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Nil(t, there, "the servers were restored")
+		require.Nil(t, must.Get(f.Exists(t.Context(), "/a"))(t), "the servers were restored")
 		require.Equal(t, session, f.Session(), "and have the session")
 		require.Greater(t, f.History(), history)
 
 		history = f.History()
 		require.True(t, server.KillSession(session.ID()))
-		_, err = f.Exists(t.Context(), "/a")
-		require.NoError(t, err)
+		must.Get(f.Exists(t.Context(), "/a"))(t)
 		require.Greater(t, f.History(), history, "with the session")
 	})
 }
@@ -64,8 +61,6 @@ func TestHistoryCallThatIsBoundTwice(t *testing.T) {
 			return f.Set(ctx, "/a", []byte("b"), framework.InSession(now))
 		}, framework.InSession(ended))
 		require.ErrorIs(t, err, framework.ErrSessionEnded)
-		data, err := f.Get(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Empty(t, data)
+		require.Empty(t, must.Get(f.Get(t.Context(), "/a"))(t))
 	})
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -52,9 +53,7 @@ func TestJanitorRefusedCleanupsKeepNobodyWaiting(t *testing.T) {
 		require.NoError(t, admin.SetACL(t.Context(), "/closed", zk.WorldACL(zk.PermAll)))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		children, err := admin.Children(t.Context(), "/closed")
-		require.NoError(t, err)
-		require.Empty(t, children)
+		require.Empty(t, must.Get(admin.Children(t.Context(), "/closed"))(t))
 		require.Equal(t, refused, strings.Count(log.String(), "level=ERROR"))
 	})
 }
@@ -68,9 +67,7 @@ func TestJanitorCleanupIsRepeatedAfterAnErrorInsideTheServer(t *testing.T) {
 		require.NoError(t, f.Delete(t.Context(), "/node", framework.InBackground()))
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		stat, err := f.Exists(t.Context(), "/node")
-		require.NoError(t, err)
-		require.Nil(t, stat)
+		require.Nil(t, must.Get(f.Exists(t.Context(), "/node"))(t))
 	})
 }
 
@@ -94,9 +91,7 @@ func TestJanitorCleanupsRunTogether(t *testing.T) {
 		time.Sleep(5 * roundTrip)
 		synctest.Wait()
 		require.Zero(t, f.Health().PendingCleanups)
-		children, err := near.Children(t.Context(), "/folder")
-		require.NoError(t, err)
-		require.Empty(t, children)
+		require.Empty(t, must.Get(near.Children(t.Context(), "/folder"))(t))
 	})
 }
 
@@ -122,15 +117,13 @@ func TestJanitorCreationsWaitForTheCleanupsOfTheirFolder(t *testing.T) {
 		for i := range backlog {
 			require.NoError(t, f.Delete(t.Context(), fmt.Sprintf("/busy/%d", i), framework.InBackground()))
 		}
-		took, err := create("/other")
-		require.NoError(t, err)
+		took := must.Get(create("/other"))(t)
 		require.Equal(t, roundTrip, took)
 
 		for i := range backlog {
 			require.NoError(t, f.Delete(t.Context(), fmt.Sprintf("/other/%d", i), framework.InBackground()))
 		}
-		took, err = create("/other")
-		require.NoError(t, err)
+		took = must.Get(create("/other"))(t)
 		require.Equal(t, 2*roundTrip, took, "a round trip of the deletions and one of its own")
 
 		require.NoError(t, admin.SetACL(t.Context(), "/closed", zk.WorldACL(zk.PermAll&^zk.PermDelete)))
@@ -140,8 +133,7 @@ func TestJanitorCreationsWaitForTheCleanupsOfTheirFolder(t *testing.T) {
 		time.Sleep(roundTrip)
 		synctest.Wait()
 		require.Equal(t, backlog, f.Health().PendingCleanups)
-		took, err = create("/closed")
-		require.NoError(t, err)
+		took = must.Get(create("/closed"))(t)
 		require.Equal(t, roundTrip, took)
 	})
 }

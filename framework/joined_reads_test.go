@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -44,8 +45,7 @@ func readTogether(ctx context.Context, f *framework.Framework, paths []string) (
 // requests.
 func knowVersion(t *testing.T, f *framework.Framework) {
 	t.Helper()
-	_, err := f.Ephemerals(t.Context(), "/")
-	require.NoError(t, err)
+	must.Get(f.Ephemerals(t.Context(), "/"))(t)
 }
 
 const short = 20 // bytes of data
@@ -58,8 +58,7 @@ func createFolder(t *testing.T, f *framework.Framework, n int) []string {
 		paths[i] = fmt.Sprintf("/folder/%d", i)
 		ops[i] = framework.CreateOp(paths[i], numbered(i, short), framework.CreatingParentsIfNeeded())
 	}
-	_, err := f.Bulk(t.Context(), ops)
-	require.NoError(t, err)
+	must.Get(f.Bulk(t.Context(), ops))(t)
 	return paths
 }
 
@@ -97,8 +96,7 @@ func TestJoinedReadsHaveTheirOwnResults(t *testing.T) {
 		require.NoError(t, f.Set(t.Context(), paths[180], nil))
 		_, err := readTogether(t.Context(), f, paths) // the client learns how long they are
 		require.NoError(t, err)
-		got, err := readTogether(t.Context(), f, paths)
-		require.NoError(t, err)
+		got := must.Get(readTogether(t.Context(), f, paths))(t)
 		for i, path := range paths {
 			switch i {
 			case 50:
@@ -119,9 +117,7 @@ func TestJoinedReadsHaveTheirOwnResults(t *testing.T) {
 				require.Equal(t, path, of.Path)
 				continue
 			}
-			stat, err := f.Exists(t.Context(), path)
-			require.NoError(t, err)
-			require.Equal(t, *stat, got[i].stat)
+			require.Equal(t, *must.Get(f.Exists(t.Context(), path))(t), got[i].stat)
 		}
 
 		// Without a place for its error, the first that fails names itself.
@@ -164,8 +160,7 @@ func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
 		paths[50] = "/folder/missing"
 		check := func() {
 			t.Helper()
-			got, err := existTogether(t.Context(), f, paths)
-			require.NoError(t, err)
+			got := must.Get(existTogether(t.Context(), f, paths))(t)
 			for i, path := range paths {
 				require.NoError(t, got[i].err)
 				if i == 50 {
@@ -173,8 +168,7 @@ func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
 					continue
 				}
 				var stat framework.Stat
-				_, err := f.Children(t.Context(), path, framework.StoringStatIn(&stat))
-				require.NoError(t, err)
+				must.Get(f.Children(t.Context(), path, framework.StoringStatIn(&stat)))(t)
 				require.Equal(t, &stat, got[i].stat)
 			}
 		}
@@ -184,8 +178,7 @@ func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
 			require.NoError(t, f.SetACL(t.Context(), paths[i], zk.DigestACL(zk.PermAll, "user", "password")))
 		}
 		for range 2 {
-			got, err := existTogether(t.Context(), f, paths)
-			require.NoError(t, err)
+			got := must.Get(existTogether(t.Context(), f, paths))(t)
 			for i, path := range paths {
 				stat, err := f.Exists(t.Context(), path)
 				require.Equal(t, stat, got[i].stat)
@@ -205,12 +198,10 @@ func TestJoinedReadsOfDataShareRequests(t *testing.T) {
 		const many = 300
 		paths := createFolder(t, f, many)
 		knowVersion(t, f)
-		_, err := readTogether(t.Context(), f, paths)
-		require.NoError(t, err)
+		must.Get(readTogether(t.Context(), f, paths))(t)
 
 		alone, together := countReads(n.server)
-		_, err = readTogether(t.Context(), f, paths)
-		require.NoError(t, err)
+		must.Get(readTogether(t.Context(), f, paths))(t)
 		require.Zero(t, alone.Load())
 		require.EqualValues(t, 5, together.Load())
 
@@ -228,8 +219,7 @@ func TestJoinedReadsOfDataShareRequests(t *testing.T) {
 		zktest.Await(t, watch.Fired(), "the watch")
 		require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
 
-		_, err = f.Get(t.Context(), paths[0])
-		require.NoError(t, err)
+		must.Get(f.Get(t.Context(), paths[0]))(t)
 		require.EqualValues(t, 2, alone.Load(), "there was nothing to share with")
 	})
 }
@@ -270,8 +260,7 @@ func TestJoinedReadsAreSentAloneToOlderServers(t *testing.T) {
 			_, together := countReads(server)
 			for range 3 {
 				for _, n := range []int{10, len(paths)} { // the client does not ask for the version for a few
-					_, err := readTogether(t.Context(), f, paths[:n])
-					require.NoError(t, err)
+					must.Get(readTogether(t.Context(), f, paths[:n]))(t)
 				}
 			}
 			require.Zero(t, together.Load())
@@ -293,8 +282,7 @@ func TestJoinedReadsAreSentAloneToOlderServers(t *testing.T) {
 		})
 		for i := range 3 {
 			before := refused.Load()
-			got, err := readTogether(t.Context(), f, paths)
-			require.NoError(t, err)
+			got := must.Get(readTogether(t.Context(), f, paths))(t)
 			for i := range paths {
 				require.Equal(t, string(numbered(i, short)), string(got[i].data))
 			}
@@ -310,14 +298,12 @@ func TestJoinedReadsThatAreTooLongTogether(t *testing.T) {
 		f := n.client(t, framework.WithMaxReplySize(64<<10))
 		paths := createFolder(t, f, 64)
 		knowVersion(t, f)
-		_, err := readTogether(t.Context(), f, paths)
-		require.NoError(t, err)
+		must.Get(readTogether(t.Context(), f, paths))(t)
 		for i, path := range paths {
 			require.NoError(t, f.Set(t.Context(), path, numbered(i, 10<<10)))
 		}
 		alone, together := countReads(n.server)
-		got, err := readTogether(t.Context(), f, paths)
-		require.NoError(t, err)
+		got := must.Get(readTogether(t.Context(), f, paths))(t)
 		for i := range paths {
 			require.Equal(t, numbered(i, 10<<10), got[i].data)
 		}
@@ -333,13 +319,11 @@ func TestJoinedReadsAreRepeated(t *testing.T) {
 	f := zktest.Client(t, server, framework.WithRetryPolicy(retry.NTimes(3, 0)))
 	paths := createFolder(t, f, 64)
 	knowVersion(t, f)
-	_, err := readTogether(t.Context(), f, paths)
-	require.NoError(t, err)
+	must.Get(readTogether(t.Context(), f, paths))(t)
 	const throttled = -127
 	server.Intercept(zkserver.Nth(1, zkserver.OpMultiRead, zkserver.FailWith(throttled)))
 	server.Intercept(zkserver.Nth(1, zkserver.OpMultiRead, zkserver.LoseReply))
-	got, err := readTogether(t.Context(), f, paths)
-	require.NoError(t, err)
+	got := must.Get(readTogether(t.Context(), f, paths))(t)
 	for i := range paths {
 		require.Equal(t, numbered(i, short), got[i].data)
 	}
@@ -364,21 +348,18 @@ func TestJoinedReadsMalformedReplies(t *testing.T) {
 				f := n.client(t, framework.WithRetryPolicy(retry.None()))
 				paths := createFolder(t, f, 64)
 				knowVersion(t, f)
-				_, err := readTogether(t.Context(), f, paths)
-				require.NoError(t, err)
+				must.Get(readTogether(t.Context(), f, paths))(t)
 				remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
 					if r.Op == zkserver.OpMultiRead {
 						return zkserver.RespondWith(replyFrame(r.Xid, 0, body))
 					}
 					return zkserver.Pass
 				})
-				_, err = readTogether(t.Context(), f, paths)
+				_, err := readTogether(t.Context(), f, paths)
 				require.ErrorIs(t, err, framework.ErrMalformedReply)
 				remove()
 				require.NoError(t, f.Sync(t.Context(), "/")) // waits for the connection
-				got, err := readTogether(t.Context(), f, paths)
-				require.NoError(t, err)
-				require.Equal(t, numbered(63, short), got[63].data)
+				require.Equal(t, numbered(63, short), must.Get(readTogether(t.Context(), f, paths))(t)[63].data)
 			})
 		})
 	}
@@ -390,10 +371,8 @@ func TestJoinedReadsShareNoMemory(t *testing.T) {
 	f := zktest.Client(t, server)
 	paths := createFolder(t, f, 64)
 	knowVersion(t, f)
-	_, err := readTogether(t.Context(), f, paths)
-	require.NoError(t, err)
-	got, err := readTogether(t.Context(), f, paths)
-	require.NoError(t, err)
+	must.Get(readTogether(t.Context(), f, paths))(t)
+	got := must.Get(readTogether(t.Context(), f, paths))(t)
 	freed := make(chan struct{})
 	runtime.AddCleanup(&got[0].data[0], func(done chan struct{}) { close(done) }, freed)
 	kept := got[1].data // and got is not used any more
@@ -415,8 +394,7 @@ func TestJoinedReadsKeepTheirOrder(t *testing.T) {
 	server := zktest.NewServer(t)
 	f, other := zktest.Client(t, server), zktest.Client(t, server)
 	paths := createFolder(t, f, 64)
-	_, err := f.Create(t.Context(), "/last", nil)
-	require.NoError(t, err)
+	must.Get(f.Create(t.Context(), "/last", nil))(t)
 	knowVersion(t, f)
 	var folder, child, last *framework.Stat
 	two := []framework.Read{framework.ReadStat("/folder", &folder), framework.ReadStat("/folder/0", &child)}

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -24,9 +25,8 @@ func TestKeeperIsSentNothingThatItLacks(t *testing.T) {
 	session := f.Session()
 	var stat *framework.Stat
 	made := new(framework.Stat)
-	_, err := f.Create(t.Context(), "/a/b/c", []byte("data"), framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
-		framework.StoringStatIn(made))
-	require.NoError(t, err)
+	must.Get(f.Create(t.Context(), "/a/b/c", []byte("data"), framework.CreatingParentContainersIfNeeded(), framework.WithProtection(),
+		framework.StoringStatIn(made)))(t)
 	require.EqualValues(t, 4, made.DataLength, "the server has said 0")
 	require.NoError(t, f.CreateContainers(t.Context(), "/d/e"))
 	require.NoError(t, f.Pipeline(t.Context(), framework.ReadStat("/d/e", &stat)))

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -75,10 +76,9 @@ func TestConnectStrings(t *testing.T) {
 
 func TestLifecycleOptions(t *testing.T) {
 	policy, log := retry.None(), slog.New(slog.DiscardHandler)
-	f, err := framework.New("a", framework.WithRetryPolicy(policy), framework.WithLogger(log),
+	f := must.Get(framework.New("a", framework.WithRetryPolicy(policy), framework.WithLogger(log),
 		framework.WithErrorPolicy(framework.SessionErrorPolicy), framework.WithMaxReplySize(1024),
-		framework.WithMaxRequestSize(1024))
-	require.NoError(t, err)
+		framework.WithMaxRequestSize(1024)))(t)
 	require.Equal(t, policy, f.RetryPolicy())
 	require.False(t, f.Logger().Enabled(t.Context(), slog.LevelError), "what discards everything is not queued for")
 	require.Equal(t, framework.SessionErrorPolicy, f.ErrorPolicy())
@@ -110,8 +110,7 @@ func TestCloseIsIdempotentAndCutsCallsShort(t *testing.T) {
 				}
 			})
 		}
-		_, err := f.Exists(t.Context(), "/a")
-		require.NoError(t, err)
+		must.Get(f.Exists(t.Context(), "/a"))(t)
 		for range 3 {
 			group.Go(func() {
 				if err := f.Close(); err != nil {
@@ -179,8 +178,7 @@ func TestLifecyclePasswordIsToldToNobody(t *testing.T) {
 	proxy := zktest.NewProxy(t, server.Addr())
 	said := new(safeBuffer)
 	log := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	f, err := framework.New(proxy.Addr(), framework.WithLogger(log))
-	require.NoError(t, err)
+	f := must.Get(framework.New(proxy.Addr(), framework.WithLogger(log)))(t)
 	states := recordStates(f)
 	require.NoError(t, f.Start())
 	states.expect(t, framework.Connected)
@@ -195,14 +193,11 @@ func TestLifecyclePasswordIsToldToNobody(t *testing.T) {
 	for _, session := range []*framework.Session{first, second} {
 		log.Info("session", "value", session, "any", slog.AnyValue(session))
 		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d", "%q"} {
-			_, err := fmt.Fprintf(said, format, session)
-			require.NoError(t, err)
-			_, err = fmt.Fprintf(said, format, f)
-			require.NoError(t, err)
+			must.Get(fmt.Fprintf(said, format, session))(t)
+			must.Get(fmt.Fprintf(said, format, f))(t)
 		}
 	}
-	_, err = fmt.Fprintf(said, "%v %+v %#v %v", failure, failure, failure, first.Err())
-	require.NoError(t, err)
+	must.Get(fmt.Fprintf(said, "%v %+v %#v %v", failure, failure, failure, first.Err()))(t)
 	require.NoError(t, f.Close())
 
 	text := strings.ToLower(said.String())

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -71,8 +72,7 @@ func TestLoggerThatBlocksCostsLogLinesOnly(t *testing.T) {
 				require.Equal(t, time.Second, time.Since(began))
 
 				n.setDown(false)
-				_, err = f.Get(t.Context(), "/")
-				require.NoError(t, err)
+				must.Get(f.Get(t.Context(), "/"))(t)
 				began = time.Now()
 				require.NoError(t, f.Close())
 				require.LessOrEqual(t, time.Since(began), 2*time.Second)
@@ -112,8 +112,7 @@ func TestLoggerMayCallTheClient(t *testing.T) {
 				n.cut()
 				states.expect(t, framework.Suspended, framework.Reconnected)
 				require.Error(t, standard.Err())
-				_, err := f.Get(t.Context(), "/")
-				require.NoError(t, err)
+				must.Get(f.Get(t.Context(), "/"))(t)
 				require.NoError(t, f.Close())
 				synctest.Wait()
 				close(calls)
@@ -169,8 +168,7 @@ func TestLoggerFullPipeOfLogsHoldsUpNothing(t *testing.T) {
 	proxy.Cut()
 	states.expect(t, framework.Suspended, framework.Reconnected)
 	<-standard.Done()
-	_, err = f.Get(t.Context(), "/")
-	require.NoError(t, err)
+	must.Get(f.Get(t.Context(), "/"))(t)
 	require.NoError(t, f.Close())
 }
 
@@ -221,8 +219,7 @@ func TestLoggerWatchHookMayDoAnything(t *testing.T) {
 					defer close(n.released)
 					f, other := n.client(t), n.client(t)
 					var w *framework.Watch
-					_, err := f.Exists(t.Context(), "/a", framework.Watched(&w))
-					require.NoError(t, err)
+					must.Get(f.Exists(t.Context(), "/a", framework.Watched(&w)))(t)
 					if end == "before" {
 						mustCreate(t, other, "/a")
 						<-w.Fired()
@@ -260,8 +257,7 @@ func TestEndOnDeletionIsInTheStream(t *testing.T) {
 		for _, change := range []string{"deleted", "set", "cancelled", "deleted before"} {
 			mustCreate(t, f, "/a")
 			var w *framework.Watch
-			_, err := f.Get(t.Context(), "/a", framework.Watched(&w))
-			require.NoError(t, err)
+			must.Get(f.Get(t.Context(), "/a", framework.Watched(&w)))(t)
 			ctx, end := context.WithCancelCause(t.Context())
 			lost := &framework.LostError{Reason: framework.ReasonNodeDeleted}
 			if change != "deleted before" {

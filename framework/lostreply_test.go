@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -77,8 +78,7 @@ func TestLostReplyWriteThatTheServerIsInDoubtAbout(t *testing.T) {
 				return f.Create(t.Context(), "/a/n-", nil, append(opts, framework.WithMode(framework.PersistentSequential))...)
 			}
 			children := func() int {
-				names, err := f.Children(t.Context(), "/a")
-				require.NoError(t, err)
+				names := must.Get(f.Children(t.Context(), "/a"))(t)
 				return len(names)
 			}
 
@@ -89,11 +89,8 @@ func TestLostReplyWriteThatTheServerIsInDoubtAbout(t *testing.T) {
 			require.True(t, framework.Retryable(err), "%v", err)
 			require.Equal(t, 1, children(), "it was not repeated")
 
-			path, err := create(framework.WithProtection())
-			require.NoError(t, err)
-			stat, err := f.Exists(t.Context(), path)
-			require.NoError(t, err)
-			require.NotNil(t, stat)
+			path := must.Get(create(framework.WithProtection()))(t)
+			require.NotNil(t, must.Get(f.Exists(t.Context(), path))(t))
 			require.Equal(t, 2, children(), "it was found")
 
 			_, err = create(framework.WithProtection(), framework.WithRetry(retry.None()))
@@ -170,9 +167,7 @@ func loseAt(t *testing.T, n *memnet, fault zkserver.Fault, policy retry.Policy, 
 		return made
 	}
 	require.Equal(t, []string{strings.TrimPrefix(path, "/a/b/")}, names)
-	read, err := observer.Exists(t.Context(), path)
-	require.NoError(t, err)
-	require.Equal(t, *read, stat)
+	require.Equal(t, *must.Get(observer.Exists(t.Context(), path))(t), stat)
 	require.Equal(t, f.Session().ID(), stat.EphemeralOwner)
 	return made
 }
@@ -250,16 +245,13 @@ func TestLostReplyNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
 		require.NotNil(t, thaw)
 		require.NotEqual(t, first.ID(), f.Session().ID())
 		require.Equal(t, f.Session().ID(), stat.EphemeralOwner)
-		seen, err := f.Children(t.Context(), "/a")
-		require.NoError(t, err)
+		seen := must.Get(f.Children(t.Context(), "/a"))(t)
 		require.Len(t, seen, 1, "the old node is still shown")
 		require.NotEqual(t, "/a/"+seen[0], path)
 		remove()
 		thaw()
 		time.Sleep(5 * time.Second)
-		names, err := f.Children(t.Context(), "/a")
-		require.NoError(t, err)
-		require.Equal(t, []string{strings.TrimPrefix(path, "/a/")}, names)
+		require.Equal(t, []string{strings.TrimPrefix(path, "/a/")}, must.Get(f.Children(t.Context(), "/a"))(t))
 	})
 }
 
@@ -322,9 +314,7 @@ func TestLostReplyGuaranteedDelete(t *testing.T) {
 			require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
 			time.Sleep(memSession)
 			require.Equal(t, 4, requests())
-			stat, err := f.Exists(t.Context(), "/a")
-			require.NoError(t, err)
-			require.Nil(t, stat)
+			require.Nil(t, must.Get(f.Exists(t.Context(), "/a"))(t))
 		})
 	})
 	t.Run("is dropped by Close", func(t *testing.T) {

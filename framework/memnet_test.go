@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -35,8 +36,7 @@ type memnet struct {
 func inMemory(t *testing.T, test func(t *testing.T, n *memnet)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server, err := zkserver.Start(zkserver.WithoutListener())
-		require.NoError(t, err)
+		server := must.Get(zkserver.Start(zkserver.WithoutListener()))(t)
 		n := &memnet{server: server}
 		t.Cleanup(func() {
 			require.NoError(t, server.Close())
@@ -125,8 +125,7 @@ func (n *memnet) newClient(t *testing.T, opts ...framework.Option) (*framework.F
 	opts = append([]framework.Option{
 		framework.WithDialer(n.dial), framework.WithSessionTimeout(memSession),
 	}, opts...)
-	f, err := framework.New("a:1", opts...)
-	require.NoError(t, err)
+	f := must.Get(framework.New("a:1", opts...))(t)
 	states := recordStates(f)
 	t.Cleanup(func() {
 		// The network may be down by now.

@@ -9,13 +9,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
 func namespaced(t *testing.T, f *framework.Framework, namespace string) *framework.Framework {
 	t.Helper()
-	view, err := f.UsingNamespace(namespace)
-	require.NoError(t, err)
+	view := must.Get(f.UsingNamespace(namespace))(t)
 	require.Equal(t, namespace, view.Namespace())
 	require.Same(t, f.WithoutNamespace(), view.WithoutNamespace())
 	return view
@@ -31,8 +31,7 @@ func TestNamespaceWatches(t *testing.T) {
 		watches := map[string]*framework.Watch{}
 		for path, client := range map[string]*framework.Framework{"/ns/a": f, "/a": view} {
 			var w *framework.Watch
-			_, err := client.Get(t.Context(), path, framework.Watched(&w))
-			require.NoError(t, err)
+			must.Get(client.Get(t.Context(), path, framework.Watched(&w)))(t)
 			watches[path] = w
 		}
 		require.Equal(t, 1, f.WatchedPaths())
@@ -57,10 +56,8 @@ func TestNamespacesAreContainers(t *testing.T) {
 	view := namespaced(t, f, "ns")
 	mustCreate(t, view, "/a/b", framework.CreatingParentsIfNeeded())
 	var gone *framework.Watch
-	_, err := f.Get(t.Context(), "/ns", framework.Watched(&gone))
-	require.NoError(t, err)
-	children := framework.DeletingChildrenIfNeeded()
-	require.NoError(t, view.Delete(t.Context(), "/a", children))
+	must.Get(f.Get(t.Context(), "/ns", framework.Watched(&gone)))(t)
+	require.NoError(t, view.Delete(t.Context(), "/a", framework.DeletingChildrenIfNeeded()))
 	select {
 	case <-gone.Fired():
 	case <-time.After(patience):

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -55,17 +56,15 @@ func TestCreateOnServersWithoutContainers(t *testing.T) {
 			f := zktest.Client(t, server.Addr(), test.opts...)
 			mustCreate(t, f, "/a/b/c", framework.CreatingParentContainersIfNeeded(), framework.WithMode(framework.Ephemeral))
 			require.NoError(t, f.CreateContainers(t.Context(), "/d/e"))
-			view, err := f.UsingNamespace("space")
-			require.NoError(t, err)
+			view := must.Get(f.UsingNamespace("space"))(t)
 			mustCreate(t, view, "/f")
 			require.Equal(t, test.asked, asked())
 			for _, path := range []string{"/a/b", "/d/e", "/space"} {
-				stat, err := f.Exists(t.Context(), path)
-				require.NoError(t, err)
+				stat := must.Get(f.Exists(t.Context(), path))(t)
 				require.NotNil(t, stat, path)
 				require.Zero(t, stat.EphemeralOwner, "%s is a persistent node", path)
 			}
-			_, err = f.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Container))
+			_, err := f.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Container))
 			require.ErrorContains(t, err, "unimplemented", "what was asked for is not replaced")
 		})
 	}
@@ -148,10 +147,9 @@ func TestConnectInVainLeavesNoSession(t *testing.T) {
 func TestNewcomerClosingAViewIsLogged(t *testing.T) {
 	said := new(safeBuffer)
 	f := zktest.Client(t, zktest.NewServer(t).Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
-	view, err := f.UsingNamespace("space")
-	require.NoError(t, err)
+	view := must.Get(f.UsingNamespace("space"))(t)
 	require.ErrorContains(t, view.Close(), "it is a view")
-	_, err = view.Exists(t.Context(), "/")
+	_, err := view.Exists(t.Context(), "/")
 	require.NoError(t, err, "the client lives on")
 	require.NoError(t, f.Close())
 	require.Contains(t, said.String(), "close of a view closes nothing")
@@ -187,10 +185,8 @@ func TestNewcomerFirstThingInANewTree(t *testing.T) {
 		_, release, err := f.Session().Hold(t.Context(), framework.QuorumErrorPolicy)
 		require.NoError(t, err)
 		release()
-		view, err := f.UsingNamespace("space/within")
-		require.NoError(t, err)
-		results, err := view.Transact(t.Context(), framework.CreateOp("/x", nil), framework.CreateOp("/x/y", nil))
-		require.NoError(t, err)
+		view := must.Get(f.UsingNamespace("space/within"))(t)
+		results := must.Get(view.Transact(t.Context(), framework.CreateOp("/x", nil), framework.CreateOp("/x/y", nil)))(t)
 		require.Equal(t, "/x/y", results[1].Path)
 		_, err = view.Transact(t.Context(), framework.CreateOp("/none/y", nil))
 		require.ErrorIs(t, err, framework.ErrNoNode)

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -38,8 +39,7 @@ func serveNames() *atomic.Pointer[string] {
 func resolveAll(t *testing.T, ips ...string) {
 	t.Helper()
 	const header, typeAndClass, typeA = 12, 4, 1
-	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-	require.NoError(t, err)
+	conn := must.Get(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -98,8 +98,7 @@ func TestConnectToServersThatDiffer(t *testing.T) {
 				_, port, err := net.SplitHostPort(server.Addr())
 				require.NoError(t, err)
 				server.Intercept(zkserver.Nth(1, zkserver.OpSASL, refusal))
-				f, err := framework.Connect(t.Context(), servers(port), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
-				require.NoError(t, err)
+				f := must.Get(framework.Connect(t.Context(), servers(port), framework.WithSASL(framework.DigestMD5("alice", "wonderland"))))(t)
 				require.NoError(t, f.Close())
 			})
 		})
@@ -144,8 +143,7 @@ func TestOneRefusalOfAClientThatRuns(t *testing.T) {
 				require.NoError(t, err)
 				said := &safeBuffer{}
 				f := zktest.Client(t, servers(port), option.client, framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
-				_, err = f.Exists(t.Context(), "/")
-				require.NoError(t, err)
+				must.Get(f.Exists(t.Context(), "/"))(t)
 				session := f.Session()
 				for range 2 {
 					server.Intercept(zkserver.Nth(1, option.op, zkserver.FailWith(-115)))
@@ -153,8 +151,7 @@ func TestOneRefusalOfAClientThatRuns(t *testing.T) {
 					require.Eventually(t, func() bool {
 						return strings.Contains(said.String(), "zookeeper authentication failed")
 					}, patience, time.Millisecond)
-					_, err = f.Exists(t.Context(), "/")
-					require.NoError(t, err)
+					must.Get(f.Exists(t.Context(), "/"))(t)
 					require.Same(t, session, f.Session())
 				}
 			})

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -138,37 +139,28 @@ func TestChroot(t *testing.T) {
 		_, err := f.Create(ctx, "/a", nil)
 		require.ErrorIs(t, err, framework.ErrNoNode, "the chroot does not exist")
 		require.Equal(t, "/a/b", mustCreate(t, f, "/a/b", framework.CreatingParentsIfNeeded()))
-		stat, err := all.Exists(ctx, root+"/a/b")
-		require.NoError(t, err)
-		require.NotNil(t, stat)
+		require.NotNil(t, must.Get(all.Exists(ctx, root+"/a/b"))(t))
 
 		require.Regexp(t, `^/s[0-9]{10}$`, mustCreate(t, f, "/s", framework.WithMode(framework.PersistentSequential)))
 		require.Regexp(t, `^/[0-9]{10}$`, mustCreate(t, f, "/", framework.WithMode(framework.PersistentSequential)))
 		require.Regexp(t, `^/_c_`+uuidPattern+`-[0-9]{10}$`,
 			mustCreate(t, f, "/", framework.WithMode(framework.PersistentSequential), framework.WithProtection()))
-		results, err := f.Transact(ctx, framework.CreateOp("/", nil, framework.WithMode(framework.PersistentSequential)),
-			framework.CreateOp("/t", nil))
-		require.NoError(t, err)
+		results := must.Get(f.Transact(ctx, framework.CreateOp("/", nil, framework.WithMode(framework.PersistentSequential)),
+			framework.CreateOp("/t", nil)))(t)
 		require.Regexp(t, `^/[0-9]{10}$`, results[0].Path)
 		require.Equal(t, "/t", results[1].Path)
-		siblings, err := all.Children(ctx, server.Root()+"/deep")
-		require.NoError(t, err)
-		require.Equal(t, []string{"er"}, siblings, "nothing escapes from the chroot")
+		require.Equal(t, []string{"er"}, must.Get(all.Children(ctx, server.Root()+"/deep"))(t), "nothing escapes from the chroot")
 
 		require.ErrorIs(t, f.Delete(ctx, "/", framework.DeletingChildrenIfNeeded()), framework.ErrInvalidPath)
 		_, err = f.Transact(ctx, framework.DeleteOp("/"))
 		require.ErrorIs(t, err, framework.ErrInvalidPath, "the root is not deleted, wherever it is")
-		names, err := f.Children(ctx, "/")
-		require.NoError(t, err)
-		require.Len(t, names, 6)
+		require.Len(t, must.Get(f.Children(ctx, "/"))(t), 6)
 		var watch *framework.Watch
-		_, err = f.Get(ctx, "/a/b", framework.Watched(&watch))
-		require.NoError(t, err)
+		must.Get(f.Get(ctx, "/a/b", framework.Watched(&watch)))(t)
 		require.NoError(t, all.Delete(ctx, root+"/a/b"))
 		<-watch.Fired()
 		require.Equal(t, framework.Event{Type: zk.EventNodeDeleted, Path: "/a/b"}, watch.Event())
-		_, err = f.Children(ctx, "/", framework.Watched(&watch))
-		require.NoError(t, err)
+		must.Get(f.Children(ctx, "/", framework.Watched(&watch)))(t)
 		require.NoError(t, f.Delete(ctx, "/a"))
 		<-watch.Fired()
 		require.Equal(t, framework.Event{Type: zk.EventNodeChildrenChanged, Path: "/"}, watch.Event())
@@ -202,9 +194,7 @@ func TestPathSizes(t *testing.T) {
 		const overhead = 6 + 4 + 4 + 4 // path "/start", two lengths, version
 		largest := make([]byte, framework.DefaultMaxRequestSize-overhead-len(server.Root()))
 		require.NoError(t, f.Set(t.Context(), "/start", largest))
-		data, err := f.Get(t.Context(), "/start")
-		require.NoError(t, err)
-		require.Len(t, data, len(largest))
+		require.Len(t, must.Get(f.Get(t.Context(), "/start"))(t), len(largest))
 		states.none(t)
 	})
 }
@@ -225,9 +215,7 @@ func TestPathServersOwnTreeStays(t *testing.T) {
 		mustCreate(t, f, fmt.Sprintf("/n%d/x", i), framework.CreatingParentsIfNeeded())
 	}
 	require.NoError(t, f.DeleteChildren(t.Context(), "/"))
-	names, err := f.Children(t.Context(), "/")
-	require.NoError(t, err)
-	require.Equal(t, []string{"zookeeper"}, names)
+	require.Equal(t, []string{"zookeeper"}, must.Get(f.Children(t.Context(), "/"))(t))
 	for _, err := range []error{
 		f.DeleteChildren(t.Context(), "/zookeeper"), f.Delete(t.Context(), "/zookeeper", framework.DeletingChildrenIfNeeded()),
 		f.Mkdirs(t.Context(), "/zookeeper/x"),
@@ -236,9 +224,6 @@ func TestPathServersOwnTreeStays(t *testing.T) {
 	}
 	mustCreate(t, f, "/stays")
 	require.Error(t, f.Delete(t.Context(), "/", framework.DeletingChildrenIfNeeded()), "the root cannot be deleted")
-	stat, err := f.Exists(t.Context(), "/stays")
-	require.NoError(t, err)
-	require.NotNil(t, stat, "so nothing below it is")
-	_, err = f.Get(t.Context(), "/zookeeper/config")
-	require.NoError(t, err)
+	require.NotNil(t, must.Get(f.Exists(t.Context(), "/stays"))(t), "so nothing below it is")
+	must.Get(f.Get(t.Context(), "/zookeeper/config"))(t)
 }

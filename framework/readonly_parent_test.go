@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -25,8 +26,7 @@ func TestReadOnlyParentWhatExistsIsUsed(t *testing.T) {
 			require.NoError(t, admin.SetACL(t.Context(), path, readOnly))
 		}
 		client := zktest.Client(t, server)
-		view, err := client.UsingNamespace("team/app")
-		require.NoError(t, err)
+		view := must.Get(client.UsingNamespace("team/app"))(t)
 		create := func(path string, opts ...framework.CreateOption) func() error {
 			return func() error {
 				_, err := client.Create(t.Context(), path, nil, opts...)

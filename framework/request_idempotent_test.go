@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -53,11 +54,10 @@ func TestIdempotentWritesSurviveEveryLoss(t *testing.T) {
 					for _, policy := range []retry.Policy{patient, retry.None()} {
 						inMemory(t, func(t *testing.T, n *memnet) {
 							observer := n.client(t)
-							_, err := observer.Create(t.Context(), "/a", []byte("old"))
-							require.NoError(t, err)
+							must.Get(observer.Create(t.Context(), "/a", []byte("old")))(t)
 							f := n.client(t, framework.WithRetryPolicy(policy))
 							requests := faultAt(n, f.Session().ID(), how, k)
-							err = w.write(t.Context(), f)
+							err := w.write(t.Context(), f)
 							hit := requests() >= k
 							if policy == patient || !hit {
 								require.NoError(t, err)
@@ -74,9 +74,7 @@ func TestIdempotentWritesSurviveEveryLoss(t *testing.T) {
 							case w.want == "":
 								require.Nil(t, stat)
 							default:
-								data, err := observer.Get(t.Context(), "/a")
-								require.NoError(t, err)
-								require.Equal(t, w.want, string(data))
+								require.Equal(t, w.want, string(must.Get(observer.Get(t.Context(), "/a"))(t)))
 								require.Equal(t, w.version, stat.Version)
 							}
 						})
@@ -154,8 +152,7 @@ func TestOrSetDataAgainstDeletes(t *testing.T) {
 	})
 	defer remove()
 	var stat framework.Stat
-	_, err := f.Create(t.Context(), "/a", []byte("x"), framework.OrSetData(), framework.StoringStatIn(&stat))
-	require.NoError(t, err)
+	must.Get(f.Create(t.Context(), "/a", []byte("x"), framework.OrSetData(), framework.StoringStatIn(&stat)))(t)
 	require.Equal(t, 1, deleted)
 	require.Zero(t, stat.Version, "created anew")
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -54,9 +55,7 @@ func TestProtectionLateReplyTellsWhatToDelete(t *testing.T) {
 				remove()
 				require.Equal(t, c.requests, made)
 				require.Zero(t, f.Health().PendingCleanups)
-				names, err := near.Children(t.Context(), "/p")
-				require.NoError(t, err)
-				require.Empty(t, names)
+				require.Empty(t, must.Get(near.Children(t.Context(), "/p"))(t))
 			})
 		})
 	}

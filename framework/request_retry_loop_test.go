@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -137,8 +138,7 @@ func TestWithRetryOnEveryVerb(t *testing.T) {
 	} {
 		refused.Store(0)
 		policy := &countingPolicy{allows: 3}
-		err := verb(t.Context(), framework.WithRetry(policy))
-		require.ErrorIs(t, err, framework.ServerError(throttled), name)
+		require.ErrorIs(t, verb(t.Context(), framework.WithRetry(policy)), framework.ServerError(throttled), name)
 		require.EqualValues(t, 4, refused.Load(), name)
 		require.EqualValues(t, 4, policy.asked.Load(), name)
 		require.ErrorIs(t, verb(t.Context(), framework.WithRetry(nil)), framework.ErrInvalidOption, name)
@@ -169,8 +169,7 @@ func TestRetryBudgetIsShared(t *testing.T) {
 		_, err := f.Get(ctx, "/a")
 		return err
 	}
-	view, err := f.UsingNamespace("x")
-	require.NoError(t, err)
+	view := must.Get(f.UsingNamespace("x"))(t)
 	runs := 0
 	require.ErrorIs(t, f.Retry(t.Context(), func(ctx context.Context) error {
 		runs++
@@ -184,7 +183,7 @@ func TestRetryBudgetIsShared(t *testing.T) {
 
 	refused.Store(0)
 	own := &countingPolicy{allows: 2}
-	err = f.Retry(t.Context(), func(ctx context.Context) error {
+	err := f.Retry(t.Context(), func(ctx context.Context) error {
 		require.Error(t, get(ctx))
 		_, err := f.Get(ctx, "/a", framework.WithRetry(retry.None()))
 		require.Error(t, err)

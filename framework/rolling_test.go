@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -30,8 +31,7 @@ func TestServersGoOneByOne(t *testing.T) {
 		require.NoError(t, servers.AwaitSync(t.Context()))
 		require.NoError(t, server.Kill())
 		require.NoError(t, server.Restart(t.Context()))
-		stat, err := f.Exists(t.Context(), path)
-		require.NoError(t, err)
+		stat := must.Get(f.Exists(t.Context(), path))(t)
 		require.NotNil(t, stat)
 		require.Equal(t, session.ID(), stat.EphemeralOwner)
 	}

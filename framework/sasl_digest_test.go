@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 const digestChallenge = `realm="zk-sasl-md5",nonce="abc",charset=utf-8,algorithm=md5-sess`
@@ -18,10 +19,8 @@ const digestChallenge = `realm="zk-sasl-md5",nonce="abc",charset=utf-8,algorithm
 // answerTo is what DIGEST-MD5 answers to a challenge, and its exchange.
 func answerTo(tb testing.TB, challenge string) (framework.SASLExchange, string, error) {
 	tb.Helper()
-	exchange, err := framework.DigestMD5(`al"i\ce`, "wonderland").Start(tb.Context(), framework.SASLServer{Host: "a"})
-	require.NoError(tb, err)
-	first, err := exchange.Next(tb.Context(), nil)
-	require.NoError(tb, err)
+	exchange := must.Get(framework.DigestMD5(`al"i\ce`, "wonderland").Start(tb.Context(), framework.SASLServer{Host: "a"}))(tb)
+	first := must.Get(exchange.Next(tb.Context(), nil))(tb)
 	require.NotNil(tb, first, "rather null, on which servers fail")
 	require.Empty(tb, first)
 	answer, err := exchange.Next(tb.Context(), []byte(challenge))
@@ -83,11 +82,9 @@ func TestSASLDigestBadDigestChallenges(t *testing.T) {
 		require.NotContains(t, err.Error(), "wonderland")
 	}
 	latin := `nonce=a,algorithm=md5-sess`
-	exchange, err := framework.DigestMD5("иван", "wonderland").Start(t.Context(), framework.SASLServer{})
-	require.NoError(t, err)
-	_, err = exchange.Next(t.Context(), nil)
-	require.NoError(t, err)
-	_, err = exchange.Next(t.Context(), []byte(latin))
+	exchange := must.Get(framework.DigestMD5("иван", "wonderland").Start(t.Context(), framework.SASLServer{}))(t)
+	must.Get(exchange.Next(t.Context(), nil))(t)
+	_, err := exchange.Next(t.Context(), []byte(latin))
 	require.ErrorContains(t, err, "does not take UTF-8")
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -79,22 +80,17 @@ func TestSASL(t *testing.T) {
 		owner := zktest.Client(t, proxy.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")),
 			framework.WithAuth("digest", []byte("bob:x")))
 		states := recordStates(owner)
-		_, err := owner.Create(ctx, "/sasl", []byte("data"), framework.WithACL(ofAlice()...))
-		require.NoError(t, err)
-		_, err = owner.Create(ctx, "/auth", []byte("data"), framework.WithACL(creatorOnly()...))
-		require.NoError(t, err)
-		acl, err := owner.GetACL(ctx, "/sasl")
-		require.NoError(t, err)
+		must.Get(owner.Create(ctx, "/sasl", []byte("data"), framework.WithACL(ofAlice()...)))(t)
+		must.Get(owner.Create(ctx, "/auth", []byte("data"), framework.WithACL(creatorOnly()...)))(t)
+		acl := must.Get(owner.GetACL(ctx, "/sasl"))(t)
 		require.Equal(t, ofAlice(), acl)
-		acl, err = owner.GetACL(ctx, "/auth")
-		require.NoError(t, err)
+		acl = must.Get(owner.GetACL(ctx, "/auth"))(t)
 		require.Len(t, acl, 2, "both identities")
 
 		readable := func(f *framework.Framework) {
 			t.Helper()
 			for _, path := range []string{"/sasl", "/auth"} {
-				_, err := f.Get(ctx, path)
-				require.NoError(t, err)
+				must.Get(f.Get(ctx, path))(t)
 			}
 		}
 		readable(owner)
@@ -191,8 +187,7 @@ func TestSASLRotatedPassword(t *testing.T) {
 		}
 		require.NoError(t, session.Err())
 		password.Store("looking-glass")
-		_, err := f.Exists(t.Context(), "/")
-		require.NoError(t, err)
+		must.Get(f.Exists(t.Context(), "/"))(t)
 		require.Same(t, session, f.Session(), "which has lived on")
 		require.NoError(t, f.Close()) // which writes what is in the queue of the log
 		require.Equal(t, 1, strings.Count(said.String(), "zookeeper authentication failed"))
@@ -257,14 +252,10 @@ func TestWhoAmI(t *testing.T) {
 			framework.WithAuth("digest", []byte("bob:x")))
 		want := []framework.Identity{{"sasl", "alice"}, {"digest", "bob"}, {"ip", "127.0.0.1"}}
 		for range 2 {
-			found, err := f.WhoAmI(t.Context())
-			require.NoError(t, err)
-			require.ElementsMatch(t, want, found)
+			require.ElementsMatch(t, want, must.Get(f.WhoAmI(t.Context()))(t))
 			require.Eventually(t, func() bool { return len(f.Health().Identities) == len(want) }, time.Minute, time.Millisecond)
 			require.ElementsMatch(t, want, f.Health().Identities)
-			said, err := f.Health().MarshalJSON()
-			require.NoError(t, err)
-			require.Contains(t, string(said), `"sasl:alice"`)
+			require.Contains(t, string(must.Get(f.Health().MarshalJSON())(t)), `"sasl:alice"`)
 			proxy.Cut()
 		}
 	})
@@ -305,14 +296,13 @@ func TestBlockUntilConnectedTellsAnEndedContextTheReason(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	f, err := framework.New(server.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
-	require.NoError(t, err)
+	f := must.Get(framework.New(server.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland"))))(t)
 	require.NoError(t, f.Start())
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	<-asked
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = f.BlockUntilConnected(ctx)
+	err := f.BlockUntilConnected(ctx)
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "SASL DIGEST-MD5: the exchange is under way")
 	require.ErrorIs(t, err, framework.ErrNotConnected)
@@ -345,7 +335,6 @@ func TestSASLSlowMechanism(t *testing.T) {
 		const timeout = 1500 * time.Millisecond
 		f := zktest.Client(t, addr, framework.WithSessionTimeout(timeout),
 			framework.WithSASL(slowMechanism{framework.DigestMD5("alice", "wonderland"), timeout / 2}))
-		_, err := f.Exists(t.Context(), "/")
-		require.NoError(t, err)
+		must.Get(f.Exists(t.Context(), "/"))(t)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -178,8 +179,7 @@ func (s *script) untilGone(path string) {
 	s.Helper()
 	for {
 		var w *framework.Watch
-		stat, err := s.f.Exists(s.ctx, path, framework.Watched(&w))
-		require.NoError(s, err)
+		stat := must.Get(s.f.Exists(s.ctx, path, framework.Watched(&w)))(s)
 		if stat == nil {
 			w.Cancel()
 			return

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -74,8 +75,7 @@ const zoned = "b1:2181,a1:2181,b2:2181,a2:2181"
 
 func (z *zones) client(t *testing.T, opts ...framework.Option) *framework.Framework {
 	t.Helper()
-	f, err := framework.Connect(t.Context(), zoned, append(opts, framework.WithDialer(z.dial))...)
-	require.NoError(t, err)
+	f := must.Get(framework.Connect(t.Context(), zoned, append(opts, framework.WithDialer(z.dial))...))(t)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f
 }
@@ -200,14 +200,13 @@ func TestServerOrderDoesNotMoveToAServerWithoutAQuorum(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z, alone := newZones(t), zktest.NewServer(t, zkserver.WithoutListener())
 		defer alone.LoseQuorum()()
-		f, err := framework.Connect(t.Context(), zoned, framework.WithServerOrder(zoneA),
+		f := must.Get(framework.Connect(t.Context(), zoned, framework.WithServerOrder(zoneA),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				if zoneA(address) == 0 {
 					return alone.Dial(ctx, network, address)
 				}
 				return z.dial(ctx, network, address)
-			}))
-		require.NoError(t, err)
+			})))(t)
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		linked := f.Session().Context(framework.StandardErrorPolicy)
 		time.Sleep(time.Hour)
@@ -234,8 +233,7 @@ func TestServerOrderLeavesAConnectionThatHasMovedMeanwhile(t *testing.T) {
 			return z.dial(ctx, network, address)
 		}
 		z.set("a1:2181", true)
-		client, err := framework.Connect(t.Context(), "a1:2181,b1:2181", framework.WithServerOrder(zoneA), framework.WithDialer(dial))
-		require.NoError(t, err)
+		client := must.Get(framework.Connect(t.Context(), "a1:2181,b1:2181", framework.WithServerOrder(zoneA), framework.WithDialer(dial)))(t)
 		t.Cleanup(func() { require.NoError(t, client.Close()) })
 		z.set("a1:2181", false)
 		asking.Store(client)
@@ -253,7 +251,7 @@ func TestServerOrderOfServersThatComeLater(t *testing.T) {
 		provider := newDynamic(t, "b1:2181")
 		var mu sync.Mutex
 		asked := make(map[string]int)
-		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(z.dial),
+		f := must.Get(framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(z.dial),
 			framework.WithServerOrder(func(server string) int {
 				mu.Lock()
 				defer mu.Unlock()
@@ -261,8 +259,7 @@ func TestServerOrderOfServersThatComeLater(t *testing.T) {
 					panic("the user's own fault")
 				}
 				return zoneA(server)
-			}))
-		require.NoError(t, err)
+			})))(t)
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		z.set("b1:2181", true)
 		require.NoError(t, provider.SetConnectionString("c1:2181,b1:2181,a1:2181"))
@@ -283,11 +280,10 @@ func TestServerOrderOfServersThatComeLater(t *testing.T) {
 func TestServerOrderAsksOnceForEachServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		z := newZones(t)
-		provider, err := framework.NewDynamicEnsembleProvider("a1:2181,a1:2181")
-		require.NoError(t, err)
+		provider := must.Get(framework.NewDynamicEnsembleProvider("a1:2181,a1:2181"))(t)
 		var mu sync.Mutex
 		asked := make(map[string]int)
-		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(z.dial),
+		f := must.Get(framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(z.dial),
 			framework.WithServerOrder(func(server string) int {
 				mu.Lock()
 				asked[server]++
@@ -296,8 +292,7 @@ func TestServerOrderAsksOnceForEachServer(t *testing.T) {
 					panic("the user's own fault")
 				}
 				return math.MaxInt
-			}))
-		require.NoError(t, err)
+			})))(t)
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		for range 3 {
 			for _, servers := range []string{"a1:2181,a2:2181,b1:2181", "a1:2181,b1:2181"} {

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -21,22 +22,19 @@ func TestSRVAndServerOrderOnEachBackend(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		n := new(nameServer)
 		n.set("far.example.com", "near.example.com")
-		provider, err := framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, server.Root())
-		require.NoError(t, err)
+		provider := must.Get(framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, server.Root()))(t)
 		var mu sync.Mutex
 		var dialed []string
-		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider),
+		f := must.Get(framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider),
 			framework.WithServerOrder(func(server string) int { return strings.Index("nf", server[:1]) }),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				mu.Lock()
 				dialed = append(dialed, address)
 				mu.Unlock()
 				return new(net.Dialer).DialContext(ctx, network, server.Addr())
-			}))
-		require.NoError(t, err)
+			})))(t)
 		defer func() { require.NoError(t, f.Close()) }()
-		_, err = f.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(f.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded()))(t)
 		mu.Lock()
 		defer mu.Unlock()
 		require.Equal(t, "near.example.com:2181", dialed[0])
@@ -46,8 +44,7 @@ func TestSRVAndServerOrderOnEachBackend(t *testing.T) {
 // TestIPv6 connects to [::1], whose port leads to the server.
 func TestIPv6(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		listener, err := net.Listen("tcp6", "[::1]:0")
-		require.NoError(t, err)
+		listener := must.Get(net.Listen("tcp6", "[::1]:0"))(t)
 		var links sync.WaitGroup
 		links.Go(func() {
 			for {
@@ -70,7 +67,6 @@ func TestIPv6(t *testing.T) {
 		f := zktest.Client(t, listener.Addr().String()+server.Root())
 		require.Equal(t, []string{listener.Addr().String()}, f.Servers())
 		require.True(t, strings.HasPrefix(f.Servers()[0], "[::1]:"))
-		_, err = f.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(f.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded()))(t)
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -35,8 +36,7 @@ func holdQuorum(t *testing.T, f *framework.Framework) (held context.Context, rel
 // heartbeats are the names of the znodes that heartbeats are written to.
 func heartbeats(t *testing.T, f *framework.Framework) []string {
 	t.Helper()
-	children, err := f.Children(t.Context(), "/")
-	require.NoError(t, err)
+	children := must.Get(f.Children(t.Context(), "/"))(t)
 	var names []string
 	for _, name := range children {
 		if strings.HasPrefix(name, framework.HeartbeatPrefix) {
@@ -62,12 +62,10 @@ func TestHeartbeatsAreWrittenWhileSomethingIsHeld(t *testing.T) {
 		require.Len(t, heartbeats(t, f), 1)
 		var before, after framework.Stat
 		path := "/" + heartbeats(t, f)[0]
-		_, err := f.Get(t.Context(), path, framework.StoringStatIn(&before))
-		require.NoError(t, err)
+		must.Get(f.Get(t.Context(), path, framework.StoringStatIn(&before)))(t)
 		require.Equal(t, f.Session().ID(), before.EphemeralOwner)
 		time.Sleep(10 * memSession)
-		_, err = f.Get(t.Context(), path, framework.StoringStatIn(&after))
-		require.NoError(t, err)
+		must.Get(f.Get(t.Context(), path, framework.StoringStatIn(&after)))(t)
 		require.InDelta(t, 40, after.Version-before.Version, 1)
 
 		releaseFirst()
@@ -235,8 +233,7 @@ func TestHold(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		f := zktest.Client(t, server.ConnectString())
-		_, err := f.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(f.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded()))(t)
 		for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
 			held, release, err := f.Session().Hold(t.Context(), policy)
 			require.NoError(t, err)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -28,13 +29,11 @@ func TestReadOnlyMode(t *testing.T) {
 	ctx := t.Context()
 	servers := zktest.NewEnsemble(t, 3, ensemble.WithProperty("readonlymode.enabled", "true"),
 		ensemble.WithConfig("localSessionsEnabled", "true"), ensemble.WithConfig("localSessionsUpgradingEnabled", "true"), ensemble.WithSyncLimit(20))
-	followers, err := servers.Followers(ctx)
-	require.NoError(t, err)
+	followers := must.Get(servers.Followers(ctx))(t)
 	last := followers[0]
 	options := []framework.Option{framework.WithReadOnly(), framework.WithSessionTimeout(6 * time.Second)}
 	f := zktest.Client(t, servers.ConnectString(), options...)
-	_, err = f.Create(ctx, "/a", []byte("before"))
-	require.NoError(t, err)
+	must.Get(f.Create(ctx, "/a", []byte("before")))(t)
 	mustCreate(t, f, "/todo")
 	require.NoError(t, zktest.Client(t, last.Addr()).Sync(ctx, "/a"), "so that it knows, too")
 	session, told := f.Session(), recordStates(f)
@@ -49,23 +48,20 @@ func TestReadOnlyMode(t *testing.T) {
 	require.NoError(t, f.Health().Err)
 	require.NotEqual(t, session.ID(), f.Session().ID())
 	require.Error(t, session.Err())
-	data, err := f.Get(ctx, "/a")
-	require.NoError(t, err)
+	data := must.Get(f.Get(ctx, "/a"))(t)
 	require.Equal(t, "before", string(data))
-	err = f.Set(ctx, "/a", nil)
+	err := f.Set(ctx, "/a", nil)
 	require.ErrorIs(t, err, framework.ErrNotReadOnly)
 	require.False(t, framework.OutcomeUnknown(err))
 	require.False(t, framework.Retryable(err))
 	require.ErrorIs(t, f.Delete(ctx, "/todo", framework.Guaranteed()), framework.ErrCleanupPending)
 
-	fresh, err := framework.New(servers.ConnectString(), options...)
-	require.NoError(t, err)
+	fresh := must.Get(framework.New(servers.ConnectString(), options...))(t)
 	freshTold := recordStates(fresh)
 	require.NoError(t, fresh.Start())
 	defer fresh.Close()
 	require.NotContains(t, freshTold.until(t, framework.ReadOnly), framework.Connected)
-	brief := zktest.Client(t, last.Addr(), options...)
-	require.NoError(t, brief.Close(), "of a session that nobody else knows")
+	require.NoError(t, zktest.Client(t, last.Addr(), options...).Close(), "of a session that nobody else knows")
 	short, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	_, err = framework.Connect(short, last.Addr())
@@ -80,8 +76,7 @@ func TestReadOnlyMode(t *testing.T) {
 		return err == nil && stat == nil
 	}, patience, 10*time.Millisecond, "what is guaranteed")
 	require.NoError(t, fresh.Sync(ctx, "/a"))
-	data, err = fresh.Get(ctx, "/a")
-	require.NoError(t, err)
+	data = must.Get(fresh.Get(ctx, "/a"))(t)
 	require.Equal(t, "after", string(data))
 }
 
@@ -98,8 +93,7 @@ func TestReadOnlyModeOfOneServer(t *testing.T) {
 
 		regain := server.LoseQuorum()
 		require.Contains(t, told.until(t, framework.ReadOnly), framework.Lost)
-		_, err := f.Get(t.Context(), "/a")
-		require.NoError(t, err)
+		must.Get(f.Get(t.Context(), "/a"))(t)
 		require.ErrorIs(t, f.Set(t.Context(), "/a", nil), framework.ErrNotReadOnly)
 
 		regain()

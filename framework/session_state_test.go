@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -111,8 +112,7 @@ func TestSessionThatLivesOnIsAnotherSession(t *testing.T) {
 		require.NoError(t, f.Start())
 		states.expect(t, framework.Connected)
 		old := f.Session()
-		_, err := f.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral), framework.InSession(old))
-		require.NoError(t, err)
+		must.Get(f.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral), framework.InSession(old)))(t)
 		require.NoError(t, n.server.Stop()) // stops its sessions' clocks, too
 		states.expect(t, framework.Suspended, framework.Lost)
 		require.NoError(t, n.server.Restart())
@@ -122,11 +122,10 @@ func TestSessionThatLivesOnIsAnotherSession(t *testing.T) {
 		require.NotSame(t, old, f.Session())
 		require.Error(t, old.Err())
 		require.NoError(t, f.Session().Err())
-		_, err = f.Create(t.Context(), "/more", nil, framework.InSession(old))
+		_, err := f.Create(t.Context(), "/more", nil, framework.InSession(old))
 		require.ErrorIs(t, err, framework.ErrSessionEnded)
 		require.False(t, framework.Retryable(err))
-		_, err = f.Create(t.Context(), "/more", nil, framework.InSession(f.Session()))
-		require.NoError(t, err)
+		must.Get(f.Create(t.Context(), "/more", nil, framework.InSession(f.Session())))(t)
 	})
 }
 
@@ -175,8 +174,7 @@ func TestSessionServerThatOnlyTalks(t *testing.T) {
 		f, states := n.newClient(t)
 		require.NoError(t, f.Start())
 		states.expect(t, framework.Connected)
-		_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistentRecursive)
-		require.NoError(t, err)
+		must.Get(f.AddWatch(t.Context(), "/", framework.WatchPersistentRecursive))(t)
 		session := f.Session()
 		heard := time.Now()
 		remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -228,24 +226,20 @@ func TestSessionIsKilled(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		server.Requires(t, ensemble.ResumedSessions)
-		f, err := framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second))
-		require.NoError(t, err)
+		f := must.Get(framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second)))(t)
 		states := recordStates(f)
 		require.NoError(t, f.Start())
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		states.expect(t, framework.Connected)
 		session := f.Session()
-		_, err = f.Create(t.Context(), "/e", nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(f.Create(t.Context(), "/e", nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))(t)
 
 		zktest.KillSession(t, f)
 		states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
 		require.Equal(t, framework.ReasonSessionExpired, lostReason(t, session.Err()))
 		require.NotEqual(t, session.ID(), f.Session().ID())
-		stat, err := f.Exists(t.Context(), "/e")
-		require.NoError(t, err)
-		require.Nil(t, stat)
-		_, err = f.Create(t.Context(), "/e", nil, framework.InSession(session))
+		require.Nil(t, must.Get(f.Exists(t.Context(), "/e"))(t))
+		_, err := f.Create(t.Context(), "/e", nil, framework.InSession(session))
 		require.ErrorIs(t, err, framework.ErrSessionEnded)
 		states.none(t)
 	})

@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestSizesWarnBeforeTheLimit: the metrics, the health and the log say that a znode and a folder are near what a server takes. Once in
@@ -32,8 +33,7 @@ func TestSizesWarnBeforeTheLimit(t *testing.T) {
 		f := n.client(t, o.options(framework.WithMaxRequestSize(4000), framework.WithLogger(log))...)
 		value := func(series string) float64 { return o.values(t)["curator.client."+series] }
 		health := func() string {
-			text, err := json.Marshal(f.Health())
-			require.NoError(t, err)
+			text := must.Get(json.Marshal(f.Health()))(t)
 			return string(text)
 		}
 		require.Contains(t, o.values(t), "curator.client.size.warnings{curator.operation=children}", "it begins at zero")
@@ -41,8 +41,7 @@ func TestSizesWarnBeforeTheLimit(t *testing.T) {
 		mustCreate(t, f, "/folder")
 		answers := value("response.size{curator.operation=get}")
 		require.NoError(t, f.Set(t.Context(), "/large", make([]byte, 2900)))
-		_, err := f.Get(t.Context(), "/large")
-		require.NoError(t, err)
+		must.Get(f.Get(t.Context(), "/large"))(t)
 		require.InDelta(t, answers+1, value("response.size{curator.operation=get}"), 0)
 		require.InDelta(t, 1, value("request.size{curator.operation=set}"), 0)
 		require.Zero(t, f.Health().Sizes.Warnings)
@@ -50,8 +49,7 @@ func TestSizesWarnBeforeTheLimit(t *testing.T) {
 
 		require.NoError(t, f.Set(t.Context(), "/large", make([]byte, 3000)))
 		require.InDelta(t, 1, value("size.warnings{curator.operation=set}"), 0)
-		_, err = f.Get(t.Context(), "/large")
-		require.NoError(t, err)
+		must.Get(f.Get(t.Context(), "/large"))(t)
 		require.InDelta(t, 1, value("size.warnings{curator.operation=get}"), 0)
 		require.Equal(t, int64(2), f.Health().Sizes.Warnings)
 		require.Contains(t, health(), `"sizeWarnings":2,"largestRequest":3026,"largestReply":3088`)
@@ -63,18 +61,14 @@ func TestSizesWarnBeforeTheLimit(t *testing.T) {
 		for i := range 40 {
 			ops = append(ops, framework.CreateOp(fmt.Sprintf("/folder/%03d", i), nil))
 		}
-		_, err = f.Transact(t.Context(), ops[:30]...)
-		require.NoError(t, err)
-		_, err = f.Bulk(t.Context(), ops[30:])
-		require.NoError(t, err)
+		must.Get(f.Transact(t.Context(), ops[:30]...))(t)
+		must.Get(f.Bulk(t.Context(), ops[30:]))(t)
 		for i := range 40 {
 			ops[i] = framework.CreateOp(fmt.Sprintf("/folder/%03d%s", i, strings.Repeat("n", 70)), nil)
 		}
-		_, err = f.Bulk(t.Context(), ops)
-		require.NoError(t, err)
+		must.Get(f.Bulk(t.Context(), ops))(t)
 		time.Sleep(10 * time.Minute)
-		_, err = f.Children(t.Context(), "/folder")
-		require.NoError(t, err)
+		must.Get(f.Children(t.Context(), "/folder"))(t)
 		require.InDelta(t, 1, value("size.warnings{curator.operation=children}"), 0)
 		require.InDelta(t, 1, value("children{}"), 0)
 		require.InDelta(t, 1, value("transaction.operations{}"), 0)

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -23,10 +24,8 @@ import (
 func onASlowLink(t *testing.T, test func(t *testing.T, link *zkproxy.Proxy)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		server, err := zkserver.Start(zkserver.WithoutListener())
-		require.NoError(t, err)
-		link, err := zkproxy.Start("a:1", zkproxy.WithoutListener(), zkproxy.WithDialer(server.Dial))
-		require.NoError(t, err)
+		server := must.Get(zkserver.Start(zkserver.WithoutListener()))(t)
+		link := must.Get(zkproxy.Start("a:1", zkproxy.WithoutListener(), zkproxy.WithDialer(server.Dial)))(t)
 		t.Cleanup(func() {
 			require.NoError(t, link.Close())
 			require.NoError(t, server.Close())
@@ -38,9 +37,8 @@ func onASlowLink(t *testing.T, test func(t *testing.T, link *zkproxy.Proxy)) {
 // linked returns a client that is connected over the link, and its states from then on.
 func linked(t *testing.T, link *zkproxy.Proxy, timeout time.Duration) (*framework.Framework, *stateLog) {
 	t.Helper()
-	f, err := framework.New("a:1", framework.WithDialer(link.Dial), framework.WithSessionTimeout(timeout),
-		framework.WithRetryPolicy(retry.None()))
-	require.NoError(t, err)
+	f := must.Get(framework.New("a:1", framework.WithDialer(link.Dial), framework.WithSessionTimeout(timeout),
+		framework.WithRetryPolicy(retry.None())))(t)
 	t.Cleanup(func() { _ = f.Close() }) // over a link that is slow or cut
 	states := recordStates(f)
 	require.NoError(t, f.Start())
@@ -70,8 +68,7 @@ func TestBulkDoesNotCostTheSession(t *testing.T) {
 			onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
 				f, states := linked(t, link, test.timeout)
 				for i := range test.nodes {
-					_, err := f.Create(t.Context(), fmt.Sprintf("/n%d", i), make([]byte, test.size))
-					require.NoError(t, err)
+					must.Get(f.Create(t.Context(), fmt.Sprintf("/n%d", i), make([]byte, test.size)))(t)
 				}
 				session := f.Session()
 				link.Rate(test.rate)
@@ -133,8 +130,7 @@ func TestSlowLinkManyPersistentWatchesSurviveACut(t *testing.T) {
 		began := time.Now()
 		link.Cut()
 		states.expect(t, framework.Suspended, framework.Reconnected)
-		_, err := f.Exists(t.Context(), "/")
-		require.NoError(t, err)
+		must.Get(f.Exists(t.Context(), "/"))(t)
 		require.Less(t, time.Since(began), timeout, "others get in between")
 		again := make(map[string]bool)
 		for range watches {

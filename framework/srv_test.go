@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 const srvName = "_zookeeper._tcp.example.com"
@@ -92,10 +93,8 @@ func TestSRVServersThatMoveAreFound(t *testing.T) {
 		z := newZones(t)
 		n.set("a1.example.com", "b1.example.com")
 		z.set("b1.example.com:2181", true)
-		provider, err := framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "/orders")
-		require.NoError(t, err)
-		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(z.dial))
-		require.NoError(t, err)
+		provider := must.Get(framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "/orders"))(t)
+		f := must.Get(framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(z.dial)))(t)
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		require.ElementsMatch(t, []string{"a1.example.com:2181", "b1.example.com:2181"}, f.Servers())
 		require.True(t, strings.HasSuffix(f.String(), "/orders"), f)
@@ -127,8 +126,7 @@ func TestSRVAnswersThatFailChangeNothing(t *testing.T) {
 		var none context.Context
 		_, err = framework.NewSRVEnsembleProvider(none, n.resolver(), srvName, "")
 		require.ErrorContains(t, err, "context nil, expected")
-		provider, err := framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "")
-		require.NoError(t, err)
+		provider := must.Get(framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, ""))(t)
 		const known = "a1:2181"
 		for _, change := range []func(){func() { n.targets.Store(nil) }, func() { n.set() }} {
 			change()
@@ -153,8 +151,7 @@ func TestSRVAnswersThatFailChangeNothing(t *testing.T) {
 func TestSRVRecordsInAnotherOrderAreNoChange(t *testing.T) {
 	onFakeDNS(t, func(t *testing.T, n *nameServer) {
 		n.set("c1", "a1", "b1", "a1")
-		provider, err := framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "/orders")
-		require.NoError(t, err)
+		provider := must.Get(framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "/orders"))(t)
 		for range 20 {
 			require.Equal(t, "a1:2181,b1:2181,c1:2181/orders", provider.ConnectionString())
 			time.Sleep(time.Minute)
@@ -174,8 +171,7 @@ func TestSRVRecordsThatNameNoServerAreLeftOut(t *testing.T) {
 				slog.SetDefault(log)
 				defer slog.SetDefault(before)
 				n.set("a1", bad)
-				provider, err := framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "")
-				require.NoError(t, err)
+				provider := must.Get(framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, ""))(t)
 				require.Equal(t, "a1:2181", provider.ConnectionString())
 				n.set("a1", "c1", bad)
 				for range 3 {
@@ -192,7 +188,7 @@ func TestSRVRecordsThatNameNoServerAreLeftOut(t *testing.T) {
 				provider.ConnectionString()
 				synctest.Wait()
 				require.Equal(t, "a1:2181,c1:2181", provider.ConnectionString())
-				_, err = framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "")
+				_, err := framework.NewSRVEnsembleProvider(t.Context(), n.resolver(), srvName, "")
 				require.ErrorContains(t, err, srvName)
 			})
 		})

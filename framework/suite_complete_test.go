@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // elsewhere are the exported names that no row of the suite uses, with a test that they
@@ -85,8 +87,7 @@ var elsewhere = map[string]string{
 func TestSuiteIsComplete(t *testing.T) {
 	used := usedBySuite(t)
 	tests := testsOf(t, os.DirFS(".."))
-	recorded, err := os.ReadFile(suiteFile)
-	require.NoError(t, err)
+	recorded := must.Get(os.ReadFile(suiteFile))(t)
 	callable := callableNames(t)
 	for _, name := range callable {
 		_, method, isMethod := strings.Cut(name, ".")
@@ -194,16 +195,14 @@ func usedBySuite(t *testing.T) map[string]bool {
 // it names them.
 func parse(t *testing.T, pattern string) map[string]*ast.File {
 	t.Helper()
-	paths, err := filepath.Glob(pattern)
-	require.NoError(t, err)
+	paths := must.Get(filepath.Glob(pattern))(t)
 	require.NotEmpty(t, paths)
 	files := map[string]*ast.File{}
 	for _, path := range paths {
 		if strings.HasSuffix(path, "_test.go") && !strings.HasSuffix(pattern, "_test.go") {
 			continue
 		}
-		files[path], err = parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		files[path] = must.Get(parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution))(t)
 	}
 	return files
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -199,15 +200,13 @@ var creationRows = []row{
 		text := []byte(strings.Repeat("text ", 10))
 		s.created(s.f.Create(s.ctx, "/zipped", text, framework.Compressed()))
 		s.data(s.f.Get(s.ctx, "/zipped", framework.Decompressed()))
-		stat, err := s.f.Exists(s.ctx, "/zipped")
-		require.NoError(s, err)
+		stat := must.Get(s.f.Exists(s.ctx, "/zipped"))(s)
 		s.sayf("smaller %t", int(stat.DataLength) < len(text))
 		s.created(s.f.Create(s.ctx, "/zipped", []byte("less"), framework.Compressed(), framework.OrSetData()))
 		s.data(s.f.Get(s.ctx, "/zipped", framework.Decompressed()))
 		s.created(s.f.Create(s.ctx, "/nothing", nil, framework.Compressed()))
 		s.data(s.f.Get(s.ctx, "/nothing", framework.Decompressed()))
-		stored, err := s.f.Get(s.ctx, "/nothing")
-		require.NoError(s, err)
+		stored := must.Get(s.f.Get(s.ctx, "/nothing"))(s)
 		s.sayf("stored as something %t", len(stored) > 0)
 	}},
 	{"create/in session", func(s *script) {

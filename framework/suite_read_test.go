@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
@@ -50,8 +50,7 @@ var readRows = []row{
 		s.data(s.f.Get(s.ctx, "/node", framework.Decompressed()))
 		s.done(s.f.Set(s.ctx, "/node", []byte("text"), framework.Compressed()))
 		s.data(s.f.Get(s.ctx, "/node", framework.Decompressed(), framework.StoringStatIn(&stat)))
-		stored, err := s.f.Get(s.ctx, "/node")
-		require.NoError(s, err)
+		stored := must.Get(s.f.Get(s.ctx, "/node"))(s)
 		s.sayf("the length is that of what is stored: %t", int(stat.DataLength) == len(stored))
 		s.done(s.f.Set(s.ctx, "/node", nil))
 		s.data(s.f.Get(s.ctx, "/node", framework.Decompressed()))
@@ -182,12 +181,11 @@ var readRows = []row{
 	}},
 	{"config", func(s *script) {
 		var stat framework.Stat
-		config, err := s.f.Config(s.ctx, framework.StoringStatIn(&stat))
-		require.NoError(s, err)
+		config := must.Get(s.f.Config(s.ctx, framework.StoringStatIn(&stat)))(s)
 		s.sayf("lines %q", strings.Fields(string(config)))
 		s.sayf("bytes %t", int(stat.DataLength) == len(config))
 		var changed *framework.Watch
-		_, err = s.f.Config(s.ctx, framework.Watched(&changed))
+		_, err := s.f.Config(s.ctx, framework.Watched(&changed))
 		s.done(err)
 		changed.Cancel()
 		reconfigure := func(change framework.Reconfiguration) {

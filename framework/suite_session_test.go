@@ -8,9 +8,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/stretchr/testify/require"
-
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -89,9 +88,8 @@ var sessionRows = []row{
 		}
 	}},
 	{"life of a client", func(s *script) {
-		f, err := framework.New(s.connectString, framework.WithRetryPolicy(retry.None()),
-			framework.WithConnectionTimeout(10*time.Second))
-		require.NoError(s, err)
+		f := must.Get(framework.New(s.connectString, framework.WithRetryPolicy(retry.None()),
+			framework.WithConnectionTimeout(10*time.Second)))(s)
 		s.data(f.Get(s.ctx, "/node"))
 		s.done(f.Health().Err)
 		s.sayf("%d servers, named %t", len(f.Servers()), f.String() == s.connectString)

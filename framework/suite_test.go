@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -71,8 +72,7 @@ func TestSuite(t *testing.T) {
 // recordedSuite reads what is to come out, by the names of the rows.
 func recordedSuite(t *testing.T) map[string]string {
 	t.Helper()
-	text, err := os.ReadFile(suiteFile)
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(suiteFile))(t)
 	recorded := map[string]string{}
 	for section := range strings.SplitSeq(string(text), "== ") {
 		if name, rest, found := strings.Cut(section, "\n"); found {
@@ -92,8 +92,7 @@ func play(t *testing.T, server zktest.Backend, r row) string {
 	}, r.name)
 	s := &script{T: t, server: server, connectString: chroot, ctx: t.Context()}
 	s.f = s.client()
-	_, err := s.f.Create(s.ctx, "/node", []byte("data"), framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
+	must.Get(s.f.Create(s.ctx, "/node", []byte("data"), framework.CreatingParentsIfNeeded()))(t)
 	r.run(s)
 	return s.out.String()
 }

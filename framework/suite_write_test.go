@@ -8,9 +8,9 @@ import (
 	"strings"
 
 	"github.com/go-zookeeper/zk"
-	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -218,8 +218,7 @@ var transactionRows = []row{
 var clientRows = []row{
 	{"namespace", func(s *script) {
 		s.server.Requires(s.T, ensemble.GetEphemerals)
-		view, err := s.f.UsingNamespace("team/orders")
-		require.NoError(s, err)
+		view := must.Get(s.f.UsingNamespace("team/orders"))(s)
 		s.sayf("namespace %q of %q", view.Namespace(), s.f.Namespace())
 		s.sayf("below the chroot %t", view.FullPath("/a") == s.f.FullPath("/team/orders/a"))
 		s.sayf("of the same client %t", view.WithoutNamespace() == s.f && s.f.WithoutNamespace() == s.f)
@@ -237,8 +236,7 @@ var clientRows = []row{
 		s.data(view.Get(s.ctx, "/a", framework.Watched(&w)))
 		s.done(s.f.Set(s.ctx, "/team/orders/a", nil))
 		s.fired(w)
-		again, err := view.UsingNamespace("team/ordersandmore")
-		require.NoError(s, err)
+		again := must.Get(view.UsingNamespace("team/ordersandmore"))(s)
 		s.created(again.Create(s.ctx, "/a", nil, framework.WithMode(framework.Ephemeral)))
 		s.names(view.Ephemerals(s.ctx, "/")) // and not those of a namespace that begins like it
 		s.names(s.f.Children(s.ctx, "/team"))
@@ -295,8 +293,7 @@ var clientRows = []row{
 		f := s.client(framework.WithCompression())
 		text := []byte(strings.Repeat("text ", 10))
 		raw := func(path string) {
-			stored, err := f.Get(s.ctx, path, framework.Undecompressed())
-			require.NoError(s, err)
+			stored := must.Get(f.Get(s.ctx, path, framework.Undecompressed()))(s)
 			s.sayf("%s is compressed %t", path, bytes.HasPrefix(stored, []byte{0x1f, 0x8b}))
 		}
 		s.sayf("enabled %t, %t", f.CompressionEnabled(), s.f.CompressionEnabled())
@@ -319,8 +316,7 @@ var clientRows = []row{
 		s.done(err)
 		raw("/op")
 		raw("/parent/plain")
-		view, err := s.f.UsingNamespace("view", framework.WithCompression())
-		require.NoError(s, err)
+		view := must.Get(s.f.UsingNamespace("view", framework.WithCompression()))(s)
 		s.created(view.Create(s.ctx, "/a", text))
 		s.data(view.Get(s.ctx, "/a"))
 		raw("/view/a")

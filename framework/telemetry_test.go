@@ -23,6 +23,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -268,8 +269,7 @@ func TestTelemetryPathAttributeIsOptIn(t *testing.T) {
 	reports, enabled := f.Telemetry()
 	require.True(t, enabled)
 	require.True(t, reports.PathAttribute)
-	_, err := f.Get(t.Context(), "/zookeeper")
-	require.NoError(t, err)
+	must.Get(f.Get(t.Context(), "/zookeeper"))(t)
 	require.Equal(t, "/zookeeper", attributes(o.span(t, "get data"))["curator.path"])
 	for series := range o.values(t) {
 		require.NotContains(t, series, "curator.path", "names of nodes make too many series")
@@ -290,8 +290,7 @@ func TestTelemetryWithoutProvidersNothingIsTold(t *testing.T) {
 	require.NotNil(t, reports.TracerProvider)
 	require.False(t, reports.PathAttribute)
 	require.Len(t, reports.Server, 2)
-	_, err := f.Exists(t.Context(), "/")
-	require.NoError(t, err)
+	must.Get(f.Exists(t.Context(), "/"))(t)
 	o.span(t, "check existence")
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -38,8 +39,7 @@ func secureServer(t *testing.T, ca *authority, opts ...ensemble.Option) (secure 
 // and returns the error. Each wait ends with its context.
 func refused(t *testing.T, addr string, opts ...framework.Option) error {
 	t.Helper()
-	client, err := framework.New(addr, opts...)
-	require.NoError(t, err)
+	client := must.Get(framework.New(addr, opts...))(t)
 	require.NoError(t, client.Start())
 	defer func() { require.NoError(t, client.Close()) }()
 	for began := time.Now(); ; {
@@ -79,8 +79,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := zktest.Client(t, secure, config(change))
-			_, err := f.Create(t.Context(), "/"+strings.ReplaceAll(name, " ", "-"), make([]byte, 500_000))
-			require.NoError(t, err)
+			must.Get(f.Create(t.Context(), "/"+strings.ReplaceAll(name, " ", "-"), make([]byte, 500_000)))(t)
 			require.NoError(t, f.Close())
 		})
 	}
@@ -121,18 +120,16 @@ func TestTLS(t *testing.T) {
 	})
 	t.Run("x509 as an identity", func(t *testing.T) {
 		f := zktest.Client(t, secure, config(func(*tls.Config) {}))
-		_, err := f.Create(t.Context(), "/x509", nil, framework.WithACL(creatorOnly()...))
-		require.NoError(t, err)
-		_, err = zktest.Client(t, server.Addr()).Get(t.Context(), "/x509")
+		must.Get(f.Create(t.Context(), "/x509", nil, framework.WithACL(creatorOnly()...)))(t)
+		_, err := zktest.Client(t, server.Addr()).Get(t.Context(), "/x509")
 		require.ErrorIs(t, err, framework.ErrNoAuth)
 	})
 	t.Run("SASL beside x509", func(t *testing.T) {
 		f := zktest.Client(t, secure, config(func(*tls.Config) {}), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
-		found, err := f.WhoAmI(t.Context())
-		require.NoError(t, err)
+		found := must.Get(f.WhoAmI(t.Context()))(t)
 		require.Contains(t, found, framework.Identity{Scheme: "sasl", ID: "alice"})
 		require.Contains(t, found, framework.Identity{Scheme: "x509", ID: "CN=client"})
-		_, err = framework.Connect(t.Context(), secure, config(func(*tls.Config) {}), framework.WithSASL(framework.DigestMD5("alice", "x")))
+		_, err := framework.Connect(t.Context(), secure, config(func(*tls.Config) {}), framework.WithSASL(framework.DigestMD5("alice", "x")))
 		require.ErrorIs(t, err, framework.ErrAuthFailed)
 	})
 	t.Run("a certificate that is renewed", func(t *testing.T) { testRenewal(t, ca, secure) })
@@ -160,15 +157,14 @@ func testRenewal(t *testing.T, ca *authority, secure string) {
 				return give(certificate)(r)
 			},
 		}))
-	_, err := f.Create(t.Context(), "/renewed", nil, framework.WithACL(creatorOnly()...))
-	require.NoError(t, err)
+	must.Get(f.Create(t.Context(), "/renewed", nil, framework.WithACL(creatorOnly()...)))(t)
 	states := recordStates(f) // the first connection has been told of before the reply
 	mu.Lock()
 	certificate = ca.issue(t, "somebody else")
 	require.NoError(t, newest.Close())
 	mu.Unlock()
 	states.expect(t, framework.Suspended, framework.Reconnected)
-	_, err = f.Get(t.Context(), "/renewed")
+	_, err := f.Get(t.Context(), "/renewed")
 	require.ErrorIs(t, err, framework.ErrNoAuth, "with another certificate one is another")
 }
 
@@ -185,7 +181,7 @@ func TestTLSEndOfAConnectionIsBounded(t *testing.T) {
 	certificate := ca.issue(t, "server")
 	synctest.Test(t, func(t *testing.T) {
 		ends := make(chan net.Conn, 1)
-		f, err := framework.New("server:1",
+		f := must.Get(framework.New("server:1",
 			framework.WithDialer(func(ctx context.Context, _, _ string) (net.Conn, error) {
 				near, far := net.Pipe()
 				select {
@@ -195,19 +191,16 @@ func TestTLSEndOfAConnectionIsBounded(t *testing.T) {
 					return nil, context.Cause(ctx)
 				}
 			}),
-			framework.WithTLS(&tls.Config{RootCAs: ca.pool(), Time: ca.now}))
-		require.NoError(t, err)
+			framework.WithTLS(&tls.Config{RootCAs: ca.pool(), Time: ca.now})))(t)
 		require.NoError(t, f.Start())
 		defer func() { require.Error(t, f.Close(), "nobody can be told") }()
 		raw := <-ends
 		server := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{certificate}})
 		request := make([]byte, 49)
-		_, err = server.Read(request)
-		require.NoError(t, err)
-		_, err = server.Write(connectReply(10_000, 16))
-		require.NoError(t, err)
+		must.Get(server.Read(request))(t)
+		must.Get(server.Write(connectReply(10_000, 16)))(t)
 		require.NoError(t, f.BlockUntilConnected(t.Context()))
-		_, err = server.Write([]byte{255, 255, 255, 255}) // not a frame
+		_, err := server.Write([]byte{255, 255, 255, 255}) // not a frame
 		require.NoError(t, err)
 		began := time.Now()
 		next := <-ends

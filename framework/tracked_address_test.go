@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -23,8 +24,7 @@ import (
 func secureFront(t *testing.T, ca *authority, server string) (address string) {
 	t.Helper()
 	certificate := ca.issue(t, "server")
-	front, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
-	require.NoError(t, err)
+	front := must.Get(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}))(t)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -61,8 +61,7 @@ func TestTrackedAddressKeepsTLS(t *testing.T) {
 	require.NoError(t, operator.AddAuth("digest", []byte("super:secret")))
 	configure := func(lines ...string) {
 		t.Helper()
-		_, err := operator.Set("/zookeeper/config", []byte(strings.Join(lines, "\n")), -1)
-		require.NoError(t, err)
+		must.Get(operator.Set("/zookeeper/config", []byte(strings.Join(lines, "\n")), -1))(t)
 	}
 	line := func(id int) string { return fmt.Sprintf("server.%d=zk%d:2888:3888:participant;127.0.0.1:1", id, id) }
 	panicked := make(chan struct{}, 10)
@@ -83,8 +82,7 @@ func TestTrackedAddressKeepsTLS(t *testing.T) {
 	zktest.Await(t, panicked, "the panic")
 	configure(line(2), line(3), "version=3") // the function leaves all but one out
 	await(t, f, []string{second})
-	_, err = f.Exists(t.Context(), "/")
-	require.NoError(t, err)
+	must.Get(f.Exists(t.Context(), "/"))(t)
 }
 
 func sorted(a, b string) []string {
@@ -101,16 +99,14 @@ func TestTrackedAddressWhoseFunctionBlocks(t *testing.T) {
 	require.NoError(t, err)
 	defer operator.Close()
 	require.NoError(t, operator.AddAuth("digest", []byte("super:secret")))
-	_, err = operator.Set("/zookeeper/config", []byte("server.1=zk1:2888:3888:participant;0.0.0.0:2181"), -1)
-	require.NoError(t, err)
+	must.Get(operator.Set("/zookeeper/config", []byte("server.1=zk1:2888:3888:participant;0.0.0.0:2181"), -1))(t)
 	entered, release := make(chan struct{}, 1), make(chan struct{})
 	defer close(release)
-	f, err := framework.Connect(t.Context(), server.Addr(), framework.WithEnsembleTracker(), framework.WithTrackedAddress(func(string) string {
+	f := must.Get(framework.Connect(t.Context(), server.Addr(), framework.WithEnsembleTracker(), framework.WithTrackedAddress(func(string) string {
 		entered <- struct{}{}
 		<-release
 		return ""
-	}))
-	require.NoError(t, err)
+	})))(t)
 	zktest.Await(t, entered, "the call of the function")
 	closed := make(chan error, 1)
 	go func() { closed <- f.Close() }()

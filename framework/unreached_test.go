@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // warnings returns a logger, and a function that returns the warnings so far.
@@ -75,8 +76,7 @@ func TestConnectSaysWhatFails(t *testing.T) {
 // listenFor accepts connections and hands each to a function.
 func listenFor(t *testing.T, serve func(net.Conn)) (address string) {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

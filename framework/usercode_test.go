@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/listen"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -42,9 +43,8 @@ func (p *moody) ConnectionString() string {
 func TestUserCodeEnsembleProviderThatPanics(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		provider := new(moody)
-		f, err := framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(n.dial),
-			framework.WithSessionTimeout(memSession))
-		require.NoError(t, err)
+		f := must.Get(framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(n.dial),
+			framework.WithSessionTimeout(memSession)))(t)
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		states, session := recordStates(f), f.Session()
 		provider.panics.Store(true)
@@ -89,7 +89,7 @@ func TestUserCodeEnsembleProviderThatReportsNothing(t *testing.T) {
 func TestUserCodeDialerThatPanics(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
 		var dials atomic.Int64
-		f, err := framework.New("a:1", framework.WithSessionTimeout(memSession),
+		f := must.Get(framework.New("a:1", framework.WithSessionTimeout(memSession),
 			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
 				switch dials.Add(1) {
 				case 1:
@@ -98,8 +98,7 @@ func TestUserCodeDialerThatPanics(t *testing.T) {
 					runtime.Goexit()
 				}
 				return n.dial(ctx, network, address)
-			}))
-		require.NoError(t, err)
+			})))(t)
 		require.NoError(t, f.Start())
 		t.Cleanup(func() { require.NoError(t, f.Close()) })
 		require.NoError(t, f.BlockUntilConnected(t.Context()))
@@ -147,8 +146,7 @@ func TestUserCodeEnsembleProviderThatBlocks(t *testing.T) {
 			provider := &stuck{
 				FixedEnsembleProvider: "a:1", onChange: onChange, entered: make(chan struct{}, 9), release: make(chan struct{}),
 			}
-			f, err := framework.New("", framework.WithEnsembleProvider(provider), framework.WithDialer(n.dial))
-			require.NoError(t, err)
+			f := must.Get(framework.New("", framework.WithEnsembleProvider(provider), framework.WithDialer(n.dial)))(t)
 			require.NoError(t, f.Start())
 			<-provider.entered
 			closed := make(chan error, 1)
@@ -180,9 +178,7 @@ func TestUserCodeWatchWhoseRemovalIsThrottled(t *testing.T) {
 			f := n.client(t)
 			mustCreate(t, f, "/a")
 			watched := func() (w *framework.Watch) {
-				data, err := f.Get(t.Context(), "/a", framework.Watched(&w))
-				require.NoError(t, err)
-				require.Empty(t, data)
+				require.Empty(t, must.Get(f.Get(t.Context(), "/a", framework.Watched(&w)))(t))
 				return w
 			}
 			throttles := 3
@@ -240,9 +236,7 @@ func TestUserCodeInABulkThatPanics(t *testing.T) {
 
 	provider["/panics"] = func() { panic("the user's own fault") }
 	require.PanicsWithValue(t, "the user's own fault", func() { _, _ = bulk("/panics", "/b") })
-	stat, err := f.Exists(t.Context(), "/b")
-	require.NoError(t, err)
-	require.NotNil(t, stat, "it was made before Bulk panicked")
+	require.NotNil(t, must.Get(f.Exists(t.Context(), "/b"))(t), "it was made before Bulk panicked")
 }
 
 // A deletion is guaranteed, whatever the retry policy does.
@@ -253,8 +247,7 @@ func TestUserCodeGuaranteedDeleteSurvivesItsRetryPolicy(t *testing.T) {
 			f := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
 				panic("the user's own fault")
 			})))
-			_, err := f.Create(t.Context(), "/a", nil)
-			require.NoError(t, err)
+			must.Get(f.Create(t.Context(), "/a", nil))(t)
 			server.Intercept(zkserver.Nth(1, zkserver.OpDelete, fault))
 
 			require.PanicsWithValue(t, "the user's own fault", func() { _ = f.Delete(t.Context(), "/a", framework.Guaranteed()) })

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -42,12 +43,10 @@ func TestACLProvider(t *testing.T) {
 		f := zktest.Client(t, server.ConnectString(), framework.WithACLProvider(provider))
 		mustCreate(t, f, "/readable/x/n-", framework.CreatingParentsIfNeeded(), framework.WithProtection(),
 			framework.WithMode(framework.EphemeralSequential))
-		view, err := f.UsingNamespace("readable")
-		require.NoError(t, err)
+		view := must.Get(f.UsingNamespace("readable"))(t)
 		mustCreate(t, view, "/y", framework.WithACL(framework.OpenACL()...))
 		mustCreate(t, view, "/z")
-		_, err = f.Transact(t.Context(), framework.CreateOp("/readable/t", nil), framework.CreateOp("/plain", nil))
-		require.NoError(t, err)
+		must.Get(f.Transact(t.Context(), framework.CreateOp("/readable/t", nil), framework.CreateOp("/plain", nil)))(t)
 		for path, want := range map[string]framework.ACL{
 			"/readable": {Perms: framework.PermRead | framework.PermCreate}, "/readable/x": {Perms: framework.PermRead | framework.PermCreate},
 			"/readable/t": {Perms: framework.PermRead | framework.PermCreate}, "/readable/z": {Perms: framework.PermRead | framework.PermCreate},
@@ -81,8 +80,7 @@ func TestACLForbiddenAncestors(t *testing.T) {
 
 		require.Equal(t, "/locked/open/a/b", mustCreate(t, f, "/locked/open/a/b", parents))
 		require.Equal(t, "/c/d", mustCreate(t, namespaced(t, f, "locked/open"), "/c/d", parents))
-		_, err = f.Exists(ctx, "/locked/open/e/f", parents)
-		require.NoError(t, err)
+		must.Get(f.Exists(ctx, "/locked/open/e/f", parents))(t)
 		require.NoError(t, f.CreateContainers(ctx, "/locked/open/g"))
 
 		for name, create := range map[string]func(path string) error{

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -61,11 +62,8 @@ func TestBulk(t *testing.T) {
 			ops = append(ops, framework.DeleteOp(path(i)))
 		}
 		ops = append(ops, framework.DeleteOp("/none", framework.Quietly())) // which a transaction refuses
-		_, err = f.Bulk(t.Context(), ops)
-		require.NoError(t, err)
-		names, err := f.Children(t.Context(), "/tree")
-		require.NoError(t, err)
-		require.Empty(t, names)
+		must.Get(f.Bulk(t.Context(), ops))(t)
+		require.Empty(t, must.Get(f.Children(t.Context(), "/tree"))(t))
 	})
 }
 
@@ -131,8 +129,7 @@ func TestPipelineInParts(t *testing.T) {
 	for i := range n {
 		ops = append(ops, framework.CreateOp(fmt.Sprintf("/long/%d", i), fmt.Appendf(nil, "%d", i), framework.CreatingParentsIfNeeded()))
 	}
-	_, err := f.Bulk(t.Context(), ops)
-	require.NoError(t, err)
+	must.Get(f.Bulk(t.Context(), ops))(t)
 	var lost, first, last atomic.Int32
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
 		switch {
@@ -158,7 +155,7 @@ func TestPipelineInParts(t *testing.T) {
 		require.Equal(t, fmt.Sprint(i), string(data[i]))
 	}
 	reads[7] = framework.ReadData("/none", nil)
-	err = f.Pipeline(t.Context(), reads...)
+	err := f.Pipeline(t.Context(), reads...)
 	require.ErrorIs(t, err, framework.ErrNoNode)
 	require.ErrorContains(t, err, "/none")
 	require.EqualValues(t, 1, last.Load(), "what follows the part that failed is not read")
@@ -172,16 +169,13 @@ func TestWithReplyLimit(t *testing.T) {
 	for i := range ops {
 		ops[i] = framework.CreateOp(fmt.Sprintf("/long/%d", i), nil, framework.CreatingParentsIfNeeded())
 	}
-	_, err := f.Bulk(t.Context(), ops)
-	require.NoError(t, err)
-	_, err = f.Children(t.Context(), "/long")
+	must.Get(f.Bulk(t.Context(), ops))(t)
+	_, err := f.Children(t.Context(), "/long")
 	require.ErrorIs(t, err, framework.ErrTooLarge)
 	_, err = f.Children(t.Context(), "/long", framework.WithReplyLimit(3000))
 	require.ErrorIs(t, err, framework.ErrTooLarge)
 	require.ErrorContains(t, err, "at most 3000 are accepted")
-	names, err := f.Children(t.Context(), "/long", framework.WithReplyLimit(5000))
-	require.NoError(t, err)
-	require.Len(t, names, len(ops))
+	require.Len(t, must.Get(f.Children(t.Context(), "/long", framework.WithReplyLimit(5000)))(t), len(ops))
 	_, err = f.Children(t.Context(), "/long", framework.WithReplyLimit(0))
 	require.ErrorContains(t, err, "reply limit 0, expected 1 byte or more")
 
@@ -229,20 +223,17 @@ func TestBulkRefusesBadInput(t *testing.T) {
 		require.ErrorIs(t, err, framework.ErrInvalidPath, bad.Path())
 		require.ErrorContains(t, err, "bulk: operation 1: ", bad.Path())
 	}
-	results, err := f.Bulk(t.Context(), nil)
-	require.NoError(t, err)
-	require.Empty(t, results)
+	require.Empty(t, must.Get(f.Bulk(t.Context(), nil))(t))
 	require.Zero(t, requests(), "nothing was sent")
 }
 
 // TestBulkTakesThePathsOfItsVerbs: that of a sequential znode may end with a slash.
 func TestBulkTakesThePathsOfItsVerbs(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t))
-	results, err := f.Bulk(t.Context(), []framework.Op{
+	results := must.Get(f.Bulk(t.Context(), []framework.Op{
 		framework.CreateOp("/folder/", nil, framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded()),
 		framework.CheckOp("/", framework.AnyVersion), framework.CheckOp("/zookeeper", framework.AnyVersion),
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.Equal(t, "/folder/0000000000", results[0].Path)
 }
 
@@ -250,15 +241,13 @@ func TestBulkTakesThePathsOfItsVerbs(t *testing.T) {
 func TestBulkStoresStats(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t))
 	var created, set framework.Stat
-	results, err := f.Bulk(t.Context(), []framework.Op{
+	results := must.Get(f.Bulk(t.Context(), []framework.Op{
 		framework.CreateOp("/a-", []byte("x"), framework.WithMode(framework.PersistentSequential), framework.StoringStatIn(&created)),
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.Equal(t, "/a-0000000000", results[0].Path)
 	require.Equal(t, created, *results[0].Stat)
 	require.NotZero(t, created.Czxid)
-	results, err = f.Bulk(t.Context(), []framework.Op{framework.SetDataOp("/a-0000000000", []byte("y"), framework.StoringStatIn(&set))})
-	require.NoError(t, err)
+	results = must.Get(f.Bulk(t.Context(), []framework.Op{framework.SetDataOp("/a-0000000000", []byte("y"), framework.StoringStatIn(&set))}))(t)
 	require.Equal(t, set, *results[0].Stat)
 	require.EqualValues(t, 1, set.Version)
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -17,35 +18,28 @@ func TestChildrenData(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)
-		_, err := client.Create(t.Context(), "/folder", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
-		all, err := client.ChildrenData(t.Context(), "/folder", nil)
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/folder", nil, framework.CreatingParentsIfNeeded()))(t)
+		all := must.Get(client.ChildrenData(t.Context(), "/folder", nil))(t)
 		require.Empty(t, all)
 		for _, name := range []string{"b", "a", "c"} {
-			_, err := client.Create(t.Context(), "/folder/"+name, []byte("data of "+name))
-			require.NoError(t, err)
+			must.Get(client.Create(t.Context(), "/folder/"+name, []byte("data of "+name)))(t)
 		}
 
-		all, err = client.ChildrenData(t.Context(), "/folder", nil)
-		require.NoError(t, err)
+		all = must.Get(client.ChildrenData(t.Context(), "/folder", nil))(t)
 		var seen []string
 		for _, child := range all {
-			stat, err := client.Exists(t.Context(), "/folder/"+child.Name)
-			require.NoError(t, err)
-			require.Equal(t, *stat, child.Stat)
+			require.Equal(t, *must.Get(client.Exists(t.Context(), "/folder/"+child.Name))(t), child.Stat)
 			seen = append(seen, child.Name+"="+string(child.Data))
 		}
 		require.Equal(t, []string{"a=data of a", "b=data of b", "c=data of c"}, seen)
 
-		some, err := client.ChildrenData(t.Context(), "/folder", func(names []string) []string {
+		some := must.Get(client.ChildrenData(t.Context(), "/folder", func(names []string) []string {
 			slices.Reverse(names)
 			return names[:2]
-		})
-		require.NoError(t, err)
+		}))(t)
 		require.Equal(t, []framework.Child{all[2], all[1]}, some)
 
-		_, err = client.ChildrenData(t.Context(), "/none", nil)
+		_, err := client.ChildrenData(t.Context(), "/none", nil)
 		require.ErrorIs(t, err, framework.ErrNoNode)
 		for _, name := range []string{"x/y", "", ".."} {
 			_, err = client.ChildrenData(t.Context(), "/folder", func([]string) []string { return []string{name} })
@@ -64,16 +58,14 @@ func TestChildrenDataInParts(t *testing.T) {
 	for i := range ops {
 		ops[i] = framework.CreateOp(fmt.Sprintf("/folder/%05d", i), nil)
 	}
-	_, err := other.Bulk(t.Context(), ops)
-	require.NoError(t, err)
+	must.Get(other.Bulk(t.Context(), ops))(t)
 	deleted := false
-	all, err := client.ChildrenData(t.Context(), "/folder", func(names []string) []string {
+	all := must.Get(client.ChildrenData(t.Context(), "/folder", func(names []string) []string {
 		require.Len(t, names, n)
 		require.NoError(t, other.Delete(t.Context(), "/folder/01024"))
 		deleted = true
 		return names
-	})
-	require.NoError(t, err)
+	}))(t)
 	require.True(t, deleted)
 	require.Len(t, all, n-1)
 	require.False(t, slices.ContainsFunc(all, func(c framework.Child) bool { return c.Name == "01024" }))

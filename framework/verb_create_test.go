@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -25,8 +26,7 @@ func onEachBackend(t *testing.T, test func(t *testing.T, server zktest.Backend, 
 
 func mustCreate(t *testing.T, f *framework.Framework, path string, opts ...framework.CreateOption) string {
 	t.Helper()
-	created, err := f.Create(t.Context(), path, nil, opts...)
-	require.NoError(t, err)
+	created := must.Get(f.Create(t.Context(), path, nil, opts...))(t)
 	return created
 }
 
@@ -36,8 +36,7 @@ const uuidPattern = `[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 func TestACLAppliedToParentsIsNotTheNamespaces(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := zktest.Client(t, server.Addr()+"/chroot")
-	view, err := client.UsingNamespace("name/space")
-	require.NoError(t, err)
+	view := must.Get(client.UsingNamespace("name/space"))(t)
 	ours := zk.WorldACL(zk.PermRead | zk.PermCreate)
 	mustCreate(t, view, "/p/q", framework.CreatingParentsIfNeeded(), framework.WithACL(ours...), framework.ApplyingACLToParents())
 	whole := zktest.Client(t, server)
@@ -45,9 +44,7 @@ func TestACLAppliedToParentsIsNotTheNamespaces(t *testing.T) {
 		"/chroot": framework.OpenACL(), "/chroot/name": framework.OpenACL(), "/chroot/name/space": framework.OpenACL(),
 		"/chroot/name/space/p": ours, "/chroot/name/space/p/q": ours,
 	} {
-		list, err := whole.GetACL(t.Context(), path)
-		require.NoError(t, err)
-		require.Equal(t, want, list, path)
+		require.Equal(t, want, must.Get(whole.GetACL(t.Context(), path))(t), path)
 	}
 }
 

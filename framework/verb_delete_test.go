@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -30,9 +31,7 @@ func plant(t *testing.T, f *framework.Framework, path string, width, depth int) 
 
 func requireNone(t *testing.T, f *framework.Framework, path string) {
 	t.Helper()
-	stat, err := f.Exists(t.Context(), path)
-	require.NoError(t, err)
-	require.Nil(t, stat, path)
+	require.Nil(t, must.Get(f.Exists(t.Context(), path))(t), path)
 }
 
 // TestDeleteChildrenThatKeepComing creates a new child before each of the first

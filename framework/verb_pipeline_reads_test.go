@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -59,8 +60,7 @@ func TestPipelineMissingZnodeHasNoDataOfAnEarlierTry(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)
 	for _, path := range []string{"/a", "/b"} {
-		_, err := f.Create(t.Context(), path, []byte("old"))
-		require.NoError(t, err)
+		must.Get(f.Create(t.Context(), path, []byte("old")))(t)
 	}
 	tries := 0
 	server.Intercept(func(r zkserver.Request) zkserver.Fault {
@@ -90,8 +90,7 @@ func TestPipelineMissingZnodeHasNoDataOfAnEarlierTry(t *testing.T) {
 // with the context.
 func TestFlushOfAPersistentWatch(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t))
-	watch, err := f.AddWatch(t.Context(), "/node", framework.WatchPersistent)
-	require.NoError(t, err)
+	watch := must.Get(f.AddWatch(t.Context(), "/node", framework.WatchPersistent))(t)
 	defer watch.Cancel()
 	release, seen := make(chan struct{}), 0
 	watch.OnEvent(func(framework.Event) { <-release; seen++ })
@@ -120,8 +119,7 @@ func TestWatchQueueIsInTheOrderOfTheStream(t *testing.T) {
 	watches := make([]*framework.Watch, nodes)
 	for i := range watches {
 		mustCreate(t, writer, fmt.Sprintf("/node-%d", i))
-		_, err := f.Get(t.Context(), fmt.Sprintf("/node-%d", i), framework.Watched(&watches[i]))
-		require.NoError(t, err)
+		must.Get(f.Get(t.Context(), fmt.Sprintf("/node-%d", i), framework.Watched(&watches[i])))(t)
 		if i%2 == 0 {
 			queue.Add(watches[i])
 		}
@@ -155,8 +153,7 @@ func TestFlushWaitsUntilTheWatchIsThereAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		f := zktest.Client(t, server)
-		watch, err := f.AddWatch(t.Context(), "/node", framework.WatchPersistent)
-		require.NoError(t, err)
+		watch := must.Get(f.AddWatch(t.Context(), "/node", framework.WatchPersistent))(t)
 		defer watch.Cancel()
 		told := make(chan framework.Event, 1)
 		watch.OnEvent(func(e framework.Event) { told <- e })

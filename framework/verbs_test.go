@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -22,8 +23,7 @@ var quickReaper = zkserver.WithContainerCheckInterval(50 * time.Millisecond)
 // unstarted returns a client that is not started.
 func unstarted(t *testing.T, opts ...framework.Option) *framework.Framework {
 	t.Helper()
-	f, err := framework.New("127.0.0.1:1", opts...)
-	require.NoError(t, err)
+	f := must.Get(framework.New("127.0.0.1:1", opts...))(t)
 	t.Cleanup(func() { require.NoError(t, f.Close()) })
 	return f
 }
@@ -33,8 +33,7 @@ func TestTransactionOpCanBeUsedAgain(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t).Addr())
 	create, remove := framework.CreateOp("/a", nil), framework.DeleteOp("/a")
 	for range 3 {
-		_, err := f.Transact(t.Context(), create, remove)
-		require.NoError(t, err)
+		must.Get(f.Transact(t.Context(), create, remove))(t)
 	}
 }
 
@@ -102,8 +101,7 @@ var verbs = map[string]func(ctx context.Context, f *framework.Framework, path st
 
 // Curator: TestBlockUntilConnected, all six.
 func TestVerbsBeforeStartAndAfterClose(t *testing.T) {
-	f, err := framework.New("127.0.0.1:1")
-	require.NoError(t, err)
+	f := must.Get(framework.New("127.0.0.1:1"))(t)
 	for name, verb := range verbs {
 		require.ErrorIs(t, verb(t.Context(), f, "/a"), framework.ErrNotStarted, name)
 	}

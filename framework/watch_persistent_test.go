@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
@@ -32,8 +33,7 @@ type recorder struct {
 
 func record(t *testing.T, f *framework.Framework, path string, mode framework.WatchMode) *recorder {
 	t.Helper()
-	w, err := f.AddWatch(t.Context(), path, mode)
-	require.NoError(t, err)
+	w := must.Get(f.AddWatch(t.Context(), path, mode))(t)
 	r := &recorder{w, make(chan framework.Event, 1000)}
 	w.OnEvent(func(e framework.Event) { r.events <- e })
 	return r
@@ -431,8 +431,7 @@ func TestPersistentWatchEndsOnAnOldServer(t *testing.T) {
 	f := zktest.Client(t, "a:1", framework.WithDialer(func(ctx context.Context, network, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, network, target.Load().Addr())
 	}))
-	w, err := f.AddWatch(t.Context(), "/", framework.WatchPersistentRecursive)
-	require.NoError(t, err)
+	w := must.Get(f.AddWatch(t.Context(), "/", framework.WatchPersistentRecursive))(t)
 	admin := zktest.Client(t, old.Addr())
 	for range 10 { // or the server would be behind what the client has seen
 		mustCreate(t, admin, "/n", framework.WithMode(framework.PersistentSequential))

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/internal/bodies"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -68,9 +69,7 @@ func TestWithinDropsWhoSendsNoBody(t *testing.T) {
 					conn := connect(t, bodies.Within(3*time.Second, handler))
 					began := time.Now()
 					go io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: localhost\r\n"+head) //nolint:errcheck // the server may be gone
-					answer, err := io.ReadAll(conn)
-					require.NoError(t, err)
-					require.Regexp(t, "^HTTP/1.1 4", string(answer))
+					require.Regexp(t, "^HTTP/1.1 4", string(must.Get(io.ReadAll(conn))(t)))
 					require.Less(t, time.Since(began), 4*time.Second)
 				})
 			})
@@ -95,8 +94,7 @@ func TestWithinEndsWithTheBody(t *testing.T) {
 		for range 2 {
 			go io.WriteString(conn, "PUT / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\nhello") //nolint:errcheck // the answer shows it
 			answer := make([]byte, 1000)
-			n, err := conn.Read(answer)
-			require.NoError(t, err)
+			n := must.Get(conn.Read(answer))(t)
 			require.True(t, strings.HasPrefix(string(answer[:n]), "HTTP/1.1 204"), string(answer[:n]))
 		}
 	})

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
@@ -26,8 +27,7 @@ import (
 func start(t *testing.T, opts ...ensemble.Option) *ensemble.Ensemble {
 	t.Helper()
 	needsServers(t)
-	e, err := ensemble.Start(t.Context(), opts...)
-	require.NoError(t, err)
+	e := must.Get(ensemble.Start(t.Context(), opts...))(t)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	return e
 }
@@ -115,29 +115,20 @@ func leadsItself(t *testing.T, e *ensemble.Ensemble) {
 	require.Nil(t, e.Network())
 	require.Nil(t, server.Host())
 
-	mode, err := server.Mode(t.Context())
-	require.NoError(t, err)
-	require.Equal(t, ensemble.ModeStandalone, mode)
-	leader, err := e.Leader(t.Context())
-	require.NoError(t, err)
-	require.Same(t, server, leader)
-	followers, err := e.Followers(t.Context())
-	require.NoError(t, err)
-	require.Empty(t, followers)
-	_, err = e.Add(t.Context())
+	require.Equal(t, ensemble.ModeStandalone, must.Get(server.Mode(t.Context()))(t))
+	require.Same(t, server, must.Get(e.Leader(t.Context()))(t))
+	require.Empty(t, must.Get(e.Followers(t.Context()))(t))
+	_, err := e.Add(t.Context())
 	require.ErrorContains(t, err, "expected WithSize(3) or more")
 }
 
 func containersVanish(t *testing.T, e *ensemble.Ensemble) {
 	conn := connect(t, e.ConnectString())
 	acl := zk.WorldACL(zk.PermAll)
-	_, err := conn.CreateContainer("/container", nil, zk.FlagContainer, acl)
-	require.NoError(t, err)
-	_, err = conn.Create("/container/child", nil, 0, acl)
-	require.NoError(t, err)
+	must.Get(conn.CreateContainer("/container", nil, zk.FlagContainer, acl))(t)
+	must.Get(conn.Create("/container/child", nil, 0, acl))(t)
 	require.NoError(t, conn.Delete("/container/child", -1))
-	_, err = conn.CreateTTL("/ttl", nil, zk.FlagTTL, acl, 100*time.Millisecond)
-	require.NoError(t, err)
+	must.Get(conn.CreateTTL("/ttl", nil, zk.FlagTTL, acl, 100*time.Millisecond))(t)
 
 	for _, path := range []string{"/container", "/ttl"} {
 		require.Eventually(t, func() bool {
@@ -149,13 +140,10 @@ func containersVanish(t *testing.T, e *ensemble.Ensemble) {
 
 func hasItsOptions(t *testing.T, e *ensemble.Ensemble) {
 	server := e.Server(0)
-	conf, err := server.FourLetterWord(t.Context(), "conf")
-	require.NoError(t, err)
+	conf := must.Get(server.FourLetterWord(t.Context(), "conf"))(t)
 	require.Contains(t, conf, "tickTime=250\n")
 	require.Contains(t, conf, "maxSessionTimeout=54321\n")
-	environment, err := server.FourLetterWord(t.Context(), "envi")
-	require.NoError(t, err)
-	require.Contains(t, environment, "java.version=")
+	require.Contains(t, must.Get(server.FourLetterWord(t.Context(), "envi"))(t), "java.version=")
 	require.Contains(t, commandLine(t, server.PID()), "-Dzookeeper.snapCount=4321")
 	require.Empty(t, server.SecureAddr(), "which only WithTLS gives")
 	if info, err := os.Stat("/dev/shm"); err == nil && info.IsDir() {
@@ -225,30 +213,23 @@ func TestEnsembleQuorum(t *testing.T) {
 }
 
 func oneLeads(t *testing.T, e *ensemble.Ensemble) {
-	addrs := strings.Split(e.ConnectString(), ",")
-	require.Len(t, addrs, 3)
+	require.Len(t, strings.Split(e.ConnectString(), ","), 3)
 
-	leader, err := e.Leader(t.Context())
-	require.NoError(t, err)
-	followers, err := e.Followers(t.Context())
-	require.NoError(t, err)
+	leader := must.Get(e.Leader(t.Context()))(t)
+	followers := must.Get(e.Followers(t.Context()))(t)
 	require.ElementsMatch(t, e.Servers(), append(followers, leader))
 	for _, server := range followers {
-		mode, err := server.Mode(t.Context())
-		require.NoError(t, err)
-		require.Equal(t, ensemble.ModeFollower, mode)
+		require.Equal(t, ensemble.ModeFollower, must.Get(server.Mode(t.Context()))(t))
 	}
 
-	_, err = connect(t, followers[0].Addr()).Create("/a", []byte("data"), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	must.Get(connect(t, followers[0].Addr()).Create("/a", []byte("data"), 0, zk.WorldACL(zk.PermAll)))(t)
 	requireData(t, connect(t, followers[1].Addr()))
 }
 
 // requireData reads what oneLeads has written.
 func requireData(t *testing.T, conn *zk.Conn) {
 	t.Helper()
-	_, err := conn.Sync("/a")
-	require.NoError(t, err)
+	must.Get(conn.Sync("/a"))(t)
 	data, _, err := conn.Get("/a")
 	require.NoError(t, err)
 	require.Equal(t, "data", string(data))
@@ -256,8 +237,7 @@ func requireData(t *testing.T, conn *zk.Conn) {
 
 func inSyncIfAllRun(t *testing.T, e *ensemble.Ensemble) {
 	require.NoError(t, e.AwaitSync(t.Context()))
-	followers, err := e.Followers(t.Context())
-	require.NoError(t, err)
+	followers := must.Get(e.Followers(t.Context()))(t)
 	require.NoError(t, followers[0].Kill())
 	missing := func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
@@ -272,36 +252,26 @@ func inSyncIfAllRun(t *testing.T, e *ensemble.Ensemble) {
 }
 
 func survivorsElect(t *testing.T, e *ensemble.Ensemble) {
-	first, err := e.Leader(t.Context())
-	require.NoError(t, err)
+	first := must.Get(e.Leader(t.Context()))(t)
 	require.NoError(t, first.Kill())
 
-	second, err := e.Leader(t.Context())
-	require.NoError(t, err)
-	require.NotEqual(t, first.ID(), second.ID())
-	followers, err := e.Followers(t.Context())
-	require.NoError(t, err)
+	require.NotEqual(t, first.ID(), must.Get(e.Leader(t.Context()))(t).ID())
+	followers := must.Get(e.Followers(t.Context()))(t)
 	require.Len(t, followers, 1)
 
 	require.NoError(t, first.Restart(t.Context()))
-	followers, err = e.Followers(t.Context())
-	require.NoError(t, err)
+	followers = must.Get(e.Followers(t.Context()))(t)
 	require.Contains(t, followers, first)
 	require.Len(t, followers, 2)
 }
 
 func pausedLeaderIsReplaced(t *testing.T, e *ensemble.Ensemble) {
-	first, err := e.Leader(t.Context())
-	require.NoError(t, err)
+	first := must.Get(e.Leader(t.Context()))(t)
 	require.NoError(t, first.Pause())
-	second, err := e.Leader(t.Context())
-	require.NoError(t, err)
-	require.NotEqual(t, first.ID(), second.ID())
+	require.NotEqual(t, first.ID(), must.Get(e.Leader(t.Context()))(t).ID())
 
 	require.NoError(t, first.Resume())
-	followers, err := e.Followers(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, followers, first)
+	require.Contains(t, must.Get(e.Followers(t.Context()))(t), first)
 }
 
 func powerCutLosesNothing(t *testing.T, e *ensemble.Ensemble) {
@@ -333,8 +303,7 @@ func oneAloneDoesNotServe(t *testing.T, e *ensemble.Ensemble) {
 		return errors.Is(err, ensemble.ErrNotServing)
 	}, time.Minute, 10*time.Millisecond, "once it listens")
 	require.NoError(t, e.Server(0).Restart(t.Context()))
-	_, err = e.Leader(t.Context())
-	require.NoError(t, err)
+	must.Get(e.Leader(t.Context()))(t)
 }
 
 func closeLeavesNothing(t *testing.T, e *ensemble.Ensemble, parent string) {
@@ -366,8 +335,7 @@ func closeLeavesNothing(t *testing.T, e *ensemble.Ensemble, parent string) {
 
 func entries(t *testing.T, dir string) []string {
 	t.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*"))
-	require.NoError(t, err)
+	names := must.Get(filepath.Glob(filepath.Join(dir, "*")))(t)
 	return names
 }
 

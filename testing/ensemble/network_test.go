@@ -22,6 +22,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -31,8 +32,7 @@ func TestNetwork(t *testing.T) {
 	t.Parallel()
 	// No session may end while a link is cut on purpose, however slow the machine.
 	e := start(t, ensemble.WithSize(3), ensemble.WithNetwork(), ensemble.WithConfig("maxSessionTimeout", "60000"))
-	host, err := e.Network().Join("client")
-	require.NoError(t, err)
+	host := must.Get(e.Network().Join("client"))(t)
 	on := func(name string, run func(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host)) step {
 		return step{name, func(t *testing.T, e *ensemble.Ensemble) { run(t, e, host) }}
 	}
@@ -87,13 +87,11 @@ func cutLinksLose(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
 	acl := zk.WorldACL(zk.PermAll)
 
 	t.Run("both ways", func(t *testing.T) {
-		conn, err := dial(t, host, server)
-		require.NoError(t, err)
+		conn := must.Get(dial(t, host, server))(t)
 		network.Cut(host, server.Host())
-		_, err = io.WriteString(conn, "ruok")
-		require.NoError(t, err)
+		must.Get(io.WriteString(conn, "ruok"))(t)
 		require.NoError(t, conn.SetReadDeadline(time.Now().Add(300*time.Millisecond)))
-		_, err = io.ReadAll(conn)
+		_, err := io.ReadAll(conn)
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "neither an answer nor a reset")
 		requireCut(t, host, server)
 		_, err = dial(t, host, other)
@@ -103,22 +101,17 @@ func cutLinksLose(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
 
 		network.Heal(server.Host(), host)
 		require.NoError(t, conn.SetReadDeadline(time.Time{}))
-		answer, err := io.ReadAll(conn)
-		require.NoError(t, err)
-		require.Equal(t, "imok", string(answer))
+		require.Equal(t, "imok", string(must.Get(io.ReadAll(conn))(t)))
 	})
 
 	t.Run("one way", func(t *testing.T) {
 		zoo, elsewhere := connectFrom(t, host, server), connectFrom(t, host, other)
-		_, err := elsewhere.Create("/watched", nil, 0, acl)
-		require.NoError(t, err)
-		_, err = zoo.Sync("/watched")
-		require.NoError(t, err)
+		must.Get(elsewhere.Create("/watched", nil, 0, acl))(t)
+		must.Get(zoo.Sync("/watched"))(t)
 		_, _, changed, err := zoo.GetW("/watched")
 		require.NoError(t, err)
 		network.CutOneWay(host, server.Host())
-		_, err = elsewhere.Set("/watched", nil, -1)
-		require.NoError(t, err)
+		must.Get(elsewhere.Set("/watched", nil, -1))(t)
 		require.Equal(t, zk.EventNodeDataChanged, zktest.Await(t, changed, "the event").Type, "a server that hears nothing is heard")
 		network.HealAll()
 
@@ -142,11 +135,9 @@ func cutLinksLose(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
 
 	t.Run("large packets", func(t *testing.T) {
 		data := bytes.Repeat([]byte("data"), 200_000)
-		_, err := connectFrom(t, host, server).Create("/large", data, 0, acl)
-		require.NoError(t, err)
+		must.Get(connectFrom(t, host, server).Create("/large", data, 0, acl))(t)
 		elsewhere := connectFrom(t, host, other)
-		_, err = elsewhere.Sync("/large")
-		require.NoError(t, err)
+		must.Get(elsewhere.Sync("/large"))(t)
 		read, _, err := elsewhere.Get("/large")
 		require.NoError(t, err)
 		require.True(t, bytes.Equal(data, read))
@@ -156,12 +147,10 @@ func cutLinksLose(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
 		const delay = 60 * time.Millisecond
 		network.Delay(host, server.Host(), delay)
 		began := time.Now()
-		_, err := dial(t, host, server)
-		require.NoError(t, err)
+		must.Get(dial(t, host, server))(t)
 		require.GreaterOrEqual(t, time.Since(began), 2*delay)
 		network.Delay(host, server.Host(), 0)
-		_, err = dial(t, host, server)
-		require.NoError(t, err)
+		must.Get(dial(t, host, server))(t)
 	})
 
 	t.Run("refusals", func(t *testing.T) {
@@ -177,10 +166,9 @@ func cutLinksLose(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
 
 // isolatedLeaderIsReplaced, is served by nobody else, and follows when it is back.
 func isolatedLeaderIsReplaced(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
-	first, err := e.Leader(t.Context())
-	require.NoError(t, err)
+	first := must.Get(e.Leader(t.Context()))(t)
 	e.Network().Isolate(first.Host(), host)
-	_, err = dial(t, host, first)
+	_, err := dial(t, host, first)
 	require.NoError(t, err, "on the same side")
 	second := first
 	require.Eventually(t, func() bool { // nobody has noticed yet
@@ -190,18 +178,14 @@ func isolatedLeaderIsReplaced(t *testing.T, e *ensemble.Ensemble, host *ensemble
 	requireCut(t, host, second)
 
 	e.Network().HealAll()
-	followers, err := e.Followers(t.Context())
-	require.NoError(t, err)
-	require.Contains(t, followers, first)
-	_, err = dial(t, host, second)
-	require.NoError(t, err)
+	require.Contains(t, must.Get(e.Followers(t.Context()))(t), first)
+	must.Get(dial(t, host, second))(t)
 }
 
 // runsInside runs a command on a host, in its own folder and environment and under the id that it was given, and by its path
 // whatever it is called.
 func runsInside(t *testing.T, _ *ensemble.Ensemble, host *ensemble.Host) {
-	shell, err := exec.LookPath("sh")
-	require.NoError(t, err)
+	shell := must.Get(exec.LookPath("sh"))(t)
 	folder := t.TempDir()
 	cmd := host.Inside(&exec.Cmd{
 		Path: shell,
@@ -220,16 +204,14 @@ func runsInside(t *testing.T, _ *ensemble.Ensemble, host *ensemble.Host) {
 // namespaceOf is the network namespace of a process, as the kernel names it.
 func namespaceOf(t *testing.T, pid int) string {
 	t.Helper()
-	name, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net")
-	require.NoError(t, err)
+	name := must.Get(os.Readlink("/proc/" + strconv.Itoa(pid) + "/ns/net"))(t)
 	return name
 }
 
 // inhabited reports whether any process, or thread, is in the namespace.
 func inhabited(t *testing.T, namespace string) bool {
 	t.Helper()
-	threads, err := filepath.Glob("/proc/[0-9]*/task/[0-9]*/ns/net")
-	require.NoError(t, err)
+	threads := must.Get(filepath.Glob("/proc/[0-9]*/task/[0-9]*/ns/net"))(t)
 	for _, thread := range threads {
 		if name, err := os.Readlink(thread); err == nil && name == namespace {
 			return true
@@ -241,8 +223,7 @@ func inhabited(t *testing.T, namespace string) bool {
 // holdsNamespaces reports whether this process has a namespace open.
 func holdsNamespaces(t *testing.T) bool {
 	t.Helper()
-	files, err := filepath.Glob("/proc/self/fd/*")
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob("/proc/self/fd/*"))(t)
 	for _, file := range files {
 		name, err := os.Readlink(file)
 		if err == nil && (strings.HasPrefix(name, "net:[") || strings.HasPrefix(name, "user:[")) {
@@ -253,8 +234,7 @@ func holdsNamespaces(t *testing.T) bool {
 }
 
 func closeLeavesNoNetwork(t *testing.T, e *ensemble.Ensemble, host *ensemble.Host) {
-	conn, err := dial(t, host, e.Server(1))
-	require.NoError(t, err)
+	conn := must.Get(dial(t, host, e.Server(1)))(t)
 	namespace := namespaceOf(t, e.Server(1).PID())
 	require.NotEqual(t, namespaceOf(t, os.Getpid()), namespace)
 	require.True(t, holdsNamespaces(t))
@@ -263,7 +243,7 @@ func closeLeavesNoNetwork(t *testing.T, e *ensemble.Ensemble, host *ensemble.Hos
 	require.False(t, inhabited(t, namespace))
 	require.False(t, holdsNamespaces(t))
 	require.NoError(t, conn.Close(), "which its owner still has")
-	_, err = e.Network().Join("late")
+	_, err := e.Network().Join("late")
 	require.Error(t, err)
 	_, err = dial(t, host, e.Server(1))
 	require.Error(t, err)
@@ -297,10 +277,9 @@ func without(kind string) []string {
 
 func TestNetworkNeedsTools(t *testing.T) {
 	needsServers(t)
-	java, err := exec.LookPath("java")
-	require.NoError(t, err)
+	java := must.Get(exec.LookPath("java"))(t)
 	t.Setenv("PATH", t.TempDir())
-	_, err = ensemble.Start(t.Context(), ensemble.WithJava(java), ensemble.WithNetwork())
+	_, err := ensemble.Start(t.Context(), ensemble.WithJava(java), ensemble.WithNetwork())
 	require.ErrorIs(t, err, ensemble.ErrNotInstalled)
 	require.ErrorContains(t, err, "install iproute2 (Debian)")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
@@ -27,31 +28,25 @@ func processExists(pid int) bool { return syscall.Kill(pid, 0) == nil }
 
 func commandLine(t *testing.T, pid int) string {
 	t.Helper()
-	line, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
-	require.NoError(t, err)
+	line := must.Get(os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline"))(t)
 	return strings.ReplaceAll(string(line), "\x00", " ")
 }
 
 func mntrTells(t *testing.T, e *ensemble.Ensemble) {
 	conn := connect(t, e.ConnectString())
-	before, err := e.Server(0).Mntr(t.Context())
-	require.NoError(t, err)
+	before := must.Get(e.Server(0).Mntr(t.Context()))(t)
 	require.Equal(t, "standalone", before["zk_server_state"])
 	require.Equal(t, "0", before["zk_ephemerals_count"])
 	require.Equal(t, "0", before["zk_watch_count"])
 	require.Equal(t, "1", before["zk_global_sessions"])
 
-	_, err = conn.Create("/counted", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll))
+	must.Get(conn.Create("/counted", nil, zk.FlagEphemeral, zk.WorldACL(zk.PermAll)))(t)
+	_, _, _, err := conn.GetW("/counted")
 	require.NoError(t, err)
-	_, _, _, err = conn.GetW("/counted")
-	require.NoError(t, err)
-	after, err := e.Server(0).Mntr(t.Context())
-	require.NoError(t, err)
+	after := must.Get(e.Server(0).Mntr(t.Context()))(t)
 	require.Equal(t, "1", after["zk_ephemerals_count"])
 	require.Equal(t, "1", after["zk_watch_count"])
-	nodes, err := strconv.Atoi(before["zk_znode_count"])
-	require.NoError(t, err)
-	require.Equal(t, strconv.Itoa(nodes+1), after["zk_znode_count"])
+	require.Equal(t, strconv.Itoa(must.Get(strconv.Atoi(before["zk_znode_count"]))(t)+1), after["zk_znode_count"])
 }
 
 func pausedAccepts(t *testing.T, e *ensemble.Ensemble) {
@@ -71,22 +66,19 @@ func pausedAccepts(t *testing.T, e *ensemble.Ensemble) {
 
 	require.NoError(t, server.Resume())
 	require.NoError(t, server.Resume(), "a second time")
-	answer, err := server.FourLetterWord(t.Context(), "ruok")
-	require.NoError(t, err)
-	require.Equal(t, "imok", answer)
+	require.Equal(t, "imok", must.Get(server.FourLetterWord(t.Context(), "ruok"))(t))
 }
 
 func killedKeepsData(t *testing.T, e *ensemble.Ensemble) {
 	server := e.Server(0)
 	addr, pid := server.Addr(), server.PID()
 	conn := connect(t, addr)
-	_, err := conn.Create("/kept", []byte("data"), 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	must.Get(conn.Create("/kept", []byte("data"), 0, zk.WorldACL(zk.PermAll)))(t)
 
 	require.NoError(t, server.Kill())
 	require.Zero(t, server.PID())
 	require.False(t, processExists(pid))
-	_, err = server.Mode(t.Context())
+	_, err := server.Mode(t.Context())
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	require.NoError(t, server.Kill(), "a second time")
 
@@ -131,10 +123,8 @@ func pauseTakesOneThatRuns(t *testing.T, e *ensemble.Ensemble) {
 func portIsTaken(t *testing.T, e *ensemble.Ensemble) {
 	server := e.Server(0)
 	require.NoError(t, server.Kill())
-	squatter, err := net.Listen("tcp", server.Addr())
-	require.NoError(t, err)
-	err = server.Restart(t.Context())
-	require.ErrorContains(t, err, "a port was taken by another process")
+	squatter := must.Get(net.Listen("tcp", server.Addr()))(t)
+	require.ErrorContains(t, server.Restart(t.Context()), "a port was taken by another process")
 	require.NoError(t, squatter.Close())
 	require.NoError(t, server.Restart(t.Context()), "what an earlier run wrote is not held against this one")
 }
@@ -165,8 +155,7 @@ func TestServersDieWithTheTestProcess(t *testing.T) {
 // orphanCommand is what runs a process that starts a server in the folder.
 func orphanCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	require.NoError(t, err)
+	self := must.Get(os.Executable())(t)
 	args = append(args, self)
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Env = append(os.Environ(), orphanDirEnv+"="+dir)
@@ -177,16 +166,12 @@ func orphanCommand(t *testing.T, dir string, args ...string) *exec.Cmd {
 func startOrphan(t *testing.T, helper *exec.Cmd) (pid int) {
 	t.Helper()
 	helper.Stderr = os.Stderr
-	stdin, err := helper.StdinPipe()
-	require.NoError(t, err)
+	stdin := must.Get(helper.StdinPipe())(t)
 	t.Cleanup(func() { stdin.Close() })
-	stdout, err := helper.StdoutPipe()
-	require.NoError(t, err)
+	stdout := must.Get(helper.StdoutPipe())(t)
 	require.NoError(t, helper.Start())
-	line, err := bufio.NewReader(stdout).ReadString('\n')
-	require.NoError(t, err)
-	pid, err = strconv.Atoi(strings.TrimSpace(line))
-	require.NoError(t, err)
+	line := must.Get(bufio.NewReader(stdout).ReadString('\n'))(t)
+	pid = must.Get(strconv.Atoi(strings.TrimSpace(line)))(t)
 	return pid
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
@@ -17,9 +18,7 @@ func TestVersionIn(t *testing.T) {
 		"Zookeeper version: 3.10.0-SNAPSHOT-12ab, built on 2026-07-18 00:00 UTC\n":                                             {3, 10, 0},
 		"Zookeeper version: 3.9.5--1, built on 2025-01-01 00:00 UTC\n":                                                         {3, 9, 5},
 	} {
-		got, err := ensemble.VersionIn(answer)
-		require.NoError(t, err)
-		require.Equal(t, want, got)
+		require.Equal(t, want, must.Get(ensemble.VersionIn(answer))(t))
 	}
 	for _, answer := range []string{"", "Mode: standalone", "Zookeeper version: 3.8", "Zookeeper version: 3.x.0-1, built on"} {
 		_, err := ensemble.VersionIn(answer)
@@ -48,10 +47,8 @@ func TestVersionClassPathVariable(t *testing.T) {
 	t.Setenv("CURATOR_ZOOKEEPER_CLASSPATH", t.TempDir())
 	_, err := ensemble.Start(t.Context())
 	require.ErrorContains(t, err, "ZooKeeperServerMain", "Java finds no such class")
-	e, err := ensemble.Start(t.Context(), ensemble.WithClassPath(debian))
-	require.NoError(t, err)
+	e := must.Get(ensemble.Start(t.Context(), ensemble.WithClassPath(debian)))(t)
 	defer func() { require.NoError(t, e.Close()) }()
-	version, err := e.Server(0).Version(t.Context())
-	require.NoError(t, err)
+	version := must.Get(e.Server(0).Version(t.Context()))(t)
 	require.True(t, version.AtLeast(ensemble.Version{3, 5, 0}), version.String())
 }

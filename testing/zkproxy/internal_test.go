@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 func TestJournalForgetsOlderHalf(t *testing.T) {
@@ -18,8 +20,7 @@ func TestJournalForgetsOlderHalf(t *testing.T) {
 	require.Equal(t, maxEvents/2+1, log[0].Seq)
 	require.Equal(t, maxEvents+1, log[len(log)-1].Seq)
 	require.Nil(t, log[0].Frame.Body)
-	e, err := p.Await(t.Context(), func(e Event) bool { return e.Seq == maxEvents })
-	require.NoError(t, err)
+	e := must.Get(p.Await(t.Context(), func(e Event) bool { return e.Seq == maxEvents }))(t)
 	require.Equal(t, maxEvents, e.Seq)
 }
 

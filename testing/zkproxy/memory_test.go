@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -22,8 +23,7 @@ import (
 // inMemory connects to a proxy without a socket.
 func inMemory(t *testing.T, p *zkproxy.Proxy) *client {
 	t.Helper()
-	conn, err := p.Dial(t.Context(), "", "")
-	require.NoError(t, err)
+	conn := must.Get(p.Dial(t.Context(), "", ""))(t)
 	return newClient(t, conn)
 }
 
@@ -41,8 +41,7 @@ func (c *client) openSession() {
 // expires in no time while its pings are answered.
 func TestMemoryInABubble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		server, err := zkserver.Start(zkserver.WithoutListener())
-		require.NoError(t, err)
+		server := must.Get(zkserver.Start(zkserver.WithoutListener()))(t)
 		defer server.Close()
 		p := start(t, "memory:2181", zkproxy.WithoutListener(), zkproxy.WithDialer(server.Dial))
 		require.Empty(t, p.Addr())
@@ -62,12 +61,11 @@ func TestMemoryInABubble(t *testing.T) {
 			time.Sleep(3 * time.Second)
 			c.call(-2, zkproxy.OpPing, "")
 		}
-		expired, err := server.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.SessionExpired })
-		require.NoError(t, err)
+		expired := must.Get(server.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.SessionExpired }))(t)
 		require.NotZero(t, expired.SessionID)
 		require.Less(t, time.Since(began), 14*time.Second)
 		p.Heal()
-		_, err = c.conn.Read(make([]byte, 1))
+		_, err := c.conn.Read(make([]byte, 1))
 		require.ErrorIs(t, err, io.EOF, "a reset, in memory")
 	})
 }

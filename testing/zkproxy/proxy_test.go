@@ -12,13 +12,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkproxy"
 )
 
 func start(t *testing.T, target string, opts ...zkproxy.Option) *zkproxy.Proxy {
 	t.Helper()
-	p, err := zkproxy.Start(target, opts...)
-	require.NoError(t, err)
+	p := must.Get(zkproxy.Start(target, opts...))(t)
 	t.Cleanup(func() { require.NoError(t, p.Close()) })
 	return p
 }
@@ -79,8 +79,7 @@ func TestProxyFramesPassUnchangedAndAreNumbered(t *testing.T) {
 }
 
 func TestProxyFourLetterWordsPassRaw(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	got := make(chan string, 1)
 	go func() {
@@ -98,12 +97,9 @@ func TestProxyFourLetterWordsPassRaw(t *testing.T) {
 	p := start(t, listener.Addr().String())
 	p.Intercept(func(zkproxy.Frame) zkproxy.Verdict { return zkproxy.Drop })
 	c := dial(t, p.Addr())
-	_, err = io.WriteString(c.conn, "isro")
-	require.NoError(t, err)
+	must.Get(io.WriteString(c.conn, "isro"))(t)
 	require.NoError(t, c.conn.CloseWrite())
-	answer, err := io.ReadAll(c.conn)
-	require.NoError(t, err)
-	require.Equal(t, "rw", string(answer))
+	require.Equal(t, "rw", string(must.Get(io.ReadAll(c.conn))(t)))
 	require.Equal(t, "isro", <-got)
 	require.Zero(t, p.Requests())
 }
@@ -119,8 +115,7 @@ func TestGarbageResetsConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, server.addr(), zkproxy.WithMaxFrame(256))
 			c := connect(t, p.Addr())
-			_, err := c.conn.Write(garbage)
-			require.NoError(t, err)
+			must.Get(c.conn.Write(garbage))(t)
 			c.requireReset()
 			require.NotEmpty(t, await(t, p, zkproxy.Garbage).Detail)
 			connect(t, p.Addr()).call(1, zkproxy.OpSync, "/")
@@ -146,8 +141,7 @@ func TestProxyPartOfFrameIsNotForwarded(t *testing.T) {
 	server := startServer(t)
 	p := start(t, server.addr())
 	c := connect(t, p.Addr())
-	_, err := c.conn.Write([]byte{0, 0, 0, 12, 0, 0, 0, 1})
-	require.NoError(t, err)
+	must.Get(c.conn.Write([]byte{0, 0, 0, 12, 0, 0, 0, 1}))(t)
 	require.NoError(t, c.conn.Close())
 	require.ErrorIs(t, server.end(), io.EOF)
 	require.Empty(t, server.received)
@@ -166,12 +160,11 @@ func TestSetTargetLeavesExistingConnections(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	server := startServer(t)
-	p, err := zkproxy.Start(server.addr())
-	require.NoError(t, err)
+	p := must.Get(zkproxy.Start(server.addr()))(t)
 	c := connect(t, p.Addr())
 	require.NoError(t, p.Close())
 	c.requireReset()
-	_, err = net.Dial("tcp", p.Addr())
+	_, err := net.Dial("tcp", p.Addr())
 	require.Error(t, err)
 	require.NoError(t, p.Close(), "a second time")
 	require.NotEmpty(t, p.Log())

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkproxy"
 )
 
@@ -35,8 +36,7 @@ type fakeServer struct {
 
 func startServer(t *testing.T) *fakeServer {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := &fakeServer{t: t, listener: listener, received: make(chan []byte, 1000), ended: make(chan error, 100)}
 	s.running.Go(s.accept)
 	t.Cleanup(func() {
@@ -148,8 +148,7 @@ type halfCloser interface {
 // dial connects without a handshake.
 func dial(t *testing.T, addr string) *client {
 	t.Helper()
-	conn, err := net.Dial("tcp", addr)
-	require.NoError(t, err)
+	conn := must.Get(net.Dial("tcp", addr))(t)
 	return newClient(t, conn)
 }
 
@@ -187,8 +186,7 @@ func (c *client) send(xid, op int32, path string) {
 
 func (c *client) receive() []byte {
 	c.t.Helper()
-	body, err := readFrame(c.conn)
-	require.NoError(c.t, err)
+	body := must.Get(readFrame(c.conn))(c.t)
 	return body
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkproxy"
 )
@@ -18,8 +19,7 @@ func TestZooKeeper(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: this test starts Java processes")
 	}
-	e, err := ensemble.Start(t.Context())
-	require.NoError(t, err)
+	e := must.Get(ensemble.Start(t.Context()))(t)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	for name, test := range map[string]func(t *testing.T, e *ensemble.Ensemble, p *zkproxy.Proxy){
 		"lost reply to a create": lostCreateReply,
@@ -107,8 +107,7 @@ func duplicatedCreate(t *testing.T, _ *ensemble.Ensemble, p *zkproxy.Proxy) {
 		}
 		return zkproxy.Pass
 	})
-	_, err := conn.Create("/a", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	must.Get(conn.Create("/a", nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	const nodeExists = -110
 	second := awaitMatch(t, p, func(e zkproxy.Event) bool { return e.Frame.Kind == zkproxy.Reply && e.Frame.Err != 0 })
 	require.Equal(t, int32(nodeExists), second.Frame.Err)
@@ -129,8 +128,7 @@ func notificationsAreSeen(t *testing.T, _ *ensemble.Ensemble, p *zkproxy.Proxy) 
 	conn, _ := session(t, p.Addr())
 	_, _, events, err := conn.ExistsW("/noted")
 	require.NoError(t, err)
-	_, err = conn.Create("/noted", nil, 0, zk.WorldACL(zk.PermAll))
-	require.NoError(t, err)
+	must.Get(conn.Create("/noted", nil, 0, zk.WorldACL(zk.PermAll)))(t)
 	require.Equal(t, zk.EventNodeCreated, (<-events).Type)
 	e := awaitMatch(t, p, func(e zkproxy.Event) bool { return e.Frame.Kind == zkproxy.Notification })
 	require.Equal(t, "/noted", e.Frame.Path)
@@ -138,10 +136,7 @@ func notificationsAreSeen(t *testing.T, _ *ensemble.Ensemble, p *zkproxy.Proxy) 
 
 func fourLetterWords(t *testing.T, _ *ensemble.Ensemble, p *zkproxy.Proxy) {
 	c := dial(t, p.Addr())
-	_, err := c.conn.Write([]byte("ruok"))
-	require.NoError(t, err)
+	must.Get(c.conn.Write([]byte("ruok")))(t)
 	answer := make([]byte, 5)
-	n, err := c.conn.Read(answer)
-	require.NoError(t, err)
-	require.Equal(t, "imok", string(answer[:n]))
+	require.Equal(t, "imok", string(answer[:must.Get(c.conn.Read(answer))(t)]))
 }

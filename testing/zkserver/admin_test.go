@@ -11,14 +11,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // keysOf reads the answer to mntr.
 func keysOf(tb testing.TB, addr string) map[string]string {
 	tb.Helper()
-	answer, err := ask(addr, "mntr")
-	require.NoError(tb, err)
+	answer := must.Get(ask(addr, "mntr"))(tb)
 	keys := make(map[string]string)
 	for line := range strings.Lines(answer) {
 		key, value, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "\t")
@@ -53,9 +53,7 @@ func TestAdminCommands(t *testing.T) {
 		"wchp": `^/e\n\t` + id + `\n\n$`,
 		"wchc": `^` + id + `\n\t/e\n\n$`,
 	} {
-		answer, err := ask(srv.Addr(), command)
-		require.NoError(t, err)
-		require.Regexp(t, want, answer, command)
+		require.Regexp(t, want, must.Get(ask(srv.Addr(), command))(t), command)
 	}
 
 	keys := keysOf(t, srv.Addr())
@@ -76,12 +74,9 @@ func TestAdminCommands(t *testing.T) {
 // where it is the length of an impossible frame.
 func TestAdminCommandsBelongAtTheStart(t *testing.T) {
 	srv := start(t)
-	answer, err := ask(srv.Addr(), "ruok\n")
-	require.NoError(t, err)
-	require.Equal(t, "imok", answer)
+	require.Equal(t, "imok", must.Get(ask(srv.Addr(), "ruok\n"))(t))
 	c := rawTo(t, srv, connection{})
-	_, err = c.nc.Write([]byte("ruok"))
-	require.NoError(t, err)
+	must.Get(c.nc.Write([]byte("ruok")))(t)
 	c.hungUp(t)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 )
 
@@ -22,8 +23,7 @@ func startApache(t *testing.T, opts ...ensemble.Option) string {
 	e, err := ensemble.Start(ctx, append([]ensemble.Option{ensemble.WithContainerCheckInterval(time.Minute)}, opts...)...)
 	require.NoError(t, err, "-short leaves this test out")
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	version, err := e.Server(0).Version(ctx)
-	require.NoError(t, err)
+	version := must.Get(e.Server(0).Version(ctx))(t)
 	t.Logf("compared with ZooKeeper %v", version)
 	return e.Server(0).Addr()
 }

@@ -8,15 +8,14 @@ import (
 	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
-		srv, err := zkserver.Start()
-		require.NoError(b, err)
-		c := rawTo(b, srv, connection{})
-		require.NoError(b, c.nc.Close())
+		srv := must.Get(zkserver.Start())(b)
+		require.NoError(b, rawTo(b, srv, connection{}).nc.Close())
 		require.NoError(b, srv.Close())
 	}
 }

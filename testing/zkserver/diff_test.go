@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -31,8 +32,7 @@ func TestDiffSameAsApache(t *testing.T) {
 	for _, s := range scripts {
 		t.Run(s.name, func(t *testing.T) {
 			want := perform(t, apache, s)
-			got := perform(t, ours, s)
-			require.Equal(t, want, got)
+			require.Equal(t, want, perform(t, ours, s))
 		})
 	}
 	t.Run("limits", func(t *testing.T) { compareLimits(t, apache, ours) }) // which leaves sessions
@@ -53,8 +53,7 @@ func TestDiffSweepsAsApache(t *testing.T) {
 	apache := startApache(t, ensemble.WithContainerCheckInterval(interval))
 	ours := start(t, zkserver.WithContainerCheckInterval(interval)).Addr()
 	s := script{"sweeps", scriptSweeps}
-	want := perform(t, apache, s)
-	require.Equal(t, want, perform(t, ours, s))
+	require.Equal(t, perform(t, apache, s), perform(t, ours, s))
 }
 
 // TestDiffScriptsRepeat runs every script twice against servers of ours: what a script records must not depend on chance.
@@ -106,13 +105,11 @@ func perform(tb testing.TB, addr string, s script) []string {
 // of a later script.
 func (s *stage) endSessions() {
 	for _, old := range s.opened {
-		nc, err := dialTCP(s.addr)
-		require.NoError(s.tb, err)
+		nc := must.Get(dialTCP(s.addr))(s.tb)
 		s.tb.Cleanup(func() { nc.Close() })
 		c, err := handshake(nc, connection{timeoutMs: old.timeout, session: old.session, password: old.password})
 		if err == nil && c.session == old.session {
-			_, err = c.call(-11, body{})
-			require.NoError(s.tb, err)
+			must.Get(c.call(-11, body{}))(s.tb)
 		}
 	}
 	require.Equal(s.tb, "0", keysOf(s.tb, s.addr)["zk_global_sessions"])
@@ -121,11 +118,9 @@ func (s *stage) endSessions() {
 // connect adds a client.
 func (s *stage) connect(name string) {
 	s.tb.Helper()
-	nc, err := dialTCP(s.addr)
-	require.NoError(s.tb, err)
+	nc := must.Get(dialTCP(s.addr))(s.tb)
 	s.tb.Cleanup(func() { nc.Close() })
-	c, err := handshake(nc, connection{timeoutMs: 8000})
-	require.NoError(s.tb, err)
+	c := must.Get(handshake(nc, connection{timeoutMs: 8000}))(s.tb)
 	s.clients[name] = c
 	s.opened = append(s.opened, c)
 }
@@ -134,8 +129,7 @@ func (s *stage) connect(name string) {
 // what it is given.
 func (s *stage) reconnect(name, other string, want func(*connection)) {
 	s.tb.Helper()
-	nc, err := dialTCP(s.addr)
-	require.NoError(s.tb, err)
+	nc := must.Get(dialTCP(s.addr))(s.tb)
 	s.tb.Cleanup(func() { nc.Close() })
 	old := s.client(other)
 	asked := connection{timeoutMs: 8000, session: old.session, password: old.password}

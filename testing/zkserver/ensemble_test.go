@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -19,8 +20,7 @@ import (
 func inBubble(t *testing.T, test func(t *testing.T, e *zkserver.Ensemble), opts ...zkserver.Option) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		e, err := zkserver.NewEnsemble(3, append([]zkserver.Option{zkserver.WithoutListener()}, opts...)...)
-		require.NoError(t, err)
+		e := must.Get(zkserver.NewEnsemble(3, append([]zkserver.Option{zkserver.WithoutListener()}, opts...)...))(t)
 		defer func() { require.NoError(t, e.Close()) }()
 		require.Same(t, e.Server(2), e.Leader())
 		require.Equal(t, slices.Delete(e.Servers(), 2, 3), e.Followers())
@@ -31,15 +31,13 @@ func inBubble(t *testing.T, test func(t *testing.T, e *zkserver.Ensemble), opts 
 // connect connects a raw client to one server.
 func connect(t *testing.T, srv *zkserver.Server, want connection) *rawClient {
 	t.Helper()
-	c, err := tryConnect(t, srv, want)
-	require.NoError(t, err)
+	c := must.Get(tryConnect(t, srv, want))(t)
 	return c
 }
 
 func tryConnect(t *testing.T, srv *zkserver.Server, want connection) (*rawClient, error) {
 	t.Helper()
-	nc, err := srv.Dial(t.Context(), "", "")
-	require.NoError(t, err)
+	nc := must.Get(srv.Dial(t.Context(), "", ""))(t)
 	t.Cleanup(func() { nc.Close() })
 	if want.timeoutMs == 0 {
 		want.timeoutMs = 10_000
@@ -140,8 +138,7 @@ func TestEnsembleRequestsOfAConnectionKeepTheirOrder(t *testing.T) {
 		began := time.Now()
 		var sent []int32
 		send := func(op int32, b body) {
-			xid, err := c.send(op, b)
-			require.NoError(t, err)
+			xid := must.Get(c.send(op, b))(t)
 			sent = append(sent, xid)
 		}
 		send(opCreate, createBody("/a", "x", 0))
@@ -152,8 +149,7 @@ func TestEnsembleRequestsOfAConnectionKeepTheirOrder(t *testing.T) {
 		send(opGetData, body{}.str("/a").flag(false))
 		var zxid int64
 		for i, xid := range sent {
-			reply, err := c.receive()
-			require.NoError(t, err)
+			reply := must.Get(c.receive())(t)
 			require.Equal(t, xid, reply.xid)
 			require.Zero(t, reply.err)
 			require.GreaterOrEqual(t, reply.zxid, zxid)
@@ -214,13 +210,11 @@ func TestEnsembleDeposedLeaderAnswersStaleReadsAndCommitsNothing(t *testing.T) {
 		c.must(t, opSync, body{}.str("/a"))
 		require.Equal(t, `data "old"`, dataOf(t, c, "/a"))
 		// A write is not answered, and neither is a sync behind it.
-		_, err := c.send(opCreate, createBody("/lost", "", 0))
-		require.NoError(t, err)
+		must.Get(c.send(opCreate, createBody("/lost", "", 0)))(t)
 		c.hungUp(t)
 		require.Equal(t, 1500*time.Millisecond, time.Since(began), "it gives up after syncLimit ticks, at the next one")
 		heal()
-		_, err = e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		back := connect(t, old, connection{session: c.session, password: c.password})
 		require.Equal(t, `data "new"`, dataOf(t, back, "/a"))
 		require.False(t, exists(t, back, "/lost"))
@@ -246,16 +240,13 @@ func TestEnsembleCutOffFollowerKeepsNoSession(t *testing.T) {
 		}
 		require.True(t, exists(t, c, "/mine"))
 		require.Equal(t, []rawEvent{{2, "/mine"}}, watcher.events(t), "the leader has ended the session by a transaction")
-		_, err := c.send(opSync, body{}.str("/"))
-		require.NoError(t, err)
+		must.Get(c.send(opSync, body{}.str("/")))(t)
 		time.Sleep(3 * time.Second)
 		heal()
-		_, err = c.receive()
+		_, err := c.receive()
 		require.True(t, ended(err), "the follower has given up, and ends its connections: %v", err)
-		_, err = e.AwaitLeader(t.Context())
-		require.NoError(t, err)
-		gone := connect(t, e.Server(0), connection{session: c.session, password: c.password})
-		require.Zero(t, gone.session)
+		must.Get(e.AwaitLeader(t.Context()))(t)
+		require.Zero(t, connect(t, e.Server(0), connection{session: c.session, password: c.password}).session)
 	}, zkserver.WithSyncLimit(6))
 }
 
@@ -338,9 +329,7 @@ func TestEnsembleLeaderThatStopsIsReplaced(t *testing.T) {
 func TestEnsembleChangeLeader(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
 		require.NoError(t, e.ChangeLeader(e.Server(0)))
-		leader, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
-		require.Same(t, e.Server(0), leader)
+		require.Same(t, e.Server(0), must.Get(e.AwaitLeader(t.Context()))(t))
 		require.ErrorContains(t, e.ChangeLeader(e.Server(0)), "server 1 cannot become leader")
 	})
 }
@@ -353,8 +342,7 @@ func TestEnsemblePausedServers(t *testing.T) {
 		c.must(t, opCreate, createBody("/a", "", 0))
 		time.Sleep(5 * time.Second)
 		e.Server(1).Resume()
-		_, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		require.True(t, exists(t, connect(t, e.Server(1), connection{}), "/a"))
 
 		old := e.Leader()
@@ -362,8 +350,7 @@ func TestEnsemblePausedServers(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		require.Same(t, e.Server(1), e.Leader())
 		old.Resume()
-		_, err = e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		require.Same(t, e.Server(1), e.Leader())
 	})
 }
@@ -385,8 +372,7 @@ func TestEnsembleWithoutMajorityIsReadOnly(t *testing.T) {
 		require.EqualValues(t, -119, reader.code(t, opDelete, body{}.str("/a").int(-1)))
 		require.NoError(t, e.Server(1).Restart())
 		reader.hungUp(t)
-		_, err = e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		back := connect(t, e.Server(0), connection{session: c.session, password: c.password})
 		require.False(t, back.readOnly)
 		require.Equal(t, c.session, back.session)
@@ -402,8 +388,7 @@ func TestEnsembleLoseUnsynced(t *testing.T) {
 		require.NoError(t, late.Stop())
 		require.NoError(t, e.Server(1).Stop())
 		require.NoError(t, late.Restart())
-		_, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		c = connect(t, e.Server(2), connection{session: c.session, password: c.password})
 		c.must(t, opCreate, createBody("/acknowledged", "", 0))
 		require.NoError(t, late.Stop())
@@ -412,8 +397,7 @@ func TestEnsembleLoseUnsynced(t *testing.T) {
 		require.NoError(t, e.Server(2).Stop())
 		require.NoError(t, e.Server(1).Restart())
 		require.NoError(t, late.Restart())
-		_, err = e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		require.False(t, exists(t, connect(t, late, connection{}), "/acknowledged"))
 	})
 }
@@ -423,13 +407,11 @@ func TestEnsembleRestoreGivesNumbersAgain(t *testing.T) {
 		c := connect(t, e.Server(0), connection{})
 		backup := e.Leader().Backup()
 		require.NoError(t, e.ChangeLeader(e.Server(0)))
-		_, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		c = connect(t, e.Server(0), connection{session: c.session, password: c.password})
 		first := c.must(t, opCreate, createBody("/a", "", 0)).zxid
 		require.NoError(t, e.Restore(backup))
-		_, err = e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		c = connect(t, e.Server(0), connection{session: c.session, password: c.password})
 		require.False(t, exists(t, c, "/a"))
 		require.Equal(t, first, c.must(t, opCreate, createBody("/b", "", 0)).zxid)
@@ -442,8 +424,7 @@ func TestEnsembleOneWayCutEndsTheFollowersPart(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		require.Equal(t, []*zkserver.Server{e.Server(1)}, e.Followers())
 		heal()
-		_, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		require.Len(t, e.Followers(), 2)
 	})
 }
@@ -471,8 +452,7 @@ func TestEnsembleReconfiguration(t *testing.T) {
 		require.NoError(t, e.Server(0).Stop())
 		require.Nil(t, e.Leader(), "one vote of two, and a server without one")
 		require.NoError(t, e.Server(0).Restart())
-		_, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		require.NoError(t, e.Server(1).Stop())
 		require.ErrorContains(t, e.Join(e.Server(1)), "it does not follow the leader")
 		require.NotNil(t, e.Leader(), "two votes of two")
@@ -481,8 +461,7 @@ func TestEnsembleReconfiguration(t *testing.T) {
 
 		require.NoError(t, e.Server(1).Restore(blank, 0), "it has lost its disk")
 		require.NoError(t, e.Server(1).Restart())
-		_, err = e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		require.True(t, exists(t, connect(t, e.Server(1), connection{}), "/a"), "it has what the leader has")
 		require.Equal(t, line("1")+line("3")+"version=100000002", config(), "it has not joined")
 		require.NoError(t, e.Join(e.Server(1)))
@@ -506,8 +485,7 @@ func TestEnsembleOptions(t *testing.T) {
 	}
 	_, err := zkserver.Start(zkserver.WithObservers(1))
 	require.ErrorContains(t, err, "NewEnsemble expected")
-	e, err := zkserver.NewEnsemble(5)
-	require.NoError(t, err)
+	e := must.Get(zkserver.NewEnsemble(5))(t)
 	require.ErrorContains(t, e.ClockRate(e.Server(0), 0), "0.1 to 10 expected")
 	require.Len(t, strings.Split(e.ConnectString(), ","), 5)
 	c := rawTo(t, e.Server(4), connection{})
@@ -532,15 +510,13 @@ func TestEnsembleWhatAFollowerHasLoggedSurvivesTheLeader(t *testing.T) {
 		writer, reader := connect(t, e.Server(2), connection{}), connect(t, e.Server(1), connection{})
 		e.Delay(e.Server(1), e.Server(2), time.Second)
 		heal := e.CutOneWay(e.Server(2), e.Server(0)) // server 1 alone logs it
-		_, err := writer.send(opCreate, createBody("/a", "", 0))
-		require.NoError(t, err)
+		must.Get(writer.send(opCreate, createBody("/a", "", 0)))(t)
 		synctest.Wait()
 		require.False(t, exists(t, reader, "/a"))
 		require.NoError(t, e.Server(2).Stop())
 		heal()
 		e.Delay(e.Server(1), e.Server(2), 0)
-		_, err = e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		must.Get(e.AwaitLeader(t.Context()))(t)
 		require.Same(t, e.Server(1), e.Leader())
 		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
 	})
@@ -552,8 +528,7 @@ func TestEnsembleWriteOfASessionThatIsOver(t *testing.T) {
 		e.Lag(e.Server(0), time.Second, 0)
 		require.True(t, e.Leader().KillSession(c.session))
 		synctest.Wait()
-		_, err := c.send(opCreate, createBody("/late", "", 1))
-		require.NoError(t, err)
+		must.Get(c.send(opCreate, createBody("/late", "", 1)))(t)
 		c.hungUp(t)
 		time.Sleep(time.Second)
 		synctest.Wait()
@@ -568,16 +543,12 @@ func TestEnsembleLinkKeepsTheOrder(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
 		c := connect(t, e.Server(2), connection{})
 		slow(e, 100*time.Millisecond)
-		_, err := c.send(opCreate, createBody("/a", "", 0))
-		require.NoError(t, err)
+		must.Get(c.send(opCreate, createBody("/a", "", 0)))(t)
 		synctest.Wait()
 		slow(e, 0)
-		_, err = c.send(opCreate, createBody("/a/b", "", 0))
-		require.NoError(t, err)
+		must.Get(c.send(opCreate, createBody("/a/b", "", 0)))(t)
 		for range 2 {
-			reply, err := c.receive()
-			require.NoError(t, err)
-			require.Zero(t, reply.err)
+			require.Zero(t, must.Get(c.receive())(t).err)
 		}
 		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a/b"))
 	})
@@ -625,16 +596,14 @@ func TestEnsembleZnodesAreThoseOfTheNewestServer(t *testing.T) {
 func TestEnsembleObserverHasNoVote(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
 		observer := e.Server(3)
-		word, err := observer.FourLetterWord(t.Context(), "srvr")
-		require.NoError(t, err)
-		require.Contains(t, word, "Mode: observer")
+		require.Contains(t, must.Get(observer.FourLetterWord(t.Context(), "srvr"))(t), "Mode: observer")
 		require.ErrorContains(t, e.ChangeLeader(observer), "it is an observer")
 		c := connect(t, observer, connection{})
 		c.must(t, opCreate, createBody("/a", "", 0))
 		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
 
 		heal := []func(){e.CutOneWay(e.Server(2), e.Server(0)), e.CutOneWay(e.Server(2), e.Server(1))}
-		_, err = c.send(opCreate, createBody("/b", "", 0)) // the leader and the observer have it, of four servers
+		_, err := c.send(opCreate, createBody("/b", "", 0)) // the leader and the observer have it, of four servers
 		require.NoError(t, err)
 		synctest.Wait()
 		require.Empty(t, e.Znodes("/b"), "no majority has it")
@@ -644,8 +613,7 @@ func TestEnsembleObserverHasNoVote(t *testing.T) {
 		for _, heal := range heal {
 			heal()
 		}
-		leader, err := e.AwaitLeader(t.Context())
-		require.NoError(t, err)
+		leader := must.Get(e.AwaitLeader(t.Context()))(t)
 		require.Same(t, e.Server(1), leader)
 		require.False(t, exists(t, connect(t, observer, connection{}), "/b"))
 
@@ -694,11 +662,9 @@ func TestEnsembleClockRate(t *testing.T) {
 // TestEnsembleServersOfOthers are refused, before anything is done to them.
 func TestEnsembleServersOfOthers(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
-		other, err := zkserver.NewEnsemble(3, zkserver.WithoutListener())
-		require.NoError(t, err)
+		other := must.Get(zkserver.NewEnsemble(3, zkserver.WithoutListener()))(t)
 		defer func() { require.NoError(t, other.Close()) }()
-		alone, err := zkserver.Start(zkserver.WithoutListener())
-		require.NoError(t, err)
+		alone := must.Get(zkserver.Start(zkserver.WithoutListener()))(t)
 		defer func() { require.NoError(t, alone.Close()) }()
 		mine := e.Server(0)
 		for name, s := range map[string]*zkserver.Server{"nil": nil, "that stands alone": alone, "of another ensemble": other.Server(0)} {
@@ -724,8 +690,7 @@ func TestEnsembleDump(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
 		connect(t, e.Server(0), connection{timeoutMs: 4000})
 		for _, s := range e.Servers() {
-			said, err := s.FourLetterWord(t.Context(), "dump")
-			require.NoError(t, err)
+			said := must.Get(s.FourLetterWord(t.Context(), "dump"))(t)
 			sessions, _, _ := strings.Cut(said, "ephemeral nodes dump:")
 			if s == e.Leader() {
 				require.Contains(t, sessions, "1 expire at ")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -156,12 +157,9 @@ func TestRequestThatWaitsKeepsItsSession(t *testing.T) {
 				100: body{}.int(0).str("digest").str("user:secret"),
 			}[op]
 			srv.ExpireWhileAwaited(c.session, func() {
-				_, err := c.send(op, fields)
-				require.NoError(t, err)
+				must.Get(c.send(op, fields))(t)
 			})
-			reply, err := c.receive()
-			require.NoError(t, err)
-			require.Zero(t, reply.err)
+			require.Zero(t, must.Get(c.receive())(t).err)
 			idle.hungUp(t)
 			require.Len(t, srv.Sessions(), 1)
 			require.Equal(t, c.session, srv.Sessions()[0].ID)
@@ -170,8 +168,7 @@ func TestRequestThatWaitsKeepsItsSession(t *testing.T) {
 	t.Run("connect request", func(t *testing.T) {
 		srv := start(t, zkserver.WithoutListener(), zkserver.WithTick(time.Hour))
 		c := dialed(t, srv, connection{})
-		nc, err := srv.Dial(t.Context(), "", "")
-		require.NoError(t, err)
+		nc := must.Get(srv.Dial(t.Context(), "", ""))(t)
 		defer nc.Close()
 		again := make(chan *rawClient, 1)
 		srv.ExpireWhileAwaited(c.session, func() {
@@ -203,8 +200,7 @@ func TestRequestLostOnItsWayKeepsNoSession(t *testing.T) {
 			return zkserver.Pass
 		})()
 		for _, c := range []*rawClient{lost, delayed} {
-			_, err := c.send(3, body{}.str("/").flag(false))
-			require.NoError(t, err)
+			must.Get(c.send(3, body{}.str("/").flag(false)))(t)
 		}
 		time.Sleep(3 * time.Second)
 		synctest.Wait()
@@ -245,8 +241,7 @@ func TestExpirySlowRequestExpiresNoSession(t *testing.T) {
 	}
 	srv := start(t, zkserver.WithTick(tick), zkserver.WithLogger(slog.New(slow)))
 	c := rawTo(t, srv, connection{timeoutMs: int32(timeout.Milliseconds())})
-	nc, err := dialTCP(srv.Addr())
-	require.NoError(t, err)
+	nc := must.Get(dialTCP(srv.Addr()))(t)
 	defer nc.Close()
 	again := make(chan *rawClient, 1)
 	go func() {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -45,12 +46,9 @@ func TestFaultLostRequestsAndReplies(t *testing.T) {
 			once(t, srv, zkserver.OpCreate, tt.fault)
 
 			// A request before it and one after it leave in the same write.
-			first, err := c.send(9, body{}.str("/first"))
-			require.NoError(t, err)
-			_, err = c.send(1, createBody("/a", "", 0))
-			require.NoError(t, err)
-			last, err := c.send(9, body{}.str("/last"))
-			require.NoError(t, err)
+			first := must.Get(c.send(9, body{}.str("/first")))(t)
+			must.Get(c.send(1, createBody("/a", "", 0)))(t)
+			last := must.Get(c.send(9, body{}.str("/last")))(t)
 
 			reply, err := c.receive()
 			require.NoError(t, err, "the reply to an earlier request arrives")
@@ -60,8 +58,7 @@ func TestFaultLostRequestsAndReplies(t *testing.T) {
 				c.hungUp(t)
 				require.Empty(t, c.pending)
 			} else {
-				reply, err = c.receive()
-				require.NoError(t, err)
+				reply = must.Get(c.receive())(t)
 				require.Equal(t, last, reply.xid)
 			}
 			var want []rawEvent
@@ -92,11 +89,8 @@ func TestRespondWith(t *testing.T) {
 	c := rawTo(t, srv, connection{})
 	garbage := []byte{0, 0, 0, 3, 'x', 'y', 'z'}
 	once(t, srv, zkserver.OpCreate, zkserver.RespondWith(garbage))
-	_, err := c.send(1, createBody("/a", "", 0))
-	require.NoError(t, err)
-	frame, err := c.read()
-	require.NoError(t, err)
-	require.Equal(t, "xyz", string(frame))
+	must.Get(c.send(1, createBody("/a", "", 0)))(t)
+	require.Equal(t, "xyz", string(must.Get(c.read())(t)))
 	c.must(t, 3, body{}.str("/a").flag(false))
 }
 
@@ -152,16 +146,13 @@ func TestFaultsOfConnectRequests(t *testing.T) {
 			defer nc.Close()
 			c := &rawClient{nc: nc}
 			require.NoError(t, c.write(body{}.int(0).long(0).int(5000).long(0).str("")))
-			_, err = c.send(1, createBody("/a", "", 0))
-			require.NoError(t, err)
+			must.Get(c.send(1, createBody("/a", "", 0)))(t)
 			if tt.sessions == 0 {
 				require.NoError(t, nc.SetReadDeadline(time.Now().Add(50*time.Millisecond)))
 				_, err = nc.Read(make([]byte, 1))
 				require.ErrorContains(t, err, "timeout")
 			} else {
-				reply, err := c.receive()
-				require.NoError(t, err)
-				require.Zero(t, reply.err, "requests are served")
+				require.Zero(t, must.Get(c.receive())(t).err, "requests are served")
 			}
 			require.Equal(t, tt.sessions, srv.Stats().Sessions)
 			require.Equal(t, 5+tt.sessions, srv.Stats().Znodes)
@@ -175,14 +166,11 @@ func TestDelayHoldsBackOneConnection(t *testing.T) {
 		c, other := connect(connection{timeoutMs: 10_000}), connect(connection{timeoutMs: 10_000})
 		once(t, srv, zkserver.OpCreate, zkserver.Delay(3*time.Second))
 		began := time.Now()
-		_, err := c.send(1, createBody("/a", "", 0))
-		require.NoError(t, err)
+		must.Get(c.send(1, createBody("/a", "", 0)))(t)
 		synctest.Wait()
 		require.EqualValues(t, -101, other.code(t, 3, body{}.str("/a").flag(false)))
 		require.Zero(t, time.Since(began))
-		reply, err := c.receive()
-		require.NoError(t, err)
-		require.Zero(t, reply.err)
+		require.Zero(t, must.Get(c.receive())(t).err)
 		require.Equal(t, 3*time.Second, time.Since(began))
 	})
 }
@@ -192,13 +180,10 @@ func TestHoldUntil(t *testing.T) {
 	release := make(chan struct{})
 	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	once(t, srv, zkserver.OpCreate, zkserver.HoldUntil(release))
-	_, err := c.send(1, createBody("/a", "", 0))
-	require.NoError(t, err)
+	must.Get(c.send(1, createBody("/a", "", 0)))(t)
 	require.EqualValues(t, -101, other.code(t, 3, body{}.str("/a").flag(false)))
 	close(release)
-	reply, err := c.receive()
-	require.NoError(t, err)
-	require.Zero(t, reply.err)
+	require.Zero(t, must.Get(c.receive())(t).err)
 	other.must(t, 3, body{}.str("/a").flag(false))
 }
 
@@ -214,8 +199,7 @@ func TestFaultHeldRequestOfALostSession(t *testing.T) {
 		return zkserver.HoldUntil(make(chan struct{}))
 	}))
 	c := rawTo(t, srv, connection{})
-	_, err := c.send(1, createBody("/e", "", 1))
-	require.NoError(t, err)
+	must.Get(c.send(1, createBody("/e", "", 1)))(t)
 	<-asked
 	require.True(t, srv.KillSession(c.session))
 	c.hungUp(t)
@@ -314,8 +298,7 @@ func TestHooksMayUseTheServer(t *testing.T) {
 		srv.KillSession(r.SessionID)
 		return zkserver.Pass
 	})
-	_, err := c.send(1, createBody("/e", "", 1))
-	require.NoError(t, err)
+	must.Get(c.send(1, createBody("/e", "", 1)))(t)
 	c.hungUp(t)
 	require.Equal(t, zkserver.Stats{Znodes: 5}, srv.Stats())
 }
@@ -331,8 +314,7 @@ func TestHookThatExits(t *testing.T) {
 		}
 		return zkserver.Pass
 	})
-	_, err := c.send(1, createBody("/a", "", 0))
-	require.NoError(t, err)
+	must.Get(c.send(1, createBody("/a", "", 0)))(t)
 	c.hungUp(t)
 	remove()
 }

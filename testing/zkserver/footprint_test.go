@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -33,8 +34,7 @@ func TestFootprintAnnouncedFramesTakeNoMemory(t *testing.T) {
 		before := heap()
 		for i := range connections {
 			c := dialed(t, srv, connection{})
-			_, err := c.nc.Write(append(body{}.int(0xfffff).b, make([]byte, 50*i)...))
-			require.NoError(t, err)
+			must.Get(c.nc.Write(append(body{}.int(0xfffff).b, make([]byte, 50*i)...)))(t)
 		}
 		synctest.Wait() // the server has read all that came
 		require.Less(t, heap()-before, connections*150_000, "200 MB were announced")
@@ -149,24 +149,20 @@ func TestFootprintMemoryOfSessionsIsBounded(t *testing.T) {
 		const most = 1 << 20 / 2 / 800
 		srv := start(t, zkserver.WithoutListener(), zkserver.WithMaxMemory(1<<20))
 		open := func(want connection) (*rawClient, error) {
-			nc, err := srv.Dial(t.Context(), "", "")
-			require.NoError(t, err)
+			nc := must.Get(srv.Dial(t.Context(), "", ""))(t)
 			want.timeoutMs = 10_000
 			c, err := handshake(nc, want)
 			require.NoError(t, nc.Close())
 			synctest.Wait() // the server has noticed
 			return c, err
 		}
-		first, err := open(connection{})
-		require.NoError(t, err)
+		first := must.Get(open(connection{}))(t)
 		for range most - 1 {
-			_, err := open(connection{})
-			require.NoError(t, err)
+			must.Get(open(connection{}))(t)
 		}
-		_, err = open(connection{})
+		_, err := open(connection{})
 		require.True(t, ended(err), "got %v", err)
-		again, err := open(connection{session: first.session, password: first.password})
-		require.NoError(t, err)
+		again := must.Get(open(connection{session: first.session, password: first.password}))(t)
 		require.Equal(t, first.session, again.session, "sessions that there are stay")
 		time.Sleep(time.Minute)
 		_, err = open(connection{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -18,17 +19,14 @@ import (
 // kept in testdata.
 func FuzzConnection(f *testing.F) {
 	f.Fuzz(func(t *testing.T, greeted bool, stream []byte) {
-		srv, err := zkserver.Start(zkserver.WithoutListener(), zkserver.WithMaxFrame(1<<16))
-		require.NoError(t, err)
+		srv := must.Get(zkserver.Start(zkserver.WithoutListener(), zkserver.WithMaxFrame(1<<16)))(t)
 		bystander := dialed(t, srv, connection{timeoutMs: 10_000})
 		before := allocated()
 
-		nc, err := srv.Dial(t.Context(), "", "")
-		require.NoError(t, err)
+		nc := must.Get(srv.Dial(t.Context(), "", ""))(t)
 		defer nc.Close()
 		if greeted {
-			_, err := handshake(nc, connection{timeoutMs: 10_000})
-			require.NoError(t, err)
+			must.Get(handshake(nc, connection{timeoutMs: 10_000}))(t)
 		}
 		require.NoError(t, nc.SetDeadline(time.Now().Add(patience)))
 		sent := make(chan struct{})
@@ -38,7 +36,7 @@ func FuzzConnection(f *testing.F) {
 			_ = nc.(interface{ CloseWrite() error }).CloseWrite()
 		}()
 		bystander.must(t, 11, body{})
-		_, err = io.Copy(io.Discard, nc)
+		_, err := io.Copy(io.Discard, nc)
 		require.NoError(t, err, "the server hangs up when its client has")
 		<-sent
 		bystander.must(t, 3, body{}.str("/").flag(false))

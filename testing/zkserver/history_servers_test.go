@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -129,8 +130,7 @@ func (a apache) slow(server int, d time.Duration) {
 func TestRandomHistoriesOfEnsemble(t *testing.T) {
 	for seed := *firstSeed; seed < *firstSeed+*ownHistories; seed++ {
 		synctest.Test(t, func(t *testing.T) {
-			e, err := zkserver.NewEnsemble(3, zkserver.WithObservers(1), zkserver.WithoutListener())
-			require.NoError(t, err)
+			e := must.Get(zkserver.NewEnsemble(3, zkserver.WithObservers(1), zkserver.WithoutListener()))(t)
 			defer func() { require.NoError(t, e.Close()) }()
 			for i, s := range e.Servers() {
 				require.NoError(t, e.ClockRate(s, 0.9+float64((seed>>(2*i))%4)/15)) // 1.1 is the fastest
@@ -147,11 +147,9 @@ func TestRandomHistoriesOfApache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache ZooKeeper")
 	}
-	e, err := ensemble.Start(t.Context(), ensemble.WithSize(3), ensemble.WithObservers(1), ensemble.WithNetwork())
-	require.NoError(t, err)
+	e := must.Get(ensemble.Start(t.Context(), ensemble.WithSize(3), ensemble.WithObservers(1), ensemble.WithNetwork()))(t)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
-	host, err := e.Network().Join("clients")
-	require.NoError(t, err)
+	host := must.Get(e.Network().Join("clients"))(t)
 	for seed := *firstSeed; seed < *firstSeed+*realHistories; seed++ {
 		h, err := playHistory(t.Context(), apache{e, host}, seed)
 		require.NoError(t, err, "seed %d\n%v", seed, h)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -22,8 +23,7 @@ func TestLog(t *testing.T) {
 		remove := srv.Intercept(zkserver.Nth(2, zkserver.OpCreate, zkserver.LoseReply))
 		c.must(t, 1, createBody("/a", "", 0))
 		require.EqualValues(t, -110, c.code(t, 15, createBody("/a", "", 0)))
-		_, err := c.send(1, createBody("/b", "", 0))
-		require.NoError(t, err)
+		must.Get(c.send(1, createBody("/b", "", 0)))(t)
 		c.hungUp(t)
 		remove()
 		c.nc.Close()
@@ -35,8 +35,7 @@ func TestLog(t *testing.T) {
 		idle := dialed(t, srv, connection{timeoutMs: 1000})
 		time.Sleep(2 * time.Second)
 		idle.hungUp(t)
-		victim := dialed(t, srv, connection{timeoutMs: 1000})
-		require.True(t, srv.KillSession(victim.session))
+		require.True(t, srv.KillSession(dialed(t, srv, connection{timeoutMs: 1000}).session))
 		srv.Pause()
 		srv.Resume()
 		srv.FreezeReads(0)()
@@ -80,18 +79,14 @@ func TestLog(t *testing.T) {
 func TestLogOfConnections(t *testing.T) {
 	srv := start(t)
 	mark := rawTo(t, srv, connection{})
-	garbage, err := dialTCP(srv.Addr())
-	require.NoError(t, err)
-	_, err = garbage.Write([]byte{0xff, 0xff, 0xff, 0xff})
-	require.NoError(t, err)
-	e, err := srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.Ended && e.Conn == 2 })
-	require.NoError(t, err)
+	garbage := must.Get(dialTCP(srv.Addr()))(t)
+	must.Get(garbage.Write([]byte{0xff, 0xff, 0xff, 0xff}))(t)
+	e := must.Get(srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.Ended && e.Conn == 2 }))(t)
 	require.Contains(t, e.String(), "ended conn 2 (protocol violated: frame of -1 bytes)")
 	require.NoError(t, garbage.Close())
-	_, err = tryRaw(t, srv, connection{lastZxid: 1 << 40})
+	_, err := tryRaw(t, srv, connection{lastZxid: 1 << 40})
 	require.Error(t, err)
-	e, err = srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.Ended && e.Conn == 3 })
-	require.NoError(t, err)
+	e = must.Get(srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.Ended && e.Conn == 3 }))(t)
 	require.Contains(t, e.Detail, "later zxid")
 	mark.must(t, 11, body{})
 }
@@ -106,8 +101,7 @@ func TestLogIsBounded(t *testing.T) {
 	require.Len(t, log, events-10_000)
 	require.Equal(t, events, log[len(log)-1].Seq)
 	require.Equal(t, 10_001, log[0].Seq)
-	_, err := srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Seq == events })
-	require.NoError(t, err)
+	must.Get(srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Seq == events }))(t)
 }
 
 func TestFaultString(t *testing.T) {
@@ -143,8 +137,7 @@ func TestLogIsBoundedInBytes(t *testing.T) {
 	const requests, size = 50, 900_000
 	before := heap()
 	for i := range requests {
-		path := fmt.Sprintf("/%d%s", i, strings.Repeat("x", size))
-		require.EqualValues(t, -101, c.code(t, 3, body{}.str(path).flag(false)))
+		require.EqualValues(t, -101, c.code(t, 3, body{}.str(fmt.Sprintf("/%d%s", i, strings.Repeat("x", size))).flag(false)))
 	}
 	log := srv.Log()
 	kept := 0

@@ -7,13 +7,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // TestKeeper: each difference from ZooKeeper that WithKeeper lists.
 func TestKeeper(t *testing.T) {
-	srv, err := zkserver.Start(zkserver.WithKeeper())
-	require.NoError(t, err)
+	srv := must.Get(zkserver.Start(zkserver.WithKeeper()))(t)
 	t.Cleanup(func() { require.NoError(t, srv.Close()) })
 	c := rawTo(t, srv, connection{})
 	parent := func() stat {
@@ -43,7 +43,5 @@ func TestKeeper(t *testing.T) {
 		_, err := c.call(int32(op), body{}.str("/c").str("").open().int(4).long(1))
 		require.True(t, ended(err), "%v: %v", op, err)
 	}
-	words, err := srv.FourLetterWord(t.Context(), "srvr")
-	require.NoError(t, err)
-	require.Contains(t, words, "ClickHouse Keeper version: v")
+	require.Contains(t, must.Get(srv.FourLetterWord(t.Context(), "srvr"))(t), "ClickHouse Keeper version: v")
 }

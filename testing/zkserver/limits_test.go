@@ -9,6 +9,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // compareLimits sends both servers frames that are too long, too short or none, and connect requests that are cut at
@@ -52,8 +54,7 @@ func compareLimits(t *testing.T, apache, ours string) {
 // answersTo tells of the answer to each of the frames, until the server hangs up.
 func answersTo(t *testing.T, addr string, sent []body) []string {
 	t.Helper()
-	nc, err := dialTCP(addr)
-	require.NoError(t, err)
+	nc := must.Get(dialTCP(addr))(t)
 	defer nc.Close()
 	require.NoError(t, nc.SetDeadline(time.Now().Add(patience)))
 	c := &rawClient{nc: nc}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // keeper is who cleans up: no client of a program proves to be it, and every ACL there lets it do everything.
@@ -26,11 +28,9 @@ type subject struct {
 
 func newSubject(tb testing.TB, name, addr string) *subject {
 	tb.Helper()
-	nc, err := dialTCP(addr)
-	require.NoError(tb, err)
+	nc := must.Get(dialTCP(addr))(tb)
 	tb.Cleanup(func() { nc.Close() })
-	c, err := handshake(nc, connection{timeoutMs: programTimeout})
-	require.NoError(tb, err)
+	c := must.Get(handshake(nc, connection{timeoutMs: programTimeout}))(tb)
 	c.must(tb, 100, body{}.int(0).str("digest").str(keeper))
 	return &subject{name: name, addr: addr, keeper: c}
 }

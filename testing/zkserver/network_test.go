@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -48,8 +49,7 @@ func TestBlackholeToServer(t *testing.T) {
 		b.must(t, 4, body{}.str("/e").flag(true))
 		began, mark := time.Now(), len(srv.Log())
 		heal := srv.Blackhole(a.session, zkserver.ToServer)
-		_, err := a.send(1, createBody("/lost", "", 0))
-		require.NoError(t, err)
+		must.Get(a.send(1, createBody("/lost", "", 0)))(t)
 		time.Sleep(8 * time.Second)
 		b.must(t, 11, body{})
 		require.Equal(t, rawEvent{2, "/e"}, waitForEvent(t, b))
@@ -73,12 +73,10 @@ func TestBlackholeToServer(t *testing.T) {
 func TestBlackholeToClient(t *testing.T) {
 	inMemory(t, func(t *testing.T, srv *zkserver.Server, a, b *rawClient) {
 		heal := srv.Blackhole(a.session, zkserver.ToClient)
-		_, err := a.send(1, createBody("/a", "", 0))
-		require.NoError(t, err)
+		must.Get(a.send(1, createBody("/a", "", 0)))(t)
 		a.silent(t, 9*time.Second)
 		require.Zero(t, b.code(t, 3, body{}.str("/a").flag(false)), "it is applied")
-		_, err = a.send(11, body{})
-		require.NoError(t, err)
+		must.Get(a.send(11, body{}))(t)
 		a.silent(t, 9*time.Second)
 		b.must(t, 11, body{})
 		require.Len(t, srv.Sessions(), 2, "and keeps the session alive")
@@ -95,12 +93,10 @@ func TestBlackholeForAll(t *testing.T) {
 	inMemory(t, func(t *testing.T, srv *zkserver.Server, a, b *rawClient) {
 		spared := dialed(t, srv, connection{timeoutMs: 10_000})
 		heal := srv.Blackhole(0, zkserver.Both)
-		late, err := srv.Dial(t.Context(), "", "")
-		require.NoError(t, err)
+		late := must.Get(srv.Dial(t.Context(), "", ""))(t)
 		c := &rawClient{nc: late}
 		require.NoError(t, c.write(body{}.int(0).long(0).int(5000).long(0).str("")))
-		_, err = a.send(11, body{})
-		require.NoError(t, err)
+		must.Get(a.send(11, body{}))(t)
 		a.silent(t, time.Second)
 		c.silent(t, time.Second)
 		require.NoError(t, b.nc.Close())
@@ -120,26 +116,22 @@ func TestBlackholeFollowsTheSession(t *testing.T) {
 	inMemory(t, func(t *testing.T, srv *zkserver.Server, a, b *rawClient) {
 		heal := srv.Blackhole(a.session, zkserver.Both)
 		require.NoError(t, a.nc.Close())
-		nc, err := srv.Dial(t.Context(), "", "")
-		require.NoError(t, err)
+		nc := must.Get(srv.Dial(t.Context(), "", ""))(t)
 		again := &rawClient{nc: nc}
 		require.NoError(t, again.write(body{}.int(0).long(0).int(5000).long(a.session).str(string(a.password))))
 		again.silent(t, time.Second)
 		heal()
 		again.hungUp(t)
-		same := dialed(t, srv, connection{session: a.session, password: a.password})
-		require.Equal(t, a.session, same.session)
+		require.Equal(t, a.session, dialed(t, srv, connection{session: a.session, password: a.password}).session)
 		b.must(t, 11, body{})
 	})
 }
 
 func TestBlackholeDoesNotHoldCloseUp(t *testing.T) {
-	srv, err := zkserver.Start()
-	require.NoError(t, err)
+	srv := must.Get(zkserver.Start())(t)
 	c, gone := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
 	srv.Blackhole(0, zkserver.Both)
-	_, err = c.send(11, body{})
-	require.NoError(t, err)
+	must.Get(c.send(11, body{}))(t)
 	require.NoError(t, gone.nc.Close())
 	require.True(t, srv.KillSession(c.session))
 	require.NoError(t, srv.Close())
@@ -226,14 +218,12 @@ func TestSend(t *testing.T) {
 	c := rawTo(t, srv, connection{})
 	require.True(t, srv.Send(c.session, []byte("garbage")))
 	got := make([]byte, len("garbage"))
-	_, err := io.ReadFull(c.nc, got)
-	require.NoError(t, err)
+	must.Get(io.ReadFull(c.nc, got))(t)
 	require.Equal(t, "garbage", string(got))
 	c.must(t, 11, body{})
 	require.False(t, srv.Send(c.session+1, nil))
 	c.nc.Close()
-	_, err = srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.Ended && e.Conn == 1 })
-	require.NoError(t, err)
+	must.Get(srv.Await(t.Context(), func(e zkserver.Event) bool { return e.Kind == zkserver.Ended && e.Conn == 1 }))(t)
 	require.False(t, srv.Send(c.session, nil))
 }
 

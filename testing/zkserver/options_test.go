@@ -15,6 +15,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -53,8 +54,7 @@ func TestOptionsAddress(t *testing.T) {
 	host, port, err := net.SplitHostPort(srv.Addr())
 	require.NoError(t, err)
 	require.NotEmpty(t, host)
-	number, err := strconv.Atoi(port)
-	require.NoError(t, err)
+	number := must.Get(strconv.Atoi(port))(t)
 	require.True(t, 0 < number && number < 32_768, "port %d: the system may give it to an outgoing connection while the server is stopped", number)
 
 	_, err = zkserver.Start(zkserver.WithAddr(srv.Addr()))
@@ -79,8 +79,7 @@ func TestOptionsTimeoutIsMovedIntoBounds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			srv := start(t, tt.opts...)
-			c := rawTo(t, srv, connection{timeoutMs: tt.asked})
-			require.Equal(t, tt.got, c.timeout)
+			require.Equal(t, tt.got, rawTo(t, srv, connection{timeoutMs: tt.asked}).timeout)
 			require.Equal(t, time.Duration(tt.got)*time.Millisecond, srv.Sessions()[0].Timeout)
 		})
 	}
@@ -93,8 +92,7 @@ func TestOptionsMaxFrame(t *testing.T) {
 	fits := 200 - 8 - 4 - len("/a") - 4 - 4
 	c.must(t, 5, body{}.str("/a").str(string(make([]byte, fits))).int(-1))
 
-	_, err := c.send(5, body{}.str("/a").str(string(make([]byte, fits+1))).int(-1))
-	require.NoError(t, err)
+	must.Get(c.send(5, body{}.str("/a").str(string(make([]byte, fits+1))).int(-1)))(t)
 	c.hungUp(t)
 }
 
@@ -105,9 +103,7 @@ func TestOptionsVersionDecidesWhatIsKnown(t *testing.T) {
 		"3.6.4":  {107},
 	} {
 		srv := start(t, zkserver.WithVersion(version))
-		answer, err := ask(srv.Addr(), "srvr")
-		require.NoError(t, err)
-		require.Contains(t, answer, "Zookeeper version: "+version+"-")
+		require.Contains(t, must.Get(ask(srv.Addr(), "srvr"))(t), "Zookeeper version: "+version+"-")
 		for _, op := range unknown {
 			c := rawTo(t, srv, connection{})
 			require.EqualValues(t, -6, c.code(t, op, body{}), "opcode %d on %s", op, version)
@@ -121,8 +117,7 @@ func TestOptionsVersionDecidesWhatIsKnown(t *testing.T) {
 // TestOptionsLogger follows a session through the log.
 func TestOptionsLogger(t *testing.T) {
 	var text lockedBuffer
-	srv, err := zkserver.Start(zkserver.WithLogger(slog.New(slog.NewTextHandler(&text, nil))))
-	require.NoError(t, err)
+	srv := must.Get(zkserver.Start(zkserver.WithLogger(slog.New(slog.NewTextHandler(&text, nil)))))(t)
 	c := rawTo(t, srv, connection{})
 	c.must(t, -11, body{})
 	rawTo(t, srv, connection{session: c.session, password: c.password}).hungUp(t)

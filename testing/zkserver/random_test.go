@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -37,8 +38,7 @@ func TestRandomProgramsAsApache(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts Apache ZooKeeper")
 	}
-	e, err := ensemble.Start(t.Context(), ensemble.WithTick(programTick), ensemble.WithContainerCheckInterval(time.Hour))
-	require.NoError(t, err)
+	e := must.Get(ensemble.Start(t.Context(), ensemble.WithTick(programTick), ensemble.WithContainerCheckInterval(time.Hour)))(t)
 	t.Cleanup(func() { require.NoError(t, e.Close()) })
 	comparePrograms(t, newSubject(t, "Apache", e.Server(0).Addr()), startSubject(t, "zkserver"), *programs)
 }

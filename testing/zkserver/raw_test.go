@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -270,8 +271,7 @@ func (c *rawClient) call(op int32, b body) (rawReply, error) {
 // start starts a server that is closed with the test.
 func start(tb testing.TB, opts ...zkserver.Option) *zkserver.Server {
 	tb.Helper()
-	srv, err := zkserver.Start(opts...)
-	require.NoError(tb, err)
+	srv := must.Get(zkserver.Start(opts...))(tb)
 	tb.Cleanup(func() { require.NoError(tb, srv.Close()) })
 	return srv
 }
@@ -279,15 +279,13 @@ func start(tb testing.TB, opts ...zkserver.Option) *zkserver.Server {
 // rawTo connects a raw client that is hung up with the test.
 func rawTo(tb testing.TB, srv *zkserver.Server, want connection) *rawClient {
 	tb.Helper()
-	c, err := tryRaw(tb, srv, want)
-	require.NoError(tb, err)
+	c := must.Get(tryRaw(tb, srv, want))(tb)
 	return c
 }
 
 func tryRaw(tb testing.TB, srv *zkserver.Server, want connection) (*rawClient, error) {
 	tb.Helper()
-	nc, err := dialTCP(srv.Addr())
-	require.NoError(tb, err)
+	nc := must.Get(dialTCP(srv.Addr()))(tb)
 	tb.Cleanup(func() { nc.Close() })
 	if want.timeoutMs == 0 {
 		want.timeoutMs = 10_000
@@ -298,8 +296,7 @@ func tryRaw(tb testing.TB, srv *zkserver.Server, want connection) (*rawClient, e
 // must returns the reply to a request that has to succeed.
 func (c *rawClient) must(tb testing.TB, op int32, b body) rawReply {
 	tb.Helper()
-	reply, err := c.call(op, b)
-	require.NoError(tb, err)
+	reply := must.Get(c.call(op, b))(tb)
 	require.Zero(tb, reply.err, "error code of opcode %d", op)
 	return reply
 }
@@ -307,8 +304,7 @@ func (c *rawClient) must(tb testing.TB, op int32, b body) rawReply {
 // code returns the error code of a request.
 func (c *rawClient) code(tb testing.TB, op int32, b body) int32 {
 	tb.Helper()
-	reply, err := c.call(op, b)
-	require.NoError(tb, err)
+	reply := must.Get(c.call(op, b))(tb)
 	if reply.err != 0 {
 		require.Empty(tb, reply.fields.b, "body of an error reply")
 	}

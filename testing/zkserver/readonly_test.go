@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -26,8 +27,7 @@ func TestLoseQuorum(t *testing.T) {
 		hungUpOn(t, srv, connection{})
 		hungUpOn(t, srv, connection{noReadOnly: true})
 		hungUpOn(t, srv, connection{readOnly: true, session: holder.session, password: holder.password})
-		unknown := dialed(t, srv, connection{readOnly: true, session: holder.session + 1000})
-		require.Zero(t, unknown.session)
+		require.Zero(t, dialed(t, srv, connection{readOnly: true, session: holder.session + 1000}).session)
 		reader := dialed(t, srv, connection{readOnly: true, timeoutMs: 10_000})
 		require.True(t, reader.readOnly)
 		require.NotZero(t, reader.session)
@@ -54,8 +54,7 @@ func TestLoseQuorum(t *testing.T) {
 		regain()
 		reader.hungUp(t)
 		requireMode(t, srv, "rw", "standalone")
-		gone := dialed(t, srv, connection{readOnly: true, session: reader.session, password: reader.password})
-		require.Zero(t, gone.session)
+		require.Zero(t, dialed(t, srv, connection{readOnly: true, session: reader.session, password: reader.password}).session)
 		back := dialed(t, srv, connection{session: holder.session, password: holder.password, timeoutMs: 10_000})
 		require.Equal(t, holder.session, back.session)
 		require.False(t, back.readOnly)
@@ -68,10 +67,9 @@ func TestLoseQuorum(t *testing.T) {
 // hungUpOn checks that a connect request gets no answer.
 func hungUpOn(t *testing.T, srv *zkserver.Server, want connection) {
 	t.Helper()
-	nc, err := srv.Dial(t.Context(), "", "")
-	require.NoError(t, err)
+	nc := must.Get(srv.Dial(t.Context(), "", ""))(t)
 	defer nc.Close()
-	_, err = handshake(nc, want)
+	_, err := handshake(nc, want)
 	require.True(t, ended(err), "got %v", err)
 }
 
@@ -79,8 +77,6 @@ func hungUpOn(t *testing.T, srv *zkserver.Server, want connection) {
 func requireMode(t *testing.T, srv *zkserver.Server, isro, mode string) {
 	t.Helper()
 	for word, want := range map[string]string{"isro": isro, "srvr": "Mode: " + mode + "\n", "mntr": "zk_server_state\t" + mode + "\n"} {
-		answer, err := srv.FourLetterWord(t.Context(), word)
-		require.NoError(t, err)
-		require.Contains(t, answer, want)
+		require.Contains(t, must.Get(srv.FourLetterWord(t.Context(), word))(t), want)
 	}
 }

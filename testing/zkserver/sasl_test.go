@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -67,11 +68,9 @@ func challenged(tb testing.TB, c *rawClient) (challenge, nonce string) {
 
 func dialSASL(tb testing.TB, addr string) *rawClient {
 	tb.Helper()
-	nc, err := dialTCP(addr)
-	require.NoError(tb, err)
+	nc := must.Get(dialTCP(addr))(tb)
 	tb.Cleanup(func() { _ = nc.Close() }) // the server may have closed it
-	c, err := handshake(nc, connection{timeoutMs: 10_000})
-	require.NoError(tb, err)
+	c := must.Get(handshake(nc, connection{timeoutMs: 10_000}))(tb)
 	return c
 }
 
@@ -194,8 +193,7 @@ func TestSASLAsApache(t *testing.T) {
 	if testing.Short() {
 		return
 	}
-	apache := startApache(t, ensemble.WithSASLUsers(saslUsers))
-	require.Equal(t, saslTranscript(t, apache), ours)
+	require.Equal(t, saslTranscript(t, startApache(t, ensemble.WithSASLUsers(saslUsers))), ours)
 	require.Equal(t, demandTranscript(t, startApache(t, ensemble.WithSASLUsers(saslUsers), ensemble.WithRequiredSASL())), demand)
 }
 

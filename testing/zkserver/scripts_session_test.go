@@ -6,6 +6,8 @@ import (
 	"fmt"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 func scriptACL(s *stage) {
@@ -92,8 +94,7 @@ func scriptExpiry(s *stage) {
 	s.do("b", 8, body{}.str(s.root).flag(true), names)
 	require.NoError(s.tb, s.client("c").nc.Close())
 	for range 2 {
-		frame, err := s.client("b").read()
-		require.NoError(s.tb, err)
+		frame := must.Get(s.client("b").read())(s.tb)
 		s.lines = append(s.lines, fmt.Sprintf("%x", frame))
 	}
 	s.do("b", 3, body{}.str(s.root).flag(false), statOf)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -27,11 +28,9 @@ func compareWords(t *testing.T, apache, ours string) {
 // tellsOf returns what a server answers to each word, and to cons after each request.
 func tellsOf(t *testing.T, addr string) map[string]string {
 	t.Helper()
-	nc, err := dialTCP(addr)
-	require.NoError(t, err)
+	nc := must.Get(dialTCP(addr))(t)
 	t.Cleanup(func() { nc.Close() })
-	c, err := handshake(nc, connection{timeoutMs: 8000})
-	require.NoError(t, err)
+	c := must.Get(handshake(nc, connection{timeoutMs: 8000}))(t)
 	answers := map[string]string{"handshake": tell(t, addr, "cons")}
 	for i, r := range []struct {
 		op   int32
@@ -80,8 +79,7 @@ func tellsOf(t *testing.T, addr string) map[string]string {
 		{18, body{}.str("/none").int(3)},
 		{16, body{}.str("").str("").str("").long(-1)},
 	} {
-		_, err := c.call(r.op, r.body)
-		require.NoError(t, err)
+		must.Get(c.call(r.op, r.body))(t)
 		answers[fmt.Sprintf("cons after request %d, of opcode %d", i, r.op)] = tell(t, addr, "cons")
 	}
 	for _, word := range []string{
@@ -116,8 +114,7 @@ var hidden = []struct {
 // tell asks with a word, and hides what cannot be the same. Connections come in the order of their lines.
 func tell(t *testing.T, addr, word string) string {
 	t.Helper()
-	answer, err := ask(addr, word)
-	require.NoError(t, err)
+	answer := must.Get(ask(addr, word))(t)
 	for _, h := range hidden {
 		answer = h.pattern.ReplaceAllString(answer, h.with)
 	}
@@ -136,8 +133,7 @@ func TestWordsVersionDecidesTheDate(t *testing.T) {
 		"3.6.3": `^Zookeeper version: 3\.6\.3-\w+, built on \d\d/\d\d/\d{4} \d\d:\d\d GMT\n`,
 		"3.7.0": `^Zookeeper version: 3\.7\.0-\w+, built on \d{4}-\d\d-\d\d \d\d:\d\d UTC\n`,
 	} {
-		answer, err := start(t, zkserver.WithoutListener(), zkserver.WithVersion(version)).FourLetterWord(t.Context(), "srvr")
-		require.NoError(t, err)
+		answer := must.Get(start(t, zkserver.WithoutListener(), zkserver.WithVersion(version)).FourLetterWord(t.Context(), "srvr"))(t)
 		require.Regexp(t, want, answer)
 	}
 }

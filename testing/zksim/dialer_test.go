@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestPausedConnection: what a paused process sends and receives arrives as the pause ends, even when it has closed the connection.
@@ -22,10 +24,9 @@ func TestPausedConnection(t *testing.T) {
 		require.True(t, h.add(c))
 
 		resume := h.pause()
-		_, err := c.Write([]byte("late"))
-		require.NoError(t, err)
+		must.Get(c.Write([]byte("late")))(t)
 		require.NoError(t, far.SetReadDeadline(time.Now().Add(time.Minute)))
-		_, err = far.Read(make([]byte, 9))
+		_, err := far.Read(make([]byte, 9))
 		require.ErrorIs(t, err, os.ErrDeadlineExceeded, "nothing is sent")
 		require.NoError(t, far.SetReadDeadline(time.Time{}))
 
@@ -36,9 +37,7 @@ func TestPausedConnection(t *testing.T) {
 		require.NoError(t, c.Close())
 
 		go resume()
-		got, err := io.ReadAll(far)
-		require.NoError(t, err)
-		require.Equal(t, "late", string(got))
+		require.Equal(t, "late", string(must.Get(io.ReadAll(far))(t)))
 		require.NoError(t, far.Close())
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zksim"
@@ -55,8 +56,7 @@ func TestFindings(t *testing.T) {
 	require.Contains(t, findings(t, func(_ *zksim.World, _ *zksim.Client, ctx context.Context) { <-ctx.Done() }), "an action has not ended")
 	require.Contains(t, findings(t, func(_ *zksim.World, c *zksim.Client, ctx context.Context) {
 		for range 61 {
-			_, err := c.Exists(ctx, "/")
-			require.NoError(t, err)
+			must.Get(c.Exists(ctx, "/"))(t)
 		}
 	}), "has made more than 60 requests")
 	require.Contains(t, findings(t, func(_ *zksim.World, c *zksim.Client, ctx context.Context) {
@@ -70,8 +70,7 @@ func TestFindings(t *testing.T) {
 		}
 	}), "clients have made 6000 requests")
 	require.Contains(t, findings(t, func(w *zksim.World, _ *zksim.Client, ctx context.Context) {
-		client, err := framework.Connect(ctx, w.Servers.ConnectString(), framework.WithDialer(w.Servers.Dial))
-		require.NoError(t, err)
+		client := must.Get(framework.Connect(ctx, w.Servers.ConnectString(), framework.WithDialer(w.Servers.Dial)))(t)
 		var heal []func()
 		for _, s := range w.Servers.Servers() {
 			heal = append(heal, s.Blackhole(client.Session().ID(), zkserver.ToServer))
@@ -305,8 +304,7 @@ func TestProcess(t *testing.T) {
 		}
 		create := func(ctx context.Context) {
 			for _, f := range []*framework.Framework{c.Framework, other} {
-				_, err := f.Create(ctx, "/mine-", nil, framework.WithMode(framework.EphemeralSequential))
-				require.NoError(t, err)
+				must.Get(f.Create(ctx, "/mine-", nil, framework.WithMode(framework.EphemeralSequential)))(t)
 			}
 		}
 		if life > 1 {

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -67,10 +68,8 @@ func TestTakesOverFromAKilledProcess(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			server := zktest.NewServer(t, zkserver.WithoutListener())
 			client, rival := zktest.Client(t, server), zktest.Client(t, server)
-			mutex, err := locks.NewInterProcessMutex(client, "/locks/report")
-			require.NoError(t, err)
-			_, err = mutex.Acquire(t.Context())
-			require.NoError(t, err)
+			mutex := must.Get(locks.NewInterProcessMutex(client, "/locks/report"))(t)
+			must.Get(mutex.Acquire(t.Context()))(t)
 			began := time.Now()
 			heal := server.Blackhole(client.Session().ID(), zkserver.Both)
 			defer heal()

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -72,10 +73,8 @@ func TestClientOfEveryTarget(t *testing.T) {
 	}
 	backend := zktest.Embedded(server)
 	below := zktest.Client(t, backend)
-	_, err := below.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
-	_, err = zktest.Client(t, server).Get(t.Context(), backend.Root()+"/a")
-	require.NoError(t, err)
+	must.Get(below.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded()))(t)
+	must.Get(zktest.Client(t, server).Get(t.Context(), backend.Root()+"/a"))(t)
 }
 
 // TestClientViaProxy: the proxy is the client's only way, and its chroot is the backend's.
@@ -83,10 +82,8 @@ func TestClientViaProxy(t *testing.T) {
 	server := zktest.NewServer(t)
 	backend := zktest.Embedded(server)
 	client, proxy := zktest.ClientViaProxy(t, backend)
-	_, err := client.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
-	_, err = zktest.Client(t, server).Get(t.Context(), backend.Root()+"/a")
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded()))(t)
+	must.Get(zktest.Client(t, server).Get(t.Context(), backend.Root()+"/a"))(t)
 	require.Positive(t, proxy.Requests())
 
 	client, proxy = zktest.ClientViaProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -32,8 +33,7 @@ var leftovers = map[string]struct {
 	"ephemeral": {
 		func(t *testing.T, client *framework.Framework) {
 			t.Helper()
-			_, err := client.Create(t.Context(), "/forgotten", nil, framework.WithMode(framework.Ephemeral))
-			require.NoError(t, err)
+			must.Get(client.Create(t.Context(), "/forgotten", nil, framework.WithMode(framework.Ephemeral)))(t)
 		},
 		[]string{"{Ephemerals:1 Watches:0 Sessions:1}", "\t/forgotten\n"},
 	},
@@ -41,8 +41,7 @@ var leftovers = map[string]struct {
 		func(t *testing.T, client *framework.Framework) {
 			t.Helper()
 			var watch *framework.Watch
-			_, err := client.Exists(t.Context(), "/awaited", framework.Watched(&watch))
-			require.NoError(t, err)
+			must.Get(client.Exists(t.Context(), "/awaited", framework.Watched(&watch)))(t)
 		},
 		[]string{"{Ephemerals:0 Watches:1 Sessions:1}", "/awaited\n\t0x"},
 	},
@@ -168,8 +167,7 @@ func TestAssertCleanAfterACutOff(t *testing.T) {
 		began := time.Now()
 		subtest := &spy{name: t.Name() + "/cut off", context: t.Context()}
 		zktest.Client(subtest, proxy, framework.WithSessionTimeout(5*time.Second)) // ends last, and lives shorter
-		_, err := zktest.Client(subtest, proxy).Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(zktest.Client(subtest, proxy).Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral)))(t)
 		proxy.CutOff()
 		for _, cleanup := range slices.Backward(subtest.cleanups) {
 			cleanup()
@@ -224,12 +222,9 @@ func TestAt(t *testing.T) {
 	require.Equal(t, embedded.Addr(), server.Addr())
 	require.NotEqual(t, server.Root(), zktest.At("mine", embedded.Addr()).Root())
 	client := zktest.Client(t, server)
-	_, err := client.Create(t.Context(), "/forgotten", nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
+	must.Get(client.Create(t.Context(), "/forgotten", nil, framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
 	require.Equal(t, zktest.Counts{Ephemerals: 1, Sessions: 1}, server.Counts(t))
-	answer, err := server.FourLetterWord(t.Context(), "dump")
-	require.NoError(t, err)
-	require.Contains(t, answer, server.Root()+"/forgotten")
+	require.Contains(t, must.Get(server.FourLetterWord(t.Context(), "dump"))(t), server.Root()+"/forgotten")
 	require.NoError(t, client.Close())
 	zktest.AssertClean(t, server)
 

@@ -8,19 +8,19 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestDocumentationIsTested compares the code of the package's documentation about
 // applications with application_test.go.
 func TestDocumentationIsTested(t *testing.T) {
-	doc, err := os.ReadFile("doc.go")
-	require.NoError(t, err)
+	doc := must.Get(os.ReadFile("doc.go"))(t)
 	_, section, found := strings.Cut(string(doc), "// # Testing an application\n")
 	require.True(t, found)
 	section, _, found = strings.Cut(section, "// # ")
 	require.True(t, found)
-	tests, err := os.ReadFile("application_test.go")
-	require.NoError(t, err)
+	tests := must.Get(os.ReadFile("application_test.go"))(t)
 
 	var functions []string
 	for line := range strings.Lines(section) {

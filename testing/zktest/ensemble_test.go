@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -22,13 +23,11 @@ func TestEmbeddedEnsembleFollowerLags(t *testing.T) {
 		writer, reader := zktest.Client(t, servers.Leader()), zktest.Client(t, behind)
 		servers.Lag(behind, time.Second, 0)
 
-		_, err := writer.Create(t.Context(), "/config", []byte("new"))
-		require.NoError(t, err)
-		_, err = reader.Get(t.Context(), "/config")
+		must.Get(writer.Create(t.Context(), "/config", []byte("new")))(t)
+		_, err := reader.Get(t.Context(), "/config")
 		require.ErrorIs(t, err, framework.ErrNoNode)
 		require.NoError(t, reader.Sync(t.Context(), "/config"))
-		_, err = reader.Get(t.Context(), "/config")
-		require.NoError(t, err)
+		must.Get(reader.Get(t.Context(), "/config"))(t)
 	})
 }
 

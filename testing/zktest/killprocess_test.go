@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -32,8 +33,7 @@ func TestKillProcess(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
 				client := zktest.Client(t, server, framework.WithSessionTimeout(timeout))
-				_, err := client.Create(zktest.Context(t), "/ephemeral", nil, framework.WithMode(framework.Ephemeral))
-				require.NoError(t, err)
+				must.Get(client.Create(zktest.Context(t), "/ephemeral", nil, framework.WithMode(framework.Ephemeral)))(t)
 				zktest.KillProcess(t, server, client)
 				killed := time.Now()
 				test.then(t, client)

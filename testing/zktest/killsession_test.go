@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -46,8 +47,7 @@ func TestKillSessionInMemory(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
 		client := zktest.Client(t, server)
-		_, err := client.Create(t.Context(), "/ephemeral", nil, framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/ephemeral", nil, framework.WithMode(framework.Ephemeral)))(t)
 		session := client.Session()
 		zktest.KillSession(t, client)
 		require.Zero(t, server.Stats().Ephemerals, "gone when KillSession returns")

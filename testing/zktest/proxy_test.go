@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -22,12 +23,11 @@ func TestProxyInABubble(t *testing.T) {
 		t.Cleanup(func() { zktest.AssertClean(t, server) })
 		proxy := zktest.NewProxy(t, server)
 		client := zktest.Client(t, proxy)
-		_, err := client.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral)))(t)
 
 		session := client.Session()
 		proxy.Cut()
-		_, err = client.Get(t.Context(), "/mine")
+		_, err := client.Get(t.Context(), "/mine")
 		require.NoError(t, err, "it comes back with its session")
 		require.Same(t, session, client.Session())
 
@@ -38,9 +38,7 @@ func TestProxyInABubble(t *testing.T) {
 		zktest.AwaitEvent(t, proxy, func(e zkproxy.Event) bool { return e.Action == zkproxy.Answered })
 		proxy.Heal()
 		zktest.Await(t, session.Done(), "the end of the session")
-		stat, err := client.Exists(t.Context(), "/mine")
-		require.NoError(t, err)
-		require.Nil(t, stat)
+		require.Nil(t, must.Get(client.Exists(t.Context(), "/mine"))(t))
 	})
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -35,14 +36,11 @@ func TestClientOverTLS(t *testing.T) {
 			secure := framework.WithTLS(&tls.Config{RootCAs: roots, ServerName: "example.com"})
 			client := zktest.Client(t, server, secure)
 			nobody := framework.ACL{Perms: zk.PermAll, Scheme: "digest", ID: "nobody:x"}
-			_, err := client.Create(t.Context(), "/locked", []byte("data"), framework.WithACL(nobody))
-			require.NoError(t, err)
-			_, err = client.Get(t.Context(), "/locked")
+			must.Get(client.Create(t.Context(), "/locked", []byte("data"), framework.WithACL(nobody)))(t)
+			_, err := client.Get(t.Context(), "/locked")
 			require.ErrorIs(t, err, framework.ErrNoAuth)
 			super := zktest.Client(t, server, secure, framework.WithAuth("digest", []byte("super:secret")))
-			data, err := super.Get(t.Context(), "/locked")
-			require.NoError(t, err)
-			require.Equal(t, "data", string(data))
+			require.Equal(t, "data", string(must.Get(super.Get(t.Context(), "/locked"))(t)))
 
 			session := client.Session()
 			zktest.KillSession(t, client) // it connects as the client does

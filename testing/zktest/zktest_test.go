@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -75,8 +76,7 @@ func TestEachBackend(t *testing.T) {
 		require.Equal(t, server.Addr()+server.Root(), server.ConnectString())
 		require.Equal(t, "proxy:1"+server.Root(), server.ConnectStringVia("proxy:1"))
 		client := zktest.Client(t, server.ConnectString())
-		_, err := client.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded()))(t)
 	})
 	want := []string{"zkserver", "zookeeper"}
 	if testing.Short() {
@@ -89,11 +89,9 @@ func TestCounts(t *testing.T) {
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
 		before := server.Counts(t)
 		client := zktest.Client(t, server.Addr())
-		_, err := client.Create(t.Context(), server.Root(), nil, framework.WithMode(framework.Ephemeral))
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), server.Root(), nil, framework.WithMode(framework.Ephemeral)))(t)
 		var watch *framework.Watch
-		_, err = client.Exists(t.Context(), "/none", framework.Watched(&watch))
-		require.NoError(t, err)
+		must.Get(client.Exists(t.Context(), "/none", framework.Watched(&watch)))(t)
 		after := zktest.Counts{
 			Ephemerals: before.Ephemerals + 1, Watches: before.Watches + 1, Sessions: before.Sessions + 1,
 		}
@@ -126,16 +124,13 @@ func TestKillSession(t *testing.T) {
 			servers []string
 		}{{server.Addr(), nil}, {proxy.Addr(), []string{server.Addr()}}} {
 			client := zktest.Client(t, c.connect)
-			_, err := client.Create(t.Context(), server.Root(), nil, framework.WithMode(framework.Ephemeral))
-			require.NoError(t, err)
+			must.Get(client.Create(t.Context(), server.Root(), nil, framework.WithMode(framework.Ephemeral)))(t)
 			session := client.Session()
 			if c.servers != nil {
 				proxy.Blackhole(zkproxy.Both)
 			}
 			zktest.KillSession(t, client, c.servers...)
-			stat, err := observer.Exists(t.Context(), server.Root())
-			require.NoError(t, err)
-			require.Nil(t, stat, "gone when KillSession returns")
+			require.Nil(t, must.Get(observer.Exists(t.Context(), server.Root()))(t), "gone when KillSession returns")
 			proxy.Heal()
 			select {
 			case <-session.Done():
@@ -148,8 +143,7 @@ func TestKillSession(t *testing.T) {
 
 func TestKillSessionFails(t *testing.T) {
 	server := zktest.NewServer(t)
-	client, err := framework.New(server.Addr())
-	require.NoError(t, err)
+	client := must.Get(framework.New(server.Addr()))(t)
 	require.Contains(t, fails(t, func(tb testing.TB) { zktest.KillSession(tb, client) }), "no session to kill")
 
 	client = zktest.Client(t, server.Addr())
@@ -193,11 +187,8 @@ func TestWithSharedServersPassesTheResultOn(t *testing.T) {
 // TestZktestBackendInMemory is reached without a listener, also through a proxy.
 func TestZktestBackendInMemory(t *testing.T) {
 	server := zktest.Embedded(zktest.NewServer(t, zkserver.WithoutListener()))
-	_, err := zktest.Client(t, server).Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded())
-	require.NoError(t, err)
-	stat, err := zktest.Client(t, zktest.NewProxy(t, server)).Exists(t.Context(), server.Root()+"/a")
-	require.NoError(t, err)
-	require.NotNil(t, stat)
+	must.Get(zktest.Client(t, server).Create(t.Context(), "/a", nil, framework.CreatingParentsIfNeeded()))(t)
+	require.NotNil(t, must.Get(zktest.Client(t, zktest.NewProxy(t, server)).Exists(t.Context(), server.Root()+"/a"))(t))
 }
 
 // A busy machine must not cost a test its session, whatever the tick.
@@ -205,8 +196,7 @@ func TestZktestServersGrantLongSessions(t *testing.T) {
 	grants := func(t *testing.T, server string) {
 		t.Helper()
 		require.Equal(t, 30*time.Second, zktest.Client(t, server).Session().Timeout())
-		longest := zktest.Client(t, server, framework.WithSessionTimeout(time.Hour))
-		require.Equal(t, time.Minute, longest.Session().Timeout())
+		require.Equal(t, time.Minute, zktest.Client(t, server, framework.WithSessionTimeout(time.Hour)).Session().Timeout())
 	}
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) { grants(t, server.Addr()) })
 	grants(t, zktest.NewServer(t, zkserver.WithTick(100*time.Millisecond)).Addr())

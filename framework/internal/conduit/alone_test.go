@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // A caller may write its call itself. A server that does not read must not keep it.
@@ -26,17 +27,14 @@ func TestAloneCallerIsNotKeptByAServerThatDoesNotRead(t *testing.T) {
 		require.Less(t, time.Since(began), sessionTimeout/2, "a write may take two thirds of the session timeout")
 	}
 	t.Run("a long call", func(t *testing.T) {
-		listener, err := net.Listen("tcp", "127.0.0.1:0")
-		require.NoError(t, err)
+		listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 		defer func() { require.NoError(t, listener.Close()) }()
 		c, told := open(t, newNetwork(t), func(cfg *conduit.Config) {
 			cfg.Servers, cfg.Dial = []string{listener.Addr().String()}, new(net.Dialer).DialContext
 		})
-		server, err := listener.Accept()
-		require.NoError(t, err)
+		server := must.Get(listener.Accept())(t)
 		defer func() { require.NoError(t, server.Close()) }()
-		_, err = server.Write(handshake(int32(sessionTimeout.Milliseconds()), 0x51))
-		require.NoError(t, err)
+		must.Get(server.Write(handshake(int32(sessionTimeout.Milliseconds()), 0x51)))(t)
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
 		giveUp(t, c, 16<<20) // more than a socket has room for
 	})
@@ -46,8 +44,7 @@ func TestAloneCallerIsNotKeptByAServerThatDoesNotRead(t *testing.T) {
 			n.deaf.Store(true)
 			c, told := open(t, n)
 			p := <-n.peers
-			_, err := p.Read(make([]byte, 1<<10))
-			require.NoError(t, err)
+			must.Get(p.Read(make([]byte, 1<<10)))(t)
 			p.send(handshake(int32(sessionTimeout.Milliseconds()), 0x51))
 			require.Equal(t, "connected 51 fresh=true", <-told.told)
 			giveUp(t, c, 10)

@@ -193,8 +193,7 @@ func TestBulkEventIsNotForgottenOverAReconnect(t *testing.T) {
 						require.Equal(t, "disconnected", <-told.told)
 					}
 					p = <-n.peers
-					request := p.accept(0x51, sessionTimeout)
-					require.Equal(t, test.named, binary.BigEndian.Uint64(request.raw[4:]))
+					require.Equal(t, test.named, binary.BigEndian.Uint64(p.accept(0x51, sessionTimeout).raw[4:]))
 					if admitted = !test.catchUp; admitted {
 						require.Equal(t, "connected 51 fresh=false", <-told.told)
 					} else {

@@ -19,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 func TestCallRepliesOutOfOrderCutTheConnection(t *testing.T) {
@@ -159,8 +160,7 @@ func stuck(t *testing.T, o *outcomes, underway func(p *peer)) (c *conduit.Condui
 	p = <-n.peers
 	request := make([]byte, 48)
 	for got := 0; got < len(request); {
-		k, err := p.Read(request[got:])
-		require.NoError(t, err)
+		k := must.Get(p.Read(request[got:]))(t)
 		got += k
 	}
 	p.send(handshake(int32(sessionTimeout.Milliseconds()), 0x51))
@@ -186,9 +186,7 @@ func TestCallReplyThatIsTooLarge(t *testing.T) {
 		_, err := first.Result()
 		require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
 		require.ErrorIs(t, err, conduit.ErrUnanswered)
-		got, err := second.Result()
-		require.NoError(t, err)
-		require.Equal(t, "B", string(got.Body))
+		require.Equal(t, "B", string(must.Get(second.Result())(t).Body))
 		after, _ := c.Deadline()
 		require.Equal(t, before, after, "both were sent with the handshake")
 		require.Empty(t, told.told, "the connection goes on")

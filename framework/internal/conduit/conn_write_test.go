@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // deadlines is a socket that keeps the deadlines of its writes.
@@ -28,8 +30,7 @@ func TestConnWriteKeepsADeadlineThatWillDo(t *testing.T) {
 		socket := new(deadlines)
 		c := &conn{socket: socket, backlog: backlog{granted: 12 * time.Second}}
 		write := func() {
-			_, err := c.write([]byte("x"), c.writeByLocked())
-			require.NoError(t, err)
+			must.Get(c.write([]byte("x"), c.writeByLocked()))(t)
 		}
 		began := time.Now()
 		_, err := c.write(nil, began.Add(time.Minute)) // the limit of the handshake

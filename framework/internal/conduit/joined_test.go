@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework/internal/wire"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // newLine returns a connection to a server of this version, which the test plays. Nothing is written
@@ -104,8 +105,7 @@ func (c *conn) answer(t *testing.T, xid, code int32, body string) {
 	e.Int64(7)
 	e.Int32(code)
 	e.Raw([]byte(body))
-	_, err := c.receive(e.Bytes())
-	require.NoError(t, err)
+	must.Get(c.receive(e.Bytes()))(t)
 }
 
 // found is a result with data, missing one without a znode.
@@ -132,9 +132,7 @@ func missing() string {
 
 func requireData(t *testing.T, call *Call, data string) {
 	t.Helper()
-	reply, err := call.Result()
-	require.NoError(t, err)
-	require.Equal(t, Reply{Zxid: 7, Body: []byte(dataReply(data))}, reply)
+	require.Equal(t, Reply{Zxid: 7, Body: []byte(dataReply(data))}, must.Get(call.Result())(t))
 }
 
 func isDone(call *Call) bool {
@@ -158,9 +156,7 @@ func TestJoinedReadsOfSeveralCallersShareARequest(t *testing.T) {
 	c.answer(t, -1000, 0, found("A")+missing()+found("C")+"end")
 	requireData(t, first[0], "A")
 	require.True(t, isDone(first[0]))
-	reply, err := second[0].Result()
-	require.NoError(t, err)
-	require.Equal(t, Reply{Zxid: 7, Code: wire.CodeNoNode}, reply)
+	require.Equal(t, Reply{Zxid: 7, Code: wire.CodeNoNode}, must.Get(second[0].Result())(t))
 	requireData(t, second[1], "C")
 	require.True(t, isDone(second[1]))
 	require.False(t, isDone(third[0]))
@@ -225,9 +221,7 @@ func TestJoinedExistsShareARequest(t *testing.T) {
 	c := newLine(t, "3.8.0")
 	requireStat := func(call *Call) {
 		t.Helper()
-		reply, err := call.Result()
-		require.NoError(t, err)
-		require.Equal(t, Reply{Zxid: 7, Body: []byte(statReply(0))}, reply)
+		require.Equal(t, Reply{Zxid: 7, Body: []byte(statReply(0))}, must.Get(call.Result())(t))
 	}
 	var alone []*Call
 	for i := range int32(20) {
@@ -235,9 +229,7 @@ func TestJoinedExistsShareARequest(t *testing.T) {
 		if len(c.written()) == 1 {
 			c.answer(t, -1000-2*i, 0, found("A")+missing()+"end")
 			requireStat(calls[0])
-			reply, err := calls[1].Result()
-			require.NoError(t, err)
-			require.Equal(t, Reply{Zxid: 7, Code: wire.CodeNoNode}, reply)
+			require.Equal(t, Reply{Zxid: 7, Code: wire.CodeNoNode}, must.Get(calls[1].Result())(t))
 			break
 		}
 		alone = append(alone, calls...)
@@ -287,9 +279,7 @@ func TestJoinedExistsOfWhatMayNotBeRead(t *testing.T) {
 	c.answer(t, -1001, 0, statReply(5))
 	require.True(t, isDone(calls[0]))
 	for i, want := range []Reply{{Zxid: 7, Body: []byte(statReply(0))}, {Zxid: 7, Body: []byte(statReply(5))}, {Zxid: 7, Code: wire.CodeNoNode}} {
-		reply, err := calls[i].Result()
-		require.NoError(t, err)
-		require.Equal(t, want, reply)
+		require.Equal(t, want, must.Get(calls[i].Result())(t))
 	}
 	c.askBy(t, wire.OpExists, "a", "b")
 	require.Len(t, c.written(), 2)
@@ -305,9 +295,7 @@ func TestJoinedWhatBecomesOfASharedRequestBecomesOfEachRead(t *testing.T) {
 	c.written()
 	c.answer(t, -1000, -127, "")
 	for _, call := range calls {
-		reply, err := call.Result()
-		require.NoError(t, err)
-		require.EqualValues(t, -127, reply.Code)
+		require.EqualValues(t, -127, must.Get(call.Result())(t).Code)
 	}
 	calls = append(c.ask(t, "a"), c.ask(t, "b")...)
 	c.written()

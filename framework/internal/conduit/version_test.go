@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework/internal/conduit"
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // question is a connection on which a server is asked for its version.
@@ -26,11 +27,9 @@ type question struct {
 func (q *question) answer(t *testing.T, text string) {
 	t.Helper()
 	word := make([]byte, 4)
-	_, err := q.Read(word)
-	require.NoError(t, err)
+	must.Get(q.Read(word))(t)
 	require.Equal(t, "srvr", string(word))
-	_, err = q.Write([]byte(text))
-	require.NoError(t, err)
+	must.Get(q.Write([]byte(text)))(t)
 	require.NoError(t, q.Close())
 }
 

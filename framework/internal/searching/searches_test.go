@@ -8,6 +8,8 @@ import (
 	"testing/synctest"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 func inBackground(run func()) bool {
@@ -44,18 +46,15 @@ func TestSearchesAtTheSameTimeShareAList(t *testing.T) {
 		require.Same(t, second, s.Join("/x", list))
 		goOn <- struct{}{}
 		<-first.Done()
-		name, err := first.Find("a")
-		require.NoError(t, err)
+		name := must.Get(first.Find("a"))(t)
 		require.Equal(t, "a1", name)
-		name, err = first.Find("b")
-		require.NoError(t, err)
+		name = must.Get(first.Find("b"))(t)
 		require.Empty(t, name)
 
 		<-began
 		goOn <- struct{}{}
 		<-second.Done()
-		name, err = second.Find("b")
-		require.NoError(t, err)
+		name = must.Get(second.Find("b"))(t)
 		require.Equal(t, "b1", name)
 		synctest.Wait()
 		require.Equal(t, 2, lists, "one for each pair")
@@ -71,10 +70,8 @@ func TestSearchesFoldersAreSearchedApart(t *testing.T) {
 		bad := s.Join("/bad", func() (map[string]string, error) { return nil, failure })
 		<-good.Done()
 		<-bad.Done()
-		name, err := good.Find("a")
-		require.NoError(t, err)
-		require.Equal(t, "a1", name)
-		_, err = bad.Find("a")
+		require.Equal(t, "a1", must.Get(good.Find("a"))(t))
+		_, err := bad.Find("a")
 		require.ErrorIs(t, err, failure)
 	})
 }

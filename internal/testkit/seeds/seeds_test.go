@@ -13,20 +13,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 func TestSeedsParse(t *testing.T) {
 	n, err := parse("")
 	require.NoError(t, err)
 	require.EqualValues(t, fixed, n)
-	n, err = parse("17")
-	require.NoError(t, err)
+	n = must.Get(parse("17"))(t)
 	require.EqualValues(t, 17, n)
-	first, err := parse("random")
-	require.NoError(t, err)
-	second, err := parse("random")
-	require.NoError(t, err)
-	require.NotEqual(t, first, second)
+	first := must.Get(parse("random"))(t)
+	require.NotEqual(t, first, must.Get(parse("random"))(t))
 	for _, bad := range []string{"0", "-1", "rapid"} {
 		_, err = parse(bad)
 		require.ErrorContains(t, err, "expected random or a number from 1", bad)

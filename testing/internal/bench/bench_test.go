@@ -18,6 +18,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
@@ -92,11 +93,9 @@ func TestBenchRequestsAreCountedByType(t *testing.T) {
 			_ = server.Close()
 		}()
 		for part := range slices.Chunk(sent, size) {
-			_, err := conn.Write(part)
-			require.NoError(t, err)
+			must.Get(conn.Write(part))(t)
 		}
-		_, err := io.Copy(io.Discard, conn)
-		require.NoError(t, err)
+		must.Get(io.Copy(io.Discard, conn))(t)
 
 		require.Len(t, conn.underWay, 1, "the read has no reply")
 		costs := counted.take(4)
@@ -251,8 +250,7 @@ func TestBenchBadFlags(t *testing.T) {
 }
 
 func TestBenchTablesOfADocument(t *testing.T) {
-	under, err := selectScenarios("uncontended,contended,get", time.Second)
-	require.NoError(t, err)
+	under := must.Get(selectScenarios("uncontended,contended,get", time.Second))(t)
 	var all []*measured
 	for i, s := range under {
 		for j, peer := range []string{"self", "curator", "raw-verbs"} {
@@ -266,15 +264,13 @@ func TestBenchTablesOfADocument(t *testing.T) {
 	}
 	all[0].Rounds[0].ByType = map[string]requestCost{"create2": {1, 1500}, "delete": {0.5, 20}, "exists": {0.001, 1}}
 	all[0].Rounds[0].CPU = 77
-	rows, err := withTables("<!-- bench: requests -->\n<!-- bench end -->", all)
-	require.NoError(t, err)
+	rows := must.Get(withTables("<!-- bench: requests -->\n<!-- bench end -->", all))(t)
 	require.Contains(t, rows, "| a turn of one client alone | 1,234 µs | 1.00 create2 of 1,500 µs, 0.50 delete of 20 µs | 77 µs |\n")
 	require.NotContains(t, rows, "8 clients", "its requests were not counted")
-	_, err = withTables("<!-- bench: locks -->\n<!-- bench end -->", all[:1])
+	_, err := withTables("<!-- bench: locks -->\n<!-- bench end -->", all[:1])
 	require.ErrorContains(t, err, "no table was measured", "they were")
 	all[0].Rounds[0].ByType = nil
-	got, err := withTables("a\n<!-- bench: locks -->\nold\n<!-- bench end -->\nb\n<!-- bench: verbs -->\n<!-- bench end -->\nc\n", all)
-	require.NoError(t, err)
+	got := must.Get(withTables("a\n<!-- bench: locks -->\nold\n<!-- bench end -->\nb\n<!-- bench: verbs -->\n<!-- bench end -->\nc\n", all))(t)
 	require.Equal(t, `a
 <!-- bench: locks -->
 
@@ -297,9 +293,7 @@ b
 c
 `, got)
 	for _, measured := range [][]*measured{all, all[:4]} { // the second is for the first table alone
-		again, err := withTables(got, measured)
-		require.NoError(t, err)
-		require.Equal(t, got, again)
+		require.Equal(t, got, must.Get(withTables(got, measured))(t))
 	}
 	_, err = withTables(got, all[:2])
 	require.ErrorContains(t, err, "no table was measured", "it would replace two rows by one")
@@ -309,8 +303,7 @@ c
 	}
 	_, err = withTables(got, all)
 	require.ErrorContains(t, err, "no table was measured", "both are of one server")
-	three, err := withTables("<!-- bench: three servers -->\n<!-- bench end -->\n", all)
-	require.NoError(t, err)
+	three := must.Get(withTables("<!-- bench: three servers -->\n<!-- bench end -->\n", all))(t)
 	require.Contains(t, three, "| turns of 8 clients | 2,000/s | 4,000/s |")
 
 	for name, bad := range map[string]string{
@@ -324,13 +317,11 @@ c
 		require.Error(t, err, name)
 	}
 
-	waiting, err := selectScenarios(longQueue, time.Second)
-	require.NoError(t, err)
-	long, err := withTables("<!-- bench: long queues -->\n<!-- bench end -->\n", []*measured{{
+	waiting := must.Get(selectScenarios(longQueue, time.Second))(t)
+	long := must.Get(withTables("<!-- bench: long queues -->\n<!-- bench end -->\n", []*measured{{
 		Scenario: longQueue, Peer: "self", scenario: waiting[0], Servers: 1,
 		Rounds: []result{{Turns: 5000, Seconds: 2, Requests: 4.56, Bytes: 1234.4, Heap: 4321}},
-	}})
-	require.NoError(t, err)
+	}}))(t)
 	require.Contains(t, long, `| turns of 5,000 waiters of 10 clients | 2,500/s |
 | requests for a turn | 4.56 |
 | bytes for a turn, both ways | 1,234 |

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestFailOne has the next contender enter when the connection of the holder ends. One lock
@@ -18,8 +20,7 @@ func TestFailOne(t *testing.T) {
 	for name, tells := range map[string]bool{"a lock that tells": true, "a lock that does not": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			server, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-			require.NoError(t, err)
+			server := must.Get(new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 			defer server.Close()
 			var ended chan struct{} // when the holder's connection has ended
 			take := func(ctx context.Context, addr, _ string) (taken, error) {

@@ -15,6 +15,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestArchitectureNamesInTheArchitectureExist: each file and folder of the map is where the map
@@ -134,8 +136,7 @@ func endsWith(t *testing.T, name, pattern string) bool {
 	if len(elements) < n {
 		return false
 	}
-	matched, err := path.Match(pattern, strings.Join(elements[len(elements)-n:], "/"))
-	require.NoError(t, err)
+	matched := must.Get(path.Match(pattern, strings.Join(elements[len(elements)-n:], "/")))(t)
 	return matched
 }
 
@@ -148,8 +149,7 @@ func declaredNames(t *testing.T, module tree) map[string]bool {
 		if !strings.HasSuffix(name, ".go") {
 			continue
 		}
-		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := must.Get(parser.ParseFile(token.NewFileSet(), filepath.Join(root, name), nil, parser.SkipObjectResolution))(t)
 		names[file.Name.Name] = true
 		ast.Inspect(file, func(node ast.Node) bool {
 			switch n := node.(type) {
@@ -206,8 +206,7 @@ func TestArchitectureLayersOfFramework(t *testing.T) {
 		})
 	}
 	t.Chdir(root)
-	packs, err := load(t.Context(), []string{"./framework"})
-	require.NoError(t, err)
+	packs := must.Get(load(t.Context(), []string{"./framework"}))(t)
 	placed := make(map[int]bool)
 	for from, others := range packs[0].arrows() {
 		placed[layerOf(from)] = true

@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestBinaries builds the command for this system as a release does. The binary runs, its checksum is right, and its list of
@@ -28,15 +30,13 @@ func TestBinaries(t *testing.T) {
 		require.NoError(t, err, "%s", printed)
 		return string(printed)
 	}
-	script, err := filepath.Abs(filepath.Join(root, ".ci", "binaries"))
-	require.NoError(t, err)
+	script := must.Get(filepath.Abs(filepath.Join(root, ".ci", "binaries")))(t)
 	run(script, folder, system)
 	name := "curatorctl-" + strings.ReplaceAll(system, "/", "-")
 	require.Contains(t, run("./"+name, "version"), "curatorctl")
 	require.Equal(t, name+": OK\n"+name+".spdx: OK\n", run("sha256sum", "-c", "SHA256SUMS"))
 
-	text, err := os.ReadFile(filepath.Join(folder, name+".spdx"))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(folder, name+".spdx")))(t)
 	sections := strings.Split(strings.TrimSpace(string(text)), "\n\n")
 	for _, field := range []string{
 		"SPDXVersion: SPDX-2.3", "DataLicense: CC0-1.0", "SPDXID: SPDXRef-DOCUMENT", "DocumentName: .+", `DocumentNamespace: https://[^ #]+`,

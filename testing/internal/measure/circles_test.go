@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // circles has, for each package with files that name each other in a circle, the number of files
@@ -67,8 +69,7 @@ func TestCirclesOnlyShrink(t *testing.T) {
 		}
 		t.Run(folder, func(t *testing.T) {
 			t.Chdir(filepath.Join(root, folder))
-			packs, err := packages.load(t.Context(), []string{"./..."})
-			require.NoError(t, err)
+			packs := must.Get(packages.load(t.Context(), []string{"./..."}))(t)
 			for _, p := range packs {
 				place := cmp.Or(strings.TrimPrefix(strings.TrimPrefix(p.name, modulePath), "/"), ".")
 				checkCircle(t, place, p.arrows(), circles[place])

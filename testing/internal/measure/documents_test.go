@@ -13,6 +13,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // root is the module, as a test of this package sees it.
@@ -79,8 +81,7 @@ func unindented(program string) string {
 func TestDocumentsTableOfOptionsIsComplete(t *testing.T) {
 	text := content(t, "framework/OPTIONS.md")
 	t.Chdir(root)
-	packs, err := load(t.Context(), []string{"./framework", "./recipes/locks"})
-	require.NoError(t, err)
+	packs := must.Get(load(t.Context(), []string{"./framework", "./recipes/locks"}))(t)
 	var table strings.Builder
 	require.NoError(t, printOptions(&table, packs))
 	require.Contains(t, table.String(), "`Framework.Get`")
@@ -243,7 +244,6 @@ func repository(t *testing.T) tree {
 // content returns the text of a file of the module.
 func content(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, name))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(root, name)))(t)
 	return string(text)
 }

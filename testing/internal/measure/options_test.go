@@ -12,6 +12,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // known has the packages that a program may import.
@@ -42,8 +44,7 @@ func _(ctx context.Context, f *framework.Framework) { %s }`, body)
 // TestOptionsThatMakeNoSenseDoNotCompile gives each option to each of the four verbs.
 func TestOptionsThatMakeNoSenseDoNotCompile(t *testing.T) {
 	t.Chdir(root)
-	packs, err := load(t.Context(), []string{"./framework"})
-	require.NoError(t, err)
+	packs := must.Get(load(t.Context(), []string{"./framework"}))(t)
 	imports := known{packs[0].name: packs[0].types}
 	for _, p := range packs[0].types.Imports() {
 		imports[p.Path()] = p

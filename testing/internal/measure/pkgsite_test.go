@@ -16,6 +16,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestDocumentsOnPkgGoDev reads each package as pkg.go.dev does, which differs from go doc: no method of an exported type is
@@ -98,12 +100,10 @@ func read(t *testing.T, name string, sources map[string]string) documented {
 		fset := token.NewFileSet()
 		var files []*ast.File
 		for file, text := range sources {
-			parsed, err := parser.ParseFile(fset, filepath.Join(name, file), text, parser.ParseComments)
-			require.NoError(t, err)
+			parsed := must.Get(parser.ParseFile(fset, filepath.Join(name, file), text, parser.ParseComments))(t)
 			files = append(files, parsed)
 		}
-		p, err := doc.NewFromFiles(fset, files, name, mode)
-		require.NoError(t, err)
+		p := must.Get(doc.NewFromFiles(fset, files, name, mode))(t)
 		return p
 	}
 	return documented{as(0), as(doc.AllDecls)}

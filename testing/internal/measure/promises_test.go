@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // promises has constants that documents name, their values, and where: a file, a colon, and the words in it. Words that a
@@ -64,8 +66,7 @@ func TestDocumentsPromisesAreTheConstants(t *testing.T) {
 		}
 	}
 	t.Chdir(root)
-	packs, err := load(t.Context(), []string{"./framework", "./framework/internal/conduit", "./recipes/locks"})
-	require.NoError(t, err)
+	packs := must.Get(load(t.Context(), []string{"./framework", "./framework/internal/conduit", "./recipes/locks"}))(t)
 	seen := 0
 	for _, p := range packs {
 		for _, name := range p.types.Scope().Names() {
@@ -100,8 +101,7 @@ func TestDocumentsExitStatuses(t *testing.T) {
 		listed[status[1]] = true
 	}
 	t.Chdir(filepath.Join(root, "cmd", "curatorctl"))
-	packs, err := load(t.Context(), []string{"."})
-	require.NoError(t, err)
+	packs := must.Get(load(t.Context(), []string{"."}))(t)
 	declared := map[string]bool{}
 	scope := packs[0].types.Scope()
 	for _, name := range scope.Names() {

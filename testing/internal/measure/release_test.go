@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 const (
@@ -86,8 +88,7 @@ type place struct {
 // cloned returns a bare clone of this repository and a clone of that, with something to release.
 func cloned(t *testing.T) (origin string, clone place) {
 	t.Helper()
-	here, err := filepath.Abs(root)
-	require.NoError(t, err)
+	here := must.Get(filepath.Abs(root))(t)
 	origin = filepath.Join(t.TempDir(), "origin.git")
 	clone = place{t, filepath.Join(t.TempDir(), "clone"), []string{
 		"GIT_AUTHOR_NAME=release", "GIT_AUTHOR_EMAIL=release@example.com", "GIT_COMMITTER_NAME=release", "GIT_COMMITTER_EMAIL=release@example.com",
@@ -104,10 +105,8 @@ func cloned(t *testing.T) (origin string, clone place) {
 // from the module cache if it has them. Git opens no connection there.
 func fromOrigin(t *testing.T, origin, home string) []string {
 	t.Helper()
-	cache, err := exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output()
-	require.NoError(t, err)
-	proxy, err := exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output()
-	require.NoError(t, err)
+	cache := must.Get(exec.CommandContext(t.Context(), "go", "env", "GOMODCACHE").Output())(t)
+	proxy := must.Get(exec.CommandContext(t.Context(), "go", "env", "GOPROXY").Output())(t)
 	return []string{
 		"GOPROXY=file://" + strings.TrimSpace(string(cache)) + "/cache/download," + strings.TrimSpace(string(proxy)),
 		"GOMODCACHE=" + filepath.Join(home, "mod"), "GOBIN=" + filepath.Join(home, "bin"),

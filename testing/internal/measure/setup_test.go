@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestSetUpNamesWhatItInstalls runs the set-up of "make test" on a machine that lacks
@@ -43,9 +45,7 @@ func setUp(t *testing.T, argument string) (output, installed string) {
 	t.Helper()
 	bin := t.TempDir()
 	for _, name := range []string{"bash", "env", "grep"} {
-		at, err := exec.LookPath(name)
-		require.NoError(t, err)
-		require.NoError(t, os.Symlink(at, filepath.Join(bin, name)))
+		require.NoError(t, os.Symlink(must.Get(exec.LookPath(name))(t), filepath.Join(bin, name)))
 	}
 	record := filepath.Join(bin, "record")
 	for name, script := range map[string]string{
@@ -54,16 +54,14 @@ func setUp(t *testing.T, argument string) (output, installed string) {
 	} {
 		require.NoError(t, os.WriteFile(filepath.Join(bin, name), []byte(script), 0o700)) //nolint:gosec // a program
 	}
-	script, err := filepath.Abs(filepath.Join(root, ".ci", "install-deps"))
-	require.NoError(t, err)
+	script := must.Get(filepath.Abs(filepath.Join(root, ".ci", "install-deps")))(t)
 	cmd := exec.CommandContext(t.Context(), script, argument)
 	cmd.Env = []string{"PATH=" + bin}
 	out, err := cmd.CombinedOutput()
 	var failed *exec.ExitError
 	require.ErrorAs(t, err, &failed, "the commands are still missing:\n%s", out)
 	if os.Geteuid() == 0 {
-		asked, err := os.ReadFile(record)
-		require.NoError(t, err)
+		asked := must.Get(os.ReadFile(record))(t)
 		installed = string(asked)
 	}
 	return string(out), installed

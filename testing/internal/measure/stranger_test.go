@@ -21,6 +21,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestReleaseGreetsAStranger plays three releases between clones of this repository. After the first a stranger does what the
@@ -153,8 +155,7 @@ var stubs = map[string]string{
 func (p place) builds(origin, module string) {
 	p.t.Helper()
 	text := p.tagged(origin, "v0.999.0", path.Join(module, "doc.go"))
-	file, err := parser.ParseFile(token.NewFileSet(), "doc.go", text, parser.ParseComments)
-	require.NoError(p.t, err)
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "doc.go", text, parser.ParseComments))(p.t)
 	if file.Name.Name == "main" {
 		require.Contains(p.t, text, "go install "+mainModule+"/"+module+"@latest")
 		return
@@ -210,8 +211,7 @@ func snippets(file *ast.File) []string {
 // function returns a snippet with the variables that it does not declare, and the packages that it uses.
 func function(t *testing.T, code string, packages map[string]string) (body string, used map[string]bool) {
 	t.Helper()
-	file, err := parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() error {\n"+code+"}", 0)
-	require.NoError(t, err)
+	file := must.Get(parser.ParseFile(token.NewFileSet(), "", "package p\nfunc _() error {\n"+code+"}", 0))(t)
 	used = make(map[string]bool)
 	declared := make(map[string]bool)
 	for _, name := range file.Unresolved {

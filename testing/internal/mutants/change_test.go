@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // gate has what changes are made to. Each local variable could have another name.
@@ -57,9 +59,7 @@ func TestChangesFindTheirPlaces(t *testing.T) {
 		{begin("$r.see($1)"), "error {", "error { g.see(key); "},
 	} {
 		t.Run(c.change.String(), func(t *testing.T) {
-			changed, err := c.change.apply(gateFunction(t))
-			require.NoError(t, err)
-			require.Equal(t, replaced(t, gate, c.old, c.want), string(changed))
+			require.Equal(t, replaced(t, gate, c.old, c.want), string(must.Get(c.change.apply(gateFunction(t)))(t)))
 		})
 	}
 }
@@ -102,8 +102,7 @@ func gateRoot(t *testing.T) string {
 
 func gateFunction(t *testing.T) *function {
 	t.Helper()
-	f, err := findFunction(gateRoot(t), "gate", "(*Gate).Enter")
-	require.NoError(t, err)
+	f := must.Get(findFunction(gateRoot(t), "gate", "(*Gate).Enter"))(t)
 	return f
 }
 

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // mostRows is how many rows the table may have. A better row takes the place of another one.
@@ -46,8 +48,7 @@ func TestRowTableNamesTests(t *testing.T) {
 
 // TestRowEveryInvariantHasAMutant, except those of the test tools.
 func TestRowEveryInvariantHasAMutant(t *testing.T) {
-	text, err := os.ReadFile(filepath.Join(treeRoot(t), "ARCHITECTURE.md"))
-	require.NoError(t, err)
+	text := must.Get(os.ReadFile(filepath.Join(treeRoot(t), "ARCHITECTURE.md")))(t)
 	_, section, found := strings.Cut(string(text), "\n## Invariants\n")
 	require.True(t, found)
 	section, _, _ = strings.Cut(section, "\n## ")
@@ -98,20 +99,17 @@ func TestRowValidateWantsDistinctNames(t *testing.T) {
 // treeRoot returns the folder of the module.
 func treeRoot(t *testing.T) string {
 	t.Helper()
-	root, err := moduleRoot(t.Context())
-	require.NoError(t, err)
+	root := must.Get(moduleRoot(t.Context()))(t)
 	return root
 }
 
 // testsIn returns the names of the tests of the package in a folder.
 func testsIn(t *testing.T, folder string) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
-	require.NoError(t, err)
+	files := must.Get(filepath.Glob(filepath.Join(folder, "*_test.go")))(t)
 	var names []string
 	for _, name := range files {
-		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
-		require.NoError(t, err)
+		file := must.Get(parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution))(t)
 		for _, decl := range file.Decls {
 			if f, ok := decl.(*ast.FuncDecl); ok && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") {
 				names = append(names, f.Name.Name)

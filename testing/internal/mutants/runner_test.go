@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 const (
@@ -107,17 +109,12 @@ func TestRunnerRunMutantsLeavesTheTreeAlone(t *testing.T) {
 	_, err := runMutants(t.Context(), root, []mutant{doorMutant("m", condition, anyKey, "^TestStrict$")}, 1, io.Discard)
 
 	require.NoError(t, err)
-	source, err := os.ReadFile(filepath.Join(root, doorFile))
-	require.NoError(t, err)
-	require.Equal(t, doorSource, string(source))
-	left, err := os.ReadDir(scratch)
-	require.NoError(t, err)
-	require.Empty(t, left)
+	require.Equal(t, doorSource, string(must.Get(os.ReadFile(filepath.Join(root, doorFile)))(t)))
+	require.Empty(t, must.Get(os.ReadDir(scratch))(t))
 }
 
 func TestRunnerRunMutantsEndsARunningTestWithTheContext(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	hangs := doorMutant("hangs", "func Opens", callsBack(listener), "^TestStrict$")
 	reason := errors.New("enough")
@@ -131,14 +128,13 @@ func TestRunnerRunMutantsEndsARunningTestWithTheContext(t *testing.T) {
 		}
 		done <- err
 	}()
-	conn, err := listener.Accept()
-	require.NoError(t, err)
+	conn := must.Get(listener.Accept())(t)
 	defer conn.Close()
 
 	cancel(reason)
 
 	require.EqualError(t, <-done, "mutants: stopped after 0 of 1: enough")
-	_, err = conn.Read(make([]byte, 1))
+	_, err := conn.Read(make([]byte, 1))
 	require.Error(t, err, "the process of the test is gone")
 }
 
@@ -167,9 +163,7 @@ func TestRunnerBaselineRunsOncePerTest(t *testing.T) {
 	require.NoError(t, r.baselines[baselineKey(first)]())
 
 	// From here on there is nothing to run, which only a run of its own would show.
-	binary, err := r.binaries[first.pkg]()
-	require.NoError(t, err)
-	require.NoError(t, os.Remove(binary))
+	require.NoError(t, os.Remove(must.Get(r.binaries[first.pkg]())(t)))
 
 	require.NoError(t, r.baselines[baselineKey(same)]())
 	require.Error(t, r.baselines[baselineKey(flags)]())
@@ -188,8 +182,7 @@ func TestRunnerBaselineNeedsATestThatCompiles(t *testing.T) {
 
 // The door's tests say so by a connection when they begin, and wait until it ends.
 func TestRunnerRunMutantsTriesSeveralAtATime(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
+	listener := must.Get(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer listener.Close()
 	waits := func(name string) mutant { return doorMutant(name, "func Opens", callsBack(listener), "^TestStrict$") }
 	done := make(chan error, 1)
@@ -199,10 +192,8 @@ func TestRunnerRunMutantsTriesSeveralAtATime(t *testing.T) {
 		done <- err
 	}()
 
-	first, err := listener.Accept()
-	require.NoError(t, err)
-	second, err := listener.Accept()
-	require.NoError(t, err)
+	first := must.Get(listener.Accept())(t)
+	second := must.Get(listener.Accept())(t)
 
 	require.NoError(t, first.Close())
 	require.NoError(t, second.Close())

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/checker"
 )
 
@@ -16,8 +17,7 @@ import (
 func search(t *testing.T, p *plan) ([]violation, string) {
 	t.Helper()
 	r := p.load(t)
-	found, err := models(r)
-	require.NoError(t, err)
+	found := must.Get(models(r))(t)
 	return found, r.folder
 }
 
@@ -30,9 +30,7 @@ func TestCheckModels(t *testing.T) {
 	require.Len(t, found, 1)
 	require.Equal(t, legal, found[0].promise)
 	require.Contains(t, found[0].String(), "mutex-s: not what a mutex can have gone through")
-	page, err := os.ReadFile(filepath.Join(folder, "mutex-s.0.html"))
-	require.NoError(t, err)
-	require.Contains(t, string(page), "b/mutex-s/2#0 acquire token 2")
+	require.Contains(t, string(must.Get(os.ReadFile(filepath.Join(folder, "mutex-s.0.html")))(t)), "b/mutex-s/2#0 acquire token 2")
 
 	breach := &checker.ViolationError{Model: checker.Mutex(), Lock: "mutex-s", Undecided: true}
 	long := against(&roundReport{}, []*hold{{acquired: at(5)}}, "page.html", breach)

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zktest"
@@ -23,8 +24,7 @@ func TestFaultVandalThatIsInterruptedLeavesNothing(t *testing.T) {
 	const folder, interrupted = "/folder", 3 // the third creation is applied, and its reply never comes
 	server := zktest.NewServer(t)
 	admin := zktest.Client(t, server)
-	_, err := admin.Create(t.Context(), folder, nil)
-	require.NoError(t, err)
+	must.Get(admin.Create(t.Context(), folder, nil))(t)
 	proxy := zktest.NewProxy(t, server)
 	repeats := framework.WithRetryPolicy(retry.BoundedExponentialBackoff(time.Millisecond, time.Second, 1000)) // the missing reply ends the connection
 	c := &cluster{admin: admin, vandal: zktest.Client(t, proxy, repeats)}
@@ -45,13 +45,11 @@ func TestFaultVandalThatIsInterruptedLeavesNothing(t *testing.T) {
 	undo, err := addForeigners(ctx, c, folder, rand.New(rand.NewPCG(1, 2)), &faultRecord{})
 	remove()
 	require.ErrorIs(t, err, context.Canceled)
-	names, err := admin.Children(t.Context(), folder)
-	require.NoError(t, err)
+	names := must.Get(admin.Children(t.Context(), folder))(t)
 	require.Len(t, names, interrupted)
 
 	require.NotNil(t, undo)
 	require.NoError(t, undo(t.Context()))
-	names, err = admin.Children(t.Context(), folder)
-	require.NoError(t, err)
+	names = must.Get(admin.Children(t.Context(), folder))(t)
 	require.Empty(t, names)
 }

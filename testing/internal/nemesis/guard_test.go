@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -21,10 +22,8 @@ func TestGuardVandalWithoutRights(t *testing.T) {
 	server := zktest.NewServer(t)
 	holder := zktest.Client(t, server, guarded()...)
 	spec := lockSpec{Name: "mutex-standard", Workload: "mutex"}
-	mutex, err := locks.NewInterProcessMutex(holder, spec.path())
-	require.NoError(t, err)
-	lease, err := mutex.Acquire(t.Context())
-	require.NoError(t, err)
+	mutex := must.Get(locks.NewInterProcessMutex(holder, spec.path()))(t)
+	lease := must.Get(mutex.Acquire(t.Context()))(t)
 
 	c := &cluster{setup: setup{guarded: true}, locks: []lockSpec{spec}, admin: holder, vandal: zktest.Client(t, server)}
 	random := rand.New(rand.NewPCG(1, 2))
@@ -38,11 +37,8 @@ func TestGuardVandalWithoutRights(t *testing.T) {
 		tried[record.Detail] = true
 	}
 	require.NoError(t, lease.Err())
-	names, err := holder.Children(t.Context(), spec.path())
-	require.NoError(t, err)
-	require.Len(t, names, 1)
-	acl, err := holder.GetACL(t.Context(), spec.path())
-	require.NoError(t, err)
+	require.Len(t, must.Get(holder.Children(t.Context(), spec.path()))(t), 1)
+	acl := must.Get(holder.GetACL(t.Context(), spec.path()))(t)
 	require.Len(t, acl, 1)
 	require.Equal(t, "digest", acl[0].Scheme)
 
@@ -57,7 +53,7 @@ func TestGuardVandalWithoutRights(t *testing.T) {
 		}
 		deleted = strings.Contains(record.Detail, "deleted")
 	}
-	_, err = holder.Get(t.Context(), lease.Path())
+	_, err := holder.Get(t.Context(), lease.Path())
 	require.ErrorIs(t, err, framework.ErrNoNode)
 }
 

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // dial has a client connect at a time, and hang up at another one.
@@ -17,8 +19,7 @@ func (p *plan) dial(client, server string, from, to int64) {
 // Records name a server by its host, whichever way a client reaches it.
 func TestLinkHostBehind(t *testing.T) {
 	t.Parallel()
-	w, err := newWay(clientConfig{Servers: []string{"192.0.2.1:2181", "192.0.2.2:2181"}, Proxied: true}, nil)
-	require.NoError(t, err)
+	w := must.Get(newWay(clientConfig{Servers: []string{"192.0.2.1:2181", "192.0.2.2:2181"}, Proxied: true}, nil))(t)
 	defer func() { require.NoError(t, w.close()) }()
 	require.Equal(t, "192.0.2.2", w.hostBehind(w.proxies[1].Addr()))
 	require.Equal(t, "192.0.2.1", w.hostBehind("192.0.2.1:2182"))

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // hasLost requires that the servers of a round have lost something, in this text, or nothing.
@@ -186,9 +188,7 @@ func TestLossesMoreRounds(t *testing.T) {
 				p.round().Left.Phantoms = []string{"/a"}
 			}
 			folder := filepath.Join(p.save(t), p.round().Folder)
-			next, err := more(progress, folder, p.record, newTotals(), test.setups)
-			require.NoError(t, err)
-			require.Equal(t, test.want, next)
+			require.Equal(t, test.want, must.Get(more(progress, folder, p.record, newTotals(), test.setups))(t))
 			require.Contains(t, told.String(), test.told)
 			require.Equal(t, test.told == "", told.Len() == 0, told.String())
 		})

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestTiedProcessDiesWithItsParent kills a parent, which then cannot end what it has started.
@@ -18,19 +20,16 @@ func TestTiedProcessDiesWithItsParent(t *testing.T) {
 	const parentEnv = "CURATOR_TEST_TIED_PARENT"
 	if os.Getenv(parentEnv) != "" {
 		child := exec.Command("sleep", "600")
-		_, err := startTied(child)
-		require.NoError(t, err)
+		must.Get(startTied(child))(t)
 		fmt.Println(child.Process.Pid)
 		select {} // until it is killed
 	}
 	parent := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTiedProcessDiesWithItsParent$")
 	parent.Env = append(os.Environ(), parentEnv+"=1")
-	output, err := parent.StdoutPipe()
-	require.NoError(t, err)
+	output := must.Get(parent.StdoutPipe())(t)
 	require.NoError(t, parent.Start())
 	var child int
-	_, err = fmt.Fscan(output, &child)
-	require.NoError(t, err)
+	must.Get(fmt.Fscan(output, &child))(t)
 	isAlive := func() bool {
 		status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", child))
 		return err == nil && !strings.Contains(string(status), "State:\tZ")

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // at is a moment of a round, in milliseconds since it began.
@@ -142,14 +144,11 @@ func (p *plan) save(t *testing.T) string {
 	if p.committed == nil {
 		p.round().WallOffset = 0
 	}
-	data, err := json.Marshal(p.record)
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(folder, campaignFile), data, 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(folder, campaignFile), must.Get(json.Marshal(p.record))(t), 0o600))
 	round := filepath.Join(folder, p.round().Folder)
 	require.NoError(t, os.Mkdir(round, 0o700))
 	for client, events := range p.events {
-		h, err := createHistory(filepath.Join(round, client+".jsonl"), client)
-		require.NoError(t, err)
+		h := must.Get(createHistory(filepath.Join(round, client+".jsonl"), client))(t)
 		for _, e := range events {
 			h.add(e)
 		}
@@ -173,8 +172,7 @@ func (p *plan) save(t *testing.T) string {
 // load saves the plan and returns its round as the checks see it.
 func (p *plan) load(t *testing.T) *roundReport {
 	t.Helper()
-	r, err := loadRound(filepath.Join(p.save(t), p.round().Folder), *p.round())
-	require.NoError(t, err)
+	r := must.Get(loadRound(filepath.Join(p.save(t), p.round().Folder), *p.round()))(t)
 	return r
 }
 

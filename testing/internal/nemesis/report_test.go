@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 const zeros = " overlaps=0 token_regressions=0 lost_updates=0 illegal=0 unknown=0 fifo_inversions=0 over_permits=0 orphans=0 watches=0 stuck=0"
@@ -28,9 +30,7 @@ func TestReportJudgeAGoodCampaign(t *testing.T) {
 	require.Equal(t, line, lines[len(lines)-1])
 
 	var s summary
-	data, err := os.ReadFile(filepath.Join(folder, summaryFile))
-	require.NoError(t, err)
-	require.NoError(t, json.Unmarshal(data, &s))
+	require.NoError(t, json.Unmarshal(must.Get(os.ReadFile(filepath.Join(folder, summaryFile)))(t), &s))
 	require.Equal(t, line, s.Line)
 	require.Equal(t, uint64(7), s.Seed)
 

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/testing/ensemble"
 )
@@ -21,27 +22,21 @@ func TestTransactionlogServerLogOfARealServer(t *testing.T) {
 		t.Skip("-short: this test starts Java processes")
 	}
 	t.Parallel()
-	e, err := ensemble.Start(t.Context())
-	require.NoError(t, err)
+	e := must.Get(ensemble.Start(t.Context()))(t)
 	defer func() { require.NoError(t, e.Close()) }()
-	client, err := framework.Connect(t.Context(), e.ConnectString())
-	require.NoError(t, err)
+	client := must.Get(framework.Connect(t.Context(), e.ConnectString()))(t)
 	defer client.Close()
-	mutex, err := locks.NewInterProcessMutex(client, "/nemesis/locks/mutex")
-	require.NoError(t, err)
-	released, err := mutex.Acquire(t.Context())
-	require.NoError(t, err)
-	_, err = released.Transact(t.Context(), framework.CreateOp("/value", nil)) // a transaction of several operations
+	mutex := must.Get(locks.NewInterProcessMutex(client, "/nemesis/locks/mutex"))(t)
+	released := must.Get(mutex.Acquire(t.Context()))(t)
+	_, err := released.Transact(t.Context(), framework.CreateOp("/value", nil)) // a transaction of several operations
 	require.NoError(t, err)
 	require.NoError(t, released.Release(t.Context()))
-	open, err := mutex.Acquire(t.Context())
-	require.NoError(t, err)
+	open := must.Get(mutex.Acquire(t.Context()))(t)
 
 	nodeOf := func(lease *locks.Lease) *lockNode {
 		folder := t.TempDir()
 		require.NoError(t, os.Symlink(filepath.Join(e.Server(0).DataDir(), "version-2"), filepath.Join(folder, "1")))
-		l, err := readTransactionLog(folder)
-		require.NoError(t, err)
+		l := must.Get(readTransactionLog(folder))(t)
 		n := l.nodes[lease.Path()]
 		require.NotNil(t, n)
 		require.Equal(t, lease.Token(), n.czxid)

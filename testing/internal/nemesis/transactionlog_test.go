@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // entry is a transaction about a node, as a server logs it.
@@ -100,8 +102,7 @@ func TestTransactionLog(t *testing.T) {
 	saveLog(t, filepath.Join(folder, "1"), entries)
 	saveLog(t, filepath.Join(folder, "2"), entries)
 	saveLog(t, filepath.Join(folder, "3"), append(entries[:4:4], entry{transaction{session: 9, zxid: 20, kind: txnCreate}, "/l/never"}))
-	l, err := readTransactionLog(folder)
-	require.NoError(t, err)
+	l := must.Get(readTransactionLog(folder))(t)
 	require.Equal(t, []*lockNode{
 		{path: "/l/a", session: 1, czxid: 10, deleted: 12, by: 3, ended: 500},
 		{path: "/l/b", session: 2, czxid: 11, deleted: 13, by: 2, closed: true, ended: 600},
@@ -110,18 +111,15 @@ func TestTransactionLog(t *testing.T) {
 
 	// Servers that have diverged log different things under one number. That of the majority counts.
 	saveLog(t, filepath.Join(folder, "1"), append(entries[:5:5], entry{transaction{session: 3, zxid: 14, kind: txnCreate2}, "/l/d"}))
-	l, err = readTransactionLog(folder)
-	require.NoError(t, err)
+	l = must.Get(readTransactionLog(folder))(t)
 	require.Len(t, l.all, 2)
 	saveLog(t, filepath.Join(folder, "3"), entries)
-	l, err = readTransactionLog(folder)
-	require.NoError(t, err)
+	l = must.Get(readTransactionLog(folder))(t)
 	require.Equal(t, "/l/c", l.all[2].path)
 
-	l, err = readTransactionLog(filepath.Join(folder, "none"))
-	require.NoError(t, err)
+	l = must.Get(readTransactionLog(filepath.Join(folder, "none")))(t)
 	require.Nil(t, l)
 	require.NoError(t, os.Mkdir(filepath.Join(folder, "4"), 0o700))
-	_, err = readTransactionLog(folder)
+	_, err := readTransactionLog(folder)
 	require.ErrorContains(t, err, "has no log.*")
 }

@@ -10,26 +10,22 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/testing/zkserver"
 )
 
 // What a server says to have deleted is recorded, with the transaction, if it is a node of a lock.
 func TestWayDeletionsAreRecorded(t *testing.T) {
 	t.Parallel()
-	server, err := zkserver.Start()
-	require.NoError(t, err)
+	server := must.Get(zkserver.Start())(t)
 	defer func() { require.NoError(t, server.Close()) }()
 	file := filepath.Join(t.TempDir(), "history")
-	h, err := createHistory(file, "c1")
-	require.NoError(t, err)
-	w, err := newWay(clientConfig{Servers: []string{server.Addr()}, Proxied: true}, h)
-	require.NoError(t, err)
-	client, err := framework.Connect(t.Context(), w.connectString(), framework.WithSessionTimeout(20*time.Second))
-	require.NoError(t, err)
+	h := must.Get(createHistory(file, "c1"))(t)
+	w := must.Get(newWay(clientConfig{Servers: []string{server.Addr()}, Proxied: true}, h))(t)
+	client := must.Get(framework.Connect(t.Context(), w.connectString(), framework.WithSessionTimeout(20*time.Second)))(t)
 	const node = locksFolder + "mutex-s/lock-1"
 	for _, path := range []string{node, "/elsewhere"} {
-		_, err = client.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded())
-		require.NoError(t, err)
+		must.Get(client.Create(t.Context(), path, nil, framework.CreatingParentsIfNeeded()))(t)
 		require.NoError(t, client.Delete(t.Context(), path))
 		require.ErrorIs(t, client.Delete(t.Context(), path), framework.ErrNoNode)
 	}
@@ -37,8 +33,7 @@ func TestWayDeletionsAreRecorded(t *testing.T) {
 	require.NoError(t, w.close())
 	require.NoError(t, h.close())
 
-	events, err := readEvents(file)
-	require.NoError(t, err)
+	events := must.Get(readEvents(file))(t)
 	require.Len(t, events, 1)
 	require.Equal(t, deleted, events[0].Kind)
 	require.Equal(t, node, events[0].Node)
