@@ -42,8 +42,8 @@
 //     shown, and the next tick comes.
 //   - A replica dies in a run. Another one runs the tick again when the session of the dead one has expired. With
 //     AtMostOnce the tick counts as failed.
-//   - The job moves to another replica, or the program ends. The run under way is waited for. With GiveUp its context
-//     ends, and the next replica runs the tick again.
+//   - The job moves to another replica, or the program ends. The run under way is waited for. If it fails and may be
+//     repeated, the next replica does that. With GiveUp its context ends, and the next replica runs the tick again.
 //   - A release has other jobs than the one before it. Both run side by side: a job that both know has one runner,
 //     and a job that one of them knows runs there. A replica that starts deletes what dead releases have left of how
 //     they divided their jobs.

@@ -49,7 +49,7 @@ type Job struct {
 
 	// GiveUp ends the context of a run when the job moves to another replica, or when the context of
 	// Run of the Scheduler ends. The next replica runs the tick again, unless it is AtMostOnce. Without
-	// it the run is waited for, with its repetitions: give a job that repeats what fails a Deadline, or GiveUp.
+	// it the run is waited for, until its function returns; what is to be repeated then, the next replica repeats.
 	GiveUp bool
 
 	// Retry decides how often a run that has failed is repeated within its tick. Nil is never.

@@ -151,8 +151,13 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 		ctx, cancel = context.WithTimeoutCause(ctx, r.job.Deadline, ErrDeadline)
 		defer cancel()
 	}
+	repeated, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if r.job.Retry != nil { // what may be repeated does not hold the job in the pause: the next replica repeats it
+		defer context.AfterFunc(r.moves, func() { end(context.Cause(r.moves)) })()
+	}
 	var unrecorded, failure error
-	err := retry.Do(ctx, r.job.Retry, func(ctx context.Context) error {
+	err := retry.Do(repeated, r.job.Retry, func(context.Context) error {
 		if unrecorded = r.goOn(tick, manual); unrecorded != nil {
 			return backoff.Permanent(unrecorded)
 		}
@@ -171,7 +176,7 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 		return context.Cause(r.held) // the next runner sees that the run was interrupted
 	case errors.Is(failure, ErrOverlap):
 		return r.finish(Cancelled, failure)
-	case r.job.GiveUp && r.moves.Err() != nil:
+	case (r.job.GiveUp || r.job.Retry != nil) && r.moves.Err() != nil:
 		return context.Cause(r.moves)
 	case failure == nil:
 		failure = err // the context ended first

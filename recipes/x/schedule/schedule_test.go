@@ -293,6 +293,29 @@ func TestHandOverWaitsForTheRun(t *testing.T) {
 	}
 }
 
+// TestHandOverInThePauseBeforeARepetition: the next replica repeats the run at once.
+func TestHandOverInThePauseBeforeARepetition(t *testing.T) {
+	play(t, func(t *testing.T, w *world) {
+		job := minutely()
+		job.Retry = retry.Forever(time.Hour)
+		failing := job
+		failed := make(chan struct{}, 1)
+		failing.Run = func(context.Context, schedule.Tick) error {
+			failed <- struct{}{}
+			return errors.New("the database is away")
+		}
+		a := w.start("a", 0, failing)
+		<-failed
+		leaves := time.Now()
+		w.start("b", 0, job)
+		a.leave()
+		require.Less(t, time.Since(leaves), time.Second)
+		w.after(time.Minute)
+		require.Equal(t, []int{1, 2, 1}, attempts(w.started()))
+		require.Equal(t, minutes(leaves.Truncate(time.Minute).Add(-1), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+	})
+}
+
 func attempts(calls []call) (attempts []int) {
 	for _, c := range calls {
 		attempts = append(attempts, c.Attempt)
