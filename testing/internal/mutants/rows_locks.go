@@ -33,7 +33,7 @@ var locksRows = []row{
 	},
 	{
 		name: "one-more-than-the-maximum", breaks: oneHolder,
-		in:     "recipes/locks.(*leaseDriver).GetsTheLock",
+		in:     "recipes/locks.leaseDriver.GetsTheLock",
 		change: boundary("GetsTheLock"),
 		test:   "^TestSemaphorePermitIsAPermit$/v2/zkserver",
 	},
