@@ -154,7 +154,8 @@ func (r *runner) execute(tick time.Time, manual bool) error {
 	repeated, end := context.WithCancelCause(ctx)
 	defer end(nil)
 	if r.job.Retry != nil { // what may be repeated does not hold the job in the pause: the next replica repeats it
-		defer context.AfterFunc(r.moves, func() { end(context.Cause(r.moves)) })()
+		stop := context.AfterFunc(r.moves, func() { end(context.Cause(r.moves)) })
+		defer stop()
 	}
 	var unrecorded, failure error
 	err := retry.Do(repeated, r.job.Retry, func(context.Context) error {

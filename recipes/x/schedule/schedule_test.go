@@ -312,7 +312,7 @@ func TestHandOverInThePauseBeforeARepetition(t *testing.T) {
 		require.Less(t, time.Since(leaves), time.Second)
 		w.after(time.Minute)
 		require.Equal(t, []int{1, 2, 1}, attempts(w.started()))
-		require.Equal(t, minutes(leaves.Truncate(time.Minute).Add(-1), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
+		require.Equal(t, minutes(w.started()[0].Time.Add(-1), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
 	})
 }
 
