@@ -39,6 +39,7 @@ class Actor(threading.Thread):
     connect ADDRESS/CHROOT TIMEOUT   session id; the timeout in milliseconds
     close
     lock NAME PATH [PATTERN...]      makes a lock that later commands call NAME
+    write-lock, read-lock NAME PATH
     semaphore NAME PATH MAX
     acquire NAME [TIMEOUT]           node and czxid; nothing when the time, in ms, was too short
     release NAME
@@ -81,6 +82,12 @@ class Actor(threading.Thread):
 
     def do_lock(self, name, path, *patterns):
         self.locks[name] = self.client.Lock(path, self.name, extra_lock_patterns=patterns)
+
+    def do_write_lock(self, name, path):
+        self.locks[name] = self.client.WriteLock(path, self.name)
+
+    def do_read_lock(self, name, path):
+        self.locks[name] = self.client.ReadLock(path, self.name)
 
     def do_semaphore(self, name, path, leases):
         self.locks[name] = self.client.Semaphore(path, self.name, max_leases=int(leases))
