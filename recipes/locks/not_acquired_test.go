@@ -182,7 +182,7 @@ func TestNotAcquiredNoHoldBeginsOnASilentLink(t *testing.T) {
 				mutex := newMutex(t, w.waiter, "/lock", locks.WithErrorPolicy(policy))
 				held := acquire(t, mutex)
 				next := acquireLater(context.Background(), mutex)
-				time.Sleep(time.Second)
+				time.Sleep(100 * time.Millisecond)
 				rival := newMutex(t, w.holder, "/lock")
 				queue := awaitQueue(t, rival, 2)
 				heal := w.server.Blackhole(w.waiter.Session().ID(), zkserver.Both)

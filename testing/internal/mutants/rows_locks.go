@@ -8,7 +8,7 @@ var locksRows = []row{
 	{
 		name: "loss-by-the-clock-taken-back", breaks: oneHolder,
 		in:     "recipes/locks.(*hold).err",
-		change: begin("if !time.Now().Before($r.session.HoldDeadline($r.l.cfg.policy)) { return errNodeDeleted }"),
+		change: begin("if !time.Now().Before($r.session.HoldDeadline($r.l.cfg.policy)) { return errOwnNodeGone }"),
 		test:   "^TestLeaseLossByTheClockIsForGood$",
 	},
 	{
