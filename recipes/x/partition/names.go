@@ -165,7 +165,7 @@ func parseNames(client *framework.Framework, data []byte) ([]entry, error) {
 	return set, checkNames(client, names)
 }
 
-// Without returns the names of a set that no other one of these sets has. The log says which names it leaves out.
+// Without returns the names of a set that no other one of these sets has. The log says which names it leaves out, when they change.
 // Another set has no names while its znode is missing or not valid.
 func Without(set Names, others ...Names) Names {
 	return &restNames{Names: set, others: slices.Clone(others)}
@@ -175,7 +175,7 @@ type restNames struct {
 	Names
 
 	others []Names
-	told   atomic.Pointer[string] // what the log has said
+	told   atomic.Pointer[string] // the names that the last read has left out
 }
 
 func (r *restNames) all() []Names { return append([]Names{r.Names}, r.others...) }
@@ -228,8 +228,8 @@ func (r *restNames) read(ctx context.Context, client *framework.Framework) (set 
 		}
 		return taken[e.name]
 	})
-	if text := strings.Join(out, ", "); text != "" && (r.told.Load() == nil || *r.told.Load() != text) {
-		r.told.Store(&text)
+	text := strings.Join(out, ", ")
+	if before := r.told.Swap(&text); text != "" && (before == nil || *before != text) {
 		client.Logger().Error("names are in two sets of partitions, and one of them leaves them to the other", "names", text, "of", r.Names.id())
 	}
 	return set, nil, nil

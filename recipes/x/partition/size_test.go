@@ -5,9 +5,12 @@ package partition
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -209,4 +212,20 @@ func TestLargestLoadsAreReportedFirst(t *testing.T) {
 		require.Equal(t, i < len(g.Loads), told)
 		require.Equal(t, told, load == n-i)
 	}
+}
+
+// TestWithoutSaysWhatItLeavesOutWhenThatChanges: also the same names, when they are left out again.
+func TestWithoutSaysWhatItLeavesOutWhenThatChanges(t *testing.T) {
+	var log bytes.Buffer
+	client := zktest.Client(t, zktest.NewServer(t), framework.WithLogger(slog.New(slog.NewTextHandler(&log, nil))))
+	must.Get(client.Create(t.Context(), "/set", []byte("eu\nus")))(t)
+	must.Get(client.Create(t.Context(), "/first", nil))(t)
+	rest := Without(Stored("/set"), Stored("/first"))
+	for _, first := range []string{"us", "us", "", "us"} {
+		require.NoError(t, client.Set(t.Context(), "/first", []byte(first)))
+		_, lacking, err := rest.read(t.Context(), client)
+		require.NoError(t, errors.Join(lacking, err))
+	}
+	require.NoError(t, client.Close()) // which writes what is in the log's queue
+	require.Equal(t, 2, strings.Count(log.String(), "names=us of=/set"), "%s", &log)
 }
