@@ -203,8 +203,8 @@ type acquisition struct {
 	token   int64          // 0 for the czxid
 	self    *place         // nil before the node was created
 	max     maximum
-	seen    instant // before the last list, or the creation of the node, was sent
-	shown   time.Time
+	seen    instant   // before the last list, or the creation of the node, was sent
+	shown   time.Time // when the newest request was sent whose reply has shown the node
 	began   time.Time // when the first wait began; zero before
 	told    int       // one more than the position that observers know; 0 before
 	ahead   []string  // the contenders before ours by the last list
@@ -252,7 +252,7 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 		case ctx.Err() == nil && !a.began.IsZero() && !startsAgain(err) && framework.Retryable(err):
 			// The node keeps its place. Look again when there is a connection.
 			contenders = nil
-			attempt.Sleep(ctx, ownDelay)
+			attempt.Sleep(ctx, lookDelay)
 			if err := a.l.client.BlockUntilConnected(ctx); err != nil && ctx.Err() == nil {
 				return nil, err
 			}
@@ -325,7 +325,7 @@ func (a *acquisition) create(ctx context.Context) (contenders []string, err erro
 			self.number, self.at = number, a.seen
 		}
 	}
-	a.self, a.shown = self, self.created
+	a.self, a.shown = self, sent
 	if contenders != nil {
 		contenders = l.sorted(contenders)
 		l.gate.noteList(l, contenders, sent)
@@ -396,25 +396,17 @@ func (a *acquisition) follow(ctx context.Context, contenders []string) (first, w
 }
 
 // isProof reports whether the departure of a place of this client, which had the lock, proves that the next node is
-// the first. It must be known that this node is still there, and a server must have answered lately, as another client may hold the
-// lock by now on a silent link. A chain of neighbours lists once a second, so that it does not pass a node for ever that was made by
-// hand with a number of its own.
+// the first. It must have been shown lately, by a request of this connection: on a silent link both nodes may have been deleted by
+// hand, and another client may hold the lock. A chain of neighbours lists once a second, so that it does not pass a node for ever
+// that was made by hand with a number of its own.
 func (a *acquisition) isProof() bool {
-	return a.isConnectedAsSeen() && heardLately(a.session) && time.Since(a.shown) < ownDelay && a.l.gate.wasListedLately()
+	return a.isConnectedAsSeen() && time.Since(a.shown) < proofAge && a.l.gate.wasListedLately()
 }
 
 // isConnectedAsSeen reports whether the connection is the one of the last list.
 func (a *acquisition) isConnectedAsSeen() bool {
 	link := linkOf(a.l.client)
 	return link == a.seen.link && link.Err() == nil
-}
-
-// heardLately reports whether a server has acknowledged a request of the session that
-// was sent within proofAge.
-func heardLately(s *framework.Session) bool {
-	timeout := s.Timeout()
-	sent := s.Deadline().Add(timeout/100 - timeout) // see Session.Deadline
-	return time.Since(sent) <= proofAge
 }
 
 // list lists the contenders, in order.
@@ -428,7 +420,7 @@ func (a *acquisition) list(ctx context.Context, opts ...framework.ReadOption) ([
 	if err != nil {
 		return nil, err
 	}
-	a.shown = time.Now() // or the driver says that it is not listed
+	a.shown = sent // or the driver says that it is not listed
 	contenders := a.l.sorted(names)
 	a.l.gate.noteList(a.l, contenders, sent)
 	return contenders, nil
@@ -530,7 +522,11 @@ func (a *acquisition) waits(ctx context.Context, position int) {
 func (a *acquisition) awaitOwn(ctx context.Context, contenders []string, before string) ([]string, error) {
 	own := a.l.gate.own(before)
 	if own == nil || own.hasLeft() { // its node still stands: the server tells when it goes
-		return nil, a.await(ctx, []string{before}, nil)
+		err := a.await(ctx, []string{before}, nil)
+		if err == nil && len(a.ahead) == 1 && a.hasGone() && a.isProof() { // a node that came meanwhile has a higher number
+			return contenders[1:], nil
+		}
+		return nil, err
 	}
 	left, err := a.awaitPlace(ctx, own)
 	switch {
@@ -542,6 +538,11 @@ func (a *acquisition) awaitOwn(ctx context.Context, contenders []string, before 
 		return contenders[len(a.ahead):], nil
 	}
 	return nil, nil
+}
+
+// hasGone reports whether the only contender that is watched has been deleted.
+func (a *acquisition) hasGone() bool {
+	return len(a.watches) == 0 || fired(a.watches[0].watch) && a.watches[0].watch.Event().Type == framework.EventNodeDeleted
 }
 
 // awaitPlace waits in memory until a place of this client has left. It reports false when the acquisition has waited for

@@ -103,8 +103,8 @@
 // [framework.WithACLProvider] can leave the nodes of locks to their creators.
 //
 // A waiter whose node is deleted by hand learns of it at its turn, and joins the queue again. There is one exception:
-// behind a holder of its own client, a waiter relies on its node for 20 ms after a server has shown it. If the
-// node is deleted in this time, the waiter may take the turn. It then loses the lock as a holder does.
+// behind a holder of its own client, or with one contender before it, a waiter relies on its node for 100 ms after a request
+// that has shown it. If the node is deleted in this time, the waiter may take the turn. It then loses the lock as a holder does.
 //
 // The client deletes the znode of every acquisition, however the acquisition or the release
 // ends, in the background if necessary. If the reply to the creation was lost, the client

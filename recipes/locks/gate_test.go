@@ -430,3 +430,45 @@ func TestGatePlacesByAnyList(t *testing.T) {
 		}
 	})
 }
+
+// TestGateNextEntersWithoutAList: the only contender before a waiter has left, and a server has shown both a moment ago. After a
+// longer wait the waiter's own node may have been deleted by hand, and a change of the other's data is no departure: then it lists.
+func TestGateNextEntersWithoutAList(t *testing.T) {
+	for _, test := range []struct {
+		name         string
+		reply, leave time.Duration // after the creation was sent
+		changed      bool
+		lists        int64
+	}{
+		{"soon", 0, 90 * time.Millisecond, false, 0},
+		{"soon after a late reply", 90 * time.Millisecond, 110 * time.Millisecond, false, 1},
+		{"after a change", 0, 50 * time.Millisecond, true, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			onFakeTime(t, func(t *testing.T, w longWait) {
+				held := acquire(t, newMutex(t, w.holder, "/lock"))
+				var lists atomic.Int64
+				defer w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpGetChildren2 {
+						lists.Add(1)
+					}
+					if r.Op == zkserver.OpCreate2 {
+						return zkserver.Delay(test.reply)
+					}
+					return zkserver.Pass
+				})()
+				next := acquireLater(t.Context(), newMutex(t, w.waiter, "/lock"))
+				time.Sleep(test.leave)
+				if test.changed {
+					require.NoError(t, w.holder.Set(t.Context(), held.Path(), []byte("by hand")))
+					synctest.Wait()
+					requireWaiting(t, next)
+				}
+				lists.Store(0)
+				release(t, held)
+				release(t, await(t, next).lease)
+				require.Equal(t, test.lists, lists.Load())
+			})
+		})
+	}
+}

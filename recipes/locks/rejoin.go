@@ -59,7 +59,7 @@ func (r *rejoining) pause(since time.Time) time.Duration {
 	r.failures.Reset()
 	// A node that was deleted right after its creation is not created again at once:
 	// whatever deletes it would spin with us.
-	return time.Until(since.Add(ownDelay))
+	return time.Until(since.Add(lookDelay))
 }
 
 // outlasted reports whether a wait outlasts the error: its place in the queue is gone, or there

@@ -28,16 +28,16 @@ const (
 	// chainDelay is how long neighbours follow each other without a list.
 	chainDelay = time.Second
 
-	// ownDelay is how long an acquisition relies on its own node, which a server has shown (one-process).
-	ownDelay = 20 * time.Millisecond
+	// proofAge is how long a waiter of the same client relies on its own node, from the request on whose reply has shown it
+	// (one-process).
+	proofAge = 100 * time.Millisecond
+
+	// lookDelay is the least pause between two attempts of an acquisition, so that it does not spin with what makes them fail.
+	lookDelay = 20 * time.Millisecond
 
 	// holdDelay is how long a hold lasts before its node is watched (uncontended). A shorter hold saves this request; the
 	// release finds out whether the node was still there.
 	holdDelay = time.Millisecond
-
-	// proofAge bounds the age of the newest acknowledged request when a lock is handed on in memory
-	// (one-process). On a silent link another client may hold the lock by now.
-	proofAge = 100 * time.Millisecond
 
 	// maxRejoinPause bounds the pause after an attempt that could not queue, as at a server without a
 	// quorum. It is how much later than the others a waiter may queue again.

@@ -51,7 +51,7 @@ var promises = map[string]struct {
 		"recipes/LOSS.md: and two beside other clients", "recipes/CHOOSING.md: and two beside other clients",
 		"recipes/MIGRATING.md: two beside other clients", "CHANGELOG.md: two beside other clients", "ARCHITECTURE.md: two beside others",
 	}},
-	"recipes/locks.ownDelay":       {int64(20 * time.Millisecond), []string{"recipes/locks/doc.go: a waiter relies on its node for 20 ms after a server has shown it"}},
+	"recipes/locks.proofAge":       {int64(100 * time.Millisecond), []string{"recipes/locks/doc.go: a waiter relies on its node for 100 ms after a request that has shown it"}},
 	"recipes/locks.holdDelay":      {int64(time.Millisecond), []string{"recipes/locks/doc.go: a holder watches its node only after 1 ms"}},
 	"recipes/locks.releaseTimeout": {int64(10 * time.Second), []string{"recipes/PRODUCTION.md: A release takes ten seconds at most"}},
 }

@@ -14,7 +14,7 @@ var gateRows = []row{
 	{
 		name: "release-on-a-silent-link", breaks: oneHolder,
 		in:     "recipes/locks.(*acquisition).isProof",
-		change: always("heardLately()"),
+		change: always("proofAge"),
 		test:   "^TestNotAcquiredNoHoldBeginsOnASilentLink$",
 	},
 	{
