@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/gocurator/curator/framework"
 )
 
 // flagSet returns the flags of a verb, including the flags of the connection.
@@ -105,15 +107,35 @@ func parsedFlag[T any](fs *flag.FlagSet, name, about string, otherwise T, parse 
 	return &value
 }
 
-// textFlag adds a flag whose value is not empty. An empty one comes from a variable of a script that is not set, and must not
+// text is the value of a flag that is not empty. An empty one comes from a variable of a script that is not set, and must not
 // mean what no flag means.
+type text string
+
+// Set implements [flag.Value].
+func (t *text) Set(value string) error {
+	if value == "" {
+		return errors.New("expected some text")
+	}
+	*t = text(value)
+	return nil
+}
+
+// String implements [flag.Value].
+func (t *text) String() string { return string(*t) }
+
+// textFlag adds a flag for a text.
 func textFlag(fs *flag.FlagSet, name, about string) *string {
-	return parsedFlag(fs, name, about, "", func(text string) (string, error) {
-		if text == "" {
-			return "", errors.New("expected some text")
-		}
-		return text, nil
-	})
+	value := new(string)
+	fs.Var((*text)(value), name, about)
+	return value
+}
+
+// parseName returns a text that can be the name of a znode.
+func parseName(name string) (string, error) {
+	if name == "" || strings.Contains(name, "/") || framework.ValidatePath("/"+name) != nil {
+		return "", errors.New("expected a name that a znode can have, without a slash")
+	}
+	return name, nil
 }
 
 // numberFlag adds a flag for a number that has a least value where it is given.

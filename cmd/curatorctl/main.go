@@ -120,27 +120,30 @@ func (p program) findVerb(args []string) (*verb, []string) {
 	return nil, nil
 }
 
-// takesPath reports whether an argument of the verb is the path of a znode.
-func (v *verb) takesPath(index int) bool {
+// argument returns what an argument of the verb is, such as PATH, "" for a verb without any.
+func (v *verb) argument(index int) string {
 	words := strings.Fields(v.args)
-	if len(words) == 0 || index >= v.most && v.most >= 0 {
-		return false
+	if len(words) == 0 {
+		return ""
 	}
-	word := strings.Trim(words[min(index, len(words)-1)], "[].")
-	return slices.Contains([]string{"PATH", "FROM", "TO", "NODE"}, word)
+	return strings.Trim(words[min(index, len(words)-1)], "[].")
 }
 
-// checkPaths refuses arguments that cannot be paths of znodes, before any server is asked.
-func (v *verb) checkPaths(args []string) error {
+// check refuses arguments that cannot be paths or names of znodes, before any server is asked.
+func (v *verb) check(args []string) error {
 	for i, arg := range args {
-		if !v.takesPath(i) {
-			continue
-		}
-		if v.numbers && arg != "/" {
-			arg = strings.TrimSuffix(arg, "/")
-		}
-		if err := framework.ValidatePath(arg); err != nil {
-			return err
+		switch what := v.argument(i); what {
+		case "PATH", "NODE":
+			if v.numbers && arg != "/" {
+				arg = strings.TrimSuffix(arg, "/")
+			}
+			if err := framework.ValidatePath(arg); err != nil {
+				return err
+			}
+		case "MEMBER", "PARTITION", "JOB":
+			if _, err := parseName(arg); err != nil {
+				return fmt.Errorf("%s %q: %w", what, arg, err)
+			}
 		}
 	}
 	return nil
@@ -160,7 +163,7 @@ func (c *call) run(ctx context.Context, v *verb, args []string) error {
 	case !slices.Contains([]string{"table", "wide", "json"}, c.output):
 		return usage("%s: -o %q, expected table, wide or json", v.name, c.output)
 	}
-	if err := v.checkPaths(c.args); err != nil {
+	if err := v.check(c.args); err != nil {
 		return usage("%s: %w", v.name, err)
 	}
 	if v.offline || v.verbatim {

@@ -46,7 +46,7 @@ func (u *underLock) register(fs *flag.FlagSet) {
 	u.grace = 10 * time.Second
 	fs.Var((*duration)(&u.grace), "grace", "`time` between SIGTERM and SIGKILL at the end of -max-hold")
 	fs.BoolVar(&u.revocable, "revocable", false, "end the command with SIGTERM when lock revoke asks for the lock")
-	fs.StringVar(&u.label, "label", "", "`name` of the owner that all readers see; default: the base name of the command")
+	fs.Var((*text)(&u.label), "label", "`name` of the owner that all readers see; default: the base name of the command")
 	fs.StringVar(&u.policyName, "policy", "quorum",
 		"error `policy`: quorum writes a heartbeat at the root to be safe in every partition; session and standard do not")
 }
@@ -88,7 +88,7 @@ func verbLockRun(fs *flag.FlagSet) action {
 	fs.BoolVar(&u.shared, "shared", false, "take the read side of a read/write lock")
 	fs.BoolVar(&u.exclusive, "exclusive", false, "take the write side of a read/write lock")
 	permits := numberFlag(fs, "permits", "take a permit of a semaphore with this `maximum`", 1, 0)
-	once := textFlag(fs, "once", "run the command once for this `key`, on any machine")
+	once := parsedFlag(fs, "once", "run the command once for this `key`, on any machine", "", parseName)
 	return func(ctx context.Context, c *call) error {
 		u.permits, u.once = *permits, *once
 		return u.run(ctx, c)

@@ -28,11 +28,11 @@ const (
 
 // register adds the flags. CURATOR_SASL has none, since there is a password in it.
 func (s *saslSettings) register(fs *flag.FlagSet) {
-	fs.StringVar(&s.file, "sasl-file", s.file, "`file` for SASL: digest-md5:user:password, or JAAS with a section Client")
-	fs.StringVar(&s.keytab, "sasl-keytab", s.keytab, "`file` with the key of -sasl-principal for Kerberos")
-	fs.StringVar(&s.principal, "sasl-principal", s.principal, "`name` of the principal whose key is in -sasl-keytab, such as reports@EXAMPLE.COM")
-	fs.StringVar(&s.cache, "sasl-cache", s.cache, "`file` with the tickets of kinit for Kerberos, or default")
-	fs.StringVar(&s.server, "sasl-server", s.server, "`principal` of all servers in Kerberos, or canonical for the hosts of the name service; default: zookeeper/ and the host in -servers")
+	fs.Var((*text)(&s.file), "sasl-file", "`file` for SASL: digest-md5:user:password, or JAAS with a section Client")
+	fs.Var((*text)(&s.keytab), "sasl-keytab", "`file` with the key of -sasl-principal for Kerberos")
+	fs.Var((*text)(&s.principal), "sasl-principal", "`name` of the principal whose key is in -sasl-keytab, such as reports@EXAMPLE.COM")
+	fs.Var((*text)(&s.cache), "sasl-cache", "`file` with the tickets of kinit for Kerberos, or default")
+	fs.Var((*text)(&s.server), "sasl-server", "`principal` of all servers in Kerberos, or canonical for the hosts of the name service; default: zookeeper/ and the host in -servers")
 }
 
 // credential is a user with a password, or a principal of Kerberos with its keytab or its tickets.
