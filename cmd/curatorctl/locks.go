@@ -135,7 +135,11 @@ func verbLockShow(fs *flag.FlagSet) action {
 
 func (c *call) showRecipe(r inspect.Recipe, owners inspect.Census) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %d hold, %d wait", printable(r.Path), r.Kind, r.Holders, r.Waiters)
+	fmt.Fprintf(&b, "%s: %s", printable(r.Path), r.Kind)
+	isQueue := r.Kind.IsLock() || r.Kind == inspect.DoubleBarrier
+	if isQueue {
+		fmt.Fprintf(&b, ", %d hold, %d wait", r.Holders, r.Waiters)
+	}
 	if r.MaxLeases > 0 {
 		fmt.Fprintf(&b, ", at most %d", r.MaxLeases)
 	}
@@ -148,7 +152,9 @@ func (c *call) showRecipe(r inspect.Recipe, owners inspect.Census) error {
 	}
 	for _, p := range r.Participants {
 		state := "waits"
-		if p.Holds {
+		if !isQueue { // such as a member of a group
+			state = "has"
+		} else if p.Holds {
 			state = "holds"
 			if number, isSlot := inspect.Slot(p); isSlot {
 				state = "holds the number " + number + ":"

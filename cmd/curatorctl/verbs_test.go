@@ -382,6 +382,11 @@ $ partitions pin /jobs orders
 no longer pinned: orders
 $ partitions drain -undo /jobs worker-1
 no longer drained: worker-1
+$ lock show /jobs
+/jobs: partitions, *
+  has {*} for *
+        node /jobs/members/worker-1
+*
 $ partitions drain /missing worker-1
 [1] curatorctl: children /missing: *
 `)

@@ -246,6 +246,7 @@ func TestPartitionsAndTheirLocks(t *testing.T) {
 		zktest.Await(t, held, "a partition")
 	}
 	put(t, client, "/jobs/README")
+	require.NoError(t, partition.Pin(t.Context(), client, "/jobs", "a", "m")) // the znode of orders is the group's
 	group := only(t, client, "/jobs")
 	require.Equal(t, inspect.Partitions, group.Kind)
 	require.False(t, group.Kind.IsLock())

@@ -54,7 +54,7 @@ var ownNames = map[Kind][]string{
 	DoubleBarrier: {readyName},
 	Semaphore:     {leasesFolder, turnsFolder},
 	Jobs:          {jobsFolder, groupFolder},
-	Partitions:    {membersFolder, planFolder, turnsFolder},
+	Partitions:    {membersFolder, planFolder, turnsFolder, "orders"},
 }
 
 // has reports whether a name is one of a recipe's own.
