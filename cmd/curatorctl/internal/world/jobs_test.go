@@ -141,8 +141,7 @@ func (m *member) run(ctx context.Context, tick schedule.Tick) error {
 		m.all.schedule.running[tick.Job]--
 	}()
 	m.beginTick(ctx, tick)
-	value, err := m.number.Increment(ctx)
-	m.count(value.Post, err)
+	m.raise(ctx)
 	lasts := 200 * time.Millisecond
 	if tick.Time.Second()%7 == 0 && !m.o.is("overlap", "cancel") { // so that orders come while it runs
 		lasts = 2 * time.Second

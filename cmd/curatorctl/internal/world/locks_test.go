@@ -24,6 +24,9 @@ const (
 	longest = time.Second
 )
 
+// permits is how many a semaphore has at most.
+const permits = 2
+
 // locks prepares what is held.
 func (m *member) locks() error {
 	var opts, places []locks.Option
@@ -42,14 +45,23 @@ func (m *member) locks() error {
 	}
 	mutex, err1 := locks.NewInterProcessMutex(m.client, "/mutex", opts...)
 	both, err2 := locks.NewInterProcessReadWriteLock(m.client, "/both", places...)
-	semaphore, err3 := locks.NewInterProcessSemaphoreV2(m.client, "/semaphore", locks.FixedLeases(2))
-	election, err4 := leader.NewLeaderSelector(m.client, "/election")
+	shared, err0 := locks.NewSharedLeases(m.client, "/permits", permits)
+	var most locks.MaxLeases = locks.FixedLeases(permits)
+	if m.o.is("permits", "shared") {
+		most = shared
+	}
+	semaphore, err3 := locks.NewInterProcessSemaphoreV2(m.client, "/semaphore", most)
+	var standing []leader.Option
+	if m.o.is("election", "again") {
+		standing = append(standing, leader.WithAutoRequeue())
+	}
+	election, err4 := leader.NewLeaderSelector(m.client, "/election", standing...)
 	var slotOpts []slots.Option
 	if m.o.is("slot delay", "3s") {
 		slotOpts = append(slotOpts, slots.WithDelay(delay))
 	}
 	numbers, err5 := slots.New(m.client, "/slots", 2, slotOpts...)
-	if err := errors.Join(err1, err2, err3, err4, err5); err != nil {
+	if err := errors.Join(err0, err1, err2, err3, err4, err5); err != nil {
 		return err
 	}
 	m.mutex = mutex
@@ -74,6 +86,9 @@ func (m *member) locks() error {
 		})
 	}
 	m.acts["semaphore"] = func(ctx context.Context, random *rand.Rand) {
+		if n := 1 + random.IntN(permits); m.o.is("permits", "shared") && random.IntN(3) == 0 {
+			m.logf("%d permits: %v", n, shared.Set(ctx, n))
+		}
 		m.permits(ctx, random, semaphore)
 	}
 	m.acts["slots"] = func(ctx context.Context, random *rand.Rand) {
@@ -262,7 +277,7 @@ func (m *member) enter(key string, exclusive bool, lease *locks.Lease) (leave fu
 	}
 	places := 0
 	if key == "/semaphore" {
-		places, token = 2, 0
+		places, token = permits, 0
 		m.all.chance(rulePermits)
 	}
 	kind, _, _ := strings.Cut(strings.TrimPrefix(key, "/"), "/")

@@ -173,7 +173,7 @@ type operator struct {
 // connectOperator returns a client of all servers, which no fault of a client reaches.
 func (m *member) connectOperator(ctx context.Context) (*operator, error) {
 	client, err := framework.Connect(ctx, m.w.Servers.ConnectString(), framework.WithDialer(m.w.Servers.Dial),
-		framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithSessionTimeout(6*time.Second))
+		framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithSessionTimeout(6*time.Second), framework.WithAuth("digest", credential))
 	if err != nil {
 		return nil, err
 	}
@@ -627,7 +627,8 @@ func (o *operator) findIll(ctx context.Context, random *rand.Rand) {
 		last, err = servers.Dial(ctx, network, addr)
 		return last, err
 	})
-	holder, err := framework.Connect(ctx, servers.ConnectString(), dial, framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithSessionTimeout(30*time.Second))
+	holder, err := framework.Connect(ctx, servers.ConnectString(), dial, framework.WithLogger(slog.New(slog.DiscardHandler)), framework.WithSessionTimeout(30*time.Second),
+		framework.WithAuth("digest", credential))
 	if err != nil {
 		o.findf("no client: %v", err)
 		return

@@ -46,6 +46,9 @@ func (m *member) partitions() error {
 	if m.o.is("moves", "1") {
 		opts = append(opts, partition.WithMoves(1, 2*time.Second))
 	}
+	if m.o.is("capacity", "2") {
+		opts = append(opts, partition.WithCapacity(1+m.c.Index%2))
+	}
 	if m.o.is("standbys", "1") {
 		opts = append(opts, partition.WithStandbys(1, func(context.Context, string) error { return nil }))
 	}

@@ -20,6 +20,9 @@ const (
 	ruleTokens         = "no leader writes after a later one"
 	ruleItemLost       = "no item is lost"
 	ruleItemOnce       = "an item has one result, and is in the queue no more"
+	ruleDeadLetter     = "an item is a dead letter, or in the queue, or has a result"
+	ruleOnce           = "no job begins again that is done"
+	ruleMarker         = "the marker of a job is of the run that has succeeded"
 	ruleItemWritten    = "an item that was written is taken all the same"
 	ruleCounted        = "each number of a counter is given once"
 	ruleTorn           = "an error of a transaction comes from one state"
@@ -63,7 +66,7 @@ const (
 )
 
 var rules = append([]string{
-	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleItemWritten, ruleCounted, ruleAccounts,
+	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleDeadLetter, ruleOnce, ruleMarker, ruleItemWritten, ruleCounted, ruleAccounts,
 	ruleRegistered, ruleUnregistered, ruleViews, ruleOwned, ruleExcluded, ruleExcludedUnread, ruleShrunk, rulePinned, ruleDrained, ruleStandbys,
 	ruleTickOnce, ruleOrder, rulePaused, ruleSkipped, ruleNoneLost, rulePauseCaughtUp, ruleFirstList, ruleGone, ruleDead, ruleAlive, ruleSilent,
 	ruleTracked, ruleHolders, ruleWell, ruleIll, ruleDeadlock, ruleNoDeadlock, ruleLoad, ruleStranger,

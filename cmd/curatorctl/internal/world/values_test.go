@@ -21,6 +21,7 @@ import (
 	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/queues"
+	"github.com/gocurator/curator/recipes/shared"
 	"github.com/gocurator/curator/recipes/x/txn"
 	"github.com/gocurator/curator/testing/zkserver"
 )
@@ -37,7 +38,10 @@ var errMayComeAgain = errors.New("it may come again")
 // queue prepares a queue that processes put items into, consume, and write by hand.
 func (m *member) queue() error {
 	var opts []queues.Option
-	isKept := !m.o.is("items", "removed first") // until it was consumed
+	if m.o.is("failures", "dead letters") && m.o.is("items", "locked") {
+		opts = append(opts, queues.WithMaxAttempts(2, "/dead"))
+	}
+	isKept := !m.removesFirst() // until it was consumed
 	switch m.o.get("items") {
 	case "locked":
 		opts = append(opts, queues.WithLockPath("/queue-locks"))
@@ -87,9 +91,31 @@ func (m *member) openQueue(opts []queues.Option) (put func(context.Context, *ran
 	case "id":
 		q, err := queues.NewDistributedIdQueue(m.client, path, opts...)
 		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Put(ctx, item, string(item)) }, q.Items, err
+	case "simple":
+		q, err := queues.NewSimpleDistributedQueue(m.client, path)
+		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Offer(ctx, item) }, allOf(q), err
 	default:
 		q, err := queues.NewDistributedQueue(m.client, path, opts...)
 		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Put(ctx, item) }, q.Items, err
+	}
+}
+
+// removesFirst reports whether a consumer removes an item before it has it, so that the item is lost with the consumer.
+func (m *member) removesFirst() bool {
+	return m.o.is("items", "removed first") || m.o.is("queue", "simple")
+}
+
+// allOf takes the items of a simple queue.
+func allOf(q *queues.SimpleDistributedQueue) func(context.Context) iter.Seq2[*queues.Item, error] {
+	return func(ctx context.Context) iter.Seq2[*queues.Item, error] {
+		return func(yield func(*queues.Item, error) bool) {
+			for {
+				data, err := q.Take(ctx)
+				if !yield(&queues.Item{Data: data}, err) || err != nil {
+					return
+				}
+			}
+		}
 	}
 }
 
@@ -126,6 +152,10 @@ func (m *member) writeItems(ctx context.Context) {
 func (m *member) consume(ctx context.Context, random *rand.Rand, all func(context.Context) iter.Seq2[*queues.Item, error], isKept bool) {
 	ctx, cancel := context.WithTimeout(ctx, upTo(random, 8*time.Second))
 	defer cancel()
+	often := 8
+	if m.o.is("failures", "dead letters") {
+		often = 2
+	}
 	for item, err := range all(ctx) {
 		if err != nil {
 			m.logf("consumes: %v", err)
@@ -133,7 +163,7 @@ func (m *member) consume(ctx context.Context, random *rand.Rand, all func(contex
 		}
 		sleep(ctx, upTo(random, 300*time.Millisecond))
 		switch {
-		case random.IntN(8) == 0 && isKept:
+		case random.IntN(often) == 0 && isKept:
 			item.Fail(errors.New("it has to come again"))
 		case isKept && m.o.is("results", "transaction"):
 			m.take(item.Data, item.Transact(ctx, framework.CreateOp("/result-", item.Data, framework.WithMode(framework.PersistentSequential))))
@@ -164,9 +194,9 @@ func (all *truth) settleItems(ctx context.Context, m *member) {
 	if !m.o.plays("queue") {
 		return
 	}
-	there := func() (items map[string]bool) {
+	in := func(path string) (items map[string]bool) {
 		items = make(map[string]bool)
-		for _, z := range m.znodes("/queue") {
+		for _, z := range m.znodes(path) {
 			if i := bytes.Index(z.Data, []byte("item-")); i >= 0 {
 				items[string(z.Data[i:i+bytes.IndexByte(z.Data[i:], '.')+1])] = true
 			}
@@ -179,7 +209,10 @@ func (all *truth) settleItems(ctx context.Context, m *member) {
 			results[string(z.Data)]++
 		}
 	}
-	left := there()
+	left, dead := in("/queue"), in("/dead")
+	if len(dead) > 0 {
+		all.chance(ruleDeadLetter)
+	}
 	if m.o.is("faults", "restores") {
 		clear(all.items.offered)
 	}
@@ -188,7 +221,7 @@ func (all *truth) settleItems(ctx context.Context, m *member) {
 		if taken && doubt == nil {
 			all.chance(ruleItemOnce)
 		}
-		if err == nil && !m.o.is("items", "removed first") {
+		if err == nil && !m.removesFirst() {
 			all.chance(ruleItemLost)
 		}
 		switch n := results[item]; {
@@ -196,12 +229,14 @@ func (all *truth) settleItems(ctx context.Context, m *member) {
 			m.findf("%s has %d results, and is in the queue: %t", item, n, left[item])
 		case taken && doubt == nil && left[item]:
 			m.findf("%s was taken, and is in the queue", item)
-		case m.o.is("items", "removed first"): // a consumer that dies has it
-		case err == nil && !taken && !left[item] && n == 0:
+		case dead[item] && (n > 0 || left[item]):
+			m.findf("%s is a dead letter, has %d results, and is in the queue: %t", item, n, left[item])
+		case m.removesFirst(): // a consumer that dies has it
+		case err == nil && !taken && !left[item] && !dead[item] && n == 0:
 			m.findf("%s is lost", item)
 		}
 	}
-	m.drain(ctx, there)
+	m.drain(ctx, func() map[string]bool { return in("/queue") })
 }
 
 // drain has a consumer take all items while an operator writes each of them once, and finds those that stay.
@@ -248,7 +283,6 @@ func (m *member) drain(ctx context.Context, there func() map[string]bool) {
 
 // counter is what changes of a counter have returned.
 type counter struct {
-	number  *atomic.DistributedAtomicLong
 	given   map[int64]bool
 	inDoubt int
 }
@@ -265,14 +299,18 @@ func (m *member) values() error {
 	if err != nil {
 		return err
 	}
-	m.number = number
-	m.all.Lock()
-	m.all.counter.number = number
-	m.all.Unlock()
+	m.last, m.raise = number.Get, func(ctx context.Context) {
+		value, err := number.Increment(ctx)
+		m.count(value.Post, err)
+	}
+	if m.o.is("counter", "shared") {
+		if err := m.sharedCount(); err != nil {
+			return err
+		}
+	}
 	m.acts["counter"] = func(ctx context.Context, random *rand.Rand) {
 		for range 1 + random.IntN(4) {
-			value, err := number.Increment(ctx)
-			m.count(value.Post, err)
+			m.raise(ctx)
 		}
 	}
 	m.acts["transactions"] = func(ctx context.Context, random *rand.Rand) {
@@ -301,6 +339,40 @@ func (m *member) values() error {
 		_, err := m.client.Create(context.Background(), path, []byte("100"), framework.CreatingParentsIfNeeded(), framework.Idempotent())
 		if err != nil && !errors.Is(err, framework.ErrNodeExists) {
 			return err
+		}
+	}
+	return nil
+}
+
+// sharedCount prepares a copy of a number that each process raises by one. It finds that the copy goes back.
+func (m *member) sharedCount() error {
+	count, err := shared.NewSharedCount(m.client, "/count", 0)
+	if err == nil {
+		err = count.Start(context.Background())
+	}
+	if err != nil {
+		return err
+	}
+	m.close = append(m.close, count.Close)
+	last := int64(0) // the transaction of the newest change
+	count.OnChange(func(v shared.VersionedCount) {
+		if v.Zxid <= last && !m.forgets() {
+			m.findf("hears of %d, set by %#x, after %#x", v.Count, v.Zxid, last)
+		}
+		last = v.Zxid
+	})
+	m.last = func(context.Context) (int64, error) {
+		n, err := count.Count()
+		return int64(n), err
+	}
+	m.raise = func(ctx context.Context) {
+		before, err := count.VersionedCount()
+		if err != nil { // the process was killed
+			m.logf("the count: %v", err)
+			return
+		}
+		if ok, err := count.TrySetCount(ctx, before, before.Count+1); ok || err != nil {
+			m.count(int64(before.Count)+1, err)
 		}
 	}
 	return nil
@@ -388,9 +460,11 @@ func (m *member) audit(ctx context.Context, random *rand.Rand) {
 }
 
 func (all *truth) settleCounter(ctx context.Context, m *member) {
-	last, err := all.counter.number.Add(ctx, 0)
-	if n := len(all.counter.given); err != nil || !m.o.is("faults", "restores") && (last.Post < int64(n) || last.Post > int64(n+all.counter.inDoubt)) {
-		m.findf("the counter is %d after %d increments and %d in doubt: %v", last.Post, n, all.counter.inDoubt, err)
+	for _, other := range all.members {
+		last, err := other.last(ctx)
+		if n := len(all.counter.given); err != nil || !m.o.is("faults", "restores") && (last < int64(n) || last > int64(n+all.counter.inDoubt)) {
+			other.findf("the counter is %d after %d increments and %d in doubt: %v", last, n, all.counter.inDoubt, err)
+		}
 	}
 	sum := 0
 	for _, z := range m.znodes("/accounts") {
@@ -404,7 +478,11 @@ func (all *truth) settleCounter(ctx context.Context, m *member) {
 
 // views prepares a picture of the whole tree.
 func (m *member) views() error {
-	tree, err := cache.NewCuratorCache(m.client, "/")
+	var opts []cache.Option
+	if m.o.is("depth", "1") {
+		opts = append(opts, cache.WithMaxDepth(1))
+	}
+	tree, err := cache.NewCuratorCache(m.client, "/", opts...)
 	if err == nil {
 		err = tree.Start()
 	}
@@ -492,6 +570,9 @@ func (all *truth) settleViews(ctx context.Context) {
 			m.w.Findf("view %d: %v", i, err)
 		}
 		znodes := m.znodes("/")
+		if m.o.is("depth", "1") {
+			znodes = slices.DeleteFunc(znodes, func(z zkserver.Znode) bool { return strings.Count(z.Path, "/") > 1 })
+		}
 		isCompressed := m.o.is("compression", "on") // then the picture lacks what is not
 		for path := range m.tree.Stream() {
 			isIt := func(z zkserver.Znode) bool { return z.Path == path }

@@ -24,7 +24,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/seeds"
-	"github.com/gocurator/curator/recipes/atomic"
 	"github.com/gocurator/curator/recipes/cache"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/schedule"
@@ -68,7 +67,7 @@ func TestWorld(t *testing.T) {
 
 // recipes are what a fleet may play. Most of them are what an action may be about.
 var recipes = []string{
-	"mutex", "read/write lock", "semaphore", "election", "queue", "counter", "slots", "discovery", "transactions", "partitions", "jobs", "crossing",
+	"mutex", "read/write lock", "semaphore", "election", "once", "queue", "counter", "slots", "discovery", "transactions", "partitions", "jobs", "crossing",
 	"barrier", "double barrier", "nodes", "views", "operator",
 }
 
@@ -98,6 +97,9 @@ func program(o options, counts map[string]int) zksim.Program {
 	case "session":
 		p.Options = append(p.Options, framework.WithErrorPolicy(framework.SessionErrorPolicy))
 	default:
+	}
+	if o.is("access", "creators") {
+		p.Options = append(p.Options, framework.WithAuth("digest", credential), framework.WithACLProvider(creators{}))
 	}
 	if o.is("servers", "tracked") {
 		p.Options = append(p.Options, framework.WithEnsembleTracker())
@@ -154,6 +156,7 @@ type truth struct {
 	group     group
 	gate      gate
 	meetings  meetings
+	done      done
 	items     items
 	counter   counter
 	there     map[string]bool // whether an instance is registered
@@ -170,7 +173,8 @@ type member struct {
 	all    *truth
 
 	mutex   *locks.InterProcessMutex
-	number  *atomic.DistributedAtomicLong
+	raise   func(context.Context)                // a counter by one
+	last    func(context.Context) (int64, error) // the counter
 	acts    map[string]func(ctx context.Context, random *rand.Rand)
 	serve   []func(ctx context.Context) // for as long as the process lives
 	close   []func() error
@@ -195,6 +199,7 @@ func join(w *zksim.World, c *zksim.Client, o options) (func(context.Context, *ra
 	}{
 		{"", m.locks},
 		{"", m.values},
+		{"once", m.once},
 		{"queue", m.queue},
 		{"partitions", m.partitions},
 		{"jobs", m.jobs},
@@ -321,6 +326,7 @@ func (all *truth) settle(ctx context.Context, w *zksim.World) {
 	all.Unlock()
 	all.settleGroups(ctx, w, one)
 	time.Sleep(30 * time.Second) // what could not be deleted at once is by now
+	all.settleOnce(one)
 	all.settleItems(ctx, one)
 	all.settleCounter(ctx, one)
 	all.settleJobs(one)
@@ -388,6 +394,15 @@ func (m *member) znodes(path string) []zkserver.Znode {
 	}
 	return all
 }
+
+// credential is the identity of all processes of a fleet with access for creators.
+var credential = []byte("fleet:secret")
+
+// creators gives znodes to those who have the identity of their creator.
+type creators struct{}
+
+func (creators) DefaultACL() []framework.ACL       { return framework.CreatorAllACL() }
+func (creators) ACLForPath(string) []framework.ACL { return nil }
 
 // bothForms reads what is compressed and what is not, as a fleet does that goes over to compression. The length of what it writes decides.
 type bothForms struct {

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+
+package world
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"github.com/gocurator/curator/recipes/leader"
+	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/testing/zksim"
+)
+
+// done are the runs that have succeeded, by their keys, or those that have begun and must be the only ones.
+type done map[string]int64
+
+// once prepares jobs that are done once for a key.
+func (m *member) once() error {
+	var opts []leader.OnceOption
+	never := m.o.is("once", "never again")
+	if never {
+		opts = append(opts, leader.NeverAgain())
+	}
+	once, err := leader.NewOnce(m.client, "/once", opts...)
+	if err != nil {
+		return err
+	}
+	m.acts["once"] = func(ctx context.Context, random *rand.Rand) {
+		key, token := "key-"+strconv.Itoa(random.IntN(3)), int64(0)
+		if _, is := m.doneBy(key); is {
+			m.all.chance(ruleOnce)
+		}
+		ran, err := once.Do(ctx, key, func(ctx context.Context) error {
+			lease := locks.LeaseFrom(ctx)
+			token = lease.Token()
+			defer m.entered("once", zksim.Hold{Key: "/once/" + key, Client: m.c.Index, Exclusive: true, IsOver: m.isOver(lease)})()
+			if by, again := m.doneBy(key); again && (never || ctx.Err() == nil) && !m.forgets() {
+				m.findf("begins %s, which the run %#x has done", key, by)
+			}
+			if never {
+				m.does(key, token)
+			}
+			sleep(ctx, upTo(random, time.Second))
+			return context.Cause(ctx)
+		})
+		m.logf("%s: ran %t: %v", key, ran, err)
+		if ran && err == nil && !never {
+			m.does(key, token)
+		}
+	}
+	return nil
+}
+
+func (m *member) doneBy(key string) (token int64, is bool) {
+	m.all.Lock()
+	defer m.all.Unlock()
+	token, is = m.all.done[key]
+	return token, is
+}
+
+// does notes a run. It finds one of a key that another run has done.
+func (m *member) does(key string, token int64) {
+	if m.forgets() {
+		return
+	}
+	m.all.Lock()
+	defer m.all.Unlock()
+	if by, twice := m.all.done[key]; twice {
+		defer m.findf("%s has run twice, by %#x and %#x", key, by, token)
+	}
+	if m.all.done == nil {
+		m.all.done = make(done)
+	}
+	m.all.done[key] = token
+}
+
+// settleOnce finds markers of other runs.
+func (all *truth) settleOnce(m *member) {
+	for key, token := range all.done {
+		all.chance(ruleMarker)
+		marker := m.znodes("/once/done/" + key)
+		if len(marker) != 1 || string(marker[0].Data) != strconv.FormatInt(token, 10) {
+			m.findf("%s was done by the run %#x, and its marker is %v", key, token, marker)
+		}
+	}
+}
