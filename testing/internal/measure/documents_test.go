@@ -130,11 +130,11 @@ func TestDocumentsLinks(t *testing.T) {
 }
 
 // TestDocumentsCommands: each "make target" is one of the Makefile, and each
-// program that a document runs exists.
+// program or package that a document runs or tests exists, in the module of the command.
 func TestDocumentsCommands(t *testing.T) {
 	makefile, module := content(t, "Makefile"), repository(t)
 	made := regexp.MustCompile("(?m)(?:^|`|; |' )make ([a-z-]+)")
-	run := regexp.MustCompile(`go (?:-C ([a-z/]+) )?run \./([a-z/]+)`)
+	run := regexp.MustCompile("go (?:-C ([a-z/]+) )?(?:run|test[^`\n]*?) \\./([a-z/]+)")
 	targets, programs := 0, 0
 	for _, name := range module.files {
 		if !strings.HasSuffix(name, ".md") {
@@ -146,7 +146,12 @@ func TestDocumentsCommands(t *testing.T) {
 		}
 		for _, program := range run.FindAllStringSubmatch(content(t, name), -1) {
 			programs++
-			require.Contains(t, module.folders, path.Join(program[1], program[2]), name)
+			folder := path.Join(program[1], program[2])
+			require.Contains(t, module.folders, folder, name)
+			for folder != "." && !slices.Contains(module.files, folder+"/go.mod") {
+				folder = path.Dir(folder)
+			}
+			require.Equal(t, path.Clean(program[1]), folder, "%s: %s", name, program[0])
 		}
 	}
 	require.NotZero(t, targets)
