@@ -111,8 +111,8 @@
 //		fmt.Println(p.Name, p.Owner, p.Holder, p.Describe())
 //	}
 //
-// [Member.OnChange] reports the changes of one member. "curatorctl partitions PATH" and package
-// inspect/page show the group.
+// [Member.OnChange] reports the changes of one member. "curatorctl partitions PATH" and
+// "curatorctl serve" show the group.
 //
 // # What is promised
 //

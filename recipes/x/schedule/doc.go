@@ -52,7 +52,7 @@
 //
 // [List] shows where each job stands, with its last ten runs. [Pause], [Resume], [SkipNext] and [RunNow] are orders, which
 // the replica that has the job follows. They are "curatorctl jobs PATH" and "curatorctl job pause PATH JOB" on the command
-// line. Package inspect/page shows the jobs in a browser. A job that no replica knows any more is listed as such, until its znode jobs/<name> is deleted.
+// line. "curatorctl serve" shows the jobs in a browser. A job that no replica knows any more is listed as such, until its znode jobs/<name> is deleted.
 //
 // # What is promised
 //
