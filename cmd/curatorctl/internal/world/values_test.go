@@ -483,15 +483,30 @@ func (m *member) views() error {
 		opts = append(opts, cache.WithMaxDepth(1))
 	}
 	tree, err := cache.NewCuratorCache(m.client, "/", opts...)
-	if err == nil {
-		err = tree.Start()
-	}
 	if err != nil {
 		return err
 	}
-	m.tree = tree
+	m.tree, m.told = tree, make(map[string]string)
 	m.close = append(m.close, tree.Close)
-	return nil
+	newest := make(map[string]int64) // by path, also of those that are no more
+	tree.Listen(func(e cache.Event) {
+		m.all.Lock()
+		defer m.all.Unlock()
+		was, there := m.told[e.Path]
+		if (e.Old != nil) != there || there && string(e.Old.Data) != was {
+			m.findf("was told %s of %s, and knew %q (%t)", e.Type, e.Path, was, there)
+		}
+		if e.New == nil {
+			delete(m.told, e.Path)
+			return
+		}
+		now := e.New.Stat.Mzxid
+		if last, again := newest[e.Path]; again && now <= last && !m.o.is("faults", "restores") {
+			m.findf("was told %#x of %s after %#x", now, e.Path, last)
+		}
+		m.told[e.Path], newest[e.Path] = string(e.New.Data), now
+	}, cache.For(cache.NodeCreated, cache.NodeChanged, cache.NodeDeleted))
+	return tree.Start()
 }
 
 // discovery prepares a service.
@@ -569,6 +584,12 @@ func (all *truth) settleViews(ctx context.Context) {
 		if err := m.tree.Fresh(ctx); err != nil {
 			m.w.Findf("view %d: %v", i, err)
 		}
+		time.Sleep(time.Second) // the listener is told
+		all.Lock()
+		if len(m.told) != m.tree.Size() {
+			m.w.Findf("view %d has %d znodes, and its listener was told of %d", i, m.tree.Size(), len(m.told))
+		}
+		all.Unlock()
 		znodes := m.znodes("/")
 		if m.o.is("depth", "1") {
 			znodes = slices.DeleteFunc(znodes, func(z zkserver.Znode) bool { return strings.Count(z.Path, "/") > 1 })

@@ -179,6 +179,7 @@ type member struct {
 	serve   []func(ctx context.Context) // for as long as the process lives
 	close   []func() error
 	tree    *cache.CuratorCache
+	told    map[string]string // the data of each path, as the listener of tree was told
 	family  *kin
 	begin   sync.Once
 	serving sync.WaitGroup
