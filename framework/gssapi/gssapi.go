@@ -19,6 +19,7 @@ import (
 	"github.com/jcmturner/gokrb5/v8/config"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 )
 
 // Mechanism is the SASL mechanism GSSAPI with the credentials of one principal, for
@@ -44,18 +45,9 @@ type optionFunc func(*Mechanism) error
 
 func (f optionFunc) apply(m *Mechanism) error { return f(m) }
 
-// plain returns an option that cannot be refused.
-func plain(set func(*Mechanism)) Option { return option(true, set, "") }
-
 // option returns an option that is refused with the text unless its argument is valid.
 func option(valid bool, set func(*Mechanism), refusal string, args ...any) Option {
-	return optionFunc(func(m *Mechanism) error {
-		if !valid {
-			return fmt.Errorf(refusal, args...)
-		}
-		set(m)
-		return nil
-	})
+	return optionFunc(options.Checked(valid, set, refusal, args...))
 }
 
 // WithConfig sets the path of krb5.conf. Default: the environment variable KRB5_CONFIG, or
@@ -74,7 +66,7 @@ func WithServiceName(name string) Option {
 // connection, instead of the connection string. An attacker who controls the name service can then
 // choose which server is authenticated.
 func WithCanonicalHost() Option {
-	return plain(func(m *Mechanism) { m.lookup = net.DefaultResolver.LookupAddr })
+	return option(true, func(m *Mechanism) { m.lookup = net.DefaultResolver.LookupAddr }, "")
 }
 
 // WithServerPrincipal sets the principal of all servers, such as zookeeper/zk.example.com. What
@@ -147,13 +139,8 @@ func newMechanism(source source, principal string, opts []Option) (*Mechanism, e
 			return nil, fmt.Errorf("gssapi: %w", err)
 		}
 	}
-	for _, o := range opts {
-		if o == nil {
-			return nil, errors.New("gssapi: a nil option")
-		}
-		if err := o.apply(m); err != nil {
-			return nil, fmt.Errorf("gssapi: %w", err)
-		}
+	if err := options.Apply(opts, func(o Option) error { return o.apply(m) }); err != nil {
+		return nil, fmt.Errorf("gssapi: %w", err)
 	}
 	m.conf = cmp.Or(m.conf, os.Getenv("KRB5_CONFIG"), "/etc/krb5.conf")
 	if _, err := m.loadConfig(); err != nil {

@@ -9,11 +9,11 @@ import (
 	"reflect"
 )
 
-// IsNil reports whether an argument is nil, or an interface with a nil pointer, whose methods would panic
+// IsNil reports whether an argument is nil, or an interface with a nil pointer or function, which would panic
 // at a later call, far from the mistake.
 func IsNil(argument any) bool {
 	v := reflect.ValueOf(argument)
-	return !v.IsValid() || v.Kind() == reflect.Pointer && v.IsNil()
+	return !v.IsValid() || (v.Kind() == reflect.Pointer || v.Kind() == reflect.Func) && v.IsNil()
 }
 
 // Plain returns an option of the configuration C that cannot be refused.
@@ -30,11 +30,10 @@ func Checked[C any](valid bool, set func(*C), refusal string, args ...any) func(
 	}
 }
 
-// Apply calls apply with the options in their order, until it fails. O is an interface, and a nil
-// option is an error.
+// Apply calls apply with the options in their order, until it fails. A nil option is an error.
 func Apply[O any](opts []O, apply func(O) error) error {
 	for _, o := range opts {
-		if any(o) == nil {
+		if IsNil(o) {
 			return errors.New("a nil option")
 		}
 		if err := apply(o); err != nil {

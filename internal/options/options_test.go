@@ -33,7 +33,7 @@ func TestApplyStopsAtTheFirstError(t *testing.T) {
 
 func TestIsNilKnowsTypedNil(t *testing.T) {
 	var pointer *os.PathError
-	for _, argument := range []any{nil, error(nil), pointer, error(pointer)} {
+	for _, argument := range []any{nil, error(nil), pointer, error(pointer), (func())(nil)} {
 		require.True(t, options.IsNil(argument), "%#v", argument)
 	}
 	for _, argument := range []any{0, "", &os.PathError{}, os.PathError{}, []int(nil)} {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/gocurator/curator/framework"
+	"github.com/gocurator/curator/internal/options"
 	"github.com/gocurator/curator/recipes/internal/attempt"
 	"github.com/gocurator/curator/recipes/locks"
 )
@@ -40,18 +41,13 @@ func New(client *framework.Framework, path string, size int, opts ...Option) (*S
 	if size < 1 {
 		return nil, fmt.Errorf("slots: %s: size %d, expected 1 or more", path, size)
 	}
-	for _, o := range opts {
-		if o == nil {
-			return nil, fmt.Errorf("slots: %s: a nil option, expected options", path)
-		}
-		if err := o(&s.cfg); err != nil {
-			return nil, fmt.Errorf("slots: %s: %w", path, err)
-		}
+	err := options.Apply(opts, func(o Option) error { return o(&s.cfg) })
+	if err == nil && s.cfg.prefer >= size {
+		err = fmt.Errorf("Prefer(%d), expected a number below the size %d", s.cfg.prefer, size)
 	}
-	if s.cfg.prefer >= size {
-		return nil, fmt.Errorf("slots: %s: Prefer(%d), expected a number below the size %d", path, s.cfg.prefer, size)
+	if err != nil {
+		return nil, fmt.Errorf("slots: %s: %w", path, err)
 	}
-	var err error
 	if s.turns, err = locks.NewInterProcessMutex(client, path, append(slices.Clip(s.cfg.lease), locks.WithRecipeName("slot.turn"))...); err != nil {
 		return nil, fmt.Errorf("slots: %w", err)
 	}

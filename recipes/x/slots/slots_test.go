@@ -46,7 +46,7 @@ func TestSlotsRefuseBadInput(t *testing.T) {
 		"Prefer(4), expected a number below the size 4": {slots.Prefer(4)},
 		"WithDelay(0s), expected more than 0":           {slots.WithDelay(0)},
 		"error policy 9, expected":                      {slots.WithErrorPolicy(9)},
-		"a nil option, expected options":                {nil},
+		"a nil option":                                  {nil},
 		"label \"\\x00\": ":                             {slots.WithLabel("\x00")},
 	} {
 		_, err := slots.New(client, "/nodes", 4, opts...)
