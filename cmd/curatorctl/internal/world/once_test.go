@@ -27,12 +27,12 @@ func (m *member) once() error {
 	if err != nil {
 		return err
 	}
-	m.acts["once"] = func(ctx context.Context, random *rand.Rand) {
-		key, token := "key-"+strconv.Itoa(random.IntN(3)), int64(0)
+	m.runOnce = func(ctx context.Context, key string, lasts time.Duration) (ran bool, err error) {
 		if _, is := m.doneBy(key); is {
 			m.all.chance(ruleOnce)
 		}
-		ran, err := once.Do(ctx, key, func(ctx context.Context) error {
+		token := int64(0)
+		ran, err = once.Do(ctx, key, func(ctx context.Context) error {
 			lease := locks.LeaseFrom(ctx)
 			token = lease.Token()
 			defer m.entered("once", zksim.Hold{Key: "/once/" + key, Client: m.c.Index, Exclusive: true, IsOver: m.isOver(lease)})()
@@ -42,13 +42,17 @@ func (m *member) once() error {
 			if never {
 				m.does(key, token)
 			}
-			sleep(ctx, upTo(random, time.Second))
+			sleep(ctx, lasts)
 			return context.Cause(ctx)
 		})
 		m.logf("%s: ran %t: %v", key, ran, err)
 		if ran && err == nil && !never {
 			m.does(key, token)
 		}
+		return ran, err
+	}
+	m.acts["once"] = func(ctx context.Context, random *rand.Rand) {
+		_, _ = m.runOnce(ctx, "key-"+strconv.Itoa(random.IntN(3)), upTo(random, time.Second))
 	}
 	return nil
 }
@@ -76,8 +80,24 @@ func (m *member) does(key string, token int64) {
 	m.all.done[key] = token
 }
 
-// settleOnce finds markers of other runs.
-func (all *truth) settleOnce(m *member) {
+// settleOnce has a job run without faults, and finds markers of other runs.
+func (all *truth) settleOnce(ctx context.Context, m *member) {
+	if !m.o.plays("once") {
+		return
+	}
+	runs := 0
+	for _, other := range all.sorted() {
+		ran, err := other.runOnce(ctx, "last", 0)
+		if err != nil {
+			other.findf("the last job: %v", err)
+		}
+		if ran {
+			runs++
+		}
+	}
+	if runs != 1 {
+		m.findf("%d processes have run a job that is done once", runs)
+	}
 	for key, token := range all.done {
 		all.chance(ruleMarker)
 		marker := m.znodes("/once/done/" + key)

@@ -175,6 +175,7 @@ type member struct {
 	mutex   *locks.InterProcessMutex
 	raise   func(context.Context)                // a counter by one
 	last    func(context.Context) (int64, error) // the counter
+	runOnce func(ctx context.Context, key string, lasts time.Duration) (ran bool, err error)
 	acts    map[string]func(ctx context.Context, random *rand.Rand)
 	serve   []func(ctx context.Context) // for as long as the process lives
 	close   []func() error
@@ -327,7 +328,7 @@ func (all *truth) settle(ctx context.Context, w *zksim.World) {
 	all.Unlock()
 	all.settleGroups(ctx, w, one)
 	time.Sleep(30 * time.Second) // what could not be deleted at once is by now
-	all.settleOnce(one)
+	all.settleOnce(ctx, one)
 	all.settleItems(ctx, one)
 	all.settleCounter(ctx, one)
 	all.settleJobs(one)

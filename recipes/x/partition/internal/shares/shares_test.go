@@ -434,3 +434,11 @@ func TestAssignStillPartitionsOfADrainedMember(t *testing.T) {
 		require.Equal(t, want, out.Shares)
 	}
 }
+
+// TestAssignDrainedMembersDoNotCount: the others divide all by their capacities.
+func TestAssignDrainedMembersDoNotCount(t *testing.T) {
+	set := (&group{names: []string{"p0", "p1", "p2", "p3", "p4", "p5"}}).set()
+	out := Assign(set, []Candidate{{ID: "a", Capacity: 1}, {ID: "b", Capacity: 2}, {ID: "c", Capacity: 3, Drained: true}}, AtWill(true))
+	require.Len(t, out.Shares["a"], 2)
+	require.Len(t, out.Shares["b"], 4)
+}
