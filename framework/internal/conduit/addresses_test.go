@@ -4,7 +4,6 @@ package conduit_test
 
 import (
 	"context"
-	"errors"
 	"net"
 	"testing"
 	"testing/synctest"
@@ -45,50 +44,5 @@ func TestAddressesSlowLookupLeavesTimeToConnect(t *testing.T) {
 		})
 		require.Equal(t, 5*time.Second, <-left)
 		(<-n.peers).accept(0x51, sessionTimeout)
-	})
-}
-
-// TestAddressesOfANameAreTriedInRandomOrder, so that clients spread over the servers.
-func TestAddressesOfANameAreTriedInRandomOrder(t *testing.T) {
-	first := make(map[string]int)
-	for range 100 {
-		synctest.Test(t, func(t *testing.T) {
-			n := newNetwork(t)
-			open(t, n, byAddress(n, "10.0.0.1", "10.0.0.2"))
-			p := <-n.peers
-			first[p.address]++
-			p.accept(0x51, sessionTimeout)
-			synctest.Wait()
-		})
-	}
-	require.Greater(t, first["10.0.0.1:1"], 20)
-	require.Greater(t, first["10.0.0.2:1"], 20)
-}
-
-// TestAddressesNameWithoutAnAddress is told as the reason, and looked up again.
-func TestAddressesNameWithoutAnAddress(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		unknown := errors.New("no such host")
-		lookups := 0
-		c, told := open(t, n, byAddress(n), func(cfg *conduit.Config) {
-			cfg.Lookup = func(context.Context, string) ([]string, error) {
-				switch lookups++; lookups {
-				case 1:
-					return nil, unknown
-				case 2:
-					return nil, nil
-				default:
-					return []string{"::1"}, nil
-				}
-			}
-		})
-		synctest.Wait()
-		require.ErrorIs(t, c.LastFailure(), unknown)
-		p := <-n.peers
-		require.ErrorContains(t, c.LastFailure(), "no address")
-		require.Equal(t, "[::1]:1", p.address)
-		p.accept(0x51, sessionTimeout)
-		require.Equal(t, "connected 51 fresh=true", <-told.told)
 	})
 }

@@ -54,32 +54,6 @@ func TestBulkPingsGoOutBeforeQueuedBulk(t *testing.T) {
 	})
 }
 
-// TestBulkIsWrittenBitByBit: the lease moves on while it is answered, and the next part
-// goes out with the replies, all of it in the end and in order.
-func TestBulkIsWrittenBitByBit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const requests = 900
-		c, told, p := connected(t, newNetwork(t))
-		p.silent.Store(true) // a server answers in order
-		sendMany(t, c, requests)
-		first, _ := c.Deadline()
-		for i := 0; i < requests; {
-			request := <-p.frames
-			if request.op != opPing {
-				require.EqualValues(t, -1000-i, request.xid)
-				time.Sleep(sessionTimeout / 300)
-				i++
-			}
-			p.reply(request.xid, 0, 0, nil)
-		}
-		synctest.Wait()
-		last, over := c.Deadline()
-		require.False(t, over, "three session timeouts later")
-		require.Greater(t, last.Sub(first), 2*sessionTimeout)
-		require.Empty(t, told.told)
-	})
-}
-
 // TestBulkLeaseThatEndsWhileRepliesComeKeepsTheConnection: the next lease opens with the
 // reply to a request that was sent after the end.
 func TestBulkLeaseThatEndsWhileRepliesComeKeepsTheConnection(t *testing.T) {
@@ -133,29 +107,6 @@ func TestBulkLeaseThatEndsInSilenceCostsTheConnection(t *testing.T) {
 		time.Sleep(sessionTimeout / 2)
 		c.Lapse(errReset)
 		require.Equal(t, "disconnected", <-told.told)
-	})
-}
-
-// TestBulkLongReplyIsASignOfLife while it comes, however slowly.
-func TestBulkLongReplyIsASignOfLife(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told := open(t, n, func(cfg *conduit.Config) { cfg.MaxReply = 1 << 20 })
-		p := <-n.peers
-		p.accept(0x51, sessionTimeout)
-		<-told.told
-		p.silent.Store(true)
-		done := start(t.Context(), c, &conduit.Call{Op: 4})
-		request := <-p.frames
-		long := reply(request.xid, 0, 0, make([]byte, 500<<10))
-		for len(long) > 0 {
-			piece := long[:min(len(long), 64<<10)]
-			p.send(piece)
-			long = long[len(piece):]
-			time.Sleep(sessionTimeout / 4)
-		}
-		require.NoError(t, (<-done).err)
-		require.Empty(t, told.told)
 	})
 }
 
@@ -228,31 +179,6 @@ func TestBulkEventIsNotForgottenOverAReconnect(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestBulkThrottledCatchUpIsMadeAgain: the server has not executed it, so it may be behind.
-func TestBulkThrottledCatchUpIsMadeAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told, p := connected(t, n)
-		p.reply(-1, -1, 0, []byte{0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 2, '/', 'a'})
-		require.Contains(t, <-told.told, "notified")
-		require.NoError(t, p.Close())
-		require.Equal(t, "disconnected", <-told.told)
-		for _, code := range []int32{-127, -127, 0} {
-			p = <-n.peers
-			p.accept(0x51, sessionTimeout)
-			first := <-p.frames
-			require.EqualValues(t, opMulti, first.op)
-			synctest.Wait()
-			require.Empty(t, told.told)
-			p.reply(first.xid, 0x77, code, nil)
-		}
-		require.Equal(t, "connected 51 fresh=false", <-told.told)
-		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		p.reply((<-p.frames).xid, 0x77, 0, nil)
-		require.NoError(t, (<-done).err)
-	})
 }
 
 // TestBulkConnectingIsBoundedByWhatIsLeft of a session, as the server has granted it; and
@@ -342,48 +268,4 @@ func TestBulkManyCallsThatAreGivenUp(t *testing.T) {
 		require.ErrorIs(t, (<-first).err, conduit.ErrUnanswered)
 		require.ErrorIs(t, (<-kept).err, conduit.ErrUnanswered)
 	})
-}
-
-// With many requests under way that take a while, a read waits a moment for more replies, and more rarely
-// where one read brings one reply, as here. Otherwise a reply is read at once.
-func TestBulkManyRepliesAreReadTogether(t *testing.T) {
-	const replies = 39 // of them wait those after the eighth, and those after another sixteen
-	for name, test := range map[string]struct {
-		requests   int
-		takes, gap time.Duration
-	}{
-		"many":  {100, 20 * time.Millisecond, time.Millisecond},
-		"few":   {replies, 20 * time.Millisecond, 0},
-		"quick": {100, 9 * time.Millisecond, 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, _, p := connected(t, newNetwork(t))
-				begun := time.Now()
-				var came, want []time.Duration
-				calls := make([]*conduit.Call, test.requests)
-				for i := range calls {
-					calls[i] = &conduit.Call{Op: opSet, OnDone: func(_ conduit.Reply, err error) {
-						if err == nil { // not at the end of the test
-							came = append(came, time.Since(begun))
-						}
-					}}
-				}
-				require.NoError(t, c.Send(calls...))
-				time.Sleep(test.takes)
-				for i := range replies {
-					p.reply((<-p.frames).xid, 0, 0, nil)
-					at := test.takes
-					for _, before := range []int{8, 24} {
-						if i >= before {
-							at += test.gap
-						}
-					}
-					want = append(want, at)
-				}
-				synctest.Wait()
-				require.Equal(t, want, came)
-			})
-		})
-	}
 }

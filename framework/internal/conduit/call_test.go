@@ -3,7 +3,6 @@
 package conduit_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -48,19 +47,6 @@ func TestCallRepliesOutOfOrderCutTheConnection(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestCallReplyThatNeverComesIsNoticed: with the reply to the next ping, since
-// nothing else is under way.
-func TestCallReplyThatNeverComesIsNoticed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _, p := connected(t, newNetwork(t))
-		began := time.Now()
-		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		<-p.frames // and no reply
-		require.ErrorIs(t, (<-done).err, conduit.ErrUnanswered)
-		require.LessOrEqual(t, time.Since(began), sessionTimeout/3)
-	})
 }
 
 // outcomes counts the calls of OnDone.
@@ -193,32 +179,6 @@ func TestCallReplyThatIsTooLarge(t *testing.T) {
 	})
 }
 
-// TestCallMayAcceptALongReply alone: the limit stays for the calls around it.
-func TestCallMayAcceptALongReply(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, told, p := connected(t, newNetwork(t))
-		calls := []*conduit.Call{{Op: 3}, {Op: 12, MaxReply: 80 << 20}, {Op: 3}}
-		done := make(chan error, 1)
-		go func() { done <- c.Do(t.Context(), calls...) }()
-		body := make([]byte, 70<<20) // longer than what is skipped, too
-		body[len(body)-1] = 'x'
-		for i, reply := range [][]byte{make([]byte, 1<<16), body, make([]byte, 1<<16)} {
-			p.reply((<-p.frames).xid, int64(7+i), 0, reply)
-		}
-		require.ErrorIs(t, <-done, conduit.ErrReplyTooLarge)
-		for i, call := range calls {
-			got, err := call.Result()
-			if i != 1 {
-				require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
-				continue
-			}
-			require.NoError(t, err)
-			require.True(t, bytes.Equal(body, got.Body))
-		}
-		require.Empty(t, told.told, "the connection goes on")
-	})
-}
-
 // TestCallMayAcceptLessThanOthers: a reply that it does not take is skipped, however long it is, and so is no event.
 func TestCallMayAcceptLessThanOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -262,29 +222,6 @@ func TestCallLongReplyTakesMemoryAsItComes(t *testing.T) {
 		require.Less(t, after.TotalAlloc-before.TotalAlloc, uint64(1<<20))
 		require.Error(t, c.Close(), "the server is in the middle of a frame")
 		require.ErrorIs(t, <-done, conduit.ErrUnanswered)
-	})
-}
-
-// TestCallReplyThatIsLongerThanAnything is not read. The call that it answers is told that it
-// was too large, for it would be as large over the next connection. The others are not
-// to blame.
-func TestCallReplyThatIsLongerThanAnything(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, told, p := connected(t, newNetwork(t))
-		first, second := &conduit.Call{Op: 3}, &conduit.Call{Op: 3}
-		done := make(chan error, 1)
-		go func() { done <- c.Do(t.Context(), first, second) }()
-		<-p.frames
-		<-p.frames
-		p.send([]byte{0x40, 0, 0, 0})
-		require.Error(t, <-done)
-		_, err := first.Result()
-		require.ErrorIs(t, err, conduit.ErrReplyTooLarge)
-		require.ErrorIs(t, err, conduit.ErrUnanswered)
-		_, err = second.Result()
-		require.NotErrorIs(t, err, conduit.ErrReplyTooLarge)
-		require.ErrorIs(t, err, conduit.ErrUnanswered)
-		require.Equal(t, "disconnected", <-told.told)
 	})
 }
 

@@ -216,51 +216,6 @@ func statReply(length int) string {
 	return string(e.Bytes())
 }
 
-// While data is short, exists of neighbours are one request for it, and each gets its Stat.
-func TestJoinedExistsShareARequest(t *testing.T) {
-	c := newLine(t, "3.8.0")
-	requireStat := func(call *Call) {
-		t.Helper()
-		require.Equal(t, Reply{Zxid: 7, Body: []byte(statReply(0))}, must.Get(call.Result())(t))
-	}
-	var alone []*Call
-	for i := range int32(20) {
-		calls := c.askBy(t, wire.OpExists, "a", "b")
-		if len(c.written()) == 1 {
-			c.answer(t, -1000-2*i, 0, found("A")+missing()+"end")
-			requireStat(calls[0])
-			require.Equal(t, Reply{Zxid: 7, Code: wire.CodeNoNode}, must.Get(calls[1].Result())(t))
-			break
-		}
-		alone = append(alone, calls...)
-		c.answer(t, -1000-2*i, 0, statReply(0))
-		c.answer(t, -1001-2*i, 0, statReply(0))
-	}
-	require.NotEmpty(t, alone, "it is not known how long the data is")
-	require.Less(t, len(alone), 40, "the data is short")
-	for _, call := range alone {
-		requireStat(call)
-	}
-
-	c.nextXid = -2000
-	data := c.ask(t, "a", "b")
-	c.askBy(t, wire.OpExists, "a", "b")
-	require.Equal(t, []sentRequest{{-2000, wire.OpMultiRead, multi("a", "b")}, {-2002, wire.OpMultiRead, multi("a", "b")}}, c.written(),
-		"each kind has its own requests")
-	c.answer(t, -2000, 0, found("A")+missing()+"end")
-	requireData(t, data[0], "A")
-	c.answer(t, -2002, 0, found("A")+missing()+"end")
-
-	c.askBy(t, wire.OpExists, "long")
-	require.Len(t, c.written(), 1)
-	c.answer(t, -2004, 0, statReply(1000))
-	c.askBy(t, wire.OpExists, "a", "b")
-	require.Len(t, c.written(), 2, "data may be long again")
-	c.answer(t, -2005, 0, statReply(0))
-	c.answer(t, -2006, 0, statReply(0))
-	require.Zero(t, c.window.used)
-}
-
 // An exists needs no permission to read: one that was refused as a read is made alone, and the
 // connection tries no more.
 func TestJoinedExistsOfWhatMayNotBeRead(t *testing.T) {

@@ -93,13 +93,6 @@ func TestLeaseClock(t *testing.T) {
 	}
 }
 
-func TestLeaseThatWasNeverOpenedIsOver(t *testing.T) {
-	var l leaseClock
-	l.renew(at(1), at(2))
-	_, over := l.check(at(2))
-	require.True(t, over)
-}
-
 // TestLeaseNeverOutlivesTheServersView drives the clock with any sequence of
 // handshakes and replies, and compares it with what the server is bound to: the
 // timeout of its newest handshake, counted from a request that it has received.

@@ -10,8 +10,6 @@ import (
 	"net"
 	"sync/atomic"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -31,73 +29,6 @@ func (p *peer) sendReadOnly(session int64) {
 	response := append(handshake(int32(sessionTimeout.Milliseconds()), session), 1)
 	binary.BigEndian.PutUint32(response, uint32(len(response)-4))
 	p.send(response)
-}
-
-func session(f frame) uint64 { return binary.BigEndian.Uint64(f.raw[16:]) }
-
-func TestReadOnlyConnectRequestSaysWhetherReadsAreEnough(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told := open(t, n, withReadOnly)
-		p := <-n.peers
-		request := p.acceptReadOnly(0x61)
-		require.Len(t, request.raw, 45)
-		require.EqualValues(t, 1, request.raw[44])
-		require.Equal(t, "connected 61 fresh=true", <-told.told)
-		require.True(t, told.last.Load().ReadOnly)
-
-		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		call := <-p.frames
-		p.reply(call.xid, 0x1234, 0, nil)
-		require.NoError(t, (<-done).err)
-		c.Cut(errReset)
-		require.Equal(t, "disconnected", <-told.told)
-		p = <-n.peers
-		request = p.accept(0x51, sessionTimeout)
-		require.Zero(t, session(request), "nobody knows the session")
-		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "nor, perhaps, what was read")
-		require.Equal(t, "connected 51 fresh=true", <-told.told)
-		require.False(t, told.last.Load().ReadOnly)
-	})
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		_, told := open(t, n)
-		p := <-n.peers
-		require.Len(t, p.acceptReadOnly(0x61).raw, 44)
-		<-p.ended
-		require.Empty(t, told.told, "a read-only server that was not asked for")
-	})
-}
-
-func TestReadOnlySessionOfTheQuorumIsNotTakenToAReadOnlyServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told := open(t, n, withReadOnly)
-		p := <-n.peers
-		p.accept(0x51, sessionTimeout)
-		require.Equal(t, "connected 51 fresh=true", <-told.told)
-		require.NoError(t, p.Close())
-		require.Equal(t, "disconnected", <-told.told)
-		deadline, _ := c.Deadline()
-		for try := 0; ; try++ {
-			p = <-n.peers
-			asked := <-p.connect
-			if session(asked) == 0 {
-				p.sendReadOnly(0x61)
-				break
-			}
-			p.sendReadOnly(0x51 * int64(try%2)) // that it is valid, or that it has expired
-			select {
-			case <-p.ended:
-			case s := <-told.told:
-				require.Fail(t, "the answer is believed", s)
-			}
-			later, _ := c.Deadline()
-			require.Equal(t, deadline, later)
-		}
-		require.False(t, time.Now().Before(deadline), "a new session before the old one is certainly over")
-		require.Equal(t, "connected 61 fresh=true", <-told.told)
-	})
 }
 
 func TestReadOnlyServerThatTakesWritesIsPreferred(t *testing.T) {
@@ -141,19 +72,5 @@ func TestReadOnlyServerThatTakesWritesIsPreferred(t *testing.T) {
 		require.NotEqual(t, first, p.address)
 		p.accept(0x51, sessionTimeout)
 		require.Equal(t, "connected 51 fresh=true", <-told.told)
-	})
-}
-
-func TestReadOnlyServerWithoutLocalSessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told := open(t, n, withReadOnly)
-		p := <-n.peers
-		<-p.connect
-		p.reply(0, 0, -119, nil)
-		<-p.ended
-		require.Empty(t, told.told)
-		synctest.Wait()
-		require.ErrorContains(t, c.LastFailure(), "localSessionsEnabled=true")
 	})
 }

@@ -3,7 +3,6 @@
 package conduit_test
 
 import (
-	"encoding/binary"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -15,72 +14,6 @@ import (
 )
 
 var errReset = errors.New("reset by the test")
-
-// Curator: TestConnectionStateManager.testConnectionStateRecoversFromUnexpectedExpiredConnection.
-func TestReconnectExpiredSessionIsFollowedByANewOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told, p := connected(t, n)
-		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		request := <-p.frames
-		p.reply(request.xid, 0x1234, 0, nil)
-		<-done
-		require.NoError(t, p.Close())
-		require.Equal(t, "disconnected", <-told.told)
-
-		p = <-n.peers
-		p.accept(0, 0)
-		require.Equal(t, "expired", <-told.told)
-		<-p.ended // go-zookeeper does not close it, the conduit does
-
-		p = <-n.peers
-		request = p.accept(0x52, sessionTimeout)
-		require.Zero(t, binary.BigEndian.Uint64(request.raw[16:]), "session")
-		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "zxid: the servers may have been restored")
-		require.Equal(t, "connected 52 fresh=true", <-told.told)
-
-		c.Cut(errReset)
-		p = <-n.peers
-		request = p.accept(0x52, sessionTimeout)
-		require.EqualValues(t, 0x52, binary.BigEndian.Uint64(request.raw[16:]), "session")
-		require.Zero(t, binary.BigEndian.Uint64(request.raw[4:]), "zxid: none was seen in this session")
-	})
-}
-
-func TestReconnectDeadlineMovesOnWithPingsAndCallsOnly(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, told, p := connected(t, newNetwork(t))
-		const lease = sessionTimeout * 99 / 100
-		deadline, _ := c.Deadline()
-		require.Equal(t, lease, time.Until(deadline))
-
-		time.Sleep(sessionTimeout/3 - time.Second)
-		p.reply(-1, -1, 0, []byte{0, 0, 0, 3, 0, 0, 0, 3, 0, 0, 0, 2, '/', 'a'})
-		require.Equal(t, "notified EventNodeDataChanged /a", <-told.told)
-		later, _ := c.Deadline()
-		require.Equal(t, deadline, later, "a notification proves nothing")
-
-		time.Sleep(2 * time.Second) // across a ping
-		later, _ = c.Deadline()
-		require.Equal(t, sessionTimeout/3, later.Sub(deadline))
-
-		done := start(t.Context(), c, &conduit.Call{Op: 3})
-		sent := time.Now()
-		request := <-p.frames
-		time.Sleep(time.Second)
-		p.reply(request.xid, 0, 0, nil)
-		require.NoError(t, (<-done).err)
-		later, _ = c.Deadline()
-		require.Equal(t, lease, later.Sub(sent), "counted from the sending")
-
-		done = start(t.Context(), c, &conduit.Call{Op: 3})
-		request = <-p.frames
-		p.reply(request.xid, 0, -112, nil)
-		require.NoError(t, (<-done).err)
-		after, _ := c.Deadline()
-		require.Equal(t, later, after, "\"session expired\" proves nothing")
-	})
-}
 
 // TestReconnectNoStormOfConnections: go-zookeeper by itself makes thousands of
 // connections a second to servers that hang up after the handshake.

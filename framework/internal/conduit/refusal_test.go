@@ -52,34 +52,6 @@ func (n *network) meet() *peer {
 	return p
 }
 
-// TestRefusalsOfOneServer: a client tries the other, which may serve it. When both have refused it, that is the end, since neither has
-// ever served it.
-func TestRefusalsOfOneServer(t *testing.T) {
-	for how, refuse := range refusing {
-		t.Run(how, func(t *testing.T) {
-			twoServers(t, func(t *testing.T, n *network, servers func(*conduit.Config)) {
-				_, told := open(t, n, withSASL, servers)
-				first := n.meet()
-				refuse(first)
-				require.Equal(t, "refused", <-told.told)
-				second := n.meet()
-				require.NotEqual(t, first.address, second.address)
-				second.acceptPingPong()
-				require.Contains(t, <-told.told, "connected")
-			})
-			twoServers(t, func(t *testing.T, n *network, servers func(*conduit.Config)) {
-				_, told := open(t, n, withSASL, servers)
-				refuse(n.meet())
-				require.Equal(t, "refused", <-told.told)
-				refuse(n.meet())
-				require.Equal(t, "auth failed", <-told.told)
-				time.Sleep(time.Hour)
-				require.Empty(t, n.peers)
-			})
-		})
-	}
-}
-
 // TestRefusalsOfAClientThatWasServed: it goes on within its session, and is back when a server takes it. Servers that refuse it for as long
 // as a session lasts end it.
 func TestRefusalsOfAClientThatWasServed(t *testing.T) {
@@ -193,40 +165,5 @@ func TestRefusalsOfCertificates(t *testing.T) {
 			require.Equal(t, unfit, f.Unfit, i)
 			require.Equal(t, 2, f.Servers)
 		}
-	})
-}
-
-// TestRefusalsAreNoFailures: each is told once, and a server that hangs up before a session begins is told as a failure, with a guess why,
-// once it has done so twice.
-func TestRefusalsAreNoFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		failures := make(chan conduit.Failure, 100)
-		c, told := open(t, n, withSASL, func(c *conduit.Config) {
-			c.Plain, c.Failed = true, func(f conduit.Failure) { failures <- f }
-		})
-		hangUp := func(p *peer) {
-			<-p.connect
-			require.NoError(t, p.Close())
-		}
-		hangUp(<-n.peers) // it is starting
-		p := <-n.peers
-		require.Empty(t, failures)
-		require.NotContains(t, c.LastFailure().Error(), "encrypted")
-		hangUp(p)
-		p = n.meet()
-		f := <-failures
-		require.ErrorContains(t, f.Reason, "(is it without a quorum, at its limit maxClientCnxns, or a port for encrypted connections?)")
-		require.False(t, f.Reached)
-		p.reply((<-p.frames).xid, 0, -127, nil)
-		p = n.meet()
-		f = <-failures
-		require.ErrorContains(t, f.Reason, "-127")
-		require.True(t, f.Reached)
-		refusing["-115"](p)
-		require.Equal(t, "auth failed", <-told.told)
-		synctest.Wait()
-		require.Empty(t, failures)
-		require.ErrorContains(t, c.LastFailure(), "-115")
 	})
 }

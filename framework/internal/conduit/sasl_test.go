@@ -91,36 +91,6 @@ func TestSASLExchangeComesFirst(t *testing.T) {
 	})
 }
 
-// TestSASLPingsGoOnDuringAnExchange: and keep the session, until the exchange has taken two thirds of it.
-func TestSASLPingsGoOnDuringAnExchange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, told := open(t, n, withSASL)
-		p := <-n.peers
-		p.silent.Store(true)
-		began := time.Now()
-		p.accept(0x51, sessionTimeout)
-		require.EqualValues(t, opSASL, (<-p.frames).op)
-		before, _ := c.Deadline()
-		ping := <-p.frames
-		require.EqualValues(t, opPing, ping.op)
-		p.reply(ping.xid, 0, 0, nil)
-		synctest.Wait()
-		after, _ := c.Deadline()
-		require.Greater(t, after, before)
-		<-p.ended
-		synctest.Wait()
-		require.LessOrEqual(t, time.Since(began), sessionTimeout*2/3)
-		require.GreaterOrEqual(t, time.Since(began), sessionTimeout/2)
-		require.ErrorContains(t, c.LastFailure(), "authentication at a:1: SASL PING-PONG: not complete within")
-
-		next := <-n.peers // which has its part of the session
-		next.accept(0x51, sessionTimeout)
-		next.acceptPingPong()
-		require.Equal(t, "connected 51 fresh=true", <-told.told, "the first that the client is told of")
-	})
-}
-
 // TestSASLExchangeProvesNothing: servers answer it without a look at the session.
 func TestSASLExchangeProvesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -202,7 +172,7 @@ func TestSASLMessagesOfAnExchange(t *testing.T) {
 	for name, fault := range faults {
 		for i := range challenges {
 			if name == "repeated" && i == len(challenges)-1 {
-				continue // it comes when all is done, as a reply to nothing: see TestAuthBadAnswersToCredentials
+				continue // it comes when all is done, as a reply to nothing
 			}
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
@@ -226,61 +196,6 @@ func TestSASLMessagesOfAnExchange(t *testing.T) {
 				})
 			})
 		}
-	}
-}
-
-// TestRefusals: they end the conduit unless other credentials may do.
-func TestRefusals(t *testing.T) {
-	refuse := func(code int32) func(p *peer) {
-		return func(p *peer) {
-			p.challenge("", []byte("1?"))
-			p.reply((<-p.frames).xid, 0, code, tokenBody(nil))
-			_ = p.Close()
-		}
-	}
-	for name, tc := range map[string]struct {
-		answer func(p *peer)
-		why    string
-	}{
-		"auth failed":         {refuse(-115), "the password or the key"},
-		"required":            {refuse(-124), "the password or the key"},
-		"refused and served":  {func(p *peer) { p.challenge("", []byte("1?")); p.challenge("1!", nil) }, "allowSaslFailedClients"},
-		"no SASL":             {func(p *peer) { p.challenge("", nil) }, "does not know SASL"},
-		"no such opcode":      {func(p *peer) { p.reply((<-p.frames).xid, -1, -6, nil); _ = p.Close() }, "does not know SASL"},
-		"a refused challenge": {func(p *peer) { p.challenge("", []byte("x?")) }, "another challenge"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				n := newNetwork(t)
-				c, told := open(t, n, withSASL)
-				p := <-n.peers
-				p.accept(0x51, sessionTimeout)
-				tc.answer(p)
-				require.Equal(t, "auth failed", <-told.told)
-				<-p.ended
-				synctest.Wait()
-				require.ErrorContains(t, c.LastFailure(), tc.why)
-				time.Sleep(time.Hour)
-				require.EqualValues(t, 1, n.dials.Load())
-			})
-			synctest.Test(t, func(t *testing.T) {
-				n := newNetwork(t)
-				_, told := open(t, n, withSASL, func(c *conduit.Config) { c.SASL.Renews = true })
-				p := <-n.peers
-				p.accept(0x51, sessionTimeout)
-				tc.answer(p)
-				if tc.why == "does not know SASL" {
-					require.Equal(t, "auth failed", <-told.told, "other credentials will not do")
-					return
-				}
-				require.Equal(t, "refused", <-told.told)
-				<-p.ended
-				next := <-n.peers
-				next.accept(0x51, sessionTimeout)
-				next.acceptPingPong()
-				require.Contains(t, <-told.told, "connected")
-			})
-		})
 	}
 }
 
@@ -343,24 +258,6 @@ func TestSASLMechanismThatBlocks(t *testing.T) {
 		p.accept(0x51, sessionTimeout)
 		p.acceptPingPong()
 		require.Contains(t, <-told.told, "connected")
-	})
-}
-
-// TestCloseDuringAnExchange: the session is closed at the server.
-func TestCloseDuringAnExchange(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNetwork(t)
-		c, _ := open(t, n, withSASL)
-		p := <-n.peers
-		p.accept(0x51, sessionTimeout)
-		require.EqualValues(t, opSASL, (<-p.frames).op)
-		closed := make(chan error, 1)
-		go func() { closed <- c.Close() }()
-		f := <-p.frames
-		require.EqualValues(t, opClose, f.op)
-		p.reply(f.xid, 1, 0, nil)
-		require.NoError(t, <-closed)
-		<-p.ended
 	})
 }
 
