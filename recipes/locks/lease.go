@@ -231,7 +231,7 @@ type leaseContext struct {
 // settle ends the context if its parent has ended. Otherwise that would wait for the
 // goroutine that context.AfterFunc starts.
 func (c *leaseContext) settle() {
-	if c.values.Err() != nil {
+	if c.Context.Err() == nil && c.values.Err() != nil { // once: contexts of many leases ask each other
 		c.cancel(context.Cause(c.values))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -66,6 +67,32 @@ func TestLeaseContextEndsAsItsParent(t *testing.T) {
 	awaitDone(t, long.Done(), "the deadline")
 	require.Equal(t, context.Canceled, released.Err())
 	require.Equal(t, context.DeadlineExceeded, ctx.Err(), "and it stays")
+}
+
+// asked counts how often it is asked whether it has ended.
+type asked struct {
+	context.Context
+	times atomic.Int64
+}
+
+func (a *asked) Err() error {
+	a.times.Add(1)
+	return a.Context.Err()
+}
+
+// TestLeaseContextOfManyLeases: the context of a multi-lock has one inside the other, and knows soon that it has ended.
+func TestLeaseContextOfManyLeases(t *testing.T) {
+	lease := acquire(t, newMutex(t, zktest.Client(t, zktest.NewServer(t).Addr()), "/lock"))
+	defer release(t, lease)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	outer := &asked{Context: ended}
+	ctx := context.Context(outer)
+	for range 8 {
+		ctx = lease.Context(ctx) //nolint:fatcontext // many are meant
+	}
+	require.Equal(t, context.Canceled, ctx.Err())
+	require.Less(t, outer.times.Load(), int64(100))
 }
 
 // A lease under which a context is derived for each of many requests does not grow.
