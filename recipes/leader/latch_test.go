@@ -88,20 +88,6 @@ func TestLatchBeginningsAndEndsAlternate(t *testing.T) {
 	}
 }
 
-func TestCloseWithOverridesTheMode(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		latch := newLatch(t, zktest.Client(t, server))
-		changes := changesOf(t, latch)
-		require.NoError(t, latch.Start())
-		begin := zktest.Await(t, changes, "the beginning")
-
-		require.NoError(t, latch.CloseWith(leader.NotifyLeader))
-
-		require.Equal(t, leader.Change{Term: begin.Term, Err: leader.ErrClosed}, zktest.Await(t, changes, "the end"))
-	})
-}
-
 func TestCloseLogsARemovalThatFails(t *testing.T) {
 	for fault, isLogged := range map[zkserver.Fault]bool{zkserver.Pass: false, zkserver.FailWith(-102): true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -418,18 +404,6 @@ func TestLatchServerThatIsReadOnlyIsNotTold(t *testing.T) {
 
 		awaitLeadership(t, started(t, zktest.Client(t, server)))
 	})
-}
-
-func TestLatchEndOfTheClientEndsTheLatch(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	latch := started(t, client)
-	lease := awaitLeadership(t, latch)
-
-	require.NoError(t, client.Close())
-
-	zktest.Await(t, lease.Done(), "the end of the leadership")
-	_, err := latch.Await(zktest.Context(t))
-	require.ErrorIs(t, err, framework.ErrClosed)
 }
 
 func TestLatchBadInput(t *testing.T) {

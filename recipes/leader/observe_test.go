@@ -101,25 +101,6 @@ func TestObserverIsNotWokenByThoseWhoWait(t *testing.T) {
 	require.LessOrEqual(t, requests()-before, 4, "for one change, whoever came and went behind the leader")
 }
 
-func TestObserverSurvivesItsSession(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, watcher := zktest.Client(t, server), zktest.Client(t, server)
-		first, second := started(t, client, leader.WithID("a")), newLatch(t, client, leader.WithID("b"))
-		awaitLeadership(t, first)
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		seen := observed(ctx, t, newLatch(t, watcher))
-		zktest.Await(t, seen, "the leader")
-		require.NoError(t, second.Start())
-		awaitCandidates(t, client, 2)
-
-		zktest.KillSession(t, watcher)
-		require.NoError(t, first.Close())
-
-		require.Equal(t, "b", zktest.Await(t, seen, "the next leader").leader.Identity)
-	})
-}
-
 func TestObserveLeavingTheLoopLeavesNothing(t *testing.T) {
 	server := zktest.NewServer(t)
 	t.Cleanup(func() { zktest.AssertClean(t, server) })

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -25,45 +24,6 @@ func newOnce(tb testing.TB, client *framework.Framework, opts ...leader.OnceOpti
 	tb.Helper()
 	once := must.Get(leader.NewOnce(client, "/jobs/report", opts...))(tb)
 	return once
-}
-
-func TestOnceJobRunsOncePerKeyAcrossReplicas(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		const replicas, keys = 8, 5
-		var mu sync.Mutex
-		runs := map[string]int{}
-		ran := 0
-		var wg sync.WaitGroup
-		for range replicas {
-			once := newOnce(t, zktest.Client(t, server))
-			wg.Go(func() {
-				for k := range keys {
-					key := fmt.Sprintf("2026-11-%02d", k+1)
-					mine, err := once.Do(zktest.Context(t), key, func(context.Context) error {
-						mu.Lock()
-						defer mu.Unlock()
-						runs[key]++
-						return nil
-					})
-					if err != nil {
-						t.Errorf("do %s: %v", key, err)
-					}
-					if mine {
-						mu.Lock()
-						ran++
-						mu.Unlock()
-					}
-				}
-			})
-		}
-		wg.Wait()
-		require.Len(t, runs, keys)
-		for key, n := range runs {
-			require.Equal(t, 1, n, key)
-		}
-		require.Equal(t, keys, ran)
-	})
 }
 
 func TestOnceFailedRunIsRepeatedUnlessNever(t *testing.T) {
@@ -85,40 +45,6 @@ func TestOnceFailedRunIsRepeatedUnlessNever(t *testing.T) {
 
 			ran = must.Get(once.Do(zktest.Context(t), "a", func(context.Context) error { return nil }))(t)
 			require.Equal(t, c.again, ran)
-		})
-	}
-}
-
-func TestOnceAnotherReplicaRunsWhenTheFirstDies(t *testing.T) {
-	for name, c := range map[string]struct {
-		opts  []leader.OnceOption
-		again bool
-	}{
-		"by default":  {nil, true},
-		"never again": {[]leader.OnceOption{leader.NeverAgain()}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				client, other := zktest.Client(t, server), zktest.Client(t, server)
-				running, died := make(chan struct{}), make(chan error, 1)
-				once := newOnce(t, client, c.opts...)
-				go func() {
-					_, err := once.Do(t.Context(), "a", func(ctx context.Context) error {
-						close(running)
-						<-ctx.Done()
-						return nil // it does not notice, and the marker must
-					})
-					died <- err
-				}()
-				zktest.Await(t, running, "the first run")
-				zktest.KillSession(t, client)
-
-				ran, err := newOnce(t, other, c.opts...).Do(zktest.Context(t), "a", func(context.Context) error { return nil })
-
-				require.NoError(t, err)
-				require.Equal(t, c.again, ran)
-				require.ErrorAs(t, zktest.Await(t, died, "the first replica"), new(*locks.LostError))
-			})
 		})
 	}
 }

@@ -17,7 +17,6 @@ import (
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -34,13 +33,6 @@ func unconnected(tb testing.TB, server zktest.Backend) (client *framework.Framew
 	require.NoError(tb, client.Start())
 	tb.Cleanup(func() { require.NoError(tb, client.Close()) })
 	return client, func() { link.Refuse(false) }
-}
-
-// unplug takes the server away until plug is called.
-func unplug(link *zkproxy.Proxy) (plug func()) {
-	link.Refuse(true)
-	link.Cut()
-	return func() { link.Refuse(false) }
 }
 
 // leading returns the latches that lead.
@@ -76,94 +68,6 @@ func awaitOneLeader(tb testing.TB, latches []*leader.LeaderLatch) *locks.Lease {
 	}
 	tb.Fatal("no candidate leads")
 	return nil
-}
-
-// All candidates lose their sessions, one outage after the other. In an outage
-// there is no leader; after it there is one, with a greater term.
-func TestOutagesOfAllCandidates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const clients, latchesEach, times = 5, 2, 4
-		link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
-		var all []*framework.Framework
-		var latches []*leader.LeaderLatch
-		for range clients {
-			client := zktest.Client(t, link)
-			all = append(all, client)
-			for range latchesEach {
-				latches = append(latches, started(t, client))
-			}
-		}
-		states := make(chan framework.ConnectionState, 100)
-		all[0].OnConnectionState(func(state framework.ConnectionState) { states <- state })
-		term := awaitOneLeader(t, latches).Token()
-		for range times {
-			plug := unplug(link)
-			for _, client := range all {
-				zktest.AwaitState(t, client, framework.Lost)
-			}
-			require.Empty(t, leading(latches))
-			plug()
-
-			lease := awaitOneLeader(t, latches)
-
-			require.Greater(t, lease.Token(), term)
-			term = lease.Token()
-			for _, want := range []framework.ConnectionState{framework.Suspended, framework.Lost, framework.Reconnected} {
-				require.Equal(t, want, zktest.Await(t, states, "a change of state"))
-			}
-		}
-		require.Empty(t, states)
-	})
-}
-
-// Under StandardErrorPolicy an outage ends a leadership at once, under
-// SessionErrorPolicy only when the session may have ended. That is so for a
-// latch and for a selector, and both lead again after it.
-func TestOutageWhatEndsALeadershipInAnOutage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		link := zktest.NewProxy(t, zktest.NewServer(t, zkserver.WithoutListener()))
-		client := zktest.Client(t, link)
-		type underPolicy struct {
-			policy framework.ErrorPolicy
-			lease  *locks.Lease
-			next   func() *locks.Lease // the one that follows
-		}
-		var all []underPolicy
-		for _, policy := range []framework.ErrorPolicy{framework.StandardErrorPolicy, framework.SessionErrorPolicy} {
-			opts := leader.WithLockOptions(locks.WithErrorPolicy(policy))
-			latch := must.Get(leader.NewLeaderLatch(client, "/latches/"+policy.String(), opts))(t)
-			require.NoError(t, latch.Start())
-			t.Cleanup(func() { require.NoError(t, latch.Close()) })
-			all = append(all, underPolicy{policy, awaitLeadership(t, latch), func() *locks.Lease { return awaitLeadership(t, latch) }})
-			selector := must.Get(leader.NewLeaderSelector(client, "/selectors/"+policy.String(), opts, leader.WithAutoRequeue()))(t)
-			terms, result := runs(t.Context(), selector)
-			first := zktest.Await(t, terms, "a term")
-			all = append(all, underPolicy{policy, locks.LeaseFrom(first.ctx), func() *locks.Lease {
-				zktest.Await(t, first.ctx.Done(), "the end of the term")
-				first.done <- context.Cause(first.ctx)
-				again := zktest.Await(t, terms, "the next term")
-				again.done <- leader.ErrStop
-				require.NoError(t, zktest.Await(t, result, "the end"))
-				return locks.LeaseFrom(again.ctx)
-			}})
-		}
-
-		plug := unplug(link)
-
-		time.Sleep(time.Second)
-		require.Equal(t, framework.Suspended, client.State())
-		for _, l := range all {
-			require.Equal(t, l.policy == framework.SessionErrorPolicy, l.lease.Err() == nil, "under %v", l.policy)
-		}
-		for _, l := range all {
-			zktest.Await(t, l.lease.Done(), "the end of a leadership")
-			require.ErrorAs(t, l.lease.Err(), new(*locks.LostError))
-		}
-		plug()
-		for _, l := range all {
-			require.Greater(t, l.next().Token(), l.lease.Token())
-		}
-	})
 }
 
 // Candidates are led to another server that knows nothing of their election.

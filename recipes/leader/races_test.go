@@ -5,7 +5,6 @@ package leader_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -21,7 +20,6 @@ import (
 	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/leader"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -63,30 +61,6 @@ func TestLatchRaceRacingResignationsLeaveOneNode(t *testing.T) {
 	})
 }
 
-// The folder of the election vanishes while a candidate is about to list it.
-//
-// CURATOR-724: the path of the election vanishes.
-func TestLatchRaceFolderOfAnElectionVanishes(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		observer := zktest.Client(t, server)
-		first := started(t, zktest.Client(t, server))
-		lost := awaitLeadership(t, first)
-		client, link := zktest.ClientViaProxy(t, server)
-		link.Intercept(zkproxy.Nth(1, zkproxy.OpGetChildren2, zkproxy.Stall))
-		second := started(t, client)
-		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
-		require.NoError(t, observer.Delete(zktest.Context(t), lost.Path()))
-		require.NoError(t, observer.Delete(zktest.Context(t), election, framework.DeletingChildrenIfNeeded()))
-		link.Heal()
-
-		zktest.Await(t, lost.Done(), "the end of the first leadership")
-
-		require.Greater(t, awaitOneLeader(t, []*leader.LeaderLatch{first, second}).Token(), lost.Token())
-		awaitCandidates(t, observer, 2)
-	})
-}
-
 // A listener may call the latch, and may block: nothing waits for it.
 func TestLatchRaceListenerMayCallTheLatch(t *testing.T) {
 	latch := newLatch(t, zktest.Client(t, zktest.NewServer(t)))
@@ -106,60 +80,6 @@ func TestLatchRaceListenerMayCallTheLatch(t *testing.T) {
 	close(ended)
 	registration.Remove()
 	<-registration.Done()
-}
-
-// A session that dies while the winner learns of its victory has won nothing:
-// the function begins in the next session, and with a leadership that holds.
-func TestLatchRaceTermNeverBeginsAfterItsLoss(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, link := zktest.ClientViaProxy(t, server)
-		session := client.Session()
-		selector := newSelector(t, client, leader.WithAutoRequeue())
-		link.Intercept(zkproxy.NthReply(1, zkproxy.OpGetChildren2, zkproxy.Stall))
-		terms, result := runs(t.Context(), selector)
-		zktest.AwaitEvent(t, link, func(e zkproxy.Event) bool { return e.Action == zkproxy.Stalled })
-
-		zktest.KillSession(t, client, server.Addr())
-		link.Heal()
-
-		first := zktest.Await(t, terms, "a term")
-		require.NotSame(t, session, client.Session())
-		first.done <- leader.ErrStop
-		require.NoError(t, zktest.Await(t, result, "the end"))
-	})
-}
-
-// The session of a leader is killed. Another leads, the first stands again
-// behind it, and leads when the other has stopped.
-func TestLatchRaceKilledLeaderStandsAgain(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server)}
-		var terms []<-chan term
-		var results []<-chan error
-		for i, client := range clients {
-			selector := newSelector(t, client, leader.WithAutoRequeue(), leader.WithID(fmt.Sprint(i)))
-			termsOf, result := runs(t.Context(), selector)
-			terms, results = append(terms, termsOf), append(results, result)
-			awaitCandidates(t, clients[0], i+1)
-		}
-		killed := zktest.Await(t, terms[0], "the first term")
-
-		zktest.KillSession(t, clients[0])
-
-		zktest.Await(t, killed.ctx.Done(), "the loss")
-		killed.done <- context.Cause(killed.ctx)
-		second := zktest.Await(t, terms[1], "the term of the other")
-		awaitCandidates(t, clients[1], 2)
-		require.Empty(t, terms[0])
-		second.done <- leader.ErrStop
-		require.NoError(t, zktest.Await(t, results[1], "the end of the other"))
-		again := zktest.Await(t, terms[0], "the first one's next term")
-		require.Greater(t, locks.LeaseFrom(again.ctx).Token(), locks.LeaseFrom(second.ctx).Token())
-		again.done <- leader.ErrStop
-		require.NoError(t, zktest.Await(t, results[0], "the end of the first"))
-	})
 }
 
 // atGrant runs a function when an acquisition has succeeded, before its caller

@@ -4,7 +4,6 @@ package leader_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -88,25 +87,6 @@ func TestSelectorAutoRequeueEndsWithItsContext(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 }
 
-func TestSelectorAutoRequeueLeadsUntilItIsStopped(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		selector := newSelector(t, zktest.Client(t, server), leader.WithAutoRequeue())
-		terms, result := runs(t.Context(), selector)
-		var last int64
-		for range 3 {
-			term := zktest.Await(t, terms, "a term")
-			token := locks.LeaseFrom(term.ctx).Token()
-			require.Greater(t, token, last)
-			last = token
-			term.done <- nil
-		}
-		zktest.Await(t, terms, "the last term").done <- leader.ErrStop
-
-		require.NoError(t, zktest.Await(t, result, "the end"))
-	})
-}
-
 // Requeue promises another term, so a Run that is about to return takes none.
 func TestSelectorRequeueIsNotLost(t *testing.T) {
 	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
@@ -139,16 +119,6 @@ func TestSelectorEndOfTheClientEndsTheRun(t *testing.T) {
 	term.done <- nil
 
 	require.ErrorIs(t, zktest.Await(t, result, "the end"), framework.ErrClosed)
-}
-
-func TestRunReturnsTheErrorOfItsTerm(t *testing.T) {
-	selector := newSelector(t, zktest.Client(t, zktest.NewServer(t)))
-	failure := errors.New("no luck")
-
-	err := selector.Run(zktest.Context(t), func(context.Context) error { return failure })
-
-	require.ErrorIs(t, err, failure)
-	require.False(t, selector.HasLeadership())
 }
 
 // CURATOR-518: an interruption swallows the requeue.
