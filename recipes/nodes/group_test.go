@@ -144,18 +144,6 @@ func TestGroupMemberLeavesAnOperatorsZnodeAlone(t *testing.T) {
 	})
 }
 
-func TestGroupLeavesNothing(t *testing.T) {
-	server := zktest.NewServer(t)
-	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	client := zktest.Client(t, server)
-	for range 10 {
-		member := must.Get(nodes.NewGroupMember(client, group, "a", nil))(t)
-		require.NoError(t, member.Start())
-		require.NoError(t, member.Close())
-		require.Nil(t, must.Get(client.Exists(zktest.Context(t), group+"/a"))(t))
-	}
-}
-
 func TestGroupBadInput(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	for _, id := range []string{"", "a/b", ".."} {

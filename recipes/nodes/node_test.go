@@ -145,21 +145,6 @@ func TestNodeNames(t *testing.T) {
 	require.Equal(t, path, node.Path())
 }
 
-func TestDataIsUpdatedAndSurvives(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		node := started(t, client, framework.Ephemeral)
-
-		require.NoError(t, node.SetData(zktest.Context(t), []byte("second")))
-
-		require.Equal(t, "second", string(must.Get(client.Get(zktest.Context(t), path))(t)))
-		require.NoError(t, client.Delete(zktest.Context(t), path))
-		awaitNode(t, client, path, func(data []byte, _ *framework.Stat) bool { return string(data) == "second" })
-		require.Equal(t, "second", string(node.Data()))
-	})
-}
-
 // CURATOR-154: the data is not written when the node exists.
 func TestNodeDataOfANodeThatExistsIsSet(t *testing.T) {
 	t.Parallel()
@@ -629,21 +614,6 @@ func TestNodeQuickCloseRemovesThePersistentZnodeThatWasThere(t *testing.T) {
 	})
 }
 
-func TestCloseWhileTheServerIsAway(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server, framework.WithSessionTimeout(10*time.Second))
-	node := started(t, client, framework.Persistent)
-	require.NoError(t, server.Stop())
-	zktest.AwaitState(t, client, framework.Suspended, framework.Lost)
-	closed := make(chan error, 1)
-	go func() { closed <- node.Close() }()
-
-	require.NoError(t, server.Restart())
-
-	require.NoError(t, zktest.Await(t, closed, "the end of Close"))
-	require.Empty(t, children(t, client))
-}
-
 // The two seconds without a connection are counted for each outage.
 func TestCloseWaitsInEachOutage(t *testing.T) {
 	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
@@ -662,23 +632,6 @@ func TestCloseWaitsInEachOutage(t *testing.T) {
 		require.NoError(t, server.Restart())
 
 		require.NoError(t, <-closed)
-		require.Empty(t, children(t, client))
-	})
-}
-
-// TestCloseInALongOutage: Close does not wait for two seconds more when they have passed before.
-func TestCloseInALongOutage(t *testing.T) {
-	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
-		node := started(t, client, framework.Persistent)
-		require.NoError(t, server.Stop())
-		time.Sleep(time.Minute)
-		began := time.Now()
-		require.ErrorIs(t, node.Close(), framework.ErrCleanupPending)
-		require.Zero(t, time.Since(began))
-
-		require.NoError(t, server.Restart())
-		require.NoError(t, client.BlockUntilConnected(t.Context()))
-		require.NoError(t, node.Close())
 		require.Empty(t, children(t, client))
 	})
 }

@@ -91,19 +91,6 @@ func TestTTLNodeThatWasNeverTouchedGoes(t *testing.T) {
 	})
 }
 
-func TestTTLNodeOutlivesItsSession(t *testing.T) {
-	inFakeTime(t, func(t *testing.T, server *zkserver.Server, client *framework.Framework) {
-		node := startedTTL(t, client, time.Minute)
-		changes := changesOf(t, node)
-		server.KillSession(client.Session().ID())
-		time.Sleep(time.Hour)
-		for len(changes) > 0 {
-			require.True(t, zktest.Await(t, changes, "a change").Present)
-		}
-		require.NoError(t, node.Err())
-	})
-}
-
 // It stands while it is touched on real servers too, and they delete it afterwards.
 func TestTTLNodeOnEachBackend(t *testing.T) {
 	t.Parallel()
