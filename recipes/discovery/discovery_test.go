@@ -116,32 +116,6 @@ func TestInstancesOfEachType(t *testing.T) {
 	})
 }
 
-func TestDiscoveryInstanceStaysRegistered(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client, other := zktest.Client(t, server), zktest.Client(t, server)
-		must.Get(other.Create(zktest.Context(t), "/services/orders/a", []byte("left over"),
-			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
-		d, seen := newServices(t, client), newServices(t, other)
-		a := register(t, d, newInstance("a"))
-		p := newProvider(t, seen, discovery.ProviderConfig[string]{})
-		awaitIDs(t, p, "a")
-
-		zktest.KillSession(t, client)
-		awaitOwner(t, client, other)
-		require.NoError(t, other.Delete(zktest.Context(t), "/services/orders/a"))
-		awaitOwner(t, client, other)
-
-		awaitIDs(t, p, "a")
-		require.NoError(t, d.Unregister(a))
-		awaitIDs(t, p)
-		register(t, d, a)
-		awaitIDs(t, p, "a")
-		require.NoError(t, client.Close())
-		awaitIDs(t, p)
-	})
-}
-
 // awaitOwner waits until the instance a belongs to the client's session.
 func awaitOwner(tb testing.TB, client, witness *framework.Framework) {
 	tb.Helper()
