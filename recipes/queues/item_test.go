@@ -658,23 +658,6 @@ func TestItemCopyKeepsItsAttempts(t *testing.T) {
 	})
 }
 
-// A Transact whose context has ended before it leaves the item in the queue.
-func TestItemTransactThatIsTooLateFailsItsItem(t *testing.T) {
-	client := withResults(t, zktest.NewServer(t))
-	q := newQueue(t, client, withLock)
-	require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
-	ended, end := context.WithCancel(t.Context())
-	end()
-	for item, err := range q.Items(zktest.Context(t)) {
-		require.NoError(t, err)
-		if item.Attempt() == 2 {
-			break
-		}
-		require.ErrorIs(t, item.Transact(ended, result(item)), context.Canceled)
-	}
-	awaitNames(t, client, path, 1)
-}
-
 // What a consumer does to the data of an item does not become the item of the next consumer.
 func TestItemIsPutBackAsItWasPut(t *testing.T) {
 	for name, opt := range late {

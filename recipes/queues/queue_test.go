@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -23,53 +22,6 @@ import (
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
-
-func TestQueueOneConsumerGetsItemsInOrder(t *testing.T) {
-	t.Parallel()
-	for name, opts := range map[string][]queues.Option{"at once": nil, "locked": {withLock}} {
-		t.Run(name, func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				const n = 30
-				producer, consumer := newQueue(t, zktest.Client(t, server), opts...), newQueue(t, zktest.Client(t, server), opts...)
-				items := consumed(t, consumer)
-				for _, item := range numbers(n) {
-					require.NoError(t, producer.Put(zktest.Context(t), []byte(item)))
-				}
-				require.Equal(t, numbers(n), awaitItems(t, items, n))
-			})
-		})
-	}
-}
-
-func TestQueueItemOfAConsumerThatDiesIsConsumedByAnother(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		dies := zktest.Client(t, server)
-		got, ended := make(chan string, 10), make(chan error, 10)
-		start(t, newQueue(t, dies, withLock), func(ctx context.Context, item []byte) error {
-			got <- string(item)
-			<-ctx.Done()
-			ended <- context.Cause(ctx)
-			return ctx.Err()
-		})
-		require.NoError(t, newQueue(t, zktest.Client(t, server)).Put(zktest.Context(t), []byte("a")))
-		require.Equal(t, "a", zktest.Await(t, got, "the item"))
-		other := consumed(t, newQueue(t, zktest.Client(t, server), withLock))
-		require.Empty(t, other, "it is locked")
-
-		zktest.KillSession(t, dies)
-
-		require.ErrorAs(t, zktest.Await(t, ended, "the end of the item's context"), new(*framework.LostError))
-		select { // whoever is first
-		case item := <-other:
-			require.Equal(t, "a", item)
-		case item := <-got:
-			require.Equal(t, "a", item)
-		case <-zktest.Context(t).Done():
-			t.Fatal("no consumer has got the item")
-		}
-	})
-}
 
 // The list of a queue does not change when a consumer dies, so its lock is what
 // others must watch.
@@ -169,27 +121,6 @@ func TestQueueNamesDoNotGrowWithEachFailure(t *testing.T) {
 	})
 }
 
-func TestItemsOfOneZnode(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		q := newQueue(t, client, withLock)
-		failed := false
-		got := make(chan string, 10)
-		start(t, q, func(_ context.Context, item []byte) error {
-			got <- string(item)
-			if string(item) == "b" && !failed {
-				failed = true
-				return errFailed
-			}
-			return nil
-		})
-		require.NoError(t, q.PutMulti(zktest.Context(t), []byte("a"), []byte("b"), []byte("c")))
-		require.Equal(t, []string{"a", "b", "b", "c"}, awaitItems(t, got, 4), "a was consumed and is not put back")
-		awaitNames(t, client, path, 0)
-	})
-}
-
 func TestQueueLoopThatIsLeftLeavesItsItem(t *testing.T) {
 	t.Parallel()
 	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
@@ -269,31 +200,6 @@ func TestQueueItemFailsInALoop(t *testing.T) {
 			break
 		}
 		item.Fail(nil)
-	}
-}
-
-func TestQueueItemIsFinishedWhenItsConsumerIsStopped(t *testing.T) {
-	for name, failure := range map[string]error{"consumed": nil, "interrupted": errFailed} {
-		t.Run(name, func(t *testing.T) {
-			client := zktest.Client(t, zktest.NewServer(t))
-			q := newQueue(t, client, withLock)
-			require.NoError(t, q.Put(zktest.Context(t), []byte("a")))
-			started := make(chan struct{})
-			stop := start(t, q, func(ctx context.Context, _ []byte) error {
-				close(started)
-				<-ctx.Done()
-				return failure
-			})
-			zktest.Await(t, started, "the item")
-			stop()
-			awaitNames(t, client, lockPath, 0)
-			names := must.Get(client.Children(zktest.Context(t), path))(t)
-			if failure == nil {
-				require.Empty(t, names)
-			} else {
-				require.Equal(t, []string{"queue-0000000000"}, names, "where it was")
-			}
-		})
 	}
 }
 
@@ -437,46 +343,6 @@ func TestQueueConsumerThatMayNotLockLeavesNoDeletion(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrNoAuth)
 	require.ErrorContains(t, err, lockPath)
 	require.Zero(t, client.Health().PendingCleanups)
-}
-
-func TestQueueManyProducersAndConsumersLoseNothing(t *testing.T) {
-	server := zktest.NewServer(t)
-	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	const producers, each, consumers = 4, 25, 3
-	got := make(chan string, 10*producers*each)
-	clients := make([]*framework.Framework, consumers)
-	for i := range consumers {
-		clients[i] = zktest.Client(t, server)
-		start(t, newQueue(t, clients[i], withLock), func(_ context.Context, item []byte) error {
-			got <- string(item)
-			return nil
-		})
-	}
-	var wg sync.WaitGroup
-	for p := range producers {
-		q := newQueue(t, zktest.Client(t, server))
-		wg.Go(func() {
-			for i := range each {
-				if err := q.Put(zktest.Context(t), fmt.Appendf(nil, "%d-%d", p, i)); err != nil {
-					t.Errorf("put: %v", err)
-				}
-				if i%10 == 5 && p < consumers {
-					server.Cut(clients[p].Session().ID(), 1)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	seen := make(map[string]int)
-	for len(seen) < producers*each {
-		seen[zktest.Await(t, got, fmt.Sprintf("an item, after %d", len(seen)))]++
-	}
-	for item, n := range seen {
-		require.Equal(t, 1, n, "%s: no session has ended", item)
-	}
-	for _, client := range clients { // a client that is still cut off could not end its session
-		require.NoError(t, client.Sync(zktest.Context(t), "/"))
-	}
 }
 
 // No request of a consumer gets through for two session timeouts. It goes on

@@ -95,18 +95,6 @@ func TestSharderAddsAQueueWhenOneIsFull(t *testing.T) {
 	})
 }
 
-// A consumer goes on with queues that are added while it consumes.
-func TestSharderConsumerOfAllQueuesHearsOfLaterOnes(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	s := newSharder(t, client, queues.WithThresholdCheck(5*time.Millisecond))
-	require.NoError(t, s.Start(zktest.Context(t)))
-	items := consumed(t, s)
-	const later = path + shard // of another process, perhaps in Java
-	require.NoError(t, client.Mkdirs(zktest.Context(t), later))
-	require.NoError(t, must.Get(queues.NewDistributedQueue(client, later))(t).Put(zktest.Context(t), []byte("a")))
-	require.Equal(t, "a", zktest.Await(t, items, "the item of the later queue"))
-}
-
 func ignored(context.Context, []byte) error { return nil }
 
 // The consumption of all queues ends with the context's error, and the cause that it was given.
@@ -210,18 +198,6 @@ func (o *observed) Len(ctx context.Context) (int, error) {
 	case <-ctx.Done():
 	}
 	return n, err
-}
-
-// What is closed is not used any more, by any of its calls.
-func TestSharderClosedSharder(t *testing.T) {
-	s := newSharder(t, zktest.Client(t, zktest.NewServer(t)))
-	require.NoError(t, s.Start(zktest.Context(t)))
-	require.NoError(t, s.Close())
-	require.NoError(t, s.Close())
-	_, err := s.Queue()
-	require.ErrorContains(t, err, "closed")
-	require.ErrorContains(t, s.Consume(zktest.Context(t), ignored), "closed")
-	require.ErrorContains(t, s.Start(zktest.Context(t)), "closed")
 }
 
 // observedSharder returns a sharder whose queues tell the sizes that its checks read.

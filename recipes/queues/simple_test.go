@@ -25,33 +25,6 @@ func newSimple(tb testing.TB, client *framework.Framework) *queues.SimpleDistrib
 	return q
 }
 
-func TestSimpleQueueIsInOrder(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		q := newSimple(t, zktest.Client(t, server))
-		ctx := zktest.Context(t)
-		_, err := q.Poll(ctx)
-		require.ErrorIs(t, err, queues.ErrEmpty)
-		_, err = q.Peek(ctx)
-		require.ErrorIs(t, err, queues.ErrEmpty)
-		for _, item := range []string{"a", "b", "c"} {
-			require.NoError(t, q.Offer(ctx, []byte(item)))
-		}
-		for _, want := range []string{"a", "b", "c"} {
-			data := must.Get(q.Peek(ctx))(t)
-			require.Equal(t, want, string(data))
-			take := q.Poll
-			if want == "b" {
-				take = q.Take
-			}
-			data = must.Get(take(ctx))(t)
-			require.Equal(t, want, string(data))
-		}
-		_, err = q.Poll(ctx)
-		require.ErrorIs(t, err, queues.ErrEmpty)
-	})
-}
-
 // taken returns the item for which a Take waits, once it waits.
 func taken(ctx context.Context, tb testing.TB, server *zkserver.Server, q *queues.SimpleDistributedQueue) <-chan string {
 	tb.Helper()
@@ -108,16 +81,6 @@ func TestSimpleQueueTakeSurvivesItsSession(t *testing.T) {
 	require.NoError(t, newSimple(t, zktest.Client(t, server)).Offer(zktest.Context(t), []byte("a")))
 
 	require.Equal(t, "a", zktest.Await(t, items, "the item"))
-}
-
-func TestSimpleQueueTakeEndsWithItsContext(t *testing.T) {
-	server := zktest.NewServer(t)
-	t.Cleanup(func() { zktest.AssertClean(t, server) })
-	q := newSimple(t, zktest.Client(t, server))
-	ctx, cancel := context.WithCancelCause(t.Context())
-	items := taken(ctx, t, server, q)
-	cancel(errFailed)
-	require.Contains(t, zktest.Await(t, items, "the end"), errFailed.Error())
 }
 
 // The cause of a context may match what an empty queue returns.
