@@ -56,37 +56,6 @@ func TestCacheOfATree(t *testing.T) {
 	})
 }
 
-func TestCacheOfASingleNode(t *testing.T) {
-	eachWatching(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server)
-		create(t, client, "/tree/a", "")
-		c := started(t, client, "/tree", cache.SingleNodeCache())
-		require.Equal(t, map[string]string{"/tree": ""}, picture(c))
-		set(t, client, "/tree", "x")
-		create(t, client, "/tree/b", "")
-		fresh(t, c)
-		require.Equal(t, map[string]string{"/tree": "x"}, picture(c))
-		remove(t, client, "/tree")
-		fresh(t, c)
-		require.Empty(t, picture(c))
-		create(t, client, "/tree", "again")
-		fresh(t, c)
-		require.Equal(t, map[string]string{"/tree": "again"}, picture(c))
-	})
-}
-
-func TestCacheOfTheRoot(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	create(t, client, "/a/b", "1")
-	c := started(t, client, "/")
-	data, found := c.Get("/a/b")
-	require.True(t, found)
-	require.Equal(t, "1", string(data.Data))
-	_, found = c.Get("/")
-	require.True(t, found)
-}
-
 func TestCacheOfACompressedTree(t *testing.T) {
 	eachWatching(t, func(t *testing.T, server zktest.Backend) {
 		client := zktest.Client(t, server)

@@ -549,25 +549,6 @@ func TestEngineUserCodeThatMisbehaves(t *testing.T) {
 	require.NoError(t, zktest.Await(t, closed, "the end of the cache, from its listener"))
 }
 
-// Where a server knows addWatch and refuses it, the cache does without.
-func TestEngineServerThatRefusesPersistentWatches(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	create(t, client, "/tree/a", "1")
-	const unimplemented = -6
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpAddWatch {
-			return zkserver.FailWith(unimplemented)
-		}
-		return zkserver.Pass
-	})
-	c := started(t, client, "/tree")
-	set(t, client, "/tree/a", "2")
-	create(t, client, "/tree/a/b", "3")
-	fresh(t, c)
-	require.Equal(t, map[string]string{"/tree": "", "/tree/a": "2", "/tree/a/b": "3"}, picture(c))
-}
-
 // The server of a later connection refuses them: the cache goes over to one-shot watches.
 func TestEnginePersistentWatchesAreRefusedLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -737,36 +718,6 @@ func oneFault(t *testing.T, server *zkserver.Server, k int, fault zkserver.Fault
 	require.NoError(t, client.Close())
 	require.NoError(t, writer.Close())
 	return seen >= k
-}
-
-// While the picture is filled, what has been read already changes.
-func TestEngineChangeWhileThePictureIsFilled(t *testing.T) {
-	for _, version := range []string{"3.8.0", old} {
-		t.Run(version, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithVersion(version))
-			client, writer := zktest.Client(t, server), zktest.Client(t, server)
-			create(t, writer, "/tree/a", "")
-			reached, release := make(chan struct{}, 1), make(chan struct{})
-			server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op != zkserver.OpGetData || r.Path != "/tree/a" {
-					return zkserver.Pass
-				}
-				select {
-				case reached <- struct{}{}:
-				default:
-				}
-				return zkserver.HoldUntil(release)
-			})
-			c := newCache(t, client, "/tree")
-			require.NoError(t, c.Start())
-			zktest.Await(t, reached, "the read of what was listed")
-			set(t, writer, "/tree", "changed")
-			create(t, writer, "/tree/b", "new")
-			close(release)
-			fresh(t, c)
-			require.Equal(t, map[string]string{"/tree": "changed", "/tree/a": "", "/tree/b": "new"}, picture(c))
-		})
-	}
 }
 
 // A path changes when its read has been answered, and others of the same batch have not.
