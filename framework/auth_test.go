@@ -5,11 +5,8 @@ package framework_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"fmt"
 	"iter"
-	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -22,7 +19,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -31,25 +27,6 @@ const credential = "alice:wonderland"
 
 func creatorOnly() []framework.ACL {
 	return []framework.ACL{{Perms: zk.PermAll, Scheme: "auth"}}
-}
-
-// TestConnectWithARefusedCredential: the reason is told at once, however long the
-// caller would wait.
-func TestConnectWithARefusedCredential(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		var dials atomic.Int32
-		_, err := framework.Connect(t.Context(), server.ConnectString(),
-			framework.WithAuth("nosuchscheme", []byte(credential)),
-			framework.WithRetryPolicy(retry.Forever(time.Millisecond)),
-			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				dials.Add(1)
-				return new(net.Dialer).DialContext(ctx, network, address)
-			}))
-		require.ErrorIs(t, err, framework.ErrAuthFailed)
-		require.NotContains(t, err.Error(), "exists", "which the caller has not asked for")
-		require.EqualValues(t, 1, dials.Load())
-	})
 }
 
 // turncoat is a connection on which, once the flag is set, the client asks for an
@@ -64,59 +41,6 @@ func (c turncoat) Write(p []byte) (int, error) {
 		p = bytes.Replace(p, []byte("digest"), []byte("nogest"), 1)
 	}
 	return c.Conn.Write(p)
-}
-
-// TestAuthCredentialThatIsRefusedLater: by a server that no longer accepts what it
-// did, for as long as a session lasts. What is held ends, every call says why, and no other connection is made.
-func TestAuthCredentialThatIsRefusedLater(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.ResumedSessions)
-		var turned atomic.Bool
-		var dials atomic.Int32
-		said := &safeBuffer{}
-		log := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-		f, proxy := zktest.ClientViaProxy(t, server,
-			framework.WithAuth("digest", []byte(credential)), framework.WithLogger(log), framework.WithSessionTimeout(2*time.Second),
-			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				dials.Add(1)
-				conn, err := new(net.Dialer).DialContext(ctx, network, address)
-				return turncoat{conn, &turned}, err
-			}))
-		states := recordStates(f)
-		held := f.Session().Context(framework.SessionErrorPolicy)
-
-		_, err := f.Exists(t.Context(), "/")
-		require.NoError(t, err, "it was served")
-		turned.Store(true)
-		proxy.Cut()
-		<-held.Done()
-		var lost *framework.LostError
-		require.ErrorAs(t, context.Cause(held), &lost)
-		require.Equal(t, framework.ReasonAuthFailed, lost.Reason)
-		require.ErrorIs(t, lost, framework.ErrAuthFailed)
-		states.expect(t, framework.Suspended, framework.Lost)
-
-		refused := dials.Load()
-		_, err = f.Get(t.Context(), "/")
-		require.ErrorIs(t, err, framework.ErrAuthFailed)
-		require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrAuthFailed)
-		require.False(t, framework.Retryable(err))
-		require.Greater(t, refused, int32(2))
-		require.Equal(t, refused, dials.Load())
-		require.Error(t, f.Close(), "nobody can be told")
-		_, err = f.Get(t.Context(), "/")
-		require.ErrorIs(t, err, framework.ErrClosed)
-
-		log.Info("client", "it", f, "error", err, "cause", lost)
-		all := said.String() + fmt.Sprintf("%v %+v %#v %v %+v", f, f, f, err, lost)
-		for _, secret := range []string{
-			"wonderland", hex.EncodeToString([]byte(credential)), base64.StdEncoding.EncodeToString([]byte(credential)),
-			fmt.Sprintf("%d", []byte(credential)),
-		} {
-			require.NotContains(t, all, secret)
-		}
-	})
 }
 
 // TestAuthRefusedCredentialEndsWatches: what waits for an event learns that none will come.

@@ -237,36 +237,19 @@ func TestBadInputNilContexts(t *testing.T) {
 			_, err := framework.Connect(ctx, f.String())
 			return err
 		},
-		"add watch": func(ctx context.Context, f *framework.Framework, path string) error {
-			_, err := f.AddWatch(ctx, path, framework.WatchPersistent)
-			return err
-		},
-		"config": func(ctx context.Context, f *framework.Framework, _ string) error {
-			_, err := f.Config(ctx)
-			return err
-		},
-		"reconfig": func(ctx context.Context, f *framework.Framework, _ string) error {
-			_, err := f.Reconfig(ctx, framework.Reconfiguration{Leaving: []string{"1"}})
-			return err
-		},
-		"containers": func(ctx context.Context, f *framework.Framework, path string) error {
-			return f.CreateContainers(ctx, path)
-		},
 		"mkdirs": func(ctx context.Context, f *framework.Framework, path string) error { return f.Mkdirs(ctx, path) },
 		"delete children": func(ctx context.Context, f *framework.Framework, path string) error {
 			return f.DeleteChildren(ctx, path)
-		},
-		"retry": func(ctx context.Context, f *framework.Framework, _ string) error {
-			return f.Retry(ctx, func(context.Context) error { return nil })
-		},
-		"ephemerals": func(ctx context.Context, f *framework.Framework, path string) error {
-			_, err := f.Ephemerals(ctx, path)
-			return err
 		},
 		"hold": func(ctx context.Context, f *framework.Framework, _ string) error {
 			_, _, err := f.Session().Hold(ctx, framework.QuorumErrorPolicy)
 			return err
 		},
+	}
+	for name, call := range withOption {
+		calls["with an option, "+name] = func(ctx context.Context, f *framework.Framework, _ string) error {
+			return call(ctx, f, framework.WithRetry(retry.None()))
+		}
 	}
 	for name, verb := range verbs {
 		calls["verb "+name] = verb

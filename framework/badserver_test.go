@@ -35,15 +35,15 @@ func TestBadServers(t *testing.T) {
 		does, there string
 		test        func(t *testing.T)
 	}{
-		{"a session timeout of 0", "panics", answeredWith(connectReply(0, 16))},
-		{"a negative session timeout", "panics", answeredWith(connectReply(-4000, 16))},
+		{"a session timeout of 0", "panics", answeredWith(connectReply(0))},
+		{"a negative session timeout", "panics", answeredWith(connectReply(-4000))},
 		{"a list of 0x7fffffff names", "out of memory", listedAs(0x7f, 0xff, 0xff, 0xff)},
 		{"a list of 0xffffffff names", "out of memory", listedAs(0xff, 0xff, 0xff, 0xff)},
 		{"a short protected name, and a lost reply", "panics", protectedNextToAShortName},
 		{"a frame of 0xffffffff bytes", "takes 4 GiB", huge([]byte{0xff, 0xff, 0xff, 0xff}, framework.ErrConnectionLost)},
 		{"a frame of 0x40000000 bytes", "takes 1 GiB", huge([]byte{0x40, 0, 0, 0}, framework.ErrTooLarge)},
 		{"HTTP", "takes 1 GiB and hangs", anHTTPServer},
-		{"a connect reply without its body", "hangs, also Close", answeredWith(connectReply(4000, 16)[:4])},
+		{"a connect reply without its body", "hangs, also Close", answeredWith(connectReply(4000)[:4])},
 		{"a server that is paused", "loses the session", pausedOneByOne},
 		{"more than six events at once", "drops the rest", manyEvents},
 		{"a wait for a watch that is given up", "keeps the watch", watchesGivenUp},

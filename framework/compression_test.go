@@ -10,7 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cenkalti/backoff/v4"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -48,34 +47,6 @@ func TestGzipCompressionProvider(t *testing.T) {
 	require.ErrorContains(t, err, "16777216")
 }
 
-// errCodec has a mark that has a meaning in the function given to Retry only.
-var errCodec = backoff.Permanent(errors.New("the provider refuses"))
-
-// refusing is a provider that fails.
-type refusing struct{}
-
-func (refusing) Compress(string, []byte) ([]byte, error)   { return nil, errCodec }
-func (refusing) Decompress(string, []byte) ([]byte, error) { return nil, errCodec }
-
-func TestCompressionProviderThatFails(t *testing.T) {
-	f := zktest.Client(t, zktest.NewServer(t).Addr(), framework.WithCompressionProvider(refusing{}))
-	ctx := t.Context()
-	_, create := f.Create(ctx, "/a", nil, framework.Compressed())
-	_, inTransaction := f.Transact(ctx, framework.CreateOp("/a", nil, framework.Compressed()))
-	_, setInTransaction := f.Transact(ctx, framework.SetDataOp("/", nil, framework.Compressed()))
-	set := f.Set(ctx, "/", nil, framework.Compressed())
-	require.NoError(t, f.Set(ctx, "/", []byte("x")))
-	_, get := f.Get(ctx, "/", framework.Decompressed())
-	for _, err := range []error{create, inTransaction, setInTransaction, set, get} {
-		require.ErrorIs(t, err, framework.ErrCompression)
-		require.ErrorIs(t, err, errCodec)
-		require.False(t, framework.Retryable(err) || framework.OutcomeUnknown(err))
-	}
-	requireNone(t, f, "/a")
-	_, err := framework.New("a", framework.WithCompressionProvider(nil))
-	require.ErrorIs(t, err, framework.ErrInvalidOption)
-}
-
 func TestCompressionGzipWithoutABoundReadsAll(t *testing.T) {
 	compressed := must.Get(framework.GzipCompressionProvider{}.Compress("/a", make([]byte, 1000)))(t)
 
@@ -85,23 +56,6 @@ func TestCompressionGzipWithoutABoundReadsAll(t *testing.T) {
 	require.Len(t, data, 1000)
 	_, err = framework.GzipCompressionProvider{MaxSize: -1}.Decompress("/a", compressed)
 	require.ErrorContains(t, err, "MaxSize -1, expected 0 or more")
-}
-
-// TestCompressionFailedDecompressionLeavesNoWatch, whether the pipeline fails with it or not.
-func TestCompressionFailedDecompressionLeavesNoWatch(t *testing.T) {
-	f := zktest.Client(t, zktest.NewServer(t))
-	mustCreate(t, f, "/a")
-	require.NoError(t, f.Set(t.Context(), "/a", []byte("damaged")))
-	before := new(framework.Watch)
-	watch := before
-	var data []byte
-	var failure error
-	read := framework.ReadData("/a", &data, framework.Watched(&watch), framework.Decompressed())
-	require.ErrorIs(t, f.Pipeline(t.Context(), read), framework.ErrCompression)
-	require.NoError(t, f.Pipeline(t.Context(), read.StoringErrorIn(&failure)))
-	require.ErrorIs(t, failure, framework.ErrCompression)
-	require.Same(t, before, watch)
-	require.Zero(t, f.WatchedPaths())
 }
 
 // Data that was read as it is stored can be decompressed later.

@@ -5,7 +5,6 @@ package framework_test
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"slices"
@@ -310,20 +309,4 @@ func TestEnsembleTrackerOfABusyServer(t *testing.T) {
 			require.Equal(t, 1, n.server.Stats().Watches)
 		})
 	}
-}
-
-// TestEnsembleHostNameWithoutADialer is looked up by the client itself.
-func TestEnsembleHostNameWithoutADialer(t *testing.T) {
-	server := zktest.NewServer(t)
-	_, port, err := net.SplitHostPort(server.Addr())
-	require.NoError(t, err)
-	require.NoError(t, zktest.Client(t, net.JoinHostPort("localhost", port)).Sync(t.Context(), "/"))
-	missing := must.Get(framework.New("no-such-host.invalid:2181", framework.WithSessionTimeout(4*time.Second)))(t)
-	require.NoError(t, missing.Start())
-	defer func() { require.NoError(t, missing.Close()) }()
-	var lookup *net.DNSError
-	require.Eventually(t, func() bool { return errors.As(missing.Health().Err, &lookup) }, patience, time.Millisecond)
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-	defer cancel()
-	require.ErrorAs(t, missing.BlockUntilConnected(ctx), &lookup, "why there is no connection")
 }

@@ -4,7 +4,6 @@ package framework_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"iter"
 	"math"
@@ -119,37 +118,6 @@ func TestFollowSeesEveryState(t *testing.T) {
 	})
 }
 
-func TestFollowSeesWhatHappenedMeanwhile(t *testing.T) {
-	for _, version := range []string{"3.5.9", "3.8.0"} {
-		inBubble(t, version, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithVersion(version), zkserver.WithoutListener())
-			t.Cleanup(func() { zktest.AssertClean(t, server) })
-			f, writer := zktest.Client(t, server), zktest.Client(t, server)
-			mustCreate(t, writer, "/node")
-			loop := followIn(t, func(ctx context.Context) iter.Seq2[framework.Node, error] { return f.Follow(ctx, "/node") })
-			requireData(t, loop, "")
-
-			// Deleted and created again while it is away, so that the version is the same.
-			allow := server.Refuse()
-			server.Cut(f.Session().ID(), 1)
-			require.NoError(t, writer.Delete(t.Context(), "/node"))
-			must.Get(writer.Create(t.Context(), "/node", []byte("again")))(t)
-			allow()
-			requireData(t, loop, "again")
-
-			zktest.KillSession(t, f)
-			require.NoError(t, writer.Set(t.Context(), "/node", []byte("new session")))
-			requireData(t, loop, "new session")
-
-			// A connection that is lost and found changes nothing, so nothing is yielded for it.
-			server.Cut(f.Session().ID(), 1)
-			require.NoError(t, writer.Delete(t.Context(), "/node"))
-			requireAbsent(t, loop)
-			loop.stop()
-		})
-	}
-}
-
 // inBubble is a subtest on the fake clock.
 func inBubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Helper()
@@ -199,32 +167,6 @@ func TestFollowRefusesBadInput(t *testing.T) {
 		require.Equal(t, 1, pairs, name)
 	}
 	require.Zero(t, requests(), "nothing was sent")
-}
-
-func TestFollowEndsWithTheCause(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	why := errors.New("enough")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	defer cancel(nil)
-	var last error
-	pairs := 0
-	for _, err := range f.Follow(ctx, "/node") {
-		pairs++
-		last = err
-		cancel(why)
-	}
-	require.ErrorIs(t, last, why)
-	require.Equal(t, 2, pairs)
-
-	pairs = 0
-	for _, err := range f.Follow(t.Context(), "/node") {
-		pairs++
-		last = err
-		f.Close()
-	}
-	require.ErrorIs(t, last, framework.ErrClosed)
-	require.Equal(t, 2, pairs)
 }
 
 // Data that cannot be decompressed is reported once, with the last good state; the next good

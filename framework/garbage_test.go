@@ -97,33 +97,14 @@ func speaker(t *testing.T, speak func(net.Conn) error) (addr string, connections
 	return listener.Addr().String(), connections
 }
 
-func connectReply(timeout int32, password int) []byte {
+func connectReply(timeout int32) []byte {
+	const password = 16
 	b := binary.BigEndian.AppendUint32(nil, uint32(20+password))
 	b = binary.BigEndian.AppendUint32(b, 0)
 	b = binary.BigEndian.AppendUint32(b, uint32(timeout))
 	b = binary.BigEndian.AppendUint64(b, 0x51)
 	b = binary.BigEndian.AppendUint32(b, uint32(password))
 	return append(b, make([]byte, password)...)
-}
-
-// TestGarbageInPlaceOfTheHandshake: the client never connects, goes on trying and
-// can be closed.
-func TestGarbageInPlaceOfTheHandshake(t *testing.T) {
-	for name, says := range map[string][]byte{
-		"no password":        connectReply(4000, 0),
-		"long password":      connectReply(4000, 17),
-		"length 0":           {0, 0, 0, 0},
-		"half the body":      connectReply(4000, 16)[:20],
-		"a TLS alert":        {0x15, 0x03, 0x01, 0, 2, 2, 0x46},
-		"text without frame": []byte("zookeeper\r\n"),
-	} {
-		t.Run(name, func(t *testing.T) {
-			withinBounds(t, func(t *testing.T) {
-				addr, connections := babbler(t, says)
-				neverConnects(t, addr, connections)
-			})
-		})
-	}
 }
 
 func neverConnects(t *testing.T, addr string, connections *atomic.Int64) {
@@ -161,50 +142,6 @@ func TestGarbageTLSToAServerWithout(t *testing.T) {
 		require.ErrorContains(t, err, "TLS handshake")
 	})
 }
-
-// TestGarbageZxidFromTheFuture makes every server refuse the client, which it takes for
-// servers that are behind, but not for ever.
-func TestGarbageZxidFromTheFuture(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f, states := n.newClient(t)
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpSync {
-				return zkserver.RespondWith(replyFrame(r.Xid, 1<<62, []byte{0, 0, 0, 1, '/'}))
-			}
-			return zkserver.Pass
-		})
-		require.NoError(t, f.Sync(t.Context(), "/"))
-		n.cut()
-		states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
-		require.NoError(t, verbs["get"](t.Context(), f, "/"))
-	})
-}
-
-// TestGarbageInPlaceOfAReply: the call fails with an error that says what happened,
-// and the next one succeeds.
-func TestGarbageInPlaceOfAReply(t *testing.T) {
-	for name, c := range map[string]struct {
-		xid  func(requested int32) int32
-		body []byte
-		err  error
-	}{
-		"count 0xfffffffe": {same, []byte{0xff, 0xff, 0xff, 0xfe}, framework.ErrMalformedReply},
-		"a long string":    {same, []byte{0, 0, 0, 1, 0x7f, 0xff, 0xff, 0xff}, framework.ErrMalformedReply},
-		"an empty body":    {same, nil, framework.ErrMalformedReply},
-		"a broken event":   {func(int32) int32 { return -1 }, []byte{0xff}, framework.ErrConnectionLost},
-	} {
-		t.Run(name, func(t *testing.T) {
-			withinBounds(t, func(t *testing.T) {
-				err := childrenAnswered(t, func(xid int32) []byte { return replyFrame(c.xid(xid), 0, c.body) })
-				require.ErrorIs(t, err, c.err)
-			})
-		})
-	}
-}
-
-func same(xid int32) int32 { return xid }
 
 // TestGarbageHalfAReplyIsNoResult: a reply that ends within its Stat leaves no result, and stores none.
 func TestGarbageHalfAReplyIsNoResult(t *testing.T) {
@@ -263,21 +200,4 @@ func TestGarbageHalfAReplyIsNoResult(t *testing.T) {
 			require.Equal(t, untouched, into)
 		})
 	}
-}
-
-// TestGarbageServerThatDeniesItsRoot once made the creation of parents go round in circles.
-func TestGarbageServerThatDeniesItsRoot(t *testing.T) {
-	withinBounds(t, func(t *testing.T) {
-		server := zktest.NewServer(t)
-		f := zktest.Client(t, server.Addr())
-		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpCreate2 {
-				return zkserver.FailWith(-101)
-			}
-			return zkserver.Pass
-		})
-		_, err := f.Create(t.Context(), "/a/b", nil, framework.CreatingParentsIfNeeded())
-		require.ErrorIs(t, err, framework.ErrNoNode)
-		closeInTime(t, f)
-	})
 }

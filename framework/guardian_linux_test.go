@@ -236,15 +236,6 @@ func TestGuardKeepsASessionWhoseEndIsNotConfirmed(t *testing.T) {
 	require.ErrorIs(t, err, io.EOF)
 }
 
-// TestGuardPathIsChecked before anything is sent.
-func TestGuardPathIsChecked(t *testing.T) {
-	for path, want := range map[string]string{"": "0 bytes", strings.Repeat("a", 108): "108 bytes"} {
-		_, err := framework.New("a:1", framework.WithGuard(path))
-		require.ErrorIs(t, err, framework.ErrInvalidOption)
-		require.ErrorContains(t, err, want+", expected 1 to 107")
-	}
-}
-
 // TestGuardOfTheEnvironment is used, unless an option names another. Neither is for a client that ends a session.
 func TestGuardOfTheEnvironment(t *testing.T) {
 	server := zktest.NewServer(t)

@@ -12,7 +12,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/internal/testkit/must"
 )
 
 // TestHealth takes a client through its life.
@@ -65,38 +64,5 @@ func TestHealth(t *testing.T) {
 		check(http.StatusServiceUnavailable, framework.Lost, framework.ErrNotConnected)
 		require.Error(t, f.Close(), "nobody can be told")
 		check(http.StatusServiceUnavailable, framework.Lost, framework.ErrClosed)
-	})
-}
-
-// TestHealthCountsCleanups: their number and the age of the oldest, in the struct and in the
-// JSON, and nothing once they are done.
-func TestHealthCountsCleanups(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t)
-		answer := func() map[string]any {
-			t.Helper()
-			var said map[string]any
-			require.NoError(t, json.Unmarshal(must.Get(json.Marshal(f.Health()))(t), &said))
-			return said
-		}
-		mustCreate(t, f, "/a")
-		require.NotContains(t, answer(), "cleanupsPending")
-		require.NotContains(t, answer(), "oldestCleanupSeconds")
-		n.setDown(true)
-		require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
-		time.Sleep(3 * time.Second)
-		require.NoError(t, f.Delete(t.Context(), "/b", framework.InBackground()))
-		time.Sleep(time.Second)
-
-		health := f.Health()
-		require.Equal(t, 2, health.PendingCleanups)
-		require.Equal(t, 4*time.Second, health.OldestCleanup)
-		require.InDelta(t, 2, answer()["cleanupsPending"], 0)
-		require.InDelta(t, 4, answer()["oldestCleanupSeconds"], 0)
-		n.setDown(false)
-		time.Sleep(5 * time.Second)
-		require.Zero(t, f.Health().PendingCleanups)
-		require.Zero(t, f.Health().OldestCleanup)
-		require.NotContains(t, answer(), "cleanupsPending")
 	})
 }

@@ -8,12 +8,10 @@ import (
 	"fmt"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -152,68 +150,6 @@ func TestInterruptedCauseDuringACallIsNoAnswer(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestInterruptedCauseOfTheProgramsOwnIsFound, by errors.Is and errors.As, as with the standard
-// library's calls that return context.Cause.
-func TestInterruptedCauseOfTheProgramsOwnIsFound(t *testing.T) {
-	f := zktest.Client(t, zktest.NewServer(t).Addr())
-	shutdown := errors.New("the program shuts down")
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(fmt.Errorf("signal: %w", shutdown))
-	_, err := f.Get(ctx, "/")
-	require.ErrorIs(t, err, shutdown)
-	require.ErrorIs(t, err, context.Canceled)
-	require.EqualError(t, err, "framework: get /: context canceled: signal: the program shuts down")
-
-	ctx, stop := context.WithTimeout(t.Context(), -1)
-	defer stop()
-	_, err = f.Get(ctx, "/")
-	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.EqualError(t, err, "framework: get /: context deadline exceeded")
-}
-
-// TestInterruptedRetryOfCallsUnderALostHoldEnds: they never succeed, so the loop must not go on.
-func TestInterruptedRetryOfCallsUnderALostHoldEnds(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f, states := n.newClient(t, framework.WithRetryPolicy(retry.Forever(time.Millisecond)))
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		held := f.Session().Context(framework.SessionErrorPolicy)
-		require.NoError(t, n.server.Stop())
-		states.expect(t, framework.Suspended, framework.Lost)
-		tries := 0
-		err := f.Retry(t.Context(), func(context.Context) error {
-			tries++
-			_, err := f.Get(held, "/")
-			return err
-		})
-		require.Equal(t, 1, tries)
-		require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, err))
-	})
-}
-
-// TestInterruptedRetryNamesVerbAndPathOnce and says what the last try found.
-func TestInterruptedRetryNamesVerbAndPathOnce(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t, framework.WithRetryPolicy(retry.Forever(time.Minute)), framework.WithConnectionTimeout(time.Second))
-		n.setDown(true)
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-		defer cancel()
-		_, err := f.Get(ctx, "/a")
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.ErrorIs(t, err, framework.ErrNotConnected)
-		require.Regexp(t, `^framework: get /a: context deadline exceeded; last error: not connected within 1s`, err.Error())
-
-		done := make(chan error, 1)
-		go func() { _, err := f.Get(t.Context(), "/a"); done <- err }()
-		time.Sleep(10 * time.Second)
-		_ = f.Close() // there is no server to tell
-		err = <-done
-		require.ErrorIs(t, err, framework.ErrClosed)
-		require.Regexp(t, `^framework: get /a: client closed; last error: not connected within 1s`, err.Error())
-	})
 }
 
 // noCauseError is an error whose method panics on a nil pointer.

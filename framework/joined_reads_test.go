@@ -5,11 +5,9 @@ package framework_test
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -19,7 +17,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -190,108 +187,6 @@ func TestJoinedExistsHaveTheirOwnResults(t *testing.T) {
 	})
 }
 
-// When the client knows that the server is new enough and the data short, many reads are few
-// requests. A read that sets a watch stays alone, at its place.
-func TestJoinedReadsOfDataShareRequests(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t)
-		const many = 300
-		paths := createFolder(t, f, many)
-		knowVersion(t, f)
-		must.Get(readTogether(t.Context(), f, paths))(t)
-
-		alone, together := countReads(n.server)
-		must.Get(readTogether(t.Context(), f, paths))(t)
-		require.Zero(t, alone.Load())
-		require.EqualValues(t, 5, together.Load())
-
-		var watch *framework.Watch
-		reads := make([]framework.Read, many)
-		for i, path := range paths {
-			reads[i] = framework.ReadData(path, nil)
-		}
-		reads[10] = framework.ReadData(paths[10], nil, framework.Watched(&watch))
-		require.NoError(t, f.Pipeline(t.Context(), reads...))
-		defer watch.Cancel()
-		require.EqualValues(t, 1, alone.Load())
-		require.EqualValues(t, 5+1+5, together.Load())
-		require.NoError(t, f.Set(t.Context(), paths[10], nil))
-		zktest.Await(t, watch.Fired(), "the watch")
-		require.Equal(t, zk.EventNodeDataChanged, watch.Event().Type)
-
-		must.Get(f.Get(t.Context(), paths[0]))(t)
-		require.EqualValues(t, 2, alone.Load(), "there was nothing to share with")
-	})
-}
-
-// Many goroutines that read by themselves share requests too, as soon as the client knows the
-// version of the server.
-func TestJoinedReadsGoroutinesShareRequests(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	paths := createFolder(t, f, 20)
-	_, together := countReads(server)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	var all sync.WaitGroup
-	for g := range 64 {
-		all.Go(func() {
-			for i := g; together.Load() < 100; i++ {
-				var stat framework.Stat
-				data, err := f.Get(ctx, paths[i%len(paths)], framework.StoringStatIn(&stat))
-				if want := string(numbered(i%len(paths), short)); err != nil || string(data) != want || int(stat.DataLength) != len(want) {
-					t.Errorf("got %q of length %d and %v, want %q", data, stat.DataLength, err, want)
-					return
-				}
-			}
-		})
-	}
-	all.Wait()
-}
-
-// Servers that lack the request get single reads: those that say so by their version, and those
-// that only refuse it.
-func TestJoinedReadsAreSentAloneToOlderServers(t *testing.T) {
-	for _, version := range []string{"3.5.5", "3.5.10"} {
-		t.Run(version, func(t *testing.T) {
-			server := zktest.NewServer(t, zkserver.WithVersion(version))
-			f := zktest.Client(t, server)
-			paths := createFolder(t, f, 100)
-			_, together := countReads(server)
-			for range 3 {
-				for _, n := range []int{10, len(paths)} { // the client does not ask for the version for a few
-					must.Get(readTogether(t.Context(), f, paths[:n]))(t)
-				}
-			}
-			require.Zero(t, together.Load())
-		})
-	}
-	t.Run("refused", func(t *testing.T) {
-		const unimplemented = -6
-		server := zktest.NewServer(t)
-		f := zktest.Client(t, server)
-		paths := createFolder(t, f, 100)
-		knowVersion(t, f)
-		var refused atomic.Int32
-		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpMultiRead {
-				refused.Add(1)
-				return zkserver.FailWith(unimplemented)
-			}
-			return zkserver.Pass
-		})
-		for i := range 3 {
-			before := refused.Load()
-			got := must.Get(readTogether(t.Context(), f, paths))(t)
-			for i := range paths {
-				require.Equal(t, string(numbered(i, short)), string(got[i].data))
-			}
-			require.True(t, i == 0 || refused.Load() == before, "it is not asked again")
-		}
-		require.NotZero(t, refused.Load())
-	})
-}
-
 // Data that has grown, so that it does not fit into one reply, is read alone.
 func TestJoinedReadsThatAreTooLongTogether(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
@@ -311,58 +206,6 @@ func TestJoinedReadsThatAreTooLongTogether(t *testing.T) {
 		once := int32(len(paths))
 		require.Contains(t, []int32{once, 2 * once}, alone.Load(), "once, and again in their order if the first time did not keep it")
 	})
-}
-
-// A lost reply and a server that is too busy are repeated for all of them.
-func TestJoinedReadsAreRepeated(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server, framework.WithRetryPolicy(retry.NTimes(3, 0)))
-	paths := createFolder(t, f, 64)
-	knowVersion(t, f)
-	must.Get(readTogether(t.Context(), f, paths))(t)
-	const throttled = -127
-	server.Intercept(zkserver.Nth(1, zkserver.OpMultiRead, zkserver.FailWith(throttled)))
-	server.Intercept(zkserver.Nth(1, zkserver.OpMultiRead, zkserver.LoseReply))
-	got := must.Get(readTogether(t.Context(), f, paths))(t)
-	for i := range paths {
-		require.Equal(t, numbered(i, short), got[i].data)
-	}
-}
-
-// A reply with other results than those asked for is malformed, and the next one is read.
-func TestJoinedReadsMalformedReplies(t *testing.T) {
-	result := func(op uint32, rest ...byte) []byte {
-		header := binary.BigEndian.AppendUint32(nil, op)
-		return append(append(header, 0, 0xff, 0xff, 0xff, 0xff), rest...)
-	}
-	for name, body := range map[string][]byte{
-		"nothing":               {},
-		"one of many":           result(4, append([]byte{0, 0, 0, 0}, make([]byte, 68)...)...),
-		"data without a Stat":   result(4, 0, 0, 0, 1, 'x'),
-		"data without its end":  result(4, 0, 0, 1, 0, 'x'),
-		"data of length -2":     result(4, append([]byte{0xff, 0xff, 0xff, 0xfe}, make([]byte, 68)...)...),
-		"an error without code": result(0xffffffff),
-	} {
-		t.Run(name, func(t *testing.T) {
-			inMemory(t, func(t *testing.T, n *memnet) {
-				f := n.client(t, framework.WithRetryPolicy(retry.None()))
-				paths := createFolder(t, f, 64)
-				knowVersion(t, f)
-				must.Get(readTogether(t.Context(), f, paths))(t)
-				remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-					if r.Op == zkserver.OpMultiRead {
-						return zkserver.RespondWith(replyFrame(r.Xid, 0, body))
-					}
-					return zkserver.Pass
-				})
-				_, err := readTogether(t.Context(), f, paths)
-				require.ErrorIs(t, err, framework.ErrMalformedReply)
-				remove()
-				require.NoError(t, f.Sync(t.Context(), "/")) // waits for the connection
-				require.Equal(t, numbered(63, short), must.Get(readTogether(t.Context(), f, paths))(t)[63].data)
-			})
-		})
-	}
 }
 
 // A caller that keeps the data of one read does not keep the data of the others in memory.

@@ -113,32 +113,6 @@ func TestKeeperWithoutCreate2(t *testing.T) {
 	})
 }
 
-// TestHangUpAtContainers of a server that says that it is ZooKeeper, or nothing: parents are persistent in the end.
-func TestHangUpAtContainers(t *testing.T) {
-	for name, said := range map[string]string{"ZooKeeper": "Zookeeper version: 3.9.3, built on", "nothing": "srvr is not executed"} {
-		t.Run(name, func(t *testing.T) {
-			inMemory(t, func(t *testing.T, n *memnet) {
-				hangUps := 0
-				defer n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-					if r.Op == zkserver.OpCreateContainer || r.Op == zkserver.OpGetEphemerals {
-						hangUps++
-						return zkserver.LoseRequest
-					}
-					return zkserver.Pass
-				})()
-				f := n.client(t, answering(n, said), framework.WithRetryPolicy(retry.Forever(time.Second)))
-				ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
-				defer cancel()
-				require.NoError(t, f.CreateContainers(ctx, "/a/b"))
-				require.Equal(t, 3, hangUps)
-				_, err := f.Ephemerals(ctx, "/")
-				require.ErrorIs(t, err, framework.ErrUnsupported)
-				require.Equal(t, 6, hangUps)
-			})
-		})
-	}
-}
-
 // TestRequireZooKeeper: a server that says nothing counts as ZooKeeper by the numbers of its sessions.
 func TestRequireZooKeeper(t *testing.T) {
 	for said, other := range map[string]string{

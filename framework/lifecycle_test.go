@@ -5,13 +5,8 @@ package framework_test
 import (
 	"bytes"
 	"context"
-	"encoding/base64"
-	"encoding/hex"
 	"errors"
-	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync"
 	"testing"
 
@@ -169,52 +164,6 @@ func (b *safeBuffer) String() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.buf.String()
-}
-
-// TestLifecyclePasswordIsToldToNobody searches all that a client says for the session's
-// password, in every form in which it might be printed.
-func TestLifecyclePasswordIsToldToNobody(t *testing.T) {
-	server := zktest.NewServer(t)
-	proxy := zktest.NewProxy(t, server.Addr())
-	said := new(safeBuffer)
-	log := slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	f := must.Get(framework.New(proxy.Addr(), framework.WithLogger(log)))(t)
-	states := recordStates(f)
-	require.NoError(t, f.Start())
-	states.expect(t, framework.Connected)
-	first := f.Session()
-	proxy.Cut()
-	states.expect(t, framework.Suspended, framework.Reconnected)
-	zktest.KillSession(t, f, server.Addr())
-	states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
-	second := f.Session()
-	_, failure := f.Create(t.Context(), "/a", nil, framework.InSession(first))
-	require.Error(t, failure)
-	for _, session := range []*framework.Session{first, second} {
-		log.Info("session", "value", session, "any", slog.AnyValue(session))
-		for _, format := range []string{"%v", "%+v", "%#v", "%s", "%x", "%d", "%q"} {
-			must.Get(fmt.Fprintf(said, format, session))(t)
-			must.Get(fmt.Fprintf(said, format, f))(t)
-		}
-	}
-	must.Get(fmt.Fprintf(said, "%v %+v %#v %v", failure, failure, failure, first.Err()))(t)
-	require.NoError(t, f.Close())
-
-	text := strings.ToLower(said.String())
-	for _, pair := range []string{"curator.state=lost", "curator.session=" + first.String(), "curator.reason=session_expired"} {
-		require.Contains(t, text, pair, "the log has the keys of telemetry")
-	}
-	for _, session := range []*framework.Session{first, second} {
-		secret := session.Password()
-		require.Len(t, secret, 16)
-		for _, form := range []string{
-			string(secret), hex.EncodeToString(secret), base64.StdEncoding.EncodeToString(secret),
-			strings.Trim(fmt.Sprintf("%d", secret), "[]"), strings.Trim(strconv.Quote(string(secret)), `"`),
-			strings.TrimPrefix(fmt.Sprintf("%#v", secret), "[]byte"),
-		} {
-			require.NotContains(t, text, strings.ToLower(form))
-		}
-	}
 }
 
 func TestPasswordIsACopy(t *testing.T) {

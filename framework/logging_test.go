@@ -5,7 +5,6 @@ package framework_test
 import (
 	"context"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
-	"github.com/gocurator/curator/testing/zktest"
 )
 
 // handlerFunc is a log handler of the worst kind: it does what it likes.
@@ -79,129 +77,6 @@ func TestLoggerThatBlocksCostsLogLinesOnly(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestLoggerMayCallTheClient from within its handler, and panic there.
-func TestLoggerMayCallTheClient(t *testing.T) {
-	for name, do := range map[string]func(*framework.Framework){
-		"State":   func(f *framework.Framework) { _ = f.State() },
-		"Health":  func(f *framework.Framework) { _ = f.Health() },
-		"Session": func(f *framework.Framework) { _ = f.Session() },
-		"Exists": func(f *framework.Framework) {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			_, _ = f.Exists(ctx, "/") // fails while there is no connection
-		},
-		"Logger": func(f *framework.Framework) { f.Logger().Debug("within") },
-		"panic":  func(*framework.Framework) { panic("test: a handler") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inMemory(t, func(t *testing.T, n *memnet) {
-				var f *framework.Framework
-				calls := make(chan string, 100)
-				log := slog.New(handlerFunc(func(r slog.Record) {
-					if r.Message != "within" {
-						calls <- r.Message
-						do(f)
-					}
-				}))
-				f, states := n.newClient(t, framework.WithLogger(log))
-				require.NoError(t, f.Start())
-				states.expect(t, framework.Connected)
-				standard := f.Session().Context(framework.StandardErrorPolicy)
-				n.cut()
-				states.expect(t, framework.Suspended, framework.Reconnected)
-				require.Error(t, standard.Err())
-				must.Get(f.Get(t.Context(), "/"))(t)
-				require.NoError(t, f.Close())
-				synctest.Wait()
-				close(calls)
-				var said []string
-				for message := range calls {
-					said = append(said, message)
-				}
-				require.Contains(t, said, "zookeeper connection suspended", "the handler was called")
-			})
-		})
-	}
-}
-
-// TestLoggerMayCloseTheClient from within its handler. Close waits for it in vain, and not
-// for long.
-func TestLoggerMayCloseTheClient(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		var f *framework.Framework
-		closed := make(chan time.Duration, 1)
-		log := slog.New(handlerFunc(func(r slog.Record) {
-			if strings.Contains(r.Message, "suspended") {
-				began := time.Now()
-				_ = f.Close() // there is no connection to end the session by
-				closed <- time.Since(began)
-			}
-		}))
-		f, states := n.newClient(t, framework.WithLogger(log))
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		patient := f.Session().Context(framework.SessionErrorPolicy)
-		n.setDown(true)
-		require.LessOrEqual(t, <-closed, 2500*time.Millisecond)
-		require.Equal(t, framework.ReasonClosed, lostReason(t, context.Cause(patient)))
-		_, err := f.Get(t.Context(), "/")
-		require.ErrorIs(t, err, framework.ErrClosed)
-	})
-}
-
-// TestLoggerFullPipeOfLogsHoldsUpNothing, as stderr is with a reader that has stopped.
-func TestLoggerFullPipeOfLogsHoldsUpNothing(t *testing.T) {
-	server := zktest.NewServer(t)
-	proxy := zktest.NewProxy(t, server.Addr())
-	reader, writer, err := os.Pipe()
-	require.NoError(t, err)
-	fillPipe(t, writer)
-	f := zktest.Client(t, proxy.Addr(), framework.WithLogger(slog.New(slog.NewTextHandler(writer, nil))))
-	t.Cleanup(func() { // ends the write that is stuck
-		_ = reader.Close()
-		_ = writer.Close()
-	})
-	states := recordStates(f)
-	standard := f.Session().Context(framework.StandardErrorPolicy)
-	proxy.Cut()
-	states.expect(t, framework.Suspended, framework.Reconnected)
-	<-standard.Done()
-	must.Get(f.Get(t.Context(), "/"))(t)
-	require.NoError(t, f.Close())
-}
-
-// fillPipe writes until the pipe takes no more.
-func fillPipe(t *testing.T, writer *os.File) {
-	t.Helper()
-	require.NoError(t, writer.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
-	for {
-		if _, err := writer.Write(make([]byte, 4096)); err != nil {
-			require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-			break
-		}
-	}
-	require.NoError(t, writer.SetWriteDeadline(time.Time{}))
-}
-
-// TestLoggerByDefaultWarns, through the default of the process at that time.
-func TestLoggerByDefaultWarns(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		said := new(safeBuffer)
-		before := slog.Default()
-		slog.SetDefault(slog.New(slog.NewTextHandler(said, &slog.HandlerOptions{Level: slog.LevelDebug})))
-		defer slog.SetDefault(before)
-		f, states := n.newClient(t)
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		n.cut()
-		states.expect(t, framework.Suspended, framework.Reconnected)
-		require.NoError(t, f.Close())
-		require.Contains(t, said.String(), "zookeeper connection suspended")
-		require.NotContains(t, said.String(), "level=INFO")
-		require.NotContains(t, said.String(), "level=DEBUG")
-	})
 }
 
 // TestLoggerWatchHookMayDoAnything: it runs on a goroutine of its own.

@@ -3,7 +3,6 @@
 package framework_test
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -46,59 +45,6 @@ func faultAt(n *memnet, session int64, fault zkserver.Fault, at ...int) (request
 	return func() int {
 		remove()
 		return count
-	}
-}
-
-// answeredInDoubt is a fault that applies a request and answers with an error.
-func answeredInDoubt(r zkserver.Request, code int32) zkserver.Fault {
-	frame := binary.BigEndian.AppendUint32(nil, 16)
-	frame = binary.BigEndian.AppendUint32(frame, uint32(r.Xid))
-	frame = binary.BigEndian.AppendUint64(frame, 0) // the transaction
-	return zkserver.RespondWith(binary.BigEndian.AppendUint32(frame, uint32(code)))
-}
-
-// TestLostReplyWriteThatTheServerIsInDoubtAbout: with these errors ClickHouse Keeper answers that it does
-// not know whether a write has been committed. The client does not know either.
-func TestLostReplyWriteThatTheServerIsInDoubtAbout(t *testing.T) {
-	const connectionLoss, operationTimeout = -4, -7
-	for _, code := range []int32{connectionLoss, operationTimeout} {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f := n.client(t, framework.WithRetryPolicy(patient))
-			mustCreate(t, f, "/a")
-			doubtful := 0
-			n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op != zkserver.OpCreate2 || doubtful == 0 {
-					return zkserver.Pass
-				}
-				doubtful--
-				return answeredInDoubt(r, code)
-			})
-			create := func(opts ...framework.CreateOption) (string, error) {
-				doubtful = 1
-				return f.Create(t.Context(), "/a/n-", nil, append(opts, framework.WithMode(framework.PersistentSequential))...)
-			}
-			children := func() int {
-				names := must.Get(f.Children(t.Context(), "/a"))(t)
-				return len(names)
-			}
-
-			began := time.Now()
-			_, err := create()
-			require.GreaterOrEqual(t, time.Since(began), 10*time.Millisecond, "callers that repeat it do not spin")
-			require.True(t, framework.OutcomeUnknown(err), "%v", err)
-			require.True(t, framework.Retryable(err), "%v", err)
-			require.Equal(t, 1, children(), "it was not repeated")
-
-			path := must.Get(create(framework.WithProtection()))(t)
-			require.NotNil(t, must.Get(f.Exists(t.Context(), path))(t))
-			require.Equal(t, 2, children(), "it was found")
-
-			_, err = create(framework.WithProtection(), framework.WithRetry(retry.None()))
-			require.ErrorIs(t, err, framework.ErrCleanupPending)
-			time.Sleep(time.Second)
-			require.Zero(t, f.Health().PendingCleanups)
-			require.Equal(t, 2, children(), "it was deleted")
-		})
 	}
 }
 
@@ -172,33 +118,6 @@ func loseAt(t *testing.T, n *memnet, fault zkserver.Fault, policy retry.Policy, 
 	return made
 }
 
-func TestLostReplyUnprotectedCreateIsNotRepeated(t *testing.T) {
-	for name, fault := range faults {
-		for _, opts := range [][]framework.CreateOption{nil, {framework.CreatingParentsIfNeeded()}} {
-			inMemory(t, func(t *testing.T, n *memnet) {
-				f := n.client(t)
-				requests := faultAt(n, f.Session().ID(), fault, 1)
-				_, err := f.Create(t.Context(), "/n-", nil, append(opts, framework.WithMode(framework.PersistentSequential))...)
-				require.True(t, framework.OutcomeUnknown(err), "%s: %v", name, err)
-				require.ErrorIs(t, err, framework.ErrConnectionLost, name)
-				time.Sleep(5 * time.Second)
-				require.Equal(t, 1, requests(), name)
-			})
-		}
-	}
-}
-
-// TestLostReplyOfAParentIsNoDoubtAboutTheNode: with parents an unprotected create is
-// repeated when only a parent's reply was lost.
-func TestLostReplyOfAParentIsNoDoubtAboutTheNode(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t)
-		requests := faultAt(n, f.Session().ID(), zkserver.LoseReply, 2)
-		mustCreate(t, f, "/a/n", framework.CreatingParentsIfNeeded())
-		require.Equal(t, 3, requests(), "the node, its parent with a lost reply, the node")
-	})
-}
-
 func TestLostReplyOtherWritesAreNotRepeated(t *testing.T) {
 	for _, verb := range []string{"set", "delete", "transact"} {
 		inMemory(t, func(t *testing.T, n *memnet) {
@@ -252,80 +171,6 @@ func TestLostReplyNodeOfAnEarlierSessionIsNotOurs(t *testing.T) {
 		thaw()
 		time.Sleep(5 * time.Second)
 		require.Equal(t, []string{strings.TrimPrefix(path, "/a/")}, must.Get(f.Children(t.Context(), "/a"))(t))
-	})
-}
-
-// Curator: TestFailedDeleteManager.testBasic, testLostSession, testWithNamespaceAndLostSession;
-// TestFailedDeleteManager.testGuaranteedDeleteOnNonExistentNodeInForeground;
-// TestFramework.testBackgroundCreateWithConcurrentClose and the like.
-func TestLostReplyGuaranteedDelete(t *testing.T) {
-	t.Run("asks once about a node that does not exist", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f := n.client(t)
-			requests := faultAt(n, f.Session().ID(), zkserver.Pass)
-			require.ErrorIs(t, f.Delete(t.Context(), "/none", framework.Guaranteed()), framework.ErrNoNode)
-			require.NoError(t, f.Delete(t.Context(), "/none", framework.InBackground()))
-			time.Sleep(5 * time.Second)
-			require.Equal(t, 2, requests())
-		})
-	})
-	t.Run("knows its own work again", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f := n.client(t)
-			mustCreate(t, f, "/a")
-			faultAt(n, f.Session().ID(), zkserver.LoseReply, 1)
-			require.NoError(t, f.Delete(t.Context(), "/a", framework.Guaranteed()))
-		})
-	})
-	t.Run("gives up what cannot succeed", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f := n.client(t)
-			mustCreate(t, f, "/a/b", framework.CreatingParentsIfNeeded())
-			requests := faultAt(n, f.Session().ID(), zkserver.Pass)
-			err := f.Delete(t.Context(), "/a", framework.Guaranteed())
-			require.ErrorIs(t, err, framework.ErrNotEmpty)
-			require.NotErrorIs(t, err, framework.ErrCleanupPending)
-			require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
-			time.Sleep(5 * time.Second)
-			require.Equal(t, 2, requests())
-		})
-	})
-	t.Run("believes a server even if the context has ended meanwhile", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f := n.client(t)
-			ctx, cancel := context.WithCancel(t.Context())
-			defer cancel()
-			// The reply and the end of the context meet: either may win, and NoNode must
-			// not become a deletion that would hit whatever comes to the path later.
-			for range 100 {
-				ctx, cancel := context.WithCancel(ctx)
-				remove := n.server.Intercept(func(zkserver.Request) zkserver.Fault { cancel(); return zkserver.Pass })
-				err := f.Delete(ctx, "/none", framework.Guaranteed())
-				remove()
-				require.Equal(t, errors.Is(err, context.Canceled), errors.Is(err, framework.ErrCleanupPending), "%v", err)
-			}
-		})
-	})
-	t.Run("is repeated in the background, too", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f := n.client(t)
-			mustCreate(t, f, "/a")
-			requests := faultAt(n, f.Session().ID(), zkserver.LoseRequest, 1, 2, 3)
-			require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
-			time.Sleep(memSession)
-			require.Equal(t, 4, requests())
-			require.Nil(t, must.Get(f.Exists(t.Context(), "/a"))(t))
-		})
-	})
-	t.Run("is dropped by Close", func(t *testing.T) {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f := n.client(t)
-			n.setDown(true)
-			require.NoError(t, f.Delete(t.Context(), "/a", framework.InBackground()))
-			began := time.Now()
-			require.Error(t, f.Close(), "no server has confirmed it")
-			require.LessOrEqual(t, time.Since(began), 2*time.Second)
-		})
 	})
 }
 

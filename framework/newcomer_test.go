@@ -5,9 +5,7 @@ package framework_test
 import (
 	"context"
 	"log/slog"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/go-zookeeper/zk"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -70,31 +67,6 @@ func TestCreateOnServersWithoutContainers(t *testing.T) {
 	}
 }
 
-// TestNewcomerErrorsMatchThoseOfGoZookeeper, for programs that asked for these before.
-func TestNewcomerErrorsMatchThoseOfGoZookeeper(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t, framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Second))
-		mustCreate(t, f, "/a")
-		n.server.Intercept(zkserver.Nth(1, zkserver.OpSetData, zkserver.LoseReply))
-		err := f.Set(t.Context(), "/a", nil)
-		require.ErrorIs(t, err, zk.ErrConnectionClosed)
-		require.ErrorIs(t, err, framework.ErrConnectionLost)
-		require.NotErrorIs(t, err, zk.ErrNoServer)
-		n.setDown(true)
-		_, err = f.Get(t.Context(), "/a")
-		require.ErrorIs(t, err, zk.ErrNoServer)
-		require.NotErrorIs(t, err, zk.ErrConnectionClosed)
-		_ = f.Close() // there is no server to tell
-		_, err = f.Get(t.Context(), "/a")
-		require.ErrorIs(t, err, zk.ErrClosing)
-
-		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(framework.ErrNotConnected)
-		_, err = f.Get(ctx, "/a")
-		require.NotErrorIs(t, err, zk.ErrNoServer, "that is the cause, and not how this call went")
-	})
-}
-
 // TestNewcomerErrorsSayWhatToDo where newcomers look for the fault elsewhere.
 func TestNewcomerErrorsSayWhatToDo(t *testing.T) {
 	server := zktest.NewServer(t)
@@ -121,28 +93,6 @@ func TestNewcomerSilentServerIsNamed(t *testing.T) {
 	})
 }
 
-// TestConnectInVainLeavesNoSession: the server opens one after the end of the context.
-func TestConnectInVainLeavesNoSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const handshake = 500 * time.Millisecond
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpCreateSession {
-				return zkserver.Delay(handshake)
-			}
-			return zkserver.Pass
-		})
-		ctx, cancel := context.WithTimeout(t.Context(), handshake/5)
-		defer cancel()
-		began := time.Now()
-		_, err := framework.Connect(ctx, "a:1", framework.WithDialer(server.Dial))
-		require.ErrorIs(t, err, context.DeadlineExceeded)
-		require.Equal(t, handshake, time.Since(began))
-		synctest.Wait()
-		require.Empty(t, server.Sessions())
-	})
-}
-
 // TestNewcomerClosingAViewIsLogged, since a deferred Close drops its error.
 func TestNewcomerClosingAViewIsLogged(t *testing.T) {
 	said := new(safeBuffer)
@@ -154,26 +104,6 @@ func TestNewcomerClosingAViewIsLogged(t *testing.T) {
 	require.NoError(t, f.Close())
 	require.Contains(t, said.String(), "close of a view closes nothing")
 	require.Contains(t, said.String(), "namespace=space")
-}
-
-// TestNewcomerLogLinesNameTheServer that they are about.
-func TestNewcomerLogLinesNameTheServer(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		said := new(safeBuffer)
-		f, states := n.newClient(t, framework.WithLogger(slog.New(slog.NewTextHandler(said, nil))))
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		n.server.KillSession(f.Session().ID())
-		states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
-		require.NoError(t, f.Close())
-		for _, line := range []string{
-			`msg="zookeeper connection state" curator.state=CONNECTED server.address=a:1`,
-			`msg="zookeeper connection suspended" server.address=a:1`,
-			`msg="zookeeper session lost" server.address=a:1`,
-		} {
-			require.Contains(t, said.String(), line)
-		}
-	})
 }
 
 // TestNewcomerFirstThingInANewTree: a transaction makes the namespace as Create does, and a hold
@@ -191,22 +121,4 @@ func TestNewcomerFirstThingInANewTree(t *testing.T) {
 		_, err = view.Transact(t.Context(), framework.CreateOp("/none/y", nil))
 		require.ErrorIs(t, err, framework.ErrNoNode)
 	})
-}
-
-// TestNewcomerCountersBeginAtZero, so that the first event is seen as an increase.
-func TestNewcomerCountersBeginAtZero(t *testing.T) {
-	observed := newObserved()
-	_ = zktest.Client(t, zktest.NewServer(t).Addr(), observed.options()...)
-	counter := func(name string) func() bool {
-		return func() bool {
-			for key, v := range observed.values(t) {
-				if strings.HasPrefix(key, name) && v == 0 {
-					return true
-				}
-			}
-			return false
-		}
-	}
-	require.True(t, counter("curator.client.retries{curator.operation=get")())
-	require.Eventually(t, counter("curator.session.transitions{curator.state=LOST,server.address="), patience, time.Millisecond)
 }

@@ -128,53 +128,6 @@ func checkPathWith(t *testing.T, client *framework.Framework, path string) {
 	}
 }
 
-func TestChroot(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := t.Context()
-		f := zktest.Client(t, server.ConnectString()+"/deep/er")
-		all := zktest.Client(t, server.Addr())
-		root := server.Root() + "/deep/er"
-
-		_, err := f.Create(ctx, "/a", nil)
-		require.ErrorIs(t, err, framework.ErrNoNode, "the chroot does not exist")
-		require.Equal(t, "/a/b", mustCreate(t, f, "/a/b", framework.CreatingParentsIfNeeded()))
-		require.NotNil(t, must.Get(all.Exists(ctx, root+"/a/b"))(t))
-
-		require.Regexp(t, `^/s[0-9]{10}$`, mustCreate(t, f, "/s", framework.WithMode(framework.PersistentSequential)))
-		require.Regexp(t, `^/[0-9]{10}$`, mustCreate(t, f, "/", framework.WithMode(framework.PersistentSequential)))
-		require.Regexp(t, `^/_c_`+uuidPattern+`-[0-9]{10}$`,
-			mustCreate(t, f, "/", framework.WithMode(framework.PersistentSequential), framework.WithProtection()))
-		results := must.Get(f.Transact(ctx, framework.CreateOp("/", nil, framework.WithMode(framework.PersistentSequential)),
-			framework.CreateOp("/t", nil)))(t)
-		require.Regexp(t, `^/[0-9]{10}$`, results[0].Path)
-		require.Equal(t, "/t", results[1].Path)
-		require.Equal(t, []string{"er"}, must.Get(all.Children(ctx, server.Root()+"/deep"))(t), "nothing escapes from the chroot")
-
-		require.ErrorIs(t, f.Delete(ctx, "/", framework.DeletingChildrenIfNeeded()), framework.ErrInvalidPath)
-		_, err = f.Transact(ctx, framework.DeleteOp("/"))
-		require.ErrorIs(t, err, framework.ErrInvalidPath, "the root is not deleted, wherever it is")
-		require.Len(t, must.Get(f.Children(ctx, "/"))(t), 6)
-		var watch *framework.Watch
-		must.Get(f.Get(ctx, "/a/b", framework.Watched(&watch)))(t)
-		require.NoError(t, all.Delete(ctx, root+"/a/b"))
-		<-watch.Fired()
-		require.Equal(t, framework.Event{Type: zk.EventNodeDeleted, Path: "/a/b"}, watch.Event())
-		must.Get(f.Children(ctx, "/", framework.Watched(&watch)))(t)
-		require.NoError(t, f.Delete(ctx, "/a"))
-		<-watch.Fired()
-		require.Equal(t, framework.Event{Type: zk.EventNodeChildrenChanged, Path: "/"}, watch.Event())
-
-		_, err = f.Get(ctx, "/zookeeper/config")
-		require.ErrorIs(t, err, framework.ErrNoNode, "below the chroot nothing is reserved")
-		require.Equal(t, "/zookeeper", mustCreate(t, f, "/zookeeper"))
-		var op *framework.OpError
-		_, err = f.Get(ctx, "/none")
-		require.ErrorAs(t, err, &op)
-		require.Equal(t, "/none", op.Path)
-	})
-}
-
 func TestPathSizes(t *testing.T) {
 	t.Parallel()
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {

@@ -130,33 +130,6 @@ func TestIdempotentDoubtOutlivesALaterRefusal(t *testing.T) {
 	})
 }
 
-// TestOrSetDataAgainstDeletes has the znode vanish between the create that finds it
-// and the set (CURATOR-719).
-//
-// Curator: TestCreate.testOrSetData, testOrSetDataMetrics.
-func TestOrSetDataAgainstDeletes(t *testing.T) {
-	server := zktest.NewServer(t)
-	f, other := zktest.Client(t, server.Addr()), zktest.Client(t, server.Addr())
-	mustCreate(t, f, "/a")
-	deleted := 0
-	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op != zkserver.OpSetData || deleted > 0 {
-			return zkserver.Pass
-		}
-		deleted++
-		return holdWhile(func() {
-			if err := other.Delete(context.Background(), "/a"); err != nil {
-				t.Error(err)
-			}
-		})
-	})
-	defer remove()
-	var stat framework.Stat
-	must.Get(f.Create(t.Context(), "/a", []byte("x"), framework.OrSetData(), framework.StoringStatIn(&stat)))(t)
-	require.Equal(t, 1, deleted)
-	require.Zero(t, stat.Version, "created anew")
-}
-
 func TestExistsWhoseParentsCannotBeMadeLeavesNoWatch(t *testing.T) {
 	server := zktest.NewServer(t)
 	f := zktest.Client(t, server)

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
@@ -66,83 +65,14 @@ func TestWithRetryOnEveryVerb(t *testing.T) {
 			t.Error("the client's policy is asked")
 			return 0, false
 		})))
-	for name, verb := range map[string]func(ctx context.Context, o framework.CallOption) error{
-		"create": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Create(ctx, "/a", nil, o, framework.CreatingParentsIfNeeded())
-			return err
-		},
-		"create protected": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Create(ctx, "/a", nil, o, framework.WithProtection())
-			return err
-		},
-		"create idempotent": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Create(ctx, "/a", nil, o, framework.Idempotent())
-			return err
-		},
-		"delete": func(ctx context.Context, o framework.CallOption) error { return f.Delete(ctx, "/a", o) },
-		"delete idempotent": func(ctx context.Context, o framework.CallOption) error {
-			return f.Delete(ctx, "/a", framework.Idempotent(), o)
-		},
-		"get": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Get(ctx, "/a", o)
-			return err
-		},
-		"config": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Config(ctx, o)
-			return err
-		},
-		"exists": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Exists(ctx, "/a", o)
-			return err
-		},
-		"exists with parents": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Exists(ctx, "/a/b", o, framework.CreatingParentsIfNeeded())
-			return err
-		},
-		"children": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Children(ctx, "/a", o)
-			return err
-		},
-		"set": func(ctx context.Context, o framework.CallOption) error { return f.Set(ctx, "/a", nil, o) },
-		"set idempotent": func(ctx context.Context, o framework.CallOption) error {
-			return f.Set(ctx, "/a", nil, o, framework.Idempotent())
-		},
-		"get ACL": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.GetACL(ctx, "/a", o)
-			return err
-		},
-		"set ACL": func(ctx context.Context, o framework.CallOption) error {
-			return f.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll), o)
-		},
-		"reconfig": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Reconfig(ctx, framework.Reconfiguration{Leaving: []string{"1"}}, o)
-			return err
-		},
-		"sync":              func(ctx context.Context, o framework.CallOption) error { return f.Sync(ctx, "/a", o) },
-		"create containers": func(ctx context.Context, o framework.CallOption) error { return f.CreateContainers(ctx, "/a", o) },
-		"ephemerals": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.Ephemerals(ctx, "/a", o)
-			return err
-		},
-		"identities": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.WhoAmI(ctx, o)
-			return err
-		},
-		"add watch": func(ctx context.Context, o framework.CallOption) error {
-			_, err := f.AddWatch(ctx, "/a", framework.WatchPersistent, o)
-			return err
-		},
-		"retry": func(ctx context.Context, o framework.CallOption) error {
-			return f.Retry(ctx, func(ctx context.Context) error { return f.Sync(ctx, "/a") }, o)
-		},
-	} {
+	for name, verb := range withOption {
 		refused.Store(0)
 		policy := &countingPolicy{allows: 3}
-		require.ErrorIs(t, verb(t.Context(), framework.WithRetry(policy)), framework.ServerError(throttled), name)
+		require.ErrorIs(t, verb(t.Context(), f, framework.WithRetry(policy)), framework.ServerError(throttled), name)
 		require.EqualValues(t, 4, refused.Load(), name)
 		require.EqualValues(t, 4, policy.asked.Load(), name)
-		require.ErrorIs(t, verb(t.Context(), framework.WithRetry(nil)), framework.ErrInvalidOption, name)
-		require.ErrorIs(t, verb(t.Context(), framework.WithRetry((*retry.Budget)(nil))), framework.ErrInvalidOption, name)
+		require.ErrorIs(t, verb(t.Context(), f, framework.WithRetry(nil)), framework.ErrInvalidOption, name)
+		require.ErrorIs(t, verb(t.Context(), f, framework.WithRetry((*retry.Budget)(nil))), framework.ErrInvalidOption, name)
 	}
 }
 
@@ -207,79 +137,6 @@ func TestRetryBudgetIsShared(t *testing.T) {
 		return err
 	}))
 	require.EqualValues(t, 7, refused.Load())
-}
-
-// TestRetryBudgetOfOneCall: whatever a call does on its way, its retries are no more
-// than its policy allows. What comes after the last one, once the policy has given up,
-// is the search for a node in doubt, which the client does in the background.
-//
-// Curator: TestThreadLocalRetryLoop.testRecursingRetry, testThreadedRecursingRetry.
-func TestRetryBudgetOfOneCall(t *testing.T) {
-	fail := map[string][]zkserver.OpCode{
-		"create protected":    {zkserver.OpCreate2, zkserver.OpGetChildren2},
-		"exists with parents": {zkserver.OpExists, zkserver.OpCreate2},
-		"create idempotent":   {zkserver.OpSetData, zkserver.OpGetData},
-		"delete all":          {zkserver.OpGetChildren2},
-	}
-	for name, ops := range fail {
-		t.Run(name, func(t *testing.T) {
-			server := zktest.NewServer(t)
-			policy := &countingPolicy{allows: 5}
-			f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(policy))
-			mustCreate(t, f, "/full")
-			mustCreate(t, f, "/full/child")
-			var requests atomic.Int64
-			turn := map[zkserver.OpCode]int{}
-			server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				for _, op := range ops {
-					if r.Op != op || policy.asked.Load() > int64(policy.allows) {
-						continue
-					}
-					if turn[op]++; op == zkserver.OpExists && turn[op] > 3 {
-						return zkserver.Pass
-					}
-					requests.Add(1)
-					if turn[op]%2 == 1 && op == zkserver.OpCreate2 {
-						return zkserver.LoseReply // so that the next try searches
-					}
-					return zkserver.FailWith(throttled)
-				}
-				return zkserver.Pass
-			})
-			path := map[string]string{"exists with parents": "/x/y/z", "create protected": "/x"}[name]
-			if path == "" {
-				path = "/full"
-			}
-			require.Error(t, verbs[name](t.Context(), f, path))
-			require.EqualValues(t, 6, policy.asked.Load())
-			require.EqualValues(t, 6, requests.Load())
-		})
-	}
-}
-
-func TestRetryOfAWriteInDoubt(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server.Addr(), framework.WithRetryPolicy(&countingPolicy{allows: 3}))
-	mustCreate(t, f, "/a")
-	for name, opts := range map[string][]framework.SetOption{"once": nil, "again": {framework.Idempotent()}} {
-		lose := 1
-		remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op != zkserver.OpSetData || lose == 0 {
-				return zkserver.Pass
-			}
-			lose--
-			return zkserver.LoseReply
-		})
-		runs := 0
-		err := f.Retry(t.Context(), func(ctx context.Context) error { runs++; return f.Set(ctx, "/a", nil, opts...) })
-		remove()
-		require.Equal(t, 1, runs, name)
-		if opts == nil {
-			require.True(t, framework.OutcomeUnknown(err), name)
-			continue
-		}
-		require.NoError(t, err, "the set itself is repeated")
-	}
 }
 
 func TestRetryThatMakesNoSense(t *testing.T) {

@@ -154,16 +154,6 @@ func TestSASLWhereItIsDemanded(t *testing.T) {
 	})
 }
 
-// TestSASLWhereItIsUnknown: it costs one connection.
-func TestSASLWhereItIsUnknown(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		_, err := framework.Connect(t.Context(), server.ConnectString(), framework.WithSASL(framework.DigestMD5("alice", "wonderland")))
-		require.ErrorIs(t, err, framework.ErrAuthFailed)
-		require.ErrorContains(t, err, "the server does not know SASL")
-	})
-}
-
 // TestSASLRotatedPassword: the client goes on with the password that is valid when it connects, and waits for it if it is late.
 func TestSASLRotatedPassword(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -283,33 +273,6 @@ func TestConnectThatEndsDuringAnExchange(t *testing.T) {
 	require.ErrorIs(t, err, context.Canceled)
 	require.ErrorContains(t, err, "SASL DIGEST-MD5: the exchange is under way")
 	require.Zero(t, server.Stats().Sessions)
-}
-
-// TestBlockUntilConnectedTellsAnEndedContextTheReason: even if the context has ended before the call.
-func TestBlockUntilConnectedTellsAnEndedContextTheReason(t *testing.T) {
-	server := zktest.NewServer(t, zkserver.WithSASLUsers(saslUsers))
-	asked := make(chan struct{}, 100)
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpSASL {
-			asked <- struct{}{}
-			return zkserver.NeverAnswer
-		}
-		return zkserver.Pass
-	})
-	f := must.Get(framework.New(server.Addr(), framework.WithSASL(framework.DigestMD5("alice", "wonderland"))))(t)
-	require.NoError(t, f.Start())
-	t.Cleanup(func() { require.NoError(t, f.Close()) })
-	<-asked
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	err := f.BlockUntilConnected(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	require.ErrorContains(t, err, "SASL DIGEST-MD5: the exchange is under way")
-	require.ErrorIs(t, err, framework.ErrNotConnected)
-
-	err = zktest.Client(t, zktest.NewServer(t)).BlockUntilConnected(ctx)
-	require.ErrorIs(t, err, context.Canceled)
-	require.NotErrorIs(t, err, framework.ErrNotConnected, "there is a connection")
 }
 
 // slowMechanism takes its time before each exchange.

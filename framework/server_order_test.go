@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,21 +98,6 @@ func TestServerOrderTriesTheLowestRanksFirst(t *testing.T) {
 	require.Len(t, firsts, 2)
 }
 
-// TestServerOrderAsGiven is an order of one's own.
-func TestServerOrderAsGiven(t *testing.T) {
-	given := strings.Split(zoned, ",")
-	for range 5 {
-		synctest.Test(t, func(t *testing.T) {
-			z := newZones(t)
-			for _, a := range given[:3] {
-				z.set(a, true)
-			}
-			z.client(t, framework.WithServerOrder(func(server string) int { return slices.Index(given, server) }))
-			require.Equal(t, given, z.taken())
-		})
-	}
-}
-
 // TestServerOrderMovesBack in the same session after an outage, at a random time, and not while it
 // would cost a hold.
 func TestServerOrderMovesBack(t *testing.T) {
@@ -192,55 +176,6 @@ func TestServerOrderDoesNotMoveToAServerThatDoesNotServe(t *testing.T) {
 		linked := f.Session().Context(framework.StandardErrorPolicy)
 		time.Sleep(time.Hour)
 		require.NoError(t, linked.Err())
-	})
-}
-
-// TestServerOrderDoesNotMoveToAServerWithoutAQuorum, which takes no session of the others.
-func TestServerOrderDoesNotMoveToAServerWithoutAQuorum(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z, alone := newZones(t), zktest.NewServer(t, zkserver.WithoutListener())
-		defer alone.LoseQuorum()()
-		f := must.Get(framework.Connect(t.Context(), zoned, framework.WithServerOrder(zoneA),
-			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				if zoneA(address) == 0 {
-					return alone.Dial(ctx, network, address)
-				}
-				return z.dial(ctx, network, address)
-			})))(t)
-		t.Cleanup(func() { require.NoError(t, f.Close()) })
-		linked := f.Session().Context(framework.StandardErrorPolicy)
-		time.Sleep(time.Hour)
-		require.NoError(t, linked.Err())
-	})
-}
-
-// TestServerOrderLeavesAConnectionThatHasMovedMeanwhile alone: while the client asks a server whether it serves, its
-// connection breaks, and the next one is to a server that is preferred.
-func TestServerOrderLeavesAConnectionThatHasMovedMeanwhile(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		z := newZones(t)
-		var asking atomic.Pointer[framework.Framework] // until it asks
-		moved := make(chan context.Context, 1)
-		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
-			if f := asking.Load(); address == "a1:2181" && asking.CompareAndSwap(f, nil) && f != nil {
-				link := f.Session().Context(framework.StandardErrorPolicy)
-				z.server.Cut(f.Session().ID(), 1)
-				for <-link.Done(); link.Err() != nil; link = f.Session().Context(framework.StandardErrorPolicy) {
-					time.Sleep(time.Millisecond) // it connects again
-				}
-				moved <- link
-			}
-			return z.dial(ctx, network, address)
-		}
-		z.set("a1:2181", true)
-		client := must.Get(framework.Connect(t.Context(), "a1:2181,b1:2181", framework.WithServerOrder(zoneA), framework.WithDialer(dial)))(t)
-		t.Cleanup(func() { require.NoError(t, client.Close()) })
-		z.set("a1:2181", false)
-		asking.Store(client)
-		link := <-moved
-		time.Sleep(time.Hour)
-
-		require.NoError(t, link.Err(), "the connection to the preferred server stays")
 	})
 }
 

@@ -182,40 +182,6 @@ func TestHoldThatCannotBe(t *testing.T) {
 	})
 }
 
-// TestQuorumHeartbeatOfALostHoldIsDeletedLate: after the next hold has begun, in the next Session
-// of the same id.
-func TestQuorumHeartbeatOfALostHoldIsDeletedLate(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t, framework.WithServerTiming(memTick, 2))
-		lost, _ := holdQuorum(t, f)
-		before := heartbeats(t, f)
-		session := f.Session()
-		var begun atomic.Bool
-		defer n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpCreate2 {
-				begun.Store(true)
-			}
-			if r.Op == zkserver.OpDelete && !begun.Load() {
-				return zkserver.FailWith(-127) // throttled
-			}
-			return zkserver.Pass
-		})()
-		n.server.Pause()
-		<-session.Done()
-		n.server.Resume()
-		require.NoError(t, f.BlockUntilConnected(t.Context()))
-		require.NotSame(t, session, f.Session())
-		require.Equal(t, session.ID(), f.Session().ID())
-
-		held, _ := holdQuorum(t, f)
-		require.Error(t, context.Cause(lost))
-		time.Sleep(10 * memSession)
-		require.NoError(t, context.Cause(held))
-		require.Len(t, heartbeats(t, f), 1)
-		require.NotEqual(t, before, heartbeats(t, f))
-	})
-}
-
 // TestQuorumHeartbeatThatIsDeletedIsWrittenAgain, also while the hold waits to be confirmed.
 func TestQuorumHeartbeatThatIsDeletedIsWrittenAgain(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
@@ -371,15 +337,4 @@ func withoutConfig(r zkserver.Request) zkserver.Fault {
 		return zkserver.FailWith(noNode)
 	}
 	return zkserver.Pass
-}
-
-func TestQuorumServerTimingIsChecked(t *testing.T) {
-	for _, opt := range []framework.Option{
-		framework.WithServerTiming(0, 5), framework.WithServerTiming(time.Second, 0),
-		framework.WithErrorPolicy(3), framework.WithErrorPolicy(-1),
-	} {
-		_, err := framework.New("a", opt)
-		require.ErrorIs(t, err, framework.ErrInvalidOption)
-	}
-	require.Equal(t, "quorum", framework.QuorumErrorPolicy.String())
 }

@@ -6,16 +6,13 @@ import (
 	"context"
 	"encoding/binary"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
-	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
-	"github.com/gocurator/curator/testing/zktest"
 )
 
 // lostReason is the reason of a context's or session's end.
@@ -24,109 +21,6 @@ func lostReason(t *testing.T, err error) framework.LostReason {
 	var lost *framework.LostError
 	require.ErrorAs(t, err, &lost)
 	return lost.Reason
-}
-
-// Curator: TestEnabledSessionExpiredState.testReconnectWithoutExpiration.
-func TestSessionShortOutageSuspendsAndResumes(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f, states := n.newClient(t)
-		require.Equal(t, framework.NotConnected, f.State())
-		require.Nil(t, f.Session())
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		require.Equal(t, framework.Connected, f.State())
-		session := f.Session()
-		require.Equal(t, memSession, session.Timeout())
-		standard := session.Context(framework.StandardErrorPolicy)
-		patient := session.Context(framework.SessionErrorPolicy)
-
-		require.NoError(t, n.server.Stop())
-		states.expect(t, framework.Suspended)
-		require.Equal(t, framework.Suspended, f.State())
-		require.Equal(t, framework.ReasonSuspended, lostReason(t, context.Cause(standard)))
-		require.Error(t, session.Context(framework.StandardErrorPolicy).Err(), "suspended still")
-		require.NoError(t, patient.Err())
-		require.NoError(t, session.Err())
-
-		require.NoError(t, n.server.Restart())
-		states.expect(t, framework.Reconnected)
-		require.Same(t, session, f.Session())
-		require.NoError(t, session.Err())
-		require.NoError(t, session.Context(framework.StandardErrorPolicy).Err())
-		require.Error(t, standard.Err(), "what was lost stays lost")
-		require.NoError(t, patient.Err())
-		states.none(t)
-	})
-}
-
-// Curator: TestConnectionStateManager.testSessionConnectionStateErrorPolicyWithExpirationPercent30.
-func TestSessionEndsAtItsDeadline(t *testing.T) {
-	for name, outage := range map[string]func(n *memnet){
-		"connections refused":  func(n *memnet) { n.setDown(true) },
-		"nothing gets through": func(n *memnet) { n.setHole(true) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			inMemory(t, func(t *testing.T, n *memnet) {
-				f, states := n.newClient(t)
-				require.NoError(t, f.Start())
-				states.expect(t, framework.Connected)
-				session := f.Session()
-				patient := session.Context(framework.SessionErrorPolicy)
-				outage(n)
-				states.expect(t, framework.Suspended)
-				deadline := session.Deadline()
-				require.True(t, time.Now().Before(deadline), "suspended before the deadline")
-
-				<-session.Done()
-				require.Zero(t, time.Since(deadline), "lost at the deadline, neither before nor after")
-				states.expect(t, framework.Lost)
-				require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, session.Err()))
-				require.Equal(t, framework.ReasonLeaseEnd, lostReason(t, context.Cause(patient)))
-				require.ErrorIs(t, session.Err(), framework.ErrSessionExpired)
-				require.Equal(t, deadline, session.Deadline())
-				require.Len(t, n.server.Sessions(), 1, "the server has not expired it: the client is first")
-
-				<-time.After(memSession) // now it has
-				require.Empty(t, n.server.Sessions())
-				n.setHole(false)
-				n.setDown(false)
-				states.expect(t, framework.Reconnected)
-				require.NotSame(t, session, f.Session())
-				require.NotEqual(t, session.ID(), f.Session().ID())
-				require.NoError(t, f.Session().Err())
-				require.Equal(t, deadline, session.Deadline(), "that of a session that is over stays")
-				states.none(t)
-			})
-		})
-	}
-}
-
-// TestSessionThatLivesOnIsAnotherSession: the client has given the session up,
-// the server has not.
-//
-// Curator: TestFrameworkEdges.testValidateConnectionEventRaces; TestSessionFailRetryLoop.testRetry,
-// testBasic.
-func TestSessionThatLivesOnIsAnotherSession(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f, states := n.newClient(t)
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		old := f.Session()
-		must.Get(f.Create(t.Context(), "/mine", nil, framework.WithMode(framework.Ephemeral), framework.InSession(old)))(t)
-		require.NoError(t, n.server.Stop()) // stops its sessions' clocks, too
-		states.expect(t, framework.Suspended, framework.Lost)
-		require.NoError(t, n.server.Restart())
-		states.expect(t, framework.Reconnected)
-
-		require.Equal(t, old.ID(), f.Session().ID())
-		require.NotSame(t, old, f.Session())
-		require.Error(t, old.Err())
-		require.NoError(t, f.Session().Err())
-		_, err := f.Create(t.Context(), "/more", nil, framework.InSession(old))
-		require.ErrorIs(t, err, framework.ErrSessionEnded)
-		require.False(t, framework.Retryable(err))
-		must.Get(f.Create(t.Context(), "/more", nil, framework.InSession(f.Session())))(t)
-	})
 }
 
 func TestSessionShorterTimeoutOnReconnectBringsTheDeadlineForward(t *testing.T) {
@@ -219,48 +113,6 @@ func TestSessionEndsTheCallsBoundToIt(t *testing.T) {
 			require.Zero(t, time.Since(session.Deadline()), "at once")
 		})
 	}
-}
-
-// Curator: TestEnabledSessionExpiredState.testKillSession.
-func TestSessionIsKilled(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.ResumedSessions)
-		f := must.Get(framework.New(server.ConnectString(), framework.WithSessionTimeout(10*time.Second)))(t)
-		states := recordStates(f)
-		require.NoError(t, f.Start())
-		t.Cleanup(func() { require.NoError(t, f.Close()) })
-		states.expect(t, framework.Connected)
-		session := f.Session()
-		must.Get(f.Create(t.Context(), "/e", nil, framework.CreatingParentsIfNeeded(), framework.WithMode(framework.Ephemeral)))(t)
-
-		zktest.KillSession(t, f)
-		states.expect(t, framework.Suspended, framework.Lost, framework.Reconnected)
-		require.Equal(t, framework.ReasonSessionExpired, lostReason(t, session.Err()))
-		require.NotEqual(t, session.ID(), f.Session().ID())
-		require.Nil(t, must.Get(f.Exists(t.Context(), "/e"))(t))
-		_, err := f.Create(t.Context(), "/e", nil, framework.InSession(session))
-		require.ErrorIs(t, err, framework.ErrSessionEnded)
-		states.none(t)
-	})
-}
-
-func TestCloseEndsTheSession(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f, states := n.newClient(t)
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		session := f.Session()
-		standard, loss := session.Context(framework.StandardErrorPolicy), session.LossContext()
-		require.NoError(t, f.Close())
-		require.Equal(t, framework.ReasonClosed, lostReason(t, session.Err()))
-		require.NoError(t, loss.Err(), "a session that was closed is not lost")
-		require.Equal(t, framework.ReasonClosed, lostReason(t, context.Cause(standard)))
-		require.ErrorIs(t, session.Err(), framework.ErrClosed)
-		require.Empty(t, n.server.Sessions())
-		synctest.Wait()
-		states.none(t)
-	})
 }
 
 // TestSessionBeforeTheFirstConnection: the nil Session is one that has ended.

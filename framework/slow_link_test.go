@@ -13,7 +13,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
-	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
@@ -94,52 +93,4 @@ func TestBulkDoesNotCostTheSession(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestSlowLinkManyPersistentWatchesSurviveACut: to set them again takes longer than the session
-// timeout over this link, and other requests are answered meanwhile.
-func TestSlowLinkManyPersistentWatchesSurviveACut(t *testing.T) {
-	t.Parallel()
-	onASlowLink(t, func(t *testing.T, link *zkproxy.Proxy) {
-		const timeout = 3 * time.Second
-		watches, rate := 20_000, 400_000
-		if !seeds.Long() {
-			watches, rate = watches/4, rate/4 // it takes as long
-		}
-		f, states := linked(t, link, timeout)
-		var set sync.WaitGroup
-		resynced := make(chan string, watches)
-		for i := range watches {
-			set.Go(func() {
-				path := fmt.Sprintf("/services/a-name-that-is-as-long-as-names-usually-are/instance-%010d", i)
-				w, err := f.AddWatch(t.Context(), path, framework.WatchMode(i%2))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				w.OnEvent(func(e framework.Event) {
-					if e.Type == framework.EventResync {
-						resynced <- e.Path
-					}
-				})
-			})
-		}
-		set.Wait()
-		session := f.Session()
-		link.Rate(rate)
-		began := time.Now()
-		link.Cut()
-		states.expect(t, framework.Suspended, framework.Reconnected)
-		must.Get(f.Exists(t.Context(), "/"))(t)
-		require.Less(t, time.Since(began), timeout, "others get in between")
-		again := make(map[string]bool)
-		for range watches {
-			again[<-resynced] = true
-		}
-		require.Len(t, again, watches)
-		require.Greater(t, time.Since(began), timeout, "or this shows nothing")
-		states.none(t)
-		require.Same(t, session, f.Session())
-		require.NoError(t, session.Err())
-	})
 }

@@ -4,6 +4,7 @@ package framework_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -201,34 +202,6 @@ func TestTelemetryOfRetries(t *testing.T) {
 	})
 }
 
-// TestTelemetryOfTheSession follows a session through a break of the network.
-func TestTelemetryOfTheSession(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		const where = "server.address=a,server.port=1"
-		o := newObserved()
-		f, states := n.newClient(t, o.options()...)
-		require.NotContains(t, o.values(t), "curator.session.state{}", "a client that is not started tells nothing")
-		require.NoError(t, f.Start())
-		states.expect(t, framework.Connected)
-		synctest.Wait()
-		values := o.values(t)
-		require.InDelta(t, 1, values["curator.session.state{"+where+"}"], 0)
-		require.InDelta(t, memSession.Seconds(), values["curator.session.lease.remaining{"+where+"}"], 0.1)
-
-		n.setDown(true)
-		states.expect(t, framework.Suspended, framework.Lost)
-		synctest.Wait()
-		values = o.values(t)
-		require.InDelta(t, 4, values["curator.session.state{"+where+"}"], 0)
-		require.InDelta(t, 0, values["curator.session.lease.remaining{"+where+"}"], 0)
-		for _, state := range []string{"CONNECTED", "SUSPENDED", "LOST"} {
-			require.InDelta(t, 1, values["curator.session.transitions{curator.state="+state+","+where+"}"], 0, state)
-		}
-		require.Error(t, f.Close(), "there is nobody to tell")
-		require.NotContains(t, o.values(t), "curator.session.state{"+where+"}", "nor does one that is closed")
-	})
-}
-
 // TestTelemetryOfWatchesAndCleanups counts what the client has at the server, and
 // what it still wants to be rid of there.
 func TestTelemetryOfWatchesAndCleanups(t *testing.T) {
@@ -255,6 +228,7 @@ func TestTelemetryOfWatchesAndCleanups(t *testing.T) {
 		synctest.Wait()
 		require.InDelta(t, 2, o.values(t)["curator.cleanup.pending{}"], 0)
 		require.InDelta(t, 4, o.values(t)["curator.cleanup.oldest.age{}"], 0.001)
+		require.Contains(t, string(must.Get(json.Marshal(f.Health()))(t)), `"cleanupsPending":2,"oldestCleanupSeconds":4`)
 		n.setDown(false)
 		require.NoError(t, f.BlockUntilConnected(t.Context()))
 		synctest.Wait()
@@ -292,17 +266,6 @@ func TestTelemetryWithoutProvidersNothingIsTold(t *testing.T) {
 	require.Len(t, reports.Server, 2)
 	must.Get(f.Exists(t.Context(), "/"))(t)
 	o.span(t, "check existence")
-}
-
-func TestTelemetryOptionErrors(t *testing.T) {
-	for name, option := range map[string]framework.Option{
-		"tracer provider nil": framework.WithTracerProvider(nil),
-		"meter provider nil":  framework.WithMeterProvider(nil),
-	} {
-		_, err := framework.New("a:1", option)
-		require.ErrorIs(t, err, framework.ErrInvalidOption)
-		require.ErrorContains(t, err, name)
-	}
 }
 
 func TestErrorTypes(t *testing.T) {

@@ -198,7 +198,7 @@ func TestTLSEndOfAConnectionIsBounded(t *testing.T) {
 		server := tls.Server(raw, &tls.Config{Certificates: []tls.Certificate{certificate}})
 		request := make([]byte, 49)
 		must.Get(server.Read(request))(t)
-		must.Get(server.Write(connectReply(10_000, 16)))(t)
+		must.Get(server.Write(connectReply(10_000)))(t)
 		require.NoError(t, f.BlockUntilConnected(t.Context()))
 		_, err := server.Write([]byte{255, 255, 255, 255}) // not a frame
 		require.NoError(t, err)
@@ -209,11 +209,4 @@ func TestTLSEndOfAConnectionIsBounded(t *testing.T) {
 		require.NoError(t, next.Close())
 		require.Less(t, took, 2*time.Second)
 	})
-}
-
-// TestTLSNeedsAConfiguration and nothing is sent in the clear without one.
-func TestTLSNeedsAConfiguration(t *testing.T) {
-	_, err := framework.New("a", framework.WithTLS(nil))
-	require.ErrorIs(t, err, framework.ErrInvalidOption)
-	require.ErrorContains(t, err, "TLS configuration nil")
 }

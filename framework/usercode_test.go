@@ -3,9 +3,7 @@
 package framework_test
 
 import (
-	"context"
 	"log/slog"
-	"net"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -17,45 +15,9 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/listen"
-	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
-
-// moody is a provider that panics while it is told to, and ends its goroutine every other time.
-type moody struct {
-	panics atomic.Bool
-	asked  atomic.Int64
-}
-
-func (p *moody) ConnectionString() string {
-	if p.panics.Load() {
-		if p.asked.Add(1)%2 == 0 {
-			runtime.Goexit()
-		}
-		panic("no idea")
-	}
-	return "a:1"
-}
-
-// TestUserCodeEnsembleProviderThatPanics costs its answer: the client goes on with the servers
-// that it knows.
-func TestUserCodeEnsembleProviderThatPanics(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		provider := new(moody)
-		f := must.Get(framework.Connect(t.Context(), "", framework.WithEnsembleProvider(provider), framework.WithDialer(n.dial),
-			framework.WithSessionTimeout(memSession)))(t)
-		t.Cleanup(func() { require.NoError(t, f.Close()) })
-		states, session := recordStates(f), f.Session()
-		provider.panics.Store(true)
-		for range 4 {
-			n.cut()
-			states.expect(t, framework.Suspended, framework.Reconnected)
-			require.Same(t, session, f.Session())
-		}
-		require.GreaterOrEqual(t, provider.asked.Load(), int64(4), "it is asked each time")
-	})
-}
 
 // silent is a provider whose OnChange returns no registration, or panics.
 type silent struct {
@@ -83,27 +45,6 @@ func TestUserCodeEnsembleProviderThatReportsNothing(t *testing.T) {
 		require.NoError(t, f.Sync(t.Context(), "/"))
 		require.NoError(t, f.Close())
 	}
-}
-
-// TestUserCodeDialerThatPanics has failed to connect, and so has one that ends its goroutine.
-func TestUserCodeDialerThatPanics(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		var dials atomic.Int64
-		f := must.Get(framework.New("a:1", framework.WithSessionTimeout(memSession),
-			framework.WithDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
-				switch dials.Add(1) {
-				case 1:
-					panic("no network")
-				case 2:
-					runtime.Goexit()
-				}
-				return n.dial(ctx, network, address)
-			})))(t)
-		require.NoError(t, f.Start())
-		t.Cleanup(func() { require.NoError(t, f.Close()) })
-		require.NoError(t, f.BlockUntilConnected(t.Context()))
-		require.EqualValues(t, 3, dials.Load())
-	})
 }
 
 // stuck is a provider that does not return once it is told so.
@@ -237,47 +178,4 @@ func TestUserCodeInABulkThatPanics(t *testing.T) {
 	provider["/panics"] = func() { panic("the user's own fault") }
 	require.PanicsWithValue(t, "the user's own fault", func() { _, _ = bulk("/panics", "/b") })
 	require.NotNil(t, must.Get(f.Exists(t.Context(), "/b"))(t), "it was made before Bulk panicked")
-}
-
-// A deletion is guaranteed, whatever the retry policy does.
-func TestUserCodeGuaranteedDeleteSurvivesItsRetryPolicy(t *testing.T) {
-	for _, fault := range []zkserver.Fault{zkserver.LoseRequest, zkserver.LoseReply} {
-		t.Run(fault.String(), func(t *testing.T) {
-			server := zktest.NewServer(t)
-			f := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
-				panic("the user's own fault")
-			})))
-			must.Get(f.Create(t.Context(), "/a", nil))(t)
-			server.Intercept(zkserver.Nth(1, zkserver.OpDelete, fault))
-
-			require.PanicsWithValue(t, "the user's own fault", func() { _ = f.Delete(t.Context(), "/a", framework.Guaranteed()) })
-
-			observer := zktest.Client(t, server)
-			require.Eventually(t, func() bool {
-				stat, err := observer.Exists(t.Context(), "/a")
-				return err == nil && stat == nil && f.Health().PendingCleanups == 0
-			}, patience, time.Millisecond)
-		})
-	}
-}
-
-// A node that a protected create may have left is looked for and deleted, whatever the retry
-// policy does.
-func TestUserCodeProtectedCreateSurvivesItsRetryPolicy(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server, framework.WithRetryPolicy(retry.PolicyFunc(func(int, time.Duration, error) (time.Duration, bool) {
-		panic("the user's own fault")
-	})))
-	observer := zktest.Client(t, server)
-	require.NoError(t, observer.Mkdirs(t.Context(), "/locks"))
-	server.Intercept(zkserver.Nth(1, zkserver.OpCreate2, zkserver.LoseReply))
-
-	require.PanicsWithValue(t, "the user's own fault", func() {
-		_, _ = f.Create(t.Context(), "/locks/lock-", nil, framework.WithProtection(), framework.WithMode(framework.EphemeralSequential))
-	})
-
-	require.Eventually(t, func() bool {
-		names, err := observer.Children(t.Context(), "/locks")
-		return err == nil && len(names) == 0
-	}, patience, time.Millisecond)
 }

@@ -227,16 +227,6 @@ func TestBulkRefusesBadInput(t *testing.T) {
 	require.Zero(t, requests(), "nothing was sent")
 }
 
-// TestBulkTakesThePathsOfItsVerbs: that of a sequential znode may end with a slash.
-func TestBulkTakesThePathsOfItsVerbs(t *testing.T) {
-	f := zktest.Client(t, zktest.NewServer(t))
-	results := must.Get(f.Bulk(t.Context(), []framework.Op{
-		framework.CreateOp("/folder/", nil, framework.WithMode(framework.PersistentSequential), framework.CreatingParentsIfNeeded()),
-		framework.CheckOp("/", framework.AnyVersion), framework.CheckOp("/zookeeper", framework.AnyVersion),
-	}))(t)
-	require.Equal(t, "/folder/0000000000", results[0].Path)
-}
-
 // TestBulkStoresStats in its results, and where the caller wants them.
 func TestBulkStoresStats(t *testing.T) {
 	f := zktest.Client(t, zktest.NewServer(t))

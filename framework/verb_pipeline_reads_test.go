@@ -17,24 +17,6 @@ import (
 	"github.com/gocurator/curator/testing/zktest"
 )
 
-// An error of an earlier try is not what is left of a read that has succeeded in the end, and
-// an error that can be retried is retried.
-func TestStoringErrorInStoresTheLastTry(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server)
-	mustCreate(t, f, "/node")
-	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(-101)))
-	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.LoseReply)) // the first that the other one passes
-	var first, second error
-	var data []byte
-	var absent bool
-	require.NoError(t, f.Pipeline(t.Context(),
-		framework.ReadData("/node", &data).StoringErrorIn(&first),
-		framework.ReadData("/node", nil, framework.StoringAbsenceIn(&absent)).StoringErrorIn(&second)))
-	require.NoError(t, first)
-	require.NoError(t, second)
-}
-
 // A place for the error costs a read no memory.
 func TestStoringErrorInAllocatesNothing(t *testing.T) {
 	server := zktest.NewServer(t)

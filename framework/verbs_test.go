@@ -99,51 +99,87 @@ var verbs = map[string]func(ctx context.Context, f *framework.Framework, path st
 	},
 }
 
-// Curator: TestBlockUntilConnected, all six.
-func TestVerbsBeforeStartAndAfterClose(t *testing.T) {
-	f := must.Get(framework.New("127.0.0.1:1"))(t)
-	for name, verb := range verbs {
-		require.ErrorIs(t, verb(t.Context(), f, "/a"), framework.ErrNotStarted, name)
-	}
-	require.ErrorIs(t, f.Delete(t.Context(), "/a", framework.InBackground()), framework.ErrNotStarted)
-	require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrNotStarted)
-	require.NoError(t, f.Close())
-	for name, verb := range verbs {
-		err := verb(t.Context(), f, "/a")
-		require.ErrorIs(t, err, framework.ErrClosed, name)
-		require.False(t, framework.OutcomeUnknown(err), name)
-		require.False(t, framework.Retryable(err), name)
-	}
-	require.ErrorIs(t, f.Delete(t.Context(), "/a", framework.InBackground()), framework.ErrClosed)
-	require.ErrorIs(t, f.BlockUntilConnected(t.Context()), framework.ErrClosed)
-	require.ErrorIs(t, f.Start(), framework.ErrClosed)
-	require.NoError(t, f.Close())
+// withOption are the calls that take an option of every call.
+var withOption = map[string]func(ctx context.Context, f *framework.Framework, o framework.CallOption) error{
+	"create": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Create(ctx, "/a", nil, o, framework.CreatingParentsIfNeeded())
+		return err
+	},
+	"create protected": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Create(ctx, "/a", nil, o, framework.WithProtection())
+		return err
+	},
+	"create idempotent": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Create(ctx, "/a", nil, o, framework.Idempotent())
+		return err
+	},
+	"delete": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		return f.Delete(ctx, "/a", o)
+	},
+	"delete idempotent": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		return f.Delete(ctx, "/a", framework.Idempotent(), o)
+	},
+	"get": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Get(ctx, "/a", o)
+		return err
+	},
+	"config": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Config(ctx, o)
+		return err
+	},
+	"exists": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Exists(ctx, "/a", o)
+		return err
+	},
+	"exists with parents": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Exists(ctx, "/a/b", o, framework.CreatingParentsIfNeeded())
+		return err
+	},
+	"children": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Children(ctx, "/a", o)
+		return err
+	},
+	"set": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		return f.Set(ctx, "/a", nil, o)
+	},
+	"set idempotent": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		return f.Set(ctx, "/a", nil, o, framework.Idempotent())
+	},
+	"get ACL": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.GetACL(ctx, "/a", o)
+		return err
+	},
+	"set ACL": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		return f.SetACL(ctx, "/a", zk.WorldACL(zk.PermAll), o)
+	},
+	"reconfig": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Reconfig(ctx, framework.Reconfiguration{Leaving: []string{"1"}}, o)
+		return err
+	},
+	"sync": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		return f.Sync(ctx, "/a", o)
+	},
+	"create containers": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		return f.CreateContainers(ctx, "/a", o)
+	},
+	"ephemerals": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.Ephemerals(ctx, "/a", o)
+		return err
+	},
+	"identities": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.WhoAmI(ctx, o)
+		return err
+	},
+	"add watch": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		_, err := f.AddWatch(ctx, "/a", framework.WatchPersistent, o)
+		return err
+	},
+	"retry": func(ctx context.Context, f *framework.Framework, o framework.CallOption) error {
+		return f.Retry(ctx, func(ctx context.Context) error { return f.Sync(ctx, "/a") }, o)
+	},
 }
 
 var errWhy = errors.New("the caller has changed its mind")
-
-// Curator: TestBlockUntilConnected, all six.
-func TestVerbsWithAContextThatHasEnded(t *testing.T) {
-	server := zktest.NewServer(t)
-	f := zktest.Client(t, server.Addr())
-	ctx, cancel := context.WithCancelCause(t.Context())
-	cancel(errWhy)
-	requests := countRequests(server)
-	for name, verb := range verbs {
-		if name == "delete guaranteed" {
-			continue
-		}
-		err := verb(ctx, f, "/a")
-		require.ErrorIs(t, err, errWhy, name)
-		require.False(t, framework.OutcomeUnknown(err), name)
-	}
-	require.ErrorIs(t, f.BlockUntilConnected(ctx), errWhy)
-	require.Zero(t, requests())
-
-	err := f.Delete(ctx, "/a", framework.Guaranteed())
-	require.ErrorIs(t, err, errWhy)
-	require.ErrorIs(t, err, framework.ErrCleanupPending, "the context bounds only how long the caller waits")
-}
 
 // countRequests counts the requests of clients, pings and handshakes excepted,
 // until the function that it returns is called, which tells how many there were.

@@ -183,44 +183,6 @@ func TestPersistentWatchSurvivesOneShotWatches(t *testing.T) {
 	}
 }
 
-// TestPersistentWatchesServeOneShotOnes fires one-shot watches that were set before and
-// after a persistent one on their path.
-func TestPersistentWatchesServeOneShotOnes(t *testing.T) {
-	for _, mode := range []framework.WatchMode{framework.WatchPersistent, framework.WatchPersistentRecursive} {
-		for kind := range watchers {
-			t.Run(kind, func(t *testing.T) {
-				onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
-					server.Requires(t, ensemble.PersistentWatches)
-					before := server.Counts(t)
-					act := func() { require.NoError(t, f.Set(t.Context(), "/start", nil)) }
-					want, seen := changed("/start"), changed("/start")
-					if kind == "children" {
-						act = func() { mustCreate(t, f, "/start/child-", framework.WithMode(framework.PersistentSequential)) }
-						want, seen = children("/start"), children("/start")
-					}
-					early := watch(t, f, kind, "/start")
-					r := record(t, f, "/start", mode)
-					act()
-					require.Equal(t, want, fired(t, early))
-					late := watch(t, f, kind, "/start")
-					act()
-					require.Equal(t, want, fired(t, late))
-					act()
-					if kind == "children" && mode == framework.WatchPersistentRecursive {
-						r.expect(t, created("/start/child-0000000000"),
-							created("/start/child-0000000001"), created("/start/child-0000000002"))
-					} else {
-						r.expect(t, seen, seen, seen)
-					}
-					require.Empty(t, r.events)
-					r.Cancel()
-					server.AwaitCounts(t, before, patience)
-				})
-			})
-		}
-	}
-}
-
 // TestPersistentWatchOfBothModesOnOnePath: a server before 3.9 has one mode for each path and table.
 func TestPersistentWatchOfBothModesOnOnePath(t *testing.T) {
 	onEachBackend(t, func(t *testing.T, server zktest.Backend, f *framework.Framework) {
@@ -244,47 +206,6 @@ func TestPersistentWatchOfBothModesOnOnePath(t *testing.T) {
 			both[framework.WatchPersistent].Cancel()
 			server.AwaitCounts(t, before, patience)
 		}
-	})
-}
-
-// TestPersistentWatchesOutliveConnectionsAndSessions shows the gap as a resync.
-func TestPersistentWatchesOutliveConnectionsAndSessions(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.PersistentWatches)
-		other := zktest.Client(t, server.ConnectString())
-		mustCreate(t, other, "/start", framework.CreatingParentsIfNeeded())
-		before := server.Counts(t)
-		f, link := zktest.ClientViaProxy(t, server)
-		states := recordStates(f)
-		persistent := record(t, f, "/start", framework.WatchPersistent)
-		recursive := record(t, f, "/start", framework.WatchPersistentRecursive)
-		oneShot := watch(t, f, "get", "/start")
-
-		link.Refuse(true)
-		link.Cut()
-		states.expect(t, framework.Suspended)
-		require.ErrorIs(t, fired(t, oneShot).Err, framework.ErrConnectionLost)
-		require.NoError(t, other.Set(t.Context(), "/start", nil)) // unseen
-		link.Refuse(false)
-		persistent.expect(t, resync)
-		recursive.expect(t, resync)
-		require.NoError(t, other.Set(t.Context(), "/start", nil))
-		persistent.expect(t, changed("/start"))
-		recursive.expect(t, changed("/start"))
-
-		zktest.KillSession(t, f, server.Addr())
-		persistent.expect(t, resync)
-		recursive.expect(t, resync)
-		mustCreate(t, other, "/start/a")
-		persistent.expect(t, children("/start"))
-		recursive.expect(t, created("/start/a"))
-
-		require.NoError(t, f.Close())
-		for _, r := range []*recorder{persistent, recursive} {
-			<-r.Done()
-			require.ErrorIs(t, r.Err(), framework.ErrClosed)
-		}
-		server.AwaitCounts(t, before, patience)
 	})
 }
 
@@ -321,48 +242,6 @@ func TestAddWatchSurvivesFaults(t *testing.T) {
 			})
 		})
 	}
-}
-
-// TestAddWatchGivenUp ends the context while the reply is under way: the watch that the
-// server has by then is removed there.
-func TestAddWatchGivenUp(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.PersistentWatches)
-		f, link := zktest.ClientViaProxy(t, server)
-		before := server.Counts(t)
-		ctx, cancel := context.WithCancelCause(t.Context())
-		givenUp := errors.New("given up")
-		returned := make(chan struct{})
-		defer link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-			if f.Direction == zkproxy.ToClient && f.Op == zkproxy.OpAddWatch {
-				cancel(givenUp)
-				<-returned
-			}
-			return zkproxy.Pass
-		})()
-		w, err := f.AddWatch(ctx, "/w", framework.WatchPersistent)
-		close(returned)
-		require.Nil(t, w)
-		require.ErrorIs(t, err, givenUp)
-		require.False(t, framework.OutcomeUnknown(err), "nothing is left of it")
-		server.AwaitCounts(t, before, patience)
-		require.Eventually(t, func() bool { return f.WatchedPaths() == 0 }, patience, time.Millisecond)
-	})
-}
-
-// TestAddWatchOnAnOldServer costs nothing when the version can be asked for.
-func TestAddWatchOnAnOldServer(t *testing.T) {
-	server := zktest.NewServer(t, zkserver.WithVersion("3.5.9"))
-	f := zktest.Client(t, server.Addr())
-	states := recordStates(f)
-	for range 2 {
-		_, err := f.AddWatch(t.Context(), "/", framework.WatchPersistent)
-		require.ErrorIs(t, err, framework.ErrUnsupported)
-		require.ErrorContains(t, err, "add watch /: ")
-		require.ErrorContains(t, err, "the version of "+server.Addr()+" is 3.5.9")
-	}
-	require.NoError(t, f.Sync(t.Context(), "/"))
-	states.none(t)
 }
 
 // TestAddWatchOnAnOldServerThatDoesNotSay costs one connection.

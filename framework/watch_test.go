@@ -10,11 +10,9 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/go-zookeeper/zk"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -104,68 +102,6 @@ func TestWatchesAreShared(t *testing.T) {
 	})
 }
 
-// Curator: TestEnabledSessionExpiredState.testInjectedWatchedEvent.
-func TestWatchEndOfTheConnectionEndsWatches(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t)
-		mustCreate(t, f, "/a")
-		var all []*framework.Watch
-		for kind := range watchers {
-			all = append(all, watch(t, f, kind, "/a"))
-		}
-		absent := watch(t, f, "exists", "/none")
-		n.cut()
-		for _, w := range append(all, absent) {
-			event := fired(t, w)
-			require.Equal(t, zk.EventNotWatching, event.Type)
-			require.ErrorIs(t, event.Err, framework.ErrConnectionLost)
-		}
-		require.Equal(t, "/none", absent.Event().Path)
-		require.Zero(t, f.WatchedPaths())
-		w := watch(t, f, "get", "/a") // waits for the connection
-		require.NoError(t, f.Set(t.Context(), "/a", nil))
-		require.Equal(t, zk.EventNodeDataChanged, fired(t, w).Type)
-
-		w = watch(t, f, "get", "/a")
-		require.NoError(t, f.Close())
-		require.Error(t, fired(t, w).Err)
-		w.Cancel()
-	})
-}
-
-// TestWatchCancelledReadLeavesNoWatch: its context ends while the reply is on its way.
-//
-// Curator: TestWatcherRemovalManager, all.
-func TestWatchCancelledReadLeavesNoWatch(t *testing.T) {
-	for kind, set := range watchers {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f := n.client(t)
-			mustCreate(t, f, "/a")
-			release, arrived := make(chan struct{}), make(chan struct{}, 1)
-			remove := n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Path != "/a" {
-					return zkserver.Pass
-				}
-				arrived <- struct{}{}
-				return zkserver.HoldUntil(release)
-			})
-			ctx, cancel := context.WithCancelCause(t.Context())
-			done := make(chan error, 1)
-			var w *framework.Watch
-			go func() { done <- set(ctx, f, "/a", &w) }()
-			<-arrived
-			cancel(errWhy)
-			require.ErrorIs(t, <-done, errWhy, kind)
-			require.Nil(t, w)
-			remove()
-			close(release)
-			synctest.Wait()
-			require.Zero(t, n.server.Stats().Watches, kind)
-			require.Zero(t, f.WatchedPaths(), kind)
-		})
-	}
-}
-
 // TestWatchOfAListThatIsTooLong leaves no watch, although the server has set one.
 func TestWatchOfAListThatIsTooLong(t *testing.T) {
 	inMemory(t, func(t *testing.T, n *memnet) {
@@ -177,83 +113,6 @@ func TestWatchOfAListThatIsTooLong(t *testing.T) {
 		_, err := f.Children(t.Context(), "/a", framework.Watched(&w), framework.WithReplyLimit(100))
 		require.ErrorIs(t, err, framework.ErrTooLarge)
 		require.Nil(t, w)
-		synctest.Wait()
-		require.Zero(t, n.server.Stats().Watches)
-		require.Zero(t, f.WatchedPaths())
-	})
-}
-
-// TestWatchEventBeforeTheReply ends the watches that were set before, and not the one
-// that is being set: that one is told of the next event.
-func TestWatchEventBeforeTheReply(t *testing.T) {
-	for _, deleted := range []bool{false, true} {
-		inMemory(t, func(t *testing.T, n *memnet) {
-			f, observer := n.client(t), n.client(t)
-			mustCreate(t, f, "/a")
-			first := watch(t, f, "get", "/a")
-			release, arrived, removals := make(chan struct{}), make(chan struct{}, 1), 0
-			n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op == zkserver.OpRemoveWatches {
-					removals++
-				}
-				if r.SessionID != f.Session().ID() || r.Op != zkserver.OpGetData {
-					return zkserver.Pass
-				}
-				arrived <- struct{}{}
-				return zkserver.HoldUntil(release)
-			})
-			var second *framework.Watch
-			done := make(chan error, 1)
-			go func() {
-				_, err := f.Get(t.Context(), "/a", framework.Watched(&second))
-				done <- err
-			}()
-			<-arrived
-			if deleted {
-				require.NoError(t, observer.Delete(t.Context(), "/a"))
-			} else {
-				require.NoError(t, observer.Set(t.Context(), "/a", nil))
-			}
-			require.NoError(t, fired(t, first).Err)
-			close(release)
-			if deleted {
-				require.ErrorIs(t, <-done, framework.ErrNoNode)
-				synctest.Wait()
-				require.Zero(t, removals, "there is nothing to remove at the server")
-			} else {
-				require.NoError(t, <-done)
-				synctest.Wait()
-				notFired(t, second)
-				require.NoError(t, observer.Set(t.Context(), "/a", nil))
-				require.Equal(t, zk.EventNodeDataChanged, fired(t, second).Type)
-			}
-			require.Zero(t, f.WatchedPaths())
-			require.Zero(t, n.server.Stats().Watches)
-		})
-	}
-}
-
-// TestWatchFailedTryOfAPipelineLeavesNoWatch: the first read has set one when the
-// second fails, and is made again with it.
-//
-// Curator: TestWatcherRemovalManager, all.
-func TestWatchFailedTryOfAPipelineLeavesNoWatch(t *testing.T) {
-	inMemory(t, func(t *testing.T, n *memnet) {
-		f := n.client(t)
-		mustCreate(t, f, "/a")
-		failures := 2
-		n.server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.Op == zkserver.OpGetChildren2 && failures > 0 {
-				failures--
-				return zkserver.FailWith(-127) // throttled
-			}
-			return zkserver.Pass
-		})
-		var w *framework.Watch
-		require.NoError(t, f.Pipeline(t.Context(),
-			framework.ReadData("/a", nil, framework.Watched(&w)), framework.ReadChildren("/a", nil)))
-		require.Equal(t, 1, n.server.Stats().Watches)
-		w.Cancel()
 		synctest.Wait()
 		require.Zero(t, n.server.Stats().Watches)
 		require.Zero(t, f.WatchedPaths())

@@ -58,7 +58,7 @@ func TestRefusalsOfAClientThatWasServed(t *testing.T) {
 	for how, refuse := range refusing {
 		t.Run(how, func(t *testing.T) {
 			twoServers(t, func(t *testing.T, n *network, servers func(*conduit.Config)) {
-				_, told := open(t, n, withSASL, servers)
+				c, told := open(t, n, withSASL, servers)
 				p := n.meet()
 				p.acceptPingPong()
 				require.Contains(t, <-told.told, "connected")
@@ -83,6 +83,7 @@ func TestRefusalsOfAClientThatWasServed(t *testing.T) {
 				}
 				require.GreaterOrEqual(t, time.Since(began), sessionTimeout)
 				require.Less(t, time.Since(began), sessionTimeout+2*time.Second, "the last attempt is made when the session is over")
+				require.NotContains(t, c.LastFailure().Error(), "under way", "it says why")
 				time.Sleep(time.Hour)
 				require.Empty(t, n.peers)
 			})
