@@ -136,8 +136,9 @@ type Conduit struct {
 	zkEvents <-chan zk.Event
 	watching sync.WaitGroup // of the clock
 
-	mu   sync.Mutex // guards conn and idle
+	mu   sync.Mutex // guards what follows
 	conn *conn
+	auth []Auth          // what connections present; its elements do not change
 	idle []chan struct{} // that calls have waited on; each call would make its own otherwise
 
 	authenticating chan struct{} // holds a value while an exchange is under way
@@ -147,12 +148,8 @@ type Conduit struct {
 	refused       atomic.Bool  // a server has refused a credential, for good
 	fresh         atomic.Bool  // there is a new lease, and Connected has not been called since
 	registered    atomic.Int64 // the session that Register was last called for
-	readOnly      atomic.Bool  // the newest session was opened by a read-only server
 
 	lastFailure atomic.Pointer[error] // of the newest attempt; nil while connected
-
-	authMu sync.Mutex // orders SetAuth
-	auths  atomic.Pointer[[]Auth]
 }
 
 // New returns a conduit that is not started. Until then it has no connection.
@@ -163,9 +160,8 @@ func New(cfg Config) *Conduit {
 	}
 	c := &Conduit{
 		cfg: cfg, clock: newClock(suspended, cfg.Events.Resumed),
-		hosts: hosts{ask: cfg.Ensemble, rank: cfg.Rank, chance: cfg.Chance}, authenticating: make(chan struct{}, 1),
+		hosts: hosts{ask: cfg.Ensemble, rank: cfg.Rank, chance: cfg.Chance}, auth: cfg.Auth, authenticating: make(chan struct{}, 1),
 	}
-	c.auths.Store(&c.cfg.Auth)
 	c.dialer = dialer{
 		dial: cfg.Dial, lookup: cfg.Lookup, timeout: cfg.ConnectTimeout, patience: cfg.SessionTimeout / patienceShare,
 		hosts: &c.hosts, lease: &c.lease, clock: c.clock,
@@ -407,20 +403,24 @@ func (c *Conduit) LastFailure() error {
 // SetAuth presents these credentials of a scheme instead of the ones before, before the next request of the present
 // connection, and on later ones.
 func (c *Conduit) SetAuth(scheme string, credentials ...secrets.Secret) {
-	c.authMu.Lock()
-	next := slices.DeleteFunc(slices.Clone(c.auth()), func(a Auth) bool { return a.Scheme == scheme })
+	c.mu.Lock()
+	next := slices.DeleteFunc(slices.Clone(c.auth), func(a Auth) bool { return a.Scheme == scheme })
 	for _, secret := range credentials {
 		next = append(next, Auth{Scheme: scheme, Credential: secret})
 	}
-	c.auths.Store(&next) // first: a connection that has presented nothing yet presents these
-	c.authMu.Unlock()
+	c.auth = next // first: a connection that has presented nothing yet presents these
+	c.mu.Unlock()
 	if conn := c.current(); conn != nil {
 		conn.presentAgain()
 	}
 }
 
-// auth returns what connections present.
-func (c *Conduit) auth() []Auth { return *c.auths.Load() }
+// credentials returns what connections present.
+func (c *Conduit) credentials() []Auth {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.auth
+}
 
 // Server returns the server of the connection, or "" before the first.
 func (c *Conduit) Server() string {

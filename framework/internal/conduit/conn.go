@@ -151,7 +151,7 @@ func newConn(owner *Conduit, socket net.Conn, to target, handshakeBy time.Time) 
 
 		incoming: incoming{in: bufio.NewReaderSize(socket, 32<<10), coalescing: coalescing{often: coalesceOften}},
 		outgoing: outgoing{writing: make(chan struct{}, 1), batch: make([]byte, 0, batchSizeAtStart), wake: make(chan struct{}, 1)},
-		backlog:  backlog{nextXid: firstOwnXid, credentials: credentials{all: owner.auth}},
+		backlog:  backlog{nextXid: firstOwnXid, credentials: credentials{all: owner.credentials}},
 	}
 }
 

@@ -55,7 +55,6 @@ func (c *conn) receiveHandshake(frame []byte) ([]byte, error) {
 func (c *conn) establish(h Handshake, sent time.Time) {
 	c.enter(exchanging)
 	c.version.unusual.Store(IsUnusual(h.SessionID))
-	c.owner.readOnly.Store(h.ReadOnly)
 	c.owner.handshake.Store(&h)
 	c.owner.hosts.spreadOver(h.Timeout / spreadShare)
 	if c.owner.lease.open(h.SessionID, h.Timeout, sent, c.owner.clock.now()) {
@@ -99,7 +98,7 @@ func (c *conn) openFor(h Handshake) {
 	c.owner.lastFailure.Store(nil)
 	h.Fresh = c.owner.fresh.Swap(false)
 	c.enter(serving)
-	if len(c.owner.auth()) > 0 {
+	if len(c.owner.credentials()) > 0 {
 		c.wakeWriter()
 	}
 	if h.ReadOnly {

@@ -316,7 +316,7 @@ func (c *conn) receiveReply(xid int32, reply Reply, length int, failure error) (
 		return nil, nil
 	}
 	// A read-only server refuses to close, but the session ends with its connection.
-	if request.op == wire.OpCloseSession && (reply.Code == 0 || c.owner.readOnly.Load()) {
+	if request.op == wire.OpCloseSession && (reply.Code == 0 || c.owner.handshake.Load().ReadOnly) {
 		c.owner.sessionClosed.Store(true)
 	}
 	return headerFrame(xid, reply), nil

@@ -77,9 +77,10 @@ func (c *conn) completeHandshake(frame []byte) []byte {
 	const passwordAt = sessionAt + 8 + 4
 	_, over := c.owner.lease.check(c.connectSent)
 	// A session of a read-only server ended with its connection.
-	fresh := c.owner.cfg.ReadOnly && (over || c.owner.readOnly.Load())
+	last := c.owner.handshake.Load()
+	fresh := c.owner.cfg.ReadOnly && (over || last != nil && last.ReadOnly)
 	if over || fresh {
-		if c.owner.handshake.Load() != nil { // there was a session
+		if last != nil { // there was a session
 			c.owner.seen.forget()
 		}
 		binary.BigEndian.PutUint64(frame[zxidAt:], 0)

@@ -294,7 +294,7 @@ func (c *conn) admitAuthenticated(h Handshake) error {
 	if c.phase == ended {
 		return net.ErrClosed
 	}
-	if len(c.owner.auth()) == 0 { // otherwise the first reply shows that all credentials are accepted
+	if len(c.owner.credentials()) == 0 { // otherwise the first reply shows that all credentials are accepted
 		c.owner.hosts.noteAdmission(c.to)
 	}
 	c.resume(h)
