@@ -69,12 +69,12 @@ func (m *member) locks() error {
 		var all sync.WaitGroup
 		for range 1 + random.IntN(3) { // goroutines, which may hand it to each other
 			mine := rand.New(rand.NewPCG(random.Uint64(), 0))
-			all.Go(func() { m.hold(ctx, mine, "/mutex", true, mutex, upTo(mine, 2*time.Second), nil) })
+			all.Go(func() { m.hold(ctx, mine, "/mutex", true, mutex, lasts(mine), nil) })
 		}
 		all.Wait()
 	}
 	m.acts["read/write lock"] = func(ctx context.Context, random *rand.Rand) {
-		d := upTo(random, 2*time.Second)
+		d := lasts(random)
 		if random.IntN(2) == 0 {
 			m.hold(ctx, random, "/both", false, both.ReadLock(), d, nil)
 			return
@@ -129,6 +129,14 @@ func (m *member) locks() error {
 		}))
 	}
 	return nil
+}
+
+// lasts returns how long a hold lasts: some are short, as those behind it then rely on what they have seen.
+func lasts(random *rand.Rand) time.Duration {
+	if random.IntN(3) == 0 {
+		return upTo(random, 50*time.Millisecond)
+	}
+	return upTo(random, 2*time.Second)
 }
 
 func (m *member) latch(ctx context.Context, lead func(context.Context, *locks.Lease)) error {
