@@ -269,3 +269,47 @@ func TestBulkManyCallsThatAreGivenUp(t *testing.T) {
 		require.ErrorIs(t, (<-kept).err, conduit.ErrUnanswered)
 	})
 }
+
+// With many requests under way that take a while, a read waits a moment for more replies, and more rarely
+// where one read brings one reply, as here. Otherwise a reply is read at once.
+func TestBulkManyRepliesAreReadTogether(t *testing.T) {
+	const replies = 39 // of them wait those after the eighth, and those after another sixteen
+	for name, test := range map[string]struct {
+		requests   int
+		takes, gap time.Duration
+	}{
+		"many":  {100, 20 * time.Millisecond, time.Millisecond},
+		"few":   {replies, 20 * time.Millisecond, 0},
+		"quick": {100, 9 * time.Millisecond, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				c, _, p := connected(t, newNetwork(t))
+				begun := time.Now()
+				var came, want []time.Duration
+				calls := make([]*conduit.Call, test.requests)
+				for i := range calls {
+					calls[i] = &conduit.Call{Op: opSet, OnDone: func(_ conduit.Reply, err error) {
+						if err == nil { // not at the end of the test
+							came = append(came, time.Since(begun))
+						}
+					}}
+				}
+				require.NoError(t, c.Send(calls...))
+				time.Sleep(test.takes)
+				for i := range replies {
+					p.reply((<-p.frames).xid, 0, 0, nil)
+					at := test.takes
+					for _, before := range []int{8, 24} {
+						if i >= before {
+							at += test.gap
+						}
+					}
+					want = append(want, at)
+				}
+				synctest.Wait()
+				require.Equal(t, want, came)
+			})
+		})
+	}
+}
