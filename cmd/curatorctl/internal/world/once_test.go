@@ -3,7 +3,9 @@
 package world
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"strconv"
 	"time"
@@ -27,7 +29,7 @@ func (m *member) once() error {
 	if err != nil {
 		return err
 	}
-	m.runOnce = func(ctx context.Context, key string, lasts time.Duration) (ran bool, err error) {
+	m.runOnce = func(ctx context.Context, key string, lasts time.Duration, fails error) (ran bool, err error) {
 		if _, is := m.doneBy(key); is {
 			m.all.chance(ruleOnce)
 		}
@@ -43,7 +45,7 @@ func (m *member) once() error {
 				m.does(key, token)
 			}
 			sleep(ctx, lasts)
-			return context.Cause(ctx)
+			return cmp.Or(fails, context.Cause(ctx))
 		})
 		m.logf("%s: ran %t: %v", key, ran, err)
 		if ran && err == nil && !never {
@@ -52,7 +54,7 @@ func (m *member) once() error {
 		return ran, err
 	}
 	m.acts["once"] = func(ctx context.Context, random *rand.Rand) {
-		_, _ = m.runOnce(ctx, "key-"+strconv.Itoa(random.IntN(3)), upTo(random, time.Second))
+		_, _ = m.runOnce(ctx, "key-"+strconv.Itoa(random.IntN(3)), upTo(random, time.Second), nil)
 	}
 	return nil
 }
@@ -87,7 +89,7 @@ func (all *truth) settleOnce(ctx context.Context, m *member) {
 	}
 	runs := 0
 	for _, other := range all.sorted() {
-		ran, err := other.runOnce(ctx, "last", 0)
+		ran, err := other.runOnce(ctx, "last", 0, nil)
 		if err != nil {
 			other.findf("the last job: %v", err)
 		}
@@ -97,6 +99,12 @@ func (all *truth) settleOnce(ctx context.Context, m *member) {
 	}
 	if runs != 1 {
 		m.findf("%d processes have run a job that is done once", runs)
+	}
+	failed := errors.New("it has failed")
+	_, err := m.runOnce(ctx, "failing", 0, failed)
+	again, _ := m.runOnce(ctx, "failing", 0, nil)
+	if !errors.Is(err, failed) || again == m.o.is("once", "never again") {
+		m.findf("a job that has failed runs again: %t, after %v", again, err)
 	}
 	for key, token := range all.done {
 		all.chance(ruleMarker)

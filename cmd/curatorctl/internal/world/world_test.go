@@ -175,7 +175,7 @@ type member struct {
 	mutex   *locks.InterProcessMutex
 	raise   func(context.Context)                // a counter by one
 	last    func(context.Context) (int64, error) // the counter
-	runOnce func(ctx context.Context, key string, lasts time.Duration) (ran bool, err error)
+	runOnce func(ctx context.Context, key string, lasts time.Duration, fails error) (ran bool, err error)
 	acts    map[string]func(ctx context.Context, random *rand.Rand)
 	serve   []func(ctx context.Context) // for as long as the process lives
 	close   []func() error
