@@ -126,7 +126,7 @@ func (all *truth) chance(rule string) { all.chances.add(rule) }
 
 // entered has the world judge a hold of something of a kind.
 func (m *member) entered(kind string, h zksim.Hold) (leave func()) {
-	if m.forgets() {
+	if m.forgets() || h.IsOver() { // or an operator has ended the hold before its process had it
 		return func() {}
 	}
 	if m.o.is("faults", "restores") { // tokens compare within a history
