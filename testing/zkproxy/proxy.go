@@ -9,6 +9,7 @@ import (
 	"maps"
 	"net"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -83,7 +84,11 @@ type interceptor struct {
 // Start starts a proxy in front of the server at target, a host:port, which need not be up yet. It listens on a free port of 127.0.0.1,
 // unless told not to, and is in use until [Proxy.Close].
 func Start(target string, opts ...Option) (*Proxy, error) {
-	if _, _, err := net.SplitHostPort(target); err != nil {
+	_, port, err := net.SplitHostPort(target)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("zkproxy: target is %q, expected host:port: %w", target, err)
 	}
 	p := &Proxy{

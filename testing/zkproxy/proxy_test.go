@@ -4,6 +4,7 @@ package zkproxy_test
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -171,9 +172,11 @@ func TestClose(t *testing.T) {
 }
 
 func TestStartRefusesBadInput(t *testing.T) {
-	_, err := zkproxy.Start("nowhere")
-	require.ErrorContains(t, err, `target is "nowhere", expected host:port`)
-	_, err = zkproxy.Start("localhost:1", zkproxy.WithMaxFrame(15))
+	for _, target := range []string{"nowhere", "localhost:99999", "localhost:2181/app"} {
+		_, err := zkproxy.Start(target)
+		require.ErrorContains(t, err, fmt.Sprintf("target is %q, expected host:port", target))
+	}
+	_, err := zkproxy.Start("localhost:1", zkproxy.WithMaxFrame(15))
 	require.ErrorContains(t, err, "longest frame is 15 bytes")
 	_, err = zkproxy.Start("localhost:1", zkproxy.WithDialTimeout(0))
 	require.ErrorContains(t, err, "dial timeout is 0s")

@@ -72,7 +72,7 @@ func (x *explainer) describeFolder(path string) string {
 	if survey.Partial {
 		atLeast = "at least "
 	}
-	return text + fmt.Sprintf(" Below it are %s%d locks and elections with contenders: curatorctl locks %s lists them.", atLeast, n, quoted(path))
+	return text + fmt.Sprintf(" Locks and elections with contenders below it: %s%d. curatorctl locks %s lists them.", atLeast, n, quoted(path))
 }
 
 // belowLimit bounds what is read to count the locks below a folder.
