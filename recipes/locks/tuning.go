@@ -28,8 +28,8 @@ const (
 	// chainDelay is how long neighbours follow each other without a list.
 	chainDelay = time.Second
 
-	// proofAge is how long a waiter of the same client relies on its own node, from the request on whose reply has shown it
-	// (one-process).
+	// proofAge is how long the next in the queue relies on its own node, from the request on whose reply has shown it
+	// (one-process, herd).
 	proofAge = 100 * time.Millisecond
 
 	// lookDelay is the least pause between two attempts of an acquisition, so that it does not spin with what makes them fail.
