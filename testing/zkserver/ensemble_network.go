@@ -111,12 +111,12 @@ func (e *Ensemble) send(from, to *member, do func()) {
 		arrives = l.last
 	}
 	l.last = arrives
-	e.schedule(arrives, to, func() {
+	e.schedule(arrives, nil, func() { // also while the receiver is paused, or what was held would come after it
 		if l.cuts > 0 || len(l.held) > 0 { // what was held comes first
 			l.held = append(l.held, do)
 			return
 		}
-		do()
+		to.receive(do)
 	})
 }
 

@@ -700,3 +700,20 @@ func TestEnsembleDump(t *testing.T) {
 		}
 	})
 }
+
+// TestEnsembleWhatWasHeldArrivesInOrder: a link was cut when one message was sent, and its receiver was paused when the next one was.
+// The link is healed before the server goes on.
+func TestEnsembleWhatWasHeldArrivesInOrder(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
+		c := connect(t, e.Leader(), connection{})
+		heal := e.CutOneWay(e.Leader(), e.Server(0))
+		c.must(t, opCreate, createBody("/a", "x", 0))
+		e.Server(0).Pause()
+		c.must(t, opDelete, body{}.str("/a").int(-1))
+		heal()
+		synctest.Wait()
+		e.Server(0).Resume()
+		synctest.Wait()
+		require.False(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
+	})
+}
