@@ -32,7 +32,8 @@ const (
 	// (one-process, herd).
 	proofAge = 100 * time.Millisecond
 
-	// lookDelay is the least pause between two attempts of an acquisition, so that it does not spin with what makes them fail.
+	// lookDelay is the pause before an acquisition looks again after an error, and the least age of a node that is deleted by
+	// hand before another one takes its place. So it does not spin with what makes it fail.
 	lookDelay = 20 * time.Millisecond
 
 	// holdDelay is how long a hold lasts before its node is watched (uncontended). A shorter hold saves this request; the

@@ -409,8 +409,9 @@ func (c *Conduit) SetAuth(scheme string, credentials ...secrets.Secret) {
 		next = append(next, Auth{Scheme: scheme, Credential: secret})
 	}
 	c.auth = next // first: a connection that has presented nothing yet presents these
+	conn := c.conn
 	c.mu.Unlock()
-	if conn := c.current(); conn != nil {
+	if conn != nil {
 		conn.presentAgain()
 	}
 }
