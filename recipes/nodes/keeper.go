@@ -163,7 +163,7 @@ func (k *keeper) write(ctx context.Context, path string, history int64, watch *f
 		return nil // deleted in between, which the next step sees
 	}
 	k.stands(path, 0)
-	if mayPass(err) {
+	if mayPass(err) || ctx.Err() != nil { // keep knows that Close is no failure
 		return err
 	}
 	k.fail(err)
@@ -253,7 +253,7 @@ func (k *keeper) isRestored(ctx context.Context, path string, stat *framework.St
 	switch {
 	case err == nil:
 		return now.Czxid == stat.Czxid && now.Version == stat.Version && bytes.Equal(have, data), nil
-	case mayPass(err):
+	case mayPass(err) || ctx.Err() != nil:
 		return false, err
 	default:
 		return false, nil // what it says is not known

@@ -477,6 +477,42 @@ func TestNodeQuickCloseLeavesNothing(t *testing.T) {
 	})
 }
 
+// beforeCompression is a compression provider that calls its function before each write.
+type beforeCompression struct {
+	framework.GzipCompressionProvider
+	call func()
+}
+
+func (p beforeCompression) Compress(path string, data []byte) ([]byte, error) {
+	p.call()
+	return p.GzipCompressionProvider.Compress(path, data)
+}
+
+// A Close that ends a write before it is sent is no failure of the node: it is neither logged nor reported.
+func TestNodeQuickCloseDuringAWriteIsNoFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var node *nodes.PersistentNode
+		var written atomic.Int32
+		closed := make(chan error, 1)
+		provider := beforeCompression{call: func() {
+			if written.Add(1) == 2 { // the first one is the creation
+				go func() { closed <- node.Close() }()
+				synctest.Wait()
+			}
+		}}
+		client := zktest.Client(t, zktest.NewServer(t, zkserver.WithoutListener()),
+			framework.WithCompression(), framework.WithCompressionProvider(provider))
+		node = started(t, client, framework.Persistent)
+		changes := changesOf(t, node)
+
+		require.ErrorIs(t, node.SetData(zktest.Context(t), []byte("b")), nodes.ErrClosed)
+
+		require.NoError(t, <-closed)
+		synctest.Wait()
+		require.Empty(t, changes)
+	})
+}
+
 // inTheWay are the znodes that are at the path of a node before it first stands, and that it leaves alone.
 var inTheWay = []struct {
 	name   string
