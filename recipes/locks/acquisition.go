@@ -494,6 +494,7 @@ const identified = 100
 // those that the acquisition waits for.
 func (l *lock) notAcquired(ahead []string, waitsFor []awaited, cause error) error {
 	e := &NotAcquiredError{Position: len(ahead), path: l.path, lockName: l.lockName, ahead: ahead, cause: cause}
+	e.local = l.exclusive && len(ahead) == 0 // behind a creation of this client, see acquisition.follow
 	for _, name := range ahead[:min(len(ahead), identified)] {
 		var data []byte
 		if i := slices.IndexFunc(waitsFor, func(w awaited) bool { return w.name == name }); i >= 0 {

@@ -311,6 +311,38 @@ func TestGateGivesUpInMemory(t *testing.T) {
 	})
 }
 
+// beforeLists is an ACL provider that calls its function for each path.
+type beforeLists func()
+
+func (beforeLists) DefaultACL() []framework.ACL { return framework.OpenACL() }
+
+func (call beforeLists) ACLForPath(string) []framework.ACL { call(); return nil }
+
+// TestGateGivesUpBehindACreation: the node of an acquisition waits for an earlier creation of its client, and says so when it gives up.
+func TestGateGivesUpBehindACreation(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		var asked atomic.Bool
+		goOn := make(chan struct{})
+		client := zktest.Client(t, w.server, framework.WithACLProvider(beforeLists(func() {
+			if !asked.Swap(true) {
+				<-goOn
+			}
+		})))
+		mutex := newMutex(t, client, "/lock")
+		first := acquireLater(context.Background(), mutex)
+		synctest.Wait()
+		ctx, giveUp := context.WithCancel(context.Background())
+		gaveUp := acquireLater(ctx, mutex)
+		synctest.Wait()
+		giveUp()
+		refused := <-gaveUp
+		close(goOn)
+		require.EqualError(t, refused.err,
+			"locks: acquire /lock: not acquired: it is held or waited for in this process: context canceled")
+		release(t, requireAtOnce(t, first))
+	})
+}
+
 // TestGateChainListsOnceASecond, so that a node that was made by hand with a lower number is not passed for ever.
 func TestGateChainListsOnceASecond(t *testing.T) {
 	onFakeTime(t, func(t *testing.T, w longWait) {
