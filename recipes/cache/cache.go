@@ -176,10 +176,13 @@ func (c *CuratorCache) Children(path string) iter.Seq2[string, *ChildData] {
 }
 
 // Listen calls fn with every later event; package listen has the contract. A listener that
-// must see the first fill is added before [CuratorCache.Start]. Listen panics if fn is nil.
+// must see the first fill is added before [CuratorCache.Start]. Listen panics if fn or an option is nil.
 func (c *CuratorCache) Listen(fn func(Event), opts ...ListenOption) *listen.Registration {
 	var f filter
 	for _, opt := range opts {
+		if opt == nil {
+			panic("cache: Listen with a nil option, expected one such as AfterInitialized")
+		}
 		opt(&f)
 	}
 	return c.picture.listen(fn, f)

@@ -164,6 +164,8 @@ func TestCacheBadInput(t *testing.T) {
 	_, err := cache.NewCuratorCache(client, "root")
 	require.ErrorIs(t, err, framework.ErrInvalidPath)
 	require.Panics(t, func() { newCache(t, client, "/tree").Listen(nil) })
+	require.PanicsWithValue(t, "cache: Listen with a nil option, expected one such as AfterInitialized",
+		func() { newCache(t, client, "/tree").Listen(func(cache.Event) {}, nil) })
 }
 
 func TestCacheContextEndsTheWait(t *testing.T) {
