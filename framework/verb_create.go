@@ -79,7 +79,7 @@ func (c *creation) plan() plan {
 
 func (f *Framework) creatable(path string, mode CreateMode) error {
 	if path == "/" && !mode.isSequential() {
-		return &pathError{path, "the root always exists"}
+		return &pathError{path, "it is the root; CreateContainers makes that of a chroot or a namespace"}
 	}
 	// A name that is not valid without the number may be valid with it.
 	if _, name := SplitPath(path); path != "" && mode.isSequential() && (name == "" || name == "." || name == "..") {

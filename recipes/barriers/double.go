@@ -74,9 +74,10 @@ func (b *DistributedDoubleBarrier) Path() string { return b.path }
 func (b *DistributedDoubleBarrier) ready() string { return framework.JoinPath(b.path, readyName) }
 
 // Enter blocks until as many members have entered as the barrier needs, or ctx ends. If it
-// fails, nothing is left of the attempt. The other members may have entered all the same,
-// since they count a member until its node is gone. A [*framework.LostError] says that the
-// session, and with it the member, has ended during the wait.
+// fails, the client deletes the node of the attempt, in the background once ctx has ended. The
+// other members may have entered all the same, since they count a member until its node is
+// gone. A [*framework.LostError] says that the session, and with it the member, has ended
+// during the wait.
 func (b *DistributedDoubleBarrier) Enter(ctx context.Context) error {
 	if err := b.begin(ctx, false); err != nil {
 		return fmt.Errorf("barriers: enter %s: %w", b.path, err)
