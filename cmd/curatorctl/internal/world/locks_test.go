@@ -43,14 +43,11 @@ func (m *member) locks() error {
 	if m.o.is("hand-off", "3") {
 		opts = append(opts, locks.WithLocalHandoff(3))
 	}
+	opts = append(opts, m.queueListener())
 	mutex, err1 := locks.NewInterProcessMutex(m.client, "/mutex", opts...)
 	both, err2 := locks.NewInterProcessReadWriteLock(m.client, "/both", places...)
 	shared, err0 := locks.NewSharedLeases(m.client, "/permits", permits)
-	var most locks.MaxLeases = locks.FixedLeases(permits)
-	if m.o.is("permits", "shared") {
-		most = shared
-	}
-	semaphore, err3 := locks.NewInterProcessSemaphoreV2(m.client, "/semaphore", most)
+	semaphore, err3 := m.semaphore(shared)
 	var standing []leader.Option
 	if m.o.is("election", "again") {
 		standing = append(standing, leader.WithAutoRequeue())
@@ -63,6 +60,9 @@ func (m *member) locks() error {
 	numbers, err5 := slots.New(m.client, "/slots", 2, slotOpts...)
 	if err := errors.Join(err0, err1, err2, err3, err4, err5); err != nil {
 		return err
+	}
+	if m.o.is("asked", "gives way") {
+		mutex.MakeRevocable(m.givesWay)
 	}
 	m.mutex = mutex
 	m.acts["mutex"] = func(ctx context.Context, random *rand.Rand) {
@@ -119,7 +119,7 @@ func (m *member) locks() error {
 			m.leaderWrites(ctx, lease)
 			sleep(ctx, upTo(random, 2*time.Second))
 		}
-		if m.o.is("election", "latch") {
+		if strings.HasPrefix(m.o.get("election"), "latch") {
 			m.logf("latch: %v", m.latch(ctx, lead))
 			return
 		}
@@ -140,11 +140,22 @@ func lasts(random *rand.Rand) time.Duration {
 }
 
 func (m *member) latch(ctx context.Context, lead func(context.Context, *locks.Lease)) error {
-	latch, err := leader.NewLeaderLatch(m.client, "/election")
-	if err == nil {
-		err = latch.Start()
+	mode := leader.Silent
+	if m.o.is("election", "latch that tells") {
+		mode = leader.NotifyLeader
 	}
+	latch, err := leader.NewLeaderLatch(m.client, "/election", leader.WithCloseMode(mode))
 	if err != nil {
+		return err
+	}
+	leads := false // as the listener was told
+	defer latch.OnChange(func(c leader.Change) {
+		if c.Leader == leads || !c.Leader && errors.Is(c.Err, leader.ErrClosed) && mode == leader.Silent {
+			m.findf("the latch tells: %+v", c)
+		}
+		leads = c.Leader
+	}).Remove()
+	if err := latch.Start(); err != nil {
 		return err
 	}
 	lease, err := latch.Await(ctx)
@@ -215,7 +226,7 @@ func (m *member) held(ctx context.Context, key string, exclusive bool, lease *lo
 	}
 	m.lasted(key, lease, time.Since(began), during == nil)
 	leave()
-	ended, lost := time.Now(), lease.Err() != nil && !m.isBroken(lease.Token())
+	ended, lost := time.Now(), isLost(lease) && !m.isBroken(lease.Token())
 	err := lease.Release(ctx)
 	if err != nil {
 		m.logf("%s: %v", key, err)
@@ -284,7 +295,7 @@ func (m *member) enter(key string, exclusive bool, lease *locks.Lease) (leave fu
 		m.all.chance(ruleSlotDelay)
 	}
 	places := 0
-	if key == "/semaphore" {
+	if key == "/semaphore" || key == "/permits/first" {
 		places, token = permits, 0
 		m.all.chance(rulePermits)
 	}
@@ -314,10 +325,25 @@ func (m *member) lasted(key string, lease *locks.Lease, d time.Duration, waits b
 	}
 }
 
+// semaphore returns the semaphore of a fleet.
+func (m *member) semaphore(shared *locks.SharedLeases) (locks.InterProcessLock, error) {
+	switch m.o.get("permits") {
+	case "shared":
+		return locks.NewInterProcessSemaphoreV2(m.client, "/semaphore", shared)
+	case "first version":
+		return locks.NewInterProcessSemaphore(m.client, "/permits/first", locks.FixedLeases(permits))
+	case "one":
+		return locks.NewInterProcessSemaphoreMutex(m.client, "/permits/one")
+	default:
+		return locks.NewInterProcessSemaphoreV2(m.client, "/semaphore", locks.FixedLeases(permits))
+	}
+}
+
 // permits acquires one permit or two.
-func (m *member) permits(ctx context.Context, random *rand.Rand, semaphore *locks.InterProcessSemaphoreV2) {
-	if random.IntN(3) > 0 {
-		m.hold(ctx, random, "/semaphore", false, semaphore, upTo(random, 2*time.Second), nil)
+func (m *member) permits(ctx context.Context, random *rand.Rand, lock locks.InterProcessLock) {
+	semaphore, hasSeveral := lock.(*locks.InterProcessSemaphoreV2)
+	if !hasSeveral || random.IntN(3) > 0 {
+		m.hold(ctx, random, lock.Path(), lock.Path() == "/permits/one", lock, upTo(random, 2*time.Second), nil)
 		return
 	}
 	waiting, cancel := context.WithTimeout(ctx, upTo(random, 10*time.Second))

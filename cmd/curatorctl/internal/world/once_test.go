@@ -16,7 +16,16 @@ import (
 )
 
 // done are the runs that have succeeded, by their keys, or those that have begun and must be the only ones.
-type done map[string]int64
+type done map[string]run
+
+// run is one run of a job.
+type run struct {
+	token int64
+	at    time.Time // when it was known that the job is done
+}
+
+// retention is how long a marker stays.
+const retention = time.Minute
 
 // once prepares jobs that are done once for a key.
 func (m *member) once() error {
@@ -24,6 +33,9 @@ func (m *member) once() error {
 	never := m.o.is("once", "never again")
 	if never {
 		opts = append(opts, leader.NeverAgain())
+	}
+	if m.o.is("retention", "1m") {
+		opts = append(opts, leader.WithRetention(retention))
 	}
 	once, err := leader.NewOnce(m.client, "/once", opts...)
 	if err != nil {
@@ -62,8 +74,13 @@ func (m *member) once() error {
 func (m *member) doneBy(key string) (token int64, is bool) {
 	m.all.Lock()
 	defer m.all.Unlock()
-	token, is = m.all.done[key]
-	return token, is
+	done, is := m.all.done[key]
+	return done.token, is && !m.isForgotten(done)
+}
+
+// isForgotten reports whether the marker of a run may be gone.
+func (m *member) isForgotten(r run) bool {
+	return m.o.is("retention", "1m") && time.Since(r.at) > retention*97/100
 }
 
 // does notes a run. It finds one of a key that another run has done.
@@ -73,13 +90,13 @@ func (m *member) does(key string, token int64) {
 	}
 	m.all.Lock()
 	defer m.all.Unlock()
-	if by, twice := m.all.done[key]; twice {
-		defer m.findf("%s has run twice, by %#x and %#x", key, by, token)
+	if by, twice := m.all.done[key]; twice && !m.isForgotten(by) {
+		defer m.findf("%s has run twice, by %#x and %#x", key, by.token, token)
 	}
 	if m.all.done == nil {
 		m.all.done = make(done)
 	}
-	m.all.done[key] = token
+	m.all.done[key] = run{token, time.Now()}
 }
 
 // settleOnce has a job run without faults, and finds markers of other runs.
@@ -106,11 +123,27 @@ func (all *truth) settleOnce(ctx context.Context, m *member) {
 	if !errors.Is(err, failed) || again == m.o.is("once", "never again") {
 		m.findf("a job that has failed runs again: %t, after %v", again, err)
 	}
-	for key, token := range all.done {
+	for key, by := range all.done {
 		all.chance(ruleMarker)
 		marker := m.znodes("/once/done/" + key)
-		if len(marker) != 1 || string(marker[0].Data) != strconv.FormatInt(token, 10) {
-			m.findf("%s was done by the run %#x, and its marker is %v", key, token, marker)
+		isIt := len(marker) == 1 && string(marker[0].Data) == strconv.FormatInt(by.token, 10)
+		if !isIt && (len(marker) > 0 || !m.isForgotten(by)) {
+			m.findf("%s was done by the run %#x, and its marker is %v", key, by.token, marker)
 		}
+	}
+	all.settleRetention(ctx, m)
+}
+
+// settleRetention finds markers that stay for too long.
+func (all *truth) settleRetention(ctx context.Context, m *member) {
+	if !m.o.is("retention", "1m") {
+		return
+	}
+	all.chance(ruleRetention)
+	time.Sleep(retention * 103 / 100)
+	_, err := m.runOnce(ctx, "newest", 0, nil)
+	time.Sleep(5 * time.Second) // markers are deleted in the background
+	if markers := m.znodes("/once/done"); err != nil || len(markers) != 2 {
+		m.findf("markers after their time, but for the newest: %v, %v", markers, err)
 	}
 }

@@ -29,7 +29,7 @@ import (
 // asks about.
 var (
 	crossed   = []string{"/cross/a", "/cross/b"}
-	breakable = append([]string{"/mutex", "/both", "/semaphore", "/election"}, crossed...)
+	breakable = append([]string{"/mutex", "/both", "/semaphore", "/permits", "/election"}, crossed...)
 	explained = append([]string{"/group", "/jobs", "/queue", "/slots"}, breakable...)
 )
 
@@ -58,6 +58,7 @@ type operators struct {
 	waits   []*blocked
 	holds   map[*kept]bool
 	broken  map[int64]bool // tokens of holds
+	asked   map[int64]bool // tokens of holds
 	settled bool           // faults are over, and what they have left behind is gone
 }
 
@@ -97,6 +98,10 @@ func (m *member) operates() error {
 			m.cross(ctx, both[first], both[1-first], crossed[first], crossed[1-first], upTo(random, 500*time.Millisecond), upTo(random, 15*time.Second))
 			return
 		}
+		if random.IntN(2) == 0 { // or both together
+			m.crossBoth(ctx, both[first], both[1-first], upTo(random, 10*time.Second))
+			return
+		}
 		var all sync.WaitGroup // or two goroutines that have nothing to do with each other
 		for i, mutex := range both {
 			mine := rand.New(rand.NewPCG(random.Uint64(), 0))
@@ -132,6 +137,52 @@ func (m *member) cross(ctx context.Context, first, second locks.InterProcessLock
 		}
 		m.held(ctx, b, true, inner, pause, nil)
 	})
+}
+
+// crossBoth takes two locks as one.
+func (m *member) crossBoth(ctx context.Context, a, b locks.InterProcessLock, patience time.Duration) {
+	both, err := locks.NewInterProcessMultiLock(noted{a, m}, noted{b, m})
+	if err != nil {
+		m.findf("multi-lock: %v", err)
+		return
+	}
+	waiting, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	lease, err := both.Acquire(waiting)
+	if err != nil {
+		m.logf("multi-lock: %v", err)
+		return
+	}
+	var leave []func()
+	for i, one := range lease.Leases() { // in the order of the paths
+		leave = append(leave, m.enter(crossed[i], true, one), m.keeps(crossed[i], one))
+	}
+	select {
+	case <-time.After(patience / 10):
+	case <-lease.Done():
+	}
+	for _, leave := range leave {
+		leave()
+	}
+	m.logf("multi-lock: %v", lease.Release(ctx))
+}
+
+// noted is a lock whose waits under another lock are noted.
+type noted struct {
+	locks.InterProcessLock
+
+	m *member
+}
+
+func (n noted) Acquire(ctx context.Context) (*locks.Lease, error) {
+	under := locks.LeaseFrom(ctx)
+	if under == nil {
+		return n.InterProcessLock.Acquire(ctx)
+	}
+	wait := n.m.waits(under, n.Path())
+	lease, err := n.InterProcessLock.Acquire(ctx)
+	wait(err == nil)
+	return lease, err
 }
 
 // waits notes that a lease's goroutine waits for another lock, until ended is called.
@@ -213,6 +264,7 @@ func (o *operator) act(ctx context.Context, random *rand.Rand) {
 		switch {
 		case i < 0:
 		case random.IntN(2) == 0:
+			o.all.asks(r.Participants[i].Token)
 			o.logf("revokes %s: %v", r.Participants[i].Path, locks.AttemptRevoke(ctx, o.client, r.Participants[i].Path))
 		default:
 			o.breaks(ctx, r.Participants[i])
@@ -603,12 +655,13 @@ func (o *operator) findWell(ctx context.Context) {
 			o.findf("sessions: %+v, and all clients are well", s)
 		}
 	}
-	if found, err := o.consult(ctx); err != nil || len(found) > 0 {
+	isGone := func(err error) bool { return errors.Is(err, framework.ErrNoNode) } // an empty folder is deleted, that of the namespace, too
+	if found, err := o.consult(ctx); err != nil && !isGone(err) || len(found) > 0 {
 		o.findf("doctor: %+v, %v, and all is well", found, err)
 	}
 	for _, path := range explained {
 		e, err := inspect.Explain(ctx, o.client, path)
-		if err == nil && (e.Answer != inspect.No || e.Unknown != "") || err != nil && !errors.Is(err, framework.ErrNoNode) {
+		if err == nil && (e.Answer != inspect.No || e.Unknown != "") || err != nil && !isGone(err) {
 			o.findf("explain %s: %s, %v: %s", path, e.Answer, err, e)
 		}
 	}

@@ -16,6 +16,8 @@ const (
 	ruleShortLived     = "contenders that live for less than the lock delay get the lock in the end"
 	ruleRefused        = "what a holder writes under its lease after its end is refused"
 	ruleLongest        = "no hold lasts for longer than it may"
+	ruleAsked          = "a holder that is asked gives way"
+	rulePlaces         = "the place of a waiter only falls"
 	rulePermits        = "no more permits than there are"
 	ruleTokens         = "no leader writes after a later one"
 	ruleItemLost       = "no item is lost"
@@ -23,6 +25,7 @@ const (
 	ruleDeadLetter     = "an item is a dead letter, or in the queue, or has a result"
 	ruleOnce           = "no job begins again that is done"
 	ruleMarker         = "the marker of a job is of the run that has succeeded"
+	ruleRetention      = "a marker goes after its time"
 	ruleItemWritten    = "an item that was written is taken all the same"
 	ruleCounted        = "each number of a counter is given once"
 	ruleTorn           = "an error of a transaction comes from one state"
@@ -66,7 +69,7 @@ const (
 )
 
 var rules = append([]string{
-	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleDeadLetter, ruleOnce, ruleMarker, ruleItemWritten, ruleCounted, ruleAccounts,
+	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, ruleAsked, rulePlaces, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleDeadLetter, ruleOnce, ruleMarker, ruleRetention, ruleItemWritten, ruleCounted, ruleAccounts,
 	ruleRegistered, ruleUnregistered, ruleViews, ruleOwned, ruleExcluded, ruleExcludedUnread, ruleShrunk, rulePinned, ruleDrained, ruleStandbys,
 	ruleTickOnce, ruleOrder, rulePaused, ruleSkipped, ruleNoneLost, rulePauseCaughtUp, ruleFirstList, ruleGone, ruleDead, ruleAlive, ruleSilent,
 	ruleTracked, ruleHolders, ruleWell, ruleIll, ruleDeadlock, ruleNoDeadlock, ruleLoad, ruleStranger,

@@ -337,6 +337,7 @@ func (all *truth) settle(ctx context.Context, w *zksim.World) {
 	all.settleGate(ctx, one)
 	all.settleMeetings(ctx, one)
 	all.settleDelay(ctx, one)
+	all.settleAsked(ctx, one)
 	all.settleViews(ctx)
 	all.settleServers(ctx, w, one)
 	all.settleOperator(ctx, w, one)
