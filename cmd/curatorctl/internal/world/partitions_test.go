@@ -49,6 +49,15 @@ func (m *member) partitions() error {
 	if m.o.is("capacity", "2") {
 		opts = append(opts, partition.WithCapacity(1+m.c.Index%2))
 	}
+	if m.o.is("grace", "1s") {
+		opts = append(opts, partition.WithGrace(time.Second))
+	}
+	if m.o.is("functions fail", "and end") {
+		opts = append(opts, partition.WithEndOnError())
+	}
+	if m.o.is("locks", "elsewhere") {
+		opts = append(opts, partition.WithLocks("/held", "lock"))
+	}
 	if m.o.is("standbys", "1") {
 		opts = append(opts, partition.WithStandbys(1, func(context.Context, string) error { return nil }))
 	}
@@ -63,7 +72,14 @@ func (m *member) partitions() error {
 		return err
 	}
 	m.serve = append(m.serve, func(ctx context.Context) {
-		m.logf("the group: %v", group.Run(ctx, m.work))
+		for ctx.Err() == nil {
+			err := group.Run(ctx, m.work)
+			m.logf("the group: %v", err)
+			if !errors.Is(err, errFails) {
+				return
+			}
+			sleep(ctx, time.Second)
+		}
 	})
 	m.acts["partitions"] = m.order
 	return nil
@@ -79,10 +95,16 @@ func zone(peer string) string {
 	return "east"
 }
 
+var errFails = errors.New("it fails")
+
 // work is the function of a partition.
 func (m *member) work(ctx context.Context, p partition.Partition) error {
+	token := p.Lease.Token()
+	if !m.o.is("functions fail", "") { // a function that is called again has the same lease
+		token = 0
+	}
 	leave := m.entered("partition", zksim.Hold{
-		Key: "partition " + p.Name, Client: m.c.Index, Exclusive: true, Token: p.Lease.Token(), IsOver: m.isOver(p.Lease),
+		Key: "partition " + p.Name, Client: m.c.Index, Exclusive: true, Token: token, IsOver: m.isOver(p.Lease),
 	})
 	defer leave()
 	m.owns(p.Name, true)
@@ -90,6 +112,12 @@ func (m *member) work(ctx context.Context, p partition.Partition) error {
 	random := rand.New(rand.NewPCG(uint64(p.Lease.Token()), 1))
 	sleep(ctx, upTo(random, 2*time.Second))
 	m.hold(ctx, random, "/mutex", true, m.mutex, upTo(random, 500*time.Millisecond), nil)
+	m.all.Lock()
+	fails := !m.all.calm && !m.o.is("functions fail", "")
+	m.all.Unlock()
+	if fails && random.IntN(3) == 0 && ctx.Err() == nil {
+		return errFails
+	}
 	<-ctx.Done()
 	m.all.Lock()
 	g := &m.all.group

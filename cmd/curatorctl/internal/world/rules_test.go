@@ -22,6 +22,8 @@ const (
 	ruleTokens         = "no leader writes after a later one"
 	ruleItemLost       = "no item is lost"
 	ruleItemOnce       = "an item has one result, and is in the queue no more"
+	ruleDue            = "no item is given before it is due"
+	ruleItemOrder      = "items are given in the order in which they were put"
 	ruleDeadLetter     = "an item is a dead letter, or in the queue, or has a result"
 	ruleOnce           = "no job begins again that is done"
 	ruleMarker         = "the marker of a job is of the run that has succeeded"
@@ -39,6 +41,8 @@ const (
 	ruleAccounts       = "what transactions move is neither lost nor made"
 	ruleRegistered     = "an instance that is registered is there"
 	ruleUnregistered   = "an instance whose process was killed is gone"
+	ruleFound          = "all processes find the instances that there are"
+	ruleKept           = "a znode that is kept is there, with its newest data"
 	ruleViews          = "a picture of the tree is as the tree"
 	ruleOwned          = "each partition is at one member"
 	ruleExcluded       = "a partition that is excluded is at no member"
@@ -69,8 +73,8 @@ const (
 )
 
 var rules = append([]string{
-	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, ruleAsked, rulePlaces, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleDeadLetter, ruleOnce, ruleMarker, ruleRetention, ruleItemWritten, ruleCounted, ruleAccounts,
-	ruleRegistered, ruleUnregistered, ruleViews, ruleOwned, ruleExcluded, ruleExcludedUnread, ruleShrunk, rulePinned, ruleDrained, ruleStandbys,
+	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, ruleAsked, rulePlaces, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleDue, ruleItemOrder, ruleDeadLetter, ruleOnce, ruleMarker, ruleRetention, ruleItemWritten, ruleCounted, ruleAccounts,
+	ruleRegistered, ruleUnregistered, ruleFound, ruleKept, ruleViews, ruleOwned, ruleExcluded, ruleExcludedUnread, ruleShrunk, rulePinned, ruleDrained, ruleStandbys,
 	ruleTickOnce, ruleOrder, rulePaused, ruleSkipped, ruleNoneLost, rulePauseCaughtUp, ruleFirstList, ruleGone, ruleDead, ruleAlive, ruleSilent,
 	ruleTracked, ruleHolders, ruleWell, ruleIll, ruleDeadlock, ruleNoDeadlock, ruleLoad, ruleStranger,
 }, theExclusive()...)

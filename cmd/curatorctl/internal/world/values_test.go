@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -29,6 +30,7 @@ import (
 // items are what was put into the queue, and what became of it.
 type items struct {
 	offered, taken map[string]error
+	due            map[string]time.Time                                                    // before which none is taken
 	put            map[int]func(ctx context.Context, random *rand.Rand, item []byte) error // of each process
 	all            map[int]func(ctx context.Context) iter.Seq2[*queues.Item, error]
 }
@@ -49,6 +51,18 @@ func (m *member) queue() error {
 		opts = append(opts, queues.WithLateRemoval())
 	default:
 	}
+	if m.o.is("failures", "deleted") && isKept {
+		opts = append(opts, queues.WithErrorMode(queues.Delete))
+	}
+	if m.o.is("room", "2") {
+		opts = append(opts, queues.WithMaxItems(2))
+	}
+	if m.o.is("puts", "in the background") {
+		opts = append(opts, queues.WithPutInBackground())
+	}
+	if m.o.is("from a list", "3") {
+		opts = append(opts, queues.WithMinItemsBeforeRefresh(3))
+	}
 	put, all, err := m.openQueue(opts)
 	if err != nil {
 		return err
@@ -57,7 +71,7 @@ func (m *member) queue() error {
 	defer m.all.Unlock()
 	i := &m.all.items
 	if i.offered == nil {
-		i.offered, i.taken = make(map[string]error), make(map[string]error)
+		i.offered, i.taken, i.due = make(map[string]error), make(map[string]error), make(map[string]time.Time)
 		i.put = make(map[int]func(context.Context, *rand.Rand, []byte) error)
 		i.all = make(map[int]func(context.Context) iter.Seq2[*queues.Item, error])
 	}
@@ -81,23 +95,39 @@ func (m *member) openQueue(opts []queues.Option) (put func(context.Context, *ran
 	case "priority":
 		q, err := queues.NewDistributedPriorityQueue(m.client, path, opts...)
 		return func(ctx context.Context, random *rand.Rand, item []byte) error {
-			return q.Put(ctx, item, random.Int32N(3))
+			return m.flushed(ctx, q.Put(ctx, item, random.Int32N(3)), q.FlushPuts)
 		}, q.Items, err
 	case "delay":
 		q, err := queues.NewDistributedDelayQueue(m.client, path, opts...)
 		return func(ctx context.Context, random *rand.Rand, item []byte) error {
-			return q.Put(ctx, item, time.Now().Add(upTo(random, 3*time.Second)))
+			due := time.Now().Add(upTo(random, 3*time.Second))
+			m.all.Lock()
+			m.all.items.due[string(item)] = due
+			m.all.Unlock()
+			return m.flushed(ctx, q.Put(ctx, item, due), q.FlushPuts)
 		}, q.Items, err
 	case "id":
 		q, err := queues.NewDistributedIdQueue(m.client, path, opts...)
-		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Put(ctx, item, string(item)) }, q.Items, err
+		return func(ctx context.Context, _ *rand.Rand, item []byte) error {
+			return m.flushed(ctx, q.Put(ctx, item, string(item)), q.FlushPuts)
+		}, q.Items, err
 	case "simple":
 		q, err := queues.NewSimpleDistributedQueue(m.client, path)
 		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Offer(ctx, item) }, allOf(q), err
 	default:
 		q, err := queues.NewDistributedQueue(m.client, path, opts...)
-		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Put(ctx, item) }, q.Items, err
+		return func(ctx context.Context, _ *rand.Rand, item []byte) error {
+			return m.flushed(ctx, q.Put(ctx, item), q.FlushPuts)
+		}, q.Items, err
 	}
+}
+
+// flushed returns whether an item is in the queue.
+func (m *member) flushed(ctx context.Context, err error, flush func(context.Context) error) error {
+	if err == nil && m.o.is("puts", "in the background") {
+		err = flush(ctx)
+	}
+	return err
 }
 
 // removesFirst reports whether a consumer removes an item before it has it, so that the item is lost with the consumer.
@@ -125,6 +155,8 @@ func (m *member) offer(ctx context.Context, random *rand.Rand, put func(context.
 	item := fmt.Sprintf("item-%d-%03d.", m.c.Index, len(i.offered)) // none is a part of another
 	i.offered[item] = errors.New("under way")
 	m.all.Unlock()
+	ctx, cancel := context.WithTimeout(ctx, upTo(random, 20*time.Second)) // the queue may stay full
+	defer cancel()
 	err := put(ctx, random, []byte(item))
 	m.logf("puts %s: %v", item, err)
 	m.all.Lock()
@@ -161,9 +193,13 @@ func (m *member) consume(ctx context.Context, random *rand.Rand, all func(contex
 			m.logf("consumes: %v", err)
 			return
 		}
+		m.judgeDue(item.Data)
 		sleep(ctx, upTo(random, 300*time.Millisecond))
 		switch {
 		case random.IntN(often) == 0 && isKept:
+			if m.o.is("failures", "deleted") {
+				m.take(item.Data, errMayComeAgain)
+			}
 			item.Fail(errors.New("it has to come again"))
 		case isKept && m.o.is("results", "transaction"):
 			m.take(item.Data, item.Transact(ctx, framework.CreateOp("/result-", item.Data, framework.WithMode(framework.PersistentSequential))))
@@ -172,6 +208,19 @@ func (m *member) consume(ctx context.Context, random *rand.Rand, all func(contex
 		default:
 			m.take(item.Data, nil)
 		}
+	}
+}
+
+// judgeDue finds an item that is given before it is due.
+func (m *member) judgeDue(item []byte) {
+	m.all.Lock()
+	due, isDelayed := m.all.items.due[string(item)]
+	m.all.Unlock()
+	if isDelayed {
+		m.all.chance(ruleDue)
+	}
+	if early := time.Until(due); isDelayed && early > time.Millisecond {
+		m.findf("%s is given %v before it is due", item, early)
 	}
 }
 
@@ -242,20 +291,22 @@ func (all *truth) settleItems(ctx context.Context, m *member) {
 // drain has a consumer take all items while an operator writes each of them once, and finds those that stay.
 func (m *member) drain(ctx context.Context, there func() map[string]bool) {
 	i := &m.all.items
-	for n := range 3 {
-		if err := i.put[m.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), fmt.Appendf(nil, "item-last-%d.", n)); err != nil {
-			m.findf("the last items: %v", err)
-		}
-	}
 	ctx, cancel := context.WithCancel(ctx)
-	var consuming sync.WaitGroup
+	var putting, consuming sync.WaitGroup
+	putting.Go(func() {
+		for n := range 3 {
+			if err := i.put[m.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), fmt.Appendf(nil, "item-last-%d.", n)); err != nil {
+				m.findf("the last items: %v", err)
+			}
+		}
+	})
 	consuming.Go(func() {
 		for range 20 {
 			m.writeItems(ctx)
 		}
 	})
 	consuming.Go(func() {
-		given := make(map[string]bool)
+		given, last := make(map[string]bool), ""
 		for item, err := range i.all[m.c.Index](ctx) {
 			if ctx.Err() != nil {
 				return
@@ -264,12 +315,22 @@ func (m *member) drain(ctx context.Context, there func() map[string]bool) {
 				m.findf("the last consumer has ended: %v", err)
 				return
 			}
-			if !given[string(item.Data)] {
-				given[string(item.Data)] = true
-				m.writeItems(ctx)
+			m.judgeDue(item.Data)
+			if given[string(item.Data)] {
+				continue
+			}
+			given[string(item.Data)] = true
+			m.writeItems(ctx)
+			if now := string(item.Data); strings.HasPrefix(now, "item-last") && !m.o.is("queue", "priority") && !m.o.is("queue", "delay") {
+				m.all.chance(ruleItemOrder)
+				if now < last {
+					m.findf("%s is given after %s", now, last)
+				}
+				last = now
 			}
 		}
 	})
+	putting.Wait()
 	left := there()
 	for end := time.Now().Add(time.Minute); len(left) > 0 && time.Now().Before(end); left = there() {
 		time.Sleep(100 * time.Millisecond)
@@ -302,6 +363,11 @@ func (m *member) values() error {
 	m.last, m.raise = number.Get, func(ctx context.Context) {
 		value, err := number.Increment(ctx)
 		m.count(value.Post, err)
+	}
+	if m.o.is("counter", "cached") {
+		if err := m.cachedCount(number); err != nil {
+			return err
+		}
 	}
 	if m.o.is("counter", "shared") {
 		if err := m.sharedCount(); err != nil {
@@ -342,6 +408,26 @@ func (m *member) values() error {
 		}
 	}
 	return nil
+}
+
+// cachedCount prepares numbers from blocks.
+func (m *member) cachedCount(number *atomic.DistributedAtomicLong) error {
+	const block = 3
+	cached, err := atomic.NewCachedAtomicLong(number, block)
+	m.raise = func(ctx context.Context) {
+		n, err := cached.Next(ctx)
+		m.count(n, err)
+	}
+	m.last = func(ctx context.Context) (int64, error) { // of the numbers that were given at most
+		last, err := number.Get(ctx)
+		m.all.Lock()
+		defer m.all.Unlock()
+		if n := int64(len(m.all.counter.given)); last >= n && !m.o.is("faults", "restores") {
+			last = n // each process has dropped what was left of its block
+		}
+		return last, err
+	}
+	return err
 }
 
 // sharedCount prepares a copy of a number that each process raises by one. It finds that the copy goes back.
@@ -479,8 +565,14 @@ func (all *truth) settleCounter(ctx context.Context, m *member) {
 // views prepares a picture of the whole tree.
 func (m *member) views() error {
 	var opts []cache.Option
-	if m.o.is("depth", "1") {
+	switch m.o.get("depth") {
+	case "1":
 		opts = append(opts, cache.WithMaxDepth(1))
+	case "children":
+		opts = append(opts, cache.WithChildrenOnly())
+	case "selected":
+		opts = append(opts, cache.WithSelector(cache.TreeCacheSelector{TraverseChildren: isNotLeftOut, AcceptChild: isNotLeftOut}))
+	default:
 	}
 	tree, err := cache.NewCuratorCache(m.client, "/", opts...)
 	if err != nil {
@@ -509,13 +601,44 @@ func (m *member) views() error {
 	return tree.Start()
 }
 
+// isNotLeftOut reports whether a view of selected znodes has one.
+func isNotLeftOut(path string) bool { return len(path)%3 > 0 }
+
+// sees reports whether the view has a znode.
+func (m *member) sees(path string) bool {
+	level := len(strings.FieldsFunc(path, func(r rune) bool { return r == '/' }))
+	switch m.o.get("depth") {
+	case "1":
+		return level <= 1
+	case "children":
+		return level == 1
+	case "selected":
+		for end := range path { // all above it are selected, and it is
+			if end > 0 && path[end] == '/' && !isNotLeftOut(path[:end]) {
+				return false
+			}
+		}
+		return path == "/" || isNotLeftOut(path)
+	default:
+		return true
+	}
+}
+
 // discovery prepares a service.
 func (m *member) discovery() error {
 	services, err := discovery.NewServiceDiscovery[string](m.client, "/services", nil)
 	if err != nil {
 		return err
 	}
-	m.close = append(m.close, services.Close)
+	found, err := services.NewCache("orders")
+	if err == nil {
+		err = found.Start()
+	}
+	if err != nil {
+		return err
+	}
+	m.found = found
+	m.close = append(m.close, found.Close, services.Close)
 	m.all.Lock()
 	defer m.all.Unlock()
 	if m.all.there == nil {
@@ -572,6 +695,19 @@ func (all *truth) settleDiscovery(m *member) {
 			m.w.Findf("instance %s is there: %t, expected %t", id, there[id], want)
 		}
 	}
+	for _, other := range all.members {
+		if !m.o.plays("discovery") {
+			return
+		}
+		all.chance(ruleFound)
+		found := make(map[string]bool)
+		for _, instance := range other.found.Instances() {
+			found[instance.ID] = true
+		}
+		if !maps.Equal(found, there) {
+			other.findf("finds the instances %v, and there are %v", found, there)
+		}
+	}
 }
 
 // settleViews finds pictures that differ from the tree. Clients confirm their sessions meanwhile, so one difference is none.
@@ -603,10 +739,7 @@ func (m *member) wrongInView() string {
 	if n := m.tree.Size(); n != told {
 		return fmt.Sprintf("%d znodes, and its listener was told of %d", n, told)
 	}
-	znodes := m.znodes("/")
-	if m.o.is("depth", "1") {
-		znodes = slices.DeleteFunc(znodes, func(z zkserver.Znode) bool { return strings.Count(z.Path, "/") > 1 })
-	}
+	znodes := slices.DeleteFunc(m.znodes("/"), func(z zkserver.Znode) bool { return !m.sees(z.Path) })
 	for path := range m.tree.Stream() {
 		isIt := func(z zkserver.Znode) bool { return z.Path == path }
 		if !strings.HasPrefix(path, "/zookeeper") && !slices.ContainsFunc(znodes, isIt) {

@@ -25,6 +25,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/seeds"
 	"github.com/gocurator/curator/recipes/cache"
+	"github.com/gocurator/curator/recipes/discovery"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/retry"
@@ -180,6 +181,7 @@ type member struct {
 	serve   []func(ctx context.Context) // for as long as the process lives
 	close   []func() error
 	tree    *cache.CuratorCache
+	found   *discovery.ServiceCache[string]
 	told    map[string]string // the data of each path, as the listener of tree was told
 	family  *kin
 	begin   sync.Once
@@ -333,7 +335,7 @@ func (all *truth) settle(ctx context.Context, w *zksim.World) {
 	all.settleCounter(ctx, one)
 	all.settleJobs(one)
 	all.settleDiscovery(one)
-	all.settleNodes(one)
+	all.settleNodes(ctx, one)
 	all.settleGate(ctx, one)
 	all.settleMeetings(ctx, one)
 	all.settleDelay(ctx, one)
