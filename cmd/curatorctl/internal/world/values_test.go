@@ -294,8 +294,12 @@ func (m *member) drain(ctx context.Context, there func() map[string]bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	var putting, consuming sync.WaitGroup
 	putting.Go(func() {
-		for n := range 3 {
-			if err := i.put[m.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), fmt.Appendf(nil, "item-last-%d.", n)); err != nil {
+		put := func(n int) error {
+			return i.put[m.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), fmt.Appendf(nil, "item-last-%d.", n))
+		}
+		m.logf("puts the first of the last items: %v", put(0)) // or the error of one before it
+		for n := 1; n < 4; n++ {
+			if err := put(n); err != nil {
 				m.findf("the last items: %v", err)
 			}
 		}
