@@ -149,12 +149,12 @@ func (m *member) latch(ctx context.Context, lead func(context.Context, *locks.Le
 		return err
 	}
 	leads := false // as the listener was told
-	defer latch.OnChange(func(c leader.Change) {
+	listener := latch.OnChange(func(c leader.Change) {
 		if c.Leader == leads || !c.Leader && errors.Is(c.Err, leader.ErrClosed) && mode == leader.Silent {
 			m.findf("the latch tells: %+v", c)
 		}
 		leads = c.Leader
-	}).Remove()
+	})
 	if err := latch.Start(); err != nil {
 		return err
 	}
@@ -162,7 +162,14 @@ func (m *member) latch(ctx context.Context, lead func(context.Context, *locks.Le
 	if err == nil {
 		lead(lease.Context(ctx), lease)
 	}
-	return errors.Join(err, latch.Close())
+	err = errors.Join(err, latch.Close())
+	time.Sleep(time.Millisecond) // the listener is told on a goroutine of its own
+	listener.Remove()
+	<-listener.Done()
+	if leads && mode == leader.NotifyLeader {
+		m.findf("the latch was closed, and has not told that it does not lead")
+	}
+	return err
 }
 
 // leaderWrites has a leader write its token: it must not stand behind that of a later leader.

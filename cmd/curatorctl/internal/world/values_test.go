@@ -10,6 +10,7 @@ import (
 	"iter"
 	"maps"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -30,8 +31,8 @@ import (
 // items are what was put into the queue, and what became of it.
 type items struct {
 	offered, taken map[string]error
-	due            map[string]time.Time                                                    // before which none is taken
-	put            map[int]func(ctx context.Context, random *rand.Rand, item []byte) error // of each process
+	due            map[string]time.Time                                                        // before which none is taken
+	put            map[int]func(ctx context.Context, random *rand.Rand, items ...[]byte) error // of each process
 	all            map[int]func(ctx context.Context) iter.Seq2[*queues.Item, error]
 }
 
@@ -72,7 +73,7 @@ func (m *member) queue() error {
 	i := &m.all.items
 	if i.offered == nil {
 		i.offered, i.taken, i.due = make(map[string]error), make(map[string]error), make(map[string]time.Time)
-		i.put = make(map[int]func(context.Context, *rand.Rand, []byte) error)
+		i.put = make(map[int]func(context.Context, *rand.Rand, ...[]byte) error)
 		i.all = make(map[int]func(context.Context) iter.Seq2[*queues.Item, error])
 	}
 	i.put[m.c.Index], i.all[m.c.Index] = put, all
@@ -89,35 +90,44 @@ func (m *member) queue() error {
 	return nil
 }
 
-func (m *member) openQueue(opts []queues.Option) (put func(context.Context, *rand.Rand, []byte) error, all func(context.Context) iter.Seq2[*queues.Item, error], err error) {
+func (m *member) openQueue(opts []queues.Option) (put func(context.Context, *rand.Rand, ...[]byte) error, all func(context.Context) iter.Seq2[*queues.Item, error], err error) {
 	const path = "/queue"
 	switch m.o.get("queue") {
 	case "priority":
 		q, err := queues.NewDistributedPriorityQueue(m.client, path, opts...)
-		return func(ctx context.Context, random *rand.Rand, item []byte) error {
-			return m.flushed(ctx, q.Put(ctx, item, random.Int32N(3)), q.FlushPuts)
+		return func(ctx context.Context, random *rand.Rand, items ...[]byte) error {
+			return m.flushed(ctx, q.PutMulti(ctx, random.Int32N(3), items...), q.FlushPuts)
 		}, q.Items, err
 	case "delay":
 		q, err := queues.NewDistributedDelayQueue(m.client, path, opts...)
-		return func(ctx context.Context, random *rand.Rand, item []byte) error {
+		return func(ctx context.Context, random *rand.Rand, items ...[]byte) error {
 			due := time.Now().Add(upTo(random, 3*time.Second))
 			m.all.Lock()
-			m.all.items.due[string(item)] = due
+			for _, item := range items {
+				m.all.items.due[string(item)] = due
+			}
 			m.all.Unlock()
-			return m.flushed(ctx, q.Put(ctx, item, due), q.FlushPuts)
+			return m.flushed(ctx, q.PutMulti(ctx, due, items...), q.FlushPuts)
 		}, q.Items, err
 	case "id":
 		q, err := queues.NewDistributedIdQueue(m.client, path, opts...)
-		return func(ctx context.Context, _ *rand.Rand, item []byte) error {
-			return m.flushed(ctx, q.Put(ctx, item, string(item)), q.FlushPuts)
+		return func(ctx context.Context, _ *rand.Rand, items ...[]byte) error {
+			return m.flushed(ctx, q.PutMulti(ctx, string(items[0]), items...), q.FlushPuts)
 		}, q.Items, err
 	case "simple":
 		q, err := queues.NewSimpleDistributedQueue(m.client, path)
-		return func(ctx context.Context, _ *rand.Rand, item []byte) error { return q.Offer(ctx, item) }, allOf(q), err
+		return func(ctx context.Context, _ *rand.Rand, items ...[]byte) error {
+			for _, item := range items {
+				if err := q.Offer(ctx, item); err != nil {
+					return err
+				}
+			}
+			return nil
+		}, allOf(q), err
 	default:
 		q, err := queues.NewDistributedQueue(m.client, path, opts...)
-		return func(ctx context.Context, _ *rand.Rand, item []byte) error {
-			return m.flushed(ctx, q.Put(ctx, item), q.FlushPuts)
+		return func(ctx context.Context, _ *rand.Rand, items ...[]byte) error {
+			return m.flushed(ctx, q.PutMulti(ctx, items...), q.FlushPuts)
 		}, q.Items, err
 	}
 }
@@ -149,19 +159,25 @@ func allOf(q *queues.SimpleDistributedQueue) func(context.Context) iter.Seq2[*qu
 	}
 }
 
-func (m *member) offer(ctx context.Context, random *rand.Rand, put func(context.Context, *rand.Rand, []byte) error) {
+func (m *member) offer(ctx context.Context, random *rand.Rand, put func(context.Context, *rand.Rand, ...[]byte) error) {
 	i := &m.all.items
+	var items [][]byte
 	m.all.Lock()
-	item := fmt.Sprintf("item-%d-%03d.", m.c.Index, len(i.offered)) // none is a part of another
-	i.offered[item] = errors.New("under way")
+	for range 1 + random.IntN(2) {
+		item := fmt.Sprintf("item-%d-%03d.", m.c.Index, len(i.offered)) // none is a part of another
+		i.offered[item] = errors.New("under way")
+		items = append(items, []byte(item))
+	}
 	m.all.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, upTo(random, 20*time.Second)) // the queue may stay full
 	defer cancel()
-	err := put(ctx, random, []byte(item))
-	m.logf("puts %s: %v", item, err)
+	err := put(ctx, random, items...)
+	m.logf("puts %s: %v", items, err)
 	m.all.Lock()
 	defer m.all.Unlock()
-	i.offered[item] = err
+	for _, item := range items {
+		i.offered[string(item)] = err
+	}
 }
 
 // writeItems writes items by hand, as an operator does who repairs them.
@@ -238,6 +254,8 @@ func (m *member) take(item []byte, err error) {
 	}
 }
 
+var anItem = regexp.MustCompile(`item-[0-9a-z-]+\.`)
+
 // settleItems finds items that are lost or come twice, and takes those that are there.
 func (all *truth) settleItems(ctx context.Context, m *member) {
 	if !m.o.plays("queue") {
@@ -246,8 +264,8 @@ func (all *truth) settleItems(ctx context.Context, m *member) {
 	in := func(path string) (items map[string]bool) {
 		items = make(map[string]bool)
 		for _, z := range m.znodes(path) {
-			if i := bytes.Index(z.Data, []byte("item-")); i >= 0 {
-				items[string(z.Data[i:i+bytes.IndexByte(z.Data[i:], '.')+1])] = true
+			for _, found := range anItem.FindAll(z.Data, -1) {
+				items[string(found)] = true
 			}
 		}
 		return items
