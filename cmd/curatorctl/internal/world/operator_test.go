@@ -819,6 +819,9 @@ func (o *operator) findDeadlock(ctx context.Context, a, b *member) {
 	if err != nil || e.Answer != inspect.Yes || e.Findings[0].Reason != inspect.ReasonDeadlock {
 		o.findf("explain %s: %s, %v, and it is in a deadlock: %s", crossed[0], e.Answer, err, e)
 	}
+	for _, r := range e.Recipes {
+		o.judgeHolders("explain "+r.Path, r, o.w.Elapsed())
+	}
 	for _, d := range found {
 		o.judgeDeadlock(d, o.w.Elapsed()-2*stands)
 		o.breaks(ctx, d.Waits[0].Holder)
