@@ -37,13 +37,17 @@ func verbPartitions(fs *flag.FlagSet) action {
 
 // verbPartitionOrder returns a verb that orders something for a member or a partition.
 func verbPartitionOrder(
-	said string, order func(ctx context.Context, client *framework.Framework, path, name string, on bool) error,
+	said string, ofMember bool, order func(ctx context.Context, client *framework.Framework, path, name string, on bool) error,
 ) func(*flag.FlagSet) action {
 	return func(fs *flag.FlagSet) action {
 		undo := fs.Bool("undo", false, "end the order")
 		return func(ctx context.Context, c *call) error {
 			if !*undo {
-				if err := c.noteAbsent(ctx, c.args[1]); err != nil {
+				name, member := c.args[1], ""
+				if ofMember {
+					name, member = "", name
+				}
+				if err := c.noteAbsent(ctx, name, member); err != nil {
 					return err
 				}
 			}
@@ -58,18 +62,21 @@ func verbPartitionOrder(
 	}
 }
 
-// noteAbsent says which of the names no member and no partition of the group has. The order may be meant for a
+// noteAbsent says if the group does not have a partition or a member, "" for none. The order may be meant for a
 // member that is down, and is written. The name may also be a typing error.
-func (c *call) noteAbsent(ctx context.Context, names ...string) error {
+func (c *call) noteAbsent(ctx context.Context, name, member string) error {
 	a, err := partition.Read(ctx, c.client, c.args[0])
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
-		if !slices.ContainsFunc(a.Members, func(m partition.Peer) bool { return m.ID == name }) &&
-			!slices.ContainsFunc(a.Partitions, func(p partition.State) bool { return p.Name == name }) {
-			c.complainf("curatorctl: %s is no member and no partition of %s now, and the order waits for it\n", printable(name), printable(c.args[0]))
-		}
+	absent := func(what, name string) {
+		c.complainf("curatorctl: %s is no %s of %s now, and the order waits for it\n", printable(name), what, printable(c.args[0]))
+	}
+	if name != "" && !slices.ContainsFunc(a.Partitions, func(p partition.State) bool { return p.Name == name }) {
+		absent("partition", name)
+	}
+	if member != "" && !slices.ContainsFunc(a.Members, func(m partition.Peer) bool { return m.ID == member }) {
+		absent("member", member)
 	}
 	return nil
 }

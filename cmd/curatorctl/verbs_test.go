@@ -355,17 +355,22 @@ $ partitions /missing
 $ partitions drain /jobs worker-1
 drained worker-1
 $ partitions drain /jobs worker-7
-[0] curatorctl: worker-7 is no member and no partition of /jobs now, and the order waits for it
+[0] curatorctl: worker-7 is no member of /jobs now, and the order waits for it
 drained worker-7
+$ partitions drain /jobs orders
+[0] curatorctl: orders is no member of /jobs now, and the order waits for it
+drained orders
+$ partitions drain -undo /jobs orders
+no longer drained: orders
 $ partitions drain -undo /jobs worker-7
 no longer drained: worker-7
 $ partitions pin /jobs order worker-7
-[0] *order is no member and no partition of /jobs now, *worker-7 is no member*
+[0] *order is no partition of /jobs now, *worker-7 is no member*
 pinned order to worker-7
 $ partitions pin /jobs order
 no longer pinned: order
 $ partitions exclude /jobs old
-[0] curatorctl: old is no member and no partition of /jobs now, and the order waits for it
+[0] curatorctl: old is no partition of /jobs now, and the order waits for it
 excluded old
 $ partitions exclude -undo /jobs old
 no longer excluded: old

@@ -15,8 +15,8 @@ func Of(ctx context.Context) any { return ctx.Value(Key{}) }
 // HolderKey is the key under which a context that carries a lease has the name of the lease's znode.
 type HolderKey struct{}
 
-// Candidate is the holder of what an election creates, which no znode is. Its candidates wait in the background, for no other
-// lock of their client.
+// Candidate is the holder of what an election creates outside of any lease, and no znode has its name. Nothing that its client
+// holds waits for such a candidate.
 const Candidate = "_c_ffffffff-ffff-4fff-bfff-ffffffffffff-election"
 
 // Holder returns the name of the znode of the innermost lease that ctx carries, "" if there is none.

@@ -79,11 +79,11 @@ func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, err
 			}
 		}
 		if err != nil {
-			return 0, nil, fmt.Errorf("locks: shared leases: %w", err)
+			return 0, nil, fmt.Errorf("shared leases: %w", err)
 		}
 		if len(data) != 4 {
 			watch.Cancel()
-			return 0, nil, fmt.Errorf("locks: shared leases %s: %d bytes, expected 4", s.path, len(data))
+			return 0, nil, fmt.Errorf("shared leases %s: %d bytes, expected 4", s.path, len(data))
 		}
 		context.AfterFunc(ctx, watch.Cancel)
 		return int(int32(binary.BigEndian.Uint32(data))), watch.Fired(), nil
