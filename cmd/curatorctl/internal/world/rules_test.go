@@ -24,6 +24,8 @@ const (
 	ruleItemOnce       = "an item has one result, and is in the queue no more"
 	ruleDue            = "no item is given before it is due"
 	ruleItemOrder      = "items are given in the order in which they were put"
+	ruleFailed         = "an item with which consumers fail comes as often as it may"
+	ruleHandedOver     = "a process gets an item that another one has given back"
 	ruleDeadLetter     = "an item is a dead letter, or in the queue, or has a result"
 	ruleOnce           = "no job begins again that is done"
 	ruleMarker         = "the marker of a job is of the run that has succeeded"
@@ -73,7 +75,7 @@ const (
 )
 
 var rules = append([]string{
-	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, ruleAsked, rulePlaces, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleDue, ruleItemOrder, ruleDeadLetter, ruleOnce, ruleMarker, ruleRetention, ruleItemWritten, ruleCounted, ruleAccounts,
+	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, ruleAsked, rulePlaces, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleDue, ruleItemOrder, ruleFailed, ruleHandedOver, ruleDeadLetter, ruleOnce, ruleMarker, ruleRetention, ruleItemWritten, ruleCounted, ruleAccounts,
 	ruleRegistered, ruleUnregistered, ruleFound, ruleKept, ruleViews, ruleOwned, ruleExcluded, ruleExcludedUnread, ruleShrunk, rulePinned, ruleDrained, ruleStandbys,
 	ruleTickOnce, ruleOrder, rulePaused, ruleSkipped, ruleNoneLost, rulePauseCaughtUp, ruleFirstList, ruleGone, ruleDead, ruleAlive, ruleSilent,
 	ruleTracked, ruleHolders, ruleWell, ruleIll, ruleDeadlock, ruleNoDeadlock, ruleLoad, ruleStranger,

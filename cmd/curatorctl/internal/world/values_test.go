@@ -304,6 +304,79 @@ func (all *truth) settleItems(ctx context.Context, m *member) {
 		}
 	}
 	m.drain(ctx, func() map[string]bool { return in("/queue") })
+	if !m.removesFirst() {
+		m.failLast(ctx, in)
+		all.handOver(ctx)
+	}
+}
+
+// failLast has a consumer fail with an item until it is told to succeed, and judges what becomes of the item.
+func (m *member) failLast(ctx context.Context, in func(path string) map[string]bool) {
+	const item, most = "item-fails.", 3
+	want := most + 1
+	switch {
+	case m.o.is("failures", "deleted"):
+		want = 1
+	case m.o.is("failures", "dead letters") && m.o.is("items", "locked"):
+		want = 2
+	}
+	m.all.chance(ruleFailed)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	i, given := &m.all.items, 0
+	m.logf("puts %s: %v", item, i.put[m.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), []byte(item)))
+	for got, err := range i.all[m.c.Index](ctx) {
+		if err != nil {
+			break
+		}
+		if given++; given <= most {
+			got.Fail(errors.New("it has to come again"))
+		}
+	}
+	if given != want || in("/queue")[item] || in("/dead")[item] != (want == 2) {
+		m.findf("%s, with which consumers fail, was given %d times, expected %d; queue: %v, dead letters: %v", item, given, want, in("/queue"), in("/dead"))
+	}
+}
+
+// handOver has an operator write an item that one process has, so that it stays in the queue, and another process wait for it.
+func (all *truth) handOver(ctx context.Context) {
+	members := all.sorted()
+	one, other, i := members[0], members[len(members)-1], &all.items
+	if one == other {
+		return
+	}
+	all.chance(ruleHandedOver)
+	ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	one.logf("puts the item: %v", i.put[one.c.Index](ctx, rand.New(rand.NewPCG(1, 1)), []byte("item-handed.")))
+	has, came := make(chan struct{}), make(chan struct{})
+	var consuming sync.WaitGroup
+	consuming.Go(func() {
+		for _, err := range i.all[one.c.Index](ctx) {
+			if close(has); err != nil {
+				return
+			}
+			sleep(ctx, 5*time.Second)
+			one.writeItems(ctx)
+			return
+		}
+	})
+	consuming.Go(func() {
+		<-has
+		for _, err := range i.all[other.c.Index](ctx) {
+			if err == nil {
+				close(came)
+			}
+			return
+		}
+	})
+	select {
+	case <-came:
+	case <-time.After(15 * time.Second):
+		other.findf("does not get an item that another process has given back")
+	}
+	cancel()
+	consuming.Wait()
 }
 
 // drain has a consumer take all items while an operator writes each of them once, and finds those that stay.
