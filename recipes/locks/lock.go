@@ -140,9 +140,10 @@ func newLock(s spec, opts []Option) (*lock, error) {
 		return nil, fmt.Errorf("locks: %s: %w", s.path, err)
 	}
 	l := &lock{spec: s, fullPath: s.client.FullPath(s.path), basePath: framework.JoinPath(s.path, s.lockName), cfg: cfg}
-	l.owner = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath)}
+	isOne := s.maxLeases == MaxLeases(FixedLeases(1))
+	l.owner = ownerKey{s.client.WithoutNamespace(), s.client.FullPath(l.basePath), isOne}
 	queue, isQueue := s.driver.(queueDriver)
-	l.exclusive = isQueue && s.maxLeases == MaxLeases(FixedLeases(1))
+	l.exclusive = isQueue && isOne
 	for _, f := range cfg.features {
 		if err := f.attach(l); err != nil {
 			return nil, fmt.Errorf("locks: %s: %w", s.path, err)
@@ -157,10 +158,11 @@ func newLock(s spec, opts []Option) (*lock, error) {
 
 // ownerKey finds the hold of one lock in a context. Views of one client that name the same
 // node name the same lock. The two sides of a read/write lock share a folder, so the key
-// has the base path.
+// has the base path. One of several permits is no hold of a mutex in its folder.
 type ownerKey struct {
 	client   *framework.Framework // without namespace
 	basePath string               // at the server
+	isOne    bool                 // of a lock for one lease
 }
 
 // compare orders names that the driver takes for equal as text: each name has a place of its own.

@@ -75,6 +75,21 @@ func TestWithoutReentryOwnersAreStillTold(t *testing.T) {
 	awaitQueue(t, mutex, 0)
 }
 
+// TestReentryPermitIsNoHold: another owner may have a permit too, so a mutex in the folder of a semaphore is acquired, not re-entered.
+func TestReentryPermitIsNoHold(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	mutex := newMutex(t, client, "/locks/shared")
+	for _, lock := range []locks.InterProcessLock{
+		must.Get(locks.NewInterProcessSemaphore(client, "/locks/shared", locks.FixedLeases(2)))(t),
+		must.Get(locks.NewLockInternals(client, locks.QueueDriver("lock-"), "/locks/shared", "lock-", 2))(t),
+	} {
+		permit := acquire(t, lock)
+		_, err := mutex.TryAcquire(permit.Context(zktest.Context(t)))
+		require.ErrorIs(t, err, locks.ErrNotAcquired, "%T", lock)
+		release(t, permit)
+	}
+}
+
 // TestReentryGoroutinesUnderOneContext: with the context of Do all are let in; with the context
 // that Do was called with they take turns.
 func TestReentryGoroutinesUnderOneContext(t *testing.T) {

@@ -20,8 +20,9 @@ import (
 // the node is gone AttemptRevoke returns nil. It is Curator's Revoker.attemptRevoke.
 //
 // It replaces the node's data, and so the contender's identity, with the ten bytes
-// __REVOKE__. It blocks for one round trip, or until ctx ends. After a lost reply it asks
-// again.
+// __REVOKE__, which a client with compression compresses. A contender without compression does
+// not see that request. AttemptRevoke blocks for one round trip, or until ctx ends. After a lost
+// reply it asks again.
 func AttemptRevoke(ctx context.Context, client *framework.Framework, participantPath string) error {
 	if err := attempt.Check(client, participantPath); err != nil {
 		return fmt.Errorf("locks: revoke: %w", err)
