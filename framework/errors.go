@@ -103,6 +103,9 @@ var errOutcomeUnknown = errors.New("it may have been applied")
 // errOtherHistory is the outcome of a request whose history has ended.
 var errOtherHistory = fmt.Errorf("%w, or another history of the servers has begun", ErrSessionEnded)
 
+// errOtherSession is the outcome of a request that is bound to a session which the client does not have.
+var errOtherSession = fmt.Errorf("%w, or it is another client's", ErrSessionEnded)
+
 // errUnsearchable marks the failure of a search that no retry will change.
 var errUnsearchable = errors.New("the folder of a znode that may exist must not be listed")
 

@@ -232,7 +232,7 @@ func (r *requests) requestError(ctx context.Context, err error, write bool) erro
 	var result error
 	switch {
 	case errors.Is(err, conduit.ErrOtherSession):
-		result = ErrSessionEnded
+		result = errOtherSession
 	case errors.Is(err, conduit.ErrOtherHistory):
 		result = errOtherHistory
 	case errors.Is(err, conduit.ErrAbandoned):

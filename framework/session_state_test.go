@@ -115,6 +115,22 @@ func TestSessionEndsTheCallsBoundToIt(t *testing.T) {
 	}
 }
 
+// TestSessionOfAnotherClientIsNotCalledEnded: it lives, but this client does not have it.
+func TestSessionOfAnotherClientIsNotCalledEnded(t *testing.T) {
+	inMemory(t, func(t *testing.T, n *memnet) {
+		clients := make([]*framework.Framework, 2)
+		for i := range clients {
+			f, states := n.newClient(t)
+			require.NoError(t, f.Start())
+			states.expect(t, framework.Connected)
+			clients[i] = f
+		}
+		_, err := clients[0].Exists(t.Context(), "/", framework.InSession(clients[1].Session()))
+		require.ErrorIs(t, err, framework.ErrSessionEnded)
+		require.ErrorContains(t, err, "or it is another client's")
+	})
+}
+
 // TestSessionBeforeTheFirstConnection: the nil Session is one that has ended.
 func TestSessionBeforeTheFirstConnection(t *testing.T) {
 	s := unstarted(t).Session()
