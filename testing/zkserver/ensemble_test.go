@@ -250,24 +250,6 @@ func TestEnsembleCutOffFollowerKeepsNoSession(t *testing.T) {
 	}, zkserver.WithSyncLimit(6))
 }
 
-// TestEnsembleLeaderLearnsOfSessionsFromItsFollowers keeps a session alive by pings to a follower alone.
-func TestEnsembleLeaderLearnsOfSessionsFromItsFollowers(t *testing.T) {
-	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
-		c := connect(t, e.Server(0), connection{timeoutMs: 1000})
-		for range 40 {
-			time.Sleep(500 * time.Millisecond)
-			c.must(t, opPing, body{})
-		}
-		last := time.Now()
-		c.hungUp(t)
-		require.Greater(t, time.Since(last), time.Second)
-		require.LessOrEqual(t, time.Since(last), 1750*time.Millisecond, "the timeout, a tick, and half of one until the leader hears")
-		for _, s := range e.Servers() {
-			require.Empty(t, s.Sessions(), "its end is a transaction")
-		}
-	})
-}
-
 func TestEnsembleClosedSessionTakesItsNodesEverywhere(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
 		c := connect(t, e.Server(0), connection{})
@@ -519,23 +501,6 @@ func TestEnsembleWhatAFollowerHasLoggedSurvivesTheLeader(t *testing.T) {
 		must.Get(e.AwaitLeader(t.Context()))(t)
 		require.Same(t, e.Server(1), e.Leader())
 		require.True(t, exists(t, connect(t, e.Server(0), connection{}), "/a"))
-	})
-}
-
-func TestEnsembleWriteOfASessionThatIsOver(t *testing.T) {
-	inBubble(t, func(t *testing.T, e *zkserver.Ensemble) {
-		c := connect(t, e.Server(0), connection{})
-		e.Lag(e.Server(0), time.Second, 0)
-		require.True(t, e.Leader().KillSession(c.session))
-		synctest.Wait()
-		must.Get(c.send(opCreate, createBody("/late", "", 1)))(t)
-		c.hungUp(t)
-		time.Sleep(time.Second)
-		synctest.Wait()
-		require.False(t, exists(t, connect(t, e.Server(2), connection{}), "/late"))
-		for _, s := range e.Servers() {
-			require.Zero(t, s.Stats().Ephemerals)
-		}
 	})
 }
 

@@ -111,7 +111,7 @@ func (m *mortal) live() {
 // touch sends something that proves its client alive, whatever becomes of it.
 func (m *mortal) touch() {
 	var err error
-	switch m.random.IntN(5) {
+	switch m.random.IntN(7) {
 	case 0:
 		_, err = m.call(11, body{})
 	case 1:
@@ -122,6 +122,10 @@ func (m *mortal) touch() {
 		_, err = m.call(2, body{}.str("/none").int(7))
 	case 4:
 		err = m.comeBack()
+	case 5:
+		_, err = m.call(9, body{}.str("/"))
+	case 6:
+		_, err = m.call(107, body{})
 	}
 	if err != nil {
 		m.t.Error(err)
@@ -182,29 +186,6 @@ func TestRequestThatWaitsKeepsItsSession(t *testing.T) {
 		got := <-again
 		require.NotNil(t, got)
 		require.Equal(t, c.session, got.session)
-	})
-}
-
-// TestRequestLostOnItsWayKeepsNoSession is the same for a client in a black hole, or cut off: the server does not hear
-// of what it sends.
-func TestRequestLostOnItsWayKeepsNoSession(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		srv := start(t, zkserver.WithoutListener(), zkserver.WithTick(time.Second))
-		lost, delayed := dialed(t, srv, connection{timeoutMs: 2000}), dialed(t, srv, connection{timeoutMs: 2000})
-		heal := srv.Blackhole(lost.session, zkserver.ToServer)
-		defer heal()
-		defer srv.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.SessionID == delayed.session {
-				return zkserver.Delay(time.Minute)
-			}
-			return zkserver.Pass
-		})()
-		for _, c := range []*rawClient{lost, delayed} {
-			must.Get(c.send(3, body{}.str("/").flag(false)))(t)
-		}
-		time.Sleep(3 * time.Second)
-		synctest.Wait()
-		require.Empty(t, srv.Sessions())
 	})
 }
 

@@ -75,15 +75,6 @@ func TestFaultLostRequestsAndReplies(t *testing.T) {
 	}
 }
 
-func TestFailWith(t *testing.T) {
-	srv := start(t)
-	c := rawTo(t, srv, connection{})
-	once(t, srv, zkserver.OpCreate, zkserver.FailWith(-4))
-	require.EqualValues(t, -4, c.code(t, 1, createBody("/a", "", 0)))
-	require.EqualValues(t, -101, c.code(t, 3, body{}.str("/a").flag(false)))
-	c.must(t, 1, createBody("/a", "", 0))
-}
-
 func TestRespondWith(t *testing.T) {
 	srv := start(t)
 	c := rawTo(t, srv, connection{})
@@ -173,18 +164,6 @@ func TestDelayHoldsBackOneConnection(t *testing.T) {
 		require.Zero(t, must.Get(c.receive())(t).err)
 		require.Equal(t, 3*time.Second, time.Since(began))
 	})
-}
-
-func TestHoldUntil(t *testing.T) {
-	srv := start(t)
-	release := make(chan struct{})
-	c, other := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})
-	once(t, srv, zkserver.OpCreate, zkserver.HoldUntil(release))
-	must.Get(c.send(1, createBody("/a", "", 0)))(t)
-	require.EqualValues(t, -101, other.code(t, 3, body{}.str("/a").flag(false)))
-	close(release)
-	require.Zero(t, must.Get(c.receive())(t).err)
-	other.must(t, 3, body{}.str("/a").flag(false))
 }
 
 // TestFaultHeldRequestOfALostSession is a request that arrives, waits, and is served after its session has ended: never.

@@ -79,30 +79,6 @@ func TestFreezeFrozenWatchesComeLate(t *testing.T) {
 	require.Equal(t, []rawEvent{{3, "/still"}}, frozen.events(t), "each watch fires once")
 }
 
-func TestFreezeCopiesDeeply(t *testing.T) {
-	srv := start(t)
-	c := rawTo(t, srv, connection{})
-	c.must(t, 1, createBody("/e", "one", 1))
-	t.Cleanup(srv.FreezeReads(c.session))
-	c.must(t, 5, body{}.str("/e").str("two").int(-1))
-	c.must(t, 7, body{}.str("/e").acl(1, "world", "anyone").int(-1))
-	c.must(t, 1, createBody("/e2", "", 1))
-	c.must(t, 2, body{}.str("/e").int(-1))
-	read := c.must(t, 4, body{}.str("/e").flag(false))
-	require.Equal(t, `data "one"`, data(nil, &read.fields))
-	st := read.fields.stat()
-	require.Zero(t, st.version)
-	require.Zero(t, st.aversion)
-	list := c.must(t, 103, body{}.str("/"))
-	require.Equal(t, []string{"/e"}, list.fields.strs())
-	all := c.must(t, 104, body{}.str("/"))
-	require.EqualValues(t, 4, all.fields.int())
-	rights := c.must(t, 6, body{}.str("/e"))
-	require.Equal(t, `["31 world:anyone"]`, acl(nil, &rights.fields))
-	thawed := c.must(t, 22, multiOf(4, body{}.str("/e").flag(false), 8, body{}.str("/").flag(false)))
-	require.Contains(t, results(&stage{}, &thawed.fields), `data "one"`)
-}
-
 // A watch that stays, set on frozen data, reports what has happened since the freeze when that is over.
 func TestFreezeFrozenPersistentWatchesComeLate(t *testing.T) {
 	srv := start(t)

@@ -6,11 +6,6 @@ import (
 	"testing"
 
 	"go.uber.org/goleak"
-
-	"github.com/gocurator/curator/internal/testkit/seeds"
 )
 
-func TestMain(m *testing.M) {
-	seeds.Rapid(100)
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

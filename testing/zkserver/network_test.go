@@ -111,22 +111,6 @@ func TestBlackholeForAll(t *testing.T) {
 	})
 }
 
-// TestBlackholeFollowsTheSession has the client come back on a connection that is silent as well.
-func TestBlackholeFollowsTheSession(t *testing.T) {
-	inMemory(t, func(t *testing.T, srv *zkserver.Server, a, b *rawClient) {
-		heal := srv.Blackhole(a.session, zkserver.Both)
-		require.NoError(t, a.nc.Close())
-		nc := must.Get(srv.Dial(t.Context(), "", ""))(t)
-		again := &rawClient{nc: nc}
-		require.NoError(t, again.write(body{}.int(0).long(0).int(5000).long(a.session).str(string(a.password))))
-		again.silent(t, time.Second)
-		heal()
-		again.hungUp(t)
-		require.Equal(t, a.session, dialed(t, srv, connection{session: a.session, password: a.password}).session)
-		b.must(t, 11, body{})
-	})
-}
-
 func TestBlackholeDoesNotHoldCloseUp(t *testing.T) {
 	srv := must.Get(zkserver.Start())(t)
 	c, gone := rawTo(t, srv, connection{}), rawTo(t, srv, connection{})

@@ -3,13 +3,9 @@
 package zkserver_test
 
 import (
-	"bytes"
 	"crypto/tls"
-	"fmt"
-	"log/slog"
 	"net"
 	"strconv"
-	"sync"
 	"testing"
 	"time"
 
@@ -112,35 +108,4 @@ func TestOptionsVersionDecidesWhatIsKnown(t *testing.T) {
 	}
 	c := rawTo(t, start(t, zkserver.WithVersion("3.6.4")), connection{})
 	c.must(t, 106, body{}.str("/x").int(0))
-}
-
-// TestOptionsLogger follows a session through the log.
-func TestOptionsLogger(t *testing.T) {
-	var text lockedBuffer
-	srv := must.Get(zkserver.Start(zkserver.WithLogger(slog.New(slog.NewTextHandler(&text, nil)))))(t)
-	c := rawTo(t, srv, connection{})
-	c.must(t, -11, body{})
-	rawTo(t, srv, connection{session: c.session, password: c.password}).hungUp(t)
-	require.NoError(t, srv.Close())
-	id := fmt.Sprintf("session=0x%x", c.session)
-	for _, want := range []string{"session connected", "session closed", "session refused"} {
-		require.Regexp(t, `level=INFO msg="`+want+`" `+id, text.String())
-	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
 }

@@ -29,32 +29,6 @@ func piped(t *testing.T, opts ...zkserver.Option) (*zkserver.Server, func(connec
 	}
 }
 
-// TestSessionExpiryIsAfterTimeoutAndWithinATick measures from every phase of a tick how long a session lives after its last
-// request, for a timeout that is a multiple of the tick and one that is not.
-func TestSessionExpiryIsAfterTimeoutAndWithinATick(t *testing.T) {
-	const tick = 500 * time.Millisecond
-	for _, timeout := range []time.Duration{1000 * time.Millisecond, 1234 * time.Millisecond} {
-		for phase := time.Duration(0); phase < tick; phase += 49 * time.Millisecond {
-			synctest.Test(t, func(t *testing.T) {
-				srv, connect := piped(t)
-				observer := connect(connection{timeoutMs: 10_000})
-				time.Sleep(phase)
-				c := connect(connection{timeoutMs: int32(timeout.Milliseconds())})
-				c.must(t, 1, createBody("/e", "", 1))
-				observer.must(t, 3, body{}.str("/e").flag(true))
-				touched := time.Now()
-				gone := waitForEvent(t, observer)
-				require.Equal(t, rawEvent{2, "/e"}, gone)
-				lived := time.Since(touched)
-				require.Greater(t, lived, timeout, "phase %v", phase)
-				require.LessOrEqual(t, lived, timeout+tick, "phase %v", phase)
-				require.Equal(t, 1, srv.Stats().Sessions)
-				c.hungUp(t)
-			})
-		}
-	}
-}
-
 // waitForEvent returns the next event without sending anything.
 func waitForEvent(t *testing.T, c *rawClient) rawEvent {
 	t.Helper()
@@ -69,48 +43,6 @@ func waitForEvent(t *testing.T, c *rawClient) rawEvent {
 	e := rawEvent{kind, r.str()}
 	require.NoError(t, r.err)
 	return e
-}
-
-// TestSessionWhatKeepsASessionAlive sends one kind of request for much longer than the timeout.
-func TestSessionWhatKeepsASessionAlive(t *testing.T) {
-	for name, tt := range map[string]struct {
-		op    int32
-		body  body
-		alive bool
-	}{
-		"ping":   {11, body{}, true},
-		"read":   {4, body{}.str("/none").flag(false), true},
-		"write":  {5, body{}.str("/none").str("").int(-1), true},
-		"sync":   {9, body{}.str("/"), true},
-		"whoAmI": {107, body{}, true},
-		"auth":   {100, body{}.int(0).str("digest").str("a:b"), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				srv, connect := piped(t)
-				c := connect(connection{timeoutMs: 1000})
-				var err error
-				for range 20 {
-					time.Sleep(300 * time.Millisecond)
-					if _, err = c.call(tt.op, tt.body); err != nil {
-						break
-					}
-				}
-				require.Equal(t, tt.alive, err == nil, "%v", err)
-				require.Equal(t, tt.alive, srv.Stats().Sessions == 1)
-			})
-		})
-	}
-}
-
-func TestSessionClientAheadOfTheServer(t *testing.T) {
-	srv := start(t)
-	c := rawTo(t, srv, connection{})
-	zxid := c.must(t, 11, body{}).zxid
-	_, err := tryRaw(t, srv, connection{lastZxid: zxid + 1})
-	require.Error(t, err, "no connect response")
-	require.Equal(t, 1, srv.Stats().Sessions)
-	rawTo(t, srv, connection{lastZxid: zxid})
 }
 
 func TestReadOnlyByteIsAnsweredOnlyIfSent(t *testing.T) {

@@ -9,8 +9,6 @@ import (
 	"net"
 	"net/http/httptest"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -61,25 +59,4 @@ func TestTLS(t *testing.T) {
 	require.NoError(t, err)
 	c.must(t, -11, body{})
 	c.hungUp(t)
-}
-
-// TestTLSClientThatDoesNotRead must not hold Close up, which has a farewell to send.
-func TestTLSClientThatDoesNotRead(t *testing.T) {
-	server, client := certificate(t)
-	synctest.Test(t, func(t *testing.T) {
-		srv, err := zkserver.Start(zkserver.WithoutListener(), zkserver.WithTLS(server))
-		require.NoError(t, err)
-		nc, err := srv.Dial(t.Context(), "", "")
-		require.NoError(t, err)
-		defer nc.Close()
-		c, err := handshake(tls.Client(nc, client), connection{timeoutMs: 10_000})
-		require.NoError(t, err)
-		c.must(t, 1, createBody("/big", string(make([]byte, 500_000)), 0))
-		_, err = c.send(4, body{}.str("/big").flag(false))
-		require.NoError(t, err)
-		synctest.Wait()
-		began := time.Now()
-		require.NoError(t, srv.Close())
-		require.Zero(t, time.Since(began))
-	})
 }

@@ -3,6 +3,7 @@
 package zkserver_test
 
 import (
+	"context"
 	"fmt"
 	"regexp"
 	"strings"
@@ -136,4 +137,19 @@ func TestWordsVersionDecidesTheDate(t *testing.T) {
 		answer := must.Get(start(t, zkserver.WithoutListener(), zkserver.WithVersion(version)).FourLetterWord(t.Context(), "srvr"))(t)
 		require.Regexp(t, want, answer)
 	}
+}
+
+func TestFourLetterWord(t *testing.T) {
+	srv := start(t, zkserver.WithoutListener())
+	for word, want := range map[string]string{
+		"ruok": "imok", "mntr": "zk_global_sessions\t0\n", "conf": "tickTime=500\n", "dump": "Session Sets (0)",
+	} {
+		require.Contains(t, must.Get(srv.FourLetterWord(t.Context(), word))(t), want)
+	}
+	_, err := srv.FourLetterWord(t.Context(), "kill")
+	require.ErrorContains(t, err, `zkserver: four-letter word "kill"`)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err = srv.FourLetterWord(ctx, "ruok")
+	require.ErrorIs(t, err, context.Canceled)
 }
