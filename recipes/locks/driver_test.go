@@ -101,25 +101,6 @@ func TestDriverFailureAfterTheCreationLeavesNoNode(t *testing.T) {
 	})
 }
 
-// What comes after the creation fails, and so does the deletion of the node, as the
-// connection and then the session end: the first failure is the one that is told.
-func TestDriverFirstFailureIsTold(t *testing.T) {
-	tryAtOnce(t, func(t *testing.T, server zktest.Backend, path string) {
-		trouble := errors.New("trouble")
-		client, link := zktest.ClientViaProxy(t, server,
-			framework.WithRetryPolicy(retry.None()), framework.WithConnectionTimeout(time.Second/2))
-		internals := newFailing(t, client, path, func() error {
-			link.Refuse(true)
-			link.Cut()
-			zktest.KillSession(t, client, server.Addr())
-			return trouble
-		})
-		_, err := internals.Acquire(zktest.Context(t))
-		require.ErrorIs(t, err, trouble)
-		awaitQueue(t, newMutex(t, zktest.Client(t, server.ConnectString()), path), 0)
-	})
-}
-
 // TestWithCleanupTimeoutWaitsForTheDeletion: the context of the caller ends while the node of a
 // failed acquisition is being deleted.
 func TestWithCleanupTimeoutWaitsForTheDeletion(t *testing.T) {

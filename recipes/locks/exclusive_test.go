@@ -6,6 +6,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,28 +56,6 @@ func TestExclusiveLockExcludes(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Every folder of a lock is removed whenever it is empty: that stops nobody.
-//
-// See CURATOR-180 and CURATOR-436.
-func TestExclusiveLockSurvivesTheEndOfItsFolders(t *testing.T) {
-	server := zktest.NewServer(t, zkserver.WithContainerCheckInterval(fastReaping))
-	var wg sync.WaitGroup
-	for range 2 {
-		client := zktest.Client(t, server.Addr())
-		for name, create := range exclusive {
-			lock := create(t, client, "/locks/"+name)
-			wg.Go(func() {
-				for range 50 {
-					if err := lock.Do(zktest.Context(t), func(context.Context) error { return nil }); err != nil {
-						t.Errorf("%s: %v", name, err)
-					}
-				}
-			})
-		}
-	}
-	wg.Wait()
 }
 
 // The folder has been made, and is removed before the node is in it: it is made again, and
@@ -138,3 +117,40 @@ func TestExclusiveLockNodeOfTheSameNameIsNotTheHolders(t *testing.T) {
 		require.Equal(t, framework.ReasonNodeDeleted, must.As[*locks.LostError](t, lease.Err()).Reason)
 	})
 }
+
+// exclusive makes locks of every kind that has one holder at a time.
+var exclusive = map[string]func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer{
+	"mutex": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		return newMutex(t, client, path, opts...)
+	},
+	"writer": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		return newReadWrite(t, client, path, opts...).WriteLock()
+	},
+	"first semaphore": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		s := must.Get(locks.NewInterProcessSemaphore(client, path, locks.FixedLeases(1), opts...))(t)
+		return s
+	},
+	"semaphore": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		return newSemaphore(t, client, path, locks.FixedLeases(1), opts...)
+	},
+	"semaphore mutex": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		m := must.Get(locks.NewInterProcessSemaphoreMutex(client, path, opts...))(t)
+		return m
+	},
+	"multi-lock": func(t *testing.T, client *framework.Framework, path string, opts ...locks.Option) doer {
+		t.Helper()
+		return newMulti(t, newMutex(t, client, path+"/b", opts...), newReadWrite(t, client, path+"/a", opts...).WriteLock())
+	},
+}
+
+type doer interface {
+	Do(ctx context.Context, fn func(context.Context) error) error
+}
+
+// pause is for what can only be asked for again and again.
+func pause() { <-time.After(time.Millisecond) }

@@ -143,64 +143,6 @@ func TestAcquireManyLocksLostAtOnce(t *testing.T) {
 	})
 }
 
-// TestAcquireCreatesInDoubtShareTheirSearch: callers give up while their creations in one folder
-// are under way, and then the connection is lost before any reply has come. All searches
-// together cost a list or two.
-func TestAcquireCreatesInDoubtShareTheirSearch(t *testing.T) {
-	const many = 20 // a connection does not write more ahead while nothing is answered
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		t.Cleanup(func() { zktest.AssertClean(t, server) })
-		client := zktest.Client(t, server)
-		slowly := func(op zkserver.OpCode) (remove func()) {
-			return server.Intercept(func(r zkserver.Request) zkserver.Fault {
-				if r.Op == op {
-					return zkserver.Delay(time.Millisecond)
-				}
-				return zkserver.Pass
-			})
-		}
-		remove := slowly(zkserver.OpCreate2) // or few of them may be under way at once
-		for range 3 {                        // until the folder is there, and the client expects answers to many creations
-			var turns sync.WaitGroup
-			for range 2 * many {
-				mutex := newMutex(t, client, "/lock", locks.WithQueuePlaces(0))
-				turns.Go(func() { release(t, acquire(t, mutex)) })
-			}
-			turns.Wait()
-		}
-		remove()
-		synctest.Wait()
-
-		requests := countRequests(t, server).of
-		heal := server.Blackhole(client.Session().ID(), zkserver.ToClient)
-		ctx, giveUp := context.WithCancel(context.Background())
-		waiting := make([]<-chan outcome, many)
-		for i := range waiting {
-			waiting[i] = acquireLater(ctx, newMutex(t, client, "/lock", locks.WithQueuePlaces(0)))
-		}
-		synctest.Wait()
-		require.Equal(t, many, requests(zkserver.OpCreate2))
-		giveUp()
-		for _, w := range waiting {
-			require.ErrorIs(t, (<-w).err, context.Canceled)
-		}
-		require.Equal(t, many, client.Health().PendingCleanups)
-		// A search that takes no time would end before others join it.
-		defer slowly(zkserver.OpSync)()
-		lists := requests(zkserver.OpGetChildren2) // each left together with a creation
-		heal()
-		zktest.AwaitState(t, client, framework.Reconnected)
-		synctest.Wait()
-		time.Sleep(time.Second)
-		require.Zero(t, client.Health().PendingCleanups)
-		require.LessOrEqual(t, requests(zkserver.OpSync), 2)
-		require.LessOrEqual(t, requests(zkserver.OpGetChildren2)-lists, 2)
-		require.Equal(t, many, requests(zkserver.OpDelete))
-		requireNoChildren(t, client, "/lock")
-	})
-}
-
 // TestAcquireCrowdThatHasGoneLeavesNothingUnderWay: the goroutines of many clients give up behind a holder, again and again,
 // faster than the server answers. When the last call has returned, no more creations arrive than each client may have
 // under way while its callers give up, and the lock is free after as many requests.

@@ -30,32 +30,6 @@ func queueUp(t *testing.T, n int, waits func(i int), lock locks.InterProcessLock
 	return results
 }
 
-// TestHandoffMeetsTheEndOfAWait: a hold that comes together with the end of a waiter's context goes to the next waiter.
-func TestHandoffMeetsTheEndOfAWait(t *testing.T) {
-	for range 50 { // the waiter meets either of the two first
-		onFakeTime(t, func(t *testing.T, w longWait) {
-			mutex := newMutex(t, w.waiter, "/lock", locks.WithLocalHandoff(10))
-			lease := acquire(t, mutex)
-			ctx, cancel := context.WithCancel(context.Background())
-			given := acquireLater(ctx, mutex)
-			synctest.Wait()
-			next := acquireLater(context.Background(), mutex)
-			synctest.Wait()
-
-			go cancel()
-			release(t, lease)
-			synctest.Wait()
-
-			if o := <-given; o.err == nil {
-				release(t, o.lease)
-			} else {
-				require.ErrorIs(t, o.err, context.Canceled)
-			}
-			release(t, zktest.Await(t, next, "the next waiter").lease)
-		})
-	}
-}
-
 // TestHandoffRowOfHolds sees a row of n holds under one node, in the order in which they were
 // asked for, and then the turn of another client.
 func TestHandoffRowOfHolds(t *testing.T) {

@@ -3,7 +3,6 @@
 package locks_test
 
 import (
-	"context"
 	"fmt"
 	"sync"
 	"testing"
@@ -70,48 +69,6 @@ func requireWaiting(t *testing.T, result <-chan outcome) {
 }
 
 const handoverPath = "/locks/handover"
-
-// TestQueueOneWhoGivesUpLetsNobodyIn has the one before the last of four leave the queue.
-func TestQueueOneWhoGivesUpLetsNobodyIn(t *testing.T) {
-	t.Parallel()
-	for _, inProcess := range []bool{false, true} {
-		t.Run(fmt.Sprintf("in one process %t", inProcess), func(t *testing.T) {
-			zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-				waiter := newLinked(t, server)
-				holder, middle := waiter.Framework, waiter.Framework
-				if !inProcess {
-					holder, middle = zktest.Client(t, server.ConnectString()), zktest.Client(t, server.ConnectString())
-				}
-				mutex := newMutex(t, waiter.Framework, handoverPath)
-				lease := acquire(t, newMutex(t, holder, handoverPath))
-				next := acquireLater(zktest.Context(t), newMutex(t, holder, handoverPath))
-				awaitQueue(t, mutex, 2)
-				ctx, giveUp := context.WithCancel(zktest.Context(t))
-				gaveUp := acquireLater(ctx, newMutex(t, middle, handoverPath))
-				awaitQueue(t, mutex, 3)
-				result := acquireLater(zktest.Context(t), mutex)
-				awaitQueue(t, mutex, 4)
-				require.NoError(t, waiter.Sync(zktest.Context(t), "/"))
-				sent := waiter.requests()
-				giveUp()
-				require.ErrorIs(t, await(t, gaveUp).err, context.Canceled)
-				if !inProcess { // else the waiter knows who has left, and who is before that one
-					awaitRequest(t, sent, opGetChildren2, result)
-				}
-				awaitQueue(t, mutex, 3)
-				requireWaiting(t, result)
-				release(t, lease)
-				o := await(t, next)
-				require.NoError(t, o.err)
-				requireWaiting(t, result)
-				release(t, o.lease)
-				o = await(t, result)
-				require.NoError(t, o.err)
-				release(t, o.lease)
-			})
-		})
-	}
-}
 
 // TestDowngradedWriterKeepsWritersOut has a writer wait behind one of its own client, which
 // becomes a reader, and behind one of another client.

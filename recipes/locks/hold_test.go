@@ -49,27 +49,3 @@ func TestHoldThatBeginsAfterTheEndIsAbandoned(t *testing.T) {
 	require.False(t, late.release(), "it is lost")
 	require.Error(t, lease.Release(t.Context()), "it has no node any more")
 }
-
-// TestHoldEndsOnce: by its release or by its loss, whichever comes first.
-func TestHoldEndsOnce(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	mutex := must.Get(NewInterProcessMutex(client, "/lock"))(t)
-	lease := must.Get(mutex.Acquire(t.Context()))(t)
-
-	ctx, cancel := context.WithCancelCause(context.Background())
-	released := heldIn(ctx, lease)
-	require.True(t, released.release())
-	cancel(errEndedSession)
-	require.Equal(t, ErrReleased, released.Ended(), "it has been released before")
-
-	lost := heldIn(context.Background(), lease)
-	lost.Lose(errEndedSession)
-	require.False(t, lost.release())
-	require.Equal(t, errEndedSession, lost.Ended())
-	require.Eventually(t, func() bool { return lost.lost.Load() }, soon, often, "it is abandoned")
-	require.Eventually(t, func() bool {
-		stat, err := client.Exists(t.Context(), lease.Path())
-		return err == nil && stat == nil
-	}, soon, often, "its node is deleted")
-	require.Error(t, lease.Release(t.Context()), "it has no node any more")
-}

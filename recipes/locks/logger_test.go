@@ -5,7 +5,6 @@ package locks_test
 import (
 	"context"
 	"log/slog"
-	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/testing/zkproxy"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -76,33 +74,4 @@ func TestLeaseHolderKnowsFirstWhateverItsLoggerDoes(t *testing.T) {
 			})
 		}
 	}
-}
-
-// TestLeaseHolderKnowsFirstBehindAFullPipe of logs, with slog's own handler.
-func TestLeaseHolderKnowsFirstBehindAFullPipe(t *testing.T) {
-	t.Parallel()
-	server := zktest.NewServer(t)
-	proxy := zktest.NewProxy(t, server.Addr())
-	reader, writer, err := os.Pipe()
-	require.NoError(t, err)
-	require.NoError(t, writer.SetWriteDeadline(time.Now().Add(10*time.Millisecond)))
-	for err == nil {
-		_, err = writer.Write(make([]byte, 4096))
-	}
-	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
-	require.NoError(t, writer.SetWriteDeadline(time.Time{}))
-	holder := zktest.Client(t, proxy.Addr(), framework.WithSessionTimeout(shortSession),
-		framework.WithLogger(slog.New(slog.NewTextHandler(writer, nil))))
-	t.Cleanup(func() { // ends the write that is stuck
-		_ = reader.Close()
-		_ = writer.Close()
-	})
-	lease := acquire(t, newMutex(t, holder, "/lock"))
-	work := lease.Context(context.Background())
-	waiting := acquireLater(zktest.Context(t), newMutex(t, zktest.Client(t, server.Addr()), "/lock"))
-	proxy.Blackhole(zkproxy.Both)
-	o := await(t, waiting)
-	require.NoError(t, o.err)
-	require.Error(t, work.Err())
-	release(t, o.lease)
 }

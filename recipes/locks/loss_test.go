@@ -22,10 +22,6 @@ import (
 const (
 	fastReaping  = time.Millisecond
 	trialsAtOnce = 10
-
-	// shortSession is for holders that are to lose their session by its timeout, but not before: a busy
-	// machine keeps them from their pings for seconds.
-	shortSession = 8 * time.Second
 )
 
 // contest is one trial: a holder, and a rival that waits for the lock.
@@ -319,21 +315,4 @@ func awaitOther(t *testing.T, m queue, before locks.Participant) locks.Participa
 	}
 	t.Fatalf("the waiter has not joined the queue again")
 	return locks.Participant{}
-}
-
-func TestLeaseClosingTheClientEndsItsHolds(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		m := newMutex(t, client, "/locks/close")
-		lease := acquire(t, m)
-		waiting := acquireLater(zktest.Context(t), m)
-		awaitQueue(t, m, 2)
-		require.NoError(t, client.Close())
-		lost := must.As[*locks.LostError](t, lease.Err())
-		require.Equal(t, framework.ReasonClosed, lost.Reason)
-		require.ErrorIs(t, await(t, waiting).err, framework.ErrClosed)
-		require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
-		release(t, acquire(t, newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/close")))
-	})
 }

@@ -173,6 +173,7 @@ func TestMultiLockMemberIsLost(t *testing.T) {
 		ctx := lease.Context(zktest.Context(t))
 		require.NoError(t, client.Delete(zktest.Context(t), lease.Leases()[0].Path()))
 		awaitDone(t, ctx.Done(), "the loss")
+		awaitDone(t, lease.Done(), "the loss, as the lease says")
 		lost := must.As[*locks.LostError](t, context.Cause(ctx))
 		require.ErrorAs(t, lease.Err(), &lost)
 		require.Equal(t, framework.ReasonNodeDeleted, lost.Reason)

@@ -101,30 +101,6 @@ func TestNotAcquiredWhoIsInTheWay(t *testing.T) {
 	})
 }
 
-// TestNotAcquiredWaitSurvivesItsSessions: an acquisition that stands in the queue joins it again
-// after the end of its session, as often as that takes, whatever the retry policy.
-func TestNotAcquiredWaitSurvivesItsSessions(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		client := zktest.Client(t, server, framework.WithRetryPolicy(retry.None()))
-		held := acquire(t, newMutex(t, zktest.Client(t, server), "/lock"))
-		result := acquireLater(context.Background(), newMutex(t, client, "/lock"))
-		for range 8 {
-			time.Sleep(time.Minute)
-			require.True(t, server.KillSession(client.Session().ID()))
-		}
-		time.Sleep(time.Minute)
-		allow := server.Refuse() // longer than any request waits
-		server.Cut(client.Session().ID(), 1)
-		time.Sleep(5 * time.Minute)
-		requireWaiting(t, result)
-		allow()
-		time.Sleep(time.Minute)
-		release(t, held)
-		release(t, await(t, result).lease)
-	})
-}
-
 // TestNotAcquiredWaitSurvivesItsReturn: an acquisition that has stood in the queue loses its session, and
 // then fails to join the queue again.
 func TestNotAcquiredWaitSurvivesItsReturn(t *testing.T) {

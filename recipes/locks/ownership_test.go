@@ -141,32 +141,6 @@ func TestOwnershipNodeMustBeEphemeral(t *testing.T) {
 	})
 }
 
-// Names that others may have put into a lock's folder, by accident or on purpose.
-//
-// See CURATOR-43 and go-zookeeper#44.
-func TestOwnershipForeignChildrenAreIgnored(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		ctx := zktest.Context(t)
-		client := zktest.Client(t, server.ConnectString())
-		for _, name := range []string{
-			"_c_a", "README", "0", "lock-", "lock-x", "lock-1", "lock--1", "lock-99999999999", "lock-+000000001",
-			"_c_00000000-0000-0000-0000-000000000000-lease-0000000000", "0000000000",
-		} {
-			must.Get(client.Create(ctx, "/locks/foreign/"+name, nil, framework.CreatingParentsIfNeeded()))(t)
-		}
-		m := newMutex(t, client, "/locks/foreign")
-		lease := acquire(t, m)
-		require.Len(t, awaitQueue(t, m, 1), 1)
-		waiting := acquireLater(ctx, newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/foreign"))
-		awaitQueue(t, m, 2)
-		release(t, lease)
-		o := await(t, waiting)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-	})
-}
-
 // A child whose name is short crashes other clients when they look for the node of
 // a create whose reply was lost.
 //
@@ -324,4 +298,30 @@ func TestOwnershipLayout(t *testing.T) {
 			release(t, lease)
 		}
 	})
+}
+
+// TestOwnershipGoesByTheNodeAtTheServer: views of one client that name the same node
+// name the same lock; the same name in two namespaces is two locks.
+func TestOwnershipGoesByTheNodeAtTheServer(t *testing.T) {
+	client := zktest.Client(t, zktest.NewServer(t).Addr())
+	orders := must.Get(client.UsingNamespace("orders"))(t)
+	again := must.Get(orders.UsingNamespace("orders"))(t)
+	invoices := must.Get(client.UsingNamespace("invoices"))(t)
+
+	lease := acquire(t, newMutex(t, orders, "/lock"))
+	ctx := lease.Context(t.Context())
+	same := newMutex(t, client, "/orders/lock")
+	must.Get(client.Create(ctx, "/report", nil))(t)
+	for _, m := range []*locks.InterProcessMutex{same, newMutex(t, again, "/lock")} {
+		inner := must.Get(m.TryAcquire(ctx))(t)
+		require.Equal(t, lease.Token(), inner.Token(), "re-entered")
+		require.Equal(t, m == same, inner.Path() == "/orders"+lease.Path(), "a path of its own client")
+		_, err := inner.Transact(ctx, framework.SetDataOp("/report", nil))
+		require.Equal(t, m == same, err == nil, "in the namespace of its own client: %v", err)
+		release(t, inner)
+	}
+	inner := must.Get(newMutex(t, invoices, "/lock").TryAcquire(ctx))(t)
+	require.Greater(t, inner.Token(), lease.Token(), "another lock")
+	release(t, inner)
+	release(t, lease)
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -173,43 +172,6 @@ func TestDowngradeComesTooLate(t *testing.T) {
 		release(t, next.lease)
 		require.ErrorAs(t, writer.Release(zktest.Context(t)), &lost)
 		server.AwaitCounts(t, before, limit)
-	})
-}
-
-// The end of a writer wakes the readers that it has kept waiting, and no others.
-//
-// See kazoo#649.
-func TestReadWriteLockReaderWaitsForTheNearestWriter(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		rw := newReadWrite(t, zktest.Client(t, server.ConnectString()), "/locks/rw")
-		first := acquire(t, rw.WriteLock())
-		early := acquireLater(zktest.Context(t), rw.ReadLock())
-		awaitQueue(t, rw, 2)
-		second := acquireLater(zktest.Context(t), rw.WriteLock())
-		awaitQueue(t, rw, 3)
-		link := zktest.NewProxy(t, server.Addr())
-		late := newReadWrite(t, zktest.Client(t, server.ConnectStringVia(link.Addr())), "/locks/rw")
-		waiting := acquireLater(zktest.Context(t), late.ReadLock())
-		queue := awaitQueue(t, rw, 4)
-		require.Equal(t, []string{queue[0].Path}, queue[1].WaitsFor)
-		require.Equal(t, []string{queue[1].Path}, queue[2].WaitsFor)
-		require.Equal(t, []string{queue[2].Path}, queue[3].WaitsFor)
-		// It creates its node, lists the folder and reads the writer's node with a watch.
-		const ofAWait = 3
-		require.Eventually(t, func() bool { return link.Requests() == ofAWait }, limit, 10*time.Millisecond)
-
-		release(t, first)
-		o := await(t, early)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-		o = await(t, second)
-		require.NoError(t, o.err)
-		require.Equal(t, ofAWait, link.Requests(), "the late reader has asked nothing")
-		release(t, o.lease)
-		o = await(t, waiting)
-		require.NoError(t, o.err)
-		release(t, o.lease)
 	})
 }
 

@@ -4,7 +4,6 @@ package locks_test
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -90,54 +89,6 @@ func TestReentryPermitIsNoHold(t *testing.T) {
 	}
 }
 
-// TestReentryGoroutinesUnderOneContext: with the context of Do all are let in; with the context
-// that Do was called with they take turns.
-func TestReentryGoroutinesUnderOneContext(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	mutex := newMutex(t, client, "/locks/mutex")
-	const goroutines = 8
-	most := func(ctx context.Context, together int64) int64 {
-		var mu sync.Mutex
-		inside, most := int64(0), int64(0)
-		gate := make(chan struct{}) // open when so many are inside
-		var wg sync.WaitGroup
-		for range goroutines {
-			wg.Go(func() {
-				err := mutex.Do(ctx, func(context.Context) error {
-					mu.Lock()
-					inside++
-					most = max(most, inside)
-					if inside == together {
-						close(gate)
-					}
-					mu.Unlock()
-					if together > 1 {
-						select {
-						case <-gate:
-						case <-ctx.Done():
-							return context.Cause(ctx)
-						}
-					}
-					mu.Lock()
-					defer mu.Unlock()
-					inside--
-					return nil
-				})
-				if err != nil {
-					t.Error(err)
-				}
-			})
-		}
-		wg.Wait()
-		return most
-	}
-	require.EqualValues(t, 1, most(zktest.Context(t), 0))
-	require.NoError(t, mutex.Do(zktest.Context(t), func(ctx context.Context) error {
-		require.EqualValues(t, goroutines, most(ctx, goroutines))
-		return nil
-	}))
-}
-
 // TestLeaseFrom: fn finds the lease that Do holds, and everything that a lease can do.
 func TestLeaseFrom(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t).Addr())
@@ -174,40 +125,4 @@ func TestLeaseFrom(t *testing.T) {
 		})
 	})
 	require.NoError(t, err)
-}
-
-// TestReentryMultiLeaseIsDone with the first of its leases.
-func TestReentryMultiLeaseIsDone(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t).Addr())
-	multi := newMulti(t, newMutex(t, client, "/locks/a"), newMutex(t, client, "/locks/b"))
-	ctx, cancel := context.WithCancel(zktest.Context(t))
-	lease := must.Get(multi.Acquire(ctx))(t)
-	cancel()
-	select {
-	case <-lease.Done():
-		t.Fatal("the context of the acquisition has ended the lease")
-	default:
-	}
-	require.NoError(t, client.Delete(zktest.Context(t), lease.Leases()[1].Path()))
-	awaitDone(t, lease.Done(), "the end of the lease")
-	lost := must.As[*locks.LostError](t, lease.Err())
-	require.ErrorAs(t, lease.Release(zktest.Context(t)), &lost)
-
-	lease = must.Get(multi.Acquire(zktest.Context(t)))(t)
-	require.NoError(t, lease.Release(zktest.Context(t)))
-	awaitDone(t, lease.Done(), "the end of the lease")
-}
-
-// TestReentryReleasedLeaseSaysSo: it has ended, although the hold goes on with another lease.
-func TestReentryReleasedLeaseSaysSo(t *testing.T) {
-	mutex := newMutex(t, zktest.Client(t, zktest.NewServer(t)), "/lock")
-	outer := acquire(t, mutex)
-	inner := must.Get(mutex.Acquire(outer.Context(zktest.Context(t))))(t)
-	work := inner.Context(context.Background())
-	require.NoError(t, inner.Err())
-	release(t, inner)
-	require.ErrorIs(t, inner.Err(), locks.ErrReleased)
-	require.ErrorIs(t, context.Cause(work), locks.ErrReleased)
-	require.NoError(t, outer.Err())
-	release(t, outer)
 }

@@ -267,21 +267,6 @@ func TestReleaseInAnOutage(t *testing.T) {
 	}
 }
 
-// TestReleaseIsBoundByItsOwnSession, and not by the one of a release a moment before.
-func TestReleaseIsBoundByItsOwnSession(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		mutex := newMutex(t, w.waiter, "/lock")
-		require.NoError(t, acquire(t, mutex).Release(context.Background())) // without a deadline
-		began, before := time.Now(), w.waiter.Session()
-		require.True(t, w.server.KillSession(before.ID()))
-		<-before.Done()
-		lease := acquire(t, mutex)
-		require.NotEqual(t, before, lease.Session())
-		require.Less(t, time.Since(began), time.Second)
-		require.NoError(t, lease.Release(context.Background()))
-	})
-}
-
 // TestDoTellsWorkDoneFromNotAcquired: a failed release is a *ReleaseError, and a loss that
 // the work has reported is told once, in one line.
 func TestDoTellsWorkDoneFromNotAcquired(t *testing.T) {

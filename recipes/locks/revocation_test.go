@@ -5,8 +5,6 @@ package locks_test
 import (
 	"context"
 	"runtime"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -95,35 +93,6 @@ func TestRevocationListenerReleases(t *testing.T) {
 		o := await(t, next)
 		require.NoError(t, o.err)
 		release(t, o.lease)
-	})
-}
-
-// Between the creation of the node and the watch on it a request is as good as later.
-func TestRevocationRequestBeforeTheWatchIsNotMissed(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		listener := make(told, 10)
-		client, link := zktest.ClientViaProxy(t, server)
-		m := newMutex(t, client, "/locks/early", listener.option())
-		other := zktest.Client(t, server.ConnectString())
-
-		aboutToWatch, goOn := make(chan struct{}), make(chan struct{})
-		var once sync.Once
-		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-			if f.Direction == zkproxy.ToServer && f.Op == zkproxy.OpGetData {
-				once.Do(func() { close(aboutToWatch) })
-				<-goOn
-			}
-			return zkproxy.Pass
-		})
-		defer remove()
-		lease := acquire(t, m)
-		awaitDone(t, aboutToWatch, "the watch on the node")
-		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, lease.Path()))
-		close(goOn)
-		awaitDone(t, lease.Revoked(), "the request")
-		require.Same(t, lease, listener.await(t))
-		release(t, lease)
 	})
 }
 
@@ -219,28 +188,6 @@ func TestRevocationPanicOfTheListenerIsLogged(t *testing.T) {
 	require.NoError(t, locks.AttemptRevoke(zktest.Context(t), client, lease.Path()))
 	awaitDone(t, lease.Done(), "the release")
 	require.Eventually(t, func() bool { return len(log.with("no manners")) > 0 }, limit, time.Millisecond)
-}
-
-// The reply to the request is lost with the connection: it is made again.
-func TestRevocationRequestIsMadeAgain(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		m := newMutex(t, zktest.Client(t, server.ConnectString()), "/locks/again")
-		lease := acquire(t, m)
-		other, link := zktest.ClientViaProxy(t, server)
-		var cut atomic.Bool
-		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-			if f.Direction == zkproxy.ToServer && f.Path == server.Root()+lease.Path() && cut.CompareAndSwap(false, true) {
-				return zkproxy.CutAfter
-			}
-			return zkproxy.Pass
-		})
-		defer remove()
-		require.NoError(t, locks.AttemptRevoke(zktest.Context(t), other, lease.Path()))
-		awaitDone(t, lease.Revoked(), "the request")
-		require.True(t, cut.Load())
-		release(t, lease)
-	})
 }
 
 // TestMakeRevocable is for the leases that are acquired after the call, until the next call.

@@ -7,7 +7,9 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
@@ -16,7 +18,6 @@ import (
 	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
 	"github.com/gocurator/curator/retry"
-	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -67,48 +68,6 @@ func TestSemaphoreMaximumIsDeletedWhilePeopleWait(t *testing.T) {
 		o := await(t, waiting)
 		require.NoError(t, o.err)
 		releaseAll(t, []*locks.Lease{lease, o.lease})
-	})
-}
-
-// The number is raised, and then lowered, while a waiter is cut off: it finds out
-// when it is back, and neither holds nor places are lost.
-func TestSemaphoreMaximumChangesDuringAnOutage(t *testing.T) {
-	semaphores(t, func(t *testing.T, server zktest.Backend, create func(*framework.Framework, locks.MaxLeases) semaphore) {
-		server.Requires(t, ensemble.ResumedSessions)
-		admin := zktest.Client(t, server.ConnectString())
-		shared := newShared(t, admin)
-		s := create(admin, shared)
-		lease := acquire(t, s)
-		client, link := zktest.ClientViaProxy(t, server, framework.WithErrorPolicy(framework.SessionErrorPolicy))
-		away := func(change func()) {
-			link.Refuse(true)
-			link.Cut()
-			change()
-			link.Refuse(false)
-		}
-		first := acquireLater(zktest.Context(t), create(client, newShared(t, client)))
-		place := awaitQueue(t, s, 2)[1]
-		away(func() { require.NoError(t, shared.Set(zktest.Context(t), 2)) })
-		o := await(t, first)
-		require.NoError(t, o.err)
-		require.Equal(t, place.Token, o.lease.Token())
-
-		second := acquireLater(zktest.Context(t), create(client, newShared(t, client)))
-		place = awaitQueue(t, s, 3)[2]
-		away(func() {
-			require.NoError(t, shared.Set(zktest.Context(t), 1))
-			release(t, lease)
-		})
-		require.NoError(t, client.Sync(zktest.Context(t), "/"))
-		require.NoError(t, o.lease.Err())
-		_, err := s.TryAcquire(zktest.Context(t))
-		require.ErrorIs(t, err, locks.ErrNotAcquired)
-		require.Empty(t, second, "the first of them is the one permit")
-		release(t, o.lease)
-		o = await(t, second)
-		require.NoError(t, o.err)
-		require.Equal(t, place.Token, o.lease.Token())
-		release(t, o.lease)
 	})
 }
 
@@ -227,4 +186,102 @@ func TestSemaphoreTryForPermitsWaitsForNoServer(t *testing.T) {
 		allow()
 		require.NoError(t, client.BlockUntilConnected(zktest.Context(t)))
 	})
+}
+
+func newSharedSemaphore(t *testing.T, client *framework.Framework, n int) (*locks.InterProcessSemaphore, *locks.SharedLeases) {
+	t.Helper()
+	shared := must.Get(locks.NewSharedLeases(client, "/max", n))(t)
+	s := must.Get(locks.NewInterProcessSemaphore(client, "/permits", shared))(t)
+	return s, shared
+}
+
+// TestSemaphoreMaximumFallsDuringALook: the number is lowered while somebody who waits lists the
+// leases. Whoever saw both in the order in which they were made would not let him in.
+func TestSemaphoreMaximumFallsDuringALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := zktest.NewServer(t, zkserver.WithoutListener())
+		held, shared := newSharedSemaphore(t, zktest.Client(t, server), 3)
+		leases := []*locks.Lease{acquire(t, held), acquire(t, held), acquire(t, held)}
+		ctx, giveUp := context.WithCancel(context.Background())
+		defer giveUp()
+		before := acquireLater(ctx, held)
+		synctest.Wait()
+		client := zktest.Client(t, server)
+		s, _ := newSharedSemaphore(t, client, 3)
+		waiting := acquireLater(zktest.Context(t), s)
+		time.Sleep(time.Second)
+
+		look := make(chan struct{})
+		var looking atomic.Bool
+		server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == client.Session().ID() && r.Op == zkserver.OpGetChildren2 {
+				looking.Store(true)
+				return zkserver.HoldUntil(look)
+			}
+			return zkserver.Pass
+		})
+		giveUp() // not the first in the queue: who comes after it lists
+		require.ErrorIs(t, await(t, before).err, locks.ErrNotAcquired)
+		synctest.Wait()
+		require.True(t, looking.Load())
+		require.NoError(t, shared.Set(zktest.Context(t), 1))
+		release(t, leases[0])
+		close(look)
+		synctest.Wait()
+		requireWaiting(t, waiting)
+		releaseAll(t, leases[1:])
+		o := await(t, waiting)
+		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+const permitsOfTheDead = 3
+
+// TestSemaphorePermitsOfTheDeadComeBackInTime: holders that die without a word are missed when the
+// session timeout has passed, and a tick of the server at most; on a fake clock, wherever
+// between two ticks they die.
+//
+// See CURATOR-595.
+func TestSemaphorePermitsOfTheDeadComeBackInTime(t *testing.T) {
+	for name, open := range map[string]func(*testing.T, *framework.Framework) locks.InterProcessLock{
+		"first": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
+			s := must.Get(locks.NewInterProcessSemaphore(client, "/permits", locks.FixedLeases(permitsOfTheDead)))(t)
+			return s
+		},
+		"second": func(t *testing.T, client *framework.Framework) locks.InterProcessLock {
+			return newSemaphore(t, client, "/permits", locks.FixedLeases(permitsOfTheDead))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for trial := range trials() {
+				synctest.Test(t, func(t *testing.T) { permitsComeBack(t, float64(trial)/float64(trials()), open) })
+			}
+		})
+	}
+}
+
+// permitsComeBack has holders die when the server is in this phase of its tick, from 0 to 1.
+func permitsComeBack(t *testing.T, phase float64, open func(*testing.T, *framework.Framework) locks.InterProcessLock) {
+	t.Helper()
+	const timeout, tick = 10 * time.Second, 2 * time.Second
+	server := zktest.NewServer(t, zkserver.WithoutListener(), zkserver.WithTick(tick))
+	time.Sleep(time.Duration(phase * float64(tick)))
+	for range permitsOfTheDead {
+		client := zktest.Client(t, server, framework.WithSessionTimeout(timeout))
+		acquire(t, open(t, client))
+		server.Blackhole(client.Session().ID(), zkserver.Both)
+	}
+	died := time.Now()
+	heirs := open(t, zktest.Client(t, server))
+	ctx, cancel := context.WithTimeout(context.Background(), 2*timeout)
+	defer cancel()
+	var leases []*locks.Lease
+	for range permitsOfTheDead {
+		lease := must.Get(heirs.Acquire(ctx))(t)
+		leases = append(leases, lease)
+	}
+	require.GreaterOrEqual(t, time.Since(died), timeout)
+	require.LessOrEqual(t, time.Since(died), timeout+tick)
+	releaseAll(t, leases)
 }

@@ -5,7 +5,6 @@ package locks_test
 import (
 	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -196,32 +195,6 @@ func TestSemaphorePaused(t *testing.T) {
 			release(t, o.lease)
 		}
 		server.AwaitCounts(t, before, limit)
-	})
-}
-
-// Two that want more than half do not wait for each other with a part in hand.
-func TestSemaphoreLeasesTogether(t *testing.T) {
-	onFakeTime(t, func(t *testing.T, w longWait) {
-		w.server.Intercept(func(zkserver.Request) zkserver.Fault { return zkserver.Delay(time.Millisecond) })
-		var wg sync.WaitGroup
-		for _, client := range []*framework.Framework{w.holder, w.waiter} {
-			s := newSemaphore(t, client, "/semaphores/s", locks.FixedLeases(2))
-			wg.Go(func() {
-				for range 20 {
-					leases, err := s.AcquireN(zktest.Context(t), 2)
-					if err != nil {
-						t.Errorf("two leases: %v", err)
-						return
-					}
-					for _, lease := range leases {
-						if err := lease.Release(zktest.Context(t)); err != nil {
-							t.Error(err)
-						}
-					}
-				}
-			})
-		}
-		wg.Wait()
 	})
 }
 

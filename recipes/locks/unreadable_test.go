@@ -5,14 +5,12 @@ package locks_test
 import (
 	"context"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/recipes/locks"
-	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -47,32 +45,6 @@ func TestUnreadablePredecessor(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestUnreadableLaterPredecessorThatIsUnreadable: after a long wait, the one before gives up. The one
-// before that was made unreadable meanwhile, so that its end would not be told.
-func TestUnreadableLaterPredecessorThatIsUnreadable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		admin := zktest.Client(t, server)
-		holder := newMutex(t, admin, "/lock")
-		lease := acquire(t, holder)
-		ctx, giveUp := context.WithCancel(context.Background())
-		defer giveUp()
-		var waiting [3]<-chan outcome
-		for i, ctx := range []context.Context{zktest.Context(t), ctx, zktest.Context(t)} {
-			waiting[i] = acquireLater(ctx, newMutex(t, zktest.Client(t, server), "/lock"))
-			time.Sleep(time.Second)
-		}
-		hide(t, admin, awaitQueue(t, holder, 4)[1].Path)
-		giveUp()
-		require.ErrorIs(t, await(t, waiting[1]).err, context.Canceled)
-		require.ErrorIs(t, await(t, waiting[2]).err, framework.ErrNoAuth)
-		release(t, lease)
-		next := await(t, waiting[0])
-		require.NoError(t, next.err)
-		require.NoError(t, next.lease.Release(zktest.Context(t)))
-	})
 }
 
 // TestUnreadableRightToReadIsTakenAwayDuringTheWait, which nobody is told of, nor then of the end

@@ -51,43 +51,6 @@ func TestWatchPredecessorGoesBeforeTheWatch(t *testing.T) {
 	})
 }
 
-// A wake-up proves nothing: when the data of the predecessor changes, the waiter
-// looks again and goes on waiting.
-func TestWatchChangedPredecessorIsNoReasonToEnter(t *testing.T) {
-	tryOften(t, func(t *testing.T, server zktest.Backend) {
-		admin := zktest.Client(t, server.ConnectString())
-		holder := newMutex(t, admin, "/locks/changed")
-		lease := acquire(t, holder)
-		link := zktest.NewProxy(t, server.Addr())
-		watched := make(chan struct{}, 100)
-		remove := link.Intercept(func(f zkproxy.Frame) zkproxy.Verdict {
-			if f.Direction == zkproxy.ToClient && f.Kind == zkproxy.Reply && f.Path == server.Root()+lease.Path() {
-				watched <- struct{}{}
-			}
-			return zkproxy.Pass
-		})
-		defer remove()
-		waiter := zktest.Client(t, server.ConnectStringVia(link.Addr()))
-		result := acquireLater(zktest.Context(t), newMutex(t, waiter, "/locks/changed"))
-		for range 4 {
-			select {
-			case <-watched:
-			case o := <-result:
-				t.Fatalf("the waiter got %+v while the lock is held", o)
-			case <-time.After(limit):
-				t.Fatal("the waiter has not looked again")
-			}
-			require.NoError(t, admin.Set(zktest.Context(t), lease.Path(), []byte("changed")))
-		}
-		require.NoError(t, lease.Err(), "a change of its data does not end a hold")
-		require.NoError(t, waiter.Sync(zktest.Context(t), "/"))
-		release(t, lease)
-		o := await(t, result)
-		require.NoError(t, o.err)
-		release(t, o.lease)
-	})
-}
-
 func awaitSignal(t *testing.T, signal <-chan struct{}) {
 	t.Helper()
 	select {
@@ -95,38 +58,6 @@ func awaitSignal(t *testing.T, signal <-chan struct{}) {
 	case <-zktest.Context(t).Done():
 		t.Fatal("the signal has not come")
 	}
-}
-
-// A hundred waiters of one client on one lock need no more watches than contenders.
-//
-// See CURATOR-14 and CURATOR-654.
-func TestWatchesDoNotPileUp(t *testing.T) {
-	const waiters = 100
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := zktest.Client(t, server.ConnectString())
-		before := server.Counts(t)
-		m := newMutex(t, client, "/locks/many", locks.WithQueuePlaces(0))
-		lease := acquire(t, m)
-		var wg sync.WaitGroup
-		for range waiters {
-			wg.Go(func() {
-				lease, err := m.Acquire(zktest.Context(t))
-				if err != nil {
-					t.Errorf("acquire: %v", err)
-					return
-				}
-				if err := lease.Release(zktest.Context(t)); err != nil {
-					t.Errorf("release: %v", err)
-				}
-			})
-		}
-		awaitQueue(t, m, waiters+1)
-		// Each contender's own node is watched, and each predecessor is one of them.
-		require.LessOrEqual(t, server.Counts(t).Watches, before.Watches+waiters+1)
-		release(t, lease)
-		wg.Wait()
-		server.AwaitCounts(t, before, limit)
-	})
 }
 
 // record notes the requests of a session, and returns a function that returns them and ends the record.
