@@ -13,7 +13,6 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
-	"github.com/gocurator/curator/recipes/x/schedule"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
@@ -29,58 +28,6 @@ func onMixed(t *testing.T, test func(t *testing.T, m mixed)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := zktest.NewServer(t, zkserver.WithoutListener())
 		test(t, mixed{zktest.Client(t, server, framework.WithCompression()), zktest.Client(t, server)})
-	})
-}
-
-func TestCompressionOfAMemberConcernsNoOther(t *testing.T) {
-	onMixed(t, func(t *testing.T, m mixed) {
-		must.Get(m.uncompressed.Create(t.Context(), "/group/members/foreign", []byte("10.0.0.1"),
-			framework.WithMode(framework.Ephemeral), framework.CreatingParentsIfNeeded()))(t)
-		group := must.Get(partition.New(m.compressed, "/group", partition.Fixed("a", "b")))(t)
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			ended <- group.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
-				<-ctx.Done()
-				return nil
-			})
-		}()
-		time.Sleep(time.Minute)
-		state := must.Get(group.Assignment(ctx))(t)
-		for _, p := range state.Partitions {
-			require.NotEmpty(t, p.Holder, "partition %s", p.Name)
-		}
-		stop()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	})
-}
-
-// TestCompressionOfAReplicaConcernsNoOther: of two releases one compresses its data, and each runs jobs that the other
-// has run before. So do orders of an operator.
-func TestCompressionOfAReplicaConcernsNoOther(t *testing.T) {
-	onMixed(t, func(t *testing.T, m mixed) {
-		ran := 0
-		for n, client := range []*framework.Framework{m.compressed, m.uncompressed, m.compressed} {
-			s := must.Get(schedule.New(client, "/cron", schedule.Job{
-				Name: "job", Schedule: schedule.Every(time.Minute), Run: func(context.Context, schedule.Tick) error {
-					ran++
-					return nil
-				},
-			}))(t)
-			ctx, stop := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { ended <- s.Run(ctx) }()
-			time.Sleep(150 * time.Second)
-			operator := []*framework.Framework{m.uncompressed, m.compressed, m.uncompressed}[n]
-			require.NoError(t, schedule.Pause(t.Context(), operator, "/cron", "job"))
-			require.NoError(t, schedule.RunNow(t.Context(), operator, "/cron", "job"))
-			require.NoError(t, schedule.Resume(t.Context(), operator, "/cron", "job"))
-			time.Sleep(time.Second)
-			require.Empty(t, must.Get(schedule.List(t.Context(), operator, "/cron"))(t)[0].Problem)
-			stop()
-			require.ErrorIs(t, <-ended, context.Canceled)
-		}
-		require.Equal(t, 7+3, ran, "ticks and orders")
 	})
 }
 

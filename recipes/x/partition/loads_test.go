@@ -3,11 +3,9 @@
 package partition_test
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -17,7 +15,6 @@ import (
 	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/partition"
 	"github.com/gocurator/curator/testing/zkserver"
-	"github.com/gocurator/curator/testing/zktest"
 )
 
 // loadOf returns the load of the partitions that a member has.
@@ -149,38 +146,5 @@ func TestLoadWhoseReportFailsIsReportedAgain(t *testing.T) {
 		for _, k := range workers {
 			require.InEpsilon(t, sum(loads)/3, w.loadOf(k.ID(), loads), 0.1, "%s:\n%s", k.ID(), w.told())
 		}
-	})
-}
-
-// TestLoadsThatFollowMovesComeToRest: a partition makes three times its work in the two minutes after a move, as a cache that fills.
-func TestLoadsThatFollowMovesComeToRest(t *testing.T) {
-	play(t, nil, func(t *testing.T, w *world) {
-		loads := zipf(12)
-		var begun atomic.Int32
-		ctx, cancel := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		defer all.Wait()
-		defer cancel()
-		for _, id := range []string{"a", "b", "c"} {
-			member := must.Get(partition.New(zktest.Client(t, w.server), root, partition.Fixed(numbered(12)...), partition.WithID(id)))(t)
-			all.Go(func() {
-				_ = member.Run(ctx, func(ctx context.Context, p partition.Partition) error { // until ctx ends
-					begun.Add(1)
-					_ = p.ReportLoad(3 * loads[p.Name])
-					select {
-					case <-ctx.Done():
-						return nil
-					case <-time.After(2 * time.Minute):
-					}
-					_ = p.ReportLoad(loads[p.Name])
-					<-ctx.Done()
-					return nil
-				})
-			})
-		}
-		time.Sleep(2 * time.Hour)
-		begun.Store(0)
-		time.Sleep(time.Hour)
-		require.Zero(t, begun.Load())
 	})
 }

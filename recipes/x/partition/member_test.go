@@ -3,11 +3,9 @@
 package partition_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"slices"
@@ -138,34 +136,6 @@ func TestMemberFlappingMemberMovesNothing(t *testing.T) {
 	})
 }
 
-// TestMemberWithoutSettling: with 0 a newcomer gets its share at once.
-func TestMemberWithoutSettling(t *testing.T) {
-	play(t, partition.Fixed(numbered(7)...), func(t *testing.T, w *world) {
-		w.join("a", partition.WithSettle(0))
-		w.await(map[string]int{"a": 7})
-		began := time.Now()
-		w.join("b", partition.WithSettle(0))
-		w.await(map[string]int{"a": 4, "b": 3})
-		require.Less(t, time.Since(began), 200*time.Millisecond)
-	})
-}
-
-func TestMemberCapacities(t *testing.T) {
-	play(t, partition.Fixed(numbered(12)...), func(_ *testing.T, w *world) {
-		w.join("a", partition.WithCapacity(3))
-		b := w.join("b")
-		w.await(map[string]int{"a": 9, "b": 3})
-		b.leave()
-		w.await(map[string]int{"a": 12})
-		b.begin("b", nil, partition.WithCapacity(1))
-		w.await(map[string]int{"a": 9, "b": 3})
-		b.leave()
-		w.await(map[string]int{"a": 12})
-		b.begin("b", nil, partition.WithCapacity(9))
-		w.await(map[string]int{"a": 3, "b": 9})
-	})
-}
-
 // TestMemberSuccessorQueuesFirst: the old owner works until the new one stands in the queue and
 // has asked. Then its context ends with ErrMoved, and it keeps the lease until it has returned.
 func TestMemberSuccessorQueuesFirst(t *testing.T) {
@@ -236,38 +206,6 @@ func TestMemberHolderThatHangs(t *testing.T) {
 	})
 }
 
-// TestMemberRequestForAPartitionThatStays is not followed: a member with an old plan may have made it.
-// When the partition is to move later, it does.
-func TestMemberRequestForAPartitionThatStays(t *testing.T) {
-	play(t, partition.Fixed("p", "q"), func(t *testing.T, w *world) {
-		w.join("a")
-		w.await(map[string]int{"a": 2})
-		lease := w.held["q"].Lease
-		require.NoError(t, locks.AttemptRevoke(t.Context(), w.theirs, lease.Path()))
-		zktest.Await(t, lease.Revoked(), "the request")
-		time.Sleep(time.Minute)
-		require.NoError(t, lease.Err())
-		w.join("b")
-		w.await(map[string]int{"a": 1, "b": 1})
-		require.Equal(t, "b", w.owner("q"))
-	})
-}
-
-// TestMemberSessionLost: the partitions of a member whose session has ended go to the others, and it
-// comes back as a newcomer.
-func TestMemberSessionLost(t *testing.T) {
-	play(t, partition.Fixed(numbered(6)...), func(_ *testing.T, w *world) {
-		a := w.join("a")
-		w.join("b")
-		w.join("c")
-		w.await(map[string]int{"a": 2, "b": 2, "c": 2})
-		w.hurts(a)
-		w.server.KillSession(a.client.Session().ID())
-		time.Sleep(20 * time.Second)
-		w.await(map[string]int{"a": 2, "b": 2, "c": 2})
-	})
-}
-
 // hurts notes that the session of a member is about to be ended from outside: the server may
 // then tell a successor first.
 func (w *world) hurts(k *worker) {
@@ -328,56 +266,6 @@ func TestMemberGroupThatHasDied(t *testing.T) {
 			newcomer.leave()
 		})
 	}
-}
-
-// TestMemberNewcomersAlonePlanAtOnce: members that have joined, and get their share after the settle
-// time, see that all others have gone.
-func TestMemberNewcomersAlonePlanAtOnce(t *testing.T) {
-	for _, settle := range []time.Duration{partition.DefaultSettle, 30 * time.Second} {
-		for _, newcomers := range []int{1, 3} {
-			for _, kill := range []bool{false, true} {
-				t.Run(fmt.Sprintf("settle %v, %d newcomers, killed %v", settle, newcomers, kill), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) { testNewcomersAlone(t, settle, newcomers, kill) })
-				})
-			}
-		}
-	}
-}
-
-func testNewcomersAlone(t *testing.T, settle time.Duration, newcomers int, kill bool) {
-	w := newWorld(t, partition.Fixed(numbered(12)...))
-	old := []*worker{w.join("a", partition.WithSettle(settle)), w.join("b", partition.WithSettle(settle))}
-	w.await(map[string]int{"a": 6, "b": 6})
-	time.Sleep(2 * settle)
-	for i := range newcomers {
-		w.join(fmt.Sprintf("n%d", i), partition.WithSettle(settle))
-	}
-	time.Sleep(settle / 2)
-	require.Equal(t, map[string]int{"a": 6, "b": 6}, w.counts())
-	for _, k := range old { // all at once, so that none of them plans for the newcomers
-		if kill {
-			k.link.Refuse(true)
-			k.link.Cut()
-			continue
-		}
-		k.stop()
-	}
-	for _, k := range old {
-		if kill {
-			w.hurts(k)
-			w.server.KillSession(k.client.Session().ID())
-			continue
-		}
-		require.ErrorIs(t, <-k.ended, context.Canceled)
-	}
-	gone := time.Now()
-	for w.total() < 12 {
-		require.Less(t, time.Since(gone), 500*time.Millisecond, w.told())
-		time.Sleep(10 * time.Millisecond)
-	}
-	time.Sleep(10 * settle)
-	w.check()
-	require.Len(t, w.counts(), newcomers)
 }
 
 // total is how many partitions have a holder.
@@ -496,22 +384,6 @@ func TestMemberIsReplacedByAPersistentZnode(t *testing.T) {
 	})
 }
 
-// TestMemberDiesAndAPersistentZnodeHasItsName: nothing but the kind of the znode shows it.
-func TestMemberDiesAndAPersistentZnodeHasItsName(t *testing.T) {
-	play(t, partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
-		w.join("a")
-		b := w.join("b")
-		w.await(map[string]int{"a": 3, "b": 3})
-		b.link.Refuse(true)
-		b.link.Cut()
-
-		must.Get(w.theirs.Transact(t.Context(), framework.DeleteOp(root+"/members/b"),
-			framework.CreateOp(root+"/members/b", []byte(`{"capacity":1}`))))(t)
-
-		w.await(map[string]int{"a": 6})
-	})
-}
-
 // TestMemberThatComesAndGoesWithOneIDWaitsForTheSettleTime, however soon it is back.
 func TestMemberThatComesAndGoesWithOneIDWaitsForTheSettleTime(t *testing.T) {
 	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
@@ -531,53 +403,6 @@ func TestMemberThatComesAndGoesWithOneIDWaitsForTheSettleTime(t *testing.T) {
 			}
 			w.await(map[string]int{"a": 6, "looper": 6})
 		}
-	})
-}
-
-// TestMemberThatWasKilledAndIsBackKeepsItsShare: its session goes on.
-func TestMemberThatWasKilledAndIsBackKeepsItsShare(t *testing.T) {
-	play(t, partition.Fixed(numbered(12)...), func(t *testing.T, w *world) {
-		w.join("a")
-		b := w.join("b")
-		w.await(map[string]int{"a": 6, "b": 6})
-		w.takenMoves()
-		b.link.Refuse(true)
-		b.link.Cut()
-		w.join("b")
-		time.Sleep(time.Minute)
-		require.Equal(t, map[string]int{"a": 6, "b": 6}, w.counts())
-		require.Zero(t, w.takenMoves())
-	})
-}
-
-// TestMemberAnotherCapacityIsPlanned: a member that comes back with the share of its earlier process has
-// another capacity.
-func TestMemberAnotherCapacityIsPlanned(t *testing.T) {
-	play(t, partition.Fixed(numbered(12)...), func(_ *testing.T, w *world) {
-		w.join("a")
-		b := w.join("b")
-		w.await(map[string]int{"a": 6, "b": 6})
-		time.Sleep(10 * partition.DefaultSettle)
-		b.link.Refuse(true)
-		b.link.Cut()
-
-		w.join("b", partition.WithCapacity(3))
-
-		w.await(map[string]int{"a": 3, "b": 9})
-	})
-}
-
-// TestMemberHeadStays: each newcomer has a name before the others', and the member that follows the set
-// is the same.
-func TestMemberHeadStays(t *testing.T) {
-	play(t, partition.Fixed(numbered(6)...), func(t *testing.T, w *world) {
-		w.join("z")
-		w.await(map[string]int{"z": 6})
-		w.join("y")
-		w.await(map[string]int{"z": 3, "y": 3})
-		w.join("x")
-		w.await(map[string]int{"z": 2, "y": 2, "x": 2})
-		require.Contains(t, string(must.Get(w.theirs.Get(t.Context(), root+"/plan"))(t)), `"head":"z"`)
 	})
 }
 
@@ -987,15 +812,6 @@ func TestMemberFunctionThatReturns(t *testing.T) {
 	})
 }
 
-func TestRunEndsWithTheClient(t *testing.T) {
-	play(t, partition.Fixed(numbered(3)...), func(t *testing.T, w *world) {
-		a := w.join("a")
-		w.await(map[string]int{"a": 3})
-		require.NoError(t, a.client.Close())
-		require.ErrorIs(t, <-a.ended, framework.ErrClosed)
-	})
-}
-
 // TestDeadlineOfARunEndsItsFunctions with the error of a deadline.
 func TestDeadlineOfARunEndsItsFunctions(t *testing.T) {
 	play(t, partition.Fixed("one"), func(t *testing.T, w *world) {
@@ -1107,42 +923,6 @@ func TestMemberBadArguments(t *testing.T) {
 	require.ErrorIs(t, err, framework.ErrInvalidOption)
 }
 
-// TestForgetLosesNoPlanInUse: a member joins and plans while the deletion is on its way.
-func TestForgetLosesNoPlanInUse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		client, other := zktest.Client(t, server), zktest.Client(t, server)
-		must.Get(client.Create(t.Context(), "/group/plan", []byte(`{"head":"dead"}`), framework.CreatingParentsIfNeeded()))(t)
-		must.Get(client.Create(t.Context(), "/group/plan/dead", []byte(`{"capacity":1,"partitions":["a"]}`)))(t)
-		member := must.Get(partition.New(client, "/group", partition.Fixed("a")))(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		held, ended := make(chan struct{}), make(chan error, 1)
-		id := other.Session().ID()
-		deletes := 0
-		server.Intercept(func(r zkserver.Request) zkserver.Fault {
-			if r.SessionID != id || r.Op != zkserver.OpMulti {
-				return zkserver.Pass
-			}
-			if deletes++; deletes == 1 {
-				go func() {
-					ended <- member.Run(ctx, func(ctx context.Context, _ partition.Partition) error {
-						close(held)
-						<-ctx.Done()
-						return nil
-					})
-				}()
-			}
-			return zkserver.HoldUntil(held)
-		})
-		require.NoError(t, partition.Forget(t.Context(), other, "/group"))
-		require.Equal(t, 1, deletes)
-		time.Sleep(time.Minute)
-		require.Equal(t, member.ID(), must.Get(partition.Read(t.Context(), client, "/group"))(t).Partitions[0].Owner)
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	})
-}
-
 // atRandom returns names of 32 digits that no compression makes shorter than a half.
 func atRandom(n int) []string {
 	random := rand.New(rand.NewPCG(1, 2))
@@ -1151,22 +931,4 @@ func atRandom(n int) []string {
 		names[i] = fmt.Sprintf("%016x%016x", random.Uint64(), random.Uint64())
 	}
 	return names
-}
-
-// TestMemberGivesUpAWaitQuietly: that the plan gives a partition to another member is no failure of the wait.
-func TestMemberGivesUpAWaitQuietly(t *testing.T) {
-	play(t, partition.Stored("/set"), func(t *testing.T, w *world) {
-		must.Get(w.theirs.Create(t.Context(), "/set", []byte("p")))(t)
-		mutex := must.Get(locks.NewInterProcessMutex(w.theirs, root+"/locks/p"))(t)
-		lease := must.Get(mutex.Acquire(t.Context()))(t)
-		var log bytes.Buffer
-		client := zktest.Client(t, w.server, framework.WithLogger(slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelWarn}))))
-		k := &worker{w: w, client: client, ended: make(chan error, 1)}
-		k.begin("a", nil)
-		time.Sleep(time.Minute)
-		require.NoError(t, w.theirs.Set(t.Context(), "/set", nil))
-		time.Sleep(time.Minute)
-		require.Empty(t, log.String())
-		require.NoError(t, lease.Release(t.Context()))
-	})
 }

@@ -196,27 +196,6 @@ func TestOrdersThatAreNotValid(t *testing.T) {
 	})
 }
 
-// TestOrdersThatAreNotValidHoldNoPlanBack, although a member has partitions that it must give up.
-func TestOrdersThatAreNotValidHoldNoPlanBack(t *testing.T) {
-	play(t, partition.Fixed(numbered(4)...), func(t *testing.T, w *world) {
-		goOn := make(chan struct{})
-		w.joinWith("a", func(ctx context.Context, _ partition.Partition) error {
-			<-ctx.Done()
-			<-goOn
-			return nil
-		})
-		w.await(map[string]int{"a": 4})
-		must.Get(w.theirs.Create(t.Context(), root+"/orders", []byte("drain a")))(t)
-		w.join("b")
-		time.Sleep(time.Minute) // a looks whether the partitions that it must give up were removed
-		c := w.join("c")
-		time.Sleep(time.Minute)
-		c.leave()
-		close(goOn)
-		w.await(map[string]int{"a": 2, "b": 2})
-	})
-}
-
 // TestDrainOfAMemberThatALatePlanGivesAPartition: the plan was made before the member said that it is drained.
 func TestDrainOfAMemberThatALatePlanGivesAPartition(t *testing.T) {
 	play(t, partition.Stored("/set"), func(t *testing.T, w *world) {

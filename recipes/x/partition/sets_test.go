@@ -102,18 +102,6 @@ func TestSetsMoveAndAreNotRemoved(t *testing.T) {
 	})
 }
 
-// TestSetsOfNewcomers that join together are both in the plan.
-func TestSetsOfNewcomers(t *testing.T) {
-	play(t, nil, func(_ *testing.T, w *world) {
-		w.joinWithSet("a", []string{"a0", "a1", "a2"})
-		time.Sleep(time.Minute)
-		w.joinWithSet("b", []string{"b0"})
-		w.joinWithSet("c", []string{"c0", "c1"})
-		time.Sleep(time.Minute)
-		w.requireHeld("a0", "a1", "a2", "b0", "c0", "c1")
-	})
-}
-
 // TestSetsOfAMemberThatIsAway stay in the plan until it is no longer awaited.
 func TestSetsOfAMemberThatIsAway(t *testing.T) {
 	play(t, nil, func(t *testing.T, w *world) {

@@ -179,7 +179,7 @@ func TestPrepareBeforeAMove(t *testing.T) {
 			calls++
 			switch calls {
 			case 1:
-				return errors.New("the database is away")
+				return fmt.Errorf("not now: %w", backoff.Permanent(errors.New("for ever"))) // for retry.Do the last word
 			case 2:
 				panic("a mistake")
 			}
@@ -218,26 +218,6 @@ func TestPrepareBeforeTheFunction(t *testing.T) {
 		time.Sleep(time.Minute)
 		require.Equal(t, "a", w.owner("p"))
 		require.Equal(t, 1, v.times(), "what was prepared stays over the loss of a session")
-	})
-}
-
-// TestPrepareThatFailsIsCalledAgain, also after an error that retry.Do would take for the last word.
-func TestPrepareThatFailsIsCalledAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w, calls := newWorld(t, partition.Fixed("p")), 0
-		w.join("a", partition.WithStandbys(0, func(context.Context, string) error {
-			switch calls++; calls {
-			case 1:
-				return fmt.Errorf("not now: %w", backoff.Permanent(errors.New("for ever")))
-			case 2:
-				panic("the user's own fault")
-			default:
-				return nil
-			}
-		}))
-		time.Sleep(time.Minute)
-		require.Equal(t, "a", w.owner("p"))
-		require.Equal(t, 3, calls)
 	})
 }
 

@@ -112,33 +112,6 @@ func TestRunUnderWayIsNotRepeatedInAPause(t *testing.T) {
 	}
 }
 
-// TestPauseHoldsWhenItReturns: also against a replica that has sent the begin of a run before it hears of the pause.
-func TestPauseHoldsWhenItReturns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		a := w.start("a", 0, minutely())
-		time.Sleep(30 * time.Second)
-		w.beforeTheBegin(a, func() error { return schedule.Pause(context.Background(), w.theirs, root, "job") })
-		w.after(3 * time.Minute)
-		require.Contains(t, w.told(), "meanwhile: <nil>")
-		require.Empty(t, w.started(), "%s", w.told())
-	})
-}
-
-func TestSkippedTickDoesNotRun(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		w.start("a", 0, minutely())
-		time.Sleep(90 * time.Second)
-		for n := range 2 {
-			require.Equal(t, 2+n, must.Get(schedule.SkipNext(t.Context(), w.theirs, root, "job"))(t).Minute())
-			time.Sleep(time.Second)
-		}
-		w.after(3 * time.Minute)
-		require.Equal(t, []int{1, 4}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
-		require.Zero(t, w.state().Missed)
-	})
-}
-
 // TestSkipNextSkipsTheTickThatIsWaitedFor, and no earlier one, when ticks were skipped or dropped since the last run.
 func TestSkipNextSkipsTheTickThatIsWaitedFor(t *testing.T) {
 	for name, before := range map[string]func(*world, *replica, schedule.Job) error{
@@ -276,23 +249,6 @@ func TestOrdersOnBothServers(t *testing.T) {
 		require.Len(t, list, 1)
 		require.False(t, list[0].Known)
 	})
-}
-
-// TestLostReplyOfAnOrderIsSettled.
-func TestLostReplyOfAnOrderIsSettled(t *testing.T) {
-	for name, fault := range map[string]zkserver.Fault{"reply": zkserver.LoseReply, "request": zkserver.LoseRequest} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				w := newWorld(t)
-				w.start("a", 0, minutely())
-				time.Sleep(30 * time.Second)
-				w.server.Intercept(zkserver.Nth(1, zkserver.OpSetData, fault))
-				require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
-				time.Sleep(2 * time.Minute)
-				require.Empty(t, w.started())
-			})
-		})
-	}
 }
 
 // TestSkipNextSkipsOneTickWhenItsReplyIsLost: by the time that SkipNext asks again, the replica has heard of the skip.
@@ -435,22 +391,6 @@ func TestOrderOfRestoredServersIsHeeded(t *testing.T) {
 	}
 }
 
-// TestTicksOfAPauseAreCaughtUpAsTheJobSays.
-func TestTicksOfAPauseAreCaughtUpAsTheJobSays(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		job := minutely()
-		job.CatchUp.Ticks = schedule.None
-		w.start("a", 0, job)
-		time.Sleep(90 * time.Second)
-		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
-		time.Sleep(3 * time.Minute)
-		require.NoError(t, schedule.Resume(t.Context(), w.theirs, root, "job"))
-		w.after(time.Minute)
-		require.Equal(t, []int{1, 5}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
-		require.Equal(t, int64(3), w.state().Missed)
-	})
-}
-
 // TestPauseThatEndsBeforeTheRunnerHearsOfIt: a slow server has the end of a run take longer than the pause.
 func TestPauseThatEndsBeforeTheRunnerHearsOfIt(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
@@ -554,37 +494,4 @@ func TestOrdersNameTheJobsThatThereAre(t *testing.T) {
 		}
 	}
 	require.ErrorContains(t, schedule.Pause(t.Context(), client, root, "nope"), "job-18, job-19, and 1 more: ")
-}
-
-// TestPauseOnAServerThatLags: that a job is paused there already may be over.
-func TestPauseOnAServerThatLags(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		servers := must.Get(zkserver.NewEnsemble(3, zkserver.WithoutListener()))(t)
-		defer func() { require.NoError(t, servers.Close()) }()
-		open := func(s *zkserver.Server) *framework.Framework {
-			client, err := framework.Connect(t.Context(), strings.Split(servers.ConnectString(), ",")[s.ID()-1], framework.WithDialer(servers.Dial))
-			require.NoError(t, err)
-			return client
-		}
-		late := servers.Followers()[0]
-		near, far := open(servers.Leader()), open(late)
-		defer func() { require.NoError(t, errors.Join(near.Close(), far.Close())) }()
-		job := minutely()
-		job.Run = func(context.Context, schedule.Tick) error { return nil }
-		jobs := must.Get(schedule.New(near, root, job))(t)
-		running, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- jobs.Run(running) }()
-		time.Sleep(time.Second)
-		require.NoError(t, schedule.Pause(t.Context(), near, root, "job"))
-		synctest.Wait()
-		defer servers.Lag(late, 2*time.Second, 0)()
-		require.NoError(t, schedule.Resume(t.Context(), near, root, "job"))
-
-		require.NoError(t, schedule.Pause(t.Context(), far, root, "job"))
-
-		require.True(t, must.Get(schedule.List(t.Context(), near, root))(t)[0].Paused)
-		stop()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	})
 }

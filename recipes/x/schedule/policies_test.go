@@ -62,31 +62,6 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestOverlapOfAClockThatIsSetBack: a run goes on until the next tick is due by the clock as it is then.
-func TestOverlapOfAClockThatIsSetBack(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		job := minutely()
-		job.Overlap = schedule.Cancel
-		job.Run = func(ctx context.Context, _ schedule.Tick) error {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(70 * time.Second):
-				return nil
-			}
-		}
-		sleepInto(time.Minute, 30*time.Second)
-		a := w.start("a", 8*time.Second, job)
-		time.Sleep(25 * time.Second) // the run has begun
-
-		a.skew.Store(int64(-8 * time.Second))
-
-		w.after(70 * time.Second)
-		require.Empty(t, w.ticks(schedule.Cancelled), "%s", w.told())
-		require.Len(t, w.ticks(schedule.Succeeded), 1)
-	})
-}
-
 func minutesOf(ticks []time.Time) (minutes []int) {
 	for _, tick := range ticks {
 		minutes = append(minutes, tick.Minute())
@@ -137,21 +112,6 @@ func TestClockThatDiffers(t *testing.T) {
 	}
 }
 
-// TestNewJobBeginsByTheLaterClock: no tick is before its time by either clock, whichever of them is right.
-func TestNewJobBeginsByTheLaterClock(t *testing.T) {
-	for name, skew := range map[string]time.Duration{"its replica is ahead": 5 * time.Minute, "its replica is behind": -5 * time.Minute} {
-		playAs(t, name, func(t *testing.T, w *world) {
-			later := time.Now().Add(max(skew, 0))
-			a := w.start("a", skew, minutely())
-			time.Sleep(time.Second)
-			a.leave()
-			w.start("b", 0, minutely())
-			w.after(8 * time.Minute)
-			require.Equal(t, minutes(later, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
-		})
-	}
-}
-
 // TestJitterDelaysRunsAndNotTicks.
 func TestJitterDelaysRunsAndNotTicks(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
@@ -168,26 +128,6 @@ func TestJitterDelaysRunsAndNotTicks(t *testing.T) {
 			delays[delay] = true
 		}
 		require.Greater(t, len(delays), 10, "they differ")
-	})
-}
-
-// TestJobsOfAZnode: each name in it is a job, and names come and go.
-func TestJobsOfAZnode(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		must.Get(w.theirs.Create(t.Context(), "/tenants", []byte("ada\nbob")))(t)
-		for _, name := range []string{"a", "b"} {
-			w.start(name, 0, schedule.Job{Each: "/tenants", Schedule: schedule.Every(time.Minute)})
-		}
-		time.Sleep(2*time.Minute + 30*time.Second)
-		require.NoError(t, w.theirs.Set(t.Context(), "/tenants", []byte("bob\ncyd")))
-		w.after(2 * time.Minute)
-		got := make(map[string][]time.Time)
-		for _, c := range w.calls {
-			got[c.Job] = append(got[c.Job], c.Time)
-		}
-		require.Equal(t, map[string][]int{"ada": {1, 2}, "bob": {1, 2, 3, 4}, "cyd": {3, 4}},
-			map[string][]int{"ada": minutesOf(got["ada"]), "bob": minutesOf(got["bob"]), "cyd": minutesOf(got["cyd"])})
 	})
 }
 
@@ -224,38 +164,6 @@ func TestNameThatTwoJobsHave(t *testing.T) {
 			"eu/tenants": {1, 2, 5, 6}, "eu/regions": {3, 4}, "ada/tenants": {5, 6}, "us/regions": {1, 2, 3, 4, 5, 6}, "plain": {1, 2, 3, 4, 5, 6},
 		}, ran, "%s", w.told())
 		require.Contains(t, log.String(), `names="eu, plain" of=/regions`)
-	})
-}
-
-// TestRollingDeploymentWithOtherJobs: a job of both releases has one runner all the time, and a job of one of them runs
-// where it is known, although other replicas are not.
-func TestRollingDeploymentWithOtherJobs(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		named := func(names ...string) (jobs []schedule.Job) {
-			for _, name := range names {
-				job := minutely()
-				job.Name = name
-				jobs = append(jobs, job)
-			}
-			return jobs
-		}
-		began := time.Now()
-		a, b := w.start("a", 0, named("job", "old")...), w.start("b", 0, named("job", "old")...)
-		time.Sleep(2*time.Minute + 30*time.Second)
-		a.leave()
-		w.start("c", 0, named("job", "new")...)
-		time.Sleep(2 * time.Minute)
-		b.leave()
-		w.start("d", 0, named("job", "new")...)
-		w.after(2 * time.Minute)
-		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
-		got := make(map[string][]time.Time)
-		for _, c := range w.calls {
-			got[c.Job] = append(got[c.Job], c.Time)
-		}
-		require.Equal(t, []int{1, 2, 3, 4}, minutesOf(got["old"]))
-		require.Equal(t, []int{3, 4, 5, 6}, minutesOf(got["new"]))
-		require.Len(t, got["job"], 6)
 	})
 }
 

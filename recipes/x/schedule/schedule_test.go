@@ -34,56 +34,6 @@ func minutes(from, to time.Time) (ticks []time.Time) {
 	return ticks
 }
 
-func TestEachTickRunsOnceInTheFleet(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		began := time.Now()
-		for _, name := range []string{"a", "b", "c"} {
-			w.start(name, 0, minutely())
-		}
-
-		w.after(10*time.Minute + time.Second)
-		require.Equal(t, minutes(began, time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
-		require.Len(t, w.started(), 10)
-		for _, c := range w.started() {
-			require.Less(t, c.began.Sub(c.Time), time.Second)
-			require.Equal(t, 1, c.Attempt)
-		}
-		state := w.state()
-		require.Len(t, state.History, 10)
-		require.Equal(t, w.ticks(schedule.Succeeded)[9], state.Last)
-		require.Equal(t, state.Last.Add(time.Minute), state.Next)
-		require.Nil(t, state.Running)
-	})
-}
-
-// TestJobsAreSpread: no replica has more than its share.
-func TestJobsAreSpread(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		jobs := func() (jobs []schedule.Job) {
-			for i := range 30 {
-				job := minutely()
-				job.Name = string(rune('a'+i/26)) + string(rune('a'+i%26))
-				jobs = append(jobs, job)
-			}
-			return jobs
-		}
-		for _, name := range []string{"a", "b", "c"} {
-			w.start(name, 0, jobs()...)
-		}
-		time.Sleep(3 * time.Minute)
-
-		w.after(time.Minute)
-		counts := make(map[string]int)
-		for _, c := range w.calls {
-			if time.Since(c.began) < time.Minute {
-				counts[c.by.name]++
-			}
-		}
-		require.Equal(t, map[string]int{"a": 10, "b": 10, "c": 10}, counts)
-	})
-}
-
 // TestLostReplyOfTheStateIsResolvedByReading: whichever write of the state it is, the tick runs once.
 func TestLostReplyOfTheStateIsResolvedByReading(t *testing.T) {
 	for _, fault := range []struct {

@@ -12,11 +12,13 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/x/schedule"
+	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
 )
 
@@ -44,33 +46,6 @@ func TestTicksDuringAnOrderedRunOverlapIt(t *testing.T) {
 		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
 		w.after(7 * time.Minute)
 		require.Equal(t, minutes(began.Add(5*time.Minute), time.Now()), w.ticks(schedule.Succeeded), "%s", w.told())
-		require.Equal(t, int64(5), w.state().Missed)
-	})
-}
-
-// TestTicksDuringTheRunOfADeadReplicaOverlapIt: only the ticks before the take-over were missed.
-func TestTicksDuringTheRunOfADeadReplicaOverlapIt(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		dies, slow := minutely(), minutely()
-		var running <-chan struct{}
-		dies.Run, running = untilItsEnd()
-		slow.Run = lasting(5 * time.Minute)
-		a := w.start("a", 0, dies)
-		<-running
-		first := w.started()[0].Time
-		a.die()
-		time.Sleep(3 * time.Minute)
-		w.start("b", 0, slow)
-		w.after(8 * time.Minute)
-		want := []int{0, 1, 2, 3} // the first is run again
-		for m := 9; !first.Add(time.Duration(m) * time.Minute).After(time.Now()); m++ {
-			want = append(want, m)
-		}
-		var got []int
-		for _, tick := range w.ticks(schedule.Succeeded) {
-			got = append(got, int(tick.Sub(first).Minutes()))
-		}
-		require.Equal(t, want, got, "%s", w.told())
 		require.Equal(t, int64(5), w.state().Missed)
 	})
 }
@@ -113,52 +88,39 @@ func TestRunIsRecordedAlthoughItsScheduleFails(t *testing.T) {
 	}
 }
 
-// TestOutageThatTheLeaseOutlastsForgetsNoRun: its end is recorded when the servers are back.
-func TestOutageThatTheLeaseOutlastsForgetsNoRun(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		client := zktest.Client(t, w.server, framework.WithSessionTimeout(40*time.Second))
-		calls := 0
-		s := must.Get(schedule.New(client, root, schedule.Job{
-			Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
-				calls++
-				return w.server.Stop()
-			},
-		}))(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
-		sleepInto(time.Hour, 35*time.Second)
-		require.NoError(t, w.server.Restart())
-		time.Sleep(10 * time.Minute)
-		synctest.Wait()
-		require.Equal(t, 1, calls)
-		require.Len(t, w.ticks(schedule.Succeeded), 1)
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	})
-}
-
-// TestRunIsRecordedByRestoredServers: they have begun a new history since the run began, in which the lease lives on.
-func TestRunIsRecordedByRestoredServers(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		calls := 0
-		s := must.Get(schedule.New(zktest.Client(t, w.server), root, schedule.Job{
-			Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
-				calls++
-				backup := w.server.Backup()
-				return errors.Join(w.server.Stop(), w.server.Restore(backup, 1), w.server.Restart())
-			},
-		}))(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
-		sleepInto(time.Hour, time.Minute)
-		synctest.Wait()
-		require.Equal(t, 1, calls)
-		require.Len(t, w.ticks(schedule.Succeeded), 1)
-		cancel()
-		require.ErrorIs(t, <-ended, context.Canceled)
-	})
+// TestRunUnderWhichTheServersGoIsRecorded, and is not run again: an outage that the lease outlasts, and restored servers, which have begun a
+// new history since the run began, in which the lease lives on.
+func TestRunUnderWhichTheServersGoIsRecorded(t *testing.T) {
+	for name, happen := range map[string]func(*zkserver.Server) error{
+		"an outage": func(server *zkserver.Server) error {
+			time.AfterFunc(35*time.Second, func() { assert.NoError(t, server.Restart()) })
+			return server.Stop()
+		},
+		"a restore": func(server *zkserver.Server) error {
+			backup := server.Backup()
+			return errors.Join(server.Stop(), server.Restore(backup, 1), server.Restart())
+		},
+	} {
+		playAs(t, name, func(t *testing.T, w *world) {
+			client := zktest.Client(t, w.server, framework.WithSessionTimeout(40*time.Second))
+			calls := 0
+			s := must.Get(schedule.New(client, root, schedule.Job{
+				Name: "job", Schedule: schedule.Every(time.Hour), Run: func(context.Context, schedule.Tick) error {
+					calls++
+					return happen(w.server)
+				},
+			}))(t)
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- s.Run(ctx) }()
+			sleepInto(time.Hour, 10*time.Minute)
+			synctest.Wait()
+			require.Equal(t, 1, calls)
+			require.Len(t, w.ticks(schedule.Succeeded), 1)
+			cancel()
+			require.ErrorIs(t, <-ended, context.Canceled)
+		})
+	}
 }
 
 // nilError panics when it is asked what it says.
@@ -212,25 +174,6 @@ func TestJobWhoseStateIsBrokenConcernsNoOther(t *testing.T) {
 	}
 }
 
-// TestCancelOfTheSchedulersContextInAJob ends its Run when the function has returned.
-func TestCancelOfTheSchedulersContextInAJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		job := minutely()
-		stop := make(chan context.CancelFunc, 1)
-		job.Run = func(ctx context.Context, _ schedule.Tick) error {
-			(<-stop)()
-			time.Sleep(time.Minute)
-			return ctx.Err()
-		}
-		a := w.start("a", 0, job)
-		stop <- a.stop
-		require.ErrorIs(t, <-a.ended, context.Canceled)
-		require.Len(t, w.state().History, 1)
-		require.Equal(t, schedule.Succeeded, w.state().History[0].Outcome)
-	})
-}
-
 // TestOrdersDuringARunThatOverlapWouldCancel: no run is cancelled for a tick that is skipped, or for a paused job.
 func TestOrdersDuringARunThatOverlapWouldCancel(t *testing.T) {
 	play(t, func(t *testing.T, w *world) {
@@ -256,26 +199,6 @@ func TestOrdersDuringARunThatOverlapWouldCancel(t *testing.T) {
 		w.check()
 		require.Equal(t, []int{1, 3}, minutesOf(w.ticks(schedule.Succeeded)), "%s", w.told())
 		require.Equal(t, []int{4}, minutesOf(w.ticks(schedule.Cancelled)), "%s", w.told())
-	})
-}
-
-// TestOrderDuringARunIsForOneRunAfterIt, however often it is given.
-func TestOrderDuringARunIsForOneRunAfterIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		job := minutely()
-		job.Run = lasting(30 * time.Second)
-		w.start("a", 0, job)
-		sleepInto(time.Minute, 10*time.Second)
-		for range 3 {
-			require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
-			time.Sleep(time.Second)
-		}
-		w.after(40 * time.Second)
-		calls := w.started()
-		require.Len(t, calls, 2, "%s", w.told())
-		require.True(t, calls[1].Manual)
-		require.Equal(t, calls[0].ended, calls[1].began)
 	})
 }
 
@@ -396,27 +319,6 @@ func TestTicksThatComeInACatchUpAreRun(t *testing.T) {
 	}
 }
 
-// TestRunThatIsTooLongEndsTheCatchUp: what has come since then is dropped, so that no job stays late.
-func TestRunThatIsTooLongEndsTheCatchUp(t *testing.T) {
-	play(t, func(t *testing.T, w *world) {
-		job := minutely()
-		job.Overlap, job.Run = schedule.Queue(1), func(context.Context, schedule.Tick) error {
-			time.Sleep(61 * time.Second)
-			return nil
-		}
-		sleepInto(time.Minute, 30*time.Second)
-		a := w.start("a", 0, job)
-		time.Sleep(time.Second)
-		a.leave()
-		time.Sleep(20 * time.Minute)
-		w.start("b", 0, job)
-		w.after(time.Hour)
-		calls := w.started()
-		last := calls[len(calls)-1]
-		require.Less(t, last.began.Sub(last.Time), 2*time.Minute, "%s", w.told())
-	})
-}
-
 // TestScheduleThatBecomesFrequent makes no ticks of the time in which none was due: its ticks begin with the next tick of the schedule
 // before, or at the take-over.
 func TestScheduleThatBecomesFrequent(t *testing.T) {
@@ -476,29 +378,6 @@ func TestInterruptedRunByHandOfAJobAtMostOnceIsNotRunAgain(t *testing.T) {
 		run := w.state().History[0]
 		require.True(t, run.Manual)
 		require.Equal(t, schedule.Interrupted, run.Outcome)
-	})
-}
-
-// TestSuccessEndsTheCountOfFailures, and a run by hand changes it neither way.
-func TestSuccessEndsTheCountOfFailures(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newWorld(t)
-		job := minutely()
-		job.Run = func(_ context.Context, tick schedule.Tick) error {
-			if tick.Time.Minute() <= 2 {
-				return errors.New("it is broken")
-			}
-			return nil
-		}
-		time.Sleep(30 * time.Second)
-		w.start("a", 0, job)
-		for _, want := range []int{1, 2, 0} {
-			time.Sleep(time.Minute)
-			require.Equal(t, want, w.state().Failures, "%s", w.told())
-			require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
-			time.Sleep(time.Second)
-			require.Equal(t, want, w.state().Failures, "%s", w.told())
-		}
 	})
 }
 

@@ -92,37 +92,6 @@ func TestSlotsGiveTheLowest(t *testing.T) {
 	})
 }
 
-// TestSlotsServeInOrder wakes one waiter for each number that is given back.
-func TestSlotsServeInOrder(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		t.Cleanup(func() { zktest.AssertClean(t, server) })
-		held := take(t, newSlots(t, zktest.Client(t, server), 1))
-		turns := make(chan int, 10)
-		for i := range 10 {
-			s := newSlots(t, zktest.Client(t, server), 1)
-			go func() {
-				slot, err := s.Take(t.Context())
-				assert.NoError(t, err)
-				turns <- i
-				<-time.After(time.Minute)
-				assert.NoError(t, slot.Release(t.Context()))
-			}()
-			synctest.Wait()
-		}
-		before := requests(server)
-		require.NoError(t, held.Release(t.Context()))
-		synctest.Wait()
-		require.Equal(t, 0, <-turns)
-		require.Empty(t, turns)
-		require.LessOrEqual(t, requests(server)-before, 16, "however many wait")
-		for i := range 9 {
-			require.Equal(t, i+1, <-turns)
-		}
-		<-time.After(2 * time.Minute)
-	})
-}
-
 // TestSlotsTakeOvertakesNoProcessThatWaits, even when a number is free.
 func TestSlotsTakeOvertakesNoProcessThatWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -261,62 +230,6 @@ func TestSlotsAreLostAsLeasesAre(t *testing.T) {
 			require.NoError(t, first.Release(t.Context()))
 		})
 	}
-}
-
-// TestSlotsSurviveEveryLostReply: a request or its reply is lost, whichever; the number is there, once, and none is left.
-func TestSlotsSurviveEveryLostReply(t *testing.T) {
-	for _, fault := range []zkserver.Fault{zkserver.LoseReply, zkserver.LoseRequest} {
-		for k := 1; k <= 8; k++ {
-			synctest.Test(t, func(t *testing.T) {
-				server := zktest.NewServer(t, zkserver.WithoutListener())
-				t.Cleanup(func() { zktest.AssertClean(t, server) })
-				client := zktest.Client(t, server)
-				s := newSlots(t, client, 2, slots.WithDelay(time.Second))
-				n := 0
-				remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-					if r.Op == zkserver.OpPing {
-						return zkserver.Fault{}
-					}
-					if n++; n == k {
-						return fault
-					}
-					return zkserver.Fault{}
-				})
-				slot, err := s.Take(t.Context())
-				if err == nil {
-					_ = slot.Release(t.Context()) // the session may have been lost with the connection
-				}
-				remove()
-				<-time.After(2 * time.Minute)
-				both := newSlots(t, zktest.Client(t, server), 2, slots.WithDelay(time.Second))
-				numbers := []int{take(t, both).Number(), take(t, both).Number()}
-				slices.Sort(numbers)
-				require.Equal(t, []int{0, 1}, numbers, "%v of request %d", fault, k)
-			})
-		}
-	}
-}
-
-// TestSlotsDelayWithAndWithoutCompression is one delay for all processes.
-func TestSlotsDelayWithAndWithoutCompression(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		unlucky := zktest.Client(t, server)
-		take(t, newSlots(t, unlucky, 1, slots.WithDelay(time.Minute)))
-		zktest.KillSession(t, unlucky)
-		processes := []*slots.Slots{
-			newSlots(t, zktest.Client(t, server, framework.WithCompression()), 1, slots.WithDelay(time.Minute)),
-			newSlots(t, zktest.Client(t, server), 1, slots.WithDelay(time.Minute)),
-		}
-		for n := range 6 {
-			_, err := processes[n%2].TryTake(t.Context())
-			require.ErrorIs(t, err, slots.ErrFull)
-			time.Sleep(11 * time.Second)
-		}
-		for _, s := range processes {
-			require.NoError(t, take(t, s).Release(t.Context()))
-		}
-	})
 }
 
 // TestSlotsTakeThatIsGivenUp says why, and whether it knows that no number is free.

@@ -313,35 +313,6 @@ func holdFirstMulti(t *testing.T, server *zkserver.Server, fn func()) {
 	})
 }
 
-// TestWriteSkew: two transactions read both znodes and write one each. Only one may succeed at once.
-func TestWriteSkew(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	put(t, client, "/on/a", "1", "/on/b", "1")
-	// off switches one off if the other is on.
-	off := func(mine, its string, between func()) error {
-		return txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-			require.NoError(t, tx.Prefetch(mine, its))
-			other, err := tx.Get(its)
-			if err != nil {
-				return err
-			}
-			if between != nil {
-				between()
-				between = nil
-			}
-			if string(other) == "0" {
-				return nil
-			}
-			return tx.Set(mine, []byte("0"))
-		})
-	}
-
-	require.NoError(t, off("/on/a", "/on/b", func() { require.NoError(t, off("/on/b", "/on/a", nil)) }))
-
-	require.Equal(t, "1", data(t, client, "/on/a"))
-	require.Equal(t, "0", data(t, client, "/on/b"))
-}
-
 func TestTxnErrorOfTheFunctionEndsTheTransaction(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1", "/d/b", "1")
@@ -551,27 +522,6 @@ func TestTxnReadsOfTheServersTree(t *testing.T) {
 	}), "its own znode of this name")
 }
 
-// TestTxnCreatesInContainers: their owners are marks, and no sessions.
-func TestTxnCreatesInContainers(t *testing.T) {
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		server.Requires(t, ensemble.CreationNumbers, ensemble.Containers, ensemble.TTLNodes)
-		client := zktest.Client(t, server)
-		for path, mode := range map[string]framework.CreateMode{"/container": framework.Container, "/ttl": framework.PersistentWithTTL} {
-			opts := []framework.CreateOption{framework.WithMode(mode), framework.CreatingParentsIfNeeded()}
-			if mode == framework.PersistentWithTTL {
-				opts = append(opts, framework.WithTTL(time.Hour))
-			}
-			must.Get(client.Create(zktest.Context(t), path, nil, opts...))(t)
-			require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-				exists, err := tx.Exists(path + "/none")
-				require.False(t, exists)
-				return errors.Join(err, tx.Create(path+"/new", []byte("1")))
-			}))
-			require.Equal(t, "1", data(t, client, path+"/new"))
-		}
-	})
-}
-
 func TestWithHoldsOnlyUnderTheLock(t *testing.T) {
 	client := zktest.Client(t, zktest.NewServer(t))
 	put(t, client, "/d/a", "1")
@@ -736,18 +686,6 @@ func TestTxnTxEndsWithItsFunction(t *testing.T) {
 	require.Error(t, err)
 }
 
-func TestTxnEmptyNamespace(t *testing.T) {
-	t.Parallel()
-	zktest.EachBackend(t, func(t *testing.T, server zktest.Backend) {
-		client := must.Get(zktest.Client(t, server).UsingNamespace("unused"))(t)
-		require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-			require.False(t, must.Get(tx.Exists("/a"))(t))
-			return tx.Create("/a", []byte("1"))
-		}))
-		require.Equal(t, "1", data(t, client, "/a"))
-	})
-}
-
 func TestTxnNamespaceThatCannotBeCreatedIsAnError(t *testing.T) {
 	server := zktest.NewServer(t)
 	client := must.Get(zktest.Client(t, server).UsingNamespace("unused"))(t)
@@ -762,41 +700,6 @@ func TestTxnNamespaceThatCannotBeCreatedIsAnError(t *testing.T) {
 		require.False(t, exists)
 		return errors.Join(err, tx.Create("/a", nil))
 	}), "create /")
-}
-
-// TestTxnSessionThatEndsIsAConflict: the servers may have begun again since, with the same versions for other data.
-func TestTxnSessionThatEndsIsAConflict(t *testing.T) {
-	client := zktest.Client(t, zktest.NewServer(t))
-	put(t, client, "/d/a", "1")
-	runs := 0
-	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		got, err := tx.Get("/d/a")
-		if err != nil {
-			return err
-		}
-		if runs++; runs == 1 {
-			zktest.KillSession(t, client)
-			require.NoError(t, client.Sync(zktest.Context(t), "/"))
-		}
-		return tx.Set("/d/a", append(got, '+'))
-	}))
-	require.Equal(t, 2, runs)
-	require.Equal(t, "1+", data(t, client, "/d/a"))
-}
-
-// A read that fails leaves nothing that later reads of the transaction would take for its result.
-func TestTxnReadThatFailedIsMadeAgain(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	put(t, client, "/d/a", "1")
-	server.Intercept(zkserver.Nth(1, zkserver.OpGetData, zkserver.FailWith(-1)))
-	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		_, err := tx.Get("/d/a")
-		require.Error(t, err)
-		got, err := tx.Get("/d/a")
-		require.Equal(t, "1", string(got))
-		return err
-	}))
 }
 
 // toBeRestored returns a client, and a function that has its servers replaced. The new ones have znodes with the versions, the zxids and
@@ -1104,26 +1007,4 @@ func TestTxnExistenceDoesNotDependOnData(t *testing.T) {
 		return err
 	}))
 	require.Equal(t, 1, runs)
-}
-
-func TestTxnPrefetchedZnodesAreReadOnce(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	put(t, client, "/a", "1", "/b", "1")
-	var reads atomic.Int32
-	server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpGetData {
-			reads.Add(1)
-		}
-		return zkserver.Pass
-	})
-	require.NoError(t, txn.Do(zktest.Context(t), client, func(tx *txn.Tx) error {
-		require.NoError(t, tx.Prefetch("/a", "/b"))
-		require.EqualValues(t, 2, reads.Load())
-		for _, path := range []string{"/a", "/b"} {
-			must.Get(tx.Get(path))(t)
-		}
-		return nil
-	}))
-	require.EqualValues(t, 2, reads.Load())
 }
