@@ -891,3 +891,46 @@ func listFrame(xid int32, names []string, stat framework.Stat) []byte {
 	}
 	return append(order.AppendUint32(nil, uint32(len(body))), body...)
 }
+
+// TestEngineReadThatCloseEndsBlamesNoZnode: its znode stays in the picture, and no listener hears that it was deleted. The engine
+// learns of the failed read and of Close together, and either may come first.
+func TestEngineReadThatCloseEndsBlamesNoZnode(t *testing.T) {
+	for range 20 {
+		synctest.Test(t, func(t *testing.T) {
+			server := zktest.NewServer(t, zkserver.WithoutListener())
+			client, writer := zktest.Client(t, server), zktest.Client(t, server)
+			create(t, writer, "/tree/slow", "")
+			create(t, writer, "/tree/node", "")
+			storage := gated{cache.NewStandardStorage(), "/tree/slow", make(chan chan struct{}, 1)}
+			c := started(t, client, "/tree", cache.WithStorage(storage), cache.DoNotClearOnClose())
+			deleted := make(chan string, 1)
+			c.Listen(func(e cache.Event) { deleted <- e.Path }, cache.For(cache.NodeDeleted))
+
+			holds := map[string]chan struct{}{"/tree/slow": make(chan struct{}), "/tree/node": make(chan struct{})}
+			t.Cleanup(server.Intercept(func(r zkserver.Request) zkserver.Fault {
+				if hold := holds[r.Path]; hold != nil && r.Op == zkserver.OpGetData {
+					return zkserver.HoldUntil(hold)
+				}
+				return zkserver.Pass
+			}))
+			set(t, writer, "/tree/slow", "x")
+			synctest.Wait()
+			set(t, writer, "/tree/node", "x")
+			synctest.Wait() // both are being read, each in a batch
+			gate := make(chan struct{})
+			storage.gates <- gate
+			close(holds["/tree/slow"])
+			synctest.Wait() // it is being stored
+			closed := make(chan error, 1)
+			go func() { closed <- c.Close() }()
+			synctest.Wait() // the other read has failed
+			close(gate)
+			require.NoError(t, <-closed)
+			close(holds["/tree/node"])
+
+			_, kept := storage.Get("/tree/node")
+			require.True(t, kept)
+			require.Empty(t, deleted)
+		})
+	}
+}

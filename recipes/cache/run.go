@@ -37,7 +37,7 @@ func (e *engine) run(ctx context.Context) error {
 		case <-e.fired.Wake():
 		case <-e.landed():
 			e.drain() // events that came before the replies
-			err = e.land()
+			err = e.land(ctx)
 		case <-e.ended():
 			err = e.arm(ctx)
 		case <-e.paused:
@@ -51,8 +51,8 @@ func (e *engine) run(ctx context.Context) error {
 	}
 }
 
-// land applies the replies of the oldest batch. It fails when the client has ended.
-func (e *engine) land() error {
+// land applies the replies of the oldest batch. It fails when the cache is closed or the client has ended, and the batch with it.
+func (e *engine) land(ctx context.Context) error {
 	b := e.flights[0]
 	e.flights = slices.Delete(e.flights, 0, 1)
 	e.applied++
@@ -62,6 +62,8 @@ func (e *engine) land() error {
 		return nil
 	case attempt.Ended(e.client) != nil:
 		return attempt.Ended(e.client)
+	case ctx.Err() != nil:
+		return ErrClosed
 	}
 	// Without the read to blame the next try may succeed at once.
 	if framework.Retryable(b.err) || !e.blame(b) {
