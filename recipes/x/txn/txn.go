@@ -146,6 +146,9 @@ type crowdedError struct {
 }
 
 func (e *crowdedError) Error() string {
+	if framework.OutcomeUnknown(e.cause) { // no check is known to have failed
+		return e.cause.Error()
+	}
 	return fmt.Sprintf("%s: other clients create or delete in the folder all the time (%v)", e.path, e.cause)
 }
 

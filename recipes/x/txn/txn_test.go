@@ -576,6 +576,27 @@ func TestTxnLostReplyIsSettledOrUnknown(t *testing.T) {
 	}
 }
 
+// TestTxnWhoseContextEndsDuringItsCommitBlamesNoOther: there is no other client.
+func TestTxnWhoseContextEndsDuringItsCommitBlamesNoOther(t *testing.T) {
+	server := zktest.NewServer(t)
+	client := zktest.Client(t, server)
+	put(t, client, "/d/a", "1")
+	ctx, cancel := context.WithCancel(t.Context())
+	server.Intercept(func(r zkserver.Request) zkserver.Fault {
+		if r.Op != zkserver.OpMulti {
+			return zkserver.Pass
+		}
+		cancel()
+		return zkserver.ApplyNeverAnswer
+	})
+
+	err := txn.Do(ctx, client, func(tx *txn.Tx) error { return tx.Set("/d/a", []byte("2")) })
+
+	require.True(t, framework.OutcomeUnknown(err), "%v", err)
+	require.ErrorIs(t, err, context.Canceled)
+	require.NotContains(t, err.Error(), "other clients")
+}
+
 // TestTxnOfUnknownOutcomeIsNotAppliedTwice: another client has deleted what the commit has created, so that nothing stands in the way of
 // a second one.
 func TestTxnOfUnknownOutcomeIsNotAppliedTwice(t *testing.T) {
