@@ -930,6 +930,7 @@ func TestEngineReadThatCloseEndsBlamesNoZnode(t *testing.T) {
 
 			_, kept := storage.Get("/tree/node")
 			require.True(t, kept)
+			synctest.Wait() // listeners run on goroutines of their own
 			require.Empty(t, deleted)
 		})
 	}
