@@ -32,19 +32,13 @@ const scattered = `trap '' TERM; setsid sh -c '>"$` + pipeOfTokens + `.left"; ` 
 // whichever of lock run and its guard is left.
 func TestRunEndsProcessesThatLeaveTheirGroup(t *testing.T) {
 	t.Parallel()
-	t.Run("the command ends", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, `setsid sh -c '`+tokens+`' & `+untilTold+`exit 6`)
+	under(t, "the command ends", longSession, `setsid sh -c '`+tokens+`' & `+untilTold+`exit 6`, func(t *testing.T, p *patient) {
 		p.tell()
 		p.end(6)
 		require.Zero(t, p.nothingLeft())
 	})
-	t.Run("the session is killed", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, scattered)
-		require.True(t, server.KillSession(p.holder.Session))
+	under(t, "the session is killed", longSession, scattered, func(t *testing.T, p *patient) {
+		require.True(t, p.server.KillSession(p.holder.Session))
 		p.end(exitLost)
 		t.Logf("%d writes were refused", p.nothingLeft())
 	})
@@ -59,29 +53,20 @@ func TestRunEndsProcessesThatLeaveTheirGroup(t *testing.T) {
 		require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
 		require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"), "the guard ends them")
 	})
-	t.Run("the keeper is stopped", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, scattered)
+	under(t, "the keeper is stopped", shortSession, scattered, func(t *testing.T, p *patient) {
 		p.kill(p.keeper, syscall.SIGSTOP)
 		require.Zero(t, p.nothingLeft(), "the guard ends them")
 		p.kill(p.keeper, syscall.SIGCONT)
 		p.end(exitLost)
 	})
-	t.Run("the guard is killed", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, scattered)
+	under(t, "the guard is killed", longSession, scattered, func(t *testing.T, p *patient) {
 		p.kill(p.guard, syscall.SIGKILL)
 		p.end(exitSignal + int(syscall.SIGKILL))
 		require.Zero(t, p.nothingLeft(), "lock run ends them before it releases the lock")
 	})
-	t.Run("the guard is stopped", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, scattered)
+	under(t, "the guard is stopped", longSession, scattered, func(t *testing.T, p *patient) {
 		p.kill(p.guard, syscall.SIGSTOP)
-		require.True(t, server.KillSession(p.holder.Session))
+		require.True(t, p.server.KillSession(p.holder.Session))
 		p.end(exitLost)
 		t.Logf("%d writes were refused", p.nothingLeft())
 	})

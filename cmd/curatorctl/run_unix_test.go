@@ -313,46 +313,41 @@ func newServerFor(t *testing.T) *zkserver.Server {
 	return zktest.NewServer(t, zkserver.WithTick(250*time.Millisecond), zkserver.WithSessionTimeouts(500*time.Millisecond, longSession))
 }
 
+// under plays a test with a script under the lock, beside the others, on a server of its own.
+func under(t *testing.T, name string, session time.Duration, script string, test func(t *testing.T, p *patient)) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		server := newServerFor(t)
+		test(t, start(t, server, server.Addr(), session, script))
+	})
+}
+
 // TestRunUnderFaults: whatever happens to it, its command does not work any more when
 // another has the lock, and no process is left.
 func TestRunUnderFaults(t *testing.T) {
 	t.Parallel()
-	t.Run("SIGTERM", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, tokens)
+	under(t, "SIGTERM", longSession, tokens, func(t *testing.T, p *patient) {
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.end(exitSignal + int(syscall.SIGTERM))
 		require.Zero(t, p.nothingLeft())
 	})
-	t.Run("the command heeds SIGTERM", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, `trap 'exit 5' TERM; `+tokens)
+	under(t, "the command heeds SIGTERM", longSession, `trap 'exit 5' TERM; `+tokens, func(t *testing.T, p *patient) {
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
 		p.end(5)
 		require.Zero(t, p.nothingLeft())
 	})
-	t.Run("the command is killed", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`kill -9 $$`)
+	under(t, "the command is killed", longSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`kill -9 $$`, func(t *testing.T, p *patient) {
 		p.tell()
 		p.end(exitSignal + int(syscall.SIGKILL))
 		require.Zero(t, p.nothingLeft())
 	})
-	t.Run("the command leaves processes behind", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, `(trap '' TERM; `+tokens+`) & `+untilTold+`exit 0`)
+	under(t, "the command leaves processes behind", longSession, `(trap '' TERM; `+tokens+`) & `+untilTold+`exit 0`, func(t *testing.T, p *patient) {
 		p.tell()
 		p.end(0)
 		require.Zero(t, p.nothingLeft())
 	})
-	t.Run("killed", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, stubborn)
+	under(t, "killed", longSession, stubborn, func(t *testing.T, p *patient) {
 		require.NoError(t, p.cmd.Process.Kill())
 		require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
 		require.Zero(t, p.nothingLeft(), "the keeper ends the command and releases the lock")
@@ -366,19 +361,13 @@ func TestRunUnderFaults(t *testing.T) {
 		require.Error(t, zktest.Await(t, p.ended, "the end of lock run"))
 		require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"))
 	})
-	t.Run("stopped", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, stubborn)
+	under(t, "stopped", shortSession, stubborn, func(t *testing.T, p *patient) {
 		p.kill(p.keeper, syscall.SIGSTOP)
 		require.Zero(t, p.nothingLeft(), "the guard ends the command by itself")
 		p.kill(p.keeper, syscall.SIGCONT)
 		p.end(exitLost)
 	})
-	t.Run("the guard is stopped for longer than a session", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`exit 7`)
+	under(t, "the guard is stopped for longer than a session", shortSession, `echo $CURATOR_LOCK_TOKEN; `+untilTold+`exit 7`, func(t *testing.T, p *patient) {
 		p.kill(p.guard, syscall.SIGSTOP) // as a stop of the whole job does
 		<-time.After(shortSession)
 		p.kill(p.guard, syscall.SIGCONT)
@@ -387,10 +376,7 @@ func TestRunUnderFaults(t *testing.T) {
 		p.end(7)
 		require.Zero(t, p.nothingLeft())
 	})
-	t.Run("the keeper is killed", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), shortSession, stubborn)
+	under(t, "the keeper is killed", shortSession, stubborn, func(t *testing.T, p *patient) {
 		p.kill(p.keeper, syscall.SIGKILL)
 		p.end(exitLost)
 		require.Zero(t, p.nothingLeft())
@@ -406,21 +392,15 @@ func TestRunUnderFaults(t *testing.T) {
 		require.Zero(t, zktest.Await(t, p.refused, "the end of all processes"))
 		proxy.Heal()
 	})
-	t.Run("the session is killed", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, stubborn)
-		require.True(t, server.KillSession(p.holder.Session))
+	under(t, "the session is killed", longSession, stubborn, func(t *testing.T, p *patient) {
+		require.True(t, p.server.KillSession(p.holder.Session))
 		p.end(exitLost)
 		// The rival learns of it at the same time: only the register can refuse what comes late.
 		refused := p.nothingLeft()
 		t.Logf("%d writes were refused", refused)
 	})
-	t.Run("the node is deleted", func(t *testing.T) {
-		t.Parallel()
-		server := newServerFor(t)
-		p := start(t, server, server.Addr(), longSession, stubborn)
-		got := curatorctl(t, server.Addr(), "", "lock", "break", "-yes", "-token", strconv.FormatInt(p.holder.Token, 10), p.holder.Path)
+	under(t, "the node is deleted", longSession, stubborn, func(t *testing.T, p *patient) {
+		got := curatorctl(t, p.server.Addr(), "", "lock", "break", "-yes", "-token", strconv.FormatInt(p.holder.Token, 10), p.holder.Path)
 		require.Zero(t, got.status, got.stderr)
 		p.end(exitLost)
 		t.Logf("%d writes were refused", p.nothingLeft())

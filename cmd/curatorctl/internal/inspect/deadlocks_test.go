@@ -5,7 +5,6 @@ package inspect_test
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -301,39 +300,6 @@ func TestDeadlocksOfADeadClient(t *testing.T) {
 	})
 }
 
-// TestDeadlocksOfCandidates: clients that are candidates in the background, and wait for each other.
-func TestDeadlocksOfCandidates(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		clients := []*framework.Framework{zktest.Client(t, server), zktest.Client(t, server), zktest.Client(t, server)}
-		ctx, stop := context.WithCancel(context.Background())
-		var wg sync.WaitGroup
-		t.Cleanup(func() {
-			stop()
-			wg.Wait()
-		})
-		for _, client := range clients {
-			selector := must.Get(leader.NewLeaderSelector(client, "/election", leader.WithAutoRequeue()))(t)
-			wg.Go(func() {
-				err := selector.Run(ctx, func(ctx context.Context) error { <-ctx.Done(); return nil })
-				assert.ErrorIs(t, err, context.Canceled)
-			})
-			synctest.Wait()
-		}
-		var leases []*locks.Lease
-		for i, client := range clients[1:] {
-			leases = append(leases, hold(t, mutexAt(t, pathOf(i))(client)))
-		}
-		for i, client := range clients[1:] {
-			contendUnder(t, leases[i], mutexAt(t, pathOf(1-i))(client))
-		}
-		synctest.Wait()
-		found := must.Get(inspect.Deadlocks(t.Context(), clients[0], "/"))(t)
-		require.Len(t, found, 1)
-		require.Len(t, found[0].Waits, 2)
-	})
-}
-
 // TestDeadlocksOfOwners: what was acquired with the context of a lease shows its owner, whatever else its client does.
 func TestDeadlocksOfOwners(t *testing.T) {
 	for _, test := range []struct {
@@ -490,45 +456,5 @@ func TestDeadlocksOfSessions(t *testing.T) {
 				"a dump of the threads of each process shows it")
 			return // the holds have lasted for longer now
 		}
-	})
-}
-
-// TestDeadlocksOfWorkersWithALockEach: two replicas of a service have a worker for each job, and each worker holds the lock of its job while
-// it works. No worker ever waits with a lock in hand, so nothing is said of them, whenever one looks.
-func TestDeadlocksOfWorkersWithALockEach(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		server := zktest.NewServer(t, zkserver.WithoutListener())
-		monitor := zktest.Client(t, server)
-		ctx, stop := context.WithCancel(t.Context())
-		var all sync.WaitGroup
-		for replica := range uint64(2) {
-			client := zktest.Client(t, server)
-			for n := range uint64(2) {
-				random, job := rand.New(rand.NewPCG(replica, n)), mutexAt(t, pathOf(int(n)))(client) //nolint:gosec // no secrets
-				all.Go(func() {
-					for ctx.Err() == nil {
-						lease, err := job.Acquire(ctx)
-						if err != nil {
-							return
-						}
-						time.Sleep(time.Duration(10+random.IntN(50)) * time.Second)
-						assert.NoError(t, lease.Release(context.Background())) //nolint:testifylint // not on the goroutine of the test
-						time.Sleep(time.Duration(random.IntN(10_000)) * time.Millisecond)
-					}
-				})
-			}
-		}
-		for range 120 {
-			time.Sleep(time.Minute)
-			found := must.Get(inspect.Deadlocks(ctx, monitor, "/"))(t)
-			require.Empty(t, found)
-			found = must.Get(inspect.Deadlocks(ctx, monitor, "/", inspect.LongerThan(time.Minute)))(t)
-			require.Empty(t, found, "no hold lasts for a minute")
-			e := must.Get(inspect.Explain(ctx, monitor, pathOf(0), inspect.WithDeadlocks("/")))(t)
-			require.Equal(t, inspect.No, e.Answer, e)
-			require.NotContains(t, e.String(), "lock break")
-		}
-		stop()
-		all.Wait()
 	})
 }

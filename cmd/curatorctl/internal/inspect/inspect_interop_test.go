@@ -57,7 +57,7 @@ func TestInspectSeesTheContendersOfAllClients(t *testing.T) {
 
 		// One queue of zk.Lock, Java and this library.
 		const shared = "/locks/shared"
-		old := zk.NewLock(newZKConn(t, server), server.Root()+shared, zk.WorldACL(zk.PermAll))
+		old := zk.NewLock(newZKConn(t, server.Addr()), server.Root()+shared, zk.WorldACL(zk.PermAll))
 		require.NoError(t, old.Lock())
 		java.do(t, "mutex", "m", shared)
 		turn := java.begin(t, "m")
@@ -129,9 +129,9 @@ func TestInspectSeesTheContendersOfAllClients(t *testing.T) {
 }
 
 // newZKConn returns a connection of go-zookeeper, closed when the test ends.
-func newZKConn(t *testing.T, server zktest.Backend) *zk.Conn {
+func newZKConn(t *testing.T, addr string) *zk.Conn {
 	t.Helper()
-	conn, events, err := zk.Connect([]string{server.Addr()}, 10*time.Second, zk.WithLogger(silentZK{}))
+	conn, events, err := zk.Connect([]string{addr}, 10*time.Second, zk.WithLogger(silentZK{}))
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		conn.Close()

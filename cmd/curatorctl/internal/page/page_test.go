@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -244,33 +243,6 @@ type bounding struct {
 func (b bounding) SetReadDeadline(at time.Time) error {
 	*b.bounded = !at.IsZero()
 	return nil
-}
-
-// TestPageManyViewersCostOneWalk for as long as it is fresh.
-func TestPageManyViewersCostOneWalk(t *testing.T) {
-	server := zktest.NewServer(t)
-	client := zktest.Client(t, server)
-	release := make(chan struct{})
-	var walks atomic.Int64
-	remove := server.Intercept(func(r zkserver.Request) zkserver.Fault {
-		if r.Op == zkserver.OpGetChildren2 && r.Path == "/" {
-			walks.Add(1)
-			return zkserver.HoldUntil(release)
-		}
-		return zkserver.Pass
-	})
-	defer remove()
-	handler := page.Handler(client, "/")
-	began := time.Now()
-	var wg sync.WaitGroup
-	for range 20 {
-		wg.Go(func() { assert.Equal(t, http.StatusOK, get(t, handler, "/").Code) })
-	}
-	zktest.AwaitEvent(t, server, func(e zkserver.Event) bool { return e.Request.Op == zkserver.OpGetChildren2 })
-	close(release)
-	wg.Wait()
-	took := time.Since(began)
-	require.LessOrEqual(t, walks.Load(), 3+int64(took/time.Second)+int64(took/(10*time.Second)), "one for each second, one to follow locks, and a search for deadlocks each ten")
 }
 
 // TestPageWhatCannotBeShown: the status says why, and the page is one still.
