@@ -69,6 +69,15 @@ func (s *SharedLeases) isOf(client *framework.Framework) bool {
 
 // MaxLeases reads the number and watches it.
 func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, error) {
+	n, changed, err := s.read(ctx)
+	if err != nil {
+		return 0, nil, fmt.Errorf("locks: %w", err)
+	}
+	return n, changed, nil
+}
+
+// read is MaxLeases with errors that do not name the package: an acquisition does so.
+func (s *SharedLeases) read(ctx context.Context) (int, <-chan struct{}, error) {
 	for {
 		var watch *framework.Watch
 		data, err := s.client.Get(ctx, s.path, framework.Watched(&watch))
@@ -138,7 +147,11 @@ func (m *maximum) read(ctx context.Context, source MaxLeases, wants int) error {
 	if m.known {
 		return nil
 	}
-	n, changed, err := source.MaxLeases(ctx)
+	read := source.MaxLeases
+	if shared, ok := source.(*SharedLeases); ok {
+		read = shared.read
+	}
+	n, changed, err := read(ctx)
 	if err != nil {
 		return err
 	}
