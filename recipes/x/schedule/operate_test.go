@@ -34,6 +34,11 @@ func TestPausedJobDoesNotRunUntilItIsResumed(t *testing.T) {
 		require.Len(t, w.started(), 1)
 		require.Equal(t, "paused", must.Get(schedule.List(t.Context(), w.theirs, root))(t)[0].Describe())
 
+		before := must.Get(w.theirs.Exists(t.Context(), root+"/jobs/job"))(t).Version
+		require.NoError(t, schedule.Pause(t.Context(), w.theirs, root, "job"))
+		require.Equal(t, before+1, must.Get(w.theirs.Exists(t.Context(), root+"/jobs/job"))(t).Version,
+			"only a write shows that the pause is not one of before, as a leader shows that is cut off")
+
 		require.NoError(t, schedule.RunNow(t.Context(), w.theirs, root, "job"))
 		synctest.Wait()
 		require.Len(t, w.started(), 2)
