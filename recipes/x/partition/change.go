@@ -9,7 +9,8 @@ type Phase string
 
 // The phases of a partition, in their order.
 const (
-	// Waiting: the partition is this member's, which waits for the member that has it.
+	// Waiting: the partition is this member's, which waits for the member that has it. No phase follows if
+	// the partition is given to another member meanwhile.
 	Waiting Phase = "waiting"
 
 	// Held: this member has the partition, and its function runs.
