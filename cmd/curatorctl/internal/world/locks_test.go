@@ -110,7 +110,7 @@ func (m *member) locks() error {
 		m.held(ctx, "/slots/"+strconv.Itoa(slot.Number()), true, slot.Lease, upTo(random, 8*time.Second), nil)
 	}
 	m.acts["election"] = func(ctx context.Context, random *rand.Rand) {
-		ctx, cancel := context.WithTimeout(ctx, 20*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, 15*time.Second) // a history may have ten of these
 		defer cancel()
 		lead := func(ctx context.Context, lease *locks.Lease) {
 			leave := m.enter("/election", true, lease)

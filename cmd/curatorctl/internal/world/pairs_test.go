@@ -60,6 +60,7 @@ var factors = append([]factor{
 	{"capacity", "partitions", []string{"", "2"}},
 	{"standbys", "partitions", []string{"", "1"}},
 	{"zones", "partitions", []string{"", "2"}},
+	{"loads", "partitions", []string{"", "reported"}},
 	{"overlap", "jobs", []string{"queue", "skip", "cancel"}},
 	{"catch-up", "jobs", []string{"all", "newest"}},
 	{"at most once", "jobs", []string{"no", "yes"}},

@@ -71,6 +71,11 @@ func (m *member) partitions() error {
 	if err != nil {
 		return err
 	}
+	phases := make(map[string]partition.Phase)
+	group.OnChange(func(c partition.Change) {
+		m.judgePhase(phases[c.Partition], c)
+		phases[c.Partition] = c.Phase
+	})
 	m.serve = append(m.serve, func(ctx context.Context) {
 		for ctx.Err() == nil {
 			err := group.Run(ctx, m.work)
@@ -83,6 +88,27 @@ func (m *member) partitions() error {
 	})
 	m.acts["partitions"] = m.order
 	return nil
+}
+
+// judgePhase finds a phase of a partition at its member that cannot follow on another one.
+func (m *member) judgePhase(before partition.Phase, c partition.Change) {
+	var after []partition.Phase
+	switch c.Phase {
+	case partition.Waiting:
+		after = []partition.Phase{"", partition.Waiting, partition.Ended}
+	case partition.Held:
+		after = []partition.Phase{partition.Waiting}
+	case partition.Failed, partition.Ending:
+		after = []partition.Phase{partition.Held, partition.Failed}
+	case partition.Overdue:
+		after = []partition.Phase{partition.Ending}
+	case partition.Ended:
+		after = []partition.Phase{partition.Ending, partition.Overdue}
+		m.all.chance(rulePhases)
+	}
+	if !slices.Contains(after, before) {
+		m.findf("partition %s is %q after %q: %v", c.Partition, c.Phase, before, c.Err)
+	}
 }
 
 func peer(index int) string { return fmt.Sprintf("member-%d", index) }
@@ -110,6 +136,11 @@ func (m *member) work(ctx context.Context, p partition.Partition) error {
 	m.owns(p.Name, true)
 	defer m.owns(p.Name, false)
 	random := rand.New(rand.NewPCG(uint64(p.Lease.Token()), 1))
+	if m.o.is("loads", "reported") {
+		if err := p.ReportLoad(random.IntN(100)); err != nil {
+			m.findf("load: %v", err)
+		}
+	}
 	sleep(ctx, upTo(random, 2*time.Second))
 	m.hold(ctx, random, "/mutex", true, m.mutex, upTo(random, 500*time.Millisecond), nil)
 	m.all.Lock()
@@ -193,6 +224,7 @@ func (all *truth) settlePartitions(ctx context.Context, w *zksim.World, m *membe
 	}
 	time.Sleep(calm)
 	all.expect(ruleOwned, "each", partitions)
+	all.judgeRead(ctx, m)
 	all.judgeStandbys(ctx, m)
 	random := rand.New(rand.NewPCG(uint64(w.Elapsed()), 5))
 	name := partitions[random.IntN(len(partitions))]
@@ -265,6 +297,20 @@ func (all *truth) expect(rule, which string, names []string) {
 		}
 		if len(owners) != want {
 			all.w.Findf("members %v have partition %s, expected %s at one", owners, name, which)
+		}
+	}
+}
+
+// judgeRead finds a partition that is said to be at another member.
+func (all *truth) judgeRead(ctx context.Context, m *member) {
+	all.chance(ruleRead)
+	now, err := partition.Read(ctx, m.client, "/group")
+	if err != nil || len(now.Partitions) != len(partitions) || !now.Balanced {
+		m.findf("read the group: %+v, %v", now, err)
+	}
+	for _, p := range now.Partitions {
+		if owners := all.ownersOf(p.Name); len(owners) == 1 && (p.Holder != peer(owners[0]) || p.Owner != p.Holder) {
+			m.findf("partition %s is at %v, and is said to be at %s, and to be of %s", p.Name, owners, p.Holder, p.Owner)
 		}
 	}
 }

@@ -47,6 +47,8 @@ const (
 	ruleKept           = "a znode that is kept is there, with its newest data"
 	ruleViews          = "a picture of the tree is as the tree"
 	ruleOwned          = "each partition is at one member"
+	ruleRead           = "what is told of a group is so, and is balanced in the end"
+	rulePhases         = "the phases of a partition at its member follow on each other"
 	ruleExcluded       = "a partition that is excluded is at no member"
 	ruleExcludedUnread = "a partition that is excluded while the set cannot be read is at no member"
 	ruleShrunk         = "a partition that is in the set no more is at no member"
@@ -76,7 +78,7 @@ const (
 
 var rules = append([]string{
 	ruleMembers, ruleOutlives, ruleTorn, ruleGateHolds, ruleGateOpens, ruleMeet, rulePart, ruleMeetAgain, ruleShortLived, ruleRefused, ruleLockDelay, ruleSlotDelay, ruleLongest, ruleAsked, rulePlaces, rulePermits, ruleTokens, ruleItemLost, ruleItemOnce, ruleDue, ruleItemOrder, ruleFailed, ruleHandedOver, ruleDeadLetter, ruleOnce, ruleMarker, ruleRetention, ruleItemWritten, ruleCounted, ruleAccounts,
-	ruleRegistered, ruleUnregistered, ruleFound, ruleKept, ruleViews, ruleOwned, ruleExcluded, ruleExcludedUnread, ruleShrunk, rulePinned, ruleDrained, ruleStandbys,
+	ruleRegistered, ruleUnregistered, ruleFound, ruleKept, ruleViews, ruleOwned, ruleRead, rulePhases, ruleExcluded, ruleExcludedUnread, ruleShrunk, rulePinned, ruleDrained, ruleStandbys,
 	ruleTickOnce, ruleOrder, rulePaused, ruleSkipped, ruleNoneLost, rulePauseCaughtUp, ruleFirstList, ruleGone, ruleDead, ruleAlive, ruleSilent,
 	ruleTracked, ruleHolders, ruleWell, ruleIll, ruleDeadlock, ruleNoDeadlock, ruleLoad, ruleStranger,
 }, theExclusive()...)

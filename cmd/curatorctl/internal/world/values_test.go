@@ -666,7 +666,7 @@ func (m *member) views() error {
 	case "children":
 		opts = append(opts, cache.WithChildrenOnly())
 	case "selected":
-		opts = append(opts, cache.WithSelector(cache.TreeCacheSelector{TraverseChildren: isNotLeftOut, AcceptChild: isNotLeftOut}))
+		opts = append(opts, cache.WithSelector(cache.TreeCacheSelector{TraverseChildren: isOpen, AcceptChild: isNotLeftOut}))
 	default:
 	}
 	tree, err := cache.NewCuratorCache(m.client, "/", opts...)
@@ -696,8 +696,9 @@ func (m *member) views() error {
 	return tree.Start()
 }
 
-// isNotLeftOut reports whether a view of selected znodes has one.
+// isNotLeftOut reports whether a view of selected znodes has one, and isOpen whether it has what is below one.
 func isNotLeftOut(path string) bool { return len(path)%3 > 0 }
+func isOpen(path string) bool       { return len(path)%5 > 0 }
 
 // sees reports whether the view has a znode.
 func (m *member) sees(path string) bool {
@@ -708,8 +709,8 @@ func (m *member) sees(path string) bool {
 	case "children":
 		return level == 1
 	case "selected":
-		for end := range path { // all above it are selected, and it is
-			if end > 0 && path[end] == '/' && !isNotLeftOut(path[:end]) {
+		for end := range path { // all above it are selected and open, and it is selected
+			if above := path[:end]; end > 0 && path[end] == '/' && (!isNotLeftOut(above) || !isOpen(above)) {
 				return false
 			}
 		}
@@ -732,7 +733,7 @@ func (m *member) discovery() error {
 	if err != nil {
 		return err
 	}
-	m.found = found
+	m.services, m.found = services, found
 	m.close = append(m.close, found.Close, services.Close)
 	m.all.Lock()
 	defer m.all.Unlock()
@@ -764,6 +765,12 @@ func (m *member) discovery() error {
 			return
 		}
 		sleep(ctx, upTo(random, 2*time.Second))
+		if random.IntN(2) == 0 {
+			payload := strconv.Itoa(random.IntN(100))
+			instance.Payload = &payload
+			m.logf("updates %s: %v", instance.ID, services.Update(ctx, instance))
+			return
+		}
 		if ctx.Err() == nil {
 			m.logf("unregisters %s: %v", instance.ID, services.Unregister(instance))
 			set(false)
@@ -773,7 +780,7 @@ func (m *member) discovery() error {
 }
 
 // settleDiscovery finds instances that are missing or left.
-func (all *truth) settleDiscovery(m *member) {
+func (all *truth) settleDiscovery(ctx context.Context, m *member) {
 	there := make(map[string]bool)
 	for _, z := range m.znodes("/services/orders") {
 		if id, isInstance := strings.CutPrefix(z.Path, "/services/orders/"); isInstance {
@@ -790,17 +797,31 @@ func (all *truth) settleDiscovery(m *member) {
 			m.w.Findf("instance %s is there: %t, expected %t", id, there[id], want)
 		}
 	}
-	for _, other := range all.members {
-		if !m.o.plays("discovery") {
-			return
+	if !m.o.plays("discovery") {
+		return
+	}
+	all.chance(ruleFound)
+	read, err := m.services.Instances(ctx, "orders")
+	if err != nil || len(read) != len(there) {
+		m.findf("reads the instances %v, %v, and there are %v", read, err, there)
+	}
+	text := func(i *discovery.ServiceInstance[string]) string {
+		if i.Payload == nil {
+			return i.ID
 		}
-		all.chance(ruleFound)
+		return i.ID + " with " + *i.Payload
+	}
+	want := make(map[string]bool)
+	for _, instance := range read {
+		want[text(&instance)] = true
+	}
+	for _, other := range all.members {
 		found := make(map[string]bool)
 		for _, instance := range other.found.Instances() {
-			found[instance.ID] = true
+			found[text(instance)] = true
 		}
-		if !maps.Equal(found, there) {
-			other.findf("finds the instances %v, and there are %v", found, there)
+		if !maps.Equal(found, want) {
+			other.findf("finds the instances %v, and there are %v", found, want)
 		}
 	}
 }

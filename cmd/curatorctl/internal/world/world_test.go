@@ -181,7 +181,10 @@ type member struct {
 	serve   []func(ctx context.Context) // for as long as the process lives
 	close   []func() error
 	tree    *cache.CuratorCache
-	found   *discovery.ServiceCache[string]
+
+	services *discovery.ServiceDiscovery[string]
+	found    *discovery.ServiceCache[string]
+
 	told    map[string]string // the data of each path, as the listener of tree was told
 	family  *kin
 	begin   sync.Once
@@ -334,7 +337,7 @@ func (all *truth) settle(ctx context.Context, w *zksim.World) {
 	all.settleItems(ctx, one)
 	all.settleCounter(ctx, one)
 	all.settleJobs(one)
-	all.settleDiscovery(one)
+	all.settleDiscovery(ctx, one)
 	all.settleNodes(ctx, one)
 	all.settleGate(ctx, one)
 	all.settleMeetings(ctx, one)
