@@ -69,15 +69,6 @@ func (s *SharedLeases) isOf(client *framework.Framework) bool {
 
 // MaxLeases reads the number and watches it.
 func (s *SharedLeases) MaxLeases(ctx context.Context) (int, <-chan struct{}, error) {
-	n, changed, err := s.read(ctx)
-	if err != nil {
-		return 0, nil, fmt.Errorf("locks: %w", err)
-	}
-	return n, changed, nil
-}
-
-// read is MaxLeases with errors that do not name the package: an acquisition does so.
-func (s *SharedLeases) read(ctx context.Context) (int, <-chan struct{}, error) {
 	for {
 		var watch *framework.Watch
 		data, err := s.client.Get(ctx, s.path, framework.Watched(&watch))
@@ -88,11 +79,11 @@ func (s *SharedLeases) read(ctx context.Context) (int, <-chan struct{}, error) {
 			}
 		}
 		if err != nil {
-			return 0, nil, fmt.Errorf("shared leases: %w", err)
+			return 0, nil, fmt.Errorf("locks: shared leases: %w", err)
 		}
 		if len(data) != 4 {
 			watch.Cancel()
-			return 0, nil, fmt.Errorf("shared leases %s: %d bytes, expected 4", s.path, len(data))
+			return 0, nil, fmt.Errorf("locks: shared leases %s: %d bytes, expected 4", s.path, len(data))
 		}
 		context.AfterFunc(ctx, watch.Cancel)
 		return int(int32(binary.BigEndian.Uint32(data))), watch.Fired(), nil
@@ -147,11 +138,7 @@ func (m *maximum) read(ctx context.Context, source MaxLeases, wants int) error {
 	if m.known {
 		return nil
 	}
-	read := source.MaxLeases
-	if shared, ok := source.(*SharedLeases); ok {
-		read = shared.read
-	}
-	n, changed, err := read(ctx)
+	n, changed, err := source.MaxLeases(ctx)
 	if err != nil {
 		return err
 	}

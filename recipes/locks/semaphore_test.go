@@ -295,7 +295,7 @@ func TestSharedLeasesRefuseOtherData(t *testing.T) {
 	must.Get(client.Create(zktest.Context(t), "/max", []byte("three")))(t)
 	shared := must.Get(locks.NewSharedLeases(client, "/max", 1))(t)
 	_, err := newSemaphore(t, client, "/semaphores/s", shared).Acquire(zktest.Context(t))
-	require.ErrorContains(t, err, "locks: acquire /semaphores/s: shared leases /max: 5 bytes, expected 4")
+	require.ErrorContains(t, err, "shared leases /max: 5 bytes, expected 4")
 	require.ErrorContains(t, shared.Set(zktest.Context(t), -1), "-1, expected 0 to 2147483647")
 	_, err = locks.NewSharedLeases(client, "/max", -1)
 	require.ErrorContains(t, err, "seed -1")
