@@ -52,7 +52,7 @@ func TestDocumentsProgramsOfTheDocumentsAreTested(t *testing.T) {
 	require.NotZero(t, blocks)
 }
 
-// TestDocumentsNamesOfTheDocumentsExist: each name of a package of this module between backquotes
+// TestDocumentsNamesOfTheDocumentsExist: each name of a package of this module between backquotes, and each test,
 // is declared. The changelog also names what is gone.
 func TestDocumentsNamesOfTheDocumentsExist(t *testing.T) {
 	module := repository(t)
@@ -67,6 +67,9 @@ func TestDocumentsNamesOfTheDocumentsExist(t *testing.T) {
 		for _, found := range quoted.FindAllStringSubmatch(content(t, name), -1) {
 			names++
 			require.True(t, declared[found[2]], "%s: no such name: %s.%s", name, found[1], found[2])
+		}
+		for _, found := range regexp.MustCompile(`\bTest[A-Z]\w+`).FindAllString(content(t, name), -1) {
+			require.True(t, declared[found], "%s: no such test: %s", name, found)
 		}
 	}
 	require.Greater(t, names, 20)
