@@ -14,6 +14,7 @@ import (
 	"github.com/gocurator/curator/framework"
 	"github.com/gocurator/curator/internal/testkit/must"
 	"github.com/gocurator/curator/recipes/locks"
+	"github.com/gocurator/curator/retry"
 	"github.com/gocurator/curator/testing/ensemble"
 	"github.com/gocurator/curator/testing/zkserver"
 	"github.com/gocurator/curator/testing/zktest"
@@ -277,6 +278,24 @@ func TestLeaseWaiterSurvivesAnInterruption(t *testing.T) {
 		release(t, o.lease)
 		o = await(t, later)
 		require.NoError(t, o.err)
+		release(t, o.lease)
+	})
+}
+
+// TestLeaseWaiterKeepsItsPlaceWhenALookFails, and the retry policy gives up.
+func TestLeaseWaiterKeepsItsPlaceWhenALookFails(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		client := zktest.Client(t, w.server, framework.WithRetryPolicy(retry.None()))
+		holder := newMutex(t, w.holder, "/lock")
+		lease := acquire(t, holder)
+		result := acquireLater(context.Background(), newMutex(t, client, "/lock"))
+		place := awaitQueue(t, holder, 2)[1]
+		time.Sleep(time.Minute)
+		w.server.Intercept(zkserver.Nth(1, zkserver.OpGetChildren2, zkserver.LoseReply))
+		release(t, lease)
+		o := await(t, result)
+		require.NoError(t, o.err)
+		require.Equal(t, place.Path, o.lease.Path())
 		release(t, o.lease)
 	})
 }
