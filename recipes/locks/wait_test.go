@@ -114,6 +114,35 @@ func TestWaitAnyPermitEndsALongWait(t *testing.T) {
 	}
 }
 
+// TestWaitReadsAContenderOnce: of two that a waiter watches one leaves, and another takes its place.
+func TestWaitReadsAContenderOnce(t *testing.T) {
+	onFakeTime(t, func(t *testing.T, w longWait) {
+		open := func(client *framework.Framework) *locks.InterProcessSemaphore {
+			return must.Get(locks.NewInterProcessSemaphore(client, "/s", locks.FixedLeases(2)))(t)
+		}
+		held := []*locks.Lease{acquire(t, open(w.holder)), acquire(t, open(w.holder))}
+		ctx, giveUp := context.WithCancel(context.Background())
+		before := acquireLater(ctx, open(w.holder))
+		time.Sleep(time.Second)
+		waiting := acquireLater(context.Background(), open(w.waiter))
+		time.Sleep(time.Second)
+		var reads atomic.Int64
+		defer w.server.Intercept(func(r zkserver.Request) zkserver.Fault {
+			if r.SessionID == w.waiter.Session().ID() && r.Op == zkserver.OpGetData {
+				reads.Add(1)
+			}
+			return zkserver.Pass
+		})()
+		giveUp()
+		require.ErrorIs(t, await(t, before).err, context.Canceled)
+		time.Sleep(time.Second)
+		require.EqualValues(t, 1, reads.Load(), "it watches the second holder already")
+		release(t, held[1])
+		release(t, await(t, waiting).lease)
+		release(t, held[0])
+	})
+}
+
 // TestWaiterIsQuiet: who waits sends what it takes to be told, and then nothing, however
 // long it is; and a waiter whose node is deleted meanwhile joins again, at its turn at the latest.
 func TestWaiterIsQuiet(t *testing.T) {
