@@ -60,9 +60,9 @@ func start(b *hardship.Background) *hardship.Running {
 }
 
 // operating looks at a job without a replica, or orders something.
-func operating(name string, requests int, call func(ctx context.Context, client *framework.Framework, path string) error) hardship.Call {
+func operating(name string, call func(ctx context.Context, client *framework.Framework, path string) error) hardship.Call {
 	return hardship.Call{
-		Name: name, Of: []string{name}, Requests: requests, Spares: 1, May: framework.OutcomeUnknown,
+		Name: name, Of: []string{name}, Requests: 4, Spares: 1, May: framework.OutcomeUnknown,
 		Prepare: func(s *hardship.Stage) func(context.Context) error {
 			state := []byte(`{"last":"1999-12-31T00:00:00Z","next":"2000-01-01T00:00:00Z"}`)
 			must.Get(s.Theirs.Create(context.Background(), s.Path+"/jobs/job/state", state, framework.CreatingParentsIfNeeded()))(s.T)
@@ -77,24 +77,24 @@ func pending(err error) bool { return errors.Is(err, framework.ErrCleanupPending
 func hardshipCalls() []hardship.Call {
 	return []hardship.Call{
 		{Name: "Run: a tick", Of: []string{"Scheduler.Run"}, Requests: 39, Spares: 8, Prepare: hardship.Begins(start), Heap: 256 << 10},
-		operating("List", 4, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("List", func(ctx context.Context, client *framework.Framework, path string) error {
 			list, err := schedule.List(ctx, client, path)
 			if err == nil && len(list) != 1 {
 				return fmt.Errorf("%v, expected one job", list)
 			}
 			return err
 		}),
-		operating("Pause", 4, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("Pause", func(ctx context.Context, client *framework.Framework, path string) error {
 			return schedule.Pause(ctx, client, path, "job")
 		}),
-		operating("Resume", 3, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("Resume", func(ctx context.Context, client *framework.Framework, path string) error {
 			return schedule.Resume(ctx, client, path, "job")
 		}),
-		operating("SkipNext", 4, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("SkipNext", func(ctx context.Context, client *framework.Framework, path string) error {
 			_, err := schedule.SkipNext(ctx, client, path, "job")
 			return err
 		}),
-		operating("RunNow", 4, func(ctx context.Context, client *framework.Framework, path string) error {
+		operating("RunNow", func(ctx context.Context, client *framework.Framework, path string) error {
 			return schedule.RunNow(ctx, client, path, "job")
 		}),
 		{Name: "Run: leave", Of: []string{"Scheduler.Run"}, Requests: 17, Spares: 3, Prepare: hardship.Ends(start, time.Second), May: pending},

@@ -231,12 +231,16 @@ func orderOnce(
 	if err := change(&next, e.state, history); err != nil {
 		return false, fmt.Errorf("job %q: %w", job, err)
 	}
-	// An order that seems to be given already is written, too: a leader that is cut off answers a sync, and shows what was ordered before.
+	isGiven := next.Paused == e.orders.Paused && next.Skip.Equal(e.orders.Skip) && next.Run.Equal(e.orders.Run)
 	data, err := json.Marshal(next)
 	if err != nil {
 		return false, err
 	}
 	err = client.Retry(ctx, func(ctx context.Context) error {
+		if isGiven { // a leader that is cut off answers a sync, and shows what was ordered before; a check needs the others
+			_, err := client.Transact(ctx, framework.CheckOp(at.orders(job), e.ordersVersion))
+			return err
+		}
 		if next.Skip.Equal(e.orders.Skip) { // the order does not depend on the state
 			return client.Set(ctx, at.orders(job), data, framework.WithVersion(e.ordersVersion), framework.Uncompressed())
 		}
