@@ -10,7 +10,7 @@ type Phase string
 // The phases of a partition, in their order.
 const (
 	// Waiting: the partition is this member's, which waits for the member that has it. No phase follows if
-	// the partition is given to another member meanwhile.
+	// the wait is given up: the partition goes to another member or from the set, or the Run ends.
 	Waiting Phase = "waiting"
 
 	// Held: this member has the partition, and its function runs.
