@@ -351,7 +351,11 @@ func (all *truth) handOver(ctx context.Context) {
 		}
 	})
 	consuming.Go(func() {
-		<-has
+		select {
+		case <-has:
+		case <-ctx.Done():
+			return
+		}
 		for _, err := range i.all[other.c.Index](ctx) {
 			if err == nil {
 				close(came)

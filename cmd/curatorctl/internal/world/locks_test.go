@@ -155,14 +155,12 @@ func (m *member) latch(ctx context.Context, lead func(context.Context, *locks.Le
 		}
 		leads = c.Leader
 	})
-	if err := latch.Start(); err != nil {
-		return err
-	}
-	lease, err := latch.Await(ctx)
-	if err == nil {
+	err = latch.Start()
+	lease, failed := latch.Await(ctx) // also without a Start
+	if failed == nil {
 		lead(lease.Context(ctx), lease)
 	}
-	err = errors.Join(err, latch.Close())
+	err = errors.Join(err, failed, latch.Close())
 	time.Sleep(time.Millisecond) // the listener is told on a goroutine of its own
 	listener.Remove()
 	<-listener.Done()
