@@ -265,10 +265,12 @@ func (a *acquisition) internalLockLoop(ctx context.Context) (*hold, error) {
 // step looks once, and then takes the lock or waits for a reason to look again. It returns
 // the contenders that the next step may use, nil if they must be listed.
 func (a *acquisition) step(ctx context.Context, contenders []string) (h *hold, next []string, err error) {
+	before, shown := len(a.ahead), a.shown
 	if contenders == nil {
 		if contenders, err = a.list(ctx); err != nil {
 			return nil, nil, err
 		}
+		a.l.gate.notePace(before-slices.Index(contenders, a.self.name), a.shown.Sub(shown))
 	}
 	result, err := a.decide(ctx, contenders)
 	if err != nil {
@@ -289,9 +291,13 @@ func (a *acquisition) step(ctx context.Context, contenders []string) (h *hold, n
 	case len(result.PathsToWatch) == 0: // the driver knows no contender whose departure is enough
 		next, err = a.awaitFolder(ctx, contenders)
 	case a.l.exclusive:
-		next, err = a.awaitOwn(ctx, contenders, result.PathsToWatch[0])
+		var early <-chan time.Time
+		if ours != before { // otherwise the queue stands still, and another look would show the same
+			early = a.earlyLook()
+		}
+		next, err = a.awaitOwn(ctx, contenders, result.PathsToWatch[0], early)
 	default:
-		err = a.await(ctx, result.PathsToWatch, nil)
+		err = a.await(ctx, result.PathsToWatch, nil, nil)
 	}
 	return nil, next, err
 }
@@ -519,11 +525,11 @@ func (a *acquisition) waits(ctx context.Context, position int) {
 }
 
 // awaitOwn waits until the contender before ours has left. If it is a place of this client, it says so in memory, and if it had the
-// lock, the names from ours on are the queue. Otherwise they must be listed again.
-func (a *acquisition) awaitOwn(ctx context.Context, contenders []string, before string) ([]string, error) {
+// lock, the names from ours on are the queue. Otherwise they must be listed again, as well as when early has a value.
+func (a *acquisition) awaitOwn(ctx context.Context, contenders []string, before string, early <-chan time.Time) ([]string, error) {
 	own := a.l.gate.own(before)
 	if own == nil || own.hasLeft() { // its node still stands: the server tells when it goes
-		err := a.await(ctx, []string{before}, nil)
+		err := a.await(ctx, []string{before}, nil, early)
 		if err == nil && len(a.ahead) == 1 && a.hasGone() && a.isProof() { // a node that came meanwhile has a higher number
 			return contenders[1:], nil
 		}
@@ -534,11 +540,22 @@ func (a *acquisition) awaitOwn(ctx context.Context, contenders []string, before 
 	case err != nil:
 		return nil, err
 	case !left:
-		return nil, a.await(ctx, []string{before}, own.whenGone())
+		return nil, a.await(ctx, []string{before}, own.whenGone(), nil)
 	case own.wasFirst() && a.isProof():
 		return contenders[len(a.ahead):], nil
 	}
 	return nil, nil
+}
+
+// earlyLook returns a channel that has a value a little before the contender before ours is the first, if the queue goes on at its
+// pace. A list that shows it as the only one before ours saves the list after its departure, and the round trip between two holds.
+// In a slow queue the list would be too old by then.
+func (a *acquisition) earlyLook() <-chan time.Time {
+	n, pace := len(a.ahead), a.l.gate.paceOfTurns()
+	if n < 2 || pace == 0 || pace > proofAge/2 {
+		return nil
+	}
+	return time.After(time.Until(a.shown) + pace*time.Duration(n) - pace*earlyLead/100)
 }
 
 // hasGone reports whether the only contender that is watched has been deleted.
@@ -558,8 +575,8 @@ func (a *acquisition) awaitPlace(ctx context.Context, own *place) (left bool, er
 	return own.hasLeft(), err
 }
 
-// await waits until one of the named contenders has left, gone is closed, or something else is a reason to look again.
-func (a *acquisition) await(ctx context.Context, names []string, gone <-chan struct{}) error {
+// await waits until one of the named contenders has left, gone is closed, timer has a value, or something else is a reason to look again.
+func (a *acquisition) await(ctx context.Context, names []string, gone <-chan struct{}, timer <-chan time.Time) error {
 	if err := a.watch(ctx, names); err != nil {
 		return err
 	}
@@ -567,9 +584,9 @@ func (a *acquisition) await(ctx context.Context, names []string, gone <-chan str
 	case len(a.watches) < len(names): // one has left already
 		return nil
 	case a.wake == nil:
-		return a.sleep(ctx, a.watches[0].watch.Fired(), gone, nil)
+		return a.sleep(ctx, a.watches[0].watch.Fired(), gone, timer)
 	default:
-		return a.sleep(ctx, a.wake, gone, nil)
+		return a.sleep(ctx, a.wake, gone, timer)
 	}
 }
 

@@ -31,6 +31,7 @@ type gate struct {
 	created  chan struct{} // closed at the end of the next one; nil before it is needed
 	others   bool          // the last list has shown contenders of other clients
 	listed   time.Time     // when the newest list was sent
+	pace     time.Duration // of the last turns in the queue; 0 if it is not known
 }
 
 // waiter is a goroutine that waits for a place inside.
@@ -293,6 +294,27 @@ func (g *gate) noteList(l *lock, contenders []string, sent time.Time) {
 		}
 	}
 	g.others = others > 0
+}
+
+// notePace notes that this many contenders have left between two lists of an acquisition.
+func (g *gate) notePace(left int, between time.Duration) {
+	if left <= 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	pace := between / time.Duration(left)
+	if g.pace > 0 { // one turn says little
+		pace = (g.pace + pace) / 2
+	}
+	g.pace = pace
+}
+
+// paceOfTurns returns about how long a turn in the queue takes now, 0 if it is not known.
+func (g *gate) paceOfTurns() time.Duration {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.pace
 }
 
 // wasListedLately reports whether a list was sent in the last second.

@@ -504,3 +504,73 @@ func TestGateNextEntersWithoutAList(t *testing.T) {
 		})
 	}
 }
+
+// TestGateLooksEarly: clients take turns. At the pace of the queue a waiter lists when the one before it comes first, so it mostly
+// needs no round trip when that one leaves. In a slow queue, and in one that stands still, more looks are of no use.
+func TestGateLooksEarly(t *testing.T) {
+	const (
+		clients = 8
+		turns   = 25 // of each client
+		reply   = 2 * time.Millisecond
+	)
+	for _, test := range []struct {
+		name  string
+		hold  time.Duration
+		trips float64 // at most, between two holds
+		lists float64 // at most, for each turn; two are one with the creation and one after the notification
+	}{
+		{"at once", 0, 1.4, 2.6},
+		{"with a hold", 5 * time.Millisecond, 1.4, 2.9},
+		{"slow", 60 * time.Millisecond, 2, 2},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				server := zktest.NewServer(t, zkserver.WithoutListener())
+				mutexes := make([]*locks.InterProcessMutex, clients)
+				for i := range mutexes {
+					mutexes[i] = newMutex(t, zktest.Client(t, server), "/lock")
+				}
+				release(t, acquire(t, mutexes[0])) // makes the folder
+				var lists atomic.Int64
+				defer server.Intercept(func(r zkserver.Request) zkserver.Fault {
+					if r.Op == zkserver.OpGetChildren2 {
+						lists.Add(1)
+					}
+					return zkserver.Delay(reply)
+				})()
+				var between time.Duration
+				var left time.Time
+				var all sync.WaitGroup
+				for _, mutex := range mutexes {
+					all.Go(func() {
+						for range turns {
+							lease := acquire(t, mutex)
+							if !left.IsZero() {
+								between += time.Since(left)
+							}
+							time.Sleep(test.hold)
+							left = time.Now()
+							release(t, lease)
+						}
+					})
+				}
+				all.Wait()
+				require.LessOrEqual(t, between.Seconds()/reply.Seconds()/(clients*turns-1), test.trips)
+				require.LessOrEqual(t, float64(lists.Load())/(clients*turns), test.lists)
+
+				held := acquire(t, mutexes[0])
+				lists.Store(0)
+				results := make([]<-chan outcome, clients-1)
+				for i, mutex := range mutexes[1:] {
+					results[i] = acquireLater(t.Context(), mutex)
+					time.Sleep(reply)
+				}
+				time.Sleep(time.Minute)
+				require.LessOrEqual(t, lists.Load(), int64(2*len(results)), "with the creation, and one early look")
+				for release(t, held); len(results) > 0; results = results[1:] {
+					release(t, await(t, results[0]).lease)
+				}
+			})
+		})
+	}
+}

@@ -32,6 +32,10 @@ const (
 	// (one-process, herd).
 	proofAge = 100 * time.Millisecond
 
+	// earlyLead is how long a waiter lists before the contender before it will probably be the first, in hundredths of a turn
+	// (contended, election). A list that comes too late is of no use, and one that comes too early is made again.
+	earlyLead = 130
+
 	// lookDelay is the pause before an acquisition looks again after an error, and the least age of a node that is deleted by
 	// hand before another one takes its place. So it does not spin with what makes it fail.
 	lookDelay = 20 * time.Millisecond
