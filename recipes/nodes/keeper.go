@@ -415,8 +415,13 @@ func (k *keeper) removeOnce(ctx context.Context) error {
 	}
 	stat, err := k.client.Exists(ctx, path)
 	if err == nil && !k.isOwn(stat) {
-		// This server may not have a creation yet whose reply was lost.
-		if err = k.client.Sync(ctx, path); err == nil {
+		// This server may not have a creation yet whose reply was lost. A check takes a majority of the servers; a leader that is
+		// cut off from them answers a sync.
+		_, err = k.client.Transact(ctx, framework.CheckOp(path, framework.AnyVersion))
+		switch {
+		case errors.Is(err, framework.ErrNoNode):
+			return nil
+		case err == nil, errors.Is(err, framework.ErrNoAuth): // it is there
 			stat, err = k.client.Exists(ctx, path)
 		}
 	}
