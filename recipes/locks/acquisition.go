@@ -549,10 +549,10 @@ func (a *acquisition) awaitOwn(ctx context.Context, contenders []string, before 
 
 // earlyLook returns a channel that has a value a little before the contender before ours is the first, if the queue goes on at its
 // pace. A list that shows it as the only one before ours saves the list after its departure, and the round trip between two holds.
-// In a slow queue the list would be too old by then.
+// In a slow queue the list would be too old by then. In a long one the guess is too rough for what a list costs.
 func (a *acquisition) earlyLook() <-chan time.Time {
 	n, pace := len(a.ahead), a.l.gate.paceOfTurns()
-	if n < 2 || pace == 0 || pace > proofAge/2 {
+	if n < 2 || n > earlyMost || pace == 0 || pace > proofAge/2 {
 		return nil
 	}
 	return time.After(time.Until(a.shown) + pace*time.Duration(n) - pace*earlyLead/100)

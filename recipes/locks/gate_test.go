@@ -506,27 +506,28 @@ func TestGateNextEntersWithoutAList(t *testing.T) {
 }
 
 // TestGateLooksEarly: clients take turns. At the pace of the queue a waiter lists when the one before it comes first, so it mostly
-// needs no round trip when that one leaves. In a slow queue, and in one that stands still, more looks are of no use.
+// needs no round trip when that one leaves. More looks are of no use in a queue that is slow, long or stands still.
 func TestGateLooksEarly(t *testing.T) {
 	const (
-		clients = 8
-		turns   = 25 // of each client
-		reply   = 2 * time.Millisecond
+		turns = 15 // of each client
+		reply = 2 * time.Millisecond
 	)
 	for _, test := range []struct {
-		name  string
-		hold  time.Duration
-		trips float64 // at most, between two holds
-		lists float64 // at most, for each turn; two are one with the creation and one after the notification
+		name    string
+		clients int
+		hold    time.Duration
+		trips   float64 // at most, between two holds
+		lists   float64 // at most, for each turn; two are one with the creation and one after the notification
 	}{
-		{"at once", 0, 1.4, 2.6},
-		{"with a hold", 5 * time.Millisecond, 1.4, 2.9},
-		{"slow", 60 * time.Millisecond, 2, 2},
+		{"at once", 8, 0, 1.4, 2.6},
+		{"with a hold", 8, 5 * time.Millisecond, 1.4, 2.9},
+		{"slow", 8, 60 * time.Millisecond, 2, 2},
+		{"long", 100, 0, 2, 2.05},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				server := zktest.NewServer(t, zkserver.WithoutListener())
-				mutexes := make([]*locks.InterProcessMutex, clients)
+				mutexes := make([]*locks.InterProcessMutex, test.clients)
 				for i := range mutexes {
 					mutexes[i] = newMutex(t, zktest.Client(t, server), "/lock")
 				}
@@ -555,12 +556,12 @@ func TestGateLooksEarly(t *testing.T) {
 					})
 				}
 				all.Wait()
-				require.LessOrEqual(t, between.Seconds()/reply.Seconds()/(clients*turns-1), test.trips)
-				require.LessOrEqual(t, float64(lists.Load())/(clients*turns), test.lists)
+				require.LessOrEqual(t, between.Seconds()/reply.Seconds()/float64(test.clients*turns-1), test.trips)
+				require.LessOrEqual(t, float64(lists.Load())/float64(test.clients*turns), test.lists)
 
 				held := acquire(t, mutexes[0])
 				lists.Store(0)
-				results := make([]<-chan outcome, clients-1)
+				results := make([]<-chan outcome, test.clients-1)
 				for i, mutex := range mutexes[1:] {
 					results[i] = acquireLater(t.Context(), mutex)
 					time.Sleep(reply)

@@ -36,6 +36,9 @@ const (
 	// (contended, election). A list that comes too late is of no use, and one that comes too early is made again.
 	earlyLead = 130
 
+	// earlyMost is the most contenders before a waiter that does so (herd).
+	earlyMost = 64
+
 	// lookDelay is the pause before an acquisition looks again after an error, and the least age of a node that is deleted by
 	// hand before another one takes its place. So it does not spin with what makes it fail.
 	lookDelay = 20 * time.Millisecond

@@ -136,10 +136,11 @@ type Conduit struct {
 	zkEvents <-chan zk.Event
 	watching sync.WaitGroup // of the clock
 
+	signals sync.Pool // of channels with room for one value, on which calls wait; a pool for all clients would not fit synctest
+
 	mu   sync.Mutex // guards what follows
 	conn *conn
-	auth []Auth          // what connections present; its elements do not change
-	idle []chan struct{} // that calls have waited on; each call would make its own otherwise
+	auth []Auth // what connections present; its elements do not change
 
 	authenticating chan struct{} // holds a value while an exchange is under way
 	demandsSASL    atomic.Bool   // a server takes no other request before the exchange is complete
@@ -195,7 +196,11 @@ func (c *Conduit) Start() error {
 // written will not be written.
 func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 	last := calls[len(calls)-1]
-	last.done, last.left = c.takeSignal(), len(calls)
+	last.left = len(calls)
+	var pooled bool
+	if last.done, pooled = c.signals.Get().(chan struct{}); !pooled {
+		last.done = make(chan struct{}, 1)
+	}
 	for _, call := range calls {
 		call.last = last
 	}
@@ -211,7 +216,7 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 	}
 	select {
 	case <-last.done:
-		c.giveSignal(last.done)
+		c.signals.Put(last.done)
 	case <-ctx.Done():
 		return conn.abandon(calls, ErrAbandoned)
 	}
@@ -221,31 +226,6 @@ func (c *Conduit) Do(ctx context.Context, calls ...*Call) error {
 		}
 	}
 	return err
-}
-
-// takeSignal returns a channel that gets one value.
-func (c *Conduit) takeSignal() chan struct{} {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	n := len(c.idle) - 1
-	if n < 0 {
-		return make(chan struct{}, 1)
-	}
-	signal := c.idle[n]
-	c.idle = c.idle[:n]
-	return signal
-}
-
-// maxIdle bounds what a burst of calls leaves behind.
-const maxIdle = 64
-
-// giveSignal takes a channel back that has got its value.
-func (c *Conduit) giveSignal(signal chan struct{}) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.idle) < maxIdle {
-		c.idle = append(c.idle, signal)
-	}
 }
 
 // Send is Do without waiting: only OnDone receives the outcomes.
