@@ -658,7 +658,7 @@ func asNobody(t *testing.T, f func() error) error {
 // TestGuardIsForItsUser: another user can neither register a session, nor pass for a guard.
 func TestGuardIsForItsUser(t *testing.T) {
 	socket := newSocket(t)
-	startGuard(t, socket, nil)
+	guard := startGuard(t, socket, nil)
 	dial := func() error {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
@@ -673,7 +673,7 @@ func TestGuardIsForItsUser(t *testing.T) {
 	require.NoError(t, os.Chmod(filepath.Dir(socket), 0o711))
 	require.ErrorIs(t, asNobody(t, dial), os.ErrPermission, "of the socket")
 	require.NoError(t, os.Chmod(socket, 0o666))
-	require.ErrorContains(t, asNobody(t, dial), "a process of user 65534, expected user 0", "of the guard")
+	require.ErrorContains(t, asNobody(t, dial), "a process of user 65534, expected user 0", "of the guard: %s", &guard.text)
 
 	require.NoError(t, os.Remove(socket))
 	var listener net.Listener

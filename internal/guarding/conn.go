@@ -47,6 +47,7 @@ type Conn struct {
 	asking  sync.Mutex // from a message to its answer
 	socket  *net.UnixConn
 	answers chan Answer // closed at the end of the connection
+	why     error       // of the end; set before answers is closed
 	lost    chan struct{}
 }
 
@@ -110,7 +111,7 @@ func (c *Conn) ask(ctx context.Context, r Registration, rights []byte) error {
 	case answer, open := <-c.answers:
 		switch {
 		case !open:
-			return errors.New("the guard has hung up")
+			return fmt.Errorf("the guard has hung up: %w", c.why)
 		case answer.Refused != "":
 			return errors.New(answer.Refused)
 		default:
@@ -143,16 +144,17 @@ func (c *Conn) receive() {
 	defer close(c.answers)
 	for message := make([]byte, MaxMessage); ; {
 		n, err := c.socket.Read(message)
-		if err != nil || n == 0 {
-			return
-		}
 		var answer Answer
-		if err := json.Unmarshal(message[:n], &answer); err != nil {
+		if err == nil {
+			err = json.Unmarshal(message[:n], &answer) // without a message at the end of the connection
+		}
+		if c.why = err; err != nil {
 			return
 		}
 		select {
 		case c.answers <- answer:
-		default: // to a message whose sender has stopped waiting
+		default:
+			c.why = errors.New("it has answered a message whose sender has stopped waiting")
 			return
 		}
 	}
