@@ -33,7 +33,8 @@ const (
 	proofAge = 100 * time.Millisecond
 
 	// earlyLead is how long a waiter lists before the contender before it will probably be the first, in hundredths of a turn
-	// (contended, election). A list that comes too late is of no use, and one that comes too early is made again.
+	// (contended, election). A list that comes too late is of no use. One that comes too early is made again
+	// if the queue has moved since the list before.
 	earlyLead = 130
 
 	// earlyMost is the most contenders before a waiter that does so (herd).
